@@ -27,6 +27,11 @@ PARTS = {
     "autotvm": [
         "autotvm", "autotvm.tuner", "autotvm.task", "autotvm.measure", "autotvm.record", "autotvm.tuner.callback",
         "autotvm.feature"],
+    "auto_scheduler": [
+        "auto_scheduler", "auto_scheduler.compute_dag", "auto_scheduler.loop_state", "auto_scheduler.search_task",
+        "auto_scheduler.measure", "auto_scheduler.measure_record", "auto_scheduler.search_policy",
+        "auto_scheduler.task_scheduler", "auto_scheduler.feature", "auto_scheduler.workload_registry",
+        "auto_scheduler.utils"],
     "target": ["target"],
     "runtime": ["runtime", "runtime.profiling"],
     "rpc": ["rpc"],

@@ -167,3 +167,21 @@ def test_a_model_that_has_read_records_scores_and_learns_from_other_copies_of_th
     model.update(inputs(second), results)
     scores = model.predict(second, [inp.state for inp in inputs(second)])
     assert scores == model.predict(first, [inp.state for inp in inputs(first)])
+
+
+def test_scores_of_stages_add_up_to_those_of_their_states(seed):
+    task = auto_scheduler.SearchTask(func=workloads.softmax_nm_auto_scheduler_test, args=(8, 16), target="llvm")
+    policy = auto_scheduler.SketchPolicy(task, params={"sample_init_min_population": 4}, seed=seed, verbose=0)
+    states = policy.sample_initial_population()
+    model = auto_scheduler.XGBModel(num_warmup_sample=2)
+    model.update([auto_scheduler.MeasureInput(task, state) for state in states],
+                 [auto_scheduler.MeasureResult([1e-3 * (n + 1)], 0, "", 0.1, 1) for n in range(4)])
+    scores = model.predict(task, states)
+    found = model.predict_stages(task, states)
+    assert found[:4] == scores and model.predict_stages(task, []) == []
+    place = 4
+    for score in scores:
+        count = int(found[place])
+        assert sum(found[place + 1 : place + 1 + count]) == pytest.approx(score, abs=1e-5)
+        place += 1 + count
+    assert place == len(found)

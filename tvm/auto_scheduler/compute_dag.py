@@ -52,8 +52,13 @@ class LayoutRewriteOption:
 
 
 class ComputeDAG:
-    """Operations from inputs to outputs. ``compute_or_sche`` are tensors (inputs and outputs), a workload key, or a te
-    schedule, of which the operations are taken."""
+    """The operations of a computation, from inputs to outputs.
+
+    Parameters
+    ----------
+    compute_or_sche : list of Tensor, str or Schedule
+        The inputs and outputs, a workload key, or a te schedule.
+    """
 
     def __init__(self, compute_or_sche: Sequence[Tensor] | str | Schedule):
         if isinstance(compute_or_sche, str):
@@ -223,6 +228,16 @@ def topological_order(tensors: Sequence[Tensor]) -> list[Operation]:
 
     Records name stages by their places in this order: operations are numbered depth first from the last tensor on, the
     last input of each before the others, and of those whose inputs are all there the highest number comes first.
+
+    Parameters
+    ----------
+    tensors : list of Tensor
+        The inputs and outputs.
+
+    Returns
+    -------
+    list of Operation
+        The operations.
     """
     numbers: dict[Operation, int] = {}
     readers: dict[Operation, list[Operation]] = {}

@@ -14,7 +14,31 @@ _REGISTER_BYTES, _FULL_THREADS = 4, 256
 
 @dataclass(frozen=True, init=False)
 class HardwareParams:
-    """Sizes of a machine; those that are not given are the target's. They are written into records in this order."""
+    """Sizes of a machine; those that are not given are the target's. They are written into records in this order.
+
+    Parameters
+    ----------
+    num_cores : int, optional
+        The cores.
+    vector_unit_bytes : int, optional
+        The bytes of a vector.
+    cache_line_bytes : int, optional
+        The bytes of a cache line.
+    max_shared_memory_per_block : int, optional
+        The bytes that threads of a block share.
+    max_local_memory_per_block : int, optional
+        The bytes that they have of their own.
+    max_threads_per_block : int, optional
+        How many threads a block has.
+    max_vthread_extent : int, optional
+        How many virtual threads there are along a loop.
+    warp_size : int, optional
+        How many threads run in step.
+    target : Target or str, optional
+        Whose numbers those are that are not given.
+    target_host : Target or str, optional
+        The host of the target.
+    """
 
     num_cores: int
     vector_unit_bytes: int

@@ -21,7 +21,15 @@ StageKey = Any
 
 
 class State:
-    """A schedule written by hand: methods name stages by tensors, operations or places."""
+    """A schedule written by hand: methods name stages by tensors, operations or places.
+
+    Parameters
+    ----------
+    state_object : StateObject
+        The state that is changed from.
+    dag : ComputeDAG
+        Its computation.
+    """
 
     ANNOTATION_TRANS_TABLE: ClassVar[dict[str, int]] = {name: int(kind) for kind, name in ANNOTATION_NAMES.items()}
 

@@ -47,7 +47,15 @@ class Seconds(float):
 
 @dataclass(eq=False)
 class MeasureInput:
-    """A state of a task. The state of a record has steps alone."""
+    """A state of a task. The state of a record has steps alone.
+
+    Parameters
+    ----------
+    task : SearchTask
+        The task.
+    state : State or StateObject
+        The state.
+    """
 
     task: SearchTask
     state: StateObject
@@ -71,7 +79,21 @@ class MeasureInput:
 
 
 class MeasureResult:
-    """``costs`` are seconds of one execution, one for each repeat; ``all_cost`` is what building and running took."""
+    """What a measurement found.
+
+    Parameters
+    ----------
+    costs : list of float
+        The seconds of one execution, one for each repeat.
+    error_no : int
+        What went wrong, a ``MeasureErrorNo``; 0 for nothing.
+    error_msg : str, optional
+        What was said of it.
+    all_cost : float
+        The seconds that building and running took.
+    timestamp : float
+        When it was measured, in seconds since 1970.
+    """
 
     def __init__(self, costs: Sequence[float], error_no: int, error_msg: str | None, all_cost: float, timestamp: float):
         self.costs = tuple(Seconds(cost) for cost in costs)
@@ -90,7 +112,13 @@ class MeasureResult:
 
 @dataclass(eq=False)
 class BuildResult:
-    """What a builder gives a runner; ``made`` is the code, or why there is none."""
+    """What a builder gives a runner.
+
+    Parameters
+    ----------
+    made : Built or Failed
+        The code, or why there is none.
+    """
 
     made: Built | Failed
 
@@ -131,10 +159,17 @@ class ProgramRunner:
 
 
 class LocalBuilder(ProgramBuilder):
-    """Builds in worker processes of this machine, each state within ``timeout`` seconds.
+    """Builds in worker processes of this machine.
 
-    ``build_func`` is "default" (objects in memory), or a function ``(output, files, **kwargs)`` that links a library,
-    as ``export_library`` takes it.
+    Parameters
+    ----------
+    timeout : float
+        The seconds that a state may take.
+    n_parallel : int, optional
+        How many are built at once; all cores by default.
+    build_func : str or Callable
+        "default" for objects in memory, or a function ``(output, files, **kwargs)`` that links a library, as
+        ``export_library`` takes it.
     """
 
     def __init__(self, timeout: float = 15, n_parallel: int | None = None, build_func: str | Callable = "default"):
@@ -160,9 +195,24 @@ def _instantiation(inp: MeasureInput) -> Callable[[], tuple[Any, list[Any]]]:
 class LocalRunner(ProgramRunner):
     """Runs in a worker process of this machine, one state at a time with nothing beside it.
 
-    Each measurement is one run to warm up, then ``repeat`` times the mean of ``number`` runs, more where they take
-    less than ``min_repeat_ms``. A state whose first runs take more than ``slow_factor`` times the best of its task is
-    not run further.
+    Parameters
+    ----------
+    timeout : float
+        The seconds that a state may run.
+    number : int
+        How many runs a repeat is the mean of, after one to warm up.
+    repeat : int
+        How many repeats there are.
+    min_repeat_ms : int
+        The milliseconds a repeat takes at least.
+    cooldown_interval : float
+        The seconds between two states.
+    enable_cpu_cache_flush : bool
+        Whether each repeat begins with cold caches.
+    device : int
+        The number of the device.
+    slow_factor : float
+        How many times as long as the best of its task a state may take to be run further.
     """
 
     def __init__(
@@ -223,8 +273,36 @@ class LocalRunner(ProgramRunner):
 
 
 class RPCRunner(LocalRunner):
-    """Runs on devices of the kind ``key`` that a tracker lends, ``n_parallel`` at once; otherwise as ``LocalRunner``.
-    A state whose device goes is measured on another."""
+    """Runs on devices that a tracker lends, otherwise as ``LocalRunner``. A state whose device goes is measured on
+    another.
+
+    Parameters
+    ----------
+    key : str
+        The kind of device.
+    host : str
+        The address of the tracker.
+    port : int
+        Its port.
+    priority : int
+        How urgent the runs are.
+    n_parallel : int
+        How many devices are used at once.
+    timeout : float
+        The seconds that a state may run.
+    number : int
+        How many runs a repeat is the mean of, after one to warm up.
+    repeat : int
+        How many repeats there are.
+    min_repeat_ms : int
+        The milliseconds a repeat takes at least.
+    cooldown_interval : float
+        The seconds between two states.
+    enable_cpu_cache_flush : bool
+        Whether each repeat begins with cold caches.
+    device : int
+        The number of the device.
+    """
 
     def __init__(
         self, key: str, host: str, port: int, priority: int = 1, n_parallel: int = 1, timeout: float = 10,
@@ -264,8 +342,29 @@ def _with_inputs(task: SearchTask, built: Built) -> Built:
 
 
 class LocalRPCMeasureContext:
-    """Measures in a process of its own on this machine: ``runner`` is for the options of a search. Runs follow each
-    other, whatever their ``priority``."""
+    """Measures in a process of its own on this machine: ``runner`` is for the options of a search.
+
+    Parameters
+    ----------
+    priority : int
+        How urgent the runs are, which makes no difference: they follow each other.
+    n_parallel : int
+        How many run at once, which is 1.
+    timeout : float
+        The seconds that a state may run.
+    number : int
+        How many runs a repeat is the mean of, after one to warm up.
+    repeat : int
+        How many repeats there are.
+    min_repeat_ms : int
+        The milliseconds a repeat takes at least.
+    cooldown_interval : float
+        The seconds between two states.
+    enable_cpu_cache_flush : bool
+        Whether each repeat begins with cold caches.
+    device : int
+        The number of the device.
+    """
 
     def __init__(
         self, priority: int = 1, n_parallel: int = 1, timeout: float = 10, number: int = 3, repeat: int = 1,
@@ -289,7 +388,21 @@ class PythonBasedMeasureCallback(MeasureCallback):
 
 
 class ProgramMeasurer:
-    """Builds and runs states, tells callbacks, and keeps the best state of each task."""
+    """Builds and runs states, tells callbacks, and keeps the best state of each task.
+
+    Parameters
+    ----------
+    builder : ProgramBuilder
+        What compiles.
+    runner : ProgramRunner
+        What measures.
+    callbacks : list of MeasureCallback
+        What hears of measurements.
+    verbose : int
+        Whether rounds are told of.
+    max_continuous_error : int
+        After how many failures one after the other measuring ends.
+    """
 
     def __init__(
         self, builder: ProgramBuilder, runner: ProgramRunner, callbacks: Sequence[MeasureCallback] = (),
@@ -339,7 +452,20 @@ class ProgramMeasurer:
 
 
 def recover_measure_input(inp: MeasureInput, rebuild_state: bool = False) -> MeasureInput:
-    """The input of a record with its computation; ``rebuild_state`` with the loops of its state too."""
+    """The input of a record with its computation; ``rebuild_state`` with the loops of its state too.
+
+    Parameters
+    ----------
+    inp : MeasureInput
+        The input of a record.
+    rebuild_state : bool
+        Whether its state has its loops.
+
+    Returns
+    -------
+    MeasureInput
+        The input.
+    """
     task = inp.task
     made = SearchTask(
         workload_key=task.workload_key, target=task.target, hardware_params=task.hardware_params,

@@ -30,7 +30,20 @@ class NoRecord(TVMError):
 
 
 def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
-    """A measurement as a line, without its end."""
+    """A measurement as a line, without its end.
+
+    Parameters
+    ----------
+    inp : MeasureInput
+        The state and its task.
+    res : MeasureResult
+        Its measurement.
+
+    Returns
+    -------
+    str
+        The line.
+    """
     row = {
         "i": [inp.task.to_json(), [[], to_json(inp.state.transform_steps)]],
         "r": [[float(cost) for cost in res.costs], res.error_no, res.all_cost, int(res.timestamp)],
@@ -40,7 +53,23 @@ def dump_record_to_string(inp: MeasureInput, res: MeasureResult) -> str:
 
 
 def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
-    """The measurement of a line."""
+    """The measurement of a line.
+
+    Parameters
+    ----------
+    record : str
+        The line.
+
+    Returns
+    -------
+    tuple
+        The MeasureInput and the MeasureResult.
+
+    Raises
+    ------
+    NoRecord
+        The line is no record.
+    """
     try:
         row = json.loads(record)
     except ValueError as error:
@@ -57,7 +86,18 @@ def load_record_from_string(record: str) -> tuple[MeasureInput, MeasureResult]:
 
 
 def is_comment(line: str) -> bool:
-    """Whether a line of a record file says nothing to its readers."""
+    """Whether a line of a record file says nothing to its readers.
+
+    Parameters
+    ----------
+    line : str
+        The line.
+
+    Returns
+    -------
+    bool
+        Whether it does.
+    """
     return not line.strip() or line[0] in "# "
 
 
@@ -69,7 +109,13 @@ def _short(text: str) -> str:
 
 
 class RecordToFile(MeasureCallback):
-    """Appends each measurement to a file as soon as it is made."""
+    """Appends each measurement to a file as soon as it is made.
+
+    Parameters
+    ----------
+    filename : str | os.PathLike
+        The record file.
+    """
 
     def __init__(self, filename: str | os.PathLike = "auto_scheduler_tuning.json"):
         self.filename = os.fspath(filename)
@@ -82,7 +128,13 @@ class RecordToFile(MeasureCallback):
 
 
 class RecordReader:
-    """The records of a file, in their order."""
+    """The records of a file, in their order.
+
+    Parameters
+    ----------
+    filename : str | os.PathLike
+        The record file.
+    """
 
     def __init__(self, filename: str | os.PathLike):
         if not os.path.exists(filename):
@@ -117,14 +169,35 @@ class RecordReader:
 
 
 def load_records(filename: str | os.PathLike) -> list[tuple[MeasureInput, MeasureResult]]:
-    """All records of a file; a TVMError where it is of another kind."""
+    """All records of a file; a TVMError where it is of another kind.
+
+    Parameters
+    ----------
+    filename : str | os.PathLike
+        The record file.
+
+    Returns
+    -------
+    list of tuple
+        The MeasureInput and the MeasureResult of each.
+    """
     return list(RecordReader(filename))
 
 
 def save_records(
     filename: str | os.PathLike, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]
 ) -> None:
-    """Append measurements to a file."""
+    """Append measurements to a file.
+
+    Parameters
+    ----------
+    filename : str | os.PathLike
+        The record file.
+    inputs : list of MeasureInput
+        The states.
+    results : list of MeasureResult
+        Their measurements.
+    """
     RecordFile(filename, RECORD_BEGIN).append(dump_record_to_string(inp, res) for inp, res in zip(inputs, results))
 
 
@@ -132,7 +205,24 @@ def load_best_record(
     filename: str | os.PathLike, workload_key: str | None = None, target: Any = None, include_compatible: bool = False
 ) -> tuple[MeasureInput | None, MeasureResult | None]:
     """The fastest record of a workload for a kind of target. With ``include_compatible`` one of another size counts
-    too where its lengths divide, as if it were slower by the ratio of the sizes."""
+    too where its lengths divide, as if it were slower by the ratio of the sizes.
+
+    Parameters
+    ----------
+    filename : str | os.PathLike
+        The record file.
+    workload_key : str, optional
+        The workload; any by default.
+    target : Target or str, optional
+        A target of the kind; any by default.
+    include_compatible : bool
+        Whether records of other sizes count.
+
+    Returns
+    -------
+    tuple
+        The MeasureInput and the MeasureResult, both None where there is none.
+    """
     kind = kind_in(str(Target(target))) if target is not None else None
     best: tuple[MeasureInput | None, MeasureResult | None] = (None, None)
     least = math.inf
@@ -151,7 +241,15 @@ def load_best_record(
 
 
 def distill_record_file(in_file: str | os.PathLike, out_file: str | os.PathLike) -> None:
-    """Keep the fastest record of each workload and target; an ``out_file`` that is there is merged."""
+    """Keep the fastest record of each workload and target; an ``out_file`` that is there is merged.
+
+    Parameters
+    ----------
+    in_file : str | os.PathLike
+        The record file.
+    out_file : str | os.PathLike
+        The file that is written.
+    """
     best: dict[tuple[str, str], tuple[MeasureInput, MeasureResult]] = {}
     for file in (in_file, *([out_file] if os.path.isfile(out_file) else [])):
         for inp, res in RecordReader(file):

@@ -40,7 +40,13 @@ class SearchCallback:
 
 class PreloadMeasuredStates(SearchCallback):
     """States of a record file are not measured again, and are among the parents of new ones; a file that is not there
-    yet has none."""
+    yet has none.
+
+    Parameters
+    ----------
+    filename : str
+        The record file.
+    """
 
     def __init__(self, filename: str):
         self.filename = filename
@@ -57,8 +63,14 @@ class PreloadMeasuredStates(SearchCallback):
 class PreloadCustomSketchRule(SearchCallback):
     """A rule of the user's, tried before the others.
 
-    ``meet_condition_func(policy, state, stage_id)`` says PASS, APPLY or APPLY_AND_SKIP_REST;
-    ``apply_func(policy, state, stage_id)`` gives pairs of a state and the stage to go on with (-1: none).
+    Parameters
+    ----------
+    meet_condition_func : Callable
+        Takes the policy, a state and the number of a stage, and says PASS, APPLY or APPLY_AND_SKIP_REST.
+    apply_func : Callable
+        Takes the same, and gives pairs of a state and the stage to go on with, -1 for none.
+    rule_name : str
+        What the rule is called.
     """
 
     PASS, APPLY, APPLY_AND_SKIP_REST = (int(condition) for condition in Condition)
@@ -81,7 +93,17 @@ class PreloadCustomSketchRule(SearchCallback):
 
 
 class SearchPolicy:
-    """Proposes states of ``search_task`` and learns from their measurements."""
+    """Proposes states of a task and learns from their measurements.
+
+    Parameters
+    ----------
+    task : SearchTask
+        The task.
+    init_search_callbacks : list of SearchCallback, optional
+        What prepares the policy: records that were made, rules of one's own.
+    verbose : int
+        Whether rounds are told of.
+    """
 
     def __init__(
         self, task: SearchTask, init_search_callbacks: Sequence[SearchCallback] | None = None, verbose: int = 1
@@ -119,7 +141,15 @@ class SearchPolicy:
 
 
 class EmptyPolicy(SearchPolicy):
-    """Searches nothing: the plain loops are all there is."""
+    """Searches nothing: the plain loops are all there is.
+
+    Parameters
+    ----------
+    task : SearchTask
+        The task.
+    init_search_callbacks : list of SearchCallback, optional
+        What prepares the policy: records that were made, rules of one's own.
+    """
 
     def __init__(self, task: SearchTask, init_search_callbacks: Sequence[SearchCallback] | None = None):
         super().__init__(task, init_search_callbacks)
@@ -133,7 +163,23 @@ class EmptyPolicy(SearchPolicy):
 
 
 class SketchPolicy(SearchPolicy):
-    """Sketches by rules, states of them by chance and by evolution, chosen by a cost model."""
+    """Sketches by rules, states of them by chance and by evolution, chosen by a cost model.
+
+    Parameters
+    ----------
+    task : SearchTask
+        The task.
+    program_cost_model : CostModel, optional
+        What chooses; by chance without one.
+    params : dict, optional
+        Parameters of ``DEFAULT_PARAMS`` that are to have other values.
+    seed : int, optional
+        Of what is left to chance.
+    verbose : int
+        Whether rounds are told of.
+    init_search_callbacks : list of SearchCallback, optional
+        What prepares the policy: records that were made, rules of one's own.
+    """
 
     DEFAULT_PARAMS: ClassVar[dict[str, Any]] = {
         # The share of the measured states that is taken by chance.
@@ -367,7 +413,20 @@ def _check_gpu_structure(structure: str) -> None:
 
 def default_policy(task: SearchTask, adaptive_training: bool = False) -> SearchPolicy:
     """How a task is searched where nothing is said: with a model that learns; on CPUs where the package it takes is
-    there."""
+    there.
+
+    Parameters
+    ----------
+    task : SearchTask
+        The task.
+    adaptive_training : bool
+        Whether the model is trained only when there is much more to learn from.
+
+    Returns
+    -------
+    SearchPolicy
+        The policy.
+    """
     if task.target.features.is_gpu:
         return SketchPolicy(task, EstimateModel())
     try:
@@ -377,7 +436,20 @@ def default_policy(task: SearchTask, adaptive_training: bool = False) -> SearchP
 
 
 def search(policy: SearchPolicy, options: TuningOptions) -> StateObject:
-    """Search with a policy; the best state. Without trials it is the policy's guess, and nothing is measured."""
+    """Search with a policy; the best state. Without trials it is the policy's guess, and nothing is measured.
+
+    Parameters
+    ----------
+    policy : SearchPolicy
+        How to search.
+    options : TuningOptions
+        How long to search and how to measure.
+
+    Returns
+    -------
+    StateObject
+        The best state.
+    """
     if options.num_measure_trials < 1:
         return policy.best_guess()
     measurer = ProgramMeasurer(options.builder, options.runner, options.measure_callbacks, options.verbose)

@@ -29,7 +29,35 @@ def kind_in(target_text: str) -> str:
 
 
 class SearchTask:
-    """A computation (a registered function with arguments, a key, or a ComputeDAG with a key) for a target."""
+    """A computation (a registered function with arguments, a key, or a ComputeDAG with a key) for a target.
+
+    Parameters
+    ----------
+    func : Callable or str, optional
+        The registered function, or its name.
+    args : tuple, optional
+        Its arguments.
+    compute_dag : ComputeDAG, optional
+        The computation, where it is not to be made of the key.
+    workload_key : str, optional
+        The key, in place of a function.
+    target : Target or str
+        What is compiled for.
+    target_host : Target or str, optional
+        The host of the target.
+    hardware_params : HardwareParams, optional
+        What is known of the machine; by default what the target says.
+    layout_rewrite_option : int, optional
+        Whether constant inputs are stored in the order a schedule reads them.
+    task_inputs : dict of str to NDArray, or list of str, optional
+        Arrays to measure with by the names of inputs, or the names of those that are kept.
+    task_inputs_overwrite : bool
+        Whether arrays take the place of others of their names.
+    task_inputs_save_to_file : bool
+        Whether arrays are written into the current folder, where later runs find them.
+    desc : str
+        What tables call the task.
+    """
 
     def __init__(
         self, func: Callable | str | None = None, args: Sequence[Any] | None = None,
@@ -155,9 +183,25 @@ class SearchTask:
 
 
 class TuningOptions:
-    """How long to search and how to measure: ``num_measure_trials`` measurements, fewer where ``early_stopping`` of
-    them in a row gain nothing, ``num_measures_per_round`` between two lookouts for candidates. Without trials nothing
-    is measured."""
+    """How long to search and how to measure.
+
+    Parameters
+    ----------
+    num_measure_trials : int
+        How many states are measured; 0 takes a guess.
+    early_stopping : int, optional
+        After how many measurements without a gain the search ends.
+    num_measures_per_round : int
+        How many are measured between two lookouts for candidates.
+    verbose : int
+        Whether rounds are told of.
+    builder : ProgramBuilder or str
+        What compiles, "local" for this machine.
+    runner : ProgramRunner or str
+        What measures, "local" for this machine.
+    measure_callbacks : list of MeasureCallback, optional
+        What hears of measurements.
+    """
 
     def __init__(
         self, num_measure_trials: int = 0, early_stopping: int | None = None, num_measures_per_round: int = 64,
@@ -184,14 +228,53 @@ def create_task(
     func: Callable | str, args: Sequence[Any], target: Any, target_host: Any = None,
     hardware_params: HardwareParams | None = None,
 ) -> SearchTask:
-    """A task of a registered function; ``SearchTask(func=..., args=...)`` is the same."""
+    """A task of a registered function; ``SearchTask(func=..., args=...)`` is the same.
+
+    Parameters
+    ----------
+    func : Callable or str
+        The registered function, or its name.
+    args : tuple
+        Its arguments.
+    target : Target or str
+        What is compiled for.
+    target_host : Target or str, optional
+        The host of the target.
+    hardware_params : HardwareParams, optional
+        What is known of the machine.
+
+    Returns
+    -------
+    SearchTask
+        The task.
+    """
     return SearchTask(func=func, args=args, target=target, target_host=target_host, hardware_params=hardware_params)
 
 
 def auto_schedule(
     task: SearchTask, search_policy: SearchPolicy | None = None, tuning_options: TuningOptions | None = None
 ) -> tuple[Any, list[Any]]:
-    """Search, and the schedule of the best state with the arguments of its function."""
+    """Search, and the schedule of the best state with the arguments of its function.
+
+    Parameters
+    ----------
+    task : SearchTask
+        The task.
+    search_policy : SearchPolicy, optional
+        How to search.
+    tuning_options : TuningOptions, optional
+        How long to search and how to measure.
+
+    Returns
+    -------
+    tuple
+        The schedule, and the arguments of its function.
+
+    Raises
+    ------
+    ValueError
+        It is no SearchTask.
+    """
     from .search_policy import default_policy, search
 
     if not isinstance(task, SearchTask):

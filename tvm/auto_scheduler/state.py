@@ -23,7 +23,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The loops of one operation, and where it is computed: ``attach`` are the places of a stage and of its loop."""
+    """The loops of one operation, and where it is computed.
+
+    Parameters
+    ----------
+    op : Operation
+        The operation.
+    iters : tuple of Iterator
+        Its loops, outermost first.
+    compute_at : int
+        Where it is computed, a number of ``COMPUTE_AT_TRANS_TABLE``.
+    attach : tuple of int, optional
+        The places of the stage and of its loop that it is computed in.
+    auto_unroll_max_step : int
+        Up to how many statements loops in it are unrolled.
+    storage_offset : int
+        What an alignment adds to a stride.
+    is_output : bool
+        Whether it is a result of the computation.
+    """
 
     COMPUTE_AT_TRANS_TABLE: ClassVar[dict[str, int]] = {"root": 0, "inlined": 1, "iter": 2}
 
@@ -72,7 +90,15 @@ def _constant(value: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class StateObject:
-    """Stages and the steps that made them. A state that was read from a record has steps alone."""
+    """Stages and the steps that made them. A state that was read from a record has steps alone.
+
+    Parameters
+    ----------
+    stages : tuple of Stage
+        The stages; a state of a record has none before it is replayed.
+    transform_steps : tuple of TransformStep
+        The steps that made it.
+    """
 
     stages: tuple[Stage, ...]
     transform_steps: tuple[TransformStep, ...] = ()

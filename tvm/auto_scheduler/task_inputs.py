@@ -45,6 +45,11 @@ def register_task_input_check_func(func_name: Any, f: Callable | None = None, ov
     -------
     Callable
         The function, or a decorator.
+
+    Raises
+    ------
+    ValueError
+        The name is no string.
     """
     if callable(func_name):
         f, func_name = func_name, get_func_name(func_name)
@@ -111,6 +116,11 @@ def get_task_input_buffer(workload_key: str, input_name: str) -> ndarray.NDArray
     -------
     NDArray
         The array.
+
+    Raises
+    ------
+    ValueError
+        There is neither an array nor a file of this name.
     """
     table = TASK_INPUT_BUFFER_TABLE.setdefault(workload_key, {})
     if input_name not in table:

@@ -35,7 +35,13 @@ class TaskSchedulerCallback:
 
 
 class PrintTableInfo(TaskSchedulerCallback):
-    """Prints all tasks in a table after the first round of each, and then from time to time."""
+    """Prints all tasks in a table after the first round of each, and then from time to time.
+
+    Parameters
+    ----------
+    seconds : float
+        How many seconds lie between two tables at least.
+    """
 
     def __init__(self, seconds: float = 5.0):
         self.seconds, self._last = seconds, -math.inf
@@ -47,7 +53,18 @@ class PrintTableInfo(TaskSchedulerCallback):
 
 
 def table(scheduler: TaskScheduler) -> str:
-    """All tasks: their times, speeds and trials."""
+    """All tasks: their times, speeds and trials.
+
+    Parameters
+    ----------
+    scheduler : TaskScheduler
+        The scheduler.
+
+    Returns
+    -------
+    str
+        The table.
+    """
     lines = ["|  ID  | Task                             | Latency (ms) | Speed (GFLOPS) | Trials |"]
     lines.append("-" * len(lines[0]))
     for number, task in enumerate(scheduler.tasks):
@@ -62,7 +79,13 @@ def table(scheduler: TaskScheduler) -> str:
 
 
 class LogEstimatedLatency(TaskSchedulerCallback):
-    """Writes seconds, trials and the estimated latency after each round into a file."""
+    """Writes seconds, trials and the estimated latency after each round into a file.
+
+    Parameters
+    ----------
+    log_file : str | os.PathLike
+        The file.
+    """
 
     def __init__(self, log_file: str | os.PathLike):
         self.log_file = log_file
@@ -80,13 +103,32 @@ class LogEstimatedLatency(TaskSchedulerCallback):
 
 
 class TaskScheduler:
-    """Tasks with their weights (how often a model executes each).
+    """Tunes tasks together: every round goes to one of them.
 
-    ``objective_func`` makes one number of the seconds of all tasks; without one it is their weighted sum. ``strategy``
-    is "gradient" (``alpha`` of what the last ``backward_window_size`` rounds saved, the rest of what is expected: a
-    task may come within ``beta`` of the speed of tasks like it, unless it stays slower by ``gamma``) or "round-robin".
-    ``load_log_file`` are records to go on from, ``load_model_file`` a cost model. Without ``callbacks`` a table is
-    printed and total_latency.tsv written.
+    Parameters
+    ----------
+    tasks : list of SearchTask
+        The tasks.
+    task_weights : list of float, optional
+        How often a model executes each.
+    objective_func : Callable, optional
+        Makes one number of the seconds of all tasks; their weighted sum by default.
+    strategy : str
+        "gradient", where it promises to save most, or "round-robin".
+    load_model_file : str, optional
+        A cost model to start from.
+    load_log_file : str, optional
+        Records to go on from.
+    alpha : float
+        The share of what the last rounds saved in what is expected.
+    beta : float
+        How near a task may come to the speed of the fastest one like it: its time is at most so many times as long.
+    gamma : float
+        A task that stays slower than this share of that speed is not like it.
+    backward_window_size : int
+        How many rounds are looked back at.
+    callbacks : list of TaskSchedulerCallback, optional
+        What hears of rounds; a table and total_latency.tsv by default.
     """
 
     def __init__(

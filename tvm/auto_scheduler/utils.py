@@ -18,12 +18,39 @@ from ..te.tensor import Tensor
 
 
 def get_func_name(func: Callable) -> str:
-    """The name a function is registered by."""
+    """The name a function is registered by.
+
+    Parameters
+    ----------
+    func : Callable
+        The function.
+
+    Returns
+    -------
+    str
+        Its name.
+    """
     return getattr(func, "func_name", None) or getattr(func, "__qualname__", None) or func.__name__
 
 
 def get_const_int(value: Any) -> int:
-    """An integer that may be an expression."""
+    """An integer that may be an expression.
+
+    Parameters
+    ----------
+    value : int | PrimExpr
+        The integer.
+
+    Returns
+    -------
+    int
+        Its value.
+
+    Raises
+    ------
+    ValueError
+        The expression is no constant.
+    """
     if isinstance(value, int):
         return value
     if not isinstance(value, IntImm):
@@ -32,12 +59,34 @@ def get_const_int(value: Any) -> int:
 
 
 def get_const_tuple(in_tuple: Any) -> tuple[Any, ...]:
-    """Dimensions as integers; those that are known only when the program runs stay expressions."""
+    """Dimensions as integers; those that are known only when the program runs stay expressions.
+
+    Parameters
+    ----------
+    in_tuple : tuple
+        The dimensions.
+
+    Returns
+    -------
+    tuple
+        The dimensions.
+    """
     return tuple(get_const_int(v) if isinstance(v, (int, IntImm)) else v for v in in_tuple)
 
 
 def decode_workload_key(workload_key: str) -> tuple[str, tuple[Any, ...] | None]:
-    """The name (or hash) of a key, and its arguments in one flat tuple; None where the key is no JSON list."""
+    """The name (or hash) of a key, and its arguments in one flat tuple; None where the key is no JSON list.
+
+    Parameters
+    ----------
+    workload_key : str
+        The key of the workload.
+
+    Returns
+    -------
+    tuple
+        The name, and the arguments or None.
+    """
 
     def flat(values: Any) -> list[Any]:
         return [x for v in values for x in (flat(v) if isinstance(v, (list, tuple)) else [v])]
@@ -55,7 +104,20 @@ def calc_workload_dis_factor(
     target_workload_pair: tuple[Any, Any], workload_pair: tuple[Any, Any]
 ) -> float:
     """How many times as large a workload is as another of the same computation, infinite where a schedule of one does
-    not fit the other: each size must be a multiple."""
+    not fit the other: each size must be a multiple.
+
+    Parameters
+    ----------
+    target_workload_pair : tuple
+        The workload that is asked for, as ``decode_workload_key`` gives it.
+    workload_pair : tuple
+        The one that there is.
+
+    Returns
+    -------
+    float
+        The factor.
+    """
     target_key, target_args = target_workload_pair
     key, args = workload_pair
     target_args, args = target_args or (), args or ()
@@ -75,17 +137,50 @@ def calc_workload_dis_factor(
 
 
 def list_to_tuple(x: list[Any]) -> tuple[Any, ...]:
-    """A list, and the lists in it, as tuples."""
+    """A list, and the lists in it, as tuples.
+
+    Parameters
+    ----------
+    x : list
+        The list.
+
+    Returns
+    -------
+    tuple
+        The same.
+    """
     return tuple(list_to_tuple(item) if isinstance(item, list) else item for item in x)
 
 
 def serialize_args(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Arguments of a workload as plain values, tensors by their shapes and types."""
+    """Arguments of a workload as plain values, tensors by their shapes and types.
+
+    Parameters
+    ----------
+    args : list
+        The arguments.
+
+    Returns
+    -------
+    tuple
+        The values.
+    """
     return tuple(list_to_tuple(made) if isinstance(made, list) else made for made in map(_plain, args))
 
 
 def deserialize_args(args: Sequence[Any]) -> list[Any]:
-    """The arguments that ``serialize_args`` gave; tensors are inputs."""
+    """The arguments that ``serialize_args`` gave; tensors are inputs.
+
+    Parameters
+    ----------
+    args : list
+        The values.
+
+    Returns
+    -------
+    list
+        The arguments.
+    """
     return [_argument(arg) for arg in args]
 
 
@@ -113,12 +208,36 @@ def _argument(value: Any) -> Any:
 
 
 def array_mean(arr: Sequence[Any]) -> float:
-    """The mean of numbers, some of which may be constant expressions."""
+    """The mean of numbers, some of which may be constant expressions.
+
+    Parameters
+    ----------
+    arr : list
+        The numbers.
+
+    Returns
+    -------
+    float
+        Their mean.
+    """
     return sum(float(getattr(number, "value", number)) for number in arr) / len(arr)
 
 
 def to_str_round(x: Any, decimal: int = 6) -> str:
-    """Text, numbers or lists of them as text, with so many digits after the point."""
+    """Text, numbers or lists of them as text, with so many digits after the point.
+
+    Parameters
+    ----------
+    x : str, number, list or dict
+        What is written.
+    decimal : int
+        How many digits.
+
+    Returns
+    -------
+    str
+        The text.
+    """
     if isinstance(x, str):
         return x
     if isinstance(x, dict):
@@ -131,7 +250,26 @@ def to_str_round(x: Any, decimal: int = 6) -> str:
 def request_remote(
     device_key: str, host: str | None = None, port: int | None = None, priority: int = 1, timeout: float = 60
 ) -> Any:
-    """A session with a device of a tracker, whose address may be in TVM_TRACKER_HOST and TVM_TRACKER_PORT."""
+    """A session with a device of a tracker, whose address may be in TVM_TRACKER_HOST and TVM_TRACKER_PORT.
+
+    Parameters
+    ----------
+    device_key : str
+        The key of the device.
+    host : str, optional
+        The address of the tracker.
+    port : int, optional
+        Its port.
+    priority : int
+        How urgent the request is.
+    timeout : float
+        The seconds of the session.
+
+    Returns
+    -------
+    RPCSession
+        The session.
+    """
     host = host or os.environ["TVM_TRACKER_HOST"]
     port = port or int(os.environ["TVM_TRACKER_PORT"])
     return rpc.connect_tracker(host, port).request(device_key, priority=priority, session_timeout=timeout)
@@ -140,7 +278,26 @@ def request_remote(
 def check_remote(
     device_key: str, host: str | None = None, port: int | None = None, priority: int = 100, timeout: float = 10
 ) -> bool:
-    """Whether a tracker lends a device within some seconds."""
+    """Whether a tracker lends a device within some seconds.
+
+    Parameters
+    ----------
+    device_key : str
+        The key of the device.
+    host : str, optional
+        The address of the tracker.
+    port : int, optional
+        Its port.
+    priority : int
+        How urgent the request is.
+    timeout : float
+        How many seconds to wait.
+
+    Returns
+    -------
+    bool
+        Whether it does.
+    """
     lent = []
 
     def ask() -> None:

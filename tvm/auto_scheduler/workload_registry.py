@@ -22,7 +22,27 @@ WORKLOAD_FUNC_REGISTRY: dict[str, Any] = {}
 
 
 def register_workload(func_name: Any, f: Callable | None = None, override: bool = False) -> Any:
-    """Register a function that returns tensors, inputs first; as a decorator, with a name or without."""
+    """Register a function that returns tensors, inputs first; as a decorator, with a name or without.
+
+    Parameters
+    ----------
+    func_name : str | Callable
+        A name, or the function itself, as of a decorator.
+    f : Callable, optional
+        The function: it gives tensors, inputs first.
+    override : bool
+        Whether it may take the place of another of its name.
+
+    Returns
+    -------
+    Callable
+        The function, or a decorator.
+
+    Raises
+    ------
+    ValueError
+        The name is no string.
+    """
     if callable(func_name):
         f, func_name = func_name, get_func_name(func_name)
     if not isinstance(func_name, str):
@@ -39,7 +59,27 @@ def register_workload(func_name: Any, f: Callable | None = None, override: bool 
 
 
 def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], override: bool = True) -> str:
-    """Register tensors, inputs first, under a key, which is given back."""
+    """Register tensors, inputs first, under a key, which is given back.
+
+    Parameters
+    ----------
+    workload_key : str
+        The key of the workload.
+    tensors : list of Tensor
+        The inputs and outputs.
+    override : bool
+        Whether they may take the place of others.
+
+    Returns
+    -------
+    str
+        The key.
+
+    Raises
+    ------
+    RuntimeError
+        Others are there already and may not be replaced.
+    """
     if workload_key in WORKLOAD_FUNC_REGISTRY and not override:
         raise RuntimeError(f"register_workload_tensors: {workload_key} is registered already; pass override=True")
     WORKLOAD_FUNC_REGISTRY[workload_key] = list(tensors)
@@ -47,7 +87,25 @@ def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], over
 
 
 def make_workload_key(func: Callable | str, args: Any) -> str:
-    """The key of a registered function with arguments."""
+    """The key of a registered function with arguments.
+
+    Parameters
+    ----------
+    func : Callable | str
+        The function, or its name.
+    args : tuple
+        Its arguments.
+
+    Returns
+    -------
+    str
+        The key.
+
+    Raises
+    ------
+    ValueError
+        It is no function, or not a registered one.
+    """
     name = func if isinstance(func, str) else get_func_name(func) if callable(func) else None
     if name is None:
         raise ValueError(f"make_workload_key: a function or its name is wanted, got {type(func).__name__}")
@@ -58,7 +116,23 @@ def make_workload_key(func: Callable | str, args: Any) -> str:
 
 
 def workload_key_to_tensors(workload_key: str) -> list[Tensor]:
-    """The tensors of a key, inputs first; those of a function are made anew."""
+    """The tensors of a key, inputs first; those of a function are made anew.
+
+    Parameters
+    ----------
+    workload_key : str
+        The key of the workload.
+
+    Returns
+    -------
+    list of Tensor
+        The inputs and outputs.
+
+    Raises
+    ------
+    TVMError
+        The workload is not registered.
+    """
     found = WORKLOAD_FUNC_REGISTRY.get(workload_key)
     if found is None:
         name, *args = _decoded(workload_key)
@@ -80,12 +154,39 @@ def _decoded(workload_key: str) -> list[Any]:
 
 
 def is_registered(workload_key: str) -> bool:
-    """Whether tensors can be made of a key."""
+    """Whether tensors can be made of a key.
+
+    Parameters
+    ----------
+    workload_key : str
+        The key of the workload.
+
+    Returns
+    -------
+    bool
+        Whether they can.
+    """
     return workload_key in WORKLOAD_FUNC_REGISTRY or _decoded(workload_key)[0] in WORKLOAD_FUNC_REGISTRY
 
 
 def serialize_workload_registry_entry(workload_key: str) -> str:
-    """What another process needs to register the workload of a key, as text. A function goes by its name."""
+    """What another process needs to register the workload of a key, as text. A function goes by its name.
+
+    Parameters
+    ----------
+    workload_key : str
+        The key of the workload.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Raises
+    ------
+    TVMError
+        The workload is not registered.
+    """
     name = workload_key if workload_key in WORKLOAD_FUNC_REGISTRY else decode_workload_key(workload_key)[0]
     value = WORKLOAD_FUNC_REGISTRY.get(name)
     if value is None:
@@ -97,7 +198,18 @@ def serialize_workload_registry_entry(workload_key: str) -> str:
 
 def deserialize_workload_registry_entry(data: str) -> None:
     """Register what ``serialize_workload_registry_entry`` gave, unless something is registered under its name. A
-    function is looked for in its module, which is imported."""
+    function is looked for in its module, which is imported.
+
+    Parameters
+    ----------
+    data : str
+        What ``serialize_workload_registry_entry`` gave.
+
+    Raises
+    ------
+    TVMError
+        The function is not found here.
+    """
     name, value = json.loads(data)
     if name in WORKLOAD_FUNC_REGISTRY:
         return

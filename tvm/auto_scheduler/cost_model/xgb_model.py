@@ -144,6 +144,14 @@ class XGBModel(PythonBasedModel):
         parts = np.split(scores, np.cumsum([g.shape[0] * g.shape[1] for g in groups])[:-1])
         return [own.reshape(group.shape[:2]).sum(axis=1) for own, group in zip(parts, groups)]
 
+    def predict_stages(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
+        """The scores of states; then, for each of them, how many stages it has and the score of each."""
+        found = self.predict(task, states)
+        stages = [rows[:, None] for rows in self._features(task, states)]
+        for scores in self.predict_rows(task, stages) if states else ():
+            found += [float(len(scores)), *map(float, scores)]
+        return found
+
     # -- files -----------------------------------------------------------------------------------------------------
 
     def update_from_file(self, file_name: str, n_lines: int | None = None) -> None:
