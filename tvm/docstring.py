@@ -91,6 +91,13 @@ def describe_returns(functions: Iterable[Any], words: str, kinds: str) -> None:
                 function.__doc__ = f"{sentence.rstrip()}\n\nReturns\n-------\n{own or kind}\n    {words}\n{more}"
 
 
+def words(doc: str) -> str:
+    """A docstring without its sections."""
+    text = inspect.cleandoc(doc)
+    sections = [at for at in (text.find(_TITLE), *(found.start() for found in _LATER.finditer(text))) if at >= 0]
+    return text[: min(sections, default=len(text))].strip()
+
+
 def _parts(doc: str) -> tuple[str, dict[str, str], str]:
     """The sentence of a docstring, its entries of parameters by name, and the sections after them."""
     sentence, found, after = doc.partition(_TITLE)

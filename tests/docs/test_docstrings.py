@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tvm.docstring import completed, describe_returns, described, docstring
+from tvm.docstring import completed, describe_returns, described, docstring, words
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -167,6 +167,11 @@ def test_a_value_is_added_before_the_errors_that_a_docstring_describes():
         "Adds.\n\nParameters\n----------\na : int\n    The one.\n\nReturns\n-------\nint\n\n"
         "Raises\n------\nValueError\n    Too large.\n"
     )
+
+
+def test_the_words_of_a_docstring_end_where_its_sections_begin():
+    assert words("Adds.\n\n    More.\n\n    Raises\n    ------\n    ValueError\n") == "Adds.\n\nMore."
+    assert words("Adds.\n\nParameters\n----------\na\n\nReturns\n-------\nint\n") == words("  Adds.\n") == "Adds."
 
 
 def test_passes_say_that_they_are_passes():

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...docstring import words
 from ...ir.attrs import DictAttrs
 from ...ir.op import OPS, Op
 from ..expr import Call, Constant, RelayExpr, Tuple, TupleWrapper, const
@@ -87,7 +88,7 @@ def op(
     def decorate(build: Callable[..., Any]) -> Callable[..., Any]:
         record = OPS.get(name)
         if record is None:
-            record = OPS.register(name, Op(name, (build.__doc__ or "").strip(), num_inputs, {}))
+            record = OPS.register(name, Op(name, words(build.__doc__ or ""), num_inputs, {}))
         record.attrs.update(facts)
         record.attrs["TOpPattern"] = pattern
         record.attrs["num_inputs"] = num_inputs
