@@ -141,7 +141,6 @@ def test_python_interface(model_file, tmp_path):
     (["--rpc-tracker", "127.0.0.1:1", "--rpc-key", "k"], "127.0.0.1:1 cannot be reached"),
     (["--tasks", "77"], "no task 77"),
     (["--rpc-key", "k"], "--rpc-tracker"),
-    (["--rpc-tracker", "127.0.0.1:1", "--rpc-key", "k", "--build-only", "folder"], "--build-only writes candidates"),
     (["--tasks", "winograd"], "'winograd' is no number, range or part of a task's name"),
     (["--time-budget", "soon"], "time-budget"),
     (["--time-budget", "0"], "time-budget"),

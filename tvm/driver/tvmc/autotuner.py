@@ -423,13 +423,10 @@ def tune_model(
         if report:
             _write_report(report, tuning_records, [])
         return None
-    from ...autotvm.search import local_measure_option
     from ...tuning import RelayModel, TuningOptions
 
-    option = local_measure_option(where, number, repeat, min_repeat_ms, timeout)
     remote = {"key": rpc_key, "host": hostname, "port": port, "n_parallel": parallel} if hostname else {}
-    if remote:
-        option["runner"] = _remote_runner(remote, number, repeat, option["runner"].min_repeat_ms, timeout)
+    option = _measure_option(where, remote, number, repeat, min_repeat_ms, timeout)
     measure = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms}
     if build_only:
         _build(chosen, build_only, trials, tuner, prior_records, measure, timeout, analytic_start, time_budget)
@@ -439,23 +436,31 @@ def tune_model(
         records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
     searches = (sketches.searches(chosen, tuner, {**measure, "timeout": timeout, **remote}) if sketches
                 else [task.start_search(tuner, option, analytic_start) for task in chosen])
-    # Whole models are compared on the machine they are for, and they run on this one.
-    model = None if remote else RelayModel(*known)
-    _tune(searches, options, begin, report, model, log_estimated_latency)
+    # Whole models run on this machine, and are not compared where they are for another.
+    _tune(searches, options, begin, report, None if remote else RelayModel(*known), log_estimated_latency)
     return records
 
 
-def _remote_runner(remote: dict[str, Any], number: int, repeat: int, min_repeat_ms: int, timeout: float) -> Any:
-    """What measures templates on devices of a tracker, which must have one."""
+def _measure_option(
+    target: Target, remote: dict[str, Any], number: int, repeat: int, min_repeat_ms: int | None, timeout: float
+) -> dict[str, Any]:
+    """What builds and measures templates: here, or on devices of a tracker, which must have one."""
     from ...autotvm import RPCRunner
+    from ...autotvm.search import local_measure_option
     from ...tuning.remote import RemoteDevices
 
+    option = local_measure_option(target, number, repeat, min_repeat_ms, timeout)
+    if not remote:
+        return option
     try:
         RemoteDevices(remote["key"], remote["host"], remote["port"]).check()
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
-    return RPCRunner(
-        **remote, number=number, repeat=repeat, min_repeat_ms=min_repeat_ms, timeout=timeout, cooldown_interval=0)
+    option["runner"] = RPCRunner(
+        **remote, number=number, repeat=repeat, min_repeat_ms=option["runner"].min_repeat_ms, timeout=timeout,
+        cooldown_interval=0,
+    )
+    return option
 
 
 def _sketches(mod: Any, params: Any, target: Target, hardware: Any, include_simple_tasks: bool) -> TasksOfModel:
