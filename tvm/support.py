@@ -18,7 +18,7 @@ def libinfo() -> dict[str, str]:
         "LLVM_VERSION": _llvm_version(),
         "LLVMLITE_VERSION": importlib.metadata.version("llvmlite"),
         "USE_THREADS": "ON",
-        "USE_RPC": "OFF",
+        "USE_RPC": "ON",
         "USE_CUDA": "OFF",
         "USE_OPENCL": "OFF",
         "USE_METAL": "OFF",

@@ -216,6 +216,8 @@ int tvm_set_device(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_co
   if (n != 2 || codes[0] != kTVMArgInt || codes[1] != kTVMArgInt)
     return tvm_error("__tvm_set_device: expected the type and the number of a device");
   DLDevice device = {(int32_t)args[0].v_int64, (int32_t)args[1].v_int64};
+  if (!is_type(device.device_type))
+    return tvm_error("__tvm_set_device: %d is no type of a device of this machine", (int)device.device_type);
   if (!tvm_device(device)) return -1;
   chosen[device.device_type] = device.device_id;
   return 0;

@@ -5,7 +5,7 @@
 #include "rpc.h"
 #include "sha256.h"
 
-enum { KEY_ROOM = 1024, NONCE = 32, HANDSHAKE_SECONDS = 5 };
+enum { KEY_ROOM = 1024, NONCE = 32, HANDSHAKE_SECONDS = 20 };
 typedef TVMRPCServerOptions ServerOptions;
 
 /* ---- sockets with deadlines: a peer that says nothing costs no more than that ---- */

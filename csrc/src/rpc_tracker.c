@@ -1,6 +1,8 @@
 /* A server's connection to its tracker: classic TVM's messages (a length and JSON), after a proof where there is a secret. */
 #include <fcntl.h>
 #include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +26,10 @@ static int connect_to(const char *host, int port) {
   struct timeval limit = {TRACKER_SECONDS, 0};
   snprintf(number, sizeof number, "%d", port);
   if (getaddrinfo(host, number, &hints, &found)) return -1;
-  int fd = socket(AF_INET, SOCK_STREAM, 0);
+  int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
   if (fd >= 0) {
     fcntl(fd, F_SETFD, FD_CLOEXEC);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* of connect, too */
     if (connect(fd, found->ai_addr, found->ai_addrlen)) {
       close(fd);

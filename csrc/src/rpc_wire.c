@@ -119,6 +119,8 @@ static int write_parts(Endpoint *ep, struct iovec *parts, int count) {
       continue;
     }
     if (done < 0 && errno == EINTR) continue;
+    /* What the other side said last, as why it ended the session, may still be there to be read; if not, reading fails. */
+    if (done < 0 && (errno == EPIPE || errno == ECONNRESET)) return 0;
     if (done < 0) return endpoint_fail(ep, "RPCError: the session has ended: %s", strerror(errno));
     for (; count && (size_t)done >= parts->iov_len; ++parts, --count) done -= (ssize_t)parts->iov_len;
     if (count) {

@@ -289,6 +289,19 @@ static void test_damaged_graphs_do_no_harm(void) {
   CHECK(fake->blocks == 0);
 }
 
+/* The table of chosen devices has a place for those of this machine. */
+static void test_only_devices_of_this_machine_are_chosen(void) {
+  TVMFunctionHandle choose;
+  OK(TVMFuncGetGlobal("__tvm_set_device", &choose));
+  static const int64_t wrong[] = {0, -1, 128, 129, 4096, INT32_MAX};
+  for (size_t i = 0; i < sizeof wrong / sizeof *wrong; ++i) {
+    TVMValue args[] = {{.v_int64 = wrong[i]}, {.v_int64 = 0}}, ret;
+    int codes[] = {kTVMArgInt, kTVMArgInt}, code = kTVMNullptr;
+    REFUSES(TVMFuncCall(choose, args, codes, 2, &ret, &code), "no type of a device of this machine");
+  }
+  OK(TVMFuncFree(choose));
+}
+
 int main(int argc, char **argv) {
   char folder[512];
   CHECK(argc > 1);
@@ -309,5 +322,6 @@ int main(int argc, char **argv) {
   RUN(test_capture_is_what_a_device_can_do);
   RUN(test_offsets_have_64_bits);
   RUN(test_damaged_graphs_do_no_harm);
+  RUN(test_only_devices_of_this_machine_are_chosen);
   return 0;
 }

@@ -34,7 +34,7 @@ class Program:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGINT)
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=60)
         assert self.process.returncode == 0
 
 
@@ -90,6 +90,20 @@ def test_tvmc_runs_a_package_on_a_server_without_a_tracker(package, capsys):
     server.terminate()
     assert _main(["run", "--rpc-tracker", f"127.0.0.1:{server.port}", path]) == 4
     assert "cannot be reached" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sketches", [False, True])
+def test_tvmc_tunes_on_a_device_of_the_tracker(pool, sketches, tmp_path):
+    x = relay.var("x", shape=(2, 8), dtype="float32")
+    w = relay.var("w", shape=(4, 8), dtype="float32")
+    module = tvm.IRModule.from_expr(relay.Function([x, w], relay.nn.dense(x, w)))
+    model = tvmc.TVMCModel(module, {"w": tvm.nd.array(np.ones((4, 8), "float32"))})
+    records = tvmc.tune(
+        model, "llvm", str(tmp_path / "records.json"), enable_autoscheduler=sketches, hostname="127.0.0.1", port=pool,
+        rpc_key="board", trials=1, tuner="random", timeout=60, repeat=1, number=1, parallel=1,
+    )
+    with open(records, encoding="utf-8") as file:
+        assert file.read().strip()
 
 
 @pytest.mark.parametrize("words", [["server", "--host", "0.0.0.0"], ["tracker", "--host", "0.0.0.0"]])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ class CServer:
 
     def terminate(self) -> str:
         self.proc.terminate()
-        return self.proc.communicate(timeout=10)[1]
+        return self.proc.communicate(timeout=60)[1]
 
 
 @pytest.fixture(autouse=True)
@@ -40,13 +41,12 @@ def no_secret(monkeypatch):
 
 
 @pytest.fixture
-def sessions_folder(tmp_path, monkeypatch):
+def sessions_folder(monkeypatch):
     """Where servers started by the test keep the folders of their sessions."""
-    folder = Path("/tmp") / f"tvm_test_{os.getpid()}"
-    folder.mkdir(exist_ok=True)
-    monkeypatch.setenv("TMPDIR", str(folder))
-    yield folder
-    folder.rmdir()
+    # The path of a folder below that of pytest may be too long for a server, which then takes /tmp.
+    with tempfile.TemporaryDirectory(prefix="tvm_test_", dir="/tmp") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        yield Path(folder)
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ MAGIC, RETURN, ERROR, CALL, FUNCTION, FREE, COPY_TO, COPY_FROM, DATA, CLOSE = 0x
 
 def greeted(server) -> socket.socket:
     """A connection on which the handshake is done, for messages by hand."""
-    sock = socket.create_connection((server.host, server.port), 20)
+    sock = socket.create_connection((server.host, server.port), 60)
     base.greet_server(sock, "the server", "client:")
-    sock.settimeout(20)
+    sock.settimeout(60)
     return sock
 
 
@@ -280,7 +280,7 @@ def test_a_server_that_only_measures_gives_only_what_measuring_needs(c_server, l
 def test_a_second_client_waits_for_the_device(c_server):
     server = c_server()
     first = rpc.connect(server.host, server.port)
-    sock = socket.create_connection((server.host, server.port), 20)
+    sock = socket.create_connection((server.host, server.port), 60)
     sock.sendall(base.HELLO + bytes(32))
     base.recv_exact(sock, 44)
     sock.sendall(bytes(32) + struct.pack("<I", 7) + b"client:")
@@ -288,6 +288,6 @@ def test_a_second_client_waits_for_the_device(c_server):
     with pytest.raises(TimeoutError):
         sock.recv(1)
     first.close()
-    sock.settimeout(20)
+    sock.settimeout(60)
     assert base.recv_exact(sock, 4) == bytes(4)
     sock.close()

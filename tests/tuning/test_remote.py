@@ -67,7 +67,7 @@ def tracker():
     yield made
     for server in servers:
         server.terminate()
-        server.wait(10)
+        server.wait(60)
     made.terminate()
 
 
@@ -143,4 +143,4 @@ def test_a_candidate_whose_device_goes_is_measured_on_another(tracker):
     assert killed and result.error_no == 0
     for server in servers:
         server.terminate()
-        server.wait(10)
+        server.wait(60)

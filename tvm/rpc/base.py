@@ -20,7 +20,9 @@ FAIL, SUCCESS, PING, STOP, PUT, REQUEST, UPDATE_INFO, SUMMARY, GET_PENDING_MATCH
 HELLO = b"TVMRPC1\n"
 NONCE = 32
 MOST_JSON = 1 << 20
-HANDSHAKE_SECONDS = 5.0
+# How long a peer may take for its part; and how long a client waits for one that may just be starting.
+HANDSHAKE_SECONDS = 20.0
+ANSWER_SECONDS = 60.0
 
 
 def secret() -> bytes:
@@ -76,8 +78,8 @@ def recv_exact(sock: socket.socket, size: int) -> bytes:
     return bytes(parts)
 
 
-def connect_with_retry(address: tuple[str, int], seconds: float = 5.0) -> socket.socket:
-    """A connection; errors name the address."""
+def connect_to(address: tuple[str, int], seconds: float = ANSWER_SECONDS) -> socket.socket:
+    """A connection that waits so long for every answer; errors name the address."""
     try:
         sock = socket.create_connection(address, seconds)
     except OSError as problem:

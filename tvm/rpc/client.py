@@ -55,7 +55,7 @@ def connect(
         raise TVMError("connect: session_constructor_args and enable_logging are not supported")
     what = f"the RPC server {url}:{port}"
     option = f" -timeout={session_timeout:g}" if session_timeout else ""
-    sock = base.connect_with_retry((url, int(port)))
+    sock = base.connect_to((url, int(port)))
     try:
         seconds, most, _ = base.guarded(what, lambda: base.greet_server(sock, what, f"client:{key}{option}"))
         return _open(sock, most, seconds)
@@ -100,7 +100,7 @@ class PopenSession(RPCSession):
 
     def close(self) -> None:
         super().close()
-        self._process.wait(10)
+        self._process.wait(60)
         self._folder.cleanup()
 
     def __del__(self) -> None:
@@ -128,7 +128,7 @@ class TrackerSession:
         self.close()
 
     def _connect(self) -> socket.socket:
-        sock = base.connect_with_retry(self._addr)
+        sock = base.connect_to(self._addr)
         try:
             base.guarded(self._what, lambda: base.greet_tracker(sock, self._what))
         except BaseException:
@@ -144,7 +144,7 @@ class TrackerSession:
             self._sock.close()
             self._sock = None
 
-    def _ask(self, message: list, seconds: float | None = 10.0) -> Any:
+    def _ask(self, message: list, seconds: float | None = base.ANSWER_SECONDS) -> Any:
         sock = self._sock or self._connect()
         sock.settimeout(seconds)
 

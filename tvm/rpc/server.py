@@ -129,7 +129,7 @@ class OwnProcess:
         os.close(self._held)
         self._held = -1
         try:
-            self.proc.wait(5)
+            self.proc.wait(60)
         except subprocess.TimeoutExpired:
             self.proc.kill()
             self.proc.wait()

@@ -152,14 +152,14 @@ def _tune_as(args) -> None:
     budget = parse_seconds(args.time_budget) if args.time_budget is not None else None
     trials = args.trials if args.trials is not None else None if budget or args.build_only else 1000
     _check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)
-    _refuse_what_is_missing(args.rpc_key, hostname)
+    _check_remote(args.rpc_key, hostname, args.build_only)
     check_records(args.tuning_records)
     for path in filter(None, (args.output, args.report)):
         check_writable(path)
     # A wrong target is said before a model is read for it.
     target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
     check_code(target)
-    if args.tasks not in ("list", "help") and not args.build_only:
+    if args.tasks not in ("list", "help") and not args.build_only and not hostname:
         _check_machine(target)
     hardware = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in _HARDWARE}
     _check_sketches(args.enable_autoscheduler, args.build_only, hardware, args.include_simple_tasks,
@@ -393,14 +393,14 @@ def tune_model(
         Where the target or an option does not fit.
     """
     begin = time.monotonic()
-    _refuse_what_is_missing(rpc_key, hostname)
+    _check_remote(rpc_key, hostname, build_only)
     _check_sketches(enable_autoscheduler, build_only, hardware_params, include_simple_tasks, log_estimated_latency)
     _check_numbers(trials, number, repeat, min_repeat_ms, early_stopping, timeout)
     check_records(prior_records)
     where, _ = target_from_cli(str(target), additional_target_options)
     if target_host:
         where = where.with_host(target_host)
-    if tasks_filter not in ("list", "help") and not build_only:
+    if tasks_filter not in ("list", "help") and not build_only and not hostname:
         _check_machine(where)
     transforms = {
         "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops,
@@ -423,10 +423,10 @@ def tune_model(
         if report:
             _write_report(report, tuning_records, [])
         return None
-    from ...autotvm.search import local_measure_option
     from ...tuning import RelayModel, TuningOptions
 
-    option = local_measure_option(where, number, repeat, min_repeat_ms, timeout)
+    remote = {"key": rpc_key, "host": hostname, "port": port, "n_parallel": parallel} if hostname else {}
+    option = _measure_option(where, remote, number, repeat, min_repeat_ms, timeout)
     measure = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms}
     if build_only:
         _build(chosen, build_only, trials, tuner, prior_records, measure, timeout, analytic_start, time_budget)
@@ -434,10 +434,33 @@ def tune_model(
     records = tuning_records or tvmc_model.default_tuning_records_path()
     options = TuningOptions(
         records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
-    searches = (sketches.searches(chosen, tuner, {**measure, "timeout": timeout}) if sketches
+    searches = (sketches.searches(chosen, tuner, {**measure, "timeout": timeout, **remote}) if sketches
                 else [task.start_search(tuner, option, analytic_start) for task in chosen])
-    _tune(searches, options, begin, report, RelayModel(*known), log_estimated_latency)
+    # Whole models run on this machine, and are not compared where they are for another.
+    _tune(searches, options, begin, report, None if remote else RelayModel(*known), log_estimated_latency)
     return records
+
+
+def _measure_option(
+    target: Target, remote: dict[str, Any], number: int, repeat: int, min_repeat_ms: int | None, timeout: float
+) -> dict[str, Any]:
+    """What builds and measures templates: here, or on devices of a tracker, which must have one."""
+    from ...autotvm import RPCRunner
+    from ...autotvm.search import local_measure_option
+    from ...tuning.remote import RemoteDevices
+
+    option = local_measure_option(target, number, repeat, min_repeat_ms, timeout)
+    if not remote:
+        return option
+    try:
+        RemoteDevices(remote["key"], remote["host"], remote["port"]).check()
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+    option["runner"] = RPCRunner(
+        **remote, number=number, repeat=repeat, min_repeat_ms=option["runner"].min_repeat_ms, timeout=timeout,
+        cooldown_interval=0,
+    )
+    return option
 
 
 def _sketches(mod: Any, params: Any, target: Target, hardware: Any, include_simple_tasks: bool) -> TasksOfModel:
@@ -459,9 +482,12 @@ def _check_sketches(enabled: bool, build_only: str | None, hardware: Any, *other
                             "--enable-autoscheduler, which is not given")
 
 
-def _refuse_what_is_missing(rpc_key: str | None, hostname: str | None) -> None:
-    if rpc_key or hostname:
-        raise TVMCException("tuning on a remote device needs RPC, which is not available yet; tune on this machine")
+def _check_remote(rpc_key: str | None, hostname: str | None, build_only: str | None) -> None:
+    """Refuse halves of an address, and candidates that are built to be measured elsewhere and here."""
+    if bool(rpc_key) != bool(hostname):
+        raise TVMCException("a device on another machine has a tracker (--rpc-tracker) and a key there (--rpc-key)")
+    if hostname and build_only:
+        raise TVMCException("--build-only writes candidates into a folder; --rpc-tracker measures them at once")
 
 
 def _check_numbers(
@@ -513,7 +539,7 @@ def _build(tasks: list[Any], folder: str, *choices: Any) -> None:
 
 
 def _tune(
-    searches: list[Any], options: TuningOptions, begin: float, report: str | None, model: Model,
+    searches: list[Any], options: TuningOptions, begin: float, report: str | None, model: Model | None,
     log_estimated_latency: bool = False,
 ) -> None:
     """Tune; whatever ends it, the report tells of what was measured."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...auto_scheduler.cost_model import CostModel, RandomModel, XGBModel
 from ...auto_scheduler.hardware import HardwareParams
-from ...auto_scheduler.measure import LocalBuilder, LocalRunner
+from ...auto_scheduler.measure import LocalBuilder, LocalRunner, RPCRunner
 from ...auto_scheduler.relay_integration import ModelTask, model_tasks, search_task, untuned_kernels
 from ...auto_scheduler.search import SketchSearch
 from ...auto_scheduler.search_policy import SketchPolicy
@@ -37,7 +37,8 @@ class TasksOfModel:
     def searches(self, chosen: Sequence[SearchTask], tuner: str, options: dict[str, Any]) -> list[SketchSearch]:
         """The searches of some of the tasks. They share one cost model."""
         model = cost_model(tuner, len(chosen))
-        runner, builder = LocalRunner(**options), LocalBuilder(timeout=max(options["timeout"], 15))
+        runner = (RPCRunner if "host" in options else LocalRunner)(**options)
+        builder = LocalBuilder(timeout=max(options["timeout"], 15))
         made = []
         for number, (found, task) in enumerate(zip(self.found, self.tasks)):
             if any(task is one for one in chosen):
