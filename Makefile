@@ -17,6 +17,7 @@ DOCS :=
 COMMIT :=
 KILLS :=
 SAMPLE :=
+SYSROOTS :=
 ONLY :=
 PYTHONS := $(PYTHON)
 
@@ -42,6 +43,9 @@ test-cuda: setup ## the operator tests compiled for CUDA (ARCH=sm_90, or all), r
 test-emulated: setup ## the operator tests as CUDA (ARCH=sm_80) on the emulator of a GPU
 	TVM_TEST_ON="cuda -arch=$(or $(ARCH),sm_80)" TVM_TEST_TABLE=docs/cuda_tests.md $(BIN)/python -m tests.cuda_emulator \
 	  pytest tests/topi tests/relay/op -q -n $(JOBS)
+
+test-cross: setup ## models compiled for Arm, RISC-V and x86 and run under qemu-user (SYSROOTS=/usr, ONLY=armv7); docs/cross_tests.md
+	$(BIN)/python tools/cross_check.py --only "$(ONLY)" $(if $(SYSROOTS),--sysroots $(SYSROOTS))
 
 fuzz: setup ## a long run of random schedules and graphs (CASES=20000)
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz \
@@ -157,5 +161,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib
+.PHONY: help demo test test-opencl test-cuda test-emulated test-cross fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib
 .DEFAULT_GOAL := help

@@ -1,0 +1,84 @@
+"""The innermost loops of convolutions and matmuls for Arm boards, read in the assembly: accumulators stay in registers,
+and fused multiply-adds are most of what is issued."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+
+# Multiply-adds of vectors, loads and instructions that a core does in a cycle, as LLVM's models and Arm's guides say.
+CORES = {"cortex-a72": (1, 1, 3), "neoverse-n1": (2, 2, 4)}
+FUSED = re.compile(r"(fmla|vfma\.f32|vmla\.f32|vfmacc\.\w+)\s")
+MEMORY = re.compile(r"(ld\w+|st\w+|vld\w*|vst\w*|vle\w+\.v|vse\w+\.v|fl[wd]|prfm)\s")
+STACK = re.compile(r"\[sp\b|\(sp\)")
+
+
+def convolution(size: int, channels: int, filters: int, window: int) -> tvm.IRModule:
+    x = relay.var("x", shape=(1, channels, size, size))
+    weight = relay.const(np.zeros((filters, channels, window, window), "float32"))
+    padding = (window // 2, window // 2)
+    return tvm.IRModule.from_expr(
+        relay.Function([x], relay.nn.conv2d(x, weight, padding=padding, channels=filters, kernel_size=(window, window)))
+    )
+
+
+def matmul(m: int, k: int, n: int) -> tvm.IRModule:
+    x = relay.var("x", shape=(m, k))
+    return tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, relay.const(np.zeros((n, k), "float32")))))
+
+
+PROGRAMS = {
+    "convolution 3x3": convolution(28, 64, 64, 3),
+    "convolution 1x1": convolution(14, 128, 128, 1),
+    "matmul": matmul(64, 256, 128),
+}
+
+
+class Loop(NamedTuple):
+    """The instructions between the label that a loop jumps back to and the jump."""
+
+    lines: list[str]
+
+    def count(self, pattern: re.Pattern) -> int:
+        return sum(bool(pattern.match(line)) for line in self.lines)
+
+
+def innermost(assembly: str) -> Loop:
+    """The loop with the largest share of multiply-adds; of equals, the shortest."""
+    lines = [re.split(r"\s//|\s@ |;", line)[0].strip() for line in assembly.splitlines()]
+    at = {line[:-1]: number for number, line in enumerate(lines) if line.endswith(":")}
+    loops = []
+    for number, line in enumerate(lines):
+        jump = re.match(r"(?:b\w*(?:\.\w+)?|[ct]bn?z)\s(?:.*,\s*)?(\.L\w+)$", line)
+        if jump and at.get(jump[1], number) < number:
+            body = lines[at[jump[1]] + 1 : number + 1]
+            loops.append(Loop([text for text in body if text and text[0] != "." and text[-1] != ":"]))
+    return max(loops, key=lambda loop: (loop.count(FUSED) / len(loop.lines), -len(loop.lines)))
+
+
+def loop_of(program: str, target: str) -> Loop:
+    with tvm.transform.PassContext(opt_level=3):
+        return innermost(relay.build(PROGRAMS[program], target=target).lib.get_source("asm"))
+
+
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_register_tiles_of_neon_neither_spill_nor_wait_for_loads(program, core):
+    loop = loop_of(program, f"llvm -mtriple=aarch64-linux-gnu -mcpu={core} -num-cores=4")
+    fused, memory = loop.count(FUSED), loop.count(MEMORY)
+    assert not [line for line in loop.lines if STACK.search(line)], "spilled registers"
+    assert not [line for line in loop.lines if line.startswith("st")], "accumulators go to memory"
+    of_fused, of_memory, of_all = CORES[core]
+    cycles = max(fused / of_fused, memory / of_memory, len(loop.lines) / of_all)
+    assert fused >= 16 and fused / of_fused / cycles >= 0.85, "the pipes of multiply-adds wait"
+
+
+def test_risc_v_accumulates_in_vector_registers():
+    loop = loop_of("matmul", "llvm -mtriple=riscv64-linux-gnu -mattr=+v")
+    assert loop.count(FUSED) >= 8 and not [line for line in loop.lines if STACK.search(line)]

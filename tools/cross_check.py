@@ -1,0 +1,193 @@
+"""Models compiled for other machines and run there, by the C server under qemu-user, against this machine's results.
+
+A machine is left out, with a line that says why, where its emulator, its C library or a compiler for it is missing.
+Writes the table in docs/cross_tests.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+# Where tests find models, too.
+MODELS = Path(os.environ.get("TVM_TEST_MODELS") or ROOT.parent / "shared" / "models")
+TABLE = ROOT / "docs" / "cross_tests.md"
+# Differences from this machine's results, relative to the largest of them, that come of another order of sums alone.
+TOLERANCE = 1e-5
+
+
+class Machine(NamedTuple):
+    """A machine as a target, as compilers are called by it, and as qemu emulates it."""
+
+    target: str
+    triple: str
+    emulator: str
+    options: tuple[str, ...] = ()
+
+
+MACHINES = {
+    "aarch64, Cortex-A72": Machine(
+        "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72", "aarch64-linux-gnu", "aarch64", ("-cpu", "cortex-a72")
+    ),
+    "aarch64, Neoverse-N1": Machine(
+        "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "aarch64-linux-gnu", "aarch64", ("-cpu", "neoverse-n1")
+    ),
+    "armv7, rasp3b": Machine(
+        "llvm -device=arm_cpu -model=bcm2837 -mtriple=armv7l-linux-gnueabihf -mattr=+neon",
+        "arm-linux-gnueabihf", "arm", ("-cpu", "max"),
+    ),
+    "riscv64": Machine("llvm -mtriple=riscv64-linux-gnu", "riscv64-linux-gnu", "riscv64", ("-cpu", "rv64")),
+    "riscv64 with V": Machine(
+        "llvm -mtriple=riscv64-linux-gnu -mattr=+v", "riscv64-linux-gnu", "riscv64", ("-cpu", "rv64,v=true,vlen=128")
+    ),
+    "x86-64, Haswell": Machine(
+        "llvm -mtriple=x86_64-linux-gnu -mcpu=haswell", "x86_64-linux-gnu", "x86_64", ("-cpu", "Haswell")
+    ),
+}  # fmt: skip
+
+
+def load_model(name: str):
+    from tvm import relay
+    from tvm.relay import testing
+
+    if name == "ResNet-18":
+        return testing.resnet.get_workload(num_layers=18, batch_size=1)
+    import onnx
+
+    files = {"MobileNetV2": "imagenet/mobilenet_v2.onnx", "MobileNetV2 int8": "onnx/mobilenet_v2_int8_qdq.onnx"}
+    model = onnx.load(MODELS / files[name])
+    given = model.graph.input[0]
+    shape = [dim.dim_value or 1 for dim in given.type.tensor_type.shape.dim]
+    return relay.frontend.from_onnx(model, shape={given.name: shape}, freeze_params=True)
+
+
+def build(mod, params, target: str):
+    import tvm
+    from tvm import relay
+
+    with tvm.transform.PassContext(opt_level=3):
+        return relay.build(mod, target=target, params=params)
+
+
+def run(library, device, inputs) -> list:
+    from tvm.contrib import graph_executor
+
+    model = graph_executor.GraphModule(library["default"](device))
+    model.run(**inputs)
+    return [model.get_output(i).numpy() for i in range(model.get_num_outputs())]
+
+
+def command_of(machine: Machine, sysroots: Path) -> list[str] | str:
+    """How a program of the machine is started here; else, why it cannot be."""
+    name = f"qemu-{machine.emulator}"
+    emulator = shutil.which(name) or shutil.which(f"{name}-static")
+    if emulator is None:
+        return f"qemu-{machine.emulator} is missing (Debian: apt install qemu-user)"
+    from tvm.runtime import host_cpu
+
+    libraries = Path("/") if host_cpu.runs(machine.triple) else sysroots / machine.triple
+    if not (libraries / "lib").is_dir():
+        return f"there is no C library in {libraries} (Debian: apt install libc6-dev-ARCH-cross; or SYSROOTS=)"
+    made = subprocess.run(
+        ["make", "-s", "-C", str(ROOT / "csrc"), "lib", f"CROSS={machine.triple}", f"PYTHON={sys.executable}"],
+        capture_output=True, text=True, env={k: v for k, v in os.environ.items() if k != "OUT"},
+    )  # fmt: skip
+    if made.returncode:
+        return made.stderr.strip().splitlines()[-1]
+    server = ROOT / "csrc" / "build" / machine.triple / "tvm_rpc_server"
+    return [emulator, *machine.options, "-L", str(libraries), str(server)]
+
+
+@contextlib.contextmanager
+def session(command: list[str]) -> Iterator:
+    """A session with the server that ``command`` starts."""
+    from tvm import rpc
+
+    server = subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True)
+    try:
+        # The emulator may warn before the server speaks.
+        ports = (re.search(r"bind to \S+:(\d+)", line) for line in server.stderr)
+        port = next(filter(None, ports), None)
+        if port is None:
+            raise RuntimeError(f"{command[0]} did not start the server")
+        yield rpc.connect("127.0.0.1", int(port[1]))
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def check(model: str, names: list[str], commands: dict[str, list[str]]) -> list[str]:
+    """Rows of the table for a model on some machines."""
+    import numpy as np
+
+    import tvm
+
+    mod, params = load_model(model)
+    free = [p for p in mod["main"].params if p.name_hint not in params]
+    rng = np.random.default_rng(0)
+    inputs = {
+        p.name_hint: rng.standard_normal([int(n) for n in p.type_annotation.shape]).astype(p.type_annotation.dtype)
+        for p in free
+    }
+    (want,) = run(build(mod, params, "llvm"), tvm.cpu(), inputs)
+    rows = []
+    for name in names:
+        began = time.time()
+        library = build(mod, params, MACHINES[name].target)
+        with tempfile.TemporaryDirectory(prefix="tvm-cross-") as folder, session(commands[name]) as remote:
+            library.export_library(path := os.path.join(folder, "model.so"))
+            seconds = time.time() - began
+            remote.upload(path)
+            (found,) = run(remote.load_module("model.so"), remote.cpu(), inputs)
+        scale = float(np.abs(want).max())
+        worst = float(np.abs(found.astype("float64") - want).max()) / scale
+        same = int(found.argmax()) == int(want.argmax())
+        verdict = "same" if worst <= TOLERANCE and same else "DIFFERENT"
+        rows.append(f"| {model} | {name} | {seconds:.0f} | {worst:.1e} | {verdict} |")
+        print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sysroots", type=Path, default=Path("/usr"), help="folder of C libraries by triple (/usr)")
+    parser.add_argument("--models", default="MobileNetV2,ResNet-18,MobileNetV2 int8")
+    parser.add_argument("--only", default="", help="machines whose name holds this text; the table stays as it is")
+    args = parser.parse_args()
+    commands, left_out = {}, []
+    for name, machine in MACHINES.items():
+        if args.only not in name:
+            continue
+        command = command_of(machine, args.sysroots)
+        if isinstance(command, str):
+            left_out.append(f"{name}: {command}")
+        else:
+            commands[name] = command
+    for line in left_out:
+        print(f"left out: {line}", file=sys.stderr)
+    rows = [row for model in args.models.split(",") for row in check(model, list(commands), commands)]
+    if not args.only and not left_out:
+        head = (
+            "# Models on other machines\n\nWritten by `make test-cross`: each model is compiled here for the machine, "
+            "run there by\n`tvm_rpc_server` under qemu-user, and compared with the result of this machine's own code. "
+            "The difference is that\nof the worst output, relative to the largest one.\n\n"
+        )
+        columns = "| model | machine | seconds to compile and link | difference | result |\n|---|---|---|---|---|\n"
+        TABLE.write_text(head + columns + "\n".join(rows) + "\n")
+    return 1 if not rows or any("DIFFERENT" in row for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
