@@ -223,7 +223,7 @@ def test_a_match_key_is_good_for_one_session(c_server, tracker):
     sock.close()
 
 
-def test_a_server_of_a_tracker_that_has_died_is_not_the_end_of_a_request(c_server, tracker):
+def test_a_server_of_a_tracker_that_has_died_is_not_the_end_of_a_request(c_server, tracker, sessions_folder):
     first = serve_key(c_server, tracker, "board")
     client = rpc.connect_tracker(tracker.host, tracker.port)
     until(lambda: free(client, "board") == 1, "the device is offered")
