@@ -141,3 +141,27 @@ def test_the_length_of_a_reduction_may_be_decided_by_data(change):
     tvm.build(s, [starts, data, out], "llvm")(tvm.nd.array(ends), tvm.nd.array(numbers), got)
     expected = [2 * numbers[a:b].sum() for a, b in zip(ends, ends[1:])]
     np.testing.assert_array_equal(got.numpy(), expected)
+
+
+def test_a_factored_reduction_has_as_many_terms_as_its_element():
+    starts, values = te.placeholder((5,), "int32", name="starts"), te.placeholder((40,), name="values")
+
+    def total(row):
+        k = te.reduce_axis((0, starts[row + 1] - starts[row]), name="k")
+        return te.sum(values[starts[row] + k], axis=k)
+
+    out = te.compute((4,), total, name="out")
+    s = te.create_schedule(out.op)
+    outer, inner = s[out].split(s[out].op.reduce_axis[0], factor=4)
+    with pytest.raises(tvm.TVMError, match="the length of k.outer differs between elements, so it is no dimension"):
+        s.rfactor(out, outer)
+    s.rfactor(out, inner)
+    other = te.create_schedule(out.op)
+    other[out].split(out.op.axis[0], factor=2)
+    with pytest.raises(tvm.TVMError, match="the length of k differs between elements; make the cache before"):
+        other.cache_write(out, "local")
+    function = tvm.build(s, [starts, values, out], "llvm")
+    places, numbers = np.array([0, 0, 7, 8, 40], "int32"), np.arange(40, dtype="float32")
+    result = tvm.nd.empty((4,))
+    function(tvm.nd.array(places), tvm.nd.array(numbers), result)
+    np.testing.assert_allclose(result.numpy(), [numbers[a:b].sum() for a, b in zip(places, places[1:])])

@@ -108,7 +108,8 @@ MAY_ASK = {
 
 # Passes that scripts make without a target; pipelines give it to them. A build that is told none takes the current one.
 PASSES_MAY_ASK = {
-    "build_module.py", "transform/fuse_ops.py", "transform/legalize.py", "transform/simplify_inference.py",
+    "build_module.py", "transform/auto_schedule.py", "transform/fuse_ops.py", "transform/legalize.py",
+    "transform/simplify_inference.py",
 }  # fmt: skip
 
 

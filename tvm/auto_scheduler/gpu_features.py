@@ -16,7 +16,7 @@ from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .gpu_limits import Block, elements_of_block, is_shared, kernels_of, root_of, strides_of_block
 from .iterator import Annotation, IteratorKind
-from .loop_nests import LoopNests, Nest
+from .loop_nests import LoopNests, Nest, length_of
 from .operation_facts import arithmetic
 from .state import Stage, StateObject
 
@@ -113,7 +113,7 @@ class GPUFeatureExtractor:
     def _note(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int) -> None:
         stage, nest = state.stages[place], nests.nests[place]
         op = stage.op
-        iterations = math.prod(axis.dom.extent.value for axis in (*op.axis, *op.reduce_axis))
+        iterations = math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
         width = info(op.output(0).dtype).bits // 8
         kernel.unrolled = max(kernel.unrolled, stage.auto_unroll_max_step)
         if stage.attach is not None and op.name.endswith(".shared"):

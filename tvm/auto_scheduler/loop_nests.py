@@ -75,7 +75,7 @@ class LoopNests:
 
     def _nest(self, place: int, stage: Stage) -> Nest:
         op = stage.op
-        extents = {axis.var: _length(axis) for axis in (*op.axis, *op.reduce_axis)}
+        extents = {axis.var: length_of(axis) for axis in (*op.axis, *op.reduce_axis)}
         times = 1
         if stage.attach is not None:
             target, loop = stage.attach
@@ -120,12 +120,13 @@ class LoopNests:
         return self._regions[key]
 
 
-def _length(axis: IterVar) -> int:
+def length_of(axis: IterVar) -> int:
+    """The iterations of an axis; of one whose number data decides, those it counts for."""
     return axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else _DATA_LENGTH
 
 
 def _reduction(op) -> dict[Var, int]:
-    return {axis.var: _length(axis) for axis in op.reduce_axis}
+    return {axis.var: length_of(axis) for axis in op.reduce_axis}
 
 
 def _parts(it: Iterator) -> list[Iterator]:
@@ -151,4 +152,4 @@ def _axis_of(it: Iterator, axes: Mapping[str, Var]) -> Var | None:
     return axes.get(name)
 
 
-__all__ = ["Loop", "LoopNests", "Nest"]
+__all__ = ["Loop", "LoopNests", "Nest", "length_of"]

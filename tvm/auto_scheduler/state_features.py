@@ -19,7 +19,7 @@ from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .hardware import HardwareParams
 from .iterator import Annotation, IteratorKind
-from .loop_nests import LoopNests, Nest
+from .loop_nests import LoopNests, Nest, length_of
 from .operation_facts import KINDS, OperationFacts
 from .state import Stage, StateObject
 
@@ -98,7 +98,7 @@ class FeatureExtractor:
     def __init__(self, dag: ComputeDAG, hardware: HardwareParams):
         self.dag, self.cores, self.vector_bytes = dag, max(hardware.num_cores, 1), max(hardware.vector_unit_bytes, 4)
         # What there is to do at least: the terms of all elements.
-        self.work = sum(math.prod(axis.dom.extent.value for axis in (*op.axis, *op.reduce_axis))
+        self.work = sum(math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
                         for op in dag.ops if isinstance(op, ComputeOp)) or 1
         self._facts: dict[tuple[Operation, frozenset[Operation]], OperationFacts] = {}
 

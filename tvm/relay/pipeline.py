@@ -38,7 +38,7 @@ def optimize(target: Target) -> tuple[Pass, ...]:
     return (
         *simplify(target),
         AutoScheduleKernels(target),
-        AutoSchedulerLayoutRewrite(),
+        AutoSchedulerLayoutRewrite(target),
         AlterOpLayout(fold=True, target=target),
         *own.layout,
         SinkReshape(),

@@ -9,6 +9,7 @@ from ..error import ScheduleError
 from ..ir.prim import IterVar, PrimExpr, ProducerLoad, Range, Reduce, Var, const
 from ..ir.primop import logical_and
 from ..ir.subst import substitute
+from ..ir.visit import post_order
 from . import axes as algebra
 from .attributes import AttachType
 from .normalize import Substitution, replace_in_stages
@@ -142,6 +143,13 @@ def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str)
         raise ScheduleError(
             f"cache_write of {stage.name}: loop {marked[0]} is annotated, and the cache takes the loops over; "
             "make the cache first, then annotate"
+        )
+    variables = {a.var: a.var for a in op.axis}
+    follows = [a.var.name for a in op.reduce_axis if _mentions(algebra.range_of(a).extent, variables)]
+    if follows:
+        raise ScheduleError(
+            f"cache_write of {stage.name}: the length of {follows[0]} differs between elements; make the cache before "
+            "the loops over data are changed"
         )
     analyzer = Analyzer()
     ranges = {a: algebra.range_of(a) for a in list(op.axis) + list(op.reduce_axis)}
@@ -291,6 +299,13 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     analyzer = Analyzer()
     ranges = {a: algebra.range_of(a) for a in list(op.axis) + list(op.reduce_axis)}
     algebra.pass_down_domain(stage.relations, ranges, analyzer)
+    data = [IterVar(a.dom, Var(a.var.name, a.var.dtype), a.iter_type) for a in op.axis]
+    # How many terms there are may follow the element.
+    moved = {a.var: n.var for a, n in zip(op.axis, data)}
+    if _mentions(ranges[axis].extent, moved):
+        raise ScheduleError(
+            f"rfactor of {stage.name}: the length of {axis.var.name} differs between elements, so it is no dimension"
+        )
     new_axis = IterVar(
         Range(min=const(0, axis.var.dtype), extent=ranges[axis].extent),
         Var(axis.var.name, axis.var.dtype),
@@ -299,23 +314,22 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     values = {axis: new_axis.var + ranges[axis].min}
     leaves = [leaf for leaf in stage.leaf_iter_vars if _is_reduction(leaf) and leaf is not axis]
     # Axes that were never divided come first and stay the same objects.
-    reduced = [leaf for leaf in leaves if leaf in op.reduce_axis]
-    reduced += [IterVar(ranges[leaf], leaf.var, IterVar.CommReduce) for leaf in leaves if leaf not in op.reduce_axis]
+    reduced = [_over(leaf, moved) for leaf in leaves if leaf in op.reduce_axis]
+    reduced += [_over(IterVar(ranges[leaf], leaf.var, IterVar.CommReduce), moved)
+                for leaf in leaves if leaf not in op.reduce_axis]
     values.update({leaf: leaf.var for leaf in leaves})
     algebra.pass_up_index(stage.relations, ranges, values)
     guards = algebra.needs_guard(stage.relations, ranges, set(), analyzer)
-    data = [IterVar(a.dom, Var(a.var.name, a.var.dtype), a.iter_type) for a in op.axis]
-    table = {a.var: values[a] for a in op.reduce_axis}
-    table.update({a.var: n.var for a, n in zip(op.axis, data)})
+    table = {**{a.var: values[a] for a in op.reduce_axis}, **moved}
     first = op.body[0]
     condition = substitute(first.condition, table)
     for root in op.reduce_axis:
         if root in guards:
             dom = algebra.range_of(root)
-            condition = logical_and(condition, values[root] < dom.min + dom.extent)
+            condition = logical_and(condition, values[root] < substitute(dom.min + dom.extent, moved))
     for made in algebra.repeats(stage.relations, ranges, set(), analyzer):
         if made in values:
-            condition = logical_and(condition, values[made] < ranges[made].min + ranges[made].extent)
+            condition = logical_and(condition, values[made] < substitute(ranges[made].min + ranges[made].extent, moved))
     source = tuple(substitute(s, table) for s in first.source)
     combiner = substitute(first.combiner, table)
     data.insert(place, new_axis)
@@ -324,6 +338,20 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     else:
         body = tuple(_guarded(s, condition, i) for s, i in zip(source, first.combiner.identity_element))
     return ComputeOp(op.name + ".rf", op.tag, op.attrs, data, body), new_axis
+
+
+def _mentions(expr: PrimExpr, variables: dict[Var, Var]) -> bool:
+    return any(isinstance(n, Var) and n in variables for n in post_order(expr))
+
+
+def _over(axis: IterVar, moved: dict[Var, Var]) -> IterVar:
+    """An axis of the reduction of elements whose axes have other variables; the same object where that changes
+    nothing."""
+    dom = algebra.range_of(axis)
+    if not _mentions(dom.min, moved) and not _mentions(dom.extent, moved):
+        return axis
+    new = Range(min=substitute(dom.min, moved), extent=substitute(dom.extent, moved))
+    return IterVar(new, axis.var, axis.iter_type)
 
 
 def _guarded(value, condition, identity):

@@ -122,12 +122,24 @@ def AutoScheduleKernels(target: Target) -> ModulePass:
     return ModulePass(run, PassInfo(0, "AutoScheduleKernels", ["InferType"]))
 
 
-def AutoSchedulerLayoutRewrite() -> ModulePass:
+def AutoSchedulerLayoutRewrite(target: Target | None = None) -> ModulePass:
     """Constants that kernels with schedules read are stored in the order in which these read them, on targets where
-    that is worth it."""
+    that is worth it.
+
+    Parameters
+    ----------
+    target : Target or None
+        What is compiled for; without one the current target.
+
+    Returns
+    -------
+    ModulePass
+        The pass.
+    """
+    given = target
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        target = Target.current(allow_none=True)
+        target = given or Target.current(allow_none=True)
         kernels = {name.name_hint: f for name, f in mod.functions.items() if is_scheduled(f)}
         if not kernels or target is None or not LayoutRewriteOption.get_target_default(target, True):
             return mod
