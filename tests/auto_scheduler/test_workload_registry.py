@@ -114,6 +114,10 @@ def test_numbers_are_averaged_and_written():
 
 def test_a_device_that_no_tracker_lends_is_not_there(monkeypatch):
     monkeypatch.delenv("TVM_TRACKER_HOST", raising=False)
-    with pytest.raises(KeyError, match="TVM_TRACKER_HOST"):
+    monkeypatch.setenv("TVM_TRACKER_PORT", "9190")
+    with pytest.raises(tvm.TVMError, match="where is the tracker that lends 'board'.*TVM_TRACKER_HOST"):
         utils.request_remote("board")
+    monkeypatch.delenv("TVM_TRACKER_PORT")
+    with pytest.raises(tvm.TVMError, match="TVM_TRACKER_PORT"):
+        utils.request_remote("board", host="127.0.0.1")
     assert not utils.check_remote("board", "127.0.0.1", 1, timeout=5)

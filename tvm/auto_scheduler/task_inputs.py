@@ -18,7 +18,7 @@ from typing import Any
 from ..error import TVMError
 from ..runtime import ndarray
 from ..te.tensor import PlaceholderOp, Tensor
-from .utils import get_const_tuple, get_func_name
+from .utils import get_const_tuple, register_named
 
 logger = logging.getLogger("auto_scheduler")
 
@@ -50,20 +50,10 @@ def register_task_input_check_func(func_name: Any, f: Callable | None = None, ov
     ------
     ValueError
         The name is no string.
+    RuntimeError
+        Another function has this name, and ``override`` is false.
     """
-    if callable(func_name):
-        f, func_name = func_name, get_func_name(func_name)
-    if not isinstance(func_name, str):
-        raise ValueError(f"register_task_input_check_func: a name is a string, got {type(func_name).__name__}")
-
-    def register(function: Callable) -> Callable:
-        if func_name in TASK_INPUT_CHECK_FUNC_REGISTRY and not override:
-            raise RuntimeError(f"register_task_input_check_func: '{func_name}' is registered already; pass "
-                               "override=True")
-        TASK_INPUT_CHECK_FUNC_REGISTRY[func_name] = function
-        return function
-
-    return register(f) if f is not None else register
+    return register_named(TASK_INPUT_CHECK_FUNC_REGISTRY, "register_task_input_check_func", func_name, f, override)
 
 
 def register_task_input_buffer(

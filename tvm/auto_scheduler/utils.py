@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import rpc
 from ..error import TVMError
 from ..ir.prim import IntImm
 from ..te.operation import placeholder
 from ..te.tensor import Tensor
+from ..tuning.remote import request_remote
 
 
 def get_func_name(func: Callable) -> str:
@@ -31,6 +30,22 @@ def get_func_name(func: Callable) -> str:
         Its name.
     """
     return getattr(func, "func_name", None) or getattr(func, "__qualname__", None) or func.__name__
+
+
+def register_named(registry: dict[str, Any], what: str, func_name: Any, f: Callable | None, override: bool) -> Any:
+    """Keep a function under a name in a registry, or give a decorator that does; ``what`` names the public function."""
+    if callable(func_name):
+        f, func_name = func_name, get_func_name(func_name)
+    if not isinstance(func_name, str):
+        raise ValueError(f"{what}: a name is a string, got {type(func_name).__name__}")
+
+    def register(function: Callable) -> Callable:
+        if registry.get(func_name, function) is not function and not override:
+            raise RuntimeError(f"{what}: '{func_name}' is registered already; pass override=True")
+        registry[func_name] = function
+        return function
+
+    return register(f) if f is not None else register
 
 
 def get_const_int(value: Any) -> int:
@@ -245,34 +260,6 @@ def to_str_round(x: Any, decimal: int = 6) -> str:
     if hasattr(x, "__len__"):
         return f"[{', '.join(to_str_round(item, decimal) for item in x)}]"
     return str(x) if hasattr(x, "__index__") else f"{float(x):.{decimal}f}"
-
-
-def request_remote(
-    device_key: str, host: str | None = None, port: int | None = None, priority: int = 1, timeout: float = 60
-) -> Any:
-    """A session with a device of a tracker, whose address may be in TVM_TRACKER_HOST and TVM_TRACKER_PORT.
-
-    Parameters
-    ----------
-    device_key : str
-        The key of the device.
-    host : str, optional
-        The address of the tracker.
-    port : int, optional
-        Its port.
-    priority : int
-        How urgent the request is.
-    timeout : float
-        The seconds of the session.
-
-    Returns
-    -------
-    RPCSession
-        The session.
-    """
-    host = host or os.environ["TVM_TRACKER_HOST"]
-    port = port or int(os.environ["TVM_TRACKER_PORT"])
-    return rpc.connect_tracker(host, port).request(device_key, priority=priority, session_timeout=timeout)
 
 
 def check_remote(

@@ -15,7 +15,7 @@ from typing import Any
 from ..error import TVMError
 from ..ir.serialize import load_json, save_json
 from ..te.tensor import Tensor
-from .utils import decode_workload_key, deserialize_args, get_func_name, serialize_args
+from .utils import decode_workload_key, deserialize_args, get_func_name, register_named, serialize_args
 
 # The functions by name, and the tensors by key.
 WORKLOAD_FUNC_REGISTRY: dict[str, Any] = {}
@@ -42,20 +42,10 @@ def register_workload(func_name: Any, f: Callable | None = None, override: bool 
     ------
     ValueError
         The name is no string.
+    RuntimeError
+        Another function has this name, and ``override`` is false.
     """
-    if callable(func_name):
-        f, func_name = func_name, get_func_name(func_name)
-    if not isinstance(func_name, str):
-        raise ValueError(f"register_workload: a name is a string, got {type(func_name).__name__}")
-
-    def register(function: Callable) -> Callable:
-        if func_name in WORKLOAD_FUNC_REGISTRY and not override:
-            if WORKLOAD_FUNC_REGISTRY[func_name] is not function:
-                raise RuntimeError(f"register_workload: '{func_name}' is registered already; pass override=True")
-        WORKLOAD_FUNC_REGISTRY[func_name] = function
-        return function
-
-    return register(f) if f is not None else register
+    return register_named(WORKLOAD_FUNC_REGISTRY, "register_workload", func_name, f, override)
 
 
 def register_workload_tensors(workload_key: str, tensors: Sequence[Tensor], override: bool = True) -> str:

@@ -38,6 +38,41 @@ class Timing:
     outputs: bool = False
 
 
+def request_remote(
+    device_key: str, host: str | None = None, port: int | None = None, priority: int = 1, timeout: float = 60
+) -> rpc.RPCSession:
+    """A session with a device of a tracker, whose address may be in TVM_TRACKER_HOST and TVM_TRACKER_PORT.
+
+    Parameters
+    ----------
+    device_key : str
+        The key of the device.
+    host : str, optional
+        The address of the tracker.
+    port : int, optional
+        Its port.
+    priority : int
+        How urgent the request is.
+    timeout : float
+        The seconds of the session.
+
+    Returns
+    -------
+    RPCSession
+        The session.
+
+    Raises
+    ------
+    TVMError
+        Neither the arguments nor the environment say where the tracker is.
+    """
+    host, said = host or os.environ.get("TVM_TRACKER_HOST"), port or os.environ.get("TVM_TRACKER_PORT")
+    if not host or not said:
+        raise TVMError(f"request_remote: where is the tracker that lends '{device_key}'? Give its host and port, or "
+                       "set TVM_TRACKER_HOST and TVM_TRACKER_PORT")
+    return rpc.connect_tracker(host, int(said)).request(device_key, priority, timeout)
+
+
 @dataclass
 class RemoteDevices:
     """The devices of one kind that a tracker lends."""
@@ -123,4 +158,4 @@ def library_of(code: Code | str, folder: str) -> str:
     return linked
 
 
-__all__ = ["RemoteDevices", "Timing", "library_of"]
+__all__ = ["RemoteDevices", "Timing", "library_of", "request_remote"]

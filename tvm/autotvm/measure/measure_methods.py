@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ... import rpc
 from ...error import TVMError
 from ...runtime.measure.files import difference
 from ...target import Target
 from ...tuning.measure import Built, Failed, LibraryFolder, build_all, run_built
 from ...tuning.reference import reference_outputs
-from ...tuning.remote import RemoteDevices, Timing
+from ...tuning.remote import RemoteDevices, Timing, request_remote
 from ...tuning.workers import shared_pool
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
 
@@ -211,16 +209,6 @@ class RPCRunner(_Measuring):
             self.verify,
         )
         return self._devices().measure(target, _code(built), timing)
-
-
-def request_remote(
-    device_key: str, host: str | None = None, port: int | None = None, priority: int = 1, timeout: float = 60
-) -> Any:
-    """A session on a device that a tracker lends; its address comes from ``TVM_TRACKER_HOST`` and ``TVM_TRACKER_PORT``
-    where it is not given."""
-    host = host or os.environ["TVM_TRACKER_HOST"]
-    port = int(port or os.environ["TVM_TRACKER_PORT"])
-    return rpc.connect_tracker(host, port).request(device_key, priority, timeout)
 
 
 __all__ = ["LocalBuilder", "LocalRunner", "RPCRunner", "request_remote"]
