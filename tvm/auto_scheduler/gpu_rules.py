@@ -35,9 +35,9 @@ _LONG_REDUCTION = 32
 # Elements for each thread of a block, up to which a stage that is tiled may also be reduced by threads together; and
 # how many times as many elements as terms there may be.
 _FEW_ELEMENTS, _MORE_THAN_TERMS = 16, 4
-# Elements up to which, and terms from which on, a reduction may be computed in parts; and how many there are.
-_MOST_ELEMENTS_IN_PARTS, _LEAST_TERMS_IN_PARTS = 1 << 17, 256
-_PARTS = (2, 4, 8)
+# Elements up to which, and terms from which on, split-k is tried; and among how many blocks k is split.
+_SPLIT_K_MOST_ELEMENTS, _SPLIT_K_LEAST_TERMS = 1 << 17, 256
+_SPLIT_K = (2, 4, 8)
 
 
 # -- questions -----------------------------------------------------------------------------------------------------
@@ -160,7 +160,7 @@ def _cache_read(at: Sketching) -> list[Found]:
     return [(state.state_object, place)]
 
 
-def _beside_constants_condition(at: Sketching) -> Condition:
+def _compute_at_transform_condition(at: Sketching) -> Condition:
     is_kept = at.stage.is_placeholder or at.stage.is_output or has_reduce_iter(at.stage)
     target = None if is_kept else at.queries.single_consumer(at.stage_id)
     if target is None or not at.queries.producers(at.stage_id):
@@ -170,8 +170,8 @@ def _beside_constants_condition(at: Sketching) -> Condition:
     return Condition.APPLY_AND_SKIP_REST if is_wanted else Condition.PASS
 
 
-def _beside_constants(at: Sketching) -> list[Found]:
-    """What a transform by constants reads is kept by the thread that transforms it."""
+def _compute_at_transform(at: Sketching) -> list[Found]:
+    """What Winograd's transform reads is computed by the thread that transforms it, in registers."""
     state, target = at.open(), at.queries.single_consumer(at.stage_id)
     assert target is not None
     state.compute_at(at.stage_id, target, state.stages[target].iters[1])
@@ -287,14 +287,14 @@ def _prepare_host(state: State, target: int, common: int) -> int | None:
     return max(number for place in inside for number, _ in _splits_of(state.state_object, place))
 
 
-def _parts_condition(at: Sketching) -> Condition:
+def _split_k_condition(at: Sketching) -> Condition:
     """Few elements with long reductions are not work for all multiprocessors."""
     if not at.queries.needs_multi_level_tiling(at.stage_id) or not is_plain(at.stage) or len(at.stage.op.body) != 1:
         return Condition.PASS
     if has_cache_write(at.state, at.stage_id) or has_rfactor(at.state, at.stage_id) or not has_reduce_iter(at.stage):
         return Condition.PASS
     space, reduction = extents_product(at.stage)
-    is_wanted = space <= _MOST_ELEMENTS_IN_PARTS and reduction >= _LEAST_TERMS_IN_PARTS
+    is_wanted = space <= _SPLIT_K_MOST_ELEMENTS and reduction >= _SPLIT_K_LEAST_TERMS
     return Condition.APPLY if is_wanted and _longest_reduction(at.stage).extent >= _LONG_REDUCTION else Condition.PASS
 
 
@@ -302,12 +302,12 @@ def _longest_reduction(stage: Stage) -> Iterator:
     return max((it for it in stage.iters if it.kind is IteratorKind.REDUCTION), key=lambda it: it.extent or 1)
 
 
-def _in_parts(at: Sketching) -> list[Found]:
-    """Parts of a reduction are computed beside each other, as tiles of a stage with one more axis, and summed up by a
+def _split_k(at: Sketching) -> list[Found]:
+    """The longest reduction is split among blocks: its partial sums are tiles of a stage with one more axis, added by a
     kernel of their own or with what is made of them. How many there are is known, since tiles divide them."""
     found, place = [], at.stage_id
     loop = _longest_reduction(at.stage)
-    for parts in _PARTS:
+    for parts in _SPLIT_K:
         if loop.extent is not None and loop.extent % parts == 0:
             state = at.open()
             outer, _ = state.split(place, loop, [loop.extent // parts])
@@ -364,11 +364,11 @@ def _by_one_thread(at: Sketching) -> list[Found]:
 
 GPU_RULES = (
     Rule("operands in shared memory", _cache_read_condition, _cache_read),
-    Rule("computed beside a transform by constants", _beside_constants_condition, _beside_constants),
+    Rule("compute-at of Winograd's transform", _compute_at_transform_condition, _compute_at_transform),
     Rule("inline", _inline_condition, _inline),
     Rule("unroll indices of constants", _constant_condition, _unroll_constants),
     Rule("reduction across threads", _across_threads_condition, _across_threads),
-    Rule("reduction in parts", _parts_condition, _in_parts),
+    Rule("split-k", _split_k_condition, _split_k),
     Rule("cache write", _cache_write_condition, _cache_write),
     Rule("multi-level tiling on threads", _tiling_condition, _tile_on_threads),
     Rule("reduction by one thread", _by_one_thread_condition, _by_one_thread),
