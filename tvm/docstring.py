@@ -45,11 +45,13 @@ def _entry(name: str, kind: str, text: str) -> str:
 
 
 def described(known: Descriptions, returns: str = "") -> Callable[[Any], Any]:
-    """A decorator that adds to a docstring the parameters it says nothing about, as ``known`` describes them."""
+    """A decorator that adds to the docstring of a function, or of a class, the parameters it says nothing about, as
+    ``known`` describes them."""
 
-    def decorate(function: Any) -> Any:
-        function.__doc__ = completed(function.__doc__ or "", function.__code__, known, returns)
-        return function
+    def decorate(value: Any) -> Any:
+        function = value.__init__ if isinstance(value, type) else value
+        value.__doc__ = completed(value.__doc__ or "", function.__code__, known, returns)
+        return value
 
     return decorate
 

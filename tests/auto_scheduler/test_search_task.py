@@ -155,6 +155,8 @@ def test_options_that_are_not_known_are_refused():
         auto_scheduler.LocalRunner(device=1)
     with pytest.raises(tvm.TVMError, match="n_parallel is 1"):
         auto_scheduler.LocalRPCMeasureContext(n_parallel=2)
+    with pytest.raises(tvm.TVMError, match="priority=3 has no effect"):
+        auto_scheduler.LocalRPCMeasureContext(priority=3)
     with pytest.raises(ValueError, match="the parameter 'tile' is not known"):
         auto_scheduler.SketchPolicy(task(), params={"tile": 1})
     with pytest.raises(ValueError, match="'evolutionary_search_mutation_prob' is not taken: every candidate"):

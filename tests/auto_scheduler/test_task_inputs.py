@@ -50,6 +50,19 @@ def test_measurements_run_on_the_arrays_of_the_user():
     assert worker.example([1], "int32", 1) != [0], "without the array the place is another one"
 
 
+def test_the_reference_of_a_measurement_runs_on_the_arrays_of_the_user():
+    task = SearchTask(func=picked_for_task_inputs_test, args=(12,), target="llvm",
+                      task_inputs={"place": np.zeros(1, "int32")})
+    inp = MeasureInput(task, task.compute_dag.init_state)
+    (built,) = auto_scheduler.LocalBuilder().build([inp])
+
+    def reference():
+        return task.compute_dag.apply_steps_from_state(inp.state)
+
+    result = auto_scheduler.LocalRunner(number=1, min_repeat_ms=0).measure(task, built.made, reference)
+    assert result.error_no == 0, result.error_msg
+
+
 def test_an_array_of_another_shape_or_name_is_refused_in_words():
     def run(name, array):
         return measured(SearchTask(func=picked_for_task_inputs_test, args=(12,), target="llvm",
@@ -102,7 +115,8 @@ def test_operations_and_functions_of_the_user_name_inputs():
 
     assert names_of_inputs(tensors)[x] == "mine"
     with pytest.raises(RuntimeError, match="second' is registered already; pass override=True"):
-        register_task_input_check_func("second", second)
+        register_task_input_check_func("second", lambda args: {})
+    assert register_task_input_check_func("second", second) is second, "the same function again is no other one"
     register_task_input_check_func("second", lambda args: {}, override=True)
     assert names_of_inputs(tensors)[x] == "x"
 

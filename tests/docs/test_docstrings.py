@@ -85,6 +85,17 @@ def test_parameters_of_a_family_complete_a_docstring_and_its_own_win():
     )
 
 
+def test_parameters_of_a_family_complete_the_docstring_of_a_class():
+    @described({"a": ("int", "The one.")})
+    class Sum:
+        """A sum."""
+
+        def __init__(self, a):
+            self.a = a
+
+    assert Sum.__doc__ == "A sum.\n\nParameters\n----------\na : int\n    The one.\n"
+
+
 def test_sections_after_the_parameters_are_kept():
     text = "Adds.\n\nReturns\n-------\nfloat\n    The sum."
     code = (lambda a: a).__code__

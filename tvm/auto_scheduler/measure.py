@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from ..docstring import described
 from ..error import TVMError
 from ..runtime.measure.files import difference
 from ..tuning.candidate import argument_info
@@ -31,6 +32,16 @@ if TYPE_CHECKING:
 
 # Stands in records for the seconds of a candidate that did not run.
 MAX_FLOAT = 1e10
+# The options of all runners.
+_TIMING = {
+    "timeout": ("float", "The seconds that a state may run."),
+    "number": ("int", "How many runs a repeat is the mean of, after one to warm up."),
+    "repeat": ("int", "How many repeats there are."),
+    "min_repeat_ms": ("int", "The milliseconds a repeat takes at least."),
+    "cooldown_interval": ("float", "The seconds between two states."),
+    "enable_cpu_cache_flush": ("bool", "Whether each repeat begins with cold caches."),
+    "device": ("int", "The number of the device."),
+}
 # States a process that are built before they run: with many, no process waits long for the last one of another.
 _BUILT_AT_ONCE = 32
 
@@ -192,25 +203,12 @@ def _instantiation(inp: MeasureInput) -> Callable[[], tuple[Any, list[Any]]]:
     return lambda: inp.task.compute_dag.apply_steps_from_state(inp.state, inp.task.layout_rewrite_option)
 
 
+@described(_TIMING)
 class LocalRunner(ProgramRunner):
     """Runs in a worker process of this machine, one state at a time with nothing beside it.
 
     Parameters
     ----------
-    timeout : float
-        The seconds that a state may run.
-    number : int
-        How many runs a repeat is the mean of, after one to warm up.
-    repeat : int
-        How many repeats there are.
-    min_repeat_ms : int
-        The milliseconds a repeat takes at least.
-    cooldown_interval : float
-        The seconds between two states.
-    enable_cpu_cache_flush : bool
-        Whether each repeat begins with cold caches.
-    device : int
-        The number of the device.
     slow_factor : float
         How many times as long as the best of its task a state may take to be run further.
     """
@@ -251,9 +249,10 @@ class LocalRunner(ProgramRunner):
         if isinstance(answer, Failed):
             return _failure(answer)
         if reference is not None:
-            told = (*key, str(built.info))
+            code, shapes = _on_arrays_of(task, built) if is_whole else (built, None)
+            told = (*key, str(code.info), str(shapes))
             if told not in self._references:
-                self._references[told] = reference_outputs(pool, *reference(), built.info)
+                self._references[told] = reference_outputs(pool, *reference(), code.info, shapes)
             wrong = difference(built.info, answer[1], self._references[told])
             if wrong:
                 return _failure(Failed.since(start, MeasureErrorNo.WRONG_ANSWER, wrong))
@@ -263,15 +262,11 @@ class LocalRunner(ProgramRunner):
         return MeasureResult(costs, 0, "", built.seconds + time.time() - start, time.time())
 
     def _run_built(self, task: SearchTask, built: Built, options: dict[str, Any], is_whole: bool) -> Any:
-        code = built
-        if is_whole:
-            # All candidates of a task run on the same arrays, in whatever order they take what is in them.
-            code = replace(built, info=argument_info(task.compute_dag.tensors))
-            options["shapes"] = [shape for shape, _ in built.info] if code.info != built.info else None
-            code = _with_inputs(task, code)
+        code, options["shapes"] = _on_arrays_of(task, built) if is_whole else (built, None)
         return run_built(shared_pool(2), task.target, code, self.timeout, options)
 
 
+@described(_TIMING)
 class RPCRunner(LocalRunner):
     """Runs on devices that a tracker lends, otherwise as ``LocalRunner``. A state whose device goes is measured on
     another.
@@ -288,20 +283,6 @@ class RPCRunner(LocalRunner):
         How urgent the runs are.
     n_parallel : int
         How many devices are used at once.
-    timeout : float
-        The seconds that a state may run.
-    number : int
-        How many runs a repeat is the mean of, after one to warm up.
-    repeat : int
-        How many repeats there are.
-    min_repeat_ms : int
-        The milliseconds a repeat takes at least.
-    cooldown_interval : float
-        The seconds between two states.
-    enable_cpu_cache_flush : bool
-        Whether each repeat begins with cold caches.
-    device : int
-        The number of the device.
     """
 
     def __init__(
@@ -333,6 +314,14 @@ def _failure(failed: Failed) -> MeasureResult:
     return MeasureResult((MAX_FLOAT,), failed.error_no, str(failed.error), failed.seconds, time.time())
 
 
+def _on_arrays_of(task: SearchTask, built: Built) -> tuple[Built, list[Sequence[int]] | None]:
+    """Code with the arrays of its task, which all candidates run on, and the shapes in which it takes them where it has
+    another order of what is in them."""
+    code = replace(built, info=argument_info(task.compute_dag.tensors))
+    shapes = [shape for shape, _ in built.info] if code.info != built.info else None
+    return _with_inputs(task, code), shapes
+
+
 def _with_inputs(task: SearchTask, built: Built) -> Built:
     """Code with the arrays of the user's own that it runs on."""
     if not task.task_input_names:
@@ -341,35 +330,25 @@ def _with_inputs(task: SearchTask, built: Built) -> Built:
     return replace(built, info=info)
 
 
+@described(_TIMING)
 class LocalRPCMeasureContext:
     """Measures in a process of its own on this machine: ``runner`` is for the options of a search.
 
     Parameters
     ----------
     priority : int
-        How urgent the runs are, which makes no difference: they follow each other.
+        How urgent the runs are, which is 1: they follow each other.
     n_parallel : int
         How many run at once, which is 1.
-    timeout : float
-        The seconds that a state may run.
-    number : int
-        How many runs a repeat is the mean of, after one to warm up.
-    repeat : int
-        How many repeats there are.
-    min_repeat_ms : int
-        The milliseconds a repeat takes at least.
-    cooldown_interval : float
-        The seconds between two states.
-    enable_cpu_cache_flush : bool
-        Whether each repeat begins with cold caches.
-    device : int
-        The number of the device.
     """
 
     def __init__(
         self, priority: int = 1, n_parallel: int = 1, timeout: float = 10, number: int = 3, repeat: int = 1,
         min_repeat_ms: int = 0, cooldown_interval: float = 0.0, enable_cpu_cache_flush: bool = False, device: int = 0,
     ):
+        if priority != 1:
+            raise TVMError(f"LocalRPCMeasureContext: priority={priority} has no effect on runs of this machine, which "
+                           "follow each other; a tracker honours the priority of RPCRunner")
         if n_parallel != 1:
             raise TVMError("LocalRPCMeasureContext: what runs beside a measurement spoils it; n_parallel is 1")
         self.runner = LocalRunner(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..error import TVMError
@@ -15,8 +16,11 @@ from .workers import Failure, Pool
 _BUILD_SECONDS, _RUN_SECONDS = 60.0, 600.0
 
 
-def reference_outputs(pool: Pool, schedule: Any, args: list[Any], info: ArgumentInfo) -> bytes:
-    """The arguments of a candidate, one after the other, as the plain schedule leaves them."""
+def reference_outputs(
+    pool: Pool, schedule: Any, args: list[Any], info: ArgumentInfo, shapes: Sequence[Sequence[int]] | None = None
+) -> bytes:
+    """The arguments of a candidate, one after the other, as the plain schedule leaves them. ``shapes`` are those in
+    which the schedule takes them where they are not those of ``info``."""
     plain = create_schedule(_original_outputs(schedule))
     for stage in plain.stages:
         if isinstance(stage.op, ComputeOp) and stage.op.axis:
@@ -27,7 +31,7 @@ def reference_outputs(pool: Pool, schedule: Any, args: list[Any], info: Argument
     if isinstance(code, Failure):
         raise TVMError(f"the plain schedule to verify with does not compile: {code}")
     # With best=1e-9 every run is too slow to go on: the measurement ends after its first timed run.
-    options = {"number": 1, "repeat": 1, "best": 1e-9, "outputs": True}
+    options = {"number": 1, "repeat": 1, "best": 1e-9, "outputs": True, "shapes": shapes}
     answer = run_code(pool, target.get_target_device_type(), info, code, _RUN_SECONDS, options)
     if isinstance(answer, Failure):
         raise TVMError(f"the plain schedule to verify with does not run: {answer}")
