@@ -196,6 +196,11 @@ def test_a_closed_session_refuses_to_be_used(server):
     remote.close()
 
 
+def test_sessions_that_must_not_fork_from_a_used_process_are_refused_a_callback_there():
+    with pytest.raises(tvm.TVMError, match="server_init_callback runs in, so it cannot be given with no_fork=True"):
+        rpc.Server(port=0, silent=True, no_fork=True, server_init_callback=register)
+
+
 def test_a_crash_costs_its_session_only(sessions_folder):
     server = rpc.Server(port=0, silent=True, server_init_callback=register)
     remote = rpc.connect(server.host, server.port)

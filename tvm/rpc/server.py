@@ -162,7 +162,8 @@ class Server(OwnProcess):
     silent : bool, optional
         Whether it says nothing.
     no_fork : bool, optional
-        Older scripts say this so that devices work in sessions, which they do here: no process that has used one forks.
+        Whether sessions must not start as forks of a process that may have used a device. They are forks of one that
+        has used none unless ``server_init_callback`` did, so the two are refused together.
     server_init_callback : callable, optional
         Called in the process of the server before it serves; a function of a module.
     reuse_addr : bool, optional
@@ -194,6 +195,9 @@ class Server(OwnProcess):
             raise TVMError("rpc.Server: servers behind a proxy are not supported; offer the server to a tracker")
         if tracker_addr is not None and not key:
             raise RuntimeError("rpc.Server: a server that is offered to a tracker needs a key")
+        if no_fork and server_init_callback is not None:
+            raise TVMError("rpc.Server: sessions are forks of the process that server_init_callback runs in, so it "
+                           "cannot be given with no_fork=True; have load_library load what sessions need")
         unknown = limits.keys() - {"max_memory", "max_message", "max_files", "measure_only"}
         if unknown:
             raise TypeError(f"rpc.Server: unexpected arguments {', '.join(sorted(unknown))}")
