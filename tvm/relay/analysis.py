@@ -17,8 +17,8 @@ from ..not_built import name_of as _name_of
 from .adt import Match, pattern_variables
 from .expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
 from .feature import Feature, detect_feature
-from .infer import dims, infer_type
-from .op.nn.convolution import filters_in_front, is_depthwise_layout
+from .flop import macs
+from .infer import infer_type
 from .substitute import free_vars
 
 # Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
@@ -327,42 +327,6 @@ def check_basic_block_normal_form(expr: RelayExpr) -> bool:
 # -- counting --------------------------------------------------------------------------------------------------------
 
 
-def _product(values) -> int:
-    total = 1
-    for v in values:
-        total *= int(v)
-    return total
-
-
-def _conv_macs(node: Call) -> int:
-    weight, out = dims(node.args[1].checked_type), dims(node.checked_type)
-    layout = node.attrs.kernel_layout
-    filters = weight[layout.index("O")]
-    per_output = _product(weight) // int(filters)
-    if is_depthwise_layout(node.attrs) or filters_in_front(node.attrs, [a.checked_type for a in node.args]):
-        per_output = _product(weight) // int(filters * weight[layout.index("I")])
-    return per_output * _product(out)
-
-
-def _dense_macs(node: Call) -> int:
-    return _product(dims(node.checked_type)) * int(dims(node.args[0].checked_type)[-1])
-
-
-def _batch_matmul_macs(node: Call) -> int:
-    data = dims(node.args[0].checked_type)
-    inner = data[1] if node.attrs.transpose_a else data[2]
-    return _product(dims(node.checked_type)) * int(inner)
-
-
-def _transposed_macs(node: Call) -> int:
-    data, weight = dims(node.args[0].checked_type), dims(node.args[1].checked_type)
-    return _product(data) * _product(weight) // int(weight[node.attrs.kernel_layout.index("I")])
-
-
-_MACS = {"nn.conv1d": _conv_macs, "nn.conv2d": _conv_macs, "nn.conv3d": _conv_macs, "nn.dense": _dense_macs,
-         "nn.matmul": _dense_macs, "nn.batch_matmul": _batch_matmul_macs, "nn.conv2d_transpose": _transposed_macs}
-
-
 def get_total_mac_number(expr: RelayExpr) -> int:
     """Multiplications followed by additions in convolutions and matrix products.
 
@@ -377,8 +341,7 @@ def get_total_mac_number(expr: RelayExpr) -> int:
     """
     if getattr(expr, "checked_type_", None) is None:
         expr = infer_type(expr)
-    return sum(_MACS[n.op.name](n) for n in post_order(expr)
-               if type(n) is Call and isinstance(n.op, Op) and n.op.name in _MACS)
+    return macs(expr)
 
 
 def count_layers(expr: RelayExpr, valid_ops: list[str]) -> int:

@@ -13,6 +13,7 @@ without one, the computation is asked.
 ``reshape_only`` says that the result is the input's memory under another shape; ``moves_only`` that each element of the
 result is one of the input's, at a place known when compiling.
 ``contraction`` says that the result is sums of products of its two inputs: a "matmul" or a "convolution".
+``macs(attrs, types, out_type)`` counts the multiplications followed by an addition that the direct computation does.
 ``expand(attrs, args, types)`` gives the operator in terms of simpler ones, for operators without a computation.
 """
 

@@ -89,6 +89,15 @@ def conv_type(attrs, types):
     return TensorType(in_layout(out, attrs.out_layout or attrs.data_layout), attrs.out_dtype or data_type.dtype)
 
 
+def conv_macs(attrs, types, out) -> int:
+    """An element of the result is a sum over the window and the channels of its group."""
+    window = sizes_by_name(types[1], attrs.kernel_layout, "the weight")
+    filters = window["O"]
+    if is_depthwise_layout(attrs) or filters_in_front(attrs, types):
+        filters *= window["I"]
+    return product(dims(out)) * product(dims(types[1])) // filters
+
+
 def is_depthwise_layout(attrs) -> bool:
     """HWOI: the kernel of a depthwise convolution as TensorFlow has it."""
     return attrs.groups > 1 and attrs.kernel_layout == "HWOI"
@@ -203,6 +212,7 @@ def _facts(name: str) -> dict:
         "pattern": OUT_ELEMWISE_FUSABLE,
         "contraction": "convolution",
         "type_rule": conv_type,
+        "macs": conv_macs,
         "infer_inputs": conv_inputs,
         "compute": _conv_compute,
         "expand": conv_expand(name),

@@ -24,6 +24,11 @@ def _dense_type(attrs, types):
     return TensorType((*x[:-1], w[0]), attrs.out_dtype or data.dtype)
 
 
+def matmul_macs(attrs, types, out) -> int:
+    """An element of the result is a sum over the columns of the left side, or its rows where it is transposed."""
+    return product(dims(out)) * dims(types[0])[-2 if getattr(attrs, "transpose_a", False) else -1]
+
+
 def _dense_inputs(attrs, types):
     data = tensor(types[0], "the data")
     if attrs.units is None:
@@ -49,6 +54,7 @@ def _vector(inputs, out):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     contraction="matmul",
+    macs=matmul_macs,
     type_rule=_dense_type,
     infer_inputs=_dense_inputs,
     compute=_dense_compute,
@@ -90,6 +96,7 @@ def _matmul_inputs(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     contraction="matmul",
+    macs=matmul_macs,
     type_rule=_matmul_type,
     infer_inputs=_matmul_inputs,
     compute=lambda attrs, inputs, out, matmul=topi.nn.matmul: matmul(
@@ -127,6 +134,7 @@ def _batch_matmul_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     contraction="matmul",
+    macs=matmul_macs,
     type_rule=_batch_matmul_type,
     compute=lambda attrs, inputs, out, batch_matmul=topi.nn.batch_matmul: batch_matmul(
         inputs[0], inputs[1], None, out.dtype, attrs.transpose_a, attrs.transpose_b

@@ -7,8 +7,9 @@ from ....ir.tensor_type import TensorType
 from ....topi.nn.utils import pads
 from ..layout import parts
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
-from ..rules import dims, tensor
-from .convolution import conv_type
+from ..rules import dims, product, tensor
+from .convolution import conv_macs, conv_type
+from .dense import matmul_macs
 from .window import window_call
 
 
@@ -38,8 +39,17 @@ def _unpacked(attrs, args, types):
     return call("nn.conv2d", *args, **{k: v for k, v in attrs.entries.items() if k != "logical"})
 
 
+def blocked_macs(attrs, types, out) -> int:
+    """An element of the result is a sum over all of a kernel OI...<i>i<o>o but its filters."""
+    kernel = dims(types[1])
+    if len(kernel) == len(dims(types[0])):
+        return conv_macs(attrs, types, out)
+    return product(dims(out)) * product(kernel[1:-1])
+
+
 _FACTS = {
     "pattern": OUT_ELEMWISE_FUSABLE,
+    "macs": blocked_macs,
     "type_rule": _packed_type,
     "expand": _unpacked,
     "expands_blocks": True,
@@ -123,6 +133,7 @@ def _dense_pack_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_dense_pack_type,
+    macs=matmul_macs,
     compute=lambda attrs, inputs, out, dense=topi.nn.dense_pack: dense(*inputs, None, out.dtype, attrs.units),
 )
 def contrib_dense_pack(data, weight, weight_layout="NC", units=None, out_dtype=""):

@@ -6,7 +6,8 @@ from .... import topi
 from ....ir.tensor_type import TensorType
 from ....topi.nn.utils import pads
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
-from ..rules import dims, tensor
+from ..rules import dims, product, tensor
+from .packed import blocked_macs
 
 
 def _blocked_shapes(types, n: int) -> tuple[list, list, str]:
@@ -31,6 +32,7 @@ def _blocked_type(attrs, types):
 _BLOCKED = {
     "pattern": OUT_ELEMWISE_FUSABLE,
     "type_rule": _blocked_type,
+    "macs": blocked_macs,
     "compute": lambda attrs, inputs, out, conv=topi.nn.conv_blocked: conv(
         *inputs, attrs.strides, attrs.padding, attrs.dilation, out.dtype
     ),
@@ -57,11 +59,19 @@ def _transposed_type(attrs, types):
     return TensorType((x[0], k[0] // (attrs.strides[0] * attrs.strides[1]), *out, k[-1]), attrs.out_dtype or dtype)
 
 
+def _transposed_macs(attrs, types, out) -> int:
+    """Every element of the data meets every weight of its channel; the kernel has the filters of each phase."""
+    kernel = dims(types[1])
+    filters = kernel[0] * kernel[-1] // product(attrs.strides)
+    return product(dims(types[0])) * product(attrs.kernel_size) * filters
+
+
 @op(
     "nn.contrib_conv2d_transpose_NCHWc",
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_transposed_type,
+    macs=_transposed_macs,
     compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_transpose_blocked: conv(
         *inputs, attrs.kernel_size, attrs.strides, attrs.padding, attrs.output_padding, out.dtype
     ),

@@ -9,7 +9,7 @@ from ...expr import Constant, RelayExpr, _known_dtype, const
 from ..dynamic import is_dynamic
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, as_expr, call, op
 from ..rules import dims, may_equal, normalize_axis, tensor
-from .convolution import conv_inputs, conv_type, in_layout, sizes_by_name
+from .convolution import conv_inputs, conv_macs, conv_type, in_layout, sizes_by_name
 
 
 def _pairs(widths) -> tuple:
@@ -252,7 +252,7 @@ def _deformable_inputs(attrs, types):
 
 
 @op("nn.deformable_conv2d", 3, pattern=OUT_ELEMWISE_FUSABLE, infer_inputs=_deformable_inputs,
-    compute=_deformable_compute)
+    macs=lambda attrs, types, out: conv_macs(attrs, (types[0], types[2]), out), compute=_deformable_compute)
 def deformable_conv2d(
     data,
     offset,

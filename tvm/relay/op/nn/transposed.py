@@ -7,7 +7,7 @@ from ....ir.prim import PrimExpr
 from ....ir.tensor_type import TensorType
 from ....topi.nn.utils import pads
 from ..record import OUT_ELEMWISE_FUSABLE, op
-from ..rules import tensor
+from ..rules import dims, product, tensor
 from .convolution import check_window, in_layout, sizes_by_name, spatial_names
 from .window import window_call
 
@@ -47,6 +47,12 @@ def _transposed_inputs(attrs, types):
     return [data, TensorType(in_layout(size, attrs.kernel_layout), data.dtype)]
 
 
+def transposed_macs(attrs, types, out) -> int:
+    """Every element of the data meets every weight of its channel."""
+    channels = sizes_by_name(types[1], attrs.kernel_layout, "the weight")["I"]
+    return product(dims(types[0])) * product(dims(types[1])) // channels
+
+
 def _transposed_compute(attrs, inputs, out, conv_transpose=topi.nn.conv_transpose):
     return conv_transpose(
         inputs[0],
@@ -67,6 +73,7 @@ _FACTS = {
     "pattern": OUT_ELEMWISE_FUSABLE,
     "contraction": "convolution",
     "type_rule": _transposed_type,
+    "macs": transposed_macs,
     "infer_inputs": _transposed_inputs,
     "compute": _transposed_compute,
 }

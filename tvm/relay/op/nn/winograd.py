@@ -6,7 +6,7 @@ from .... import topi
 from ....ir.tensor_type import TensorType
 from ....topi.nn.utils import pads, spread_pads
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
-from ..rules import dims, tensor
+from ..rules import dims, product, tensor
 
 
 def _rows_and_columns(attrs, x, matrix) -> list:
@@ -16,6 +16,12 @@ def _rows_and_columns(attrs, x, matrix) -> list:
         raise TypeError(f"a kernel transformed for tiles of 2 or 4 has 4 x 4 or 6 x 6 matrices, not {size}")
     before, after = pads(attrs.padding, (3, 3), 2, "padding")
     return [x[2 + i] + before[i] + after[i] - 2 for i in range(2)]
+
+
+def _macs(attrs, types, out) -> int:
+    """Those of the direct computation; the data is NCHW, or NCHW<c>c."""
+    data = dims(types[0])
+    return product(dims(out)) * 9 * data[1] * product(data[4:])
 
 
 def _blocks_type(attrs, types):
@@ -34,6 +40,7 @@ def _blocks_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_blocks_type,
+    macs=_macs,
     compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_winograd_NCHWc: conv(*inputs, attrs.padding, out.dtype),
 )
 def contrib_conv2d_winograd_nchwc(data, kernel, padding=(0, 0), out_dtype="", logical=None):
@@ -60,6 +67,7 @@ def _planes_type(attrs, types):
     2,
     pattern=OUT_ELEMWISE_FUSABLE,
     type_rule=_planes_type,
+    macs=_macs,
     compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_winograd_nchw: conv(*inputs, attrs.padding, out.dtype),
 )
 def contrib_conv2d_winograd_planes(data, kernel, padding=(0, 0), out_dtype=""):

@@ -8,6 +8,9 @@ from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, Tuple, TupleGetItem, const
 from ...op import nn, transform
 from ...op import tensor as tensor_ops
+from ...op.nn.convolution import conv_macs
+from ...op.nn.dense import matmul_macs
+from ...op.nn.transposed import transposed_macs
 from ...op.record import OPAQUE, as_expr, call, op
 from ...op.rules import broadcast_dims, dims, fields, normalize_axis, tensor
 from .rules import (
@@ -249,6 +252,7 @@ def _window(args, types, build, attrs, **more):
     6,
     pattern=OPAQUE,
     type_rule=_product_type("nn.conv2d", _filters),
+    macs=conv_macs,
     expand=lambda attrs, args, types: _window(args, types, nn.conv2d, attrs),
 )
 def conv2d(
@@ -305,6 +309,7 @@ def _with_parameters(name: str, plain, input_zero_point, kernel_zero_point, inpu
     6,
     pattern=OPAQUE,
     type_rule=_product_type("nn.conv2d_transpose", _filters),
+    macs=transposed_macs,
     expand=lambda attrs, args, types: _window(
         args, types, nn.conv2d_transpose, attrs, output_padding=attrs.output_padding
     ),
@@ -354,7 +359,8 @@ def _dense(attrs, args, types):
     return nn.dense(data, weight, attrs.units, attrs.out_dtype)
 
 
-@op("qnn.dense", 6, pattern=OPAQUE, type_rule=_product_type("nn.dense", lambda attrs: 0), expand=_dense)
+@op("qnn.dense", 6, pattern=OPAQUE, type_rule=_product_type("nn.dense", lambda attrs: 0), macs=matmul_macs,
+    expand=_dense)
 def dense(data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, units, out_dtype="int32"):
     """data . weight^T of integers less their zero points."""
     plain = nn.dense(data, weight, None if units is None else int(units), out_dtype)
@@ -371,6 +377,7 @@ def _batch_matmul(attrs, args, types):
     6,
     pattern=OPAQUE,
     type_rule=_product_type("nn.batch_matmul", lambda attrs: 1),
+    macs=matmul_macs,
     expand=_batch_matmul,
 )
 def batch_matmul(x, y, x_zero_point, y_zero_point, x_scale, y_scale, out_dtype="int32"):
