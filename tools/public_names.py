@@ -31,6 +31,7 @@ PARTS = {
         "auto_scheduler", "auto_scheduler.compute_dag", "auto_scheduler.loop_state", "auto_scheduler.search_task",
         "auto_scheduler.measure", "auto_scheduler.measure_record", "auto_scheduler.search_policy",
         "auto_scheduler.task_scheduler", "auto_scheduler.feature", "auto_scheduler.workload_registry",
+        "auto_scheduler.cost_model", "auto_scheduler.dispatcher", "auto_scheduler.relay_integration",
         "auto_scheduler.utils"],
     "target": ["target"],
     "runtime": ["runtime", "runtime.profiling"],

@@ -54,9 +54,17 @@ Records = Any
 
 
 class ApplyHistoryBest(DispatchContext):
-    """The best records of files, or of pairs of inputs and results, at most ``n_lines`` of each file: the last
-    winners of tuning runs, else the fastest. With ``include_compatible`` those of other sizes count where their
-    lengths divide."""
+    """The best records: the last winners of tuning runs, else the fastest.
+
+    Parameters
+    ----------
+    records : str, list of str, or list of (MeasureInput, MeasureResult)
+        A file, files, or pairs of inputs and results.
+    n_lines : int, optional
+        How many of each file, or pairs, are read at most.
+    include_compatible : bool
+        Whether records of other sizes count where their lengths divide.
+    """
 
     # Whether what has no record is compiled without a word.
     is_quiet = False
@@ -122,8 +130,16 @@ class ApplyHistoryBest(DispatchContext):
 class ApplyHistoryBestOrSample(ApplyHistoryBest):
     """As ``ApplyHistoryBest``; a workload without a record gets a state of its own sketches.
 
-    Without ``num_measure`` it is the one that a cost model (``cost_model_file``, else chance) prefers, else the best of
-    so many that are measured here. Workloads without a reduction only where ``sample_simple_workloads``.
+    Parameters
+    ----------
+    records : str, list of str, or list of (MeasureInput, MeasureResult)
+        A file, files, or pairs of inputs and results.
+    sample_simple_workloads : bool
+        Whether workloads without a reduction get one, too.
+    cost_model_file : str, optional
+        The cost model that chooses among states that are not measured; chance does without one.
+    num_measure : int
+        How many states are measured here, the best of which is taken; -1 for none.
     """
 
     def __init__(

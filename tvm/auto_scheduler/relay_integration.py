@@ -97,9 +97,31 @@ def extract_tasks(
 ) -> tuple[list[SearchTask], list[int]]:
     """The tasks of a model, and how often each is computed when the model runs once.
 
-    Tasks without a reduction are taken only where ``include_simple_tasks``. ``dump_workload_to_dag_log`` is a file for
-    the text of each computation by its key. ``other_targets`` are those of further devices that the model is marked
-    to run on.
+    Parameters
+    ----------
+    mod : IRModule or Function
+        The model.
+    params : dict
+        Its parameters by name.
+    target : Target or str
+        The target.
+    target_host : Target or str, optional
+        The target of the host.
+    hardware_params : HardwareParams, optional
+        What the hardware has; that of the target by default.
+    include_simple_tasks : bool
+        Whether computations without a reduction are tasks, too.
+    dump_workload_to_dag_log : str, optional
+        A file for the text of each computation by its key.
+    opt_level : int
+        The level of the passes before.
+    other_targets : list of Target, optional
+        Those of further devices that the model is marked to run on.
+
+    Returns
+    -------
+    tuple
+        The tasks, and the weight of each.
     """
     targets, _ = all_targets([target, *(other_targets or ())], target_host)
     found = model_tasks(mod, params, targets, include_simple_tasks, opt_level)
@@ -147,7 +169,20 @@ def _only_moves(function: Function) -> bool:
 
 
 def auto_schedule_topi(func_name: str, outs: Any) -> Schedule | None:
-    """The schedule that the context in force has for tensors, for the current target; None where it has none."""
+    """The schedule that the context in force has for tensors, for the current target.
+
+    Parameters
+    ----------
+    func_name : str
+        The name of the function, for messages.
+    outs : Tensor or list of Tensor
+        The outputs.
+
+    Returns
+    -------
+    Schedule, optional
+        The schedule; None where it has none.
+    """
     outputs = [outs] if isinstance(outs, Tensor) else list(outs)
     inputs = [op.output(0) for op in post_order_ops([t.op for t in outputs]) if isinstance(op, PlaceholderOp)]
     dag = ComputeDAG([*inputs, *outputs])
@@ -157,11 +192,14 @@ def auto_schedule_topi(func_name: str, outs: Any) -> Schedule | None:
 
 
 def is_auto_scheduler_enabled() -> bool:
-    """Whether models are compiled with the auto-scheduler's schedules in the pass context in force."""
+    """Whether models are compiled with the auto-scheduler's schedules in the pass context in force.
+
+    Returns
+    -------
+    bool
+        Whether they are.
+    """
     return bool(PassContext.current().get_config("relay.backend.use_auto_scheduler"))
 
 
-__all__ = [
-    "ModelTask", "auto_schedule_topi", "extract_tasks", "is_auto_scheduler_enabled", "model_tasks", "plain_calls",
-    "search_task", "untuned_kernels",
-]
+__all__ = ["auto_schedule_topi", "extract_tasks", "is_auto_scheduler_enabled"]

@@ -20,4 +20,4 @@ def __getattr__(name: str):
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
-__all__ = ["CostModel", "PythonBasedModel", "RandomModel"]
+__all__ = ["CostModel", "PythonBasedModel", "RandomModel", "XGBModel"]

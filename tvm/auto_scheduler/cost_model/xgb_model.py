@@ -35,11 +35,23 @@ _ADAPTIVE_GROWTH = 0.2
 
 
 class XGBModel(PythonBasedModel):
-    """Learns from measurements of all tasks it is given; until ``num_warmup_sample`` of them it scores by the weights
-    that come with this package for a family of machines (not where ``pretrained`` is off), or by chance.
+    """Learns from measurements of all tasks it is given; before, it scores by the weights that come with this package
+    for a family of machines, or by chance.
 
-    ``verbose_eval`` logs the error of each training; 0 for none. ``model_file`` is a model to start from.
-    ``adaptive_training`` trains again only when there is a fifth more to learn from.
+    Parameters
+    ----------
+    verbose_eval : int
+        Whether the error of each training is logged; 0 for not.
+    num_warmup_sample : int
+        How many measurements there are at least when it is first trained.
+    seed : int, optional
+        The seed of chance.
+    model_file : str, optional
+        A model to start from.
+    adaptive_training : bool
+        Whether it is trained again only when there is a fifth more to learn from.
+    pretrained : bool
+        Whether it starts with the weights of this package.
     """
 
     scores_rows = True
