@@ -115,7 +115,7 @@ def _main_operator(function) -> str:
     calls = [n for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, Op)]
     if not calls:
         return "copy"
-    call = max(calls, key=lambda call: (flop.of_call(call), pattern_of(call.op)))
+    call = max(calls, key=lambda call: (flop.macs_of_call(call), pattern_of(call.op)))
     name = call.op.name.removeprefix("nn.").removeprefix("contrib_").removesuffix("_NCHWc")
     kernel = getattr(call.attrs, "kernel_size", None)
     if "conv" not in name or kernel is None:

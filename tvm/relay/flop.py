@@ -9,11 +9,15 @@ from ..ir.visit import post_order
 from .expr import Call
 
 
+def macs_of_call(call: Call) -> int:
+    """Multiplications followed by an addition of a typed call, as its operator's record counts them."""
+    count = call.op.get_attr("macs") if isinstance(call.op, Op) else None
+    return 0 if count is None else int(count(call.attrs, [arg.checked_type_ for arg in call.args], call.checked_type_))
+
+
 def macs(expr: Any) -> int:
-    """Multiplications followed by an addition of all calls in a typed expression, as the records of operators count
-    them."""
-    calls = (n for n in post_order(expr) if type(n) is Call and isinstance(n.op, Op) and n.op.has_attr("macs"))
-    return sum(int(c.op.get_attr("macs")(c.attrs, [a.checked_type_ for a in c.args], c.checked_type_)) for c in calls)
+    """Multiplications followed by an addition of all calls in a typed expression."""
+    return sum(macs_of_call(node) for node in post_order(expr) if type(node) is Call)
 
 
 def of_function(function: Any) -> float:
@@ -21,4 +25,4 @@ def of_function(function: Any) -> float:
     return 2.0 * macs(function.body)
 
 
-__all__ = ["macs", "of_function"]
+__all__ = ["macs", "macs_of_call", "of_function"]
