@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,7 +19,7 @@ from ..tuning.measure import Built, Candidate, Failed, LibraryFolder, build_all,
 from ..tuning.reference import reference_outputs
 from ..tuning.remote import RemoteDevices, Timing
 from ..tuning.search import TuningError
-from ..tuning.workers import shared_pool
+from ..tuning.workers import Workers, shared_pool
 from .loop_state import State
 from .search_task import SearchTask
 from .state import StateObject
@@ -152,6 +153,10 @@ class ProgramBuilder:
 class ProgramRunner:
     """Measures code."""
 
+    def parallel(self, task: SearchTask) -> int:
+        """How many states of a task are measured at once."""
+        return 1
+
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
     ) -> list[MeasureResult]:
@@ -185,7 +190,10 @@ class LocalBuilder(ProgramBuilder):
 
     def make(self, candidates: Sequence[Candidate]) -> list[Built | Failed]:
         """The code of schedules, each given by the function that makes it and its target."""
-        return build_all(candidates, self.timeout, self.n_parallel, self._library, self._links)
+        return build_all(candidates, self.timeout, self._workers(), self._library, self._links)
+
+    def _workers(self) -> Workers:
+        return shared_pool(max(self.n_parallel, 2))
 
 
 def _instantiation(inp: MeasureInput) -> Callable[[], tuple[Any, list[Any]]]:
@@ -227,6 +235,7 @@ class LocalRunner(ProgramRunner):
         self.slow_factor = slow_factor
         self._best: dict[tuple[str, str], float] = {}
         self._references: dict[tuple[str, ...], bytes] = {}
+        self._lock = threading.Lock()
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
@@ -241,7 +250,7 @@ class LocalRunner(ProgramRunner):
         arguments, with whose results without the schedule those of the code are compared."""
         if isinstance(built, Failed):
             return _failure(built)
-        key, start, pool = (task.workload_key, task.target_text), time.time(), shared_pool(2)
+        key, start = (task.workload_key, task.target_text), time.time()
         options: dict[str, Any] = {
             "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
             "cooldown": self.cooldown_interval, "best": self._best.get(key) if is_whole else None,
@@ -252,8 +261,9 @@ class LocalRunner(ProgramRunner):
             return _failure(answer)
         if reference is not None:
             told = (*key, str(built.info))
-            if told not in self._references:
-                self._references[told] = reference_outputs(pool, *reference(), built.info)
+            with self._lock:  # the workers of this machine serve one thread
+                if told not in self._references:
+                    self._references[told] = reference_outputs(shared_pool(2), *reference(), built.info)
             wrong = difference(built.info, answer[1], self._references[told])
             if wrong:
                 return _failure(Failed.since(start, MeasureErrorNo.WRONG_ANSWER, wrong))
@@ -269,7 +279,10 @@ class LocalRunner(ProgramRunner):
             code = replace(built, info=argument_info(task.compute_dag.tensors))
             options["shapes"] = [shape for shape, _ in built.info] if code.info != built.info else None
             code = _with_inputs(task, code)
-        return run_built(shared_pool(2), task.target, code, self.timeout, options)
+        return run_built(self._workers(task), task.target, code, self.timeout, options)
+
+    def _workers(self, task: SearchTask) -> Workers:
+        return shared_pool(2)
 
 
 class RPCRunner(LocalRunner):
@@ -313,6 +326,10 @@ class RPCRunner(LocalRunner):
         self.key, self.host, self.port, self.priority, self.n_parallel = key, host, int(port), priority, n_parallel
         self._devices = RemoteDevices(key, host, self.port, priority, timeout, device)
         self._devices.check()
+
+    def parallel(self, task: SearchTask) -> int:
+        """How many devices are used at once."""
+        return self.n_parallel
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
