@@ -84,6 +84,10 @@ bench-compile: setup ## time and memory of compiling, against the bars
 bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH"; BENCH=--table: all)
 	$(BIN)/python -m benchmarks.models $(BENCH)
 
+test-ray: lib ## tuning and compiling on a Ray cluster of this machine, in an environment with ray (build/ray)
+	$(PYTHON) tools/environment.py build/ray test ray
+	RAY_USAGE_STATS_ENABLED=0 build/ray/bin/python -m pytest tests/farm -q -n 0
+
 bench-search: setup ## operators by search beside default schedules and PyTorch (BENCH="--kinds C2D --trials 50"; make peers first)
 	$(BIN)/python -m benchmarks.auto_scheduler_ops $(BENCH)
 
@@ -161,5 +165,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated test-cross fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib
+.PHONY: help demo test test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib
 .DEFAULT_GOAL := help

@@ -8,6 +8,7 @@ import pytest
 
 from tvm.auto_scheduler import ApplyHistoryBest, HardwareParams, MeasureResult, SearchTask, SketchPolicy
 from tvm.auto_scheduler.choices import load_rows
+from tvm.auto_scheduler.measure import ProgramRunner
 from tvm.auto_scheduler.search import UNTUNED, SketchSearch
 from tvm.testing import auto_scheduler as workloads
 from tvm.tuning import Outcome, TuningError, TuningOptions, tune
@@ -22,7 +23,7 @@ class Builder:
         return [instantiate for instantiate, _ in candidates]
 
 
-class Runner:
+class Runner(ProgramRunner):
     """Each candidate takes a millisecond less than the one before it, three at least; a kernel without tuning takes
     ``untuned``."""
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         RPCRunner,
         register_task_input_check_func,
     )
+    from .ray_measure import RayBuilder, RayRunner
     from .measure_record import RecordReader, RecordToFile, load_best_record, load_records, save_records
     from .relay_integration import extract_tasks, is_auto_scheduler_enabled
     from .search_policy import EmptyPolicy, PreloadCustomSketchRule, PreloadMeasuredStates, SketchPolicy
@@ -53,6 +54,7 @@ _LAZY_NAMES = {
         "measure": "LocalBuilder LocalRPCMeasureContext LocalRunner MeasureInput MeasureResult RPCRunner"
         " register_task_input_check_func",
         "measure_record": "RecordReader RecordToFile load_best_record load_records save_records",
+        "ray_measure": "RayBuilder RayRunner",
         "relay_integration": "extract_tasks is_auto_scheduler_enabled",
         "search_policy": "EmptyPolicy PreloadCustomSketchRule PreloadMeasuredStates SketchPolicy",
         "search_task": "HardwareParams SearchTask TuningOptions auto_schedule create_task",

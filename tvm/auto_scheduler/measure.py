@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from ..tuning.measure import Built, Candidate, Failed, LibraryFolder, build_all,
 from ..tuning.reference import reference_outputs
 from ..tuning.remote import RemoteDevices, Timing
 from ..tuning.search import TuningError
-from ..tuning.workers import shared_pool
+from ..tuning.workers import Workers, shared_pool
 from .loop_state import State
 from .search_task import SearchTask
 from .state import StateObject
@@ -163,6 +164,10 @@ class ProgramBuilder:
 class ProgramRunner:
     """Measures code."""
 
+    def parallel(self, task: SearchTask) -> int:
+        """How many states of a task are measured at once."""
+        return 1
+
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
     ) -> list[MeasureResult]:
@@ -196,7 +201,10 @@ class LocalBuilder(ProgramBuilder):
 
     def make(self, candidates: Sequence[Candidate]) -> list[Built | Failed]:
         """The code of schedules, each given by the function that makes it and its target."""
-        return build_all(candidates, self.timeout, self.n_parallel, self._library, self._links)
+        return build_all(candidates, self.timeout, self._workers(), self._library, self._links)
+
+    def _workers(self) -> Workers:
+        return shared_pool(max(self.n_parallel, 2))
 
 
 def _instantiation(inp: MeasureInput) -> Callable[[], tuple[Any, list[Any]]]:
@@ -225,6 +233,7 @@ class LocalRunner(ProgramRunner):
         self.slow_factor = slow_factor
         self._best: dict[tuple[str, str], float] = {}
         self._references: dict[tuple[str, ...], bytes] = {}
+        self._lock = threading.Lock()
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
@@ -239,7 +248,7 @@ class LocalRunner(ProgramRunner):
         arguments, with whose results without the schedule those of the code are compared."""
         if isinstance(built, Failed):
             return _failure(built)
-        key, start, pool = (task.workload_key, task.target_text), time.time(), shared_pool(2)
+        key, start = (task.workload_key, task.target_text), time.time()
         options: dict[str, Any] = {
             "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
             "cooldown": self.cooldown_interval, "best": self._best.get(key) if is_whole else None,
@@ -251,8 +260,9 @@ class LocalRunner(ProgramRunner):
         if reference is not None:
             code, shapes = _on_arrays_of(task, built) if is_whole else (built, None)
             told = (*key, str(code.info), str(shapes))
-            if told not in self._references:
-                self._references[told] = reference_outputs(pool, *reference(), code.info, shapes)
+            with self._lock:  # the workers of this machine serve one thread
+                if told not in self._references:
+                    self._references[told] = reference_outputs(shared_pool(2), *reference(), code.info, shapes)
             wrong = difference(built.info, answer[1], self._references[told])
             if wrong:
                 return _failure(Failed.since(start, MeasureErrorNo.WRONG_ANSWER, wrong))
@@ -263,7 +273,10 @@ class LocalRunner(ProgramRunner):
 
     def _run_built(self, task: SearchTask, built: Built, options: dict[str, Any], is_whole: bool) -> Any:
         code, options["shapes"] = _on_arrays_of(task, built) if is_whole else (built, None)
-        return run_built(shared_pool(2), task.target, code, self.timeout, options)
+        return run_built(self._workers(task), task.target, code, self.timeout, options)
+
+    def _workers(self, task: SearchTask) -> Workers:
+        return shared_pool(2)
 
 
 @described(_TIMING)
@@ -294,6 +307,10 @@ class RPCRunner(LocalRunner):
         self.key, self.host, self.port, self.priority, self.n_parallel = key, host, int(port), priority, n_parallel
         self._devices = RemoteDevices(key, host, self.port, priority, timeout, device)
         self._devices.check()
+
+    def parallel(self, task: SearchTask) -> int:
+        """How many devices are used at once."""
+        return self.n_parallel
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ..tuning.errors import outcome_of
@@ -104,23 +105,32 @@ class SketchSearch:
         self, keys: Sequence[Any], built: Sequence[Any], on_result: Callable[[Measurement], None] | None = None, *,
         most_ms: int | None = None, verify: bool = False,
     ) -> list[Measurement]:
-        measurements = []
+        measurements: list[Measurement] = []
         if most_ms is not None:
             self.runner.min_repeat_ms = min(self.min_repeat_ms, most_ms)
+        # As many at once as the runner has devices.
+        step = self.runner.parallel(self.task)
         try:
-            for key, kernels in zip(keys, built):
-                # The results of a GPU are compared with those of the CPU.
-                is_verified = verify and key != UNTUNED and self.task.target.features.is_gpu
-                result = self._measured(key, kernels, is_verified)
-                measurements.append(self._measurement(key, result))
-                if on_result is not None:
-                    on_result(measurements[-1])
+            for first in range(0, len(keys), step):
+                part = keys[first : first + step]
+                for key, result in zip(part, self._measure_all(part, built[first : first + step], verify)):
+                    measurements.append(self._measurement(key, result))
+                    if on_result is not None:
+                        on_result(measurements[-1])
         finally:
             self.runner.min_repeat_ms = self.min_repeat_ms
         return measurements
 
+    def _measure_all(self, keys: Sequence[Any], built: Sequence[Any], verify: bool) -> list[MeasureResult]:
+        if len(keys) == 1:
+            return [self._measured(keys[0], built[0], verify)]
+        with ThreadPoolExecutor(len(keys)) as threads:
+            return list(threads.map(lambda key, kernels: self._measured(key, kernels, verify), keys, built))
+
     def _measured(self, key: Any, kernels: Sequence[Built | Failed], verify: bool) -> MeasureResult:
         if key != UNTUNED:
+            # The results of a GPU are compared with those of the CPU.
+            verify = verify and self.task.target.features.is_gpu
             reference = self._instantiations(key)[0] if verify else None
             return self.runner.measure(self.task, kernels[0], reference)
         results = [self.runner.measure(self.task, kernel, is_whole=False) for kernel in kernels]

@@ -24,12 +24,14 @@ from .task import ApplyHistoryBest as apply_history_best
 if TYPE_CHECKING:
     from . import database, feature, graph_tuner, tophub, tuner
     from .measure.measure_methods import LocalBuilder, LocalRunner, RPCRunner
+    from .measure.ray_methods import RayBuilder, RayRunner
     from .tuner import callback
 
 _LAZY_MODULES = frozenset({"database", "feature", "graph_tuner", "tophub", "tuner"})
 _LAZY_NAMES = {
     "LocalBuilder": "measure.measure_methods", "LocalRunner": "measure.measure_methods",
-    "RPCRunner": "measure.measure_methods", "callback": "tuner",
+    "RPCRunner": "measure.measure_methods", "RayBuilder": "measure.ray_methods", "RayRunner": "measure.ray_methods",
+    "callback": "tuner",
 }
 
 

@@ -18,7 +18,7 @@ from ..runtime.registry import get_global_func
 from ..target import Target
 from ..target.backend import as_text, backend_of, find_backend, host_of, load
 from ..tir import pipeline
-from .workers import Failure, Job, Pool
+from .workers import Failure, Job, Workers
 
 ENTRY = "default_function"
 
@@ -106,7 +106,9 @@ def code_of(answer: tuple[dict[str, Any], bytes], names: tuple[str, ...]) -> Cod
     return Code(payload[:size], names, ENTRY, payload[size:])
 
 
-def compile_text(pool: Pool, lowered: tuple[dict[str, Any], bytes, tuple[str, ...]], seconds: float) -> Code | Failure:
+def compile_text(
+    pool: Workers, lowered: tuple[dict[str, Any], bytes, tuple[str, ...]], seconds: float
+) -> Code | Failure:
     """Compile what ``lower_to_text`` gave, in a worker."""
     message, text, names = lowered
     answer = ask(pool, message, text, seconds)
@@ -114,7 +116,7 @@ def compile_text(pool: Pool, lowered: tuple[dict[str, Any], bytes, tuple[str, ..
 
 
 def run_code(
-    pool: Pool, device: int, info: ArgumentInfo, code: Code | str, seconds: float, options: dict[str, Any]
+    pool: Workers, device: int, info: ArgumentInfo, code: Code | str, seconds: float, options: dict[str, Any]
 ) -> Any:
     """Measure code, or a library in a file, in a worker: its answer, or a Failure."""
     if isinstance(code, str):
@@ -123,7 +125,7 @@ def run_code(
     return ask(pool, message, code.object + code.device, seconds)
 
 
-def ask(pool: Pool, message: dict[str, Any], payload: bytes, seconds: float) -> Any:
+def ask(pool: Workers, message: dict[str, Any], payload: bytes, seconds: float) -> Any:
     """The answer of a worker to one message: a pair of a message and bytes, or a Failure."""
     box: list[Any] = []
     pool.submit(Job(message, payload, seconds, box.append))

@@ -28,7 +28,7 @@ from .candidate import (
     travels_as_text,
 )
 from .errors import MeasureErrorNo
-from .workers import Failure, Job, Pool, shared_pool
+from .workers import Failure, Job, Workers
 
 
 @dataclass(frozen=True)
@@ -80,12 +80,11 @@ class LibraryFolder:
 
 
 def build_all(
-    candidates: Sequence[Candidate], seconds: float, n_parallel: int, link: Link, is_link_needed: bool = False
+    candidates: Sequence[Candidate], seconds: float, pool: Workers, link: Link, is_link_needed: bool = False
 ) -> list[Built | Failed]:
     """Code for each candidate, each within ``seconds``. Code of targets that workers cannot compile for, and all where
     ``is_link_needed``, becomes a library made by ``link``."""
     results: list[Any] = [None] * len(candidates)
-    pool = shared_pool(max(n_parallel, 2))
     for number, candidate in enumerate(candidates):
         _start_one(pool, candidate, seconds, link, is_link_needed, lambda made, n=number: results.__setitem__(n, made))
         pool.poll()
@@ -94,7 +93,7 @@ def build_all(
 
 
 def _start_one(
-    pool: Pool, candidate: Candidate, seconds: float, link: Link, is_link_needed: bool,
+    pool: Workers, candidate: Candidate, seconds: float, link: Link, is_link_needed: bool,
     done: Callable[[Built | Failed], None],
 ) -> None:
     """Lower one candidate here and give its text to a worker; ``done`` hears what became of it."""
@@ -125,7 +124,7 @@ def _start_one(
     pool.submit(Job(message, text, seconds, answered))
 
 
-def run_built(pool: Pool, target: Target, built: Built, seconds: float, options: dict[str, Any]) -> Any:
+def run_built(pool: Workers, target: Target, built: Built, seconds: float, options: dict[str, Any]) -> Any:
     """Measure code: the answer of a worker, or why there is none."""
     start, backend = time.time() - built.seconds, find_backend(target)
     options = {**options, "package": backend.package if backend else ""}

@@ -5,10 +5,27 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+from typing import Protocol
 
 from ..runtime.measure.worker_pool import Failure, Job, Pool
 
 _MODULE = "tvm.exec.autotvm_worker"
+
+
+class Workers(Protocol):
+    """What takes jobs: the processes of this machine, or the nodes of a cluster."""
+
+    def submit(self, job: Job) -> None:
+        """Give the job to a worker; waits until there is a free one."""
+        ...
+
+    def poll(self, seconds: float = 0.0) -> None:
+        """Take in answers."""
+        ...
+
+    def finish(self) -> None:
+        """Wait until no job is left."""
+        ...
 
 
 def new_pool(size: int) -> Pool:
@@ -40,4 +57,4 @@ def close_pools() -> None:
     _pools.clear()
 
 
-__all__ = ["Failure", "Job", "Pool", "close_pools", "new_pool", "shared_pool"]
+__all__ = ["Failure", "Job", "Pool", "Workers", "close_pools", "new_pool", "shared_pool"]

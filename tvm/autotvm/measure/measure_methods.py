@@ -14,7 +14,7 @@ from ...target import Target
 from ...tuning.measure import Built, Failed, LibraryFolder, build_all, run_built
 from ...tuning.reference import reference_outputs
 from ...tuning.remote import RemoteDevices, Timing, request_remote
-from ...tuning.workers import shared_pool
+from ...tuning.workers import Workers, shared_pool
 from .measure import Builder, BuildResult, MeasureErrorNo, MeasureInput, MeasureResult, Runner
 
 
@@ -55,8 +55,10 @@ class LocalBuilder(Builder):
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
         candidates: list[Any] = [(inp.instantiate, inp.target) for inp in measure_inputs]
         links = self.build_func != "default" or bool(self.build_kwargs.get("link"))
-        made = build_all(candidates, self.timeout, self.n_parallel, self._library, links)
-        return [_built(one) for one in made]
+        return [_built(one) for one in build_all(candidates, self.timeout, self._workers(), self._library, links)]
+
+    def _workers(self) -> Workers:
+        return shared_pool(max(self.n_parallel, 2))
 
 
 def _result_of_build(built: Any) -> MeasureResult | None:
@@ -169,7 +171,10 @@ class LocalRunner(_Measuring):
             "cooldown": self.cooldown_interval, "best": best, "slow_factor": self.slow_factor,
             "flush": self.enable_cpu_cache_flush, "outputs": self.verify,
         }
-        return run_built(shared_pool(2), target, _code(built), self.timeout, options)
+        return run_built(self._workers(target), target, _code(built), self.timeout, options)
+
+    def _workers(self, target: Target) -> Workers:
+        return shared_pool(2)
 
 
 class RPCRunner(_Measuring):

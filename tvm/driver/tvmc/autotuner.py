@@ -17,6 +17,7 @@ from ...target.backend import compiled_cpu
 from . import frontends
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
 from .errors import TVMCException
+from .farm import Farm, add_farm, farm_of
 from .files import check_records, check_writable
 from .interrupt import EXIT_CODE, Interrupts
 from .parser import detail_group
@@ -83,6 +84,9 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--repeat", type=int, default=1, help="repeats per measurement (default: 1)")
     add("--rpc-key", help="the kind of device to ask the tracker for")
     add("--rpc-tracker", help="host:port of an RPC tracker")
+    add_farm(parser)
+    add("--farm-resource", metavar="NAME", default=None,
+        help="what the nodes own that measure (default: GPU for GPUs, tvm for CPUs)")
     generate_target_args(parser)
     add("--target-host", default=None, help="the target of the host")
     add("--timeout", type=int, default=10, help="seconds a trial may take (default: 10)")
@@ -153,13 +157,15 @@ def _tune_as(args) -> None:
     trials = args.trials if args.trials is not None else None if budget or args.build_only else 1000
     _check_numbers(trials, args.number, args.repeat, args.min_repeat_ms, args.early_stopping, args.timeout)
     _check_remote(args.rpc_key, hostname, args.build_only)
+    farm = farm_of(args)
+    _check_farm(farm, hostname, args.build_only)
     check_records(args.tuning_records)
     for path in filter(None, (args.output, args.report)):
         check_writable(path)
     # A wrong target is said before a model is read for it.
     target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
     check_code(target)
-    if args.tasks not in ("list", "help") and not args.build_only and not hostname:
+    if args.tasks not in ("list", "help") and not args.build_only and not hostname and not farm:
         _check_machine(target)
     hardware = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in _HARDWARE}
     _check_sketches(args.enable_autoscheduler, args.build_only, hardware, args.include_simple_tasks,
@@ -174,7 +180,7 @@ def _tune_as(args) -> None:
         log_estimated_latency=args.log_estimated_latency,
         additional_target_options=reconstruct_target_args(args), tasks_filter=args.tasks,
         time_budget=budget, report=args.report, analytic_start=not args.no_analytic_start, build_only=args.build_only,
-        **parse_graph_transform_args(args),
+        farm=farm, **parse_graph_transform_args(args),
     )
 
 
@@ -309,7 +315,7 @@ def tune_model(
     desired_layout_ops: Any = None, mixed_precision: bool = False, mixed_precision_ops: Any = None,
     mixed_precision_calculation_type: Any = None, mixed_precision_acc_type: Any = None, *,
     time_budget: float | None = None, report: str | None = None, analytic_start: bool = True,
-    build_only: str | None = None,
+    build_only: str | None = None, farm: Farm | None = None,
 ) -> str | None:
     """Tune a model; the path of the records, or None where there was nothing to tune or a list was asked for.
 
@@ -381,6 +387,8 @@ def tune_model(
         Whether the configurations that an estimate prefers are measured first.
     build_only : str, optional
         The folder that candidates are built into, for a machine with the runtime alone.
+    farm : Farm, optional
+        The cluster that builds and measures.
 
     Returns
     -------
@@ -394,13 +402,14 @@ def tune_model(
     """
     begin = time.monotonic()
     _check_remote(rpc_key, hostname, build_only)
+    _check_farm(farm, hostname, build_only)
     _check_sketches(enable_autoscheduler, build_only, hardware_params, include_simple_tasks, log_estimated_latency)
     _check_numbers(trials, number, repeat, min_repeat_ms, early_stopping, timeout)
     check_records(prior_records)
     where, _ = target_from_cli(str(target), additional_target_options)
     if target_host:
         where = where.with_host(target_host)
-    if tasks_filter not in ("list", "help") and not build_only and not hostname:
+    if tasks_filter not in ("list", "help") and not build_only and not hostname and not farm:
         _check_machine(where)
     transforms = {
         "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops,
@@ -426,7 +435,7 @@ def tune_model(
     from ...tuning import RelayModel, TuningOptions
 
     remote = {"key": rpc_key, "host": hostname, "port": port, "n_parallel": parallel} if hostname else {}
-    option = _measure_option(where, remote, number, repeat, min_repeat_ms, timeout)
+    option = _measure_option(where, remote, farm, number, repeat, min_repeat_ms, timeout)
     measure = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms}
     if build_only:
         _build(chosen, build_only, trials, tuner, prior_records, measure, timeout, analytic_start, time_budget)
@@ -434,32 +443,38 @@ def tune_model(
     records = tuning_records or tvmc_model.default_tuning_records_path()
     options = TuningOptions(
         records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
-    searches = (sketches.searches(chosen, tuner, {**measure, "timeout": timeout, **remote}) if sketches
+    searches = (sketches.searches(chosen, tuner, {**measure, "timeout": timeout, **remote}, farm) if sketches
                 else [task.start_search(tuner, option, analytic_start) for task in chosen])
     # Whole models run on this machine, and are not compared where they are for another.
-    _tune(searches, options, begin, report, None if remote else RelayModel(*known), log_estimated_latency)
+    _tune(searches, options, begin, report, None if remote or farm else RelayModel(*known), log_estimated_latency)
     return records
 
 
 def _measure_option(
-    target: Target, remote: dict[str, Any], number: int, repeat: int, min_repeat_ms: int | None, timeout: float
+    target: Target, remote: dict[str, Any], farm: Farm | None, number: int, repeat: int, min_repeat_ms: int | None,
+    timeout: float,
 ) -> dict[str, Any]:
-    """What builds and measures templates: here, or on devices of a tracker, which must have one."""
+    """What builds and measures templates: here, on devices of a tracker, which must have one, or on a cluster."""
     from ...autotvm import RPCRunner
     from ...autotvm.search import local_measure_option
     from ...tuning.remote import RemoteDevices
 
     option = local_measure_option(target, number, repeat, min_repeat_ms, timeout)
+    timing = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms, "timeout": timeout,
+              "cooldown_interval": 0}
+    if farm:
+        from ...autotvm import RayBuilder, RayRunner
+
+        farm.check(target)
+        runner = RayRunner(farm.address, farm.resource, **timing)
+        return {"builder": RayBuilder(timeout, farm.address), "runner": runner}
     if not remote:
         return option
     try:
         RemoteDevices(remote["key"], remote["host"], remote["port"]).check()
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
-    option["runner"] = RPCRunner(
-        **remote, number=number, repeat=repeat, min_repeat_ms=option["runner"].min_repeat_ms, timeout=timeout,
-        cooldown_interval=0,
-    )
+    option["runner"] = RPCRunner(**remote, **timing)
     return option
 
 
@@ -488,6 +503,13 @@ def _check_remote(rpc_key: str | None, hostname: str | None, build_only: str | N
         raise TVMCException("a device on another machine has a tracker (--rpc-tracker) and a key there (--rpc-key)")
     if hostname and build_only:
         raise TVMCException("--build-only writes candidates into a folder; --rpc-tracker measures them at once")
+
+
+def _check_farm(farm: Farm | None, hostname: str | None, build_only: str | None) -> None:
+    """Refuse candidates that are measured on a farm and elsewhere."""
+    if farm and (hostname or build_only):
+        other = "--rpc-tracker" if hostname else "--build-only"
+        raise TVMCException(f"--farm and {other} both say where candidates are measured; give one of them")
 
 
 def _check_numbers(

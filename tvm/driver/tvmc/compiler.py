@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import re
@@ -21,6 +22,7 @@ from . import frontends
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
 from .composite_target import get_codegen_by_target
 from .errors import TVMCException
+from .farm import add_farm, compile_many, farm_of
 from .files import check_records, check_writable, write_whole
 from .info import compiled_for, facts_of
 from .machine import check_linker, machine
@@ -43,7 +45,7 @@ logger = logging.getLogger("TVMC")
 @register_parser
 def add_compile_parser(subparsers, _, json_params) -> None:
     """The subcommand ``compile``."""
-    parser = add_command(subparsers, "compile", usage="tvmc compile [options] FILE")
+    parser = add_command(subparsers, "compile", usage="tvmc compile [options] FILE...")
     parser.set_defaults(func=drive_compile)
     parser.add_argument("--cross-compiler", default="", help="C compiler that links the library for another machine")
     parser.add_argument("--cross-compiler-options", default="", help="further options of that compiler, in one text")
@@ -67,7 +69,8 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     generate_workspace_pools_args(parser)
     parser.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
     add_verbose(parser)
-    parser.add_argument("FILE", help="the model file")
+    add_farm(parser)
+    parser.add_argument("FILE", nargs="+", help="the model file; several with --farm, and -o names a folder then")
     parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(4), metavar="[0-3]",
                         help="how much to improve the graph (default: 3)")
     parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
@@ -82,16 +85,29 @@ def add_compile_parser(subparsers, _, json_params) -> None:
 
 def drive_compile(args) -> int:
     """Compile as the arguments say."""
+    for path in args.FILE:
+        if not os.path.isfile(path):
+            raise TVMCException(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
+    farm = farm_of(args)
+    if farm:
+        return compile_many(farm, args)
+    if len(args.FILE) > 1:
+        raise TVMCException("several models are compiled by the machines of a cluster (--farm ray); without one, "
+                            "compile them one by one")
+    print(compile_file(args, args.FILE[0]))
+    return 0
+
+
+def compile_file(args: argparse.Namespace, path: str) -> str:
+    """Compile one model as the arguments say; what was made, in a line."""
     begin = time.monotonic()
-    if not os.path.isfile(args.FILE):
-        raise TVMCException(f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.")
     refuse_workspace_pools(args)
     check_writable(args.output)
     target = args.target if args.target is not None else "llvm"
     # What is wrong with a target or an executor is said before a model is read for it.
     check_code(target_from_cli(target, reconstruct_target_args(args))[0])
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
-    tvmc_model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
+    tvmc_model = frontends.load_model(path, args.model_format, args.input_shapes)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None
     package = compile_model(
         tvmc_model,
@@ -113,8 +129,7 @@ def drive_compile(args) -> int:
         print_pass_times=args.print_pass_times,
         **parse_graph_transform_args(args),
     )
-    print(outcome(package, time.monotonic() - begin))
-    return 0
+    return outcome(package, time.monotonic() - begin)
 
 
 def note(text: str) -> None:

@@ -39,6 +39,10 @@ class Frontend:
     def load(self, path, shape_dict=None, **kwargs) -> tuple[Any, dict]:
         raise TypeError("an importer can load")
 
+    def companions(self, path: str) -> dict[str, bytes]:
+        """The files that a model takes along, by their names in its folder."""
+        return {}
+
 
 class OnnxFrontend(Frontend):
     """ONNX files."""
@@ -61,6 +65,14 @@ class OnnxFrontend(Frontend):
         for note in notes:
             print(note)
         return from_onnx(file, shape=shapes, **kwargs)
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """The files that weights lie in."""
+        lazy_import("onnx")
+        from ...relay.frontend.onnx.external import external_files
+        from ...relay.frontend.onnx.reader import load_file
+
+        return external_files(load_file(path))
 
 
 def complete_shapes(model, shape_dict) -> tuple[dict, list[str]]:

@@ -10,6 +10,7 @@ from typing import Any
 from ...auto_scheduler.cost_model import CostModel, RandomModel, XGBModel
 from ...auto_scheduler.hardware import HardwareParams
 from ...auto_scheduler.measure import LocalBuilder, LocalRunner, RPCRunner
+from ...auto_scheduler.ray_measure import RayBuilder, RayRunner
 from ...auto_scheduler.relay_integration import ModelTask, model_tasks, search_task, untuned_kernels
 from ...auto_scheduler.search import SketchSearch
 from ...auto_scheduler.search_policy import SketchPolicy
@@ -18,6 +19,7 @@ from ...relay.build_module import all_targets
 from ...tuning import events
 from ...tuning.state import TaskStatus
 from .errors import TVMCException
+from .farm import Farm
 
 # Where the latency after each round is written.
 LATENCY_FILE = "total_latency.tsv"
@@ -34,11 +36,19 @@ class TasksOfModel:
         self.found: list[ModelTask] = model_tasks(mod, params, all_targets(target, None)[0], include_simple_tasks)
         self.tasks: list[SearchTask] = [search_task(task, hardware_params) for task in self.found]
 
-    def searches(self, chosen: Sequence[SearchTask], tuner: str, options: dict[str, Any]) -> list[SketchSearch]:
+    def searches(
+        self, chosen: Sequence[SearchTask], tuner: str, options: dict[str, Any], farm: Farm | None = None
+    ) -> list[SketchSearch]:
         """The searches of some of the tasks. They share one cost model."""
         model = cost_model(tuner, len(chosen))
-        runner = (RPCRunner if "host" in options else LocalRunner)(**options)
-        builder = LocalBuilder(timeout=max(options["timeout"], 15))
+        seconds = max(options["timeout"], 15)
+        builder: LocalBuilder
+        runner: LocalRunner
+        if farm:
+            builder, runner = RayBuilder(seconds, farm.address), RayRunner(farm.address, farm.resource, **options)
+        else:
+            builder = LocalBuilder(timeout=seconds)
+            runner = (RPCRunner if "host" in options else LocalRunner)(**options)
         made = []
         for number, (found, task) in enumerate(zip(self.found, self.tasks)):
             if any(task is one for one in chosen):

@@ -105,6 +105,10 @@ class Folder:
         wanted = None if dtype is None else math.prod(tensor.dims) * dtype.itemsize
         return _part(tensor.name, entry, self._files[parts], wanted)
 
+    def read(self, name: str, location: str) -> bytes:
+        """A file that the tensor of this name lies in."""
+        return bytes(self._map(name, location, _components(name, location)))
+
     def _map(self, name: str, location: str, parts: tuple[str, ...]):
         try:
             descriptor = _open_below(self.path, parts)
@@ -135,6 +139,24 @@ class Folder:
             self._digests[parts] = hashlib.sha1(self._files[parts], usedforsecurity=False).hexdigest()
         if self._digests[parts] != entry.checksum.lower():
             raise TVMError(f"weight '{name}': the SHA-1 digest of '{entry.location}' is not the one the model gives")
+
+
+def external_files(file) -> dict[str, bytes]:
+    """The files that tensors of a model lie in, by their names in its folder."""
+    found: dict[str, bytes] = {}
+    stack: list[Any] = [file.model]
+    while stack:
+        message = stack.pop()
+        if message.DESCRIPTOR.name == "TensorProto":
+            if message.external_data:
+                location = entry_of(message).location
+                if location not in found:
+                    found[location] = file.folder.read(message.name, location)
+            continue
+        for field, value in message.ListFields():
+            if field.message_type is not None:
+                stack.extend([value] if hasattr(value, "DESCRIPTOR") else value)
+    return found
 
 
 def _components(name: str, location: str) -> tuple[str, ...]:

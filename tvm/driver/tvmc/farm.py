@@ -1,0 +1,170 @@
+"""``--farm ray``: tuning and compiling on the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import os
+import platform
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...error import TVMError
+from ...target import Target
+from ...target.backend import compiled_cpu
+from ...tuning.ray_cluster import connect, measuring_pool
+from ...utils.progress import Progress
+from . import frontends
+from .errors import TVMCException
+from .files import check_records, write_whole
+from .target import check_code, reconstruct_target_args, target_from_cli
+
+
+@dataclass(frozen=True)
+class Farm:
+    """A cluster, and what those of its nodes own that measure (None: what is usual for the target)."""
+
+    address: str = "auto"
+    resource: str | None = None
+
+    def check(self, target: Target) -> None:
+        """Refuse a cluster that is not there, or cannot measure for a target."""
+        try:
+            measuring_pool(target, self.address, self.resource)
+        except TVMError as problem:
+            raise TVMCException(str(problem)) from problem
+
+
+def add_farm(parser: argparse.ArgumentParser) -> None:
+    """The options of commands that a cluster can do."""
+    parser.add_argument("--farm", choices=["ray"], default=None, help="let the machines of a Ray cluster work")
+    parser.add_argument("--farm-address", metavar="ADDRESS", default=None,
+                        help="the cluster's head (default: the one that runs here, or RAY_ADDRESS)")
+
+
+def farm_of(args: argparse.Namespace) -> Farm | None:
+    """The cluster that the arguments name; None where the work is done here."""
+    resource = getattr(args, "farm_resource", None)
+    if args.farm is None:
+        if args.farm_address or resource:
+            raise TVMCException("--farm-address and --farm-resource are of a cluster; give them with --farm ray")
+        return None
+    return Farm(args.farm_address or "auto", resource)
+
+
+def compile_many(farm: Farm, args: argparse.Namespace) -> int:
+    """Compile every model of the arguments on some node; the packages lie in the folder of ``--output``."""
+    paths, folder = _packages(args.FILE, args.output)
+    check_records(args.tuning_records)
+    target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
+    check_code(target)
+    if args.dump_code or args.dump_offloads:
+        raise TVMCException("--dump-code and --dump-offloads write beside a package; they are not for --farm")
+    try:
+        ray = connect(farm.address)
+    except TVMError as problem:
+        raise TVMCException(str(problem)) from problem
+    values = {name: value for name, value in vars(args).items() if name != "func"}
+    task = ray.remote(compile_here).options(num_cpus=1, max_retries=3)
+    os.makedirs(folder, exist_ok=True)
+    machine = _machine(target)
+    waiting = {task.remote(values, _files(path, args), machine): (path, made) for path, made in paths.items()}
+    failed: list[str] = []
+    with Progress() as show:
+        try:
+            while waiting:
+                show("compiling", len(paths) - len(waiting), len(paths))
+                for one in ray.wait(list(waiting), timeout=0.5)[0]:
+                    _take(ray, one, *waiting.pop(one), failed)
+        finally:
+            for one in waiting:
+                ray.cancel(one)
+    if failed:
+        raise TVMCException(f"{len(failed)} of {len(paths)} models were not compiled: {', '.join(failed)}")
+    return 0
+
+
+def _packages(models: Sequence[str], folder: str) -> tuple[dict[str, str], str]:
+    """The package of each model, named as the model, in the folder."""
+    if folder == "module.tar":
+        folder = "."
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise TVMCException(f"--output {folder}: several models are compiled into a folder, and this is a file")
+    made = {path: os.path.join(folder, f"{Path(path).stem}.tar") for path in models}
+    if len(set(made.values())) < len(models):
+        raise TVMCException("two models have one name, and so would their packages; compile them into two folders")
+    return made, folder
+
+
+def _files(path: str, args: argparse.Namespace) -> dict[str, bytes]:
+    """What a node reads: the model under its name, the files it takes along, and tuning records."""
+    try:
+        frontend = (frontends.get_frontend_by_name(args.model_format) if args.model_format
+                    else frontends.guess_frontend(path))
+        found = {Path(path).name: Path(path).read_bytes(), **frontend.companions(path)}
+        if args.tuning_records:
+            found[_RECORDS] = Path(args.tuning_records).read_bytes()
+    except OSError as problem:
+        raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem
+    return found
+
+
+_RECORDS = "records of tuning"
+
+
+def _machine(target: Target) -> tuple | None:
+    """The CPU that a target without a name of one stands for; None where the target says it."""
+    cpu = compiled_cpu(target)
+    if cpu is None or (target.host or target).attrs.get("mcpu"):
+        return None
+    return cpu.triple, cpu.cpu, tuple(sorted(cpu.enabled))
+
+
+def compile_here(values: dict[str, Any], files: dict[str, bytes], machine: tuple | None) -> tuple:
+    """Compile a model on the node that Ray has given it to: ("done", what was said, the package), or ("failed", why).
+    ``machine`` is the CPU to compile for where the target does not name one."""
+    from .compiler import compile_file
+
+    args = argparse.Namespace(**values)
+    target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
+    if machine is not None and _machine(target) != machine:
+        return "failed", (f"the node {platform.node()} has another CPU than this machine ({machine[1]}); name the one "
+                          "to compile for, as in --target 'llvm -mcpu=...'")
+    said = io.StringIO()
+    with tempfile.TemporaryDirectory(prefix="tvm_farm_") as folder:
+        for name, data in files.items():
+            place = Path(folder, name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(data)
+        package = Path(folder, "made", f"{Path(next(iter(files))).stem}.tar")
+        package.parent.mkdir()
+        args.output = str(package)
+        args.tuning_records = str(Path(folder, _RECORDS)) if _RECORDS in files else ""
+        try:
+            with contextlib.redirect_stdout(said):
+                line = compile_file(args, str(Path(folder, next(iter(files)))))
+        except TVMError as problem:
+            return "failed", str(problem).replace(f"{folder}{os.sep}", "")
+        text = said.getvalue() + line.replace(f"{package.parent}{os.sep}", "")
+        return "done", f"{text}, on {platform.node()}", package.read_bytes()
+
+
+def _take(ray: Any, one: Any, path: str, package: str, failed: list[str]) -> None:
+    """Write the package of a model, or say why there is none."""
+    try:
+        kind, text, *data = ray.get(one)
+    except ray.exceptions.RayError as problem:
+        kind, text, data = "failed", f"lost with its node: {str(problem).splitlines()[0]}", []
+    if kind == "done":
+        write_whole(package, lambda file: file.write(data[0]))
+        print(text.replace(os.path.basename(package), package, 1), flush=True)
+    else:
+        failed.append(path)
+        print(f"{path}: {text}", flush=True)
+
+
+__all__ = ["Farm", "add_farm", "compile_here", "compile_many", "farm_of"]
