@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,11 +25,11 @@
 #define POLLRDHUP 0
 #endif
 
-enum { MOST_CONNECTIONS = 16, MOST_ADDRESSES = 64, MOST_FAILURES = 8, FAILURE_SECONDS = 60, ABANDONED_SECONDS = 5, UNCLAIMED_SECONDS = 10 };
+enum { MOST_CONNECTIONS = 16, MOST_ADDRESSES = 64, MOST_FAILURES = 8, FAILURE_SECONDS = 60, ABANDONED_SECONDS = 5, UNCLAIMED_SECONDS = 3 };
 enum { EXIT_SESSION = 0, EXIT_REFUSED = 3, EXIT_BROKEN = 4 };
 
 /* A process of a connection. The pipe ends with it. */
-typedef struct { pid_t pid; int life; struct in_addr address; } Connection;
+typedef struct { pid_t pid; int life; struct in_addr address; /* of no bits: a proxy that has proved the secret */ } Connection;
 typedef struct { struct in_addr address; int failures; double since; } Address;
 typedef struct {
   const ServerOptions *options;
@@ -43,7 +42,7 @@ typedef struct {
   char match_key[KEY_ROOM + 64];
   double unclaimed_since;
   bool is_offered;
-  Tracker tracker;
+  Tracker tracker, proxy;
   Connection connections[MOST_CONNECTIONS];
   int count;
   Address addresses[MOST_ADDRESSES];
@@ -215,7 +214,7 @@ static int be_the_connection(const Server *server, int fd) {
   static const char *const why[] = {"", "the secret is wrong", "the key is not the one this server was offered under", "", "this is no handshake"};
   Handshake shaken;
   char text[KEY_ROOM + 64];
-  int one = 1, refusal = handshake_read(fd, options, options->tracker_host ? server->match_key : options->key, &shaken);
+  int refusal = handshake_read(fd, options, options->tracker_host ? server->match_key : options->key, &shaken);
   if (!refusal && take_device(server)) return EXIT_BROKEN;
   if (!refusal && !claim(server)) refusal = REFUSED_KEY;
   if (refusal) {
@@ -226,7 +225,7 @@ static int be_the_connection(const Server *server, int fd) {
   double most = options->max_seconds;
   if (most > 0 && (shaken.seconds <= 0 || shaken.seconds > most)) shaken.seconds = most;
   snprintf(text, sizeof text, "server:%s", options->key);
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  socket_keep_alive(fd);
   if (handshake_answer(fd, options, &shaken, REFUSED_NOT, text)) return EXIT_BROKEN;
   server_log(options, "a session begins");
   int status = run_session(server, fd, shaken.seconds);
@@ -273,19 +272,16 @@ static void reap(Server *server) {
     char folder[128];
     snprintf(folder, sizeof folder, "%s/%ld", server->root, (long)c->pid);
     remove_folder(folder);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED) note_failure(server, c->address);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED && c->address.s_addr) note_failure(server, c->address);
     close(c->life);
     *c = server->connections[--server->count];
   }
 }
 
-static void take_connection(Server *server) {
-  struct sockaddr_in from = {.sin_port = 0};
-  socklen_t size = sizeof from;
-  int life[2], fd = accept(server->listen_fd, (struct sockaddr *)&from, &size);
-  if (fd < 0) return;
+static void serve_connection(Server *server, int fd, struct in_addr from) {
+  int life[2];
   fcntl(fd, F_SETFD, FD_CLOEXEC);
-  if (server->count == MOST_CONNECTIONS || address_of(server, from.sin_addr)->failures >= MOST_FAILURES || make_pipe(life)) {
+  if (server->count == MOST_CONNECTIONS || address_of(server, from)->failures >= MOST_FAILURES || make_pipe(life)) {
     handshake_turn_away(fd);
     close(fd);
     return;
@@ -294,14 +290,22 @@ static void take_connection(Server *server) {
   if (pid == 0) {
     die_with_parent();
     close(life[0]);
-    close(server->listen_fd);
+    if (server->listen_fd >= 0) close(server->listen_fd);
     tracker_close(&server->tracker);
+    server->proxy.fd = -1; /* it is what this process serves, or there is none */
     _exit(be_the_connection(server, fd));
   }
   close(life[1]);
   close(fd);
   if (pid < 0) close(life[0]);
-  else server->connections[server->count++] = (Connection){pid, life[0], from.sin_addr};
+  else server->connections[server->count++] = (Connection){pid, life[0], from};
+}
+
+static void take_connection(Server *server) {
+  struct sockaddr_in from = {.sin_port = 0};
+  socklen_t size = sizeof from;
+  int fd = accept(server->listen_fd, (struct sockaddr *)&from, &size);
+  if (fd >= 0) serve_connection(server, fd, from.sin_addr);
 }
 
 /* Keeps the tracker told: a new match key after every session, and for one that nobody has come with. */
@@ -325,16 +329,36 @@ static void keep_offered(Server *server) {
   server->unclaimed_since = tvm_now();
 }
 
+/* Waits at the proxy while the device is free. */
+static void keep_called(Server *server) {
+  if (server->options->proxy_host && server->proxy.fd < 0 && !server->count) proxy_call(&server->proxy, server->options);
+}
+
+/* Somebody has come to the proxy, or the proxy has gone. */
+static void take_client_of_proxy(Server *server) {
+  char first;
+  int fd = server->proxy.fd;
+  server->proxy.fd = -1;
+  if (recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0) serve_connection(server, fd, (struct in_addr){0});
+  else {
+    close(fd);
+    server->proxy.next_try = tvm_now() + RETRY_SECONDS;
+  }
+}
+
 static void serve_connections(Server *server) {
   while (!told_to_stop) {
     keep_offered(server);
-    struct pollfd fds[MOST_CONNECTIONS + 2] = {{server->listen_fd, POLLIN, 0}, {server->options->watch_fd, POLLIN, 0}};
+    keep_called(server);
+    int door = server->options->proxy_host ? server->proxy.fd : server->listen_fd;
+    struct pollfd fds[MOST_CONNECTIONS + 2] = {{door, POLLIN, 0}, {server->options->watch_fd, POLLIN, 0}};
     for (int i = 0; i < server->count; ++i) fds[i + 2] = (struct pollfd){server->connections[i].life, POLLIN, 0};
     int ready = poll(fds, (nfds_t)server->count + 2, 1000);
     if (ready < 0 && errno != EINTR) break;
     if (ready > 0 && fds[1].revents) break;
     reap(server);
-    if (ready > 0 && fds[0].revents) take_connection(server);
+    if (ready > 0 && fds[0].revents && server->options->proxy_host) take_client_of_proxy(server);
+    else if (ready > 0 && fds[0].revents) take_connection(server);
   }
 }
 
@@ -365,6 +389,7 @@ static void close_server(Server *server) {
   for (int i = 0; i < server->count; ++i) kill(server->connections[i].pid, SIGKILL);
   for (int i = 0; i < server->count; ++i) waitpid(server->connections[i].pid, NULL, 0);
   tracker_close(&server->tracker);
+  tracker_close(&server->proxy);
   if (server->slot >= 0) close(server->slot);
   if (server->sessions && (void *)server->sessions != MAP_FAILED) munmap(server->sessions, sizeof(atomic_uint));
   remove_folder(server->root);
@@ -372,10 +397,10 @@ static void close_server(Server *server) {
 
 int TVMRPCServerRun(int listen_fd, const TVMRPCServerOptions *given) {
   ServerOptions options = with_defaults(given);
-  Server server = {.options = &options, .listen_fd = listen_fd, .slot = -1, .tracker = {-1, 0}};
+  Server server = {.options = &options, .listen_fd = listen_fd, .slot = -1, .tracker = {.fd = -1}, .proxy = {.fd = -1}};
   if (strlen(options.key) > KEY_ROOM - 64) return tvm_error("rpc server: the key is longer than %d bytes", KEY_ROOM - 64);
   if (strpbrk(options.key, " \t\r\n\"\\")) return tvm_error("rpc server: a key has no blanks, quotes or backslashes: '%s'", options.key);
-  server.port = check_address(&server);
+  server.port = options.proxy_host ? 0 : check_address(&server);
   if (server.port < 0) return -1;
   int status = open_server(&server);
   if (!status) {

@@ -80,6 +80,8 @@ class RPCServerOptions(ctypes.Structure):
         ("secret_size", ctypes.c_size_t),
         ("tracker_host", ctypes.c_char_p),
         ("tracker_port", ctypes.c_int),
+        ("proxy_host", ctypes.c_char_p),
+        ("proxy_port", ctypes.c_int),
         ("custom_addr", ctypes.c_char_p),
         ("max_message", ctypes.c_uint64),
         ("max_memory", ctypes.c_uint64),
