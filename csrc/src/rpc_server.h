@@ -18,7 +18,7 @@ void make_proof(const ServerOptions *options, const char *role, const unsigned c
                 const char *key, unsigned char out[SHA256_BYTES]);
 
 /* ---- handshake: 0, or the kind of refusal ---- */
-enum { REFUSED_NOT = 0, REFUSED_SECRET, REFUSED_KEY, TURNED_AWAY, REFUSED_BROKEN };
+enum { REFUSED_NOT = 0, REFUSED_SECRET, REFUSED_KEY, REFUSED_DEVICE, REFUSED_BROKEN };
 typedef struct { unsigned char client[NONCE], server[NONCE]; char key[KEY_ROOM + 1]; double seconds; } Handshake;
 /* The client's part up to its key, which must be `key`. */
 int handshake_read(int fd, const ServerOptions *options, const char *key, Handshake *out);

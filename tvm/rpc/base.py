@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import logging
 import os
+import select
 import socket
 import stat
 import struct
@@ -24,6 +26,10 @@ MOST_KEY = 1024
 # How long a peer may take for its part; and how long a client waits for one that may just be starting.
 HANDSHAKE_SECONDS = 20.0
 ANSWER_SECONDS = 60.0
+# After so many seconds of waiting for a device the user is told what is waited for.
+PATIENCE_SECONDS = 5.0
+
+logger = logging.getLogger("RPCClient")
 
 
 def secret() -> bytes:
@@ -196,6 +202,8 @@ def greet_server(sock: socket.socket, what: str, name: str) -> tuple[float, int,
     theirs = read_answer(recv_exact(sock, ANSWER_BYTES), key, what)
     sock.sendall(introduce(key, ours, theirs, text))
     sock.settimeout(None)  # the device may be in use
+    if not select.select([sock], [], [], PATIENCE_SECONDS)[0]:
+        logger.info("%s is in use by another client; waiting for it", what)
     status, proved, seconds, most, length = read_last_word(recv_exact(sock, LAST_WORD.size), what)
     said = recv_exact(sock, length).decode("utf-8", "replace")
     if status:

@@ -714,6 +714,12 @@ def session_function(session: int, name: str) -> int | None:
     return out.value
 
 
+def runtime_interface() -> tuple[int, int]:
+    """The version of the table through which compiled libraries reach the runtime, and how many entries it has."""
+    version, size = (ctypes.c_uint32 * 2).from_address(lib.TVMGetRuntimeTable())
+    return version, (size - 8) // ctypes.sizeof(ctypes.c_void_p)
+
+
 def run_server(listen_fd: int, **options) -> None:
     """Serve sessions until told to stop. Processes are forked by Python, whose locks want to know of it."""
     record = RPCServerOptions(fork_process=_FORK(os.fork), **options)
