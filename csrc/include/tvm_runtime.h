@@ -389,6 +389,7 @@ typedef struct {
   const char *key;                             /* clients must name it */
   const char *secret; size_t secret_size;      /* of no bytes: none, which only loopback addresses allow */
   const char *tracker_host; int tracker_port;  /* NULL: none */
+  const char *proxy_host; int proxy_port;      /* called in place of listening; NULL: none */
   const char *custom_addr;                     /* told to the tracker in place of the address it sees; or NULL */
   uint64_t max_message, max_memory, max_files; /* bytes; 0: the default */
   double max_seconds;                          /* of a session; 0: no limit */
@@ -397,7 +398,7 @@ typedef struct {
   int (*fork_process)(void);                   /* NULL: fork */
 } TVMRPCServerOptions;
 /* Serves one session after the other, each in a process of its own, until it is told to end by SIGTERM, SIGINT or
- * `watch_fd`. The socket listens already. */
+ * `watch_fd`. The socket listens already; it is -1 for a server that waits at a proxy. */
 TVM_DLL int TVMRPCServerRun(int listen_fd, const TVMRPCServerOptions *options);
 /* Serves one session, without a handshake, on a socket, with the current folder as its own; for programs that have been
  * started by their client. */

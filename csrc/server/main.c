@@ -18,6 +18,7 @@ static const char USAGE[] =
     "  --port PORT             first port to try (9090); 0: any\n"
     "  --port-end PORT         the port after the last to try (9199)\n"
     "  --tracker HOST:PORT     offer the device to a tracker\n"
+    "  --proxy HOST:PORT       wait at a proxy in place of listening\n"
     "  --key KEY               the kind of device, as clients ask for it\n"
     "  --custom-addr ADDRESS   the address clients of the tracker are told\n"
     "  --load-library FILES    libraries of devices, separated by colons\n"
@@ -30,7 +31,7 @@ static const char USAGE[] =
     "  --silent                say nothing\n"
     "The secret is the content of the file TVM_RPC_SECRET_FILE names, or of TVM_RPC_SECRET.\n";
 
-typedef struct { TVMRPCServerOptions server; const char *host, *libraries; char *tracker; int port, port_end, stdio; } Arguments;
+typedef struct { TVMRPCServerOptions server; const char *host, *libraries; char *tracker, *proxy; int port, port_end, stdio; } Arguments;
 
 static int fail(const char *format, const char *what) {
   fprintf(stderr, "tvm_rpc_server: ");
@@ -54,6 +55,7 @@ static int take_option(Arguments *a, const char *name, char *value) {
   else if (!strcmp(name, "--port")) a->port = (int)n;
   else if (!strcmp(name, "--port-end")) a->port_end = (int)n;
   else if (!strcmp(name, "--tracker")) a->tracker = value;
+  else if (!strcmp(name, "--proxy")) a->proxy = value;
   else if (!strcmp(name, "--key")) a->server.key = value;
   else if (!strcmp(name, "--custom-addr")) a->server.custom_addr = value;
   else if (!strcmp(name, "--load-library")) a->libraries = value;
@@ -62,6 +64,20 @@ static int take_option(Arguments *a, const char *name, char *value) {
   else if (!strcmp(name, "--max-files")) a->server.max_files = (uint64_t)n;
   else if (!strcmp(name, "--max-seconds")) a->server.max_seconds = n;
   else return fail("there is no option '%s'; --help lists them", name);
+  return 0;
+}
+
+/* HOST:PORT */
+static int split(char *text, const char *what, const char **host, int *port) {
+  char *colon = strrchr(text, ':');
+  double n;
+  if (!colon || number(colon + 1, 65535, &n)) {
+    fprintf(stderr, "tvm_rpc_server: the %s is HOST:PORT, got '%s'\n", what, text);
+    return 2;
+  }
+  *colon = '\0';
+  *host = text;
+  *port = (int)n;
   return 0;
 }
 
@@ -83,14 +99,11 @@ static int parse(Arguments *a, int count, char **words) {
       if (status) return status;
     }
   }
+  if (a->proxy && a->tracker) return fail("%s: the proxy offers the server to its tracker", "--proxy and --tracker");
+  if (a->proxy) return split(a->proxy, "proxy", &a->server.proxy_host, &a->server.proxy_port);
   if (!a->tracker) return 0;
-  char *colon = strrchr(a->tracker, ':');
-  double port;
-  if (!colon || number(colon + 1, 65535, &port)) return fail("the tracker is HOST:PORT, got '%s'", a->tracker);
-  *colon = '\0';
-  a->server.tracker_host = a->tracker;
-  a->server.tracker_port = (int)port;
-  return a->server.key ? 0 : fail("%s wants --key, the kind of device this is", "--tracker");
+  int status = split(a->tracker, "tracker", &a->server.tracker_host, &a->server.tracker_port);
+  return status || a->server.key ? status : fail("%s wants --key, the kind of device this is", "--tracker");
 }
 
 /* A secret that others can read is none. */
@@ -152,7 +165,7 @@ int main(int count, char **words) {
   if (!status) status = load_libraries(a.libraries);
   if (!status && a.stdio) return TVMRPCServe(0, &a.server) ? 1 : 0;
   if (!status) status = read_secret(&a.server);
-  if (!status) status = listen_on(&a, &fd);
+  if (!status && !a.proxy) status = listen_on(&a, &fd);
   if (status) return status;
   return TVMRPCServerRun(fd, &a.server) ? fail("%s", TVMGetLastError()) : 0;
 }

@@ -14,6 +14,8 @@
 
 static const char HELLO[8] = {'T', 'V', 'M', 'R', 'P', 'C', '1', '\n'};
 
+enum { VERSION_AT = 6 };
+
 static int wait_until(int fd, short events, double deadline) {
   for (;;) {
     double left = deadline - tvm_now();
@@ -98,7 +100,7 @@ int handshake_read(int fd, const ServerOptions *options, const char *key, Handsh
   unsigned char head[sizeof HELLO + NONCE], proof[SHA256_BYTES], wanted[SHA256_BYTES];
   uint32_t flags = options->secret_size ? 1 : 0, length;
   memset(out, 0, sizeof *out);
-  if (socket_read(fd, head, sizeof head, deadline) || memcmp(head, HELLO, sizeof HELLO)) return REFUSED_BROKEN;
+  if (socket_read(fd, head, sizeof head, deadline) || memcmp(head, HELLO, VERSION_AT)) return REFUSED_BROKEN;
   memcpy(out->client, head + sizeof HELLO, NONCE);
   if (random_bytes(out->server, NONCE)) return REFUSED_BROKEN;
   unsigned char answer[sizeof HELLO + 4 + NONCE];
@@ -106,6 +108,7 @@ int handshake_read(int fd, const ServerOptions *options, const char *key, Handsh
   memcpy(answer + sizeof HELLO, &flags, 4);
   memcpy(answer + sizeof HELLO + 4, out->server, NONCE);
   if (socket_write(fd, answer, sizeof answer, deadline)) return REFUSED_BROKEN;
+  if (memcmp(head, HELLO, sizeof HELLO)) return REFUSED_BROKEN; /* of another version, and it knows now */
   if (socket_read(fd, proof, sizeof proof, deadline) || socket_read(fd, &length, 4, deadline) || length > KEY_ROOM ||
       socket_read(fd, out->key, length, deadline))
     return REFUSED_BROKEN;
@@ -114,6 +117,39 @@ int handshake_read(int fd, const ServerOptions *options, const char *key, Handsh
     if (strlen(out->key) != length || !same_bytes(proof, wanted, sizeof proof)) return REFUSED_SECRET;
   }
   return read_key(out, key);
+}
+
+/* The first answer, where both sides agree whether there is a secret. */
+static int check_answer(const unsigned char *answer, const ServerOptions *options) {
+  uint32_t flags;
+  memcpy(&flags, answer + sizeof HELLO, 4);
+  if (memcmp(answer, HELLO, sizeof HELLO)) return tvm_error("it is no RPC proxy of this version");
+  if (flags == 2) return tvm_error("it turns this address away after too many failed handshakes or connections");
+  if (flags == 1 && !options->secret_size) return tvm_error("it asks for a secret, and none is set here");
+  return flags == (options->secret_size ? 1u : 0u) ? 0 : tvm_error("it does not ask for the secret that is set here");
+}
+
+int handshake_call(int fd, const ServerOptions *options, const char *name) {
+  enum { CALL_SECONDS = 3, MOST_TEXT = 4096 };
+  double deadline = tvm_now() + CALL_SECONDS;
+  unsigned char head[sizeof HELLO + NONCE], answer[sizeof HELLO + 4 + NONCE], proof[SHA256_BYTES] = {0}, last[56];
+  unsigned char *ours = head + sizeof HELLO, *theirs = answer + sizeof HELLO + 4;
+  char text[MOST_TEXT + 1] = "";
+  uint32_t length = (uint32_t)strlen(name), status;
+  memcpy(head, HELLO, sizeof HELLO);
+  if (random_bytes(ours, NONCE) || socket_write(fd, head, sizeof head, deadline)) return -1;
+  if (socket_read(fd, answer, sizeof answer, deadline) || check_answer(answer, options)) return -1;
+  if (options->secret_size) make_proof(options, "tvm rpc client", ours, theirs, name, proof);
+  if (socket_write(fd, proof, sizeof proof, deadline) || socket_write(fd, &length, 4, deadline) ||
+      socket_write(fd, name, length, deadline) || socket_read(fd, last, sizeof last, deadline))
+    return -1;
+  memcpy(&status, last, 4);
+  memcpy(&length, last + 52, 4);
+  if (length > MOST_TEXT) return tvm_error("it is no RPC proxy of this version");
+  if (socket_read(fd, text, length, deadline)) return -1;
+  if (status) return tvm_error("it refuses this server: %.200s", text);
+  if (options->secret_size) make_proof(options, "tvm rpc server", ours, theirs, name, proof);
+  return !options->secret_size || same_bytes(proof, last + 4, sizeof proof) ? 0 : tvm_error("it does not have the secret");
 }
 
 int handshake_answer(int fd, const ServerOptions *options, const Handshake *shaken, int refusal, const char *text) {

@@ -1,15 +1,17 @@
 /* The server: one process for each connection, which watches one for its session. docs/decisions/043 says why. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -26,24 +28,25 @@
 #define POLLRDHUP 0
 #endif
 
-enum { MOST_CONNECTIONS = 16, MOST_ADDRESSES = 64, MOST_FAILURES = 8, FAILURE_SECONDS = 60, ABANDONED_SECONDS = 5, UNCLAIMED_SECONDS = 10 };
+enum { MOST_CONNECTIONS = 16, MOST_ADDRESSES = 64, MOST_FAILURES = 8, FAILURE_SECONDS = 60, ABANDONED_SECONDS = 5, UNCLAIMED_SECONDS = 3 };
 enum { EXIT_SESSION = 0, EXIT_REFUSED = 3, EXIT_BROKEN = 4 };
 
 /* A process of a connection. The pipe ends with it. */
-typedef struct { pid_t pid; int life; struct in_addr address; } Connection;
+typedef struct { pid_t pid; int life; struct in_addr address; /* of no bits: a proxy that has proved the secret */ } Connection;
 typedef struct { struct in_addr address; int failures; double since; } Address;
 typedef struct {
   const ServerOptions *options;
   int listen_fd, port;
   char root[64]; /* the folder of all sessions' */
-  int slot;      /* locked by the process that has the device */
+  /* Locked by the process that has the device (fcntl), and by the server for as long as it lives (flock). */
+  int slot;
   /* Counts sessions; shared with the processes of connections. A match key is good while the count is what it was. */
   atomic_uint *sessions;
   unsigned offered;
   char match_key[KEY_ROOM + 64];
   double unclaimed_since;
   bool is_offered;
-  Tracker tracker;
+  Tracker tracker, proxy;
   Connection connections[MOST_CONNECTIONS];
   int count;
   Address addresses[MOST_ADDRESSES];
@@ -111,6 +114,7 @@ int TVMRPCServe(int fd, const TVMRPCServerOptions *given) {
 static void be_the_session(int fd, const ServerOptions *options, const char *folder) {
   setsid();
   die_with_parent();
+  signal(SIGXFSZ, SIG_IGN); /* a file that grows too long is an error of writing it */
   if (chdir(folder)) _exit(EXIT_BROKEN);
   limit_memory(options);
   /* The watching process keeps the time, with a signal that no kernel can put off. */
@@ -193,11 +197,15 @@ static bool claim(const Server *server) {
   return true;
 }
 
+static void session_folder(const Server *server, pid_t connection, char out[128]) {
+  snprintf(out, 128, "%s/%ld", server->root, (long)connection);
+}
+
 static int run_session(const Server *server, int fd, double seconds) {
   char folder[128];
   int life[2];
-  snprintf(folder, sizeof folder, "%s/%ld", server->root, (long)getpid());
-  if (mkdir(folder, 0700) || make_pipe(life)) return EXIT_BROKEN;
+  session_folder(server, getpid(), folder);
+  if (make_pipe(life)) return EXIT_BROKEN;
   adopt_orphans();
   pid_t session = fork_with(server->options);
   if (session == 0) {
@@ -210,23 +218,40 @@ static int run_session(const Server *server, int fd, double seconds) {
   return EXIT_SESSION;
 }
 
+/* The device, and a folder on it. The server that was offered is taken also where the folder cannot be made. */
+static int prepare_session(const Server *server) {
+  char folder[128];
+  session_folder(server, getpid(), folder);
+  if (take_device(server)) return REFUSED_DEVICE;
+  if (!claim(server)) return REFUSED_KEY;
+  return mkdir(folder, 0700) ? REFUSED_DEVICE : REFUSED_NOT;
+}
+
+/* "server:KEY", and the version of the interface that libraries find here: the number of its table, and of its entries. */
+static void describe(const ServerOptions *options, char *text, size_t size) {
+  const TVMRuntimeTable *table = TVMGetRuntimeTable();
+  unsigned entries = (unsigned)((table->size - offsetof(TVMRuntimeTable, set_last_error)) / sizeof(void *));
+  snprintf(text, size, "server:%s -runtime=%u.%u", options->key, (unsigned)table->abi_version, entries);
+}
+
 static int be_the_connection(const Server *server, int fd) {
   const ServerOptions *options = server->options;
-  static const char *const why[] = {"", "the secret is wrong", "the key is not the one this server was offered under", "", "this is no handshake"};
+  static const char *const why[] = {"", "the secret is wrong", "the key is not the one this server was offered under",
+                                    "the device has no folder for a session", "this is no handshake, or of another version"};
   Handshake shaken;
   char text[KEY_ROOM + 64];
-  int one = 1, refusal = handshake_read(fd, options, options->tracker_host ? server->match_key : options->key, &shaken);
-  if (!refusal && take_device(server)) return EXIT_BROKEN;
-  if (!refusal && !claim(server)) refusal = REFUSED_KEY;
+  int refusal = handshake_read(fd, options, options->tracker_host ? server->match_key : options->key, &shaken);
+  if (!refusal) refusal = prepare_session(server);
   if (refusal) {
-    server_log(options, "a client is refused: %s", why[refusal]);
-    if (refusal != REFUSED_BROKEN) handshake_answer(fd, options, &shaken, refusal, why[refusal]);
-    return refusal == REFUSED_KEY || !options->secret_size ? EXIT_BROKEN : EXIT_REFUSED;
+    snprintf(text, sizeof text, "%s%s%s", why[refusal], refusal == REFUSED_DEVICE ? ": " : "", refusal == REFUSED_DEVICE ? strerror(errno) : "");
+    server_log(options, "a client is refused: %s", text);
+    if (refusal != REFUSED_BROKEN) handshake_answer(fd, options, &shaken, refusal, text);
+    return refusal == REFUSED_KEY || refusal == REFUSED_DEVICE || !options->secret_size ? EXIT_BROKEN : EXIT_REFUSED;
   }
   double most = options->max_seconds;
   if (most > 0 && (shaken.seconds <= 0 || shaken.seconds > most)) shaken.seconds = most;
-  snprintf(text, sizeof text, "server:%s", options->key);
-  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  describe(options, text, sizeof text);
+  socket_keep_alive(fd);
   if (handshake_answer(fd, options, &shaken, REFUSED_NOT, text)) return EXIT_BROKEN;
   server_log(options, "a session begins");
   int status = run_session(server, fd, shaken.seconds);
@@ -271,21 +296,18 @@ static void reap(Server *server) {
       continue;
     }
     char folder[128];
-    snprintf(folder, sizeof folder, "%s/%ld", server->root, (long)c->pid);
+    session_folder(server, c->pid, folder);
     remove_folder(folder);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED) note_failure(server, c->address);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED && c->address.s_addr) note_failure(server, c->address);
     close(c->life);
     *c = server->connections[--server->count];
   }
 }
 
-static void take_connection(Server *server) {
-  struct sockaddr_in from = {.sin_port = 0};
-  socklen_t size = sizeof from;
-  int life[2], fd = accept(server->listen_fd, (struct sockaddr *)&from, &size);
-  if (fd < 0) return;
+static void serve_connection(Server *server, int fd, struct in_addr from) {
+  int life[2];
   fcntl(fd, F_SETFD, FD_CLOEXEC);
-  if (server->count == MOST_CONNECTIONS || address_of(server, from.sin_addr)->failures >= MOST_FAILURES || make_pipe(life)) {
+  if (server->count == MOST_CONNECTIONS || address_of(server, from)->failures >= MOST_FAILURES || make_pipe(life)) {
     handshake_turn_away(fd);
     close(fd);
     return;
@@ -294,14 +316,22 @@ static void take_connection(Server *server) {
   if (pid == 0) {
     die_with_parent();
     close(life[0]);
-    close(server->listen_fd);
+    if (server->listen_fd >= 0) close(server->listen_fd);
     tracker_close(&server->tracker);
+    server->proxy.fd = -1; /* it is what this process serves, or there is none */
     _exit(be_the_connection(server, fd));
   }
   close(life[1]);
   close(fd);
   if (pid < 0) close(life[0]);
-  else server->connections[server->count++] = (Connection){pid, life[0], from.sin_addr};
+  else server->connections[server->count++] = (Connection){pid, life[0], from};
+}
+
+static void take_connection(Server *server) {
+  struct sockaddr_in from = {.sin_port = 0};
+  socklen_t size = sizeof from;
+  int fd = accept(server->listen_fd, (struct sockaddr *)&from, &size);
+  if (fd >= 0) serve_connection(server, fd, from.sin_addr);
 }
 
 /* Keeps the tracker told: a new match key after every session, and for one that nobody has come with. */
@@ -325,16 +355,36 @@ static void keep_offered(Server *server) {
   server->unclaimed_since = tvm_now();
 }
 
+/* Waits at the proxy while the device is free. */
+static void keep_called(Server *server) {
+  if (server->options->proxy_host && server->proxy.fd < 0 && !server->count) proxy_call(&server->proxy, server->options);
+}
+
+/* Somebody has come to the proxy, or the proxy has gone. */
+static void take_client_of_proxy(Server *server) {
+  char first;
+  int fd = server->proxy.fd;
+  server->proxy.fd = -1;
+  if (recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT) > 0) serve_connection(server, fd, (struct in_addr){0});
+  else {
+    close(fd);
+    server->proxy.next_try = tvm_now() + RETRY_SECONDS;
+  }
+}
+
 static void serve_connections(Server *server) {
   while (!told_to_stop) {
     keep_offered(server);
-    struct pollfd fds[MOST_CONNECTIONS + 2] = {{server->listen_fd, POLLIN, 0}, {server->options->watch_fd, POLLIN, 0}};
+    keep_called(server);
+    int door = server->options->proxy_host ? server->proxy.fd : server->listen_fd;
+    struct pollfd fds[MOST_CONNECTIONS + 2] = {{door, POLLIN, 0}, {server->options->watch_fd, POLLIN, 0}};
     for (int i = 0; i < server->count; ++i) fds[i + 2] = (struct pollfd){server->connections[i].life, POLLIN, 0};
     int ready = poll(fds, (nfds_t)server->count + 2, 1000);
     if (ready < 0 && errno != EINTR) break;
     if (ready > 0 && fds[1].revents) break;
     reap(server);
-    if (ready > 0 && fds[0].revents) take_connection(server);
+    if (ready > 0 && fds[0].revents && server->options->proxy_host) take_client_of_proxy(server);
+    else if (ready > 0 && fds[0].revents) take_connection(server);
   }
 }
 
@@ -349,33 +399,73 @@ static int check_address(const Server *server) {
   return ntohs(bound.sin_port);
 }
 
-static int open_server(Server *server) {
+enum { FOLDER_ROOM = 40 };
+static const char PREFIX[] = "tvm_rpc_";
+
+static const char *sessions_parent(void) {
   const char *folder = getenv("TMPDIR");
-  snprintf(server->root, sizeof server->root, "%s/tvm_rpc_XXXXXX", folder && *folder && strlen(folder) < 40 ? folder : "/tmp");
-  if (!mkdtemp(server->root)) return tvm_error("rpc server: a folder for sessions cannot be made: %s", strerror(errno));
-  char path[128];
-  snprintf(path, sizeof path, "%s/slot", server->root);
+  return folder && *folder && strlen(folder) < FOLDER_ROOM ? folder : "/tmp";
+}
+
+/* The folders of this user's servers whose lock nobody holds: they were killed. */
+static void remove_left_over(void) {
+  const char *parent = sessions_parent();
+  char path[FOLDER_ROOM + 300], lock[FOLDER_ROOM + 310];
+  struct stat info;
+  DIR *folder = opendir(parent);
+  for (struct dirent *one; folder && (one = readdir(folder));) {
+    if (strncmp(one->d_name, PREFIX, strlen(PREFIX))) continue;
+    snprintf(path, sizeof path, "%s/%s", parent, one->d_name);
+    snprintf(lock, sizeof lock, "%s/slot", path);
+    if (lstat(path, &info) || !S_ISDIR(info.st_mode) || info.st_uid != geteuid()) continue;
+    int slot = open(lock, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (slot < 0) continue;
+    if (!flock(slot, LOCK_EX | LOCK_NB)) remove_folder(path);
+    close(slot);
+  }
+  if (folder) closedir(folder);
+}
+
+/* Under another name until the lock is held, so that no other server takes it for one that was left. */
+static int make_folder(Server *server) {
+  char new[sizeof server->root], path[sizeof server->root + 8];
+  const char *parent = sessions_parent();
+  snprintf(new, sizeof new, "%s/.%sXXXXXX", parent, PREFIX);
+  if (!mkdtemp(new)) return -1;
+  snprintf(path, sizeof path, "%s/slot", new);
+  snprintf(server->root, sizeof server->root, "%s/%s", parent, new + strlen(parent) + 2);
   server->slot = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (server->slot >= 0 && !flock(server->slot, LOCK_EX) && !rename(new, server->root)) return 0;
+  int why = errno;
+  remove_folder(new);
+  errno = why;
+  return -1;
+}
+
+static int open_server(Server *server) {
+  remove_left_over();
+  if (make_folder(server)) return tvm_error("rpc server: a folder for sessions cannot be made: %s", strerror(errno));
   void *shared = mmap(NULL, sizeof(atomic_uint), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   server->sessions = shared;
-  return server->slot >= 0 && shared != MAP_FAILED ? 0 : tvm_error("rpc server: %s", strerror(errno));
+  return shared != MAP_FAILED ? 0 : tvm_error("rpc server: %s", strerror(errno));
 }
 
 static void close_server(Server *server) {
   for (int i = 0; i < server->count; ++i) kill(server->connections[i].pid, SIGKILL);
   for (int i = 0; i < server->count; ++i) waitpid(server->connections[i].pid, NULL, 0);
   tracker_close(&server->tracker);
+  tracker_close(&server->proxy);
   if (server->slot >= 0) close(server->slot);
   if (server->sessions && (void *)server->sessions != MAP_FAILED) munmap(server->sessions, sizeof(atomic_uint));
-  remove_folder(server->root);
+  if (server->root[0]) remove_folder(server->root);
 }
 
 int TVMRPCServerRun(int listen_fd, const TVMRPCServerOptions *given) {
   ServerOptions options = with_defaults(given);
-  Server server = {.options = &options, .listen_fd = listen_fd, .slot = -1, .tracker = {-1, 0}};
+  Server server = {.options = &options, .listen_fd = listen_fd, .slot = -1, .tracker = {.fd = -1}, .proxy = {.fd = -1}};
   if (strlen(options.key) > KEY_ROOM - 64) return tvm_error("rpc server: the key is longer than %d bytes", KEY_ROOM - 64);
   if (strpbrk(options.key, " \t\r\n\"\\")) return tvm_error("rpc server: a key has no blanks, quotes or backslashes: '%s'", options.key);
-  server.port = check_address(&server);
+  server.port = options.proxy_host ? 0 : check_address(&server);
   if (server.port < 0) return -1;
   int status = open_server(&server);
   if (!status) {

@@ -167,18 +167,17 @@ PACKED(session_upload) {
   int64_t offset = n > 2 ? args[2].v_int64 : 0;
   int fd;
   if (offset < 0) return tvm_error("ValueError: upload: the offset is negative");
-  if (bytes->size > files.limit - files.used)
-    return tvm_error("RPCError: files of a session are at most %llu bytes in all", (unsigned long long)files.limit);
   if (open_file(args[0].v_str, O_WRONLY | O_CREAT | (offset ? 0 : O_TRUNC), &fd)) return -1;
-  int status = 0;
-  for (size_t done = 0; done < bytes->size && !status;) {
+  int status = bytes->size <= files.limit - files.used ? 0 : tvm_error("RPCError: files of a session are at most %llu bytes in all", (unsigned long long)files.limit);
+  size_t done = 0;
+  while (done < bytes->size && !status) {
     ssize_t got = pwrite(fd, bytes->data + done, bytes->size - done, offset + (off_t)done);
     if (got > 0) done += (size_t)got;
     else if (got < 0 && errno != EINTR)
       status = tvm_error("RPCError: the file '%.200s' cannot be written on the device: %s", args[0].v_str, strerror(errno));
   }
   if (close(fd) && !status) status = tvm_error("RPCError: the file '%.200s' cannot be written: %s", args[0].v_str, strerror(errno));
-  if (!status) files.used += bytes->size;
+  files.used += done;
   return status;
 }
 

@@ -13,23 +13,36 @@
 #include "rpc_server.h"
 
 enum { TRACKER_MAGIC = 0x2F271, TRACKER_SECRET_MAGIC = 0x2F272, CODE_PUT = 3, CODE_UPDATE_INFO = 5, CODE_PENDING = 7 };
-enum { TRACKER_SECONDS = 3, RETRY_SECONDS = 1, MOST_REPLY = 1 << 20 };
+enum { TRACKER_SECONDS = 3, MOST_REPLY = 1 << 20 };
 
 void tracker_close(Tracker *tracker) {
   if (tracker->fd >= 0) close(tracker->fd);
   tracker->fd = -1;
 }
 
-static int connect_to(const char *host, int port) {
+void socket_keep_alive(int fd) {
+  int one = 1;
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+#ifdef TCP_USER_TIMEOUT
+  int idle = 15, interval = 5, count = 3, most = 30000;
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof interval);
+  setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+  setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &most, sizeof most);
+#endif
+}
+
+int socket_connect(const char *host, int port) {
   char number[16];
   struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM}, *found = NULL;
   struct timeval limit = {TRACKER_SECONDS, 0};
   snprintf(number, sizeof number, "%d", port);
   if (getaddrinfo(host, number, &hints, &found)) return -1;
-  int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+  int fd = socket(AF_INET, SOCK_STREAM, 0);
   if (fd >= 0) {
     fcntl(fd, F_SETFD, FD_CLOEXEC);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    socket_keep_alive(fd);
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit); /* of connect, too */
     if (connect(fd, found->ai_addr, found->ai_addrlen)) {
       close(fd);
@@ -84,7 +97,7 @@ static int open_tracker(Tracker *tracker, const ServerOptions *options, int port
   char text[KEY_ROOM + 512], address[300] = "null";
   if (tvm_now() < tracker->next_try) return tvm_error("the tracker was not there a moment ago");
   tracker->next_try = tvm_now() + RETRY_SECONDS;
-  tracker->fd = connect_to(options->tracker_host, options->tracker_port);
+  tracker->fd = socket_connect(options->tracker_host, options->tracker_port);
   if (tracker->fd < 0) return tvm_error("the tracker %s:%d cannot be reached", options->tracker_host, options->tracker_port);
   if (options->custom_addr) snprintf(address, sizeof address, "\"%.250s\"", options->custom_addr);
   snprintf(text, sizeof text, "[%d, {\"key\": \"server:%s\", \"addr\": [%s, %d]}]", CODE_UPDATE_INFO, options->key, address, port);
@@ -119,4 +132,34 @@ int tracker_waits(Tracker *tracker, const ServerOptions *options, const char *ma
     found = at->kind == JSON_STRING && !strcmp(at->text, match_key);
   json_free(json);
   return found;
+}
+
+/* ---- proxy ---- */
+
+static int call_proxy(Tracker *proxy, const ServerOptions *options) {
+  char name[KEY_ROOM + 64];
+  struct sockaddr_in there;
+  socklen_t size = sizeof there;
+  proxy->fd = socket_connect(options->proxy_host, options->proxy_port);
+  if (proxy->fd < 0) return tvm_error("it cannot be reached");
+  if (!options->secret_size && (getpeername(proxy->fd, (struct sockaddr *)&there, &size) || (ntohl(there.sin_addr.s_addr) >> 24) != 127))
+    return tvm_error("outside this machine a secret is needed: set TVM_RPC_SECRET_FILE or TVM_RPC_SECRET");
+  snprintf(name, sizeof name, "server:%s", options->key);
+  return handshake_call(proxy->fd, options, name);
+}
+
+int proxy_call(Tracker *proxy, const ServerOptions *options) {
+  if (tvm_now() < proxy->next_try) return -1;
+  if (!call_proxy(proxy, options)) {
+    server_log(options, "waiting at the proxy %s:%d as '%s'", options->proxy_host, options->proxy_port, options->key);
+    proxy->said[0] = '\0';
+    return 0;
+  }
+  tracker_close(proxy);
+  proxy->next_try = tvm_now() + RETRY_SECONDS;
+  if (strncmp(proxy->said, TVMGetLastError(), sizeof proxy->said - 1)) {
+    snprintf(proxy->said, sizeof proxy->said, "%s", TVMGetLastError());
+    server_log(options, "the proxy %s:%d: %s", options->proxy_host, options->proxy_port, proxy->said);
+  }
+  return -1;
 }

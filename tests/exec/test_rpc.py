@@ -58,6 +58,20 @@ def test_a_session_is_had_and_the_tracker_can_be_asked(pool, capsys):
     assert _main(["devices", "--watch"]) == 4
 
 
+def test_a_server_behind_the_proxy_program_is_reached_through_it():
+    proxy = Program("tvm.exec.rpc_proxy")
+    words = [sys.executable, "-m", "tvm.exec.rpc_server", "--through-proxy", "--key=hidden", f"--port={proxy.port}"]
+    server = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+    with rpc.connect("127.0.0.1", proxy.port, "hidden") as remote:
+        assert remote.listdir() == ""
+    server.terminate()
+    assert server.wait(60) == 0
+    proxy.stop()
+    words = [sys.executable, "-m", "tvm.exec.rpc_proxy", "--web-port", "8888"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert done.returncode and "sessions in a browser" in done.stderr
+
+
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     x = relay.var("x", shape=(2, 3), dtype="float32")

@@ -248,7 +248,7 @@ class LocalRunner(ProgramRunner):
         arguments, with whose results without the schedule those of the code are compared."""
         if isinstance(built, Failed):
             return _failure(built)
-        key, start = (task.workload_key, task.target_text), time.time()
+        key, start = (task.workload_key, task.target_text), time.monotonic()
         options: dict[str, Any] = {
             "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
             "cooldown": self.cooldown_interval, "best": self._best.get(key) if is_whole else None,
@@ -269,7 +269,7 @@ class LocalRunner(ProgramRunner):
         costs = answer[0]["costs"]
         if is_whole:
             self._best[key] = min(self._best.get(key, MAX_FLOAT), sum(costs) / len(costs))
-        return MeasureResult(costs, 0, "", built.seconds + time.time() - start, time.time())
+        return MeasureResult(costs, 0, "", built.seconds + time.monotonic() - start, time.time())
 
     def _run_built(self, task: SearchTask, built: Built, options: dict[str, Any], is_whole: bool) -> Any:
         code, options["shapes"] = _on_arrays_of(task, built) if is_whole else (built, None)

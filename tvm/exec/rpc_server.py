@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--silent", action="store_true", help="say nothing")
     add("--load-library", metavar="FILES", help="libraries of devices, separated by colons")
     add("--no-fork", action="store_true", help="for older scripts: sessions have a process of their own either way")
+    add("--through-proxy", action="store_true", help="--host and --port are those of a proxy, which is called")
     add("--custom-addr", help="the address clients of the tracker are told")
     add("--max-seconds", type=float, metavar="S", help="time of a session (default: no limit)")
     add("--max-memory", type=int, default=0, metavar="BYTES", help="memory of a session (default: no limit)")
@@ -39,14 +40,21 @@ def run(args: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
     if args.tracker and not args.key:
         raise RuntimeError("a server that is offered to a tracker (--tracker) needs a key (--key)")
+    options = {
+        "key": args.key, "load_library": args.load_library, "max_seconds": args.max_seconds,
+        "max_memory": args.max_memory, "max_message": args.max_message, "max_files": args.max_files,
+        "measure_only": args.measure_only, "silent": args.silent,
+    }
+    if args.through_proxy:
+        if args.tracker or args.custom_addr:
+            raise RuntimeError("a server behind a proxy (--through-proxy) is offered to a tracker by the proxy")
+        base.check_reach(args.host, "rpc_server --through-proxy")
+        serve(-1, proxy_addr=(args.host, args.port), **options)
+        return
     with base.listen(args.host, args.port, args.port_end, "rpc_server") as listening:
         if not args.silent:
             logging.getLogger("RPCServer").info("bind to %s:%d", *listening.getsockname())
-        serve(
-            listening.fileno(), key=args.key, tracker_addr=args.tracker, custom_addr=args.custom_addr,
-            load_library=args.load_library, max_seconds=args.max_seconds, max_memory=args.max_memory,
-            max_message=args.max_message, max_files=args.max_files, measure_only=args.measure_only, silent=args.silent,
-        )
+        serve(listening.fileno(), tracker_addr=args.tracker, custom_addr=args.custom_addr, **options)
 
 
 def main() -> None:

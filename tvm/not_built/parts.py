@@ -60,7 +60,7 @@ PARTS: dict[str, Part] = {
     "tvm.micro.model_library_format": Part(_MICRO, "generate_c_interface_header"),
     "tvm.rpc": Part(_RPC, "with_minrpc"),
     "tvm.rpc.minrpc": Part(_RPC, "find_minrpc_server_libpath with_minrpc"),
-    "tvm.rpc.proxy": Part(_RPC, "Proxy websocket_proxy_server"),
+    "tvm.rpc.proxy": Part(_RPC, "websocket_proxy_server"),
     "tvm.rpc.server_ios_launcher": Part(_RPC, "RPCServerMode ServerIOSLauncher ServerIOSContextManager"),
     "tvm.rpc.testing": Part(_RPC),
     "tvm.relay.vm": Part(_VM, "Executable VMCompiler VMExecutor VirtualMachine compile optimize"),

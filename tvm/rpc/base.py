@@ -6,7 +6,9 @@ import hashlib
 import hmac
 import ipaddress
 import json
+import logging
 import os
+import select
 import socket
 import stat
 import struct
@@ -20,9 +22,14 @@ FAIL, SUCCESS, PING, STOP, PUT, REQUEST, UPDATE_INFO, SUMMARY, GET_PENDING_MATCH
 HELLO = b"TVMRPC1\n"
 NONCE = 32
 MOST_JSON = 1 << 20
+MOST_KEY = 1024
 # How long a peer may take for its part; and how long a client waits for one that may just be starting.
 HANDSHAKE_SECONDS = 20.0
 ANSWER_SECONDS = 60.0
+# After so many seconds of waiting for a device the user is told what is waited for.
+PATIENCE_SECONDS = 5.0
+
+logger = logging.getLogger("RPCClient")
 
 
 def secret() -> bytes:
@@ -47,14 +54,19 @@ def is_loopback(host: str) -> bool:
     return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
 
 
-def listen(host: str, port: int, port_end: int, what: str, reuse_addr: bool = True) -> socket.socket:
-    """A socket that listens on the first free port from ``port`` on, any for 0; outside loopback only with a secret."""
+def check_reach(host: str, what: str) -> None:
+    """Refuse an address outside loopback where there is no secret."""
     held = secret()  # one that cannot be used is an error on any address
     if not held and not is_loopback(host):
         raise TVMError(
             f"{what} on {host}: on an address that others can reach a secret is needed: set TVM_RPC_SECRET_FILE to a "
             "file that holds it (or TVM_RPC_SECRET to the secret), here and on the clients; or listen on 127.0.0.1"
         )
+
+
+def listen(host: str, port: int, port_end: int, what: str, reuse_addr: bool = True) -> socket.socket:
+    """A socket that listens on the first free port from ``port`` on, any for 0; outside loopback only with a secret."""
+    check_reach(host, what)
     for number in range(port, port_end) if port else (0,):
         found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if reuse_addr:
@@ -84,8 +96,19 @@ def connect_to(address: tuple[str, int], seconds: float = ANSWER_SECONDS) -> soc
         sock = socket.create_connection(address, seconds)
     except OSError as problem:
         raise RPCError(f"{address[0]}:{address[1]} cannot be reached: {problem.strerror or problem}") from None
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    keep_alive(sock)
     return sock
+
+
+def keep_alive(sock: socket.socket) -> None:
+    """Messages go at once, and a peer that has vanished without a word is noticed after about half a minute."""
+    if sock.family != socket.AF_INET:
+        return
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3), ("TCP_USER_TIMEOUT", 30000)):
+        if hasattr(socket, name):
+            sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 def guarded(what: str, act: Callable[[], Any]) -> Any:
@@ -134,28 +157,54 @@ def greet_tracker(sock: socket.socket, what: str) -> None:
 
 # ---- sessions ----
 
+# What a server says in a session's handshake: its answer to the greeting, and its last word, which a text follows.
+ANSWER_BYTES, LAST_WORD = len(HELLO) + 4 + NONCE, struct.Struct("<I32sdQI")
+REFUSED_SECRET, REFUSED_KEY, TURNED_AWAY = 1, 2, 2
+_MOST_TEXT = 4096
 
-def greet_server(sock: socket.socket, what: str, name: str) -> tuple[float, int, str]:
-    """The client's side of a session's handshake: seconds, bytes of the longest message, the server's key."""
-    key, ours = secret(), os.urandom(NONCE)
-    sock.sendall(HELLO + ours)
-    answer = recv_exact(sock, len(HELLO) + 4 + NONCE)
+
+def read_answer(answer: bytes, key: bytes, what: str) -> bytes:
+    """The server's random number, where it and this side agree whether there is a secret."""
     flags, theirs = int.from_bytes(answer[8:12], "little"), answer[12:]
+    if answer[:6] == HELLO[:6] and answer[:8] != HELLO:
+        said, ours = answer[6:7].decode("ascii", "replace"), HELLO[6:7].decode()
+        raise RPCError(f"{what} speaks version {said} of the protocol and this side version {ours}: "
+                       "install the same release on both machines")
     if answer[:8] != HELLO or flags > 2:
         raise RPCError(f"{what} is no RPC server of this version")
-    if flags == 2:
+    if flags == TURNED_AWAY:
         raise RPCError(f"{what} turns this address away after too many failed handshakes or connections; wait a minute")
     if flags == 1 and not key:
         raise RPCError(f"{what} asks for a secret: set TVM_RPC_SECRET_FILE or TVM_RPC_SECRET")
     if flags == 0 and key:
         raise RPCError(f"{what} does not ask for the secret that is set here")
-    text = name.encode()
-    shown = proof(key, "tvm rpc client", ours, theirs, text) if key else bytes(32)
-    sock.sendall(shown + struct.pack("<I", len(text)) + text)
-    sock.settimeout(None)  # the device may be in use
-    status, proved, seconds, most, length = struct.unpack("<I32sdQI", recv_exact(sock, 56))
-    if length > 4096:
+    return theirs
+
+
+def introduce(key: bytes, ours: bytes, theirs: bytes, name: bytes) -> bytes:
+    """The client's proof, and who it is."""
+    shown = proof(key, "tvm rpc client", ours, theirs, name) if key else bytes(32)
+    return shown + struct.pack("<I", len(name)) + name
+
+
+def read_last_word(head: bytes, what: str) -> tuple[int, bytes, float, int, int]:
+    """Status, proof, seconds, bytes of the longest message, and the length of the text that follows."""
+    word = LAST_WORD.unpack(head)
+    if word[4] > _MOST_TEXT:
         raise RPCError(f"{what} is no RPC server of this version")
+    return word
+
+
+def greet_server(sock: socket.socket, what: str, name: str) -> tuple[float, int, str]:
+    """The client's side of a session's handshake: seconds, bytes of the longest message, the server's key."""
+    key, ours, text = secret(), os.urandom(NONCE), name.encode()
+    sock.sendall(HELLO + ours)
+    theirs = read_answer(recv_exact(sock, ANSWER_BYTES), key, what)
+    sock.sendall(introduce(key, ours, theirs, text))
+    sock.settimeout(None)  # the device may be in use
+    if not select.select([sock], [], [], PATIENCE_SECONDS)[0]:
+        logger.info("%s is in use by another client; waiting for it", what)
+    status, proved, seconds, most, length = read_last_word(recv_exact(sock, LAST_WORD.size), what)
     said = recv_exact(sock, length).decode("utf-8", "replace")
     if status:
         raise RPCError(f"{what} refuses the session: {said}")

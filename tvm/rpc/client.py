@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import select
 import socket
 import subprocess
 import tempfile
@@ -57,10 +59,22 @@ def connect(
     option = f" -timeout={session_timeout:g}" if session_timeout else ""
     sock = base.connect_to((url, int(port)))
     try:
-        seconds, most, _ = base.guarded(what, lambda: base.greet_server(sock, what, f"client:{key}{option}"))
+        seconds, most, said = base.guarded(what, lambda: base.greet_server(sock, what, f"client:{key}{option}"))
+        _check_runtime(what, said)
         return _open(sock, most, seconds)
     finally:
         sock.close()
+
+
+def _check_runtime(what: str, said: str) -> None:
+    """Refuse a device whose runtime lacks what libraries compiled here may call."""
+    theirs = re.search(r" -runtime=(\d+)\.(\d+)$", said)
+    ours = _lib.runtime_interface()
+    if theirs and not (int(theirs[1]) == ours[0] and int(theirs[2]) >= ours[1]):
+        raise RPCError(
+            f"{what} has version {theirs[1]}.{theirs[2]} of the runtime and this side {ours[0]}.{ours[1]}, so what is "
+            "compiled here cannot run there: build the server from the release that is used here"
+        )
 
 
 # A server that keeps the time tells its client when it is up; only one that is gone leaves that to the client.
@@ -109,6 +123,10 @@ class PopenSession(RPCSession):
             self._process.wait()
 
 
+class NoDeviceFree(RPCError):
+    """A tracker had no device to give in the time there was."""
+
+
 class TrackerSession:
     """A connection to a tracker.
 
@@ -144,12 +162,14 @@ class TrackerSession:
             self._sock.close()
             self._sock = None
 
-    def _ask(self, message: list, seconds: float | None = base.ANSWER_SECONDS) -> Any:
+    def _ask(self, message: list, wait: Callable[[socket.socket], None] | None = None) -> Any:
         sock = self._sock or self._connect()
-        sock.settimeout(seconds)
+        sock.settimeout(base.ANSWER_SECONDS)
 
         def ask() -> Any:
             base.send_json(sock, message)
+            if wait is not None:
+                wait(sock)
             return base.recv_json(sock)
 
         try:
@@ -170,6 +190,20 @@ class TrackerSession:
         """The same as a table."""
         return format_summary(self.summary())
 
+    def _wait(self, key: str, seconds: float) -> Callable[[socket.socket], None]:
+        """Waits for the tracker to give a device, and says so where that takes long."""
+
+        def wait(sock: socket.socket) -> None:
+            end = time.monotonic() + (seconds or float("inf"))
+            if select.select([sock], [], [], min(base.PATIENCE_SECONDS, seconds or base.PATIENCE_SECONDS))[0]:
+                return
+            base.logger.info("waiting for a device '%s' of %s: all are in use, or there is none", key, self._what)
+            while not select.select([sock], [], [], min(60.0, max(end - time.monotonic(), 0.0)))[0]:
+                if time.monotonic() >= end:
+                    raise NoDeviceFree(f"no device '{key}' of {self._what} was free within {seconds:g} s")
+
+        return wait
+
     def request(
         self,
         key: str,
@@ -177,16 +211,44 @@ class TrackerSession:
         session_timeout: float = 0,
         max_retry: int = 5,
         session_constructor_args: Any = None,
+        wait_timeout: float = 0,
     ) -> RPCSession:
-        """A session with a device of the kind ``key``; waits until one is free. Higher priorities come first."""
+        """A session with a device of the kind ``key``; waits until one is free. Higher priorities come first.
+
+        Parameters
+        ----------
+        key : str
+            The kind of device.
+        priority : int, optional
+            Requests of higher priority are served first.
+        session_timeout : float, optional
+            Seconds after which the server ends the session; 0 for no limit.
+        max_retry : int, optional
+            How many devices are tried where one that was given cannot be reached.
+        session_constructor_args : optional
+            Sessions of servers behind the server, which there are not: nothing else than None.
+        wait_timeout : float, optional
+            Seconds to wait for a device; 0 for no limit.
+
+        Returns
+        -------
+        RPCSession
+
+        Raises
+        ------
+        RPCError
+            There is no session: no device was free in time, or none of those that were given could be reached.
+        """
         problem: Exception = RPCError(f"no device '{key}'")
         for attempt in range(max_retry):
             try:
-                status, found = self._ask([base.REQUEST, key, "", priority], None)
+                status, found = self._ask([base.REQUEST, key, "", priority], self._wait(key, wait_timeout))
                 if status != base.SUCCESS:
                     raise RPCError(f"{self._what} refuses the request for '{key}': {found}")
                 host, port, match_key = found
                 return connect(host, port, match_key, session_timeout, session_constructor_args)
+            except NoDeviceFree:
+                raise
             except (RPCError, OSError) as error:
                 problem = error
                 time.sleep(min(0.1 * 2**attempt, 2.0))

@@ -6,6 +6,7 @@ import importlib
 import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -49,6 +50,7 @@ def serve(
     *,
     key: str = "",
     tracker_addr: tuple[str, int] | None = None,
+    proxy_addr: tuple[str, int] | None = None,
     custom_addr: str | None = None,
     load_library: str | None = None,
     max_seconds: float | None = None,
@@ -60,17 +62,20 @@ def serve(
     watch_fd: int = -1,
     init: str | None = None,
 ) -> None:
-    """Serve sessions on a listening socket until told to stop, after calling the function named ``init``."""
+    """Serve sessions until told to stop, on a listening socket, or for a proxy with -1 in its place; before that, call
+    the function named ``init``."""
     _server_env(load_library)
     if init is not None:
         named_function(init)()
     held = base.secret()
     host, port = tracker_addr or (None, 0)
+    proxy, proxy_port = proxy_addr or (None, 0)
     _lib.run_server(
         listen_fd, key=key.encode(), secret=held, secret_size=len(held), tracker_host=host and host.encode(),
-        tracker_port=int(port), custom_addr=custom_addr and custom_addr.encode(), max_message=max_message,
-        max_memory=max_memory, max_files=max_files, max_seconds=float(max_seconds or 0),
-        measure_only=int(measure_only), silent=int(silent), watch_fd=watch_fd,
+        tracker_port=int(port), proxy_host=proxy and proxy.encode(), proxy_port=int(proxy_port),
+        custom_addr=custom_addr and custom_addr.encode(), max_message=max_message, max_memory=max_memory,
+        max_files=max_files, max_seconds=float(max_seconds or 0), measure_only=int(measure_only), silent=int(silent),
+        watch_fd=watch_fd,
     )
 
 
@@ -116,7 +121,7 @@ class OwnProcess:
     proc: subprocess.Popen
     _held: int
 
-    def _start(self, target: Callable[..., Any], options: dict, listening: Any) -> None:
+    def _start(self, target: Callable[..., Any], options: dict, listening: socket.socket) -> None:
         with listening:
             self.host, self.port = listening.getsockname()
             options = {"listen_fd": listening.fileno(), **options}
@@ -191,8 +196,8 @@ class Server(OwnProcess):
         timeout: float | None = None,
         **limits: Any,
     ):
-        if is_proxy:
-            raise TVMError("rpc.Server: servers behind a proxy are not supported; offer the server to a tracker")
+        if is_proxy and (tracker_addr or custom_addr):
+            raise ValueError("rpc.Server: a server behind a proxy has no address; the proxy offers it to its tracker")
         if tracker_addr is not None and not key:
             raise RuntimeError("rpc.Server: a server that is offered to a tracker needs a key")
         if no_fork and server_init_callback is not None:
@@ -206,6 +211,11 @@ class Server(OwnProcess):
             "max_seconds": timeout, "silent": silent, **limits,
             "init": server_init_callback and name_of_function(server_init_callback),
         }
+        if is_proxy:
+            base.check_reach(host, "rpc.Server behind a proxy")
+            self.host, self.port = host, port
+            self.proc, self._held = start_process(serve, {"listen_fd": -1, "proxy_addr": (host, port), **options}, ())
+            return
         self._start(serve, options, base.listen(host, port, port_end, "rpc.Server", reuse_addr))
         if not silent:
             logger.info("bind to %s:%d", self.host, self.port)

@@ -8,21 +8,19 @@ import itertools
 import json
 import logging
 import os
-import selectors
 import socket
 import struct
-import time
-from collections import Counter
 from typing import Any, NamedTuple
 
 from . import base
+from .loop import Loop, Peer
 from .server import OwnProcess
 
 logger = logging.getLogger("RPCTracker")
 
-_MOST_CONNECTIONS = 4096
-_MOST_FAILURES, _FAILURE_SECONDS = 8, 60.0
 _MOST_KEYS = 4096
+# Offers, and requests, of one connection.
+_MOST_OF_ONE = 64
 
 
 class _Offer(NamedTuple):
@@ -34,16 +32,26 @@ class _Offer(NamedTuple):
     server: _Connection
 
 
-class _Connection:
-    """One peer: what has come and is not yet read, what is to go, and what it waits for."""
+class _Connection(Peer):
+    """One peer of the tracker: a server, a client, or both."""
 
-    def __init__(self, sock: socket.socket, address: str, now: float):
-        self.sock, self.address, self.since = sock, address, now
-        self.received, self.to_send = bytearray(), bytearray()
-        self.greeted, self.challenge = False, b""
+    def __init__(self, sock: socket.socket, address: str):
+        super().__init__(sock, address)
+        self.challenge = b""
         self.info: dict = {}
         self.given: tuple[str, _Offer] | None = None  # what it was told and may not have got
-        self.is_open = True
+
+
+def _is_key(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= base.MOST_KEY
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and abs(value) < 2**53
+
+
+def _is_address(host: Any, port: Any) -> bool:
+    return (host is None or _is_key(host)) and _is_number(port)
 
 
 class _Queue:
@@ -54,109 +62,31 @@ class _Queue:
         self.waiting: list[tuple[int, int, _Connection]] = []
 
 
-class _Tracker:
+class _Tracker(Loop):
+    logger = logger
+    peer_type = _Connection
+
     def __init__(self, listening: socket.socket, secret: bytes, watch_fd: int, silent: bool):
-        self._secret, self._watch, self._silent = secret, watch_fd, silent
-        self._listening = listening
-        self._selector = selectors.DefaultSelector()
-        self._connections: set[_Connection] = set()
+        super().__init__(listening, secret, watch_fd, silent)
         self._queues: dict[str, _Queue] = {}
         self._order = itertools.count()
-        self._failures: Counter[str] = Counter()
-        self._failures_since = time.monotonic()
 
-    # ---- connections ----
-
-    def run(self) -> None:
-        self._listening.setblocking(False)
-        self._selector.register(self._listening, selectors.EVENT_READ)
-        if self._watch >= 0:
-            self._selector.register(self._watch, selectors.EVENT_READ)
-        while True:
-            for key, events in self._selector.select(1.0):
-                if key.fileobj == self._watch:
-                    return
-                if key.fileobj is self._listening:
-                    self._accept()
-                elif key.data.is_open:
-                    self._move(key.data, events)
-            self._tidy()
-
-    def _tidy(self) -> None:
-        now = time.monotonic()
-        if now - self._failures_since > _FAILURE_SECONDS:
-            self._failures.clear()
-            self._failures_since = now
-        for peer in [p for p in self._connections if not p.greeted and now - p.since > base.HANDSHAKE_SECONDS]:
-            self._close(peer)
-
-    def _accept(self) -> None:
-        try:
-            sock, (address, _) = self._listening.accept()
-        except OSError:
-            return
-        if len(self._connections) >= _MOST_CONNECTIONS or self._failures[address] >= _MOST_FAILURES:
-            sock.close()
-            return
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        peer = _Connection(sock, address, time.monotonic())
-        self._connections.add(peer)
-        self._selector.register(sock, selectors.EVENT_READ, peer)
-
-    def _close(self, peer: _Connection) -> None:
-        if not peer.is_open:
-            return
-        peer.is_open = False
-        self._selector.unregister(peer.sock)
-        peer.sock.close()
-        self._connections.discard(peer)
+    def gone(self, peer: _Connection) -> None:
         for queue in self._queues.values():
             queue.free = [offer for offer in queue.free if offer.server is not peer]
             queue.waiting = [entry for entry in queue.waiting if entry[2] is not peer]
             heapq.heapify(queue.waiting)
         if peer.given is not None and peer.to_send and peer.given[1].server.is_open:
             key, offer = peer.given
-            self._queues[key].free.insert(0, offer)
+            self._queue(key).free.insert(0, offer)
             self._match(key)
 
-    def _move(self, peer: _Connection, events: int) -> None:
-        try:
-            if events & selectors.EVENT_WRITE:
-                self._flush(peer)
-            if events & selectors.EVENT_READ:
-                piece = peer.sock.recv(1 << 16)
-                if not piece:
-                    raise base.RPCError("closed")
-                peer.received += piece
-                while peer.is_open and self._take(peer):
-                    pass
-        except BlockingIOError:
-            return
-        except (OSError, base.RPCError, ValueError, RecursionError):
-            self._close(peer)
-
-    def _send(self, peer: _Connection, data: bytes) -> None:
-        peer.to_send += data
-        self._flush(peer)
-
-    def _flush(self, peer: _Connection) -> None:
-        try:
-            sent = peer.sock.send(peer.to_send)
-            del peer.to_send[:sent]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self._close(peer)
-            return
-        if not peer.to_send:
-            peer.given = None
-        wanted = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.to_send else 0)
-        self._selector.modify(peer.sock, wanted, peer)
+    def sent(self, peer: _Connection) -> None:
+        peer.given = None
 
     # ---- messages ----
 
-    def _take(self, peer: _Connection) -> bool:
+    def take(self, peer: _Connection) -> bool:
         """Serve the next whole message; False while it has not come."""
         if not peer.greeted:
             return self._greet(peer)
@@ -176,7 +106,7 @@ class _Tracker:
 
     def _reply(self, peer: _Connection, value: Any) -> None:
         text = json.dumps(value).encode()
-        self._send(peer, struct.pack("<i", len(text)) + text)
+        self.send(peer, struct.pack("<i", len(text)) + text)
 
     def _greet(self, peer: _Connection) -> bool:
         if not peer.challenge:
@@ -185,22 +115,21 @@ class _Tracker:
             if struct.unpack_from("<i", peer.received)[0] != base.TRACKER_MAGIC:
                 raise base.RPCError("no handshake")
             del peer.received[:4]
-            peer.greeted = not self._secret
+            if not self.secret:
+                self.greeted(peer)
             peer.challenge = os.urandom(base.NONCE)
-            magic = base.TRACKER_SECRET_MAGIC if self._secret else base.TRACKER_MAGIC
-            self._send(peer, struct.pack("<i", magic) + (peer.challenge if self._secret else b""))
+            magic = base.TRACKER_SECRET_MAGIC if self.secret else base.TRACKER_MAGIC
+            self.send(peer, struct.pack("<i", magic) + (peer.challenge if self.secret else b""))
             return True
         if len(peer.received) < base.NONCE + 32:
             return False
         theirs, shown = bytes(peer.received[: base.NONCE]), bytes(peer.received[base.NONCE : base.NONCE + 32])
         del peer.received[: base.NONCE + 32]
-        if not hmac.compare_digest(shown, base.proof(self._secret, "tvm tracker client", theirs, peer.challenge)):
-            self._failures[peer.address] += 1
-            if not self._silent:
-                logger.warning("a client is refused: the secret is wrong")
+        if not hmac.compare_digest(shown, base.proof(self.secret, "tvm tracker client", theirs, peer.challenge)):
+            self.failed(peer)
             raise base.RPCError("wrong secret")
-        peer.greeted = True
-        self._send(peer, base.proof(self._secret, "tvm tracker server", theirs, peer.challenge))
+        self.greeted(peer)
+        self.send(peer, base.proof(self.secret, "tvm tracker server", theirs, peer.challenge))
         return True
 
     def _serve(self, peer: _Connection, message: Any) -> Any:
@@ -208,9 +137,9 @@ class _Tracker:
         if not isinstance(message, list) or not message:
             return base.FAIL
         code, *args = message
-        if code == base.PUT and len(args) >= 2 and isinstance(args[0], str):
+        if code == base.PUT and len(args) >= 2 and _is_key(args[0]):
             return self._put(peer, args[0], args[1], args[2] if len(args) > 2 else None)
-        if code == base.REQUEST and len(args) >= 3 and isinstance(args[0], str) and isinstance(args[2], (int, float)):
+        if code == base.REQUEST and len(args) >= 3 and _is_key(args[0]) and _is_number(args[2]):
             return self._request(peer, args[0], args[2])
         if code == base.UPDATE_INFO and len(args) == 1 and isinstance(args[0], dict):
             return self._update(peer, args[0])
@@ -226,17 +155,22 @@ class _Tracker:
         return self._queues.setdefault(key, _Queue())
 
     def _put(self, peer: _Connection, key: str, value: Any, custom: Any) -> int | None:
-        good = isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and isinstance(value[1], str)
-        if not good or not (custom is None or isinstance(custom, str)):
+        good = isinstance(value, list) and len(value) == 2 and isinstance(value[0], int) and _is_key(value[1])
+        if not good or not (custom is None or _is_key(custom)):
+            return base.FAIL
+        if sum(offer.server is peer for queue in self._queues.values() for offer in queue.free) >= _MOST_OF_ONE:
             return base.FAIL
         self._queue(key).free.append(_Offer(custom or peer.address, value[0], value[1], peer))
         self._reply(peer, base.SUCCESS)
         self._match(key)
         return None
 
-    def _request(self, peer: _Connection, key: str, priority: float) -> None:
+    def _request(self, peer: _Connection, key: str, priority: float) -> list | None:
+        if sum(entry[2] is peer for queue in self._queues.values() for entry in queue.waiting) >= _MOST_OF_ONE:
+            return [base.FAIL, f"one connection waits for at most {_MOST_OF_ONE} devices"]
         heapq.heappush(self._queue(key).waiting, (-priority, next(self._order), peer))
         self._match(key)
+        return None
 
     def _match(self, key: str) -> None:
         queue = self._queues[key]
@@ -247,16 +181,16 @@ class _Tracker:
 
     def _update(self, peer: _Connection, info: dict) -> int:
         key, addr = info.get("key"), info.get("addr")
-        if key is not None and not isinstance(key, str):
+        if key is not None and not _is_key(key):
             return base.FAIL
-        if addr is not None and not (isinstance(addr, list) and len(addr) == 2):
+        if addr is not None and not (isinstance(addr, list) and len(addr) == 2 and _is_address(*addr)):
             return base.FAIL
         peer.info.update({"key": key} if key is not None else {})
         peer.info.update({"addr": [addr[0] or peer.address, addr[1]]} if addr is not None else {})
         return base.SUCCESS
 
     def _summary(self) -> dict:
-        known = [peer.info for peer in self._connections if {"key", "addr"} <= peer.info.keys()]
+        known = [peer.info for peer in self.peers if {"key", "addr"} <= peer.info.keys()]
         servers = [info for info in known if info["key"].startswith("server:")]
         queues = {key: {"free": len(q.free), "pending": len(q.waiting)} for key, q in self._queues.items()}
         return {"queue_info": queues, "server_info": servers}

@@ -80,6 +80,8 @@ class RPCServerOptions(ctypes.Structure):
         ("secret_size", ctypes.c_size_t),
         ("tracker_host", ctypes.c_char_p),
         ("tracker_port", ctypes.c_int),
+        ("proxy_host", ctypes.c_char_p),
+        ("proxy_port", ctypes.c_int),
         ("custom_addr", ctypes.c_char_p),
         ("max_message", ctypes.c_uint64),
         ("max_memory", ctypes.c_uint64),
@@ -710,6 +712,12 @@ def session_function(session: int, name: str) -> int | None:
     out = _out()
     check(lib.TVMRPCSessionFunction(session, name.encode(), ctypes.addressof(out)))
     return out.value
+
+
+def runtime_interface() -> tuple[int, int]:
+    """The version of the table through which compiled libraries reach the runtime, and how many entries it has."""
+    version, size = (ctypes.c_uint32 * 2).from_address(lib.TVMGetRuntimeTable())
+    return version, (size - 8) // ctypes.sizeof(ctypes.c_void_p)
 
 
 def run_server(listen_fd: int, **options) -> None:

@@ -42,7 +42,7 @@ class Failed:
     @staticmethod
     def since(start: float, error_no: MeasureErrorNo, error: BaseException | str) -> Failed:
         error = error if isinstance(error, BaseException) else RuntimeError(error)
-        return Failed(error_no, error, time.time() - start)
+        return Failed(error_no, error, time.monotonic() - start)
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ def _start_one(
     done: Callable[[Built | Failed], None],
 ) -> None:
     """Lower one candidate here and give its text to a worker; ``done`` hears what became of it."""
-    start, (instantiate, target) = time.time(), candidate
+    start, (instantiate, target) = time.monotonic(), candidate
     try:
         with time_limit(seconds):
             schedule, args = instantiate()
             info = argument_info(args)
             if is_link_needed or not travels_as_text(target):
-                done(Built(link(schedule, args, target), info, time.time() - start))
+                done(Built(link(schedule, args, target), info, time.monotonic() - start))
                 return
             message, text, names = lower_to_text(schedule, args, target)
     except TimeIsUp as error:
@@ -115,7 +115,7 @@ def _start_one(
 
     def answered(answer: Any) -> None:
         if not isinstance(answer, Failure):
-            done(Built(code_of(answer, names), info, time.time() - start))
+            done(Built(code_of(answer, names), info, time.monotonic() - start))
             return
         kind = MeasureErrorNo.COMPILE_DEVICE if "device" in message else MeasureErrorNo.COMPILE_HOST
         kind = MeasureErrorNo.BUILD_TIMEOUT if answer.kind == "timeout" else kind
@@ -126,7 +126,7 @@ def _start_one(
 
 def run_built(pool: Workers, target: Target, built: Built, seconds: float, options: dict[str, Any]) -> Any:
     """Measure code: the answer of a worker, or why there is none."""
-    start, backend = time.time() - built.seconds, find_backend(target)
+    start, backend = time.monotonic() - built.seconds, find_backend(target)
     options = {**options, "package": backend.package if backend else ""}
     answer = run_code(pool, target.get_target_device_type(), built.info, built.code, seconds, options)
     if not isinstance(answer, Failure):

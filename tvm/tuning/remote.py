@@ -10,6 +10,7 @@ from typing import Any
 
 from .. import rpc
 from ..error import RPCError, RPCSessionTimeoutError, TVMError
+from ..rpc.client import NoDeviceFree
 from ..runtime import ndarray
 from ..runtime.link import create_shared
 from ..runtime.measure.worker import content
@@ -24,6 +25,8 @@ _NAME = "candidate.so"
 _TRIES = 3
 _GONE = ("the session has ended", "the session was closed", "cannot be reached")
 _SECONDS_TO_SEND = 30.0
+# How often a candidate that waits for a device looks whether there still is one.
+_SECONDS_TO_LOOK = 30.0
 
 
 @dataclass
@@ -89,20 +92,26 @@ class RemoteDevices:
         found = rpc.connect_tracker(self.host, self.port).summary()["server_info"]
         if not any(one["key"] == f"server:{self.key}" for one in found):
             known = ", ".join(sorted({one["key"].partition(":")[2] for one in found})) or "none"
-            raise TVMError(f"the tracker {self.host}:{self.port} has no device '{self.key}'; it has {known}")
+            raise RPCError(f"the tracker {self.host}:{self.port} has no device '{self.key}'; it has {known}")
 
     def session(self) -> rpc.RPCSession:
         """A session with one of them; its time is that of one candidate, and what sending it takes at most."""
         tracker = rpc.connect_tracker(self.host, self.port)
         try:
-            return tracker.request(self.key, self.priority, self.seconds + _SECONDS_TO_SEND)
+            while True:
+                try:
+                    return tracker.request(
+                        self.key, self.priority, self.seconds + _SECONDS_TO_SEND, wait_timeout=_SECONDS_TO_LOOK
+                    )
+                except NoDeviceFree:
+                    self.check()  # others may have them all, which is no reason to give up
         finally:
             tracker.close()
 
     def measure(self, target: Target, built: Built, timing: Timing) -> tuple[dict[str, Any], bytes] | Failed:
         """What a worker of this machine answers: the seconds of each repeat, and the arguments after the first run
         where they are wanted; or why there is nothing."""
-        start = time.time() - built.seconds
+        start = time.monotonic() - built.seconds
         for last in range(_TRIES):
             try:
                 return self._measure(target, built, timing)

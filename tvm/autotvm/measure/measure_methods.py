@@ -96,7 +96,7 @@ class _Measuring(Runner):
         failed = _result_of_build(built)
         if failed is not None:
             return failed
-        start = time.time() - built.time_cost
+        start = time.monotonic() - built.time_cost
         key = inp.task.workload
         best = self._best.get(key)
         assert inp.target is not None
@@ -106,14 +106,14 @@ class _Measuring(Runner):
         if self.verify:
             wrong = self._difference(inp, built, answer[1])
             if wrong:
-                return _failed(MeasureErrorNo.WRONG_ANSWER, wrong, time.time() - start)
+                return _failed(MeasureErrorNo.WRONG_ANSWER, wrong, time.monotonic() - start)
         if inp.made_on is None and "device" in answer[0]:
             inp.made_on = {"device": answer[0]["device"]}
         costs = tuple(answer[0]["costs"])
         mean = sum(costs) / len(costs)
         if best is None or mean < best:
             self._best[key] = mean
-        return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.time() - start, time.time())
+        return MeasureResult(costs, MeasureErrorNo.NO_ERROR, time.monotonic() - start, time.time())
 
     def _difference(self, inp: MeasureInput, built: BuildResult, got: bytes) -> str | None:
         """How the arguments after a run differ from those the plain schedule leaves; None if they do not."""

@@ -1,0 +1,231 @@
+"""One thread that serves all connections of a tracker or a proxy; none of them can hold up another."""
+
+from __future__ import annotations
+
+import logging
+import resource
+import selectors
+import socket
+import time
+from collections import Counter
+from typing import Any
+
+from ..error import RPCError
+from . import base
+
+_MOST_CONNECTIONS, _MOST_STRANGERS = 4096, 256
+_MOST_FAILURES, _FAILURE_SECONDS = 8, 60.0
+_PIECE, _MOST_UNSENT = 1 << 18, 1 << 20
+# Files beside the connections: the listening socket, the selector, standard streams, and what Python opens.
+_OTHER_FILES = 32
+
+
+def most_connections() -> int:
+    """How many connections this process may hold: no more than it may have files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST_CONNECTIONS + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return _MOST_CONNECTIONS if soft == resource.RLIM_INFINITY else min(_MOST_CONNECTIONS, soft - _OTHER_FILES)
+
+
+class Peer:
+    """One connection: what has come and is not yet read, what is to go, and whether it has proved the secret."""
+
+    def __init__(self, sock: socket.socket, address: str):
+        self.sock, self.address, self.since = sock, address, time.monotonic()
+        self.received, self.to_send = bytearray(), bytearray()
+        self.greeted, self.is_open, self.ends = False, True, False
+        self.events = 0
+
+
+class Loop:
+    """Accepts connections and moves their bytes; a subclass says what they mean."""
+
+    logger: logging.Logger
+    peer_type: Any = Peer
+
+    def __init__(self, listening: socket.socket, secret: bytes, watch_fd: int = -1, silent: bool = False):
+        self.secret, self._watch_fd, self._silent = secret, watch_fd, silent
+        self._listening, self._selector = listening, selectors.DefaultSelector()
+        self.peers: set[Any] = set()
+        self._strangers: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+        self._failures_since = time.monotonic()
+        self._most = most_connections()
+
+    # ---- what a subclass says ----
+
+    def take(self, peer: Any) -> bool:
+        """Use the next whole message of ``peer.received``; False while it has not come. An error ends the peer."""
+        raise NotImplementedError
+
+    def gone(self, peer: Any) -> None:
+        """A connection has ended."""
+
+    def turn_away(self, sock: socket.socket) -> None:
+        """Told to a connection that is not accepted."""
+
+    def wants(self, peer: Any) -> bool:
+        """Whether more may be read from a peer: not while it leaves its answers unread."""
+        return len(peer.to_send) < _MOST_UNSENT
+
+    def sent(self, peer: Any) -> None:
+        """All that was to go to a peer has gone."""
+
+    def tick(self, now: float) -> None:
+        """Called about every second."""
+
+    # ---- connections ----
+
+    def run(self) -> None:
+        """Serve until the watched file ends."""
+        self._listening.setblocking(False)
+        self._selector.register(self._listening, selectors.EVENT_READ)
+        if self._watch_fd >= 0:
+            self._selector.register(self._watch_fd, selectors.EVENT_READ)
+        next_tick = 0.0
+        while True:
+            for key, events in self._selector.select(1.0):
+                if key.fileobj == self._watch_fd:
+                    return
+                if key.fileobj is self._listening:
+                    self._accept()
+                elif key.data.is_open:
+                    self._move(key.data, events)
+            now = time.monotonic()
+            if now >= next_tick:
+                next_tick = now + 1.0
+                self._tidy(now)
+                self.tick(now)
+
+    def _tidy(self, now: float) -> None:
+        if now - self._failures_since > _FAILURE_SECONDS:
+            self._failures.clear()
+            self._failures_since = now
+        # A peer that is to end has had its last word, and the same time to read it.
+        for peer in [p for p in self.peers if p.ends or not p.greeted]:
+            if now - peer.since > base.HANDSHAKE_SECONDS:
+                self.close(peer)
+
+    def _accept(self) -> None:
+        try:
+            sock, (address, _) = self._listening.accept()
+        except OSError:
+            return
+        few = len(self.peers) < self._most and self._strangers[address] < _MOST_STRANGERS
+        if not few or self._failures[address] >= _MOST_FAILURES:
+            self.turn_away(sock)
+            sock.close()
+            return
+        self.add(sock, address)
+        self._strangers[address] += 1
+
+    def add(self, sock: socket.socket, address: str) -> Any:
+        """A new peer."""
+        sock.setblocking(False)
+        base.keep_alive(sock)
+        peer = self.peer_type(sock, address)
+        self.peers.add(peer)
+        self.watch(peer)
+        return peer
+
+    def greeted(self, peer: Any) -> None:
+        """The peer has proved what it had to."""
+        peer.greeted = True
+        self._forget_stranger(peer)
+
+    def _forget_stranger(self, peer: Any) -> None:
+        self._strangers[peer.address] -= 1
+        if self._strangers[peer.address] <= 0:
+            del self._strangers[peer.address]
+
+    def failed(self, peer: Any) -> None:
+        """The peer has shown a wrong proof."""
+        self._failures[peer.address] += 1
+        if not self._silent:
+            self.logger.warning("a client at %s is refused: the secret is wrong", peer.address)
+
+    def close(self, peer: Any) -> None:
+        """End a connection now."""
+        if not peer.is_open:
+            return
+        peer.is_open = False
+        if peer.events:
+            self._selector.unregister(peer.sock)
+        peer.sock.close()
+        self.peers.discard(peer)
+        if not peer.greeted:
+            self._forget_stranger(peer)
+        self.gone(peer)
+
+    def end(self, peer: Any) -> None:
+        """End a connection when all that is to go has gone."""
+        peer.ends, peer.since = True, time.monotonic()
+        if not peer.to_send:
+            self.close(peer)
+
+    # ---- bytes ----
+
+    def _move(self, peer: Any, events: int) -> None:
+        try:
+            if events & selectors.EVENT_WRITE:
+                self._flush(peer)
+            if events & selectors.EVENT_READ and peer.is_open:
+                piece = peer.sock.recv(_PIECE)
+                if not piece:
+                    raise RPCError("closed")
+                if not peer.ends:  # what comes after the last word is of no interest
+                    peer.received += piece
+                while peer.is_open and not peer.ends and self.take(peer):
+                    pass
+        except BlockingIOError:
+            return
+        except (OSError, RPCError, ValueError, RecursionError):
+            self.close(peer)
+
+    def send(self, peer: Any, data: bytes | bytearray) -> None:
+        """Send as much as goes at once, and the rest when there is room."""
+        if not peer.is_open:
+            return
+        done = 0
+        if not peer.to_send:
+            try:
+                done = peer.sock.send(data)
+            except BlockingIOError:
+                pass
+            except OSError:
+                peer.to_send += data  # it has not gone
+                self.close(peer)
+                return
+        peer.to_send += memoryview(data)[done:]
+        self._all_sent(peer)
+
+    def _flush(self, peer: Any) -> None:
+        if peer.to_send:
+            del peer.to_send[: peer.sock.send(peer.to_send)]
+        self._all_sent(peer)
+
+    def _all_sent(self, peer: Any) -> None:
+        if not peer.to_send:
+            self.sent(peer)
+            if peer.ends:
+                self.close(peer)
+        self.watch(peer)
+
+    def watch(self, peer: Any) -> None:
+        """Wait for what the peer can do next; for nothing where it may neither be read from nor written to."""
+        if not peer.is_open:
+            return
+        wanted = (selectors.EVENT_READ if self.wants(peer) else 0) | (selectors.EVENT_WRITE if peer.to_send else 0)
+        if peer.events and wanted:
+            self._selector.modify(peer.sock, wanted, peer)
+        elif wanted:
+            self._selector.register(peer.sock, wanted, peer)
+        elif peer.events:
+            self._selector.unregister(peer.sock)
+        peer.events = wanted
+
+
+__all__ = ["Loop", "Peer"]
