@@ -18,8 +18,10 @@ def _join_ir() -> None:
     from .runtime import ndarray
     from .runtime.container import ShapeTuple
     from .runtime.object import Object
+    from .target import Target
 
     serialize.register_json_codec(ShapeTuple, "runtime.ShapeTuple", list, ShapeTuple)
+    serialize.register_json_codec(Target, "Target", Target.export, Target)
     Object.register(Node)
     env_func.FIND_FUNCTION.give(lambda name: get_global_func(name, allow_missing=True))
     PICTURE.give(_picture)

@@ -91,6 +91,20 @@ def test_cblas_product_inside_a_program():
     np.testing.assert_allclose(out.numpy(), x @ y.T + 1, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("iterative", [False, True])
+def test_cblas_products_are_made_by_one_call_or_one_by_one(iterative, monkeypatch):
+    a, b = te.placeholder((3, 7, 5), name="A"), te.placeholder((3, 7, 6), name="B")
+    c = cblas.batch_matmul(a, b, transa=True, iterative=iterative)
+    wanted = "batch_matmul_iterative" if iterative else "batch_matmul"
+    assert f'"tvm.contrib.cblas.{wanted}"' in str(c.op.body)
+    f = tvm.build(te.create_schedule(c.op), [a, b, c], "llvm")
+    rng = np.random.default_rng(0)
+    x, y = rng.random((3, 7, 5), "float32"), rng.random((3, 7, 6), "float32")
+    out = tvm.nd.array(np.zeros((3, 5, 6), "float32"))
+    f(tvm.nd.array(x), tvm.nd.array(y), out)
+    np.testing.assert_allclose(out.numpy(), x.transpose(0, 2, 1) @ y, rtol=1e-5, atol=1e-5)
+
+
 def test_a_missing_c_compiler_is_named(monkeypatch):
     monkeypatch.setenv("PATH", "")
     for name in ("CLANG", "CC", "CXX"):
@@ -149,22 +163,53 @@ def test_download_keeps_what_is_there_and_leaves_nothing_half_done(tmp_path):
     assert not list(tmp_path.glob("x.bin*"))
 
 
-def test_memoized_arrays_come_from_disk_the_second_time(tmp_path, monkeypatch):
+def test_memoized_results_live_as_long_as_the_process(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(pickle_memoize, "_RESULTS", {})
     calls = []
 
     @pickle_memoize.memoize("test")
     def make(n):
         calls.append(n)
+        return [n, "text"]
+
+    assert make(3) is make(3) and calls == [3] and not list(tmp_path.iterdir())
+
+
+def test_memoized_arrays_that_are_saved_are_there_for_a_later_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    calls = []
+
+    @pickle_memoize.memoize("test", save_at_exit=True)
+    def make(n):
+        calls.append(n)
         return np.arange(n), np.ones(n)
 
-    first, second = make(3), make(3)
-    np.testing.assert_array_equal(first[0], second[0])
+    for _ in range(2):
+        monkeypatch.setattr(pickle_memoize, "_RESULTS", {})
+        np.testing.assert_array_equal(make(3)[0], [0, 1, 2])
     assert calls == [3]
 
 
-def test_memoized_functions_know_the_variables_around_them(tmp_path, monkeypatch):
+def test_a_memoized_result_that_cannot_be_saved_is_said(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(pickle_memoize, "_RESULTS", {})
+    make = pickle_memoize.memoize("test", save_at_exit=True)(lambda: {"a": 1})
+    with pytest.warns(UserWarning, match="returned dict, which is kept for this process only"):
+        assert make() == {"a": 1}
+    assert not list(tmp_path.iterdir())
+
+
+def test_memoized_functions_tell_large_arrays_apart(tmp_path, monkeypatch):
+    monkeypatch.setattr(pickle_memoize, "_RESULTS", {})
+    total = pickle_memoize.memoize("test")(lambda x: x.sum())
+    x, y = np.zeros(5000), np.zeros(5000)
+    y[2500] = 1
+    assert (total(x), total(y)) == (0, 1)
+
+
+def test_memoized_functions_know_the_variables_around_them(monkeypatch):
+    monkeypatch.setattr(pickle_memoize, "_RESULTS", {})
 
     def verify(n):
         @pickle_memoize.memoize("closure")

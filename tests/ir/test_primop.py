@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 import random
 
 import numpy as np
 import pytest
 
+from tvm import te, topi
 from tvm.error import TVMError
 from tvm.ir import primop
 from tvm.ir.prim import (
@@ -31,6 +33,7 @@ from tvm.ir.prim import (
     const,
     convert,
 )
+from tvm.ir.structural import structural_equal
 
 PROMOTIONS = [
     ("int32", "float32", "float32"),
@@ -237,7 +240,7 @@ def test_extreme_literals_are_kept(dtype):
 
 def test_default_types_of_literals():
     assert const(1).dtype == "int32" and const(2**40).dtype == "int64" and const(True).dtype == "bool"
-    assert const(1.0).dtype == "float32"
+    assert const(1.0).dtype == "float32" and const(-1e39).dtype == "float64" and const(math.inf).dtype == "float32"
     for value in (np.uint8(1), np.int64(1), np.float16(1), np.float64(1), np.bool_(True)):
         assert const(value).dtype == str(value.dtype)
         assert convert(value).dtype == str(value.dtype)
@@ -246,6 +249,17 @@ def test_default_types_of_literals():
         const(object())
     with pytest.raises(TypeError, match="in an expression"):
         convert(object())
+
+
+@pytest.mark.parametrize("value", [np.float64(2), np.float32(2), np.float16(2), np.int64(2), np.uint8(2), np.uint64(2)])
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", "int32", "int64", "uint64"])
+def test_numbers_of_numpy_count_in_arithmetic_as_those_of_python(value, dtype):
+    x, python = Var("x", dtype), value.item()
+    for apply in (operator.add, operator.sub, operator.mul, operator.lt, primop.maximum):
+        for got, want in ((apply(x, value), apply(x, python)), (apply(value, x), apply(python, x))):
+            assert structural_equal(got, want), (got, want)
+    tensor = te.placeholder((3,), dtype)
+    assert (tensor + value).dtype == (tensor + python).dtype == topi.add(tensor, value).dtype
 
 
 def test_casts_of_literals_truncate_wrap_and_round():

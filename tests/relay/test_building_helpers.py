@@ -129,3 +129,29 @@ def test_natural_numbers_of_the_standard_library():
     assert count(prelude, make_nat_value(prelude, 7)) == 7
     with pytest.raises(ValueError, match="has core.rly, nat.rly and prelude.rly"):
         prelude.mod.import_from_std("other.rly")
+
+
+@pytest.mark.parametrize("value, dtype", [
+    (1, "int32"), (1.5, "float32"), (True, "bool"), ([1, 2], "int32"), ([1.5], "float32"), (2**40, "int64"),
+    ([1, -(2**40)], "int64"), (1e300, "float64"), (float("-inf"), "float32"), (float("nan"), "float32"),
+    (np.float64(1.5), "float32"), (np.int64(3), "int32"), (np.int64(2**40), "int64"), (np.float32(1.5), "float32"),
+    (np.float16(1.5), "float16"), (np.uint8(3), "uint8"), (np.uint64(3), "uint64"), (np.bool_(True), "bool"),
+    (np.array([1.5]), "float64"), (np.array([1], "int64"), "int64")])  # fmt: skip
+def test_constants_of_numbers_have_32_bits_where_these_hold_them(value, dtype):
+    for made in (relay.const(value), relay.expr.const(value)):
+        assert made.data.dtype == dtype
+        np.testing.assert_array_equal(made.data.numpy(), np.array(value, dtype))
+
+
+def test_integers_that_do_not_fit_their_type_are_refused():
+    for value, dtype in ((300, "int8"), (-1, "uint8"), (2**31, "int32")):
+        with pytest.raises(ValueError, match=f"{value} does not fit in {dtype}"):
+            relay.const(value, dtype)
+
+
+@pytest.mark.parametrize("number", [1.5, np.float64(1.5), np.float32(1.5), np.float16(1.5)])
+def test_a_fraction_beside_integers_is_no_integer(number):
+    x = relay.var("x", shape=(3,), dtype="int32")
+    for body in (x + number, number * x):
+        with pytest.raises(tvm.TVMError, match="both sides must have one element type"):
+            relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], body)))

@@ -67,11 +67,14 @@ def test_every_tag_builds_and_names_its_target():
 def test_device_types_are_those_of_dlpack():
     expected = {
         "llvm": 1, "c": 1, "stackvm": 1, "hybrid": 1, "composite": 1, "test": 1, "cuda": 2, "nvptx": 2, "opencl": 4,
-        "sdaccel": 4, "aocl": 5, "aocl_sw_emu": 5, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "hexagon": 14,
+        "sdaccel": 4, "aocl": 32, "aocl_sw_emu": 32, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "hexagon": 14,
         "webgpu": 15,
     }  # fmt: skip
     assert {kind: Target(kind).get_target_device_type() for kind in Target.list_kinds()} == expected
     assert Target("llvm -target_device_type=12").get_target_device_type() == 12
+    kinds = ("llvm", "cuda", "opencl", "aocl", "aocl_sw_emu", "vulkan")
+    devices = {kind: tvm.device(kind).device_type for kind in kinds}
+    assert devices == {kind: expected[kind] for kind in devices}
 
 
 def test_dict_and_json_give_the_same_target():
@@ -384,3 +387,12 @@ def test_the_architecture_of_the_gpu_that_is_here(monkeypatch):
         assert Target("cuda").arch == "sm_86"
     finally:
         detect.local_arch.cache_clear()
+
+
+@pytest.mark.parametrize("text", ["llvm -mcpu=cortex-a72 -mattr=+neon,+fp16", "nvidia/jetson-nano", "cuda --host llvm",
+                                  "composite --host=llvm --devices=cuda,opencl"])
+def test_a_target_is_saved_and_loaded_alone_and_in_a_function(text):
+    target = Target(text)
+    assert tvm.ir.load_json(tvm.ir.save_json(target)) == target
+    func = tvm.tir.PrimFunc([], tvm.tir.Evaluate(0)).with_attr("target", target)
+    assert tvm.ir.load_json(tvm.ir.save_json(func)).attrs["target"] == target

@@ -7,7 +7,7 @@ import pytest
 
 import tvm
 from tests.topi.evaluate import evaluate
-from tvm import te, topi
+from tvm import auto_scheduler, te, topi
 from tvm.topi import nn, testing
 from tvm.topi.schedule import schedule_for
 
@@ -326,3 +326,24 @@ def test_classic_names_of_schedules(rng):
         out = tvm.nd.empty(tuple(int(d) for d in made.shape))
         function(tvm.nd.array(data), out)
         np.testing.assert_allclose(out.numpy(), evaluate([data], make), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name, shapes", [
+    ("dense", [(2, 8), (4, 8)]), ("matmul", [(2, 8), (8, 4)]), ("batch_matmul", [(3, 2, 8), (3, 4, 8)]),
+    ("conv2d_nhwc", [(1, 8, 8, 4), (3, 3, 4, 6)]), ("conv3d_ndhwc", [(1, 8, 8, 8, 4), (3, 3, 3, 4, 6)])])  # fmt: skip
+def test_weights_that_a_search_stored_in_another_order_are_refused(name, shapes):
+    operator, tensors = getattr(topi.nn, name), [te.placeholder(s) for s in shapes]
+    given = [*tensors, 1, 0, 1] if name.startswith("conv") else tensors
+    shape = "meta_schedule_origin_shape" if name == "conv3d_ndhwc" else "meta_schedule_original_shape"
+    assert operator(*given, auto_scheduler_rewritten_layout="", **{shape: None}).shape
+    with pytest.raises(ValueError, match=f"{name}: a rewritten layout of the weights is not taken, got 'NK16n'"):
+        operator(*given, auto_scheduler_rewritten_layout="NK16n")
+    with pytest.raises(ValueError, match=f"{name}: an original shape of the weights is not taken"):
+        operator(*given, **{shape: (4, 8)})
+
+
+def test_a_convolution_says_that_its_weights_may_be_stored_in_any_order():
+    data, weight = te.placeholder((1, 8, 8, 4), name="data"), te.placeholder((3, 3, 4, 6), name="weight")
+    for asked in (False, True):
+        out = topi.nn.conv2d_nhwc(data, weight, 1, 0, 1, auto_scheduler_should_rewrite_layout=asked)
+        assert auto_scheduler.ComputeDAG([data, weight, out]).layout_free_placeholders == ([weight] if asked else [])

@@ -8,6 +8,7 @@ from ..tir.op import call_packed
 
 _NAME = "tvm.contrib.cblas.matmul"
 _BATCH = "tvm.contrib.cblas.batch_matmul"
+_ITERATIVE = "tvm.contrib.cblas.batch_matmul_iterative"
 
 
 def _product(a, b, out, transa, transb) -> None:
@@ -19,9 +20,18 @@ def _product(a, b, out, transa, transb) -> None:
     out.copyfrom(numpy.matmul(x, y).astype(out.dtype))
 
 
-for _n in (_NAME, _BATCH):
+def _one_by_one(a, b, out, transa, transb) -> None:
+    import numpy
+
+    x, y = a.numpy(), b.numpy()
+    x = numpy.swapaxes(x, -1, -2) if transa else x
+    y = numpy.swapaxes(y, -1, -2) if transb else y
+    out.copyfrom(numpy.stack([numpy.matmul(p, q) for p, q in zip(x, y)]).astype(out.dtype))
+
+
+for _n, _function in ((_NAME, _product), (_BATCH, _product), (_ITERATIVE, _one_by_one)):
     if _registry.get_global_func(_n, allow_missing=True) is None:
-        _registry.register_func(_n, _product)
+        _registry.register_func(_n, _function)
 
 
 def matmul(lhs, rhs, transa=False, transb=False, **kwargs):
@@ -51,7 +61,7 @@ def matmul(lhs, rhs, transa=False, transb=False, **kwargs):
 
 
 def batch_matmul(lhs, rhs, transa=False, transb=False, iterative=False, **kwargs):
-    """An extern operation that multiplies matrices one by one along the first axis.
+    """An extern operation that multiplies matrices along the first axis.
 
     Parameters
     ----------
@@ -64,7 +74,8 @@ def batch_matmul(lhs, rhs, transa=False, transb=False, iterative=False, **kwargs
     transb : bool, optional
         Whether the right one is transposed.
     iterative : bool, optional
-        Taken for programs that pass it; matrices are always multiplied one by one.
+        Whether the library is called once for each pair of matrices (the packed function
+        ``tvm.contrib.cblas.batch_matmul_iterative``), and not once for all.
     **kwargs
         Further arguments of ``te.extern``.
 
@@ -75,5 +86,6 @@ def batch_matmul(lhs, rhs, transa=False, transb=False, iterative=False, **kwargs
     b = lhs.shape[0]
     n = lhs.shape[2] if transa else lhs.shape[1]
     m = rhs.shape[1] if transb else rhs.shape[2]
-    return extern((b, n, m), [lhs, rhs], lambda ins, outs: call_packed(_BATCH, ins[0], ins[1], outs[0], transa, transb),
+    name = _ITERATIVE if iterative else _BATCH
+    return extern((b, n, m), [lhs, rhs], lambda ins, outs: call_packed(name, ins[0], ins[1], outs[0], transa, transb),
                   name="C", **kwargs)

@@ -1020,12 +1020,14 @@ def _load_dtype(buffer, indices) -> str:
 BufferLoad.__init__.__globals__["_load_dtype"] = _load_dtype
 
 PYTHON_NUMBERS = (bool, int, float)
+FLOAT32_MAX = float.fromhex("0x1.fffffep127")
 
 _SMALL: dict[tuple[int, str], IntImm] = {}
 
 
 def const(value: Any, dtype: str | None = None, span=None) -> PrimExpr:
-    """A literal; the default types are bool, int32 and float32 (int64 where int32 is too small).
+    """A literal; the default types are bool, int32 and float32, or int64 and float64 where these are too small. A NumPy
+    scalar has its own.
 
     Parameters
     ----------
@@ -1084,7 +1086,7 @@ def _default_dtype(value) -> str:
     if isinstance(value, int):
         return "int32" if -(1 << 31) <= value < (1 << 31) else "int64"
     if isinstance(value, float):
-        return "float32"
+        return "float64" if FLOAT32_MAX < abs(value) < float("inf") else "float32"
     raise TypeError(f"cannot make a literal of {value!r} ({type(value).__name__})")
 
 

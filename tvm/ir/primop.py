@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
+from numbers import Number
 from typing import Any
 
 from ..docstring import docstring
@@ -53,6 +54,16 @@ TENSOR_BINARY: Hook[[str, Any, Any], Any] = Hook(
 )
 
 
+def plain(value):
+    """A NumPy scalar as the Python number that it holds, any other value as it is. Beside an operator both mean the
+    same: the width of the scalar says how it was computed, not how the expression is."""
+    return value.item() if isinstance(value, Number) and hasattr(value, "item") else value
+
+
+def _number(value):
+    return value if isinstance(value, PrimExpr) else convert(plain(value))
+
+
 def _operands(name: str, a, b):
     """Convert and match two operands; None where the tensor hook took over."""
     hook = TENSOR_BINARY.function
@@ -60,7 +71,7 @@ def _operands(name: str, a, b):
         got = hook(name, a, b)
         if got is not NotImplemented:
             return got, None
-    a, b = convert(a), convert(b)
+    a, b = _number(a), _number(b)
     if not isinstance(a, PrimExpr) or not isinstance(b, PrimExpr):
         raise ExprTypeError(f"{name}: operands must be expressions, got {type(a).__name__} and {type(b).__name__}")
     if a.dtype != b.dtype:

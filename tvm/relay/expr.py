@@ -7,6 +7,7 @@ inference; it is derived data, so it is the one slot of a node that is written l
 from __future__ import annotations
 
 from contextvars import ContextVar
+from numbers import Integral, Real
 from typing import Any
 
 from ..dtype import canonical
@@ -16,6 +17,7 @@ from ..ir.module import BaseFunc, GlobalVar, RelayExpr
 from ..ir.node import to_tuple
 from ..ir.op import Op
 from ..ir.prim import Any_
+from ..ir.prim import const as prim_const
 from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, IncompleteType, Type
 from ..runtime import ndarray
@@ -38,7 +40,7 @@ def _operand(value, beside: RelayExpr):
     if isinstance(value, RelayExpr):
         return value
     known = _known_dtype(beside)
-    if isinstance(value, float) and known.startswith(("int", "uint", "bool")):
+    if isinstance(value, Real) and not isinstance(value, Integral) and known.startswith(("int", "uint", "bool")):
         known = "float32"
     return const(value, known)
 
@@ -479,15 +481,27 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None)
     return Var(name_hint, type_annotation)
 
 
+def _narrow(array) -> str:
+    """The type of numbers that say none: half as wide as NumPy's where no value is lost."""
+    import numpy as np
+
+    narrow = {"float64": "float32", "int64": "int32"}.get(str(array.dtype), str(array.dtype))
+    with np.errstate(over="ignore"):
+        cast = array.astype(narrow)
+    whole = np.isfinite(cast) | ~np.isfinite(array) if narrow == "float32" else cast == array
+    return narrow if np.all(whole) else str(array.dtype)
+
+
 def const(value, dtype=None, span=None) -> Constant:
-    """A constant of a number, a bool, an array or nested lists; ints are int32 and floats float32 by default.
+    """A constant of a number, a bool, an array or nested lists.
 
     Parameters
     ----------
     value : int, float, bool, array or list
         The numbers.
     dtype : str, optional
-        The element type.
+        The element type. By default arrays keep theirs, and numbers of Python or NumPy that have 64 bits are int32 and
+        float32 where that can hold them.
 
     Returns
     -------
@@ -496,7 +510,7 @@ def const(value, dtype=None, span=None) -> Constant:
     Raises
     ------
     ValueError
-        ``value`` is no number, bool or array.
+        ``value`` is no number, bool or array, or an integer that does not fit in ``dtype``.
 
     Examples
     --------
@@ -515,9 +529,11 @@ def const(value, dtype=None, span=None) -> Constant:
         array = np.array(value)
     else:
         raise ValueError(f"const: a number, a bool or an array is wanted, got {type(value).__name__}")
-    if dtype is None and not isinstance(value, np.ndarray) and not isinstance(value, np.generic):
-        dtype = {"float64": "float32", "int64": "int32"}.get(str(array.dtype), str(array.dtype))
+    if dtype is None and not isinstance(value, np.ndarray):
+        dtype = _narrow(array)
     if dtype is not None:
+        if isinstance(value, int):
+            prim_const(value, dtype)
         if canonical(dtype) == "bfloat16":
             import ml_dtypes
 

@@ -111,6 +111,7 @@ def _scalar(value: Any, other: Any) -> Any:
         return value
     if isinstance(value, (IntImm, FloatImm)):
         value = value.value
+    value = primop.plain(value)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return convert(value)
     if isinstance(value, float) and not info(other.dtype).is_float:

@@ -13,7 +13,7 @@ from typing import Any
 from ..docstring import completed
 
 _T, _I, _S, _B, _F, _SIZES = "Tensor", "int", "str", "bool", "float", "int or tuple of int"
-_KEPT = "Taken for programs that pass it."
+_AS_WRITTEN = "Empty: weights are taken as they are written; a rewritten layout is refused."
 
 PARAMETERS: dict[str, tuple[str, str]] = {
     # tensors
@@ -226,10 +226,10 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "schedule_rule": (_S, "The rule that a later schedule follows."),
     "src_device": ("Device", "Where it lies."),
     "dst_device": ("Device", "Where it is copied to."),
-    "auto_scheduler_rewritten_layout": (_S, _KEPT),
-    "meta_schedule_original_shape": ("tuple, optional", _KEPT),
-    "meta_schedule_origin_shape": ("tuple, optional", _KEPT),
-    "auto_scheduler_should_rewrite_layout": (_B, _KEPT),
+    "auto_scheduler_rewritten_layout": (_S, _AS_WRITTEN),
+    "meta_schedule_original_shape": ("tuple, optional", _AS_WRITTEN),
+    "meta_schedule_origin_shape": ("tuple, optional", _AS_WRITTEN),
+    "auto_scheduler_should_rewrite_layout": (_B, "Whether the auto-scheduler may store the weights in any order."),
     # windows
     "padding": (_SIZES, "How much is added at each end of the spatial dimensions."),
     "dilation": (_SIZES, "The distance between points of the window."),

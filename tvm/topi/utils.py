@@ -96,6 +96,16 @@ def same_dim(a: PrimExpr, b: PrimExpr) -> bool:
     return bool(structural_equal(a, b)) or equal_const_int(a - b, 0)
 
 
+def refuse_rewritten(name: str, layout: str, shape: Any) -> None:
+    """Weights are taken as they are written: orders that a search gave them are applied by the compiler."""
+    for what, value in (("a rewritten layout of the weights", layout), ("an original shape of the weights", shape)):
+        if value is not None and len(value):
+            raise ExprValueError(
+                f"{name}: {what} is not taken, got {value!r}; give the weights as they are written, relay.build stores "
+                "them in the order that the tuning records ask for"
+            )
+
+
 def other_dim(a: PrimExpr, b: PrimExpr) -> bool:
     """Are two dimensions known to be different?"""
     return isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value

@@ -26,6 +26,7 @@ from tvm.tir.stmt import (
     MatchBufferRegion,
     seq,
 )
+from tvm.tir.transform import CompactBufferAllocation
 from tvm.tir.transform.lower_match_buffer import lower_match_buffer
 
 
@@ -115,3 +116,13 @@ def test_thread_bound_loops_become_attributes():
     new = lowered(PrimFunc([a], For(i, 0, 8, ForKind.THREAD_BINDING, realized, axis)))
     assert [s.attr_key for s in of(AttrStmt, new)] == ["thread_extent"]
     np.testing.assert_array_equal(results(new, [np.zeros(8, "int32")])[0], np.arange(8))
+
+
+@pytest.mark.parametrize("is_strict, extent", [(True, 4), (False, 6)])
+def test_memory_grows_to_what_is_touched_only_where_that_is_allowed(is_strict, extent):
+    b, t, i = decl_buffer((6,), "int32", "B"), decl_buffer((4,), "int32", "t"), var("i")
+    body = For(i, 0, 6, ForKind.SERIAL, seq(BufferStore(t, i, [i]), BufferStore(b, t[i], [i])))
+    mod = IRModule({"main": PrimFunc([b], block("root", (), body, alloc=[t]))})
+    compact = CompactBufferAllocation(is_strict)(mod)["main"].body
+    assert [int(n) for n in compact.block.alloc_buffers[0].shape] == [extent]
+    assert {int(s.buffer.shape[0]) for s in of(BufferStore, compact)} == {extent, 6}

@@ -7,12 +7,14 @@ import pytest
 from interpreter import AssertionFailed, run
 from lowered import of, same_result, var
 
-from tvm.ir.prim import BufferLoad, Call, Select, const
+import tvm
+from tvm.ir.module import IRModule
+from tvm.ir.prim import BufferLoad, Call, IterVar, Select, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import all as all_of
 from tvm.tir.op import if_then_else
-from tvm.tir.stmt import AssertStmt, BufferStore, For, ForKind, IfThenElse
+from tvm.tir.stmt import AssertStmt, AttrStmt, BufferStore, For, ForKind, IfThenElse
 from tvm.tir.transform.convert_for_loops_to_serial import convert_for_loops_to_serial
 from tvm.tir.transform.hoist_if_then_else import hoist_if_then_else
 from tvm.tir.transform.instrument_bound_checkers import instrument_bound_checkers
@@ -162,3 +164,27 @@ def test_assertions_are_dropped_and_parallel_loops_made_serial():
     new = convert_for_loops_to_serial(skip_assert(PrimFunc([a, b], body)))
     assert new.body.kind is ForKind.SERIAL and not of(AssertStmt, new)
     assert len(of(BufferLoad, new)) == 1
+
+
+def launch(n):
+    """Threads that all test the same condition."""
+    a, b = buffers()
+    thread, block = (IterVar((0, 4), var(name), IterVar.ThreadIndex, name) for name in ("threadIdx.x", "blockIdx.x"))
+    body = IfThenElse(n < 3, BufferStore(b, a[thread.var], [block.var * 4 + thread.var]))
+    for axis in (thread, block):
+        body = AttrStmt(axis, "thread_extent", const(4), body)
+    return IRModule({"main": PrimFunc([a, b, n], body)})
+
+
+@pytest.mark.parametrize("variant, config, is_moved", [
+    (None, {}, False), (None, {"support_block_scope_hosting": True}, True),
+    ("basic", {"support_block_scope_hosting": True}, False)])  # fmt: skip
+def test_condition_leaves_the_launch_of_threads_where_it_is_asked_to(variant, config, is_moved):
+    with tvm.transform.PassContext(config={"tir.HoistIfThenElse": config}):
+        body = tvm.tir.transform.HoistIfThenElse(variant)(launch(var("n")))["main"].body
+    assert isinstance(body, IfThenElse) == is_moved
+
+
+def test_an_unknown_variant_of_hoisting_is_refused():
+    with pytest.raises(ValueError, match="the variant is 'basic' or None, got 'advanced'"):
+        tvm.tir.transform.HoistIfThenElse("advanced")

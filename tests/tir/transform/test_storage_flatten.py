@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from interpreter import run
 
+import tvm
 from tvm.error import TVMError
 from tvm.ir.op import Op
 from tvm.ir.prim import BufferLoad, Call, IntImm, Range, Var, const
@@ -184,3 +185,17 @@ def test_loads_shared_by_many_uses_are_rewritten_once():
         value = value + value
     func = storage_flatten(PrimFunc([a, b], BufferStore(b, value, [0])))
     assert len([n for n in post_order(func.body) if isinstance(n, BufferLoad)]) == 1
+
+
+@pytest.mark.parametrize("create", [False, True])
+def test_sizes_of_buffers_are_noted_where_that_is_asked_for(create):
+    a, t = decl_buffer((4, 5), "int32", "A"), decl_buffer((10, 3), "int32", "t")
+    fill = nest((4,), lambda i: seq(BufferStore(t, i * 2, [i, 2]), BufferStore(a, t[i, 2], [i, 1])))
+    body = BufferRealize(t, [Range.from_min_extent(0, 4), Range.from_min_extent(2, 3)], const(True), fill)
+    mod = tvm.IRModule({"main": PrimFunc([a], body).with_attr("global_symbol", "main")})
+    flat = tvm.tir.transform.StorageFlatten(64, create_bound_attribute=create)(mod)
+    noted = {n.node: int(n.value) for n in post_order(flat["main"].body) if isinstance(n, AttrStmt)}
+    assert noted == ({a.data: 20, t.data: 12} if create else {})
+    got = tvm.nd.array(np.zeros((4, 5), "int32"))
+    tvm.build(flat, target="llvm")["main"](got)
+    np.testing.assert_array_equal(got.numpy()[:, 1], [0, 2, 4, 6])

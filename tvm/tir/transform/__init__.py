@@ -77,13 +77,14 @@ def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = Fal
     cache_line_size : int, optional
         The size of a cache line in bytes, by which prefetches step.
     create_bound_attribute : bool, optional
-        Taken for programs that pass it; checks of bounds read the sizes of buffers themselves.
+        Whether the number of elements of every buffer is noted around it, as the attribute ``buffer_bound`` of its
+        pointer.
 
     Returns
     -------
     Pass
     """
-    return _on_functions("StorageFlatten", "storage_flatten", cache_line_size)
+    return _on_functions("StorageFlatten", "storage_flatten", cache_line_size, create_bound_attribute)
 
 
 def FlattenBuffer() -> Pass:
@@ -199,13 +200,13 @@ def CompactBufferAllocation(is_strict: bool = True) -> Pass:
     Parameters
     ----------
     is_strict : bool, optional
-        Taken for programs that pass it; memory never grows beyond its declaration.
+        Whether memory never grows beyond its declaration. Otherwise it has the size of what is touched, be that more.
 
     Returns
     -------
     Pass
     """
-    return _on_functions("CompactBufferAllocation", "compact_buffer_region")
+    return _on_functions("CompactBufferAllocation", "compact_buffer_region", is_strict)
 
 
 def LowerMatchBuffer() -> Pass:
@@ -375,13 +376,22 @@ def HoistIfThenElse(variant: str | None = None) -> Pass:
     Parameters
     ----------
     variant : str, optional
-        Taken for programs that pass it; the setting tir.HoistIfThenElse says what is moved.
+        ``"basic"`` moves conditions out of loops, whatever the setting ``tir.HoistIfThenElse`` says. By default they
+        also move out of the launch of threads where its ``support_block_scope_hosting`` is true.
 
     Returns
     -------
     Pass
+
+    Raises
+    ------
+    ValueError
+        The variant is neither ``"basic"`` nor None.
     """
-    return _on_functions("HoistIfThenElse", "hoist_if_then_else", config="tir.HoistIfThenElse")
+    if variant not in (None, "basic"):
+        raise ValueError(f"HoistIfThenElse: the variant is 'basic' or None, got {variant!r}")
+    config = None if variant else "tir.HoistIfThenElse"
+    return _on_functions("HoistIfThenElse", "hoist_if_then_else", config=config)
 
 
 def UnswitchLoops() -> Pass:

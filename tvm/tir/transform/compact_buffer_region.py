@@ -1,4 +1,4 @@
-"""CompactBufferAllocation: memory allocated inside a loop shrinks to the part that is touched there."""
+"""CompactBufferAllocation: memory allocated inside a loop has the size of the part that is touched there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def touched(body: Stmt, buffer: Buffer) -> list[Range] | None:
 
 
 class Compactor(StmtRewriter):
-    def __init__(self):
+    def __init__(self, is_strict: bool):
+        self.is_strict = is_strict
         self.analyzer = Analyzer()
         self.new: dict[Buffer, tuple[Buffer, list[PrimExpr]]] = {}
 
@@ -82,7 +83,7 @@ class Compactor(StmtRewriter):
         buffers = []
         for buffer in node.alloc_buffers:
             region = touched(node.body, buffer) if not buffer.strides else None
-            if region is None or not self.smaller(region, buffer):
+            if region is None or not self.fits(region, buffer):
                 buffers.append(buffer)
                 continue
             shape = tuple(r.extent for r in region)
@@ -95,15 +96,17 @@ class Compactor(StmtRewriter):
         body = self.stmt(node.body)
         return node.replace(body=body, alloc_buffers=tuple(buffers), reads=(), writes=())
 
-    def smaller(self, region: list[Range], buffer: Buffer) -> bool:
-        """Known extents, none above the declared ones, and one below."""
-        less = False
+    def fits(self, region: list[Range], buffer: Buffer) -> bool:
+        """Known extents that differ from the declared ones, and where this is strict none above them."""
+        differs = False
         for r, extent in zip(region, buffer.shape):
-            if not isinstance(r.extent, IntImm) or not isinstance(extent, IntImm) or r.extent.value > extent.value:
+            if not isinstance(r.extent, IntImm) or not isinstance(extent, IntImm):
                 return False
-            less = less or r.extent.value < extent.value
-        return less
+            if self.is_strict and r.extent.value > extent.value:
+                return False
+            differs = differs or r.extent.value != extent.value
+        return differs
 
 
-def compact_buffer_region(func: PrimFunc) -> PrimFunc:
-    return func.replace(body=Compactor().stmt(func.body))
+def compact_buffer_region(func: PrimFunc, is_strict: bool = True) -> PrimFunc:
+    return func.replace(body=Compactor(is_strict).stmt(func.body))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import primop
-from ...ir.prim import BufferLoad, Call, Div, FloorDiv, FloorMod, Mod, PrimExpr
+from ...ir.prim import BufferLoad, Call, Div, FloorDiv, FloorMod, Mod, PrimExpr, Var
 from ...ir.visit import pre_order
 from ..function import PrimFunc
 from ..intrinsics import CallEffectKind, effect_of
@@ -20,12 +20,15 @@ LARGEST = 256
 
 
 class Hoister(StmtRewriter):
+    def __init__(self, out_of_threads: bool):
+        self.out_of_threads = out_of_threads
+
     def on_For(self, node: For) -> Stmt:
         new = self.keep(node)
         if node.kind is ForKind.THREAD_BINDING:
             return new
         body = new.body
-        if isinstance(body, IfThenElse) and invariant(body.condition, node):
+        if isinstance(body, IfThenElse) and invariant(body.condition, node.loop_var):
             then_case = new.replace(body=body.then_case)
             else_case = None if body.else_case is None else new.replace(body=body.else_case)
             return IfThenElse(body.condition, then_case, else_case)
@@ -34,18 +37,24 @@ class Hoister(StmtRewriter):
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         new = self.keep(node)
         body = new.body
-        moves = node.attr_key.startswith("pragma_") and isinstance(body, IfThenElse) and body.else_case is None
+        moves = isinstance(body, IfThenElse) and body.else_case is None and self.lets_out(node, body.condition)
         return IfThenElse(body.condition, new.replace(body=body.then_case)) if moves else new
+
+    def lets_out(self, node: AttrStmt, condition: PrimExpr) -> bool:
+        """Whether a condition may be tested before what the attribute stands for."""
+        if node.attr_key == "thread_extent":
+            return self.out_of_threads and invariant(condition, node.node.var)
+        return node.attr_key.startswith("pragma_")
 
     def on_LetStmt(self, node: LetStmt) -> Stmt:
         return self.keep(node)
 
 
-def invariant(condition: PrimExpr, loop: For) -> bool:
-    """The value is the same in every iteration, and can be had even if there is none: no memory, no division that may
-    fail."""
+def invariant(condition: PrimExpr, variable: Var) -> bool:
+    """The value is the same in every iteration of the loop of a variable, and can be had even if there is none: no
+    memory, no division that may fail."""
     for number, n in enumerate(pre_order(condition)):
-        if number == LARGEST or n is loop.loop_var or isinstance(n, BufferLoad):
+        if number == LARGEST or n is variable or isinstance(n, BufferLoad):
             return False
         if type(n) is Call and effect_of(n) > CallEffectKind.ReadState:
             return False
@@ -55,4 +64,5 @@ def invariant(condition: PrimExpr, loop: For) -> bool:
 
 
 def hoist_if_then_else(func: PrimFunc, config: Any = None) -> PrimFunc:
-    return func.replace(body=Hoister().stmt(func.body))
+    out_of_threads = config is not None and config.support_block_scope_hosting
+    return func.replace(body=Hoister(out_of_threads).stmt(func.body))

@@ -155,8 +155,9 @@ def _storage_dtype(dtype: str) -> str:
 
 
 class Flattener(StmtRewriter):
-    def __init__(self, cache_line_size: int = 64):
+    def __init__(self, cache_line_size: int = 64, create_bound_attribute: bool = False):
         self.cache_line_size = cache_line_size
+        self.create_bound_attribute = create_bound_attribute
         self.layouts: dict[Buffer, Layout] = {}
         self.realized: set[Buffer] = set()
         self.values: dict[Var, PrimExpr] = {}  # variables of views, in force
@@ -264,7 +265,13 @@ class Flattener(StmtRewriter):
             mins = ()
         self.layouts[buffer] = Layout(flat, mins, extents, strides, zero, _needs_int64(extents, strides, zero))
         body = self.stmt(node.body)
-        return Allocate(buffer.data, flat.dtype, (size,), self.expr(node.condition), body)
+        return self.bounded(
+            buffer.data, size, Allocate(buffer.data, flat.dtype, (size,), self.expr(node.condition), body)
+        )
+
+    def bounded(self, data: Var, size: PrimExpr, body: Stmt) -> Stmt:
+        """``body``, in which a pointer has so many elements."""
+        return AttrStmt(data, "buffer_bound", size, body) if self.create_bound_attribute else body
 
     def on_Allocate(self, node: Allocate) -> Stmt:
         extents = tuple(self.expr(e) for e in node.extents)
@@ -409,7 +416,11 @@ def _text(values) -> str:
     return "(" + ", ".join(str(int_value(v)) if int_value(v) is not None else str(v) for v in values) + ")"
 
 
-def storage_flatten(func: PrimFunc, cache_line_size: int = 64) -> PrimFunc:
-    return func.replace(body=Flattener(cache_line_size).stmt(func.body))
+def storage_flatten(func: PrimFunc, cache_line_size: int = 64, create_bound_attribute: bool = False) -> PrimFunc:
+    flattener = Flattener(cache_line_size, create_bound_attribute)
+    body = flattener.stmt(func.body)
+    for buffer in func.buffer_map.values():
+        body = flattener.bounded(buffer.data, product(buffer.shape), body)
+    return func.replace(body=body)
 
 

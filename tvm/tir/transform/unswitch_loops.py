@@ -31,7 +31,7 @@ class Unswitcher(StmtRewriter):
         body = new.body
         if isinstance(body, BufferStore):
             return unswitch(new, [COPIES])
-        if isinstance(body, IfThenElse) and invariant(body.condition, new):
+        if isinstance(body, IfThenElse) and invariant(body.condition, new.loop_var):
             return self.lift(new, body)
         return new
 
@@ -39,7 +39,7 @@ class Unswitcher(StmtRewriter):
         """The choice made inside goes outside this loop too; chains of choices go along."""
         cases = []
         for case in (body.then_case, body.else_case):
-            if isinstance(case, IfThenElse) and invariant(case.condition, loop):
+            if isinstance(case, IfThenElse) and invariant(case.condition, loop.loop_var):
                 cases.append(self.lift(loop, case))
             else:
                 cases.append(None if case is None else loop.replace(body=case))
@@ -72,7 +72,7 @@ def choice(value: PrimExpr, loop: For) -> tuple[Call, list[PrimExpr], list[PrimE
     for node in pre_order(value):
         if is_call(node, "tir.if_then_else"):
             parts = conjuncts(node.args[0])
-            outside = [p for p in parts if invariant(p, loop)]
+            outside = [p for p in parts if invariant(p, loop.loop_var)]
             if outside:
                 return node, outside, [p for p in parts if not any(p is o for o in outside)]
     return None

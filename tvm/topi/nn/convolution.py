@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ... import te
 from ...error import TVMError
-from ..utils import get_const_int, simplify
+from ..utils import get_const_int, refuse_rewritten, simplify
 from .pad import pad
 from .utils import pads, spatial
 
@@ -69,7 +69,8 @@ def padded_data(inp, known: Convolution):
     return pad(inp, lows, highs, name="pad_temp") if any(lows) or any(highs) else inp
 
 
-def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None, name="conv"):
+def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout="", out_dtype=None, name="conv",
+         attrs=None):
     """Cross-correlation. ``data_layout`` such as NCHW or NHWC (the output has the same), ``kernel_layout`` such as OIHW
     or HWIO; with groups, I is the number of input channels of one group."""
     known = convolution_of(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
@@ -88,7 +89,8 @@ def conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layou
         x = source(*[where[c] for c in data_layout]).astype(dtype)
         return te.sum(x * filt(*[kernel[c] for c in known.kernel_layout]).astype(dtype), axis=[rc, *window])
 
-    return te.compute([known.out[c] for c in data_layout], body, name=name, tag=f"{name}_{data_layout.lower()}")
+    tag = f"{name}_{data_layout.lower()}"
+    return te.compute([known.out[c] for c in data_layout], body, name=name, tag=tag, attrs=attrs)
 
 
 def check_layout(layout: str, wanted: str, name: str) -> None:
@@ -126,7 +128,9 @@ def conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=None):
 def conv2d_nhwc(Input, Filter, stride, padding, dilation, out_dtype="float32", auto_scheduler_rewritten_layout="",
                 meta_schedule_original_shape=None, auto_scheduler_should_rewrite_layout=False):
     """Cross-correlation along two dimensions, data NHWC and weights HWIO."""
-    return conv(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype, "conv2d")
+    refuse_rewritten("conv2d_nhwc", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
+    attrs = {"layout_free_placeholders": [Filter]} if auto_scheduler_should_rewrite_layout else None
+    return conv(Input, Filter, stride, padding, dilation, 1, "NHWC", "HWIO", out_dtype, "conv2d", attrs)
 
 
 def conv2d_hwcn(Input, Filter, stride, padding, dilation, out_dtype=None):
@@ -168,6 +172,7 @@ def conv3d_ncdhw(Input, Filter, stride, padding, dilation, groups=1, out_dtype=N
 def conv3d_ndhwc(Input, Filter, stride, padding, dilation, groups=1, out_dtype="float32",
                  auto_scheduler_rewritten_layout="", meta_schedule_origin_shape=None):
     """Cross-correlation along three dimensions, data NDHWC and weights DHWIO."""
+    refuse_rewritten("conv3d_ndhwc", auto_scheduler_rewritten_layout, meta_schedule_origin_shape)
     return conv(Input, Filter, stride, padding, dilation, groups, "NDHWC", "DHWIO", out_dtype, "conv3d")
 
 

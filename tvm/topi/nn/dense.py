@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ... import te
 from ...error import TVMError
 from ..tag import BROADCAST
-from ..utils import same_dim
+from ..utils import refuse_rewritten, same_dim
 
 
 def matmul_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> tuple[Any, Any, Any]:
@@ -24,6 +24,7 @@ def matmul_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> tu
 def matmul(tensor_a, tensor_b, bias=None, out_dtype=None, transpose_a=False, transpose_b=False,
            auto_scheduler_rewritten_layout="", meta_schedule_original_shape=None):
     """A . B with either transposed, and a bias for each column. ``tensor_a`` may have more leading dimensions."""
+    refuse_rewritten("matmul", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     out_dtype = out_dtype or tensor_a.dtype
     m, n, terms = matmul_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
     k = te.reduce_axis((0, terms), name="k")
@@ -58,6 +59,7 @@ def dense(
     >>> topi.nn.dense(te.placeholder((2, 8)), te.placeholder((4, 8))).shape
     (2, 4)
     """
+    refuse_rewritten("dense", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     return matmul(data, weight, bias, out_dtype, False, True)
 
 
@@ -99,6 +101,7 @@ def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=Fa
     >>> topi.nn.batch_matmul(te.placeholder((5, 2, 3)), te.placeholder((5, 4, 3))).shape
     (5, 2, 4)
     """
+    refuse_rewritten("batch_matmul", auto_scheduler_rewritten_layout, meta_schedule_original_shape)
     out_dtype = out_dtype or tensor_a.dtype
     sizes = batch_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
     k = te.reduce_axis((0, sizes.k), name="k")
