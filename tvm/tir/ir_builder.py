@@ -8,6 +8,7 @@ from typing import Any
 from ..dtype import canonical, info, with_lanes
 from ..error import ExprTypeError, ExprValueError, TVMError
 from ..ir.prim import BufferLoad, ExprOp, PrimExpr, Ramp, StringImm, Var, const, convert
+from ..ir.primop import cast
 from ..ir.type import PointerType, PrimType
 from . import op
 from .buffer import Buffer, decl_buffer
@@ -105,7 +106,7 @@ class BufferVar(ExprOp):
 
     def __getitem__(self, index: Any) -> PrimExpr:
         load = BufferLoad(self._buffer, self._indices(index))
-        return op.cast("bool", load) if self._content_type == "bool" and load.dtype != "bool" else load
+        return cast("bool", load) if self._content_type == "bool" and load.dtype != "bool" else load
 
     def __setitem__(self, index: Any, value: Any) -> None:
         indices = self._indices(index)
@@ -114,7 +115,7 @@ class BufferVar(ExprOp):
         if value.dtype != target:
             if info(value.dtype).lanes not in (1, info(target).lanes):
                 raise ExprValueError(f"cannot store {value.dtype} into {target} elements of {self._buffer.name}")
-            value = op.cast(target, value)
+            value = cast(target, value)
         self._builder.emit(BufferStore(self._buffer, value, indices))
 
 
@@ -166,8 +167,8 @@ class IRBuilder:
         begin, end = convert(begin), convert(end)
         dtype = canonical(dtype) if dtype else _wider(begin.dtype, end.dtype)
         var = Var(name, dtype)
-        extent = op.cast(dtype, end - begin)
-        begin = op.cast(dtype, begin)
+        extent = cast(dtype, end - begin)
+        begin = cast(dtype, begin)
 
         def wrap(body: Stmt) -> Stmt:
             return For(var, begin, extent, _KINDS[kind], body, annotations=annotations)

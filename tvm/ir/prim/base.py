@@ -1,0 +1,214 @@
+"""What all expressions have in common: their base classes and the Python operators on them."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from ...dtype import canonical, info, with_lanes
+from ..node import Node
+from ..type import PrimType
+
+_BOOL: dict[str, str] = {}
+
+
+def bool_like(dtype: str) -> str:
+    """The bool type with as many lanes as ``dtype``."""
+    got = _BOOL.get(dtype)
+    if got is None:
+        got = _BOOL[dtype] = with_lanes("bool", info(dtype).lanes)
+    return got
+
+
+def ops():
+    # ir.primop imports the node classes below, so the operators reach it through the loaded module table.
+    return sys.modules["tvm.ir.primop"]
+
+
+class BaseExpr(Node):
+    """Base of expressions of every IR."""
+
+    _followed = True
+
+
+class ExprOp:
+    """Python operators that build expressions. Shared by expressions, tensors and iteration variables."""
+
+    __slots__ = ()
+
+    def __add__(self, other):
+        return ops().add(self, other)
+
+    def __radd__(self, other):
+        return ops().add(other, self)
+
+    def __sub__(self, other):
+        return ops().subtract(self, other)
+
+    def __rsub__(self, other):
+        return ops().subtract(other, self)
+
+    def __mul__(self, other):
+        return ops().multiply(self, other)
+
+    def __rmul__(self, other):
+        return ops().multiply(other, self)
+
+    def __truediv__(self, other):
+        return ops().true_divide(self, other)
+
+    def __rtruediv__(self, other):
+        return ops().true_divide(other, self)
+
+    def __floordiv__(self, other):
+        return ops().floordiv(self, other)
+
+    def __rfloordiv__(self, other):
+        return ops().floordiv(other, self)
+
+    def __mod__(self, other):
+        return ops().floormod(self, other)
+
+    def __rmod__(self, other):
+        return ops().floormod(other, self)
+
+    def __neg__(self):
+        return ops().negative(self)
+
+    def __lshift__(self, other):
+        return ops().left_shift(self, other)
+
+    def __rlshift__(self, other):
+        return ops().left_shift(other, self)
+
+    def __rshift__(self, other):
+        return ops().right_shift(self, other)
+
+    def __rrshift__(self, other):
+        return ops().right_shift(other, self)
+
+    def __and__(self, other):
+        return ops().bitwise_and(self, other)
+
+    def __rand__(self, other):
+        return ops().bitwise_and(other, self)
+
+    def __or__(self, other):
+        return ops().bitwise_or(self, other)
+
+    def __ror__(self, other):
+        return ops().bitwise_or(other, self)
+
+    def __xor__(self, other):
+        return ops().bitwise_xor(self, other)
+
+    def __rxor__(self, other):
+        return ops().bitwise_xor(other, self)
+
+    def __invert__(self):
+        return ops().bitwise_not(self)
+
+    def __lt__(self, other):
+        return ops().less(self, other)
+
+    def __le__(self, other):
+        return ops().less_equal(self, other)
+
+    def __gt__(self, other):
+        return ops().greater(self, other)
+
+    def __ge__(self, other):
+        return ops().greater_equal(self, other)
+
+    def __eq__(self, other):
+        return EqualOp(self, other)
+
+    def __ne__(self, other):
+        return NotEqualOp(self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self):
+        raise ValueError(
+            "an expression has no truth value while the program is being built; "
+            "use tvm.tir.all / tvm.tir.any instead of and / or / not, and tvm.tir.if_then_else instead of if"
+        )
+
+    def __nonzero__(self):
+        return self.__bool__()
+
+    def equal(self, other, span=None):
+        """The expression ``self == other``."""
+        return ops().equal(self, other)
+
+    def astype(self, dtype, span=None):
+        return ops().cast(dtype, self)
+
+
+class EqualOp(ExprOp):
+    """``a == b`` before it is known whether Python or the compiler asks: truth is identity, use as an operand is EQ."""
+
+    __slots__ = ("a", "b")
+
+    def __init__(self, a, b, span=None):
+        self.a, self.b = a, b
+
+    def __bool__(self):
+        return self.a is self.b
+
+    def asobject(self):
+        return ops().equal(self.a, self.b)
+
+    @property
+    def dtype(self):
+        return self.asobject().dtype
+
+
+class NotEqualOp(ExprOp):
+    """``a != b``; see EqualOp."""
+
+    __slots__ = ("a", "b")
+
+    def __init__(self, a, b, span=None):
+        self.a, self.b = a, b
+
+    def __bool__(self):
+        return self.a is not self.b
+
+    def asobject(self):
+        return ops().not_equal(self.a, self.b)
+
+    @property
+    def dtype(self):
+        return self.asobject().dtype
+
+
+class PrimExpr(ExprOp, BaseExpr):
+    """A scalar or vector value; ``dtype`` is its type as text."""
+
+    _followed = True
+
+    __hash__ = object.__hash__
+
+    if TYPE_CHECKING:
+
+        # A field of some classes, worked out of the operands by others.
+        @property
+        def dtype(self) -> str: ...
+
+        # Rules are chosen by the class of an expression, which narrows no type.
+        def __getattr__(self, name: str) -> Any: ...
+
+    @property
+    def checked_type(self):
+        return PrimType(self.dtype)
+
+
+SCOPE = {"bool_like": bool_like, "with_lanes": with_lanes, "canonical": canonical, "info": info}
+
+
+class PrimExprWithOp(PrimExpr):
+    """An expression with operands."""
+
+
+__all__ = ["BaseExpr", "EqualOp", "ExprOp", "NotEqualOp", "PrimExpr", "PrimExprWithOp", "SCOPE", "bool_like", "ops"]

@@ -1,0 +1,74 @@
+"""Calls, expressions with a variable of their own, and sizes that are not known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dtype import canonical
+from ..node import _convert_all
+from ..op import Op
+from .base import PrimExpr, PrimExprWithOp
+from .values import Var
+
+
+class Call(PrimExprWithOp, key="tir.Call"):
+    """A call of an intrinsic (``op`` is an ``ir.Op``, or its name) or of another function (a GlobalVar).
+
+    Parameters
+    ----------
+    dtype : str
+        The type of the value, such as "float32" or "int32x4".
+    op : Op, GlobalVar or str
+        What is called.
+    args : tuple
+        The arguments.
+    """
+
+    dtype: str
+    op: Any
+    args: tuple[PrimExpr, ...]
+
+    def __init__(self, dtype, op, args, span=None):
+        if op.__class__ is str:
+            op = Op.get(op if "." in op else "tir." + op)
+            dtype = canonical(dtype)
+        self.dtype = dtype
+        self.op = op
+        self.args = _convert_all(args)
+        self.span = span
+
+
+class Let(PrimExprWithOp, key="tir.Let", derived={"dtype": "body.dtype"}):
+    """An expression in which a variable stands for a value.
+
+    Parameters
+    ----------
+    var : Var
+        The variable.
+    value : PrimExpr
+        The value.
+    body : PrimExpr
+        The expression.
+    """
+
+    _compared = "var! value body"
+    var: Var
+    value: PrimExpr
+    body: PrimExpr
+
+
+class Any_(PrimExprWithOp, key="tir.Any", derived={"dtype": "'int32'"}):
+    """An unknown dimension of a shape.
+
+    Parameters
+    ----------
+    name : str, optional
+        The name in printed programs.
+    """
+
+    _compared = ""
+
+    name: str = "any"
+
+
+__all__ = ["Any_", "Call", "Let"]

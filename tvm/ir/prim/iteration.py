@@ -1,0 +1,158 @@
+"""Ranges, axes, and reductions over them."""
+
+from __future__ import annotations
+
+from ..node import Node, _convert
+from .base import ExprOp, PrimExpr, PrimExprWithOp, ops
+from .values import Var, const
+
+
+class Range(Node, key="Range"):
+    """The integers [min, min + extent).
+
+    Parameters
+    ----------
+    begin : PrimExpr, optional
+        The first integer; alone, the end of a range from zero.
+    end : PrimExpr, optional
+        The integer after the last.
+    min : PrimExpr, optional
+        The first integer, given together with ``extent``.
+    extent : PrimExpr, optional
+        How many integers there are.
+    """
+
+    _followed = True
+
+    min: PrimExpr
+    extent: PrimExpr
+
+    def __init__(self, begin=None, end=None, span=None, min=None, extent=None):
+        # Two forms: Range(end) / Range(begin, end) as users write it, and min=/extent= for rebuilding.
+        if extent is None:
+            if begin is None:
+                raise TypeError("Range needs an end")
+            if end is None:
+                begin, end = _convert(0), _convert(begin)
+                min, extent = const(0, end.dtype), end
+            else:
+                min = _convert(begin)
+                extent = ops().subtract(_convert(end), min)
+        self.min = _convert(min)
+        self.extent = _convert(extent)
+        self.span = span
+
+    @staticmethod
+    def from_min_extent(min_value, extent, span=None) -> Range:
+        return Range(min=min_value, extent=extent)
+
+
+class IterVar(ExprOp, Node, key="tir.IterVar"):
+    """An iteration axis: its variable, its domain, and what kind of axis it is.
+
+    Parameters
+    ----------
+    dom : Range
+        Where it runs.
+    var : Var
+        The variable.
+    iter_type : int
+        Data parallel, reduction, thread, and so on.
+    thread_tag : str, optional
+        The hardware thread that carries it.
+    """
+
+    _followed = True
+    _compared = "dom var! iter_type thread_tag"
+
+    DataPar = 0
+    ThreadIndex = 1
+    CommReduce = 2
+    Ordered = 3
+    DimInfo = 4
+    Unrolled = 5
+    Vectorized = 6
+    Parallelized = 7
+    Tensorized = 8
+
+    dom: Range | None
+    var: Var
+    iter_type: int
+    thread_tag: str = ""
+
+    def __init__(self, dom, var, iter_type, thread_tag="", span=None):
+        if dom is not None and not isinstance(dom, Range):
+            if not isinstance(dom, (list, tuple)) or len(dom) != 2:
+                raise TypeError(f"the domain of an axis is a Range or a pair (begin, end), got {dom!r}")
+            dom = Range(dom[0], dom[1])
+        self.dom = dom
+        self.var = Var(var, dom.extent.dtype if dom is not None else "int32") if isinstance(var, str) else var
+        self.iter_type = int(iter_type)
+        self.thread_tag = thread_tag or ""
+        self.span = span
+
+    @property
+    def dtype(self):
+        return self.var.dtype
+
+
+class CommReducer(Node, key="tir.CommReducer"):
+    """A commutative, associative combination: result[i] = f(lhs, rhs), with its identity.
+
+    Parameters
+    ----------
+    lhs : tuple of Var
+        What has been combined so far.
+    rhs : tuple of Var
+        What is added.
+    result : tuple of PrimExpr
+        The combination, an expression for each value.
+    identity_element : tuple of PrimExpr
+        What changes nothing when combined.
+    """
+
+    _compared = "lhs! rhs! result identity_element"
+
+    lhs: tuple
+    rhs: tuple
+    result: tuple[PrimExpr, ...]
+    identity_element: tuple[PrimExpr, ...]
+
+    def __call__(self, a, b):
+        from ..subst import substitute
+
+        pairs = dict(zip(self.lhs, a if isinstance(a, (list, tuple)) else (a,)))
+        pairs.update(zip(self.rhs, b if isinstance(b, (list, tuple)) else (b,)))
+        return tuple(substitute(r, pairs) for r in self.result)
+
+
+class Reduce(PrimExprWithOp, key="tir.Reduce", derived={"dtype": "source[value_index].dtype"}):
+    """The reduction of ``source`` over ``axis`` where ``condition`` holds; only the whole value of a compute is one.
+
+    Parameters
+    ----------
+    combiner : CommReducer
+        How two values are combined.
+    source : tuple of PrimExpr
+        What is reduced.
+    axis : tuple[IterVar, ...]
+        The axes that are reduced over.
+    condition : PrimExpr
+        Points where it is false are left out.
+    value_index : int, optional
+        Which value of the combiner this is.
+    init : tuple of PrimExpr, optional
+        What the reduction begins with, in place of the identity.
+    """
+
+    _compared = "axis! combiner source init condition value_index"
+
+    combiner: CommReducer
+    source: tuple[PrimExpr, ...]
+    axis: tuple[IterVar, ...]
+    condition: PrimExpr
+    value_index: int = 0
+    init: tuple[PrimExpr, ...] = ()
+
+
+__all__ = ["CommReducer", "IterVar", "Range", "Reduce"]

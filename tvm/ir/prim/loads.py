@@ -1,0 +1,55 @@
+"""Elements of buffers and of tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...dtype import info, with_lanes
+from .base import PrimExpr, PrimExprWithOp
+
+
+def _load_dtype(buffer, indices) -> str:
+    lanes = 1
+    for index in indices:
+        lanes *= info(index.dtype).lanes
+    if lanes == 1:
+        return buffer.dtype
+    return with_lanes(buffer.dtype, lanes * info(buffer.dtype).lanes)
+
+
+class BufferLoad(
+    PrimExprWithOp,
+    key="tir.BufferLoad",
+    derived={"dtype": "_load_dtype(buffer, indices)"},
+    scope={"_load_dtype": _load_dtype},
+):
+    """An element (or, with a vector index, several) of a buffer.
+
+    Parameters
+    ----------
+    buffer : Buffer
+        The buffer.
+    indices : tuple of PrimExpr
+        The index along each dimension.
+    """
+
+    buffer: Any
+    indices: tuple[PrimExpr, ...]
+
+
+class ProducerLoad(PrimExprWithOp, key="tir.ProducerLoad", derived={"dtype": "producer.dtype"}):
+    """An element of a tensor that has no buffer yet.
+
+    Parameters
+    ----------
+    producer : Tensor
+        The tensor.
+    indices : tuple of PrimExpr
+        The index along each dimension.
+    """
+
+    producer: Any
+    indices: tuple[PrimExpr, ...]
+
+
+__all__ = ["BufferLoad", "ProducerLoad"]
