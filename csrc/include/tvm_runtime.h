@@ -187,6 +187,15 @@ TVM_DLL int TVMObjectRetain(TVMObjectHandle object);
 TVM_DLL int TVMObjectFree(TVMObjectHandle object);
 TVM_DLL uint64_t TVMObjectToken(TVMObjectHandle object);
 
+/* ---- data of the virtual machine: trees of arrays, integers and closures ---- */
+typedef enum { kTVMObjectForeign, kTVMObjectADT, kTVMObjectClosure } TVMObjectKindCode;
+TVM_DLL int TVMObjectKind(TVMObjectHandle object);
+/* Data that a constructor with this number makes of fields: arrays, integers, and other data. Tuples have the tag 0. */
+TVM_DLL int TVMADTCreate(int64_t tag, const TVMValue *fields, const int *codes, int count, TVMObjectHandle *out);
+TVM_DLL int64_t TVMADTTag(TVMObjectHandle object);
+TVM_DLL int TVMADTSize(TVMObjectHandle object);
+TVM_DLL int TVMADTField(TVMObjectHandle object, int index, TVMValue *out, int *out_code);
+
 /* ---- arrays ---- */
 TVM_DLL int TVMArrayAlloc(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, TVMArrayHandle *out);
 TVM_DLL int TVMArrayCreateView(TVMArrayHandle array, const int64_t *shape, int ndim, DLDataType dtype,

@@ -41,12 +41,21 @@ struct TVMFunction {
 };
 struct TVMFunction *tvm_func_new(TVMBackendPackedCFunc code, void *resource, TVMFinalizer fin, struct TVMModule *owner);
 int tvm_call(struct TVMFunction *func, TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code);
+/* Of the embedding language, or, of another kind, data of the virtual machine, whose fields follow (vm.h). */
+struct TVMObject { atomic_int refs; int32_t kind; uint64_t token; TVMFinalizer finalize; };
+/* Frees data of the virtual machine that nobody holds. */
+void tvm_object_delete(struct TVMObject *dead);
 /* Drops what a returned value owns (arrays, modules, functions, objects). */
 void tvm_release_value(TVMValue value, int code);
 /* An array over memory that outlives it. */
 int tvm_array_borrow(const DLTensor *tensor, TVMArrayHandle *out);
 /* An array over memory that its driver frees with it. */
 int tvm_array_adopt(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, void *data, TVMArrayHandle *out);
+/* An array in memory that is given back through `keeper`, whose deleter is called with the array's end. */
+int tvm_array_within(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, DLManagedTensor *keeper,
+                     size_t offset, TVMArrayHandle *out);
+/* Bytes of a compact tensor. */
+int tvm_byte_size(const int64_t *shape, int ndim, DLDataType dtype, size_t *out);
 /* The memory outlives the array, and somebody else frees it. */
 void tvm_array_disown(TVMArrayHandle array);
 /* Gives the inputs of these names of an executor their values; see graph_use. */
@@ -54,6 +63,7 @@ int tvm_graph_use_params(TVMModuleHandle executor, TVMParamsHandle params);
 void tvm_register_builtins(void);
 void tvm_register_graph(void);
 void tvm_register_factory(void);
+void tvm_register_vm(void);
 /* An executor of the graph described by JSON text, over the functions of a library, on one device of each type. */
 typedef struct { DLDevice items[16]; int count; } DeviceList;
 int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, const DeviceList *devices, TVMModuleHandle *out);
@@ -61,6 +71,8 @@ int tvm_graph_create(const char *text, size_t size, TVMModuleHandle library, con
 int tvm_device_list(const TVMValue *args, const int *codes, int n, DeviceList *out);
 /* The factory packed in a library, which becomes its import and keeps the packed bytes in memory. */
 int tvm_factory_load(TVMByteArray packed, TVMModuleHandle library, TVMModuleHandle *out);
+/* The same for an executable of the virtual machine. */
+int tvm_executable_load(TVMByteArray packed, TVMModuleHandle library, TVMModuleHandle *out);
 /* A function of a module written in C; `self` lives as long as the module, which the functions handed out keep. */
 int tvm_module_builtin(TVMModuleHandle mod, const char *name, TVMBackendPackedCFunc code, void *self);
 /* Where functions of the module are looked for before all else; gives NULL for one that is not there. */

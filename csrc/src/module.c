@@ -363,14 +363,16 @@ static int load_packed_module(TVMByteArray type_key, TVMByteArray body, TVMModul
 }
 
 /* Blob: count, then (type key, bytes, parent index + 1) each; parent 0 is the library itself. An entry with the parent
- * ROOT is the factory of a model: it is what loading gives, and the library is its import. */
+ * ROOT is the factory of a model or an executable: it is what loading gives, and the library is its import. */
 static const uint64_t ROOT = UINT64_MAX;
 
 static int load_root(TVMByteArray type_key, TVMByteArray body, struct TVMModule *mod, struct TVMModule **root) {
-  static const char factory[] = "GraphExecutorFactory";
-  if (*root || type_key.size != sizeof factory - 1 || memcmp(type_key.data, factory, type_key.size))
-    return tvm_error("the imported modules packed in the library are corrupt");
-  return tvm_factory_load(body, mod, root);
+  static const struct { const char *name; int (*load)(TVMByteArray, TVMModuleHandle, TVMModuleHandle *); } roots[] = {
+      {"GraphExecutorFactory", tvm_factory_load}, {"VMExecutable", tvm_executable_load}};
+  for (size_t i = 0; !*root && i < sizeof roots / sizeof *roots; ++i)
+    if (type_key.size == strlen(roots[i].name) && !memcmp(type_key.data, roots[i].name, type_key.size))
+      return roots[i].load(body, mod, root);
+  return tvm_error("the imported modules packed in the library are corrupt");
 }
 
 static int load_imports(struct TVMModule *mod, const void *data, size_t size, struct TVMModule **root) {

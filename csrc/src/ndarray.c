@@ -44,7 +44,7 @@ bool tvm_is_compact(const DLTensor *tensor) {
   return true;
 }
 
-static int byte_size(const int64_t *shape, int ndim, DLDataType dtype, size_t *out) {
+int tvm_byte_size(const int64_t *shape, int ndim, DLDataType dtype, size_t *out) {
   size_t total = tvm_dtype_bytes(dtype);
   bool empty = false;
   if (ndim < 0) return tvm_error("array: the number of dimensions is negative (%d)", ndim);
@@ -61,7 +61,7 @@ static int byte_size(const int64_t *shape, int ndim, DLDataType dtype, size_t *o
 }
 
 int TVMTensorByteSize(const DLTensor *tensor, size_t *out) {
-  return byte_size(tensor->shape, tensor->ndim, tensor->dtype, out);
+  return tvm_byte_size(tensor->shape, tensor->ndim, tensor->dtype, out);
 }
 
 static NDArray *new_array(const int64_t *shape, const int64_t *strides, int ndim) {
@@ -86,7 +86,7 @@ static NDArray *new_array(const int64_t *shape, const int64_t *strides, int ndim
 int TVMArrayAlloc(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, TVMArrayHandle *out) {
   size_t nbytes;
   const DeviceApi *api = tvm_device(device);
-  if (!api || byte_size(shape, ndim, dtype, &nbytes)) return -1;
+  if (!api || tvm_byte_size(shape, ndim, dtype, &nbytes)) return -1;
   NDArray *array = new_array(shape, NULL, ndim);
   if (!array) return -1;
   array->tensor.dtype = dtype;
@@ -113,12 +113,25 @@ int tvm_array_borrow(const DLTensor *tensor, TVMArrayHandle *out) {
 
 int tvm_array_adopt(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, void *data, TVMArrayHandle *out) {
   size_t nbytes;
-  if (byte_size(shape, ndim, dtype, &nbytes)) return -1;
+  if (tvm_byte_size(shape, ndim, dtype, &nbytes)) return -1;
   NDArray *array = new_array(shape, NULL, ndim);
   if (!array) return -1;
   array->tensor.dtype = dtype;
   array->tensor.device = device;
   array->owned = array->tensor.data = data;
+  *out = &array->tensor;
+  return 0;
+}
+
+int tvm_array_within(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, DLManagedTensor *keeper,
+                     size_t offset, TVMArrayHandle *out) {
+  NDArray *array = new_array(shape, NULL, ndim);
+  if (!array) return -1;
+  array->tensor.dtype = dtype;
+  array->tensor.device = device;
+  array->tensor.data = keeper->dl_tensor.data;
+  array->tensor.byte_offset = offset;
+  array->managed = keeper;
   *out = &array->tensor;
   return 0;
 }
@@ -130,7 +143,7 @@ int TVMArrayCreateView(TVMArrayHandle handle, const int64_t *shape, int ndim, DL
   NDArray *base = (NDArray *)handle;
   size_t have, want;
   if (!tvm_is_compact(handle)) return tvm_error("view: the array is not compact; copy it first");
-  if (TVMTensorByteSize(handle, &have) || byte_size(shape, ndim, dtype, &want)) return -1;
+  if (TVMTensorByteSize(handle, &have) || tvm_byte_size(shape, ndim, dtype, &want)) return -1;
   if (byte_offset > have || want > have - byte_offset)
     return tvm_error("view: %zu bytes at offset %llu do not fit in an array of %zu bytes", want,
                      (unsigned long long)byte_offset, have);
@@ -313,7 +326,7 @@ static DLDataType to_exchange(DLDataType dtype) {
 static NDArray *wrap_exchange(const DLTensor *tensor) {
   size_t nbytes;
   DLDataType dtype = from_exchange(tensor->dtype);
-  if (!tvm_device(tensor->device) || byte_size(tensor->shape, tensor->ndim, dtype, &nbytes)) return NULL;
+  if (!tvm_device(tensor->device) || tvm_byte_size(tensor->shape, tensor->ndim, dtype, &nbytes)) return NULL;
   NDArray *array = new_array(tensor->shape, tensor->strides, tensor->ndim);
   if (!array) return NULL;
   array->tensor.data = tensor->data;

@@ -212,12 +212,11 @@ void tvm_release_value(TVMValue value, int code) {
 }
 
 /* ---- opaque objects ---- */
-struct TVMObject { atomic_int refs; uint64_t token; TVMFinalizer finalize; };
-
 int TVMObjectCreate(uint64_t token, TVMFinalizer fin, TVMObjectHandle *out) {
   struct TVMObject *object = malloc(sizeof *object);
   if (!object) return tvm_error("out of memory");
   atomic_init(&object->refs, 1);
+  object->kind = kTVMObjectForeign;
   object->token = token;
   object->finalize = fin;
   *out = object;
@@ -231,6 +230,7 @@ int TVMObjectRetain(TVMObjectHandle object) {
 
 int TVMObjectFree(TVMObjectHandle object) {
   if (!object || atomic_fetch_sub_explicit(&object->refs, 1, memory_order_acq_rel) != 1) return 0;
+  if (object->kind != kTVMObjectForeign) return tvm_object_delete(object), 0;
   if (object->finalize) object->finalize((void *)(uintptr_t)object->token);
   free(object);
   return 0;

@@ -93,4 +93,5 @@ void tvm_register_builtins(void) {
   tvm_register_device_modules();
   tvm_register_graph();
   tvm_register_factory();
+  tvm_register_vm();
 }

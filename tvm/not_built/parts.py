@@ -65,8 +65,6 @@ PARTS: dict[str, Part] = {
     "tvm.rpc.testing": Part(_RPC),
     "tvm.relay.vm": Part(_VM, "Executable VMCompiler VMExecutor VirtualMachine compile optimize"),
     "tvm.relay.backend.vm": Part(_VM, "VMCompiler VMExecutor compile invoke optimize"),
-    "tvm.runtime.vm": Part(_VM, "Executable VMExecutable VirtualMachine VMInstrumentationBase"),
-    "tvm.runtime.profiler_vm": Part(_VM, "VirtualMachineProfiler", questions="enabled"),
     "tvm.relay.backend.aot": Part(
         "the ahead-of-time executor", "AOTLowerMain CreateExecutorMetadata CreateFunctionMetadata"
     ),

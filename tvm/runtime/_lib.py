@@ -121,6 +121,12 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMObjectCreate": (_STATUS, (_U64, _FINALIZER, _ADDRESS)),
     "TVMObjectFree": (_STATUS, (_ADDRESS,)),
     "TVMObjectToken": (_U64, (_ADDRESS,)),
+    "TVMObjectKind": (_INT, (_ADDRESS,)),
+    "TVMObjectRetain": (_STATUS, (_ADDRESS,)),
+    "TVMADTCreate": (_STATUS, (ctypes.c_int64, _ADDRESS, _ADDRESS, _INT, _ADDRESS)),
+    "TVMADTTag": (ctypes.c_int64, (_ADDRESS,)),
+    "TVMADTSize": (_INT, (_ADDRESS,)),
+    "TVMADTField": (_STATUS, (_ADDRESS, _INT, _ADDRESS, _ADDRESS)),
     "TVMArrayAlloc": (_STATUS, (_ADDRESS, _INT, DLDataType, DLDevice, _ADDRESS)),
     "TVMArrayCreateView": (_STATUS, (_ADDRESS, _ADDRESS, _INT, DLDataType, _U64, _ADDRESS)),
     "TVMArrayRetain": (_STATUS, (_ADDRESS,)),
@@ -464,6 +470,30 @@ def create_object(value: object) -> int:
 
 def object_value(handle: int) -> object:
     return _kept[lib.TVMObjectToken(handle)]
+
+
+# ---- data of the virtual machine ----
+
+# Kinds of objects: values of the embedding language, data, and closures.
+FOREIGN, ADT, CLOSURE = range(3)
+
+
+def data_create(tag: int, values: Sequence[int], codes: Sequence[int]) -> int:
+    """Data of fields, which stay the caller's."""
+    count = len(values)
+    fields, kinds, out = (ctypes.c_int64 * count)(*values), (ctypes.c_int * count)(*codes), _out()
+    check(lib.TVMADTCreate(tag, ctypes.addressof(fields), ctypes.addressof(kinds), count, ctypes.addressof(out)))
+    return out.value
+
+
+def data_fields(handle: int) -> list[tuple[int, int]]:
+    """Values and codes of the fields of data, which the caller owns."""
+    found = []
+    for index in range(lib.TVMADTSize(handle)):
+        value, code = ctypes.c_int64(), ctypes.c_int()
+        check(lib.TVMADTField(handle, index, ctypes.addressof(value), ctypes.addressof(code)))
+        found.append((value.value, code.value))
+    return found
 
 
 # ---- text and bytes ----

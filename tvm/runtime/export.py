@@ -147,8 +147,13 @@ def export_library(
 ):
     """``fcompile(output, files, **kwargs)`` makes the file; by default chosen by the suffix of ``file_name``.
 
-    ``root``: what stands above the library, if anything.
+    ``root``: what stands above the library, if anything. An executable of the virtual machine stands above its own.
     """
+    if module.type_key == "VMExecutable":
+        from .vm import Executable
+
+        executable = Executable(module)
+        module, root = executable.lib, executable._root()
     target = os.path.abspath(os.fspath(file_name))
     if not os.path.isdir(os.path.dirname(target)):
         raise ValueError(f"export_library: there is no folder '{os.path.dirname(target)}'")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from numbers import Integral, Number
 
 from ..error import TVMError
-from . import _lib
+from . import _lib, vm_values
 from ._lib import lib
 from .container import convert_container
 from .devices import Device
@@ -284,10 +284,19 @@ def function_from_handle(handle: int, is_global: bool = False) -> PackedFunc:
 
 
 def _take_object(handle: int) -> object:
+    if lib.TVMObjectKind(handle) != _lib.FOREIGN:
+        return vm_values.take(handle)
     try:
         return _lib.object_value(handle)
     finally:
         lib.TVMObjectFree(handle)
+
+
+def _borrow_object(handle: int) -> object:
+    if lib.TVMObjectKind(handle) != _lib.FOREIGN:
+        lib.TVMObjectRetain(handle)
+        return vm_values.take(handle)
+    return _lib.object_value(handle)
 
 
 # A result is owned by whoever takes it.
@@ -315,7 +324,7 @@ _ARGUMENT_DECODERS: dict[int, Callable[[int], object]] = {
     _lib.NDARRAY: _borrow_array,
     _lib.TENSOR: lambda handle: NDArray(handle, is_view=True),
     _lib.FUNCTION: _borrow_function,
-    _lib.OBJECT: _lib.object_value,
+    _lib.OBJECT: _borrow_object,
 }
 
 

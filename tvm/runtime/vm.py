@@ -1,0 +1,605 @@
+"""The virtual machine: executables, and machines that run them. Works without the compiler."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..error import TVMError
+from . import vm_code
+from .benchmark import BenchmarkResult
+from .container import ADT
+from .devices import RPC_SESS_MASK, Device
+from .module import Module
+from .ndarray import NDArray, array
+from .params import load_param_dict_from_file, pack_params, save_param_dict_to_file
+from .registry import get_global_func
+from .vm_values import Closure, VMClosure, give
+
+_TYPE_KEY = "VMExecutable"
+
+
+class Executable:
+    """A compiled program of the virtual machine: its code, its constants, and the library of its kernels.
+
+    Parameters
+    ----------
+    mod : Module
+        The executable as a module of the runtime: what loading an exported library gives.
+
+    Raises
+    ------
+    TypeError
+        The module is no executable.
+    """
+
+    def __init__(self, mod: Module):
+        if not isinstance(mod, Module) or mod.type_key != _TYPE_KEY:
+            raise TypeError(f"an executable of the virtual machine is wanted, got {mod!r}")
+        self.mod = mod
+        self._code: vm_code.Code | None = None
+
+    @property
+    def module(self) -> Module:
+        """The executable as a module of the runtime."""
+        return self.mod
+
+    @property
+    def lib(self) -> Module | None:
+        """The library of its kernels."""
+        return next(iter(self.mod.imported_modules), None)
+
+    @property
+    def code(self) -> vm_code.Code:
+        """Its functions, instructions and names as data."""
+        if self._code is None:
+            self._code = vm_code.from_words(self.mod["get_words"]())
+        return self._code
+
+    # ---- files ----
+
+    def save(self) -> tuple[bytearray, Module | None]:
+        """The executable as bytes, and the library of its kernels, which is saved by itself.
+
+        Returns
+        -------
+        tuple of bytearray and Module
+            What ``load_exec`` takes.
+        """
+        return bytearray(self._packed_at(None)), self.lib
+
+    def _packed_at(self, start: int | None) -> bytes:
+        """The saved form; with the constants aligned, where it begins at byte ``start`` of aligned memory."""
+        words = self.mod["get_words"]()
+        arrays = {s.name: a for s, a in zip(self.code.constants, self._arrays()) if a is not None}
+        before = vm_code.header_size() + len(words)
+        blob = b"".join(pack_params(arrays, None if start is None else start + before)) if arrays else b""
+        return bytes(vm_code.seal(words, blob))
+
+    @staticmethod
+    def load_exec(bytecode: bytes | bytearray, lib: Module | None) -> Executable:
+        """An executable from what ``save`` gave.
+
+        Parameters
+        ----------
+        bytecode : bytes or bytearray
+            The code.
+        lib : Module
+            The library of its kernels.
+
+        Returns
+        -------
+        Executable
+
+        Raises
+        ------
+        TVMError
+            The code is damaged, or of another version.
+        TypeError
+            The code is no bytes, or the library no module.
+        """
+        if not isinstance(bytecode, (bytes, bytearray)):
+            raise TypeError(f"load_exec: the code is bytes, got {type(bytecode).__name__}")
+        if lib is not None and not isinstance(lib, Module):
+            raise TypeError(f"load_exec: the library is a Module, got {type(lib).__name__}")
+        for part in lib.with_imports() if lib is not None else ():
+            # C looks kernels up by itself: code that is compiled when first asked for must be there.
+            part._load()
+        return Executable(get_global_func("runtime.vm.load_executable")(bytearray(bytecode), lib))
+
+    def export_library(self, file_name: str | os.PathLike, **kwargs) -> Any:
+        """Write the library with the executable inside; loading it gives the executable's module.
+
+        Parameters
+        ----------
+        file_name : str
+            The file.
+        kwargs : optional
+            As ``Module.export_library`` takes them.
+        """
+        return self.mod.export_library(file_name, **kwargs)
+
+    def _root(self) -> tuple[str, Any]:
+        """What stands above the library in an exported file."""
+        return _TYPE_KEY, self._packed_at
+
+    # ---- constants ----
+
+    def _arrays(self) -> list[NDArray | None]:
+        return [self.mod["get_constant"](i) for i in range(len(self.code.constants))]
+
+    def get_late_bound_consts(self, byte_limit: int) -> dict[str, NDArray]:
+        """The constants of more than ``byte_limit`` bytes by name, which the executable has no more: they are not saved
+        with it, and must be loaded before it runs.
+
+        Parameters
+        ----------
+        byte_limit : int
+            The most bytes of a constant that stays.
+
+        Returns
+        -------
+        dict of str to NDArray
+        """
+        found = {}
+        for number, (slot, value) in enumerate(zip(self.code.constants, self._arrays())):
+            if value is not None and value.numpy().nbytes > byte_limit:
+                found[slot.name] = value
+                self.mod["set_constant"](number, None)
+        return found
+
+    def move_late_bound_consts(self, path: str | os.PathLike, byte_limit: int) -> None:
+        """Write the constants of more than ``byte_limit`` bytes into a file, and take them out of the executable.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        byte_limit : int
+            The most bytes of a constant that stays.
+        """
+        save_param_dict_to_file(self.get_late_bound_consts(byte_limit), path)
+
+    def load_late_bound_consts(self, path: str | os.PathLike) -> None:
+        """Take the constants that ``move_late_bound_consts`` wrote.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        """
+        self.load_late_bound_consts_from_map(load_param_dict_from_file(path))
+
+    def load_late_bound_consts_from_map(self, map: Mapping[str, NDArray]) -> None:
+        """Take constants by name.
+
+        Parameters
+        ----------
+        map : dict of str to NDArray
+            The constants.
+
+        Raises
+        ------
+        TVMError
+            The executable has no constant of a name.
+        """
+        numbers = {slot.name: i for i, slot in enumerate(self.code.constants)}
+        for name, value in map.items():
+            if name not in numbers:
+                raise TVMError(f"the executable has no constant '{name}'")
+            self.mod["set_constant"](numbers[name], value if isinstance(value, NDArray) else array(value))
+
+    # ---- what it is made of ----
+
+    def _function(self, name: str) -> vm_code.Function:
+        for function in self.code.functions:
+            if function.name == name:
+                return function
+        raise ValueError(f"the executable has no function '{name}'; it has {', '.join(self.globals)}")
+
+    def get_function_params(self, func_name: str) -> list[str]:
+        """The names of a function's parameters.
+
+        Parameters
+        ----------
+        func_name : str
+            The function.
+
+        Returns
+        -------
+        list of str
+
+        Raises
+        ------
+        ValueError
+            There is no such function.
+        """
+        return [p.name for p in self._function(func_name).params]
+
+    def function_arity(self, func_name: str) -> int:
+        """How many parameters a function has.
+
+        Parameters
+        ----------
+        func_name : str
+            The function.
+
+        Returns
+        -------
+        int
+
+        Raises
+        ------
+        ValueError
+            There is no such function.
+        """
+        return len(self.get_function_params(func_name))
+
+    @property
+    def globals(self) -> list[str]:
+        """The names of its functions."""
+        return [f.name for f in self.code.functions]
+
+    @property
+    def primitive_ops(self) -> list[str]:
+        """The names of its kernels."""
+        return list(self.code.kernels)
+
+    @property
+    def bytecode(self) -> str:
+        """The instructions of all functions as text."""
+        return "\n".join(vm_code.function_text(f, self.code) for f in self.code.functions)
+
+    @property
+    def primitives(self) -> str:
+        """The kernels as text, numbered."""
+        return "".join(f"VM PackedFunc[{i}]: {name}\n" for i, name in enumerate(self.code.kernels))
+
+    @property
+    def virtual_devices(self) -> str:
+        """The devices as text, numbered."""
+        return "".join(f"VM VirtualDevice[{i}]: {Device(kind, 0)}\n" for i, kind in enumerate(self.code.devices))
+
+    @property
+    def constants(self) -> str:
+        """The constants as text, numbered."""
+        lines = []
+        for number, (slot, value) in enumerate(zip(self.code.constants, self._arrays())):
+            what = "bound late" if value is None else _shape_text(value)
+            lines.append(f"VM Const[{number}]: {slot.name} {what} on device index {slot.device}\n")
+        return "".join(lines)
+
+    @property
+    def stats(self) -> str:
+        """How many constants, functions, kernels and instructions it has."""
+        shapes = [_shape_text(a) if a is not None else "bound late" for a in self._arrays()]
+        count = sum(len(f.code) for f in self.code.functions)
+        return (
+            "Relay VM executable statistics:\n"
+            f"  Constant shapes (# {len(shapes)}): [{', '.join(shapes)}]\n"
+            f"  Globals (#{len(self.globals)}): [{', '.join(f'({n}, {i})' for i, n in enumerate(self.globals))}]\n"
+            f"  Primitive ops (#{len(self.primitive_ops)}): [{', '.join(self.primitive_ops)}]\n"
+            f"  Instructions: {count}\n"
+        )
+
+
+VMExecutable = Executable
+
+
+def _shape_text(value: NDArray) -> str:
+    return f"{value.dtype}[{', '.join(str(d) for d in value.shape)}]"
+
+
+class VirtualMachine:
+    """Runs an executable on devices.
+
+    Parameters
+    ----------
+    exe : Executable or Module
+        The executable.
+    device : Device or list of Device
+        Where it runs: one device of each kind. The host is always there.
+    memory_cfg : str or dict of Device to str, optional
+        "pooled" keeps freed memory for the next run, "naive" does not; for all devices, or for each. Pooled without it.
+
+    Raises
+    ------
+    TypeError
+        ``exe`` is no executable, or ``device`` no device.
+    ValueError
+        There is no such kind of memory.
+
+    Examples
+    --------
+    >>> x = relay.var("x", shape=(3,))
+    >>> mod = tvm.IRModule.from_expr(relay.Function([x], x + relay.const(1.0)))
+    >>> machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu())
+    >>> machine.run(np.array([1, 2, 3], "float32")).numpy().tolist()
+    [2.0, 3.0, 4.0]
+    """
+
+    NAIVE_ALLOCATOR = 1
+    POOLED_ALLOCATOR = 2
+
+    def __init__(self, exe: Executable | Module, device: Device | Sequence[Device], memory_cfg: Any = None):
+        if not isinstance(exe, Executable) and not isinstance(exe, Module):
+            raise TypeError(f"VirtualMachine: an Executable or a Module is wanted, got {type(exe).__name__}")
+        self._exec = exe
+        self.module = (exe.mod if isinstance(exe, Executable) else exe)["vm_load_executable"]()
+        self._set_input = self.module["set_input"]
+        self._invoke = self.module["invoke"]
+        # The arrays that the next run of a function writes, by its name.
+        self._outputs: dict[str, tuple[NDArray, ...]] = {}
+        devices = list(device) if isinstance(device, (list, tuple)) else [device]
+        for one in devices:
+            if not isinstance(one, Device):
+                raise TypeError(f"VirtualMachine: a Device is wanted, got {type(one).__name__}")
+        numbers = []
+        for one in devices:
+            numbers += [one.device_type % RPC_SESS_MASK, one.device_id, _memory_kind(memory_cfg, one)]
+        self.module["init"](*numbers)
+
+    # ---- inputs ----
+
+    def set_input(self, func_name: str, *args, **kwargs) -> None:
+        """The arguments of a function, by position and by name; they stay until others are set.
+
+        Parameters
+        ----------
+        func_name : str
+            The function.
+        args : optional
+            Arguments by position.
+        kwargs : optional
+            Arguments by name.
+
+        Raises
+        ------
+        TypeError
+            An argument is given twice, has a name the function does not know, or is missing.
+        """
+        self._set_input(func_name, *[give(a) for a in self._in_order(func_name, args, kwargs)])
+
+    def _in_order(self, func_name: str, args: tuple, kwargs: dict) -> list:
+        if not kwargs:
+            return list(args)
+        names = self._parameters(func_name)
+        left = names[len(args) :]
+        for name in kwargs:
+            if name not in left:
+                what = "is given by position and by name" if name in names else "is no parameter"
+                raise TypeError(f"argument '{name}' of function '{func_name}' {what}; its parameters are "
+                                f"{', '.join(names)}")
+        missing = [n for n in left if n not in kwargs]
+        if missing:
+            raise TypeError(f"argument '{missing[0]}' of function '{func_name}' is missing")
+        return [*args, *(kwargs[n] for n in left)]
+
+    def _parameters(self, func_name: str) -> list[str]:
+        mod = self._exec.mod if isinstance(self._exec, Executable) else self._exec
+        return [mod["get_function_param_name"](func_name, i) for i in range(mod["get_function_arity"](func_name))]
+
+    def set_one_input(self, func_name: str, *args, **kwargs) -> None:
+        """One argument of a function: its name or number and the value, or ``name=value``.
+
+        Parameters
+        ----------
+        func_name : str
+            The function.
+        args : optional
+            The name or the number of the argument, and its value.
+        kwargs : optional
+            The name and the value.
+
+        Raises
+        ------
+        TypeError
+            Another number of arguments is given.
+        """
+        if len(args) + 2 * len(kwargs) != 2:
+            raise TypeError("set_one_input: one argument is wanted, as (name, value) or as name=value")
+        tag, value = next(iter(kwargs.items())) if kwargs else args
+        self.module["set_one_input"](func_name, tag, give(value))
+
+    def get_input_index(self, input_name: str, func_name: str = "main") -> int:
+        """The number of a parameter, -1 where the function has none of the name.
+
+        Parameters
+        ----------
+        input_name : str
+            The parameter.
+        func_name : str, optional
+            The function.
+
+        Returns
+        -------
+        int
+        """
+        return self.module["get_input_index"](input_name, func_name)
+
+    # ---- runs ----
+
+    def invoke(self, func_name: str, *args, **kwargs) -> Any:
+        """The result of a function: an array, an ``ADT`` for tuples and data, or a closure. Without arguments those
+        that were set are taken.
+
+        Parameters
+        ----------
+        func_name : str
+            The function.
+        args : optional
+            Arguments by position.
+        kwargs : optional
+            Arguments by name.
+
+        Returns
+        -------
+        NDArray, ADT or Closure
+        """
+        if args or kwargs:
+            self.set_input(func_name, *args, **kwargs)
+        given = self._outputs.pop(func_name, None)
+        if given is None:
+            return self._invoke(func_name)
+        self.module["invoke_with_outputs"](func_name, *given)
+        return given[0] if len(given) == 1 else ADT(0, given)
+
+    def run(self, *args, **kwargs) -> Any:
+        """The result of ``main``.
+
+        Parameters
+        ----------
+        args : optional
+            Arguments by position.
+        kwargs : optional
+            Arguments by name.
+
+        Returns
+        -------
+        NDArray, ADT or Closure
+        """
+        return self.invoke("main", *args, **kwargs)
+
+    def invoke_stateful(self, func_name: str, *args, **kwargs) -> None:
+        """Run a function and keep its result for ``get_outputs``.
+
+        Parameters
+        ----------
+        func_name : str
+            The function.
+        args : optional
+            Arguments by position.
+        kwargs : optional
+            Arguments by name.
+        """
+        if args or kwargs:
+            self.set_input(func_name, *args, **kwargs)
+        self.module["invoke_stateful"](func_name)
+
+    def set_outputs(self, func_name: str, *args) -> None:
+        """The next ``invoke`` of a function writes its results into these arrays.
+
+        Parameters
+        ----------
+        func_name : str
+            The function.
+        args : NDArray
+            An array for each result.
+
+        Raises
+        ------
+        TypeError
+            What is given is no array.
+        """
+        for one in args:
+            if not isinstance(one, NDArray):
+                raise TypeError(f"set_outputs: an NDArray is wanted, got {type(one).__name__}")
+        self._outputs[func_name] = args
+
+    def invoke_with_outputs(
+        self, func_name: str, input_args: Mapping[str, Any], output_args: Sequence[NDArray]
+    ) -> None:
+        """Run a function with its results in arrays of the caller.
+
+        Parameters
+        ----------
+        func_name : str
+            The function.
+        input_args : dict of str to array
+            The arguments by name.
+        output_args : list of NDArray
+            An array for each result.
+        """
+        if input_args:
+            self.set_input(func_name, **input_args)
+        self.set_outputs(func_name, *output_args)
+        self.invoke(func_name)
+
+    def get_outputs(self) -> list:
+        """The results of the last ``invoke_stateful``; the fields of a tuple one by one.
+
+        Returns
+        -------
+        list
+        """
+        return [self.module["get_output"](i) for i in range(self.module["get_num_outputs"]())]
+
+    def benchmark(
+        self, device: Device, *args, func_name: str = "main", repeat: int = 5, number: int = 5,
+        min_repeat_ms: int | None = None, limit_zero_time_iterations: int = 100, end_to_end: bool = False,
+        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, **kwargs,
+    ) -> BenchmarkResult:  # fmt: skip
+        """Times of whole runs; ``end_to_end`` adds setting inputs and copying the results.
+
+        Parameters
+        ----------
+        device : Device
+            The device whose clock is read.
+        args : optional
+            Arguments by position.
+        func_name : str, optional
+            The function.
+        repeat : int, optional
+            How many times are measured.
+        number : int, optional
+            Runs of each.
+        min_repeat_ms : int, optional
+            The least time of a repeat.
+        limit_zero_time_iterations : int, optional
+            The most repeats that take no time.
+        end_to_end : bool, optional
+            Whether setting inputs and copying results counts.
+        cooldown_interval_ms : int, optional
+            The pause between repeats.
+        repeats_to_cooldown : int, optional
+            The repeats before each pause.
+        kwargs : optional
+            Arguments by name.
+
+        Returns
+        -------
+        BenchmarkResult
+        """
+        if end_to_end:
+            return self._end_to_end(func_name, args, kwargs, repeat, number or 1)
+        if args or kwargs:
+            self.set_input(func_name, *args, **kwargs)
+        return self.module.time_evaluator(
+            "invoke", device, repeat=repeat, number=number or 1, min_repeat_ms=min_repeat_ms or 0,
+            limit_zero_time_iterations=limit_zero_time_iterations, cooldown_interval_ms=cooldown_interval_ms,
+            repeats_to_cooldown=repeats_to_cooldown,
+        )(func_name)  # fmt: skip
+
+    def _end_to_end(self, func_name: str, args: tuple, kwargs: dict, repeat: int, number: int) -> BenchmarkResult:
+        import time
+
+        results = []
+        for _ in range(repeat):
+            start = time.perf_counter()
+            for _ in range(number):
+                _to_host(self.invoke(func_name, *args, **kwargs))
+            results.append((time.perf_counter() - start) / number)
+        return BenchmarkResult(results)
+
+
+def _to_host(value: Any) -> None:
+    """Copies what a run gave to the host, as a caller would."""
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, ADT):
+            waiting.extend(one)
+        elif isinstance(one, NDArray):
+            one.numpy()
+
+
+def _memory_kind(config: Any, device: Device) -> int:
+    wanted = config.get(device, "pooled") if isinstance(config, Mapping) else config or "pooled"
+    kinds = {"naive": VirtualMachine.NAIVE_ALLOCATOR, "pooled": VirtualMachine.POOLED_ALLOCATOR}
+    if wanted not in kinds:
+        raise ValueError(f"memory_cfg: there is no kind of memory {wanted!r}; there are naive and pooled")
+    return kinds[wanted]
+
+
+__all__ = ["Closure", "Executable", "VMClosure", "VMExecutable", "VirtualMachine"]
