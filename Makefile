@@ -60,8 +60,9 @@ fuzz-tune: setup ## kill tuners and their workers at random moments and check th
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED)
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED) --search auto_scheduler
 
-fuzz-rpc: ## damaged messages into RPC servers, clients and handshakes under ASan (CASES=200000 of each)
+fuzz-rpc: setup ## damaged messages into RPC servers, clients and handshakes under ASan, trackers and proxies (CASES=200000 of each)
 	@$(MAKE) --no-print-directory -C csrc fuzz-rpc CASES=$(or $(CASES),200000) SEED=$(NEW_SEED)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),200000) $(BIN)/python -m pytest tests/rpc/test_fuzz.py -q -p no:xdist
 
 bisect: setup ## name the graph pass that changes the result of a random graph (SEED=... as its test printed it)
 	$(BIN)/python tools/bisect_pass.py $(SEED)
