@@ -60,8 +60,12 @@ fuzz-tune: setup ## kill tuners and their workers at random moments and check th
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED)
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED) --search auto_scheduler
 
-fuzz-rpc: ## damaged messages into RPC servers, clients and handshakes under ASan (CASES=200000 of each)
+fuzz-rpc: setup ## damaged messages into RPC servers, clients and handshakes under ASan, trackers and proxies (CASES=200000 of each)
 	@$(MAKE) --no-print-directory -C csrc fuzz-rpc CASES=$(or $(CASES),200000) SEED=$(NEW_SEED)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),200000) $(BIN)/python -m pytest tests/rpc/test_fuzz.py -q -p no:xdist
+
+soak-rpc: setup ## a pool of RPC servers and clients in which everything is killed at random moments (SECONDS=60, SERVERS=32, CLIENTS=8)
+	$(BIN)/python tools/soak_rpc.py --seconds $(or $(SECONDS),60) --servers $(or $(SERVERS),32) --clients $(or $(CLIENTS),8) --seed $(NEW_SEED)
 
 bisect: setup ## name the graph pass that changes the result of a random graph (SEED=... as its test printed it)
 	$(BIN)/python tools/bisect_pass.py $(SEED)
@@ -165,5 +169,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib
+.PHONY: help demo test test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc
 .DEFAULT_GOAL := help

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "object.h"
 #ifdef __linux__
 #include <elf.h>
 #include <link.h>
@@ -174,13 +175,17 @@ static int check_image(const char *path, const unsigned char *bytes, size_t size
 }
 #endif
 
+struct Library { void *opened; Object *linked; };
+
 /* A library may be mapped where another was just unmapped: the lock orders what was done with the two. */
 static pthread_mutex_t loader_lock = PTHREAD_MUTEX_INITIALIZER;
 
-void library_close(void *library) {
+void library_close(Library *library) {
   pthread_mutex_lock(&loader_lock);
-  dlclose(library);
+  if (library->opened) dlclose(library->opened);
+  object_close(library->linked);
   pthread_mutex_unlock(&loader_lock);
+  free(library);
 }
 
 void library_fork_child(void) { pthread_mutex_init(&loader_lock, NULL); }
@@ -237,29 +242,59 @@ static void *open_copy_in(const char *folder, const unsigned char *bytes, size_t
   return library;
 }
 
-void *library_open(const char *path) {
-  unsigned char *bytes;
-  size_t size;
-  if (read_file(path, &bytes, &size)) return NULL;
+static const char *temporary_folder(size_t number) {
+  const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
+  if (number >= sizeof folders / sizeof *folders) return NULL;
+  return folders[number] ? folders[number] : "";
+}
+
+void library_clean(void) {
+  static atomic_flag cleaned = ATOMIC_FLAG_INIT;
+  if (atomic_flag_test_and_set(&cleaned)) return;
+  const char *folder;
+  for (size_t i = 0; (folder = temporary_folder(i)); ++i)
+    if (*folder) remove_leftovers(folder);
+}
+
+static void *open_shared(const char *path, const unsigned char *bytes, size_t size) {
+  if (check_image(path, bytes, size) || check_seal(path, bytes, size)) return NULL;
   void *library = NULL;
-  if (!check_image(path, bytes, size) && !check_seal(path, bytes, size)) {
-    const char *folders[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
-    static atomic_flag cleaned = ATOMIC_FLAG_INIT;
-    bool first = !atomic_flag_test_and_set(&cleaned);
-    for (size_t i = 0; first && i < sizeof folders / sizeof *folders; ++i)
-      if (folders[i] && *folders[i]) remove_leftovers(folders[i]);
-    dlerror();
-    for (size_t i = 0; i < sizeof folders / sizeof *folders && !library; ++i)
-      if (folders[i] && *folders[i]) library = open_copy_in(folders[i], bytes, size);
-    const char *why = library ? NULL : dlerror();
-    if (!library) tvm_set_error("cannot load library '%s': %s", path, why ? why : "no folder for a temporary copy");
-  }
-  free(bytes);
+  const char *folder;
+  library_clean();
+  dlerror();
+  for (size_t i = 0; !library && (folder = temporary_folder(i)); ++i)
+    if (*folder) library = open_copy_in(folder, bytes, size);
+  const char *why = library ? NULL : dlerror();
+  if (!library) tvm_set_error("cannot load library '%s': %s", path, why ? why : "no folder for a temporary copy");
   return library;
 }
 
+static Object *open_object(const char *path, const unsigned char *bytes, size_t size) {
+  char why[256];
+  pthread_mutex_lock(&loader_lock);
+  Object *object = object_open(bytes, size, why, sizeof why);
+  pthread_mutex_unlock(&loader_lock);
+  if (!object) tvm_set_error("cannot load object '%s': %s", path, why);
+  return object;
+}
+
+Library *library_open(const char *path) {
+  unsigned char *bytes;
+  size_t size;
+  if (read_file(path, &bytes, &size)) return NULL;
+  Library *library = calloc(1, sizeof *library);
+  if (!library) tvm_set_error("out of memory");
+  else if (object_is(bytes, size)) library->linked = open_object(path, bytes, size);
+  else library->opened = open_shared(path, bytes, size);
+  free(bytes);
+  if (library && (library->linked || library->opened)) return library;
+  free(library);
+  return NULL;
+}
+
+/* Of a shared library; one of its dependencies' is not its own. */
 #ifdef __linux__
-void *library_symbol(void *library, const char *name) {
+static void *shared_symbol(void *library, const char *name) {
   struct link_map *map;
   Dl_info info;
   void *address = dlsym(library, name);
@@ -269,19 +304,28 @@ void *library_symbol(void *library, const char *name) {
   return dlinfo(library, RTLD_DI_LINKMAP, &own) == 0 && own == map ? address : NULL;
 }
 
-const void *library_data(void *library, const char *name, size_t *out_size) {
+static const void *shared_data(void *library, const char *name, size_t *out_size) {
   Dl_info info;
   const ElfW(Sym) *symbol = NULL;
-  void *address = library_symbol(library, name);
+  void *address = shared_symbol(library, name);
   if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol) return NULL;
   *out_size = symbol->st_size;
   return address;
 }
 #else
-void *library_symbol(void *library, const char *name) { return dlsym(library, name); }
+static void *shared_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-const void *library_data(void *library, const char *name, size_t *out_size) {
+static const void *shared_data(void *library, const char *name, size_t *out_size) {
   *out_size = SIZE_MAX; /* this platform's loader does not tell sizes */
   return dlsym(library, name);
 }
 #endif
+
+void *library_symbol(Library *library, const char *name) {
+  size_t size;
+  return library->linked ? object_symbol(library->linked, name, &size) : shared_symbol(library->opened, name);
+}
+
+const void *library_data(Library *library, const char *name, size_t *out_size) {
+  return library->linked ? object_symbol(library->linked, name, out_size) : shared_data(library->opened, name, out_size);
+}

@@ -12,7 +12,7 @@ struct TVMModule {
   char *entry_name;
   StringMap symbols;   /* name -> address */
   StringMap functions; /* name -> TVMFunction, owned */
-  void *library;       /* dlopen handle or NULL */
+  Library *library;    /* or NULL */
   struct TVMModule **imports;
   int import_count;
   TVMFinalizer finalize;
@@ -204,7 +204,7 @@ int TVMModGetImport(TVMModuleHandle mod, int index, TVMModuleHandle *out) {
 /* A function whose name a C library or a compiler owns (exp, memcpy) is exported under the name with this prefix: under
  * the bare name, code of the library itself would call it in place of libm's. The prefix is asked for first, because the
  * loaders of some platforms answer a bare name from libm when the library has none. */
-static void *prefixed_symbol(void *library, const char *name) {
+static void *prefixed_symbol(Library *library, const char *name) {
   static const char prefix[] = "__tvm_function_";
   size_t size = sizeof prefix + strlen(name);
   char *symbol = malloc(size);
@@ -428,7 +428,7 @@ static int read_entry_name(struct TVMModule *mod) {
 }
 
 static bool is_library_format(const char *file_name, const char *format) {
-  static const char *const known[] = {"so", "dylib", "dll"};
+  static const char *const known[] = {"so", "dylib", "dll", "o"};
   if (!format || !*format) {
     const char *dot = strrchr(file_name, '.');
     format = dot ? dot + 1 : "";
@@ -440,9 +440,9 @@ static bool is_library_format(const char *file_name, const char *format) {
 
 int TVMModLoadFromFile(const char *file_name, const char *format, TVMModuleHandle *out) {
   if (!is_library_format(file_name, format))
-    return tvm_error("load_module: '%s' is no shared library (expected .so, .dylib or .dll)", file_name);
+    return tvm_error("load_module: '%s' is no library (expected .so, .dylib, .dll or .o)", file_name);
   struct TVMModule *mod;
-  void *library = library_open(file_name);
+  Library *library = library_open(file_name);
   if (!library) return -1;
   if (TVMModCreate("library", NULL, NULL, &mod)) {
     library_close(library);

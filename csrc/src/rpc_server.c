@@ -22,6 +22,7 @@
 #include <sys/prctl.h>
 #endif
 
+#include "library.h"
 #include "rpc_server.h"
 
 #ifndef POLLRDHUP
@@ -444,6 +445,7 @@ static int make_folder(Server *server) {
 
 static int open_server(Server *server) {
   remove_left_over();
+  library_clean(); /* here, and not in every session */
   if (make_folder(server)) return tvm_error("rpc server: a folder for sessions cannot be made: %s", strerror(errno));
   void *shared = mmap(NULL, sizeof(atomic_uint), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   server->sessions = shared;

@@ -257,8 +257,8 @@ PACKED(session_load_module) {
   TVMModuleHandle mod;
   if (check_args("load_module", "s", codes, n) || path_of(args[0].v_str, false, path)) return -1;
   const char *dot = strrchr(args[0].v_str, '.');
-  if (dot && (!strcmp(dot, ".o") || !strcmp(dot, ".tar") || !strcmp(dot, ".c")))
-    return tvm_error("RPCError: '%.200s': this server has no linker; send a shared library (.so)", args[0].v_str);
+  if (dot && (!strcmp(dot, ".tar") || !strcmp(dot, ".c")))
+    return tvm_error("RPCError: '%.200s': this server has no linker; send a shared library (.so) or an object (.o)", args[0].v_str);
   if (TVMModLoadFromFile(path, NULL, &mod)) return -1;
   ret->v_handle = mod;
   *ret_code = kTVMModuleHandle;

@@ -230,6 +230,49 @@ static void greet_hostile(void) {
   free(peer.bytes.data);
 }
 
+/* A server that calls a proxy which answers whatever it likes. */
+static void call_hostile(void) {
+  Peer peer = {.bytes = {NULL, 0, 0, false}};
+  pthread_t thread;
+  TVMRPCServerOptions options = {.silent = 1, .secret = "secret", .secret_size = draw(2) ? 6 : 0, .watch_fd = -1};
+  unsigned char nothing[48] = {0};
+  put(&peer.bytes, "TVMRPC1\n", 8);
+  bytes_u32(&peer.bytes, draw(8) ? options.secret_size != 0 : (uint32_t)number());
+  put(&peer.bytes, nothing, NONCE);
+  bytes_u32(&peer.bytes, draw(4) ? 0 : (uint32_t)number());
+  put(&peer.bytes, nothing, 48);
+  bytes_u32(&peer.bytes, draw(4) ? 5 : (uint32_t)number());
+  put(&peer.bytes, "proxy and more", draw(15));
+  for (uint32_t i = draw(3); i; --i) peer.bytes.data[draw((uint32_t)peer.bytes.size)] = (unsigned char)draw(256);
+  int fd = meet(&peer, &thread), status = handshake_call(fd, &options, "server:k");
+  CHECK(!options.secret_size || status); /* nobody guesses the proof */
+  close(fd);
+  OK(pthread_join(thread, NULL));
+  free(peer.bytes.data);
+}
+
+/* A server whose tracker answers whatever it likes. */
+static void offer_hostile(void) {
+  static const char *const replies[] = {"0", "-1", "[]", "[\"k:1\", \"k\"]", "{}", "[[[[", "\"", "[null, 1e999]", "", "[\"\\u00", "0 0"};
+  Peer peer = {.bytes = {NULL, 0, 0, false}};
+  pthread_t thread;
+  TVMRPCServerOptions options = {.silent = 1, .key = "k", .tracker_host = "127.0.0.1", .watch_fd = -1};
+  for (uint32_t i = 1 + draw(4); i; --i) {
+    const char *text = replies[draw(3) ? 0 : draw(sizeof replies / sizeof *replies)];
+    bytes_u32(&peer.bytes, draw(6) ? (uint32_t)strlen(text) : (uint32_t)number());
+    put(&peer.bytes, text, strlen(text));
+  }
+  if (!draw(3)) peer.bytes.data[draw((uint32_t)peer.bytes.size)] = (unsigned char)draw(256);
+  Tracker tracker = {.fd = meet(&peer, &thread), .next_try = tvm_now() + 1e6}; /* it is not called again */
+  for (int i = 0; i < 2 && tracker.fd >= 0; ++i) {
+    tracker_offer(&tracker, &options, 1, "k:1");
+    tracker_waits(&tracker, &options, "k:1");
+  }
+  tracker_close(&tracker);
+  OK(pthread_join(thread, NULL));
+  free(peer.bytes.data);
+}
+
 static int cases(void) {
   const char *asked = getenv("TVM_FUZZ_CASES");
   return asked && *asked ? atoi(asked) : 2000;
@@ -246,6 +289,8 @@ static int cases(void) {
 FUZZ(test_damaged_messages_into_a_server, serve_hostile)
 FUZZ(test_damaged_answers_into_a_client, ask_hostile)
 FUZZ(test_damaged_handshakes, greet_hostile)
+FUZZ(test_damaged_answers_of_a_proxy, call_hostile)
+FUZZ(test_damaged_answers_of_a_tracker, offer_hostile)
 
 static void test_nothing_was_written_outside_the_folder(void) {
   CHECK(access("../b", F_OK) && access("../a", F_OK));
@@ -259,6 +304,8 @@ int main(void) {
   RUN(test_damaged_messages_into_a_server);
   RUN(test_damaged_answers_into_a_client);
   RUN(test_damaged_handshakes);
+  RUN(test_damaged_answers_of_a_proxy);
+  RUN(test_damaged_answers_of_a_tracker);
   RUN(test_nothing_was_written_outside_the_folder);
   char command[64];
   snprintf(command, sizeof command, "rm -rf %s", folder);

@@ -7,7 +7,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -315,14 +314,13 @@ class RPCRunner(LocalRunner):
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
     ) -> list[MeasureResult]:
-        with ThreadPoolExecutor(self.n_parallel) as threads:
-            pairs = zip(measure_inputs, build_results)
-            return list(threads.map(lambda pair: self.measure(pair[0].task, pair[1].made), pairs))
+        tasks, built = [one.task for one in measure_inputs], [one.made for one in build_results]
+        return self._devices.map(self.measure, tasks, built, n_parallel=self.n_parallel)
 
     def _run_built(self, task: SearchTask, built: Built, options: dict[str, Any], is_whole: bool) -> Any:
         timing = Timing(
             self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval, self.enable_cpu_cache_flush,
-            options["outputs"],
+            options["outputs"], options["best"], options["slow_factor"],
         )
         return self._devices.measure(task.target, _with_inputs(task, built) if is_whole else built, timing)
 

@@ -53,7 +53,7 @@ class Loop:
         self._strangers: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._failures_since = time.monotonic()
-        self._most = most_connections()
+        self._most, self._next_tick = most_connections(), 0.0
 
     # ---- what a subclass says ----
 
@@ -85,20 +85,24 @@ class Loop:
         self._selector.register(self._listening, selectors.EVENT_READ)
         if self._watch_fd >= 0:
             self._selector.register(self._watch_fd, selectors.EVENT_READ)
-        next_tick = 0.0
-        while True:
-            for key, events in self._selector.select(1.0):
-                if key.fileobj == self._watch_fd:
-                    return
-                if key.fileobj is self._listening:
-                    self._accept()
-                elif key.data.is_open:
-                    self._move(key.data, events)
-            now = time.monotonic()
-            if now >= next_tick:
-                next_tick = now + 1.0
-                self._tidy(now)
-                self.tick(now)
+        while self.step(1.0):
+            pass
+
+    def step(self, seconds: float) -> bool:
+        """Wait so long for something to do, and do it; False where the watched file has ended."""
+        for key, events in self._selector.select(seconds):
+            if key.fileobj == self._watch_fd:
+                return False
+            if key.fileobj is self._listening:
+                self._accept()
+            elif key.data.is_open:
+                self._move(key.data, events)
+        now = time.monotonic()
+        if now >= self._next_tick:
+            self._next_tick = now + 1.0
+            self._tidy(now)
+            self.tick(now)
+        return True
 
     def _tidy(self, now: float) -> None:
         if now - self._failures_since > _FAILURE_SECONDS:

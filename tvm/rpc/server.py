@@ -26,7 +26,13 @@ def _server_env(load_library: str | None = None) -> None:
 
     @register_func("tvm.rpc.server.load_module", override=True)
     def load_module(name: str):
-        return runtime.load_module(get_global_func("tvm.rpc.server.workpath")(name))
+        path = get_global_func("tvm.rpc.server.workpath")(name)
+        if path.endswith(".o"):
+            try:
+                return runtime.Module(_lib.module_load(path, "o"))
+            except (TVMError, OSError):
+                pass  # what the runtime does not link itself a linker may
+        return runtime.load_module(path)
 
     @register_func("tvm.rpc.server.download_linked_module", override=True)
     def download_linked_module(name: str) -> bytes:

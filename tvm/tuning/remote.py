@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import tempfile
+import threading
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +18,7 @@ from ..error import RPCError, RPCSessionTimeoutError, TVMError
 from ..rpc.client import NoDeviceFree
 from ..runtime import ndarray
 from ..runtime.link import create_shared
-from ..runtime.measure.worker import content
+from ..runtime.measure.worker import CLEARLY_SLOWER, GLANCE_MS, content
 from ..runtime.registry import get_device_func
 from ..target import Target
 from .candidate import ENTRY, Code
@@ -21,10 +26,15 @@ from .errors import MeasureErrorNo
 from .measure import Built, Failed
 
 _NAME = "candidate.so"
+# Machines, by their numbers in ELF files, whose runtime links objects: x86-64 and aarch64.
+_LINKED_THERE = (62, 183)
 # How often a candidate is measured anew whose device has gone; one that ends its own session is not.
 _TRIES = 3
 _GONE = ("the session has ended", "the session was closed", "cannot be reached")
 _SECONDS_TO_SEND = 30.0
+# How long a thread keeps a device for its next candidates, and how many threads there are where nobody says.
+_SECONDS_KEPT = 2.0
+_MOST_AT_ONCE = 8
 # How often a candidate that waits for a device looks whether there still is one.
 _SECONDS_TO_LOOK = 30.0
 
@@ -39,6 +49,8 @@ class Timing:
     cooldown: float
     flush: bool
     outputs: bool = False
+    best: float | None = None  # seconds of the best candidate so far; one clearly slower is not timed further
+    slow_factor: float = 3.0
 
 
 def request_remote(
@@ -95,62 +107,173 @@ class RemoteDevices:
             raise RPCError(f"the tracker {self.host}:{self.port} has no device '{self.key}'; it has {known}")
 
     def session(self) -> rpc.RPCSession:
-        """A session with one of them; its time is that of one candidate, and what sending it takes at most."""
+        """A session with one of them; its time is that of a candidate after some others, with what sending it takes."""
         tracker = rpc.connect_tracker(self.host, self.port)
         try:
             while True:
                 try:
                     return tracker.request(
-                        self.key, self.priority, self.seconds + _SECONDS_TO_SEND, wait_timeout=_SECONDS_TO_LOOK
+                        self.key, self.priority, self.seconds + _SECONDS_TO_SEND + _SECONDS_KEPT,
+                        wait_timeout=_SECONDS_TO_LOOK,
                     )
                 except NoDeviceFree:
                     self.check()  # others may have them all, which is no reason to give up
         finally:
             tracker.close()
 
+    def map(self, act: Callable[..., Any], *columns: Sequence[Any], n_parallel: int | None = None) -> list[Any]:
+        """``act`` of each row, in threads that keep their device for the next row, so that it is not sought anew."""
+        rows = list(zip(*columns))
+        results: list[Any] = [None] * len(rows)
+        todo, lock = iter(range(len(rows))), threading.Lock()
+
+        def work() -> None:
+            _THREAD.lease = lease = _Lease(self)
+            try:
+                while True:
+                    with lock:
+                        at = next(todo, None)
+                    if at is None:
+                        return
+                    results[at] = act(*rows[at])
+            finally:
+                _THREAD.lease = None
+                lease.close()
+
+        with ThreadPoolExecutor(n_parallel) as threads:
+            for one in [threads.submit(work) for _ in range(min(len(rows), n_parallel or _MOST_AT_ONCE))]:
+                one.result()
+        return results
+
     def measure(self, target: Target, built: Built, timing: Timing) -> tuple[dict[str, Any], bytes] | Failed:
         """What a worker of this machine answers: the seconds of each repeat, and the arguments after the first run
         where they are wanted; or why there is nothing."""
         start = time.monotonic() - built.seconds
-        for last in range(_TRIES):
-            try:
-                return self._measure(target, built, timing)
-            except RPCSessionTimeoutError as problem:
-                return Failed.since(start, MeasureErrorNo.RUN_TIMEOUT, problem)
-            except RPCError as problem:
-                # The candidate's own death is told by the process that watches its session.
-                gone = any(text in str(problem) for text in _GONE)
-                if not gone or last == _TRIES - 1:
-                    return Failed.since(start, MeasureErrorNo.RUNTIME_DEVICE, problem)
-            except TVMError as problem:
-                return Failed.since(start, MeasureErrorNo.COMPILE_HOST, problem)
-            except Exception as problem:
-                return Failed.since(start, MeasureErrorNo.RUNTIME_DEVICE, problem)
-        raise AssertionError("unreachable")
+        lease = getattr(_THREAD, "lease", None)
+        own = lease is None or lease.devices != self
+        lease = _Lease(self) if own else lease
+        try:
+            return self._try(lease, target, built, timing, start)
+        finally:
+            if own:
+                lease.close()
 
-    def _measure(self, target: Target, built: Built, timing: Timing) -> tuple[dict[str, Any], bytes]:
-        with tempfile.TemporaryDirectory(prefix="tvm_measure_") as folder:
-            path = library_of(built.code, folder)
-            with self.session() as remote:
-                remote.upload(path, _NAME)
-                module = remote.load_module(_NAME)
-                device = remote.device(target.get_target_device_type(), self.number)
-                values = [content(*one, seed=i) for i, one in enumerate(built.info)]
-                arguments = [ndarray.array(value, device) for value in values]
-                get_device_func("tvm.rpc.server.limit", device)(int(1000 * self.seconds))
-                outputs = b""
-                if timing.outputs:
-                    module[ENTRY](*arguments)
-                    outputs = b"".join(argument.numpy().tobytes() for argument in arguments)
-                preprocess = "cache_flush_cpu_non_first_arg" if timing.flush else ""
-                evaluate = module.time_evaluator(
-                    ENTRY, device, number=timing.number, repeat=timing.repeat, min_repeat_ms=timing.min_repeat_ms,
-                    f_preproc=preprocess,
-                )
-                costs = list(evaluate(*arguments).results)
+    def _try(self, lease: _Lease, target: Target, built: Built, timing: Timing, start: float) -> Any:
+        tries = _TRIES
+        while True:
+            # What an earlier candidate did to its session's process may show only when the next one runs in it, so no
+            # failure counts but that of a new session.
+            was_used = lease.is_used
+            try:
+                return self._measure(lease, target, built, timing)
+            except Exception as problem:
+                lease.close()
+                late = isinstance(problem, RPCSessionTimeoutError)
+                if was_used and not late:
+                    continue
+                tries -= 1
+                # The candidate's own death is told by the process that watches its session.
+                gone = isinstance(problem, RPCError) and any(text in str(problem) for text in _GONE)
+                if gone and tries and not late:
+                    continue
+                return Failed.since(start, _kind_of(problem), problem)
+
+    def _measure(self, lease: _Lease, target: Target, built: Built, timing: Timing) -> tuple[dict[str, Any], bytes]:
+        remote = lease.take()
+        module = _load(remote, built.code)
+        device = remote.device(target.get_target_device_type(), self.number)
+        arguments = lease.arguments(json.dumps(built.info), device, timing.outputs)
+        limit = get_device_func("tvm.rpc.server.limit", device)
+        limit(int(1000 * self.seconds))
+        outputs = b""
+        if timing.outputs:
+            module[ENTRY](*arguments)
+            outputs = b"".join(argument.numpy().tobytes() for argument in arguments)
+        costs = _costs(module, device, timing, arguments)
+        limit(0)
         if timing.cooldown:
             time.sleep(timing.cooldown)
         return {"costs": costs}, outputs
+
+
+_THREAD = threading.local()
+
+
+class _Lease:
+    """A session that a thread keeps for some seconds; others that wait for the device then have their turn."""
+
+    def __init__(self, devices: RemoteDevices):
+        self.devices, self.is_used = devices, False
+        self._session: rpc.RPCSession | None = None
+        self._until = 0.0
+        self._key, self._arguments = "", []
+
+    def take(self) -> rpc.RPCSession:
+        """The session, or a new one where its time is up."""
+        if self._session is not None and time.monotonic() < self._until:
+            return self._session
+        self.close()
+        session = self.devices.session()
+        self._session, self._until, self.is_used = session, time.monotonic() + _SECONDS_KEPT, True
+        return session
+
+    def arguments(self, info: str, device: Any, fresh: bool) -> list[Any]:
+        """Arrays of a task's candidates; anew where their content counts."""
+        if fresh or info != self._key:
+            self._arguments = []
+            self._key, self._arguments = info, [ndarray.array(value, device) for value in _values(info)]
+        return self._arguments
+
+    def close(self) -> None:
+        session, self._session, self.is_used = self._session, None, False
+        self._key, self._arguments = "", []
+        if session is not None:
+            session.close()
+
+
+def _kind_of(problem: Exception) -> MeasureErrorNo:
+    if isinstance(problem, RPCSessionTimeoutError):
+        return MeasureErrorNo.RUN_TIMEOUT
+    is_here = isinstance(problem, TVMError) and not isinstance(problem, RPCError)
+    return MeasureErrorNo.COMPILE_HOST if is_here else MeasureErrorNo.RUNTIME_DEVICE
+
+
+@functools.lru_cache(maxsize=1)
+def _values(info: str) -> list[Any]:
+    """What candidates of one task run on: the same numbers for all of them."""
+    return [content(*one, seed=i) for i, one in enumerate(json.loads(info))]
+
+
+def _costs(module: Any, device: Any, timing: Timing, arguments: list[Any]) -> list[float]:
+    """Seconds of each repeat; of a first look alone where they are far from the best."""
+
+    def evaluate(number: int, repeat: int, milliseconds: int) -> list[float]:
+        preprocess = "cache_flush_cpu_non_first_arg" if timing.flush else ""
+        run = module.time_evaluator(
+            ENTRY, device, number=number, repeat=repeat, min_repeat_ms=milliseconds, f_preproc=preprocess
+        )
+        return list(run(*arguments).results)
+
+    if timing.best is not None:
+        is_long = timing.min_repeat_ms > GLANCE_MS and not timing.flush
+        glance = evaluate(1, 1, GLANCE_MS if is_long else 0)
+        if glance[0] > timing.best * (CLEARLY_SLOWER if is_long else timing.slow_factor):
+            return glance
+    return evaluate(timing.number, timing.repeat, timing.min_repeat_ms)
+
+
+def _load(remote: rpc.RPCSession, code: Code | str) -> Any:
+    """The module of a candidate. An object is linked on the device, where that takes no linker."""
+    if isinstance(code, Code) and not code.device and int.from_bytes(code.object[18:20], "little") in _LINKED_THERE:
+        remote.upload(code.object, "candidate.o")
+        try:
+            return remote.load_module("candidate.o")
+        except RPCError as problem:
+            if "cannot load object" not in str(problem):
+                raise
+    with tempfile.TemporaryDirectory(prefix="tvm_measure_") as folder:
+        remote.upload(library_of(code, folder), _NAME)
+    return remote.load_module(_NAME)
 
 
 def library_of(code: Code | str, folder: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ...error import TVMError
@@ -205,13 +204,12 @@ class RPCRunner(_Measuring):
         return {"link": self.task is not None and not self.task.target.features.is_cpu}
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
-        with ThreadPoolExecutor(self.n_parallel) as threads:
-            return list(threads.map(self._measure, measure_inputs, build_results))
+        return self._devices().map(self._measure, measure_inputs, build_results, n_parallel=self.n_parallel)
 
     def _run_code(self, target: Target, built: BuildResult, best: float | None) -> Any:
         timing = Timing(
             self.number, self.repeat, self.min_repeat_ms, self.cooldown_interval, self.enable_cpu_cache_flush,
-            self.verify,
+            self.verify, best,
         )
         return self._devices().measure(target, _code(built), timing)
 

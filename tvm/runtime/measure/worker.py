@@ -42,8 +42,9 @@ _MUCH_FASTER = 0.5
 _MOST_TAKEN = 0.5
 # Milliseconds of a first look at a candidate, on the CPU and on a device, and how much slower than the best it may be
 # to get another. Neighbours disturb what runs on the CPU.
-_GLANCE_MS = (10, 30)
-_CLEARLY_SLOWER = (1.3, 1.1)
+GLANCE_MS, CLEARLY_SLOWER = 10, 1.3
+_GLANCE_MS = (GLANCE_MS, 30)
+_CLEARLY_SLOWER = (CLEARLY_SLOWER, 1.1)
 # Seconds at most that starting a kernel and waiting for it take beside the kernel itself.
 _LAUNCH_SECONDS = 2e-4
 _GOLDEN, _MIX = 0x9E3779B97F4A7C15, ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
