@@ -8,6 +8,7 @@ import pytest
 
 import tvm
 from tvm.error import TargetError
+from tvm.runtime import host_cpu
 from tvm.target import Target, boards, codegen, llvm_facts, resolve_cpu, x86
 from tvm.target.arm_isa import IsaAnalyzer
 from tvm.target.cpu import arch_of, full_triple, machine_of
@@ -280,3 +281,10 @@ def test_intrinsics_have_numbers_and_names():
     assert codegen.llvm_lookup_intrinsic_id("sqrt") == 0
     with pytest.raises(Exception, match="no LLVM intrinsic has the number 3"):
         codegen.llvm_get_intrinsic_name(3)
+
+
+def test_this_machine_has_the_features_that_its_kernel_shows():
+    cpu = resolve_cpu(Target("llvm"))
+    assert not host_cpu.lacking(cpu.enabled)
+    if cpu.arch == "aarch64" and not host_cpu.lacking(["dotprod"]) and cpu.cpu.startswith(("neoverse", "cortex-a7")):
+        assert cpu.has_dotprod == resolve_cpu(Target(f"llvm -mtriple={cpu.triple} -mcpu={cpu.cpu}")).has_dotprod

@@ -176,7 +176,7 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
     if core is not None:
         enabled = frozenset(["mve"] if core.has_mve else [])
     else:
-        enabled = _enabled(triple, arch, cpu, features, use_host and not extra)
+        enabled = _enabled(triple, arch, cpu, features, use_host and not extra and family.host_list_is_whole)
     bits = attrs.get("vector-width") or family.vector_bits(enabled)
     _check_width(target, bits)
     named = family.core_caches.get(cpu)

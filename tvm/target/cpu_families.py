@@ -31,6 +31,8 @@ class Family(NamedTuple):
     # Whether LLVM may be asked in this process about any combination of these names and features: of other families a
     # combination that does not exist ends the process.
     can_be_asked: bool = False
+    # Whether LLVM lists every feature of a machine of the family that it runs on; else the name of the CPU says more.
+    host_list_is_whole: bool = False
 
     def vector_bits(self, enabled: frozenset[str]) -> int:
         return next((bits for name, bits in self.vectors if name in enabled), self.scalar_bits)
@@ -113,6 +115,7 @@ FAMILIES = {
         caches=(32 << 10, 1 << 20, 8 << 20),
         cpus=tuple(_X86.split()),
         can_be_asked=True,
+        host_list_is_whole=True,
     ),
     "aarch64": Family(
         features=("neon", "fullfp16", "dotprod", "i8mm", "bf16", "sve", "sve2", "sme"),

@@ -8,6 +8,8 @@ import sys
 from typing import NamedTuple
 
 from tvm.error import TargetError
+from tvm.runtime.host_cpu import arch_of, lacking
+from tvm.target.cpu_families import family_of
 
 
 @functools.cache
@@ -31,7 +33,8 @@ class HostCPU(NamedTuple):
 
 @functools.cache
 def host() -> HostCPU:
-    """This machine, as LLVM sees it: both present (+) and absent (-) features."""
+    """This machine, as LLVM sees it: both present (+) and absent (-) features. Where LLVM takes most features from the
+    name of the CPU, those that the kernel does not show, as in a virtual machine, are absent."""
     llvm = binding()
     if llvm is None:
         import platform
@@ -39,7 +42,11 @@ def host() -> HostCPU:
         return HostCPU(f"{platform.machine().lower()}-unknown-{platform.system().lower()}", "generic", ())
     flags = llvm.get_host_cpu_features()
     features = tuple(("+" if flags[name] else "-") + name for name in sorted(flags))
-    return HostCPU(llvm.get_process_triple(), llvm.get_host_cpu_name(), features)
+    triple = llvm.get_process_triple()
+    family = family_of(arch_of(triple))
+    if not family.host_list_is_whole:
+        features += tuple(f"-{name}" for name in lacking(family.features) if name not in flags)
+    return HostCPU(triple, llvm.get_host_cpu_name(), features)
 
 
 @functools.cache

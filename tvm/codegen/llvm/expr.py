@@ -333,9 +333,11 @@ def _shuffle(b: Builder, node: Shuffle) -> str:
         lanes.extend((vector, i) for i in range(info(vector.dtype).lanes))
     picked = []
     for index in node.indices:
-        if not isinstance(index, IntImm) or not 0 <= index.value < len(lanes):
+        # Variables of unrolled loops are numbers here.
+        number = value(b, index)
+        if not number.isdigit() or int(number) >= len(lanes):
             raise TVMError(f"the indices of a shuffle are literals below {len(lanes)}, got {index}")
-        picked.append(lanes[index.value])
+        picked.append(lanes[int(number)])
     if len(node.vectors) == 1 and len(lanes) > 1 and len(picked) > 1:
         source = node.vectors[0]
         mask = ", ".join(f"i32 {lane}" for _, lane in picked)

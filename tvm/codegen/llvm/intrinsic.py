@@ -20,8 +20,8 @@ _BY_ARGUMENT = frozenset(
 # By the types of the result and of the last operand, in that order.
 _BY_BOTH = frozenset(
     "aarch64.neon.sdot aarch64.neon.udot aarch64.neon.usdot aarch64.neon.smmla aarch64.neon.ummla aarch64.neon.usmmla "
-    "aarch64.neon.saddlp aarch64.neon.uaddlp arm.neon.vpaddls arm.neon.vpaddlu arm.neon.vpadals "
-    "arm.neon.vpadalu".split()
+    "aarch64.neon.saddlp aarch64.neon.uaddlp arm.neon.sdot arm.neon.udot arm.neon.vpaddls arm.neon.vpaddlu "
+    "arm.neon.vpadals arm.neon.vpadalu".split()
 )
 
 # Beginning of a name -> architecture and the features it needs. LLVM ends the process on an instruction it lacks.
@@ -54,6 +54,8 @@ _NEEDS = (
     ("aarch64.neon.bf", "aarch64", ("bf16",)),
     ("aarch64.sve.", "aarch64", ("sve",)),
     ("aarch64.", "aarch64", ()),
+    ("arm.neon.sdot", "arm", ("dotprod",)),
+    ("arm.neon.udot", "arm", ("dotprod",)),
     ("arm.neon.", "arm", ("neon",)),
     ("arm.", "arm", ()),
     ("riscv.", "riscv", ()),

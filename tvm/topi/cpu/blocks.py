@@ -14,6 +14,11 @@ def block_of(channels: int, lanes: int) -> int:
     return min(sizes, key=lambda b: (-(-channels // b), b))
 
 
+def byte_block(channels: int) -> int:
+    """The block of channels of bytes: the one that fills up least; of those the largest, which is a vector."""
+    return min((16, 8, 4), key=lambda b: (-(-channels // b) * b, -b))
+
+
 def group_choice(inside: int, per: int, groups: int, lanes: int) -> tuple[int, int] | None:
     """(block, groups to merge) for groups of ``inside`` input and ``per`` output channels: the most useful lanes, and
     of equals the largest block, which the layouts of neighbouring operators have too."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ... import te, tir
 from ...autotvm.task.topi_integration import mark
+from ...target import Target
 from ...te.graph import post_order_ops
 from ...te.tensor import Tensor
 from .. import nn
 from ..nn.utils import spatial
 from ..utils import get_const_int
 from . import tuned
+from .dot_products import with_instruction
 
 Logical = Sequence[int] | None
 
@@ -32,11 +35,27 @@ def conv2d_NCHWc(
     return _packed("conv2d_NCHWc.x86", out, data, kernel, stride, padding, dilation, logical)
 
 
+def conv2d_NCHWc_int8(
+    data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
+    out_dtype: str = "int32", pad_value: int = 0, *, target: Target,
+) -> Tensor:
+    """``topi.nn.conv2d_NCHWc_int8``, told which instruction of the target to use."""
+    out = nn.conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, pad_value)
+    return with_instruction(out, data, kernel, target)
+
+
 def depthwise_conv2d_NCHWc(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
-    out_dtype: str | None = None, logical: Logical = None,
+    out_dtype: str | None = None, logical: Logical = None, zero: int | None = None,
 ) -> Tensor:
-    """``topi.nn.depthwise_conv2d_NCHWc``; ``logical`` are channels, filters and groups."""
+    """``topi.nn.depthwise_conv2d_NCHWc``; ``logical`` are channels, filters and groups. Bytes less their ``zero`` point
+    are written in the type of the result where they are padded, once for all taps."""
+    if zero is not None:
+        dtype = out_dtype or Input.dtype
+        source = Input
+        Input = te.compute(
+            source.shape, lambda *at: source(*at).astype(dtype) - tir.const(zero, dtype), "data_real", tag="injective"
+        )
     out = nn.depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype)
     block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
     channels = get_const_int(Input.shape[1]) * block
@@ -97,5 +116,6 @@ def _mark_stage(out: Tensor, tag: str, workload: tuple[Any, ...]) -> None:
 
 
 __all__ = [
-    "conv2d_NCHWc", "conv2d_transpose_blocked", "conv2d_winograd_NCHWc", "conv_blocked", "depthwise_conv2d_NCHWc",
+    "conv2d_NCHWc", "conv2d_NCHWc_int8", "conv2d_transpose_blocked", "conv2d_winograd_NCHWc", "conv_blocked",
+    "depthwise_conv2d_NCHWc",
 ]

@@ -34,7 +34,8 @@ def extents(op: ComputeOp) -> dict[str, int]:
 
 def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int]]:
     """Register tiles (rows, columns) that fit beside the weights of a row of the window."""
-    room = max(machine.registers - x["kw"] - 2, 1)
+    vectors = -(-x["cb"] // machine.lanes("float32"))
+    room = max((machine.registers - x["kw"] - 2) // vectors, 1)
     return [(h, w) for h in range(1, min(x["h"], 4) + 1) for w in range(1, min(x["w"], room // h) + 1)]
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from ... import te
 from ...error import TVMError
-from ..utils import get_const_int, same_dim, simplify
+from ..utils import get_const_int, get_const_tuple, same_dim, simplify
 from .dense import with_bias
 from .pad import pad
 from .utils import pads, spatial
 
+# Products of bytes that processors add to a sum at once.
+BYTES = 4
 
-def _window(data, kernel, stride, padding, dilation, what: str):
+
+def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0):
     """The padded data, strides, dilations and the size of the result; height and width are dimensions 2 and 3."""
     strides, dilations = spatial(stride, 2, what + ": strides"), spatial(dilation, 2, what + ": dilation")
     sizes = [get_const_int((k - 1) * d + 1) for k, d in zip(kernel.shape[2:4], dilations)]
     before, after = pads(padding, sizes, 2, what)
     source = data
     if any(before) or any(after):
-        source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), name="data_pad")
+        source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), pad_value, name="data_pad")
     out = [
         simplify((d + lo + hi - k) // s + 1) for d, lo, hi, k, s in zip(data.shape[2:4], before, after, sizes, strides)
     ]
@@ -67,6 +70,40 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_l
 
     shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
     return te.compute(shape, body, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs={"groups": groups})
+
+
+def conv2d_NCHWc_int8(
+    data, kernel, stride, padding, dilation, layout="NCHW16c", out_layout="NCHW16c", out_dtype="int32", pad_value=0
+):
+    """Data (n, C/c, h, w, c) and a kernel (O/o, I/i, kh, kw, i/4, o, 4) of integers of 8 bits: the four channels that
+    are summed at once lie side by side. Around the data is ``pad_value``, the zero point of quantized data.
+
+    Raises
+    ------
+    TVMError
+        Data or kernel are not blocked in this way, or their channels do not fit.
+    """
+    shape, of_kernel = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
+    if len(shape) != 5 or len(of_kernel) != 7 or of_kernel[6] != BYTES:
+        raise TVMError(
+            "conv2d_NCHWc_int8: data of 5 dimensions and a kernel of 7, the last of four channels, are wanted, got "
+            f"{shape} and {of_kernel}"
+        )
+    if (shape[1], shape[4]) != (of_kernel[1], of_kernel[4] * BYTES):
+        raise TVMError(f"conv2d_NCHWc_int8: data {shape} and a kernel {of_kernel} have different blocks of channels")
+    source, strides, dilations, out = _window(data, kernel, stride, padding, dilation, "conv2d_NCHWc_int8", pad_value)
+    names = ("ic_outer", "kh", "kw", "ic_group", "ic_inner")
+    sizes = (*of_kernel[1:5], of_kernel[6])
+    axes = [te.reduce_axis((0, size), name=name) for name, size in zip(names, sizes)]
+    outer, kh, kw, group, inner = axes
+
+    def body(n, oc, y, x, ob):
+        at = (y * strides[0] + kh * dilations[0], x * strides[1] + kw * dilations[1])
+        value = source(n, outer, *at, group * BYTES + inner).astype(out_dtype)
+        return te.sum(value * kernel(oc, outer, kh, kw, group, ob, inner).astype(out_dtype), axis=axes)
+
+    result = (data.shape[0], kernel.shape[0], *out, kernel.shape[5])
+    return te.compute(result, body, name="conv2d_NCHWc_int8", tag="conv2d_NCHWc_int8")
 
 
 def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None):

@@ -10,10 +10,13 @@ import numpy as np
 
 from ....ir.op import OPS
 from ....target import Target
-from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, group_choice
+from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice
+from ....topi.cpu.dot_products import dot_product
+from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
 from ..rules import dims
 from . import packed
+from .byte_operand import byte_operand
 from .convolution import filters_in_front, is_depthwise_layout
 
 
@@ -68,9 +71,32 @@ def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
     return out.reshape(filters, count * inside, h, w)
 
 
+def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
+    """A convolution of bytes with constant weights, over channels in blocks, if the target has an instruction for
+    it."""
+    shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
+    is_plain = attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout and attrs.groups == 1
+    if not is_plain or kernel is None or not all(isinstance(d, int) for d in shape):
+        return None
+    if out_type.dtype != "int32" or kernel.dtype != tinfos[0].dtype or dot_product(target, tinfos[0].dtype) is None:
+        return None
+    inner, outer = byte_block(shape[attrs.data_layout.index("C")]), byte_block(kernel.shape[0])
+    filled = _filled(kernel, _up(kernel.shape[0], outer), _up(kernel.shape[1], inner))
+    o, i, h, w = filled.shape
+    parted = filled.reshape(o // outer, outer, i // inner, inner // BYTES, BYTES, h, w)
+    weight = Constant(np.ascontiguousarray(parted.transpose(0, 2, 5, 6, 3, 1, 4)))
+    return packed.contrib_conv2d_nchwc_int8(
+        inputs[0], weight, attrs.strides, attrs.padding, attrs.dilation, kernel_size=(h, w),
+        data_layout=f"NCHW{inner}c", kernel_layout=f"OIHW{inner // BYTES}i{outer}o{BYTES}i",
+        out_layout=f"NCHW{outer}c", out_dtype="int32",
+    )  # fmt: skip
+
+
 def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
-    """A convolution of float32 with constant weights, over channels in blocks."""
+    """A convolution with constant weights, over channels in blocks: of float32, or of bytes."""
     lanes = lanes_of(target)
+    if tinfos[0].dtype in ("int8", "uint8"):
+        return alter_int8(attrs, inputs, tinfos, out_type, target)
     if lanes is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout or out_type.dtype != "float32":
         return None
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
@@ -85,7 +111,9 @@ def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
         weight = packed_kernel(_filled(kernel, _up(filters, outer), _up(channels, inner)), inner, outer)
         return _call(packed.contrib_conv2d_nchwc, inputs[0], weight, inner, inner, outer, 1, options)
     if attrs.groups == channels == filters:
-        block = block_of(channels, lanes)
+        # Bytes are in larger blocks; what is between them stays in those.
+        is_quantized = dot_product(target, "int8") is not None and byte_operand(inputs[0]) is not None
+        block = byte_block(channels) if is_quantized else block_of(channels, lanes)
         weight = packed_kernel(_filled(kernel, _up(channels, block), 1), 1, block)
         groups = _up(channels, block)
         return _call(packed.contrib_depthwise_conv2d_nchwc, inputs[0], weight, block, 1, block, groups, options)

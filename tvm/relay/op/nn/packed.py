@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .... import topi
 from ....ir.tensor_type import TensorType
+from ....topi.nn.packed import BYTES
 from ....topi.nn.utils import pads
 from ..layout import parts
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
@@ -85,6 +86,48 @@ def contrib_conv2d_nchwc(
     return window_call("nn.contrib_conv2d_NCHWc", 2, locals())
 
 
+def _int8_type(attrs, types):
+    data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
+    k = dims(kernel)
+    if len(k) != 7 or k[6] != BYTES:
+        raise TypeError(f"a kernel OIHW<i/4>i<o>o4i of 7 dimensions is wanted, got {k}")
+    if {data.dtype, kernel.dtype} - {"int8", "uint8"}:
+        raise TypeError(f"data and kernel are of int8 or uint8, got {data.dtype} and {kernel.dtype}")
+    plain = TensorType((*k[:4], k[4] * BYTES, k[5]), kernel.dtype)
+    return _packed_type(attrs, (data, plain))
+
+
+@op(
+    "nn.contrib_conv2d_NCHWc_int8",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_int8_type,
+    compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_NCHWc_int8: conv(
+        *inputs, attrs.strides, attrs.padding, attrs.dilation, attrs.data_layout, attrs.out_layout, out.dtype,
+        attrs.pad_value,
+    ),
+)
+def contrib_conv2d_nchwc_int8(
+    data,
+    kernel,
+    strides=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCHW16c",
+    kernel_layout="OIHW4i16o4i",
+    out_layout="",
+    out_dtype="int32",
+    pad_value=0,
+):
+    """Convolution of bytes whose channels are stored in blocks; the kernel has four channels of a filter side by side.
+    Around the data is ``pad_value``."""
+    out_layout = out_layout or data_layout
+    return window_call("nn.contrib_conv2d_NCHWc_int8", 2, locals())
+
+
 @op(
     "nn.contrib_depthwise_conv2d_NCHWc",
     2,
@@ -107,8 +150,10 @@ def contrib_depthwise_conv2d_nchwc(
     out_layout="",
     out_dtype="",
     logical=None,
+    zero_point=None,
 ):
-    """Convolution of each channel by itself, of data whose channels are stored in blocks."""
+    """Convolution of each channel by itself, of data whose channels are stored in blocks; ``zero_point`` is taken off
+    data of bytes."""
     out_layout = out_layout or data_layout
     return window_call("nn.contrib_depthwise_conv2d_NCHWc", 2, locals())
 

@@ -26,7 +26,10 @@ ROWS: dict[str, Row] = {
     "nn.batch_matmul": _on("batch_matmul", matmuls.batch_matmul),
     "nn.contrib_dense_pack": _on("dense", matmuls.dense_pack),
     "nn.contrib_conv2d_NCHWc": _blocked(convolutions.conv2d_NCHWc, logical="logical"),
-    "nn.contrib_depthwise_conv2d_NCHWc": _blocked(convolutions.depthwise_conv2d_NCHWc, logical="logical"),
+    "nn.contrib_conv2d_NCHWc_int8": _on("conv", convolutions.conv2d_NCHWc_int8),
+    "nn.contrib_depthwise_conv2d_NCHWc": _blocked(
+        convolutions.depthwise_conv2d_NCHWc, logical="logical", zero="zero_point"
+    ),
     "nn.contrib_conv2d_winograd_NCHWc": _blocked(convolutions.conv2d_winograd_NCHWc, logical="logical"),
     "nn.contrib_conv1d_NCWc": _blocked(convolutions.conv_blocked, channels="in_channels", filters="channels"),
     "nn.contrib_conv3d_NCDHWc": _blocked(convolutions.conv_blocked, channels="in_channels", filters="channels"),

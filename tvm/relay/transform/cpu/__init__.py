@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from ....target import Target
 from ..backend_passes import GraphPasses
+from . import integer_products
+from .integer_products import ReadBytes
 from .pack_dense import PackDense
 from .scale_weights import ScaleWeights
 from .winograd import WinogradConv2D
 
 
 def graph_passes(target: Target) -> GraphPasses:
-    return GraphPasses(layout=(PackDense(target),), algorithm=(WinogradConv2D(target), ScaleWeights()))
+    return GraphPasses(
+        simplify=integer_products.rules(target),
+        layout=(PackDense(target), ReadBytes(target)),
+        algorithm=(WinogradConv2D(target), ScaleWeights()),
+    )
 
 
-__all__ = ["PackDense", "ScaleWeights", "WinogradConv2D", "graph_passes"]
+__all__ = ["PackDense", "ReadBytes", "ScaleWeights", "WinogradConv2D", "graph_passes"]

@@ -1,0 +1,153 @@
+"""Quantized convolutions and matmuls: exact on every CPU, and products of bytes where there is an instruction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tvm import relay
+from tvm.contrib import graph_executor
+from tvm.relay import qnn
+from tvm.relay.transform.cpu.integer_products import MAX_TERMS, rules
+
+WITH = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+dotprod"
+WITHOUT = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+RANGES = {"int8": (-128, 128), "uint8": (0, 256)}
+
+
+def built(body, target: str):
+    mod = tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(body), body))
+    with tvm.transform.PassContext(opt_level=3):
+        return relay.build(mod, target=target)
+
+
+def assembly(body, target: str) -> str:
+    return built(body, target).lib.get_source("asm")
+
+
+def computed(body, target: str = "llvm", **inputs) -> np.ndarray:
+    model = graph_executor.GraphModule(built(body, target)["default"](tvm.cpu()))
+    model.run(**inputs)
+    return model.get_output(0).numpy()
+
+
+def convolved(x: np.ndarray, w: np.ndarray, stride: int, padding: int, zero: int, dilation: int = 1) -> np.ndarray:
+    """The convolution of int64 numbers, one tap at a time."""
+    x = np.pad(x.astype("int64") - zero, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
+    k = w.shape[2]
+    height, width = ((n - (k - 1) * dilation - 1) // stride + 1 for n in x.shape[2:])
+    total = np.zeros((x.shape[0], w.shape[0], height, width), "int64")
+    for i in range(k):
+        for j in range(k):
+            rows, columns = i * dilation, j * dilation
+            part = x[:, :, rows : rows + height * stride : stride, columns : columns + width * stride : stride]
+            total += np.einsum("nchw,oc->nohw", part[:, :, :height, :width], w[:, :, i, j].astype("int64"))
+    return total
+
+
+def random_conv(rng: np.random.Generator) -> dict:
+    k, stride = int(rng.choice([1, 3, 5])), int(rng.integers(1, 3))
+    return {
+        "channels": int(rng.integers(1, 40)), "filters": int(rng.integers(1, 40)), "k": k, "stride": stride,
+        "padding": int(rng.integers(0, k)), "size": (int(rng.integers(k, 14)), int(rng.integers(k, 14))),
+        "batch": int(rng.integers(1, 3)), "zero": int(rng.integers(0, 256)),
+    }  # fmt: skip
+
+
+def conv_of(form: str, dtype: str, case: dict, weights: np.ndarray):
+    """A quantized convolution as importers write it: in float32, in operators of ``qnn``, or of plain bytes."""
+    x = relay.var("x", shape=(case["batch"], case["channels"], *case["size"]), dtype=dtype)
+    window = {"strides": (case["stride"],) * 2, "padding": (case["padding"],) * 2, "channels": case["filters"],
+              "kernel_size": (case["k"],) * 2}  # fmt: skip
+    if form == "float":
+        data = relay.cast(x, "float32") - relay.const(float(case["zero"]))
+        return relay.nn.conv2d(data, relay.const(weights.astype("float32")), **window)
+    if form == "qnn":
+        scales = relay.const(0.5), relay.const(0.25)
+        zeros = relay.const(case["zero"], "int32"), relay.const(0, "int32")
+        return qnn.op.conv2d(x, relay.const(weights), *zeros, *scales, **window)
+    return relay.nn.conv2d(x, relay.const(weights.astype(dtype)), out_dtype="int32", **window)
+
+
+@pytest.mark.parametrize("form", ["float", "qnn", "plain"])
+@pytest.mark.parametrize("dtype", RANGES)
+def test_quantized_convolutions_are_exact(form, dtype, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(2):
+        case = random_conv(rng)
+        low, high = RANGES[dtype]
+        case["zero"] = 0 if form == "plain" else case["zero"] + low
+        x = rng.integers(low, high, (case["batch"], case["channels"], *case["size"])).astype(dtype)
+        x.flat[0], x.flat[-1] = low, high - 1
+        unsigned = form == "plain" and dtype == "uint8"
+        limits = (0, 256) if unsigned else (-128, 128)
+        weights = rng.integers(*limits, (case["filters"], case["channels"], case["k"], case["k"]))
+        weights.flat[0] = limits[0]
+        weights = weights.astype("uint8" if unsigned else "int8")
+        want = convolved(x, weights, case["stride"], case["padding"], case["zero"])
+        np.testing.assert_array_equal(computed(conv_of(form, dtype, case, weights), x=x), want, str(case))
+
+
+@pytest.mark.parametrize("target", [WITH, WITHOUT])
+def test_dot_products_are_used_where_the_target_has_them(target):
+    case = {"channels": 24, "filters": 20, "k": 3, "stride": 2, "padding": 1, "size": (13, 11), "batch": 1, "zero": 7}
+    weights = np.arange(24 * 20 * 9).reshape(20, 24, 3, 3) % 251 - 125
+    for form in ("float", "qnn"):
+        text = assembly(conv_of(form, "uint8", case, weights.astype("int8")), target)
+        assert ("sdot" in text) == (target == WITH)
+    case["zero"] = 0
+    assert ("udot" in assembly(conv_of("plain", "uint8", case, weights % 256), target)) == (target == WITH)
+
+
+def test_weights_beyond_bytes_and_fractions_stay_as_they_are():
+    x = relay.cast(relay.var("x", shape=(2, 4), dtype="int8"), "float32")
+    for array in (np.full((3, 4), 128.0), np.full((3, 4), 0.5)):
+        assert "sdot" not in assembly(relay.nn.dense(x, relay.const(array.astype("float32"))), WITH)
+
+
+def test_sums_that_could_leave_int32_stay_in_float():
+    conv = rules(tvm.target.Target(WITH))["nn.dense"][0]
+    for terms, taken in ((MAX_TERMS, True), (MAX_TERMS + 1, False)):
+        x = relay.cast(relay.var("x", shape=(1, terms), dtype="uint8"), "float32")
+        node = relay.nn.dense(x, relay.const(np.full((1, terms), 3.0, "float32")))
+        mod = relay.transform.InferType()(tvm.IRModule.from_expr(node))
+        assert (conv(mod["main"].body, {}) is not None) == taken
+
+
+def test_zero_points_outside_the_type_are_no_zero_points():
+    x = relay.cast(relay.var("x", shape=(1, 8, 5, 5), dtype="uint8"), "float32") - relay.const(300.0)
+    weights = np.ones((8, 8, 3, 3), "float32") * 2
+    body = relay.nn.conv2d(x, relay.const(weights), padding=(1, 1), channels=8, kernel_size=(3, 3))
+    data = np.zeros((1, 8, 5, 5), "uint8")
+    want = convolved(data, weights.astype("int8"), 1, 1, 300)
+    np.testing.assert_array_equal(computed(body, x=data), want)
+
+
+def test_depthwise_layers_between_products_of_bytes_are_exact(seed):
+    rng = np.random.default_rng(seed)
+    x = relay.var("x", shape=(1, 24, 9, 13), dtype="uint8")
+    first, last = (rng.integers(-8, 8, shape).astype("float32") for shape in ((40, 24, 1, 1), (24, 40, 1, 1)))
+    middle = rng.integers(-8, 8, (40, 1, 3, 3)).astype("float32")
+
+    def to_bytes(e):
+        return relay.cast(relay.clip(relay.round(e * relay.const(0.01)) + relay.const(9.0), 0, 255), "uint8")
+
+    def real(e):
+        return relay.cast(e, "float32") - relay.const(9.0)
+
+    body = relay.nn.conv2d(real(x), relay.const(first), channels=40, kernel_size=(1, 1))
+    body = relay.nn.conv2d(real(to_bytes(body)), relay.const(middle), padding=(1, 1), groups=40, channels=40,
+                           kernel_size=(3, 3))  # fmt: skip
+    body = relay.nn.conv2d(real(to_bytes(body)), relay.const(last), channels=24, kernel_size=(1, 1))
+    data = rng.integers(0, 256, (1, 24, 9, 13)).astype("uint8")
+
+    def narrow(total):
+        return np.clip(np.rint(total.astype("float32") * np.float32(0.01)) + 9, 0, 255).astype("uint8")
+
+    inner = narrow(convolved(data, first, 1, 0, 9))
+    padded = np.pad(inner.astype("int64") - 9, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    taps = [padded[:, :, i : i + 9, j : j + 13] * middle[:, 0, i, j].astype("int64")[:, None, None]
+            for i in range(3) for j in range(3)]  # fmt: skip
+    want = convolved(narrow(sum(taps)), last, 1, 0, 9)
+    np.testing.assert_array_equal(computed(body, x=data), want)

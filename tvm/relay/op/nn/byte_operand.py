@@ -1,0 +1,40 @@
+"""Quantized operands: bytes minus their zero point, written in a wider type."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ....ir.op import Op
+from ...expr import Call, Constant, RelayExpr
+
+BYTE_TYPES = ("int8", "uint8")
+
+
+class ByteOperand(NamedTuple):
+    """A tensor of bytes and the zero point that is taken off it."""
+
+    bytes: RelayExpr
+    zero: int
+
+
+def _is(e: RelayExpr, name: str) -> bool:
+    return type(e) is Call and type(e.op) is Op and e.op.name == name
+
+
+def byte_operand(e: RelayExpr) -> ByteOperand | None:
+    """The bytes behind ``cast(bytes) - zero`` or ``cast(bytes)``; None for anything else."""
+    zero = 0
+    if _is(e, "subtract") and isinstance(e.args[1], Constant):
+        value = e.args[1].data.numpy()
+        if value.size != 1 or value.ndim > len(e.args[0].checked_type_.shape) or value.item() != int(value.item()):
+            return None
+        e, zero = e.args[0], int(value.item())
+    if not _is(e, "cast"):
+        return None
+    source = e.args[0]
+    dtype = source.checked_type_.dtype
+    low = -128 if dtype == "int8" else 0
+    return ByteOperand(source, zero) if dtype in BYTE_TYPES and low <= zero < low + 256 else None
+
+
+__all__ = ["BYTE_TYPES", "ByteOperand", "byte_operand"]

@@ -1,0 +1,118 @@
+"""Direct convolution of bytes in a blocked layout, by instructions that add four products to a sum at once.
+
+The register tile is ``tile_h`` x ``tile_w`` pixels by vectors of four filters. A block of channels of each pixel is one
+vector, from which an instruction takes the four channels it multiplies with a vector of four filters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...ir.prim import IntImm
+from ...te.schedule import Stage
+from ...te.tensor import ComputeOp
+from .. import access
+from ..template import CPUTemplate
+from . import dot_products
+from .conv2d import column_stride, compute_padding, divide, pad_stage, pieces
+from .dot_products import DEPTH, LANES
+
+if TYPE_CHECKING:
+    from ..schedule.cpu import Machine, Planner
+
+# Independent accumulators that keep the multipliers busy: the latency of one times their number.
+CHAINS = 8
+# The most vectors of filters in a register tile.
+MAX_VECTORS = 8
+
+
+def extents(op: ComputeOp) -> dict[str, int]:
+    n, oc, h, w, ob = (access.extent_of(a) or 1 for a in op.axis)
+    ico, kh, kw, groups, _ = (access.extent_of(a) or 1 for a in op.reduce_axis)
+    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "fours": groups}
+
+
+def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int, int]]:
+    """Register tiles (rows, columns, blocks of filters) that fit beside a vector of each pixel and of each four
+    filters. Only tiles of full width have several rows."""
+    each = -(-x["ob"] // LANES)
+    blocks = [d for d in range(1, x["oc"] + 1) if x["oc"] % d == 0 and (d == 1 or d * each <= MAX_VECTORS)]
+    found = [
+        (h, w, oc)
+        for oc in blocks
+        for h in range(1, min(x["h"], 4) + 1)
+        for w in (range(1, min(x["w"], machine.registers) + 1) if h == 1 else (x["w"],))
+        if (h * w + 1) * (oc * each + 1) <= machine.registers
+    ]
+    return found or [(1, 1, 1)]
+
+
+def tile_cycles(pixels: int, vectors: int, x: dict[str, int]) -> float:
+    """Cycles of a register tile: two products and two loads each cycle, and the start and end of the accumulators."""
+    sums = pixels * vectors
+    steps = x["ico"] * x["kh"] * x["kw"]
+    loads = pixels + vectors * x["fours"]
+    return steps * (max(max(sums, CHAINS) * x["fours"] / 2, loads / 2) + 0.15 * loads + 1) + 6 * sums
+
+
+def task_rows(x: dict[str, int], tile: tuple[int, int, int], stride: int, machine: Machine) -> int:
+    """Rows of a task: what they read stays in the L2 cache for all filters, and there are enough tasks."""
+    row = x["w"] * x["ico"] * x["fours"] * DEPTH * stride * min(stride, x["kh"])
+    chunks = x["n"] * (x["oc"] // tile[2])
+    rows = x["h"]
+    while rows > tile[0] and (chunks * -(-x["h"] // rows) < 8 * machine.threads or rows * row > machine.l2_bytes // 4):
+        rows = -(-rows // 2)
+    return -(-rows // tile[0]) * tile[0]
+
+
+class Conv2dInt8(CPUTemplate):
+    """A convolution of bytes in a blocked layout."""
+
+    tags = ("conv2d_NCHWc_int8",)
+
+    def applies(self, op: ComputeOp) -> bool:
+        """Whether the target has an instruction for it, and sizes are known."""
+        known = all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+        return known and "instruction" in op.attrs and (access.extent_of(op.axis[4]) or 1) % LANES == 0
+
+    def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
+        """Every knob and its values."""
+        x = extents(op)
+        rows = [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]]
+        return {"tile": tiles(x, machine), "rows": rows, "outer": ["filters", "rows", "pixels"]}
+
+    def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+        """The tile with the fewest estimated cycles, remainders at the edges included."""
+        x = extents(op)
+        each = x["ob"] // LANES
+
+        def cost(tile: tuple[int, int, int]) -> float:
+            h, w, oc = tile
+            return sum(n * tile_cycles(a * b, oc * each, x) for a, b, n in pieces(x["h"], x["w"], h, w)) / oc
+
+        tile = min(tiles(x, machine), key=cost)
+        weights = x["oc"] * x["ob"] * x["ico"] * x["fours"] * DEPTH * x["kh"] * x["kw"]
+        outer = "filters" if weights > machine.l2_bytes // 2 else "rows"
+        return {"tile": tile, "rows": task_rows(x, tile, column_stride(op), machine), "outer": outer}
+
+    def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+        """``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates it in a register
+        tile."""
+        op = stage.op
+        padding, is_parallel = pad_stage(planner, stage), access.work(op) >= planner.parallel_points
+        x, instruction = extents(op), op.attrs["instruction"]
+        task = divide(stage, host, config)
+        if is_parallel:
+            host.parallel(task)
+        *lead, oc, h, w, ob = stage.op.axis
+        ic_outer, kh, kw, four, ic = stage.op.reduce_axis
+        unrolled = [four, h, w, oc]
+        stage.reorder(*lead, ic_outer, kh, kw, *unrolled, ob, ic)
+        for axis in unrolled:
+            stage.unroll(axis)
+        stage.tensorize(ob, dot_products.multiply(instruction, x["ob"], x["fours"] * DEPTH))
+        stage.set_scope("local")
+        compute_padding(planner, padding, host, task, {"pad": "once"})
+
+
+TEMPLATE = Conv2dInt8()
