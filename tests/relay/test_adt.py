@@ -13,18 +13,22 @@ from tvm.relay.prelude import Prelude
 TYPES = "type Shape { Circle(float32), Box(float32, float32), Point, }\n"
 
 
-def run(text: str, *args):
-    return relay.create_executor("debug", relay.parse(text)).evaluate()(*args)
+KINDS = pytest.mark.parametrize("kind", ["debug", "vm"])
 
 
-def test_a_match_takes_the_first_clause_that_fits():
+def run(kind: str, text: str, *args):
+    return relay.create_executor(kind, relay.parse(text)).evaluate()(*args)
+
+
+@KINDS
+def test_a_match_takes_the_first_clause_that_fits(kind):
     text = TYPES + """
     def @area(%s: Shape) -> float32 {
       match (%s) { Circle(%r) => %r * %r * 3f, Box(%a, %b) => %a * %b, Point => 0f, }
     }
     def @main(%x: float32) { (@area(Circle(%x)), @area(Box(%x, 2f)), @area(Point)) }
     """
-    assert [r.numpy().item() for r in run(text, np.float32(4))] == [48, 8, 0]
+    assert [r.numpy().item() for r in run(kind, text, np.float32(4))] == [48, 8, 0]
 
 
 def test_definitions_print_and_read_back():
@@ -42,13 +46,14 @@ def lists(values: str) -> str:
 COUNT_DOWN = "fn (%n: int32) { if (%n == 0) { None } else { Some((%n - 1, %n)) } }"
 
 
-def prelude_run(body: str):
+def prelude_run(body: str, kind: str = "debug"):
     mod = tvm.IRModule()
     mod.import_from_std("prelude.rly")
     mod = relay.parse(f"def @main() {{ {body} }}", init_module=mod)
-    return relay.create_executor("debug", mod).evaluate()()
+    return relay.create_executor(kind, mod).evaluate()()
 
 
+@KINDS
 @pytest.mark.parametrize("body, want", [
     (f"@sum({lists('1 2 3')})", 6),
     (f"@length({lists('1f 2f')})", 2),
@@ -70,15 +75,16 @@ def prelude_run(body: str):
     (f"@hd(@unfoldr({COUNT_DOWN}, 3))", 3),
     (f"@hd(@unfoldl({COUNT_DOWN}, 3))", 1),
 ])
-def test_functions_of_the_prelude(body, want):
-    assert prelude_run(body).numpy() == want
+def test_functions_of_the_prelude(body, want, kind):
+    assert prelude_run(body, kind).numpy() == want
 
 
-def test_constructors_are_called_from_python():
+@KINDS
+def test_constructors_are_called_from_python(kind):
     p = Prelude()
     _, cons, nil = p.get_type("List")
     two = cons(relay.const(1), cons(relay.const(2), nil()))
-    got = relay.create_executor("debug", p.mod).evaluate(p.sum(two))
+    got = relay.create_executor(kind, p.mod).evaluate(p.sum(two))
     assert got.numpy() == 3
     assert p.get_ctor("Option", "Some").name_hint == "Some"
 
@@ -94,9 +100,10 @@ def test_wrong_types_are_refused_in_words(body, what):
         prelude_run(body)
 
 
-def test_a_value_no_clause_fits_is_an_error():
+@KINDS
+def test_a_value_no_clause_fits_is_an_error(kind):
     with pytest.raises(tvm.TVMError, match="no clause"):
-        prelude_run("@hd(Nil)")
+        prelude_run("@hd(Nil)", kind)
 
 
 def test_constructors_are_numbered_when_their_type_enters_a_module():

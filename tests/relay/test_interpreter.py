@@ -9,8 +9,10 @@ import tvm
 from tvm import relay
 from tvm.error import TVMError
 
+CONTROL = pytest.mark.parametrize("kind", ["debug", "vm"])
 
-def test_debug_and_graph_executors_agree(rng):
+
+def test_executors_agree(rng):
     x, y = relay.var("x", shape=(3, 5)), relay.var("y", shape=(5,))
     f = relay.Function([x, y], relay.Tuple([relay.nn.softmax(x + y), relay.sum(x * y, axis=1)]))
     a, b = rng.random((3, 5), dtype="float32"), rng.random(5, dtype="float32")
@@ -18,42 +20,47 @@ def test_debug_and_graph_executors_agree(rng):
     debug = relay.create_executor("debug", mod).evaluate()(a, b)
     graph = relay.create_executor("graph", mod).evaluate()(x=a, y=b)
     e = np.exp(a + b - (a + b).max(1, keepdims=True))
-    for got in (debug, graph):
+    machine = relay.create_executor("vm", mod).evaluate()(x=a, y=b)
+    for got in (debug, graph, machine):
         np.testing.assert_allclose(got[0].numpy(), e / e.sum(1, keepdims=True), rtol=1e-5, atol=1e-5)
         np.testing.assert_allclose(got[1].numpy(), (a * b).sum(1), rtol=1e-5, atol=1e-5)
 
 
-def test_expressions_and_bound_variables_are_evaluated_at_once():
+@CONTROL
+def test_expressions_and_bound_variables_are_evaluated_at_once(kind):
     x = relay.var("x", shape=(2,))
-    executor = relay.create_executor()
+    executor = relay.create_executor(kind)
     got = executor.evaluate(x + x, {x: relay.const(np.array([1, 2], "float32"))})
     np.testing.assert_array_equal(got.numpy(), [2, 4])
 
 
-def test_a_function_that_calls_itself_ten_thousand_times():
+@CONTROL
+def test_a_function_that_calls_itself_ten_thousand_times(kind):
     text = """
     def @count(%n: int32, %total: int32) -> int32 {
       if (equal(%n, 0)) { %total } else { @count(subtract(%n, 1), add(%total, %n)) }
     }
     def @main(%n: int32) { @count(%n, 0) }
     """
-    got = relay.create_executor("debug", relay.parse(text)).evaluate()(10000)
+    got = relay.create_executor(kind, relay.parse(text)).evaluate()(10000)
     assert got.numpy() == 50005000
 
 
-def test_only_the_chosen_branch_is_computed_and_closures_see_their_variables():
+@CONTROL
+def test_only_the_chosen_branch_is_computed_and_closures_see_their_variables(kind):
     text = """
     def @main(%c: bool, %x: float32) {
       let %f = fn (%y: float32) -> float32 { add(%x, %y) };
       if (%c) { %f(1f) } else { %f(%f(2f)) }
     }
     """
-    run = relay.create_executor("debug", relay.parse(text)).evaluate()
+    run = relay.create_executor(kind, relay.parse(text)).evaluate()
     assert run(True, np.float32(10)).numpy() == 11
     assert run(False, np.float32(10)).numpy() == 22
 
 
-def test_references_are_written_in_order():
+@CONTROL
+def test_references_are_written_in_order(kind):
     text = """
     def @main() {
       let %r = ref(1f);
@@ -61,13 +68,13 @@ def test_references_are_written_in_order():
       ref_read(%r)
     }
     """
-    assert relay.create_executor("debug", relay.parse(text)).evaluate()().numpy() == 5
+    assert relay.create_executor(kind, relay.parse(text)).evaluate()().numpy() == 5
 
 
 def test_what_cannot_run_is_refused_in_words():
     x = relay.var("x", shape=(2,))
     with pytest.raises(TVMError, match="not available here"):
-        relay.create_executor("vm")
+        relay.create_executor("aot")
     run = relay.create_executor().evaluate(relay.Function([x], x))
     with pytest.raises(ValueError, match="there is no parameter 'y'; the parameters are x"):
         run(y=1)
@@ -81,7 +88,7 @@ def test_what_cannot_run_is_refused_in_words():
         relay.create_executor().evaluate(relay.Function([], x))
 
 
-@pytest.mark.parametrize("kind", ["debug", "graph"])
+@pytest.mark.parametrize("kind", ["debug", "graph", "vm"])
 def test_parameters_of_one_name_are_two_parameters(kind):
     a, b = relay.var("x", shape=(3,)), relay.var("x", shape=(3,))
     run = relay.create_executor(kind).evaluate(relay.Function([a, b], a - b))
@@ -92,7 +99,7 @@ def test_parameters_of_one_name_are_two_parameters(kind):
         run(x=first)
 
 
-@pytest.mark.parametrize("kind", ["debug", "graph"])
+@pytest.mark.parametrize("kind", ["debug", "graph", "vm"])
 def test_arguments_by_position_come_first_then_those_by_name(kind):
     x, w, b = (relay.var(n, shape=(2,)) for n in "xwb")
     mod = tvm.IRModule.from_expr(relay.Function([x, w, b], x * w - b))
@@ -106,7 +113,7 @@ def test_arguments_by_position_come_first_then_those_by_name(kind):
         bound(data, w=data)
 
 
-@pytest.mark.parametrize("kind", ["debug", "graph"])
+@pytest.mark.parametrize("kind", ["debug", "graph", "vm"])
 @pytest.mark.parametrize("given", ["float64", "int32", "float16"])
 def test_arguments_are_converted_to_the_type_of_their_parameter(kind, given):
     x = relay.var("x", shape=(3,), dtype="float32")
@@ -117,7 +124,7 @@ def test_arguments_are_converted_to_the_type_of_their_parameter(kind, given):
         np.testing.assert_array_equal(got.numpy(), [1.5, 2.5, 3.5])
 
 
-@pytest.mark.parametrize("kind", ["debug", "graph"])
+@pytest.mark.parametrize("kind", ["debug", "graph", "vm"])
 def test_tuples_of_results_are_nested_as_their_type_is(kind):
     x = relay.var("x", shape=(2,))
     pair = relay.Tuple([x + relay.const(1.0), x + relay.const(2.0)])

@@ -63,8 +63,6 @@ PARTS: dict[str, Part] = {
     "tvm.rpc.proxy": Part(_RPC, "websocket_proxy_server"),
     "tvm.rpc.server_ios_launcher": Part(_RPC, "RPCServerMode ServerIOSLauncher ServerIOSContextManager"),
     "tvm.rpc.testing": Part(_RPC),
-    "tvm.relay.vm": Part(_VM, "Executable VMCompiler VMExecutor VirtualMachine compile optimize"),
-    "tvm.relay.backend.vm": Part(_VM, "VMCompiler VMExecutor compile invoke optimize"),
     "tvm.relay.backend.aot": Part(
         "the ahead-of-time executor", "AOTLowerMain CreateExecutorMetadata CreateFunctionMetadata"
     ),

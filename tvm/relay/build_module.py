@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..autotvm import tophub
@@ -25,6 +25,7 @@ from .backend import library_cache, writers
 from .backend.compile_program import compile_program
 from .backend.memory_plan import plan_program
 from .backend.program import Program
+from .backend.te_compiler import Kernel
 from .expr import Constant, Function
 from .infer import infer_module
 from .substitute import bind
@@ -197,9 +198,9 @@ def build(
                           "compiled", stacklevel=2)
     with contextlib.ExitStack() as records:
         for one in targets:
-            records.enter_context(_records(one))
+            records.enter_context(records_at_hand(one))
         program, fused, used = _compile_graph(ir_mod, targets, params, mod_name, progress)
-        library = _library(program, used, host, progress)
+        library = library_of(program.kernels, used, host, progress)
     if sum(math.prod(value.shape) for value in program.constants.values()) >= _MANY_WEIGHTS:
         release_free_memory()
     target = used[0] if len(used) == 1 else tuple(used)
@@ -210,7 +211,7 @@ def build(
 _MANY_WEIGHTS = 1 << 22
 
 
-def _records(target: Target) -> Any:
+def records_at_hand(target: Target) -> Any:
     """Records at hand for the target, where the user has given none."""
     untouched = type(DispatchContext.current) is FallbackContext
     return tophub.context(target) if untouched and tophub.record_files(target) else contextlib.nullcontext()
@@ -225,31 +226,31 @@ def _compile_graph(
     if params:
         mod = mod.clone()
         mod["main"] = bind_params_by_name(mod["main"], params)
-    made = compile_program(mod, targets, f"tvmgen_{mod_name}", _kernels)
+    made = compile_program(mod, targets, f"tvmgen_{mod_name}", to_kernels)
     made[0].plan = plan_program(made[0])
     return made
 
 
-def _kernels(mod: IRModule, target: Target) -> IRModule:
+def to_kernels(mod: IRModule, target: Target) -> IRModule:
     """The module as calls of kernels for a target."""
     optimized, _ = optimize(mod, target)
     return _fuse(optimized, target, PassContext.current())
 
 
-def _library(program: Program, targets: list[Target], host: Target, progress) -> Any:
+def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, progress=_say_nothing) -> Any:
     """The code of all kernels as one module."""
 
     def compile_all():
         parts: dict[Target, IRModule] = {}
-        for done, kernel in enumerate(program.kernels):
-            progress("scheduling kernels", done, len(program.kernels))
+        for done, kernel in enumerate(kernels):
+            progress("scheduling kernels", done, len(kernels))
             parts.setdefault(kernel.target, IRModule()).update(kernel.module)
         progress("generating code", 0, 0)
         return build_parts(parts or {targets[0]: _empty()}, host)
 
     if len(targets) > 1:
         return compile_all()
-    return library_cache.library(program.kernels, targets[0], host, PassContext.current(), compile_all)
+    return library_cache.library(kernels, targets[0], host, PassContext.current(), compile_all)
 
 
 def _empty() -> IRModule:
@@ -264,4 +265,6 @@ def __getattr__(name: str) -> Any:
     # The executors stand on this module; under TVM's path they are names of it.
     if name in ("DebugExecutor", "GraphExecutor", "create_executor"):
         return getattr(importlib.import_module(".interpreter", __package__), name)
+    if name == "VMExecutor":
+        return importlib.import_module(".backend.vm", __package__).VMExecutor
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

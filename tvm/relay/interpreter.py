@@ -5,6 +5,7 @@ The interpreter keeps its own stack: neither deep graphs nor long recursion of t
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Generator, Iterator
 from typing import Any
 
@@ -390,12 +391,12 @@ _KINDS = {"debug": DebugExecutor, "graph": GraphExecutor}
 
 def create_executor(kind: str = "debug", mod: IRModule | None = None, device: Any = None, target: Any = "llvm",
                     params: dict | None = None) -> Executor:
-    """An executor: "debug" interprets, "graph" compiles.
+    """An executor: "debug" interprets, "graph" compiles straight models, "vm" any program.
 
     Parameters
     ----------
     kind : str, optional
-        "debug" or "graph".
+        "debug", "graph" or "vm".
     mod : IRModule, optional
         The module.
     device : Device, optional
@@ -412,14 +413,17 @@ def create_executor(kind: str = "debug", mod: IRModule | None = None, device: An
     Raises
     ------
     TVMError
-        ``kind`` is "vm" or "aot", which are not here.
+        ``kind`` is "aot", which is not here.
     RuntimeError
         No executor has that name.
     """
-    if kind in ("vm", "aot"):
-        raise TVMError(f"create_executor: '{kind}' is not available here; use 'graph' for straight models, or 'debug'")
+    if kind == "aot":
+        raise TVMError(f"create_executor: '{kind}' is not available here; use 'graph' for straight models, or 'vm'")
+    if kind == "vm":
+        # The compiler of the virtual machine stands above the interpreter.
+        return importlib.import_module(".backend.vm", __package__).VMExecutor(mod, device, target, params)
     if kind not in _KINDS:
-        raise RuntimeError(f"create_executor: no executor is called '{kind}'; there are debug and graph")
+        raise RuntimeError(f"create_executor: no executor is called '{kind}'; there are debug, graph and vm")
     return _KINDS[kind](mod, device, target, params)
 
 

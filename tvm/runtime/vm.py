@@ -106,7 +106,10 @@ class Executable:
         for part in lib.with_imports() if lib is not None else ():
             # C looks kernels up by itself: code that is compiled when first asked for must be there.
             part._load()
-        return Executable(get_global_func("runtime.vm.load_executable")(bytearray(bytecode), lib))
+        mod = get_global_func("runtime.vm.load_executable")(bytearray(bytecode), lib)
+        # What the compiler attached to the library's object must stay, for exports.
+        mod._keeper.append(lib)
+        return Executable(mod)
 
     def export_library(self, file_name: str | os.PathLike, **kwargs) -> Any:
         """Write the library with the executable inside; loading it gives the executable's module.

@@ -20,7 +20,7 @@ from .fuse_ops import DefuseOps, FuseOps
 from .simplify_expr import SimplifyExpr
 from .simplify_inference import SimplifyInference
 from .convert_layout import ConvertLayout, LayoutConfig
-from .inline import EtaExpand, Inline, LambdaLift, SplitArgs
+from .inline import EtaExpand, Inline, InlinePrimitives, LambdaLift, SplitArgs
 from .legalize import AlterOpLayout, Legalize
 from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm

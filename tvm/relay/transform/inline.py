@@ -187,6 +187,43 @@ def LambdaLift() -> ModulePass:
     return ModulePass(run, PassInfo(1, "LambdaLift", ["InferType"]))
 
 
+def inline_primitives(func: Function, mod: IRModule) -> Function:
+    """Kernels (``Primitive``) that are called by a name are called as such."""
+    named: dict[Var, Function] = {}
+
+    def kernel(op) -> Function | None:
+        found = mod[op] if type(op) is GlobalVar and op in mod.functions else named.get(op) if type(op) is Var else None
+        return found if isinstance(found, Function) and found.attrs.get("Primitive") else None
+
+    for node in post_order(func):
+        if type(node) is Let and type(node.value) is Function and node.value.attrs.get("Primitive"):
+            named[node.var] = node.value
+
+    def post(node):
+        if type(node) is Let and node.var in named:
+            return node.body
+        found = kernel(node.op) if type(node) is Call else None
+        return None if found is None else Call(found, node.args, node.attrs, node.type_args, node.span)
+
+    return rewrite(func, post)
+
+
+def InlinePrimitives() -> ModulePass:
+    """Calls of kernels by a name become calls of the kernels; those of the module leave it."""
+
+    def run(mod: IRModule, ctx: PassContext) -> IRModule:
+        new = mod.map_functions(lambda var, f: inline_primitives(f, mod) if isinstance(f, Function) else f)
+        called = {n for f in new.functions.values() if isinstance(f, Function) for n in _calls(f)}
+
+        def keep(var, f):
+            gone = isinstance(f, Function) and f.attrs.get("Primitive") and var.name_hint not in called
+            return None if gone and var.name_hint != "main" else f
+
+        return infer_module(new.map_functions(keep))
+
+    return ModulePass(run, PassInfo(1, "InlinePrimitives", ["InferType"]))
+
+
 def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunctionPass:
     """Concatenations of more inputs than a device takes arguments become concatenations of concatenations.
 
@@ -225,4 +262,4 @@ def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunction
     return split
 
 
-__all__ = ["EtaExpand", "Inline", "LambdaLift", "SplitArgs", "fresh", "is_recursive"]
+__all__ = ["EtaExpand", "Inline", "InlinePrimitives", "LambdaLift", "SplitArgs", "fresh", "is_recursive"]

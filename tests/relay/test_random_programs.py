@@ -1,0 +1,22 @@
+"""Random programs on the virtual machine against the interpreter."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.relay.random_programs import RandomProgram, plain
+from tvm import relay
+
+# As many as fit into continuous integration; `make fuzz` takes more.
+CASES = int(os.environ.get("TVM_FUZZ_CASES", "12"))
+
+
+@pytest.mark.parametrize("case", range(CASES))
+def test_the_virtual_machine_computes_what_the_interpreter_does(case, seed):
+    program = RandomProgram(seed * 100_003 + case)
+    values = program.arguments()
+    want = relay.create_executor("debug", program.module).evaluate()(*values)
+    got = relay.create_executor("vm", program.module).evaluate()(*values)
+    assert plain(got) == plain(want)

@@ -1,0 +1,6 @@
+"""Compiling to the virtual machine: programs with branches, recursion, closures and data."""
+
+from ....runtime.vm import Executable, VirtualMachine
+from .compiler import VMCompiler, VMExecutor, compile, optimize
+
+__all__ = ["Executable", "VMCompiler", "VMExecutor", "VirtualMachine", "compile", "optimize"]

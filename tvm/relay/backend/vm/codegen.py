@@ -1,0 +1,495 @@
+"""From graph functions to functions of the virtual machine.
+
+A line of a function is an operator, which waits in the open region until its value is needed, or a step of the machine:
+a call, a branch, data. Regions are compiled as models of their own; what they compute lies in registers afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....error import TVMError
+from ....ir.adt import Constructor
+from ....ir.module import GlobalVar, IRModule
+from ....ir.tensor_type import TensorType
+from ....ir.type import TupleType, Type
+from ....runtime.vm_code import Function as MachineFunction
+from ...adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from ...expr import (
+    Call,
+    Constant,
+    Function,
+    If,
+    Let,
+    RefCreate,
+    RefRead,
+    RefWrite,
+    RelayExpr,
+    Tuple,
+    TupleGetItem,
+    Var,
+)
+from ...scopes import Block
+from ..te_compiler import flatten_type
+from .assembler import Assembler, Label, Tables
+from .lines import Lines, is_computed, without_lets
+from .region import ProgramWriter, Region, RegionCompiler
+
+
+class Slot:
+    """A value in a register, or one that waits in the open region as ``expr``. ``holders`` counts the values and lines
+    to come that need it."""
+
+    __slots__ = ("type", "register", "expr", "holders")
+
+    def __init__(self, t: Type, register: int = -1, expr: RelayExpr | None = None):
+        self.type, self.register, self.expr, self.holders = t, register, expr, 0
+
+
+class Group:
+    """A tuple whose fields are known, or a closure of the module's function ``function``: made when it is needed."""
+
+    __slots__ = ("parts", "function")
+
+    def __init__(self, parts: list[Any], function: str | None = None):
+        self.parts, self.function = parts, function
+
+
+Value = Slot | Group | Constant | Constructor
+
+
+def slots(value: Value) -> list[Slot]:
+    """The slots a value is made of."""
+    found: list[Slot] = []
+    stack = [value]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Slot):
+            found.append(one)
+        elif isinstance(one, Group):
+            stack.extend(one.parts)
+    return found
+
+
+class FunctionWriter:
+    """Writes one function of a module, whose inner functions have been lifted."""
+
+    def __init__(self, module: ModuleWriter, function: Function):
+        self.module = module
+        self.params = list(function.params)
+        self.body = function.body
+        self.lines = Lines(self.body)
+        self.out = Assembler(module.tables, [p.name_hint for p in self.params])
+        self.values: dict[int, Value] = {}
+        self.region = Region()
+        self.waiting: list[Slot] = []
+        # Slots that what waits is computed from.
+        self.read: list[Slot] = []
+
+    def write(self, name: str) -> MachineFunction:
+        for number, param in enumerate(self.params):
+            self.bind(param, Slot(param.checked_type_ or param.type_annotation, number))
+        self.block(self.lines.top, self.body, None)
+        return self.out.finish(name)
+
+    # ---- values and how long they are needed ----
+
+    def bind(self, e: RelayExpr, value: Value) -> None:
+        """The value of an expression, which is kept until its last use."""
+        self.values[id(e)] = value
+        self.hold(value, self.lines.uses.get(id(e), 0))
+
+    def hold(self, value: Value, times: int) -> None:
+        for slot in slots(value):
+            slot.holders += times
+            if not slot.holders and slot.register >= 0:
+                self.out.release(slot.register)
+                slot.register = -1
+
+    def value(self, e: RelayExpr) -> Value:
+        """The value of an expression that has been written."""
+        e = without_lets(e)
+        if isinstance(e, (Constant, Constructor)):
+            return e
+        if isinstance(e, GlobalVar):
+            return Group([], e.name_hint)
+        if id(e) not in self.values:
+            raise TVMError(f"{f'%{e.name_hint}' if isinstance(e, Var) else type(e).__name__} has no value here")
+        return self.values[id(e)]
+
+    def used(self, e: RelayExpr) -> None:
+        """One use of an expression is over."""
+        e = without_lets(e)
+        if id(e) in self.values:
+            self.hold(self.values[id(e)], -1)
+
+    # ---- registers ----
+
+    def load(self, value: Value, made: list[int]) -> int:
+        """The register of a value; those that are made for it are added to ``made``, to be released after use."""
+        if isinstance(value, Slot):
+            if value.expr is not None:
+                self.compute_waiting()
+            return value.register
+        if isinstance(value, Constant):
+            register = self.out.load_constant(self.module.tables.constant(value.data))
+        else:
+            register = self.load_group(value, made)
+        made.append(register)
+        return register
+
+    def load_group(self, value: Group | Constructor, made: list[int]) -> int:
+        if isinstance(value, Constructor):
+            register = self.out.register()
+            self.out.write("alloc_closure", register, self.module.constructor(value), [])
+            return register
+        parts = [self.load(p, made) for p in value.parts]
+        register = self.out.register()
+        if value.function is None:
+            self.out.write("alloc_data", register, 0, parts)
+        else:
+            self.out.write("alloc_closure", register, self.module.number(value.function), parts)
+        return register
+
+    def operands(self, values: list[Value]) -> tuple[list[int], list[int]]:
+        """The registers of values, and those of them that were made for this."""
+        made: list[int] = []
+        return [self.load(v, made) for v in values], made
+
+    def release(self, made: list[int]) -> None:
+        for register in made:
+            self.out.release(register)
+
+    def result(self, e: RelayExpr, register: int) -> None:
+        """A register written for an expression."""
+        slot = Slot(e.checked_type_, register)
+        self.bind(e, slot)
+
+    # ---- regions ----
+
+    def compute(self, e: Call) -> None:
+        """An operator joins the open region."""
+        expr = Call(e.op, tuple(self.in_region(self.value(a)) for a in e.args), e.attrs, e.type_args, e.span)
+        self.wait(e, expr)
+        for a in e.args:
+            self.used(a)
+
+    def wait(self, e: RelayExpr, expr: RelayExpr) -> None:
+        expr.checked_type_ = e.checked_type_
+        slot = Slot(e.checked_type_, -1, expr)
+        self.waiting.append(slot)
+        self.bind(e, slot)
+
+    def in_region(self, value: Value) -> RelayExpr:
+        """A value as the operators of the open region see it."""
+        if isinstance(value, Constant):
+            return value
+        if isinstance(value, Group):
+            made = Tuple(tuple(self.in_region(p) for p in value.parts))
+            made.checked_type_ = TupleType(tuple(f.checked_type_ for f in made.fields))
+            return made
+        if not isinstance(value, Slot):
+            raise TVMError(f"operators take tensors, not the constructor {value.name_hint}")
+        if value.expr is not None:
+            return value.expr
+        return self.param(value)
+
+    def param(self, slot: Slot) -> RelayExpr:
+        if isinstance(slot.type, TupleType):
+            fields = [self.field(slot, i) for i in range(len(slot.type.fields))]
+            made = Tuple(tuple(self.param(f) for f in fields))
+            made.checked_type_ = slot.type
+            return made
+        if not isinstance(slot.type, TensorType):
+            raise TVMError(f"operators take tensors, not {slot.type}")
+        slot.holders += 1
+        self.read.append(slot)
+        return self.region.param(slot.register, slot.type)
+
+    def field(self, slot: Slot, index: int) -> Slot:
+        """A field of a tuple in a register."""
+        register = self.out.register()
+        self.out.write("get_field", register, slot.register, index)
+        return Slot(slot.type.fields[index], register)
+
+    def compute_waiting(self) -> None:
+        """Compile the open region and write its kernels. What nobody needs any more is not computed."""
+        wanted = [s for s in self.waiting if s.holders > 0]
+        region, waiting, read = self.region, self.waiting, self.read
+        self.region, self.waiting, self.read = Region(), [], []
+        if wanted:
+            self.out.drop_dead()
+            registers, params = region.read([s.expr for s in wanted])
+            program = self.module.regions.program(params, [s.expr for s in wanted])
+            results = iter(ProgramWriter(self.out, program, registers).write())
+            for slot in wanted:
+                slot.register = self.joined(slot.type, results)
+        for slot in waiting:
+            slot.expr = None
+        for slot in read:
+            self.hold(slot, -1)
+
+    def joined(self, t: Type, results: Any) -> int:
+        """The register of a result, whose tensors come one by one."""
+        if isinstance(t, TensorType):
+            return next(results)
+        parts = [next(results) for _ in flatten_type(t)]
+        register = self.out.register()
+        self.out.write("alloc_data", register, 0, parts)
+        self.release(parts)
+        return register
+
+    # ---- blocks ----
+
+    def block(self, block: Block, root: RelayExpr, into: int | None) -> None:
+        """The lines of a block; its value is returned, or moved into a register."""
+        last = without_lets(root)
+        for e in self.lines.of(block):
+            if into is None and e is last and self.tail(e):
+                return
+            self.line(e)
+        made: list[int] = []
+        register = self.load(self.value(root), made)
+        if into is None:
+            self.out.write("ret", register)
+        else:
+            self.out.write("move", into, register)
+        self.used(root)
+        self.release(made)
+        self.forget_waiting()
+
+    def forget_waiting(self) -> None:
+        """What still waits at the end of a block is of no use to anybody."""
+        for slot in self.read:
+            self.hold(slot, -1)
+        self.region, self.waiting, self.read = Region(), [], []
+
+    def tail(self, e: RelayExpr) -> bool:
+        """Write the last line of a function where that returns by itself."""
+        if isinstance(e, If):
+            self.branch(e, None)
+        elif isinstance(e, Match):
+            self.match(e, None)
+        else:
+            return False
+        return True
+
+    def line(self, e: RelayExpr) -> None:
+        if isinstance(e, Let):
+            self.bind(e.var, self.value(e.value))
+            self.used(e.value)
+        elif is_computed(e):
+            self.compute(e)
+        elif isinstance(e, Tuple):
+            self.bind(e, Group([self.value(f) for f in e.fields]))
+            self.uses_over(e.fields)
+        else:
+            self.step(e)
+
+    def uses_over(self, operands: Any) -> None:
+        for operand in operands:
+            self.used(operand)
+
+    def step(self, e: RelayExpr) -> None:
+        """What the machine does itself."""
+        if isinstance(e, TupleGetItem):
+            self.get_item(e)
+        elif isinstance(e, Call):
+            self.call(e)
+        elif isinstance(e, (If, Match)):
+            register = self.out.register()
+            (self.branch if isinstance(e, If) else self.match)(e, register)
+            self.result(e, register)
+        elif isinstance(e, (RefCreate, RefRead, RefWrite)):
+            self.reference(e)
+        else:
+            raise TVMError(f"the virtual machine cannot run {type(e).__name__}")
+
+    def get_item(self, e: TupleGetItem) -> None:
+        value = self.value(e.tuple_value)
+        if isinstance(value, Group):
+            self.bind(e, value.parts[e.index])
+        elif isinstance(value, Slot) and value.expr is not None:
+            self.wait(e, TupleGetItem(value.expr, e.index))
+        else:
+            self.result(e, self.field(value, e.index).register)
+        self.used(e.tuple_value)
+
+    # ---- calls ----
+
+    def call(self, e: Call) -> None:
+        if isinstance(e.op, Constructor):
+            registers, made = self.operands([self.value(a) for a in e.args])
+            register = self.out.register()
+            self.out.write("alloc_data", register, e.op.tag, registers)
+        elif isinstance(e.op, GlobalVar) and self.module.is_closure(e.op.name_hint):
+            self.bind(e, Group([self.value(a) for a in e.args], e.op.name_hint))
+            return self.uses_over(e.args)
+        else:
+            register, made = self.invoke(e)
+        self.release(made)
+        self.uses_over([*e.args, e.op])
+        self.result(e, register)
+
+    def invoke(self, e: Call) -> tuple[int, list[int]]:
+        callee = self.value(e.op)
+        arguments = [self.value(a) for a in e.args]
+        if isinstance(callee, Group) and callee.function is not None:
+            registers, made = self.operands([*callee.parts, *arguments])
+            self.out.drop_dead()
+            result = self.out.register()
+            self.out.write("invoke", result, self.module.number(callee.function), registers)
+        else:
+            registers, made = self.operands([callee, *arguments])
+            self.out.drop_dead()
+            result = self.out.register()
+            self.out.write("invoke_closure", result, registers[0], registers[1:])
+        return result, made
+
+    def reference(self, e: RelayExpr) -> None:
+        """A reference is data of one field that can be written."""
+        operands = e.children()
+        registers, made = self.operands([self.value(o) for o in operands])
+        register = self.out.register()
+        if isinstance(e, RefCreate):
+            self.out.write("alloc_data", register, 0, registers)
+        elif isinstance(e, RefRead):
+            self.out.write("get_field", register, registers[0], 0)
+        else:
+            self.out.write("set_field", registers[0], 0, registers[1])
+            self.out.write("alloc_data", register, 0, [])
+        self.release(made)
+        self.uses_over(operands)
+        self.result(e, register)
+
+    # ---- branches ----
+
+    def test(self, register: int, wanted: int, otherwise: Label) -> None:
+        """Go on where a register holds a number, else elsewhere."""
+        number, here = self.out.register(), Label()
+        self.out.write("load_consti", number, wanted)
+        self.out.write("if", register, number, here, otherwise)
+        self.out.release(number)
+        self.out.place(here)
+
+    def branch(self, e: If, into: int | None) -> None:
+        self.compute_waiting()
+        (cond,), made = self.operands([self.value(e.cond)])
+        otherwise, end = Label(), Label()
+        self.test(cond, 1, otherwise)
+        self.release(made)
+        self.used(e.cond)
+        yes, no = self.lines.inner[id(e)]
+        self.inside(yes, e.true_branch, into, end)
+        self.out.place(otherwise)
+        self.inside(no, e.false_branch, into, None)
+        self.out.place(end)
+
+    def inside(self, block: Block, root: RelayExpr, into: int | None, end: Label | None) -> None:
+        self.block(block, root, into)
+        self.out.forget_dead()
+        if into is not None and end is not None:
+            self.out.write("goto", end)
+
+    def match(self, e: Match, into: int | None) -> None:
+        self.compute_waiting()
+        (data,), made = self.operands([self.value(e.data)])
+        end = Label()
+        for clause, block in zip(e.clauses, self.lines.inner[id(e)]):
+            following, held = Label(), []
+            self.pattern(clause.lhs, data, following, held)
+            self.inside(block, clause.rhs, into, end)
+            self.release(held)
+            self.out.place(following)
+        self.out.write("fatal")
+        self.out.place(end)
+        self.release(made)
+        self.used(e.data)
+
+    def pattern(self, pattern: Pattern, data: int, otherwise: Label, held: list[int]) -> None:
+        """Go on where the value in a register fits, with its parts in the pattern's variables."""
+        if isinstance(pattern, PatternVar):
+            register = self.out.register()
+            self.out.write("move", register, data)
+            return self.bind(pattern.var, Slot(pattern.var.checked_type_ or pattern.var.type_annotation, register))
+        if isinstance(pattern, PatternConstructor):
+            tag = self.out.register()
+            self.out.write("get_tag", tag, data)
+            self.test(tag, pattern.constructor.tag, otherwise)
+            self.out.release(tag)
+        if isinstance(pattern, (PatternConstructor, PatternTuple)):
+            for index, part in enumerate(pattern.patterns):
+                if _looks_at(part, self.lines.uses):
+                    register = self.out.register()
+                    self.out.write("get_field", register, data, index)
+                    self.pattern_field(part, register, otherwise, held)
+
+    def pattern_field(self, part: Pattern, register: int, otherwise: Label, held: list[int]) -> None:
+        if isinstance(part, PatternVar):
+            return self.bind(part.var, Slot(part.var.checked_type_ or part.var.type_annotation, register))
+        held.append(register)
+        self.pattern(part, register, otherwise, held)
+
+
+def _looks_at(pattern: Pattern, uses: dict[int, int]) -> bool:
+    """Whether a pattern needs the value it is compared with."""
+    if isinstance(pattern, PatternVar):
+        return uses.get(id(pattern.var), 0) > 0
+    return isinstance(pattern, (PatternConstructor, PatternTuple))
+
+
+class ModuleWriter:
+    """The functions of a module as those of an executable."""
+
+    def __init__(self, mod: IRModule, tables: Tables, regions: RegionCompiler):
+        self.functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, Function)}
+        self.tables = tables
+        self.regions = regions
+        self.code = tables.code
+        self._constructors: dict[str, Constructor] = {}
+
+    def number(self, name: str) -> int:
+        """The number of a function, which may be written later."""
+        return self.tables.functions.setdefault(name, len(self.tables.functions))
+
+    def is_closure(self, name: str) -> bool:
+        """Whether calling the function gives one that has the values around it: then those are its first parameters."""
+        function = self.functions[name]
+        return bool(function.attrs.get("Closure")) and isinstance(function.body, Function)
+
+    def constructor(self, made: Constructor) -> int:
+        """A function that makes data, for constructors that are values."""
+        name = f"constructor {made.belong_to.name_hint}.{made.name_hint}"
+        self._constructors[name] = made
+        return self.number(name)
+
+    def write(self, entries: list[str]) -> None:
+        """The entries, and what they use."""
+        for name in entries:
+            self.number(name)
+        written: dict[int, MachineFunction] = {}
+        while len(written) < len(self.tables.functions):
+            for name, number in list(self.tables.functions.items()):
+                if number not in written:
+                    written[number] = self._function(name)
+        self.code.functions = [written[n] for n in range(len(written))]
+
+    def _function(self, name: str) -> MachineFunction:
+        if name in self._constructors:
+            return self._constructor(name)
+        function = self.functions[name]
+        if self.is_closure(name):
+            inner = function.body
+            function = Function([*function.params, *inner.params], inner.body, inner.ret_type)
+        return FunctionWriter(self, function).write(name)
+
+    def _constructor(self, name: str) -> MachineFunction:
+        made = self._constructors[name]
+        out = Assembler(self.tables, [f"field{i}" for i in range(len(made.inputs))])
+        register = out.register()
+        out.write("alloc_data", register, made.tag, list(range(len(made.inputs))))
+        out.write("ret", register)
+        return out.finish(name)
+
+
+__all__ = ["ModuleWriter"]

@@ -1,0 +1,277 @@
+"""``relay.vm.compile``: from a module to an executable of the virtual machine."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from ....error import TVMError
+from ....ir.module import IRModule
+from ....ir.transform import PassContext, run_pipeline
+from ....runtime.devices import Device
+from ....runtime.ndarray import NDArray, array
+from ....runtime.vm import Executable, VirtualMachine
+from ....runtime.vm_code import Code, seal, to_words
+from ....target import Target
+from ...build_module import all_targets, bind_params_by_name, library_of, records_at_hand, to_kernels
+from ...expr import Function
+from ...infer import infer_module
+from ...interpreter import Executor
+from ...transform.dead_code import RemoveUnusedFunctions
+from ...transform.inline import Inline, InlinePrimitives, LambdaLift
+from ...transform.straight_graph import straighten
+from .assembler import Tables
+from .codegen import ModuleWriter
+from .lines import is_straight
+from .region import RegionCompiler
+
+# What a module becomes before its functions are written: no calls of small functions, no functions inside others.
+PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives(), LambdaLift())
+
+
+class VMCompiler:
+    """Compiles a module step by step: ``set_params``, ``lower``, ``codegen``, ``get_exec``."""
+
+    def __init__(self) -> None:
+        self.params: dict[str, NDArray] = {}
+        self._executable: Executable | None = None
+        self._lowered: _Lowered | None = None
+
+    def set_params(self, params: Mapping[str, Any]) -> None:
+        """The weights by name, which become constants.
+
+        Parameters
+        ----------
+        params : dict of str to NDArray
+            The weights.
+        """
+        self.params = {name: v if isinstance(v, NDArray) else array(v) for name, v in params.items()}
+
+    def get_params(self) -> dict[str, NDArray]:
+        """The weights by name.
+
+        Returns
+        -------
+        dict of str to NDArray
+        """
+        return dict(self.params)
+
+    def optimize(
+        self, mod: IRModule, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
+    ) -> tuple[IRModule, dict[str, NDArray]]:
+        """The module as its functions are written, before their operators are compiled.
+
+        Parameters
+        ----------
+        mod : IRModule
+            The module.
+        target : optional
+            The target; without it, the current one.
+        target_host : optional
+            The target of the host's code.
+        params : dict of str to NDArray, optional
+            The weights by name.
+
+        Returns
+        -------
+        tuple of IRModule and dict
+            The module, and the weights.
+        """
+        if params:
+            self.set_params(params)
+        _one_target(target, target_host)
+        return prepared(_with_params(mod, self.params)), self.get_params()
+
+    def lower(self, mod: IRModule, target: Any = None, target_host: Any = None) -> None:
+        """Compile the functions to instructions and kernels.
+
+        Parameters
+        ----------
+        mod : IRModule
+            The module.
+        target : optional
+            The target; without it, the current one.
+        target_host : optional
+            The target of the host's code.
+        """
+        self._lowered = _Lowered(_with_params(mod, self.params), *_one_target(target, target_host))
+
+    def codegen(self) -> None:
+        """Compile the kernels of what was lowered.
+
+        Raises
+        ------
+        TVMError
+            Nothing was lowered.
+        """
+        if self._lowered is None:
+            raise TVMError("VMCompiler.codegen: lower a module first")
+        self._executable = self._lowered.executable()
+
+    def get_exec(self) -> Executable:
+        """What ``codegen`` made.
+
+        Returns
+        -------
+        Executable
+
+        Raises
+        ------
+        TVMError
+            ``codegen`` was not called.
+        """
+        if self._executable is None:
+            raise TVMError("VMCompiler.get_exec: there is no executable yet; call lower and codegen first")
+        return self._executable
+
+
+class _Lowered:
+    """The instructions of a module and the functions of its kernels."""
+
+    def __init__(self, mod: IRModule, target: Target, host: Target):
+        self.target, self.host = target, host
+        with contextlib.ExitStack() as scope:
+            scope.enter_context(records_at_hand(target))
+            mod = prepared(mod)
+            kind = target.get_target_device_type()
+            code = Code([Device.kDLCPU] if kind == Device.kDLCPU else [Device.kDLCPU, kind])
+            self.tables = Tables(code, len(code.devices) - 1)
+            self.regions = RegionCompiler(target, "tvmgen_default", to_kernels)
+            names = [v.name_hint for v, f in mod.functions.items() if isinstance(f, Function)]
+            entries = [n for n in names if n == "main"] or names
+            ModuleWriter(mod, self.tables, self.regions).write(entries)
+
+    def executable(self) -> Executable:
+        with records_at_hand(self.target):
+            library = library_of(list(self.regions.compiler.kernels.values()), [self.target], self.host)
+        made = Executable.load_exec(seal(to_words(self.tables.code)), library)
+        slots = self.tables.code.constants
+        made.load_late_bound_consts_from_map({s.name: a for s, a in zip(slots, self.tables.arrays)})
+        return made
+
+
+def prepared(mod: IRModule) -> IRModule:
+    """The module as its functions are written. One without control flow is one straight function."""
+    mod = infer_module(mod)
+    if "main" in mod and isinstance(mod["main"], Function):
+        main = straighten(mod["main"], mod)
+        if is_straight(main.body):
+            straight = IRModule(None, mod.type_definitions)
+            straight["main"] = main
+            return infer_module(straight)
+        return run_pipeline(mod, PASSES, PassContext.current())
+    return run_pipeline(mod, PASSES[1:], PassContext.current())
+
+
+def _with_params(mod: Any, params: Mapping[str, Any]) -> IRModule:
+    if isinstance(mod, Function):
+        mod = IRModule.from_expr(mod)
+    if not isinstance(mod, IRModule):
+        raise TVMError(f"relay.vm.compile: an IRModule is wanted, got {type(mod).__name__}")
+    if not params:
+        return mod
+    mod = mod.clone()
+    mod["main"] = bind_params_by_name(mod["main"], params)
+    return mod
+
+
+def _one_target(target: Any, target_host: Any) -> tuple[Target, Target]:
+    targets, host = all_targets(target, target_host)
+    if len(targets) != 1:
+        raise TVMError(f"relay.vm.compile: one target is wanted, got {len(targets)}; the machine runs a program "
+                       "on one kind of device")  # fmt: skip
+    return targets[0], host
+
+
+def compile(
+    mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
+) -> Executable:
+    """Compile a module for the virtual machine.
+
+    Parameters
+    ----------
+    mod : IRModule or Function
+        The module. Its entry is ``main``; without one, every function is.
+    target : optional
+        The target; without it, the current one.
+    target_host : optional
+        The target of the host's code.
+    params : dict of str to NDArray, optional
+        The weights by name, which become constants.
+
+    Returns
+    -------
+    Executable
+        What ``tvm.runtime.vm.VirtualMachine`` runs.
+
+    Raises
+    ------
+    TVMError
+        The module holds what the machine cannot run.
+
+    Examples
+    --------
+    >>> x = relay.var("x", shape=())
+    >>> mod = tvm.IRModule.from_expr(relay.Function([x], relay.If(x > relay.const(0.0), x, relay.const(0.0) - x)))
+    >>> machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu())
+    >>> float(machine.run(np.float32(-3)).numpy())
+    3.0
+    """
+    compiler = VMCompiler()
+    if params:
+        compiler.set_params(params)
+    compiler.lower(mod, target, target_host)
+    compiler.codegen()
+    return compiler.get_exec()
+
+
+def optimize(
+    mod: IRModule, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
+) -> tuple[IRModule, dict[str, NDArray]]:
+    """The module as its functions are written for the machine.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module.
+    target : optional
+        The target; without it, the current one.
+    target_host : optional
+        The target of the host's code.
+    params : dict of str to NDArray, optional
+        The weights by name.
+
+    Returns
+    -------
+    tuple of IRModule and dict
+        The module, and the weights.
+    """
+    return VMCompiler().optimize(mod, target, target_host, params)
+
+
+class VMExecutor(Executor):
+    """Compiled for the virtual machine and run by it."""
+
+    @property
+    def executable(self) -> Executable:
+        """The module of the executor, compiled."""
+        return compile(self.mod, self.target, params=self.params)
+
+    @property
+    def vm(self) -> VirtualMachine:
+        """A machine that runs it."""
+        return VirtualMachine(self.executable, self.device)
+
+    def _compile(self, mod: IRModule) -> Any:
+        machine = VirtualMachine(compile(mod, self.target), self.device)
+
+        def run(args: list) -> Any:
+            machine.set_input("main", *args)
+            return machine.invoke("main")
+
+        run.machine = machine
+        return run
+
+
+__all__ = ["VMCompiler", "VMExecutor", "compile", "optimize"]

@@ -1,0 +1,162 @@
+"""Straight pieces of a function: operators that are compiled together, as a model of their own, and their kernels as
+instructions over planned storage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ....ir.module import IRModule
+from ....ir.tensor_type import TensorType
+from ....ir.visit import post_order
+from ....runtime.vm_code import dtype_word
+from ....target import Target
+from ...expr import Function, RelayExpr, Tuple, Var
+from ..from_relay import ALIGNMENT, ProgramBuilder
+from ..memory_plan import Plan, plan_program
+from ..program import Kind, Node, Program, Ref
+from ..te_compiler import KernelCompiler
+from .assembler import Assembler
+
+
+class RegionCompiler:
+    """Straight functions as programs: they go through the same passes, fusion and memory planning as a model for the
+    graph executor."""
+
+    def __init__(self, target: Target, prefix: str, to_kernels: Callable[[IRModule, Target], IRModule]):
+        self.target = target
+        self.compiler = KernelCompiler(target, prefix)
+        self.to_kernels = to_kernels
+
+    def program(self, params: list[Var], outputs: list[RelayExpr]) -> Program:
+        """The planned program of expressions over variables."""
+        body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
+        main = self.to_kernels(IRModule.from_expr(Function(params, body)), self.target)["main"]
+        builder = ProgramBuilder()
+        with self.target:
+            inputs = [builder.input(p, self.target.get_target_device_type()) for p in main.params]
+            builder.program.outputs = builder.function(main, inputs, self.compiler)
+        builder.program.plan = plan_program(builder.program)
+        return builder.program
+
+
+class ProgramWriter:
+    """Writes a program into a function. Values between its kernels share one storage, which ends with the program; each
+    result has its own."""
+
+    def __init__(self, out: Assembler, program: Program, inputs: list[int]):
+        self.out = out
+        self.program = program
+        assert program.plan is not None
+        self.plan: Plan = program.plan
+        self.rows = program.first_entries()
+        self.given = iter(inputs)
+        self.registers: dict[Ref, int] = {}
+        # Of each storage: the register that holds it, and its first byte there.
+        self.places: dict[int, tuple[int, int]] = {}
+        self.temporary: list[int] = []
+
+    def write(self) -> list[int]:
+        """The registers of the results, each of them a register of its own."""
+        self._lay_out()
+        for number, node in enumerate(self.program.nodes):
+            self._node(number, node)
+        results: list[int] = []
+        for ref in self.program.outputs:
+            register = self.registers[ref]
+            if register not in self.temporary or register in results:
+                copy = self._new()
+                self.out.write("move", copy, register)
+                register = copy
+            results.append(register)
+        for register in self.temporary:
+            if register not in results:
+                self.out.release(register)
+        return results
+
+    def _new(self) -> int:
+        register = self.out.register()
+        self.temporary.append(register)
+        return register
+
+    def _entry(self, ref: Ref):
+        return self.plan.entries[self.rows[ref[0]] + ref[1]]
+
+    def _lay_out(self) -> None:
+        """One block for the storages that end with the program, and one for each of the others."""
+        nodes = self.program.nodes
+        computed = {self._entry((n, i)).storage for n, node in enumerate(nodes) for i in range(len(node.types))
+                    if not node.is_given}
+        computed -= {self._entry((n, 0)).storage for n, node in enumerate(nodes) if node.is_given}
+        results = {self._entry(ref).storage for ref in self.program.outputs}
+        offset = 0
+        inside = [s for s in sorted(computed) if s not in results]
+        for storage in inside:
+            self.places[storage] = (-1, offset)
+            offset += -(-self.plan.sizes[storage] // ALIGNMENT) * ALIGNMENT
+        if inside:
+            block = self._storage(offset)
+            self.places.update({s: (block, self.places[s][1]) for s in inside})
+        for storage in sorted(computed & results):
+            self.places[storage] = (self._storage(self.plan.sizes[storage]), 0)
+
+    def _storage(self, nbytes: int) -> int:
+        size, register = self.out.register(), self._new()
+        self.out.write("load_consti", size, nbytes)
+        self.out.write("alloc_storage", register, size, ALIGNMENT, dtype_word("uint8"), self.out.tables.device)
+        self.out.release(size)
+        return register
+
+    def _node(self, number: int, node: Node) -> None:
+        if node.kind is Kind.INPUT:
+            self.registers[number, 0] = next(self.given)
+        elif node.kind is Kind.CONSTANT:
+            data = self.program.constants[node.name]
+            register = self.out.load_constant(self.out.tables.constant(data))
+            self.temporary.append(register)
+            self.registers[number, 0] = register
+        elif node.kind is Kind.VIEW and self._entry((number, 0)).storage not in self.places:
+            shape = self.out.load_constant(self.out.tables.shape(dims(node.types[0])))
+            register = self._new()
+            self.out.write("reshape_tensor", register, self.registers[node.inputs[0]], shape)
+            self.out.release(shape)
+            self.registers[number, 0] = register
+        else:
+            self._computed(number, node)
+
+    def _computed(self, number: int, node: Node) -> None:
+        for i, t in enumerate(node.types):
+            entry = self._entry((number, i))
+            block, first = self.places[entry.storage]
+            register = self.registers[number, i] = self._new()
+            self.out.write("alloc_tensor", register, block, first + entry.offset, dtype_word(t.dtype), dims(t))
+        if node.kernel is not None:
+            outs = [self.registers[number, i] for i in range(len(node.types))]
+            arguments = [*(self.registers[ref] for ref in node.inputs), *outs]
+            self.out.write("invoke_packed", self.out.tables.kernel(node.kernel.name), len(outs), arguments)
+
+
+def dims(t: TensorType) -> tuple[int, ...]:
+    return tuple(int(d) for d in t.shape)
+
+
+class Region:
+    """Operators that wait to be compiled together: the variables that stand for values from outside, by the register
+    they lie in."""
+
+    def __init__(self) -> None:
+        self.params: dict[int, Var] = {}
+
+    def param(self, register: int, t: TensorType) -> Var:
+        if register not in self.params:
+            self.params[register] = var = Var(f"p{len(self.params)}", t)
+            var.checked_type_ = t
+        return self.params[register]
+
+    def read(self, outputs: list[RelayExpr]) -> tuple[list[int], list[Var]]:
+        """The registers and variables that the outputs are computed from."""
+        seen = {id(e) for e in post_order(Tuple(outputs)) if isinstance(e, Var)}
+        pairs = [(register, var) for register, var in self.params.items() if id(var) in seen]
+        return [register for register, _ in pairs], [var for _, var in pairs]
+
+
+__all__ = ["ProgramWriter", "Region", "RegionCompiler"]

@@ -1,0 +1,5 @@
+"""The virtual machine under the path that scripts import it by."""
+
+from .backend.vm import Executable, VirtualMachine, VMCompiler, VMExecutor, compile, optimize
+
+__all__ = ["Executable", "VMCompiler", "VMExecutor", "VirtualMachine", "compile", "optimize"]
