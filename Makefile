@@ -56,6 +56,9 @@ states: setup ## random states of the auto-scheduler against plain loops (CASES=
 	TVM_TEST_SEED=$(NEW_SEED) TVM_TEST_STATES=$(or $(CASES),500) $(BIN)/python -m pytest tests/auto_scheduler/test_states.py \
 	  -q -n $(JOBS)
 
+symbolic: setup ## every operator with unknown sizes beside its static form
+	TVM_TEST_ALL_SYMBOLIC=1 $(BIN)/python -m pytest tests/relay/op/test_symbolic.py -q -n $(JOBS)
+
 fuzz-tune: setup ## kill tuners and their workers at random moments and check that no record is lost (KILLS=50)
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED)
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED) --search auto_scheduler
@@ -169,5 +172,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc
+.PHONY: help demo test test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic
 .DEFAULT_GOAL := help

@@ -10,10 +10,12 @@ from ..ir.adt import Constructor
 from ..ir.module import GlobalVar, IRModule
 from ..ir.node import Node
 from ..ir.op import Op
-from ..ir.prim import Any_, IntImm, PrimExpr
+from ..ir.prim import Any_, IntImm, PrimExpr, SizeVar
+from ..ir.prim import Var as PrimVar
 from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, GlobalTypeVar, IncompleteType, RelayRefType, TupleType, Type, TypeCall
 from ..ir.visit import post_order
+from ..topi.assumptions import agree, of_operator
 from .adt import Clause, pattern_variables, renamed_pattern
 from .expr import (
     Call,
@@ -47,9 +49,9 @@ def same_dim(a: Any, b: Any) -> bool:
         b = b.value
     if isinstance(a, Any_) or isinstance(b, Any_):
         return True
-    if isinstance(a, PrimExpr) or isinstance(b, PrimExpr):
-        return a is b or (isinstance(a, PrimExpr) != isinstance(b, PrimExpr))
-    return a == b
+    if isinstance(a, PrimExpr) and isinstance(b, PrimExpr):
+        return a is b or not (isinstance(a, PrimVar) and isinstance(b, PrimVar)) and agree(a, b, "sizes of a value")
+    return agree(a, b, "the size of a value")
 
 
 def applied(t: Type) -> Type:
@@ -308,8 +310,9 @@ class Inference:
             check_sizes(record.name, node.attrs)
             if any(_incomplete(t) for t in types):
                 types = self._complete(node, types)
-            result = _settled(rule(node.attrs, types))
-            check_shape(result)
+            with of_operator(record.name):
+                result = _settled(rule(node.attrs, types))
+                check_shape(result)
             return result
         except (TypeError, ValueError, IndexError, TVMError) as problem:
             if isinstance(problem, DiagnosticError):
@@ -361,7 +364,7 @@ def _settled_size(d: PrimExpr) -> PrimExpr:
     return Any_() if any(isinstance(n, Any_) for n in post_order(d)) else d
 
 
-_PLAIN_SIZES = (IntImm, Any_)
+_PLAIN_SIZES = (IntImm, Any_, PrimVar, SizeVar)
 
 
 def _incomplete(t: Type) -> bool:

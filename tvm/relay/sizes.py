@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ir.prim import IntImm
+from ..ir.prim import Any_, IntImm, Var
 from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType, Type
+from ..topi.assumptions import assume
 
 # The least number each attribute may hold, or each of its numbers where it holds several. Below it a window reads
 # outside of its data, or there is no window.
@@ -40,12 +41,16 @@ def check_sizes(operator: str, attrs: Any) -> None:
 
 
 def check_shape(t: Type) -> None:
-    """Raise ValueError where a type has a negative size."""
+    """Raise ValueError where a type has a negative size; of one that is not known it is taken for granted."""
     if isinstance(t, TupleType):
         for field in t.fields:
             check_shape(field)
     elif isinstance(t, TensorType) and any(d.__class__ is IntImm and d.value < 0 for d in t.shape):
         raise ValueError(f"the result would have the shape {tuple(t.shape)}")
+    elif isinstance(t, TensorType):
+        for d in t.shape:
+            if not isinstance(d, (IntImm, Any_, Var)):
+                assume(d >= 0, "a result that has no negative size")
 
 
 def _numbers(value: Any) -> list[int]:

@@ -9,9 +9,10 @@ from .. import te, tir
 from ..dtype import info
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
-from ..ir.prim import FloatImm, IntImm, PrimExpr, ProducerLoad, const, convert
+from ..ir.prim import Any_, FloatImm, IntImm, PrimExpr, ProducerLoad, const, convert
 from ..te.tensor import OPERATOR
 from . import tag
+from .assumptions import assume
 from .math import map_elements
 from .utils import check_tensor, same_dim
 
@@ -23,7 +24,7 @@ def _is_one(dim: PrimExpr) -> bool:
 
 
 def broadcast_dim(a: PrimExpr, b: PrimExpr, what: str) -> PrimExpr:
-    """One dimension of the result; of two that are not known, the larger (the other is 1 or the same)."""
+    """One dimension of the result; of two that are not known, one is 1 or they are the same."""
     if _is_one(a):
         return b
     if _is_one(b) or same_dim(a, b):
@@ -31,8 +32,13 @@ def broadcast_dim(a: PrimExpr, b: PrimExpr, what: str) -> PrimExpr:
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         raise ExprValueError(f"{what}: the shapes do not broadcast: a dimension of {a.value} beside one of {b.value}")
     if isinstance(a, IntImm) or isinstance(b, IntImm):
-        return a if isinstance(a, IntImm) else b
-    return te.max(a, b)
+        known, open_ = (a, b) if isinstance(a, IntImm) else (b, a)
+        assume(tir.any(primop.equal(open_, known), primop.equal(open_, 1)), f"a size that is {known} or 1")
+        return known
+    same = primop.equal(a, b)
+    assume(tir.any(same, primop.equal(a, 1), primop.equal(b, 1)), "sizes that are the same, or one of them 1")
+    # Beside a dimension of 1 there may be one of 0.
+    return tir.Select(primop.equal(a, 1), b, a)
 
 
 def broadcast_shape(*shapes: Sequence, what: str = "broadcast") -> tuple[PrimExpr, ...]:
@@ -75,12 +81,22 @@ def broadcast_to(data, shape):
     """
     check_tensor(data, "broadcast_to")
     shape = tuple(convert(dim) for dim in shape)
-    joint = broadcast_shape(data.shape, shape, what="broadcast_to")
-    if len(joint) != len(shape) or not all(map(same_dim, joint, shape)):
+    if len(data.shape) > len(shape) or not all(map(becomes, data.shape[::-1], shape[::-1])):
         raise ExprValueError(f"broadcast_to: shape {list(data.shape)} does not broadcast to {list(shape)}")
     return te.compute(
         shape, lambda *i: data(*broadcast_index(data.shape, shape, i)), name="T_broadcast_to", tag=tag.BROADCAST
     )
+
+
+def becomes(dim: Any, wanted: Any) -> bool:
+    """Whether a dimension may be broadcast to the wanted one; where that is not known, it is taken for granted."""
+    dim, wanted = convert(dim), convert(wanted)
+    if _is_one(dim) or isinstance(dim, Any_) or isinstance(wanted, Any_) or same_dim(dim, wanted):
+        return True
+    if isinstance(dim, IntImm) and isinstance(wanted, IntImm):
+        return False
+    assume(tir.any(primop.equal(dim, wanted), primop.equal(dim, 1)), "a size that is broadcast: the one wanted, or 1")
+    return True
 
 
 # --- elements ------------------------------------------------------------------------------------------------------

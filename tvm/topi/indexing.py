@@ -11,6 +11,7 @@ from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const, convert
 from . import tag, utils
+from .assumptions import agree, assume
 from .broadcast import broadcast_index, broadcast_shape, floor_quotient, floor_rest
 from .utils import check_tensor, equal_const_int, get_const_int, normalize_axis
 
@@ -27,7 +28,8 @@ def as_index(value: PrimExpr) -> PrimExpr:
 
 def from_end(index: PrimExpr, dim: PrimExpr) -> PrimExpr:
     """An index of which the negative ones count from the end."""
-    return tir.Select(index < 0, index + dim, index)
+    moved = index + dim
+    return tir.Select(index < 0, moved, primop.cast(moved.dtype, index))
 
 
 def _integers(value: Any, what: str) -> te.Tensor:
@@ -79,6 +81,8 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
         raise ExprValueError(f"take: {batch_dims} batch dimensions with {given}")
     _refuse_empty(a.shape[axis], indices)
     own = len(indices.shape) - batch_dims
+    for place in range(batch_dims):
+        assume(indices.shape[place] <= a.shape[place], f"indices along axis {place}, which are no more than elements")
     shape = [*a.shape[:axis], *indices.shape[batch_dims:], *a.shape[axis + 1 :]]
 
     def element_along(*i):
@@ -91,6 +95,8 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
 def _refuse_empty(dim: Any, indices: te.Tensor) -> None:
     if equal_const_int(dim, 0) and not utils.is_empty_shape(indices.shape):
         raise ExprValueError("take: nothing can be taken from a dimension of 0")
+    none = [primop.equal(d, 0) for d in indices.shape if not isinstance(d, IntImm) or d.value == 0]
+    assume(tir.any(convert(dim) > 0, *none), "indices into a dimension of at least one element")
 
 
 def gather(data, axis, indices):
@@ -106,6 +112,8 @@ def gather(data, axis, indices):
     if len(indices.shape) != len(data.shape):
         raise ExprValueError(f"gather: data has {len(data.shape)} dimensions, the indices {len(indices.shape)}")
     for place, (dim, own) in enumerate(zip(data.shape, indices.shape)):
+        if place != axis:
+            assume(own <= dim, f"indices along axis {place}, which are no more than elements")
         if place != axis and isinstance(dim, IntImm) and isinstance(own, IntImm) and own.value > dim.value:
             raise ExprValueError(f"gather: dimension {place} of the indices is {own.value}, of the data {dim.value}")
 
@@ -229,6 +237,8 @@ def sequence_mask(data, valid_length, mask_value=0, axis=0):
         raise ExprValueError(f"sequence_mask: axis is 0 or 1, got {axis}")
     if len(valid_length.shape) != 1:
         raise ExprValueError(f"sequence_mask: the lengths have {len(valid_length.shape)} dimensions instead of 1")
+    if not agree(valid_length.shape[0], data.shape[1 - axis], "lengths against batches"):
+        raise ExprValueError(f"sequence_mask: {valid_length.shape[0]} lengths for {data.shape[1 - axis]} sequences")
     mask = primop.cast(data.dtype, convert(mask_value))
 
     def element(*i):
@@ -323,7 +333,7 @@ def _check_diagonal(data: te.Tensor, diagonal: te.Tensor, low: int, high: int) -
 
 def _same_known(first: Sequence, second: Sequence) -> None:
     for a, b in zip(first, second):
-        if isinstance(a, IntImm) and isinstance(b, IntImm) and a.value != b.value:
+        if not agree(a, b, "batches of the data against the diagonals'"):
             raise ExprValueError(f"matrix_set_diag: dimensions of {a.value} and {b.value} should be the same")
 
 

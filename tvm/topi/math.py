@@ -12,6 +12,7 @@ from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import PrimExpr, const, convert
 from . import tag, utils
+from .assumptions import agree
 from .utils import check_tensor
 
 
@@ -251,7 +252,8 @@ def elemwise_sum(xs):
         check_tensor(x, "elemwise_sum")
         if x.dtype != xs[0].dtype:
             raise ExprTypeError(f"elemwise_sum: the types differ: {xs[0].dtype} and {x.dtype}")
-        if len(x.shape) != len(xs[0].shape) or not builtins.all(map(utils.same_dim, x.shape, xs[0].shape)):
+        alike = (agree(a, b, "sizes of the tensors") for a, b in zip(x.shape, xs[0].shape))
+        if len(x.shape) != len(xs[0].shape) or not builtins.all(alike):
             raise ExprValueError(f"elemwise_sum: the shapes differ: {list(xs[0].shape)} and {list(x.shape)}")
 
     def element(*indices):

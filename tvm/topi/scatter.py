@@ -11,7 +11,7 @@ from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, Var, const, convert
 from ..tir.ir_builder import IRBuilder, create
-from . import utils
+from .assumptions import agree, assume
 from .indexing import _integers, as_index, from_end
 from .loops import nest
 from .utils import check_tensor, get_const_int, normalize_axis
@@ -133,6 +133,7 @@ def _within(places: Sequence, shape: Sequence) -> PrimExpr:
 
 
 def _fits(place: int, own: Any, other: Any, what: str) -> None:
+    assume(convert(own) <= convert(other), f"indices along axis {place}, which are no more than updates")
     if isinstance(own, IntImm) and isinstance(other, IntImm) and own.value > other.value:
         raise ExprValueError(f"{what}: dimension {place} is {other.value}, that of the indices {own.value}")
 
@@ -160,9 +161,9 @@ def scatter_nd(data, indices, updates, mode="update"):
     if depth > len(data.shape):
         raise ExprValueError(f"scatter_nd: {depth} indices for a tensor of {len(data.shape)} dimensions")
     wanted = [*indices.shape[1:], *data.shape[depth:]]
-    if len(wanted) != len(updates.shape) or not all(map(utils.same_dim, wanted, updates.shape)):
-        if not utils.is_dynamic_shape([*wanted, *updates.shape]) or len(wanted) != len(updates.shape):
-            raise ExprValueError(f"scatter_nd: the updates have shape {list(updates.shape)}, expected {wanted}")
+    alike = (agree(a, b, "sizes of the updates") for a, b in zip(wanted, updates.shape))
+    if len(wanted) != len(updates.shape) or not all(alike):
+        raise ExprValueError(f"scatter_nd: the updates have shape {list(updates.shape)}, expected {wanted}")
 
     def statement(ins, out):
         ib = create()

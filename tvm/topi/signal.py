@@ -12,7 +12,8 @@ from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import PrimExpr, const, convert
 from . import tag
-from .utils import check_tensor, get_const_int, same_dim
+from .assumptions import agree
+from .utils import check_tensor, get_const_int
 
 
 def _table(function, n: PrimExpr, dtype: str, name: str) -> te.Tensor:
@@ -39,7 +40,7 @@ def dft(re_data, im_data, inverse):
     _float(re_data, "dft"), _float(im_data, "dft")
     if not re_data.shape or len(re_data.shape) != len(im_data.shape):
         raise ExprValueError("dft: the parts have the same dimensions, at least one")
-    if not all(map(same_dim, re_data.shape, im_data.shape)):
+    if not all(agree(a, b, "sizes of the parts") for a, b in zip(re_data.shape, im_data.shape)):
         raise ExprValueError(f"dft: the parts have shapes {list(re_data.shape)} and {list(im_data.shape)}")
     dtype, n = re_data.dtype, re_data.shape[-1]
     cosines, sines = _table(te.cos, n, dtype, "cosines"), _table(te.sin, n, dtype, "sines")

@@ -14,6 +14,7 @@ from ..ir.prim import IntImm, PrimExpr, const, convert
 from ..target import Target
 from ..tir.ir_builder import BufferVar, IRBuilder, create
 from . import utils
+from .assumptions import assume
 from .gpu.sort import Lines, sort_lines
 from .loops import nest
 from .scan import cumsum
@@ -231,6 +232,7 @@ def _count(k: Any, n: PrimExpr) -> PrimExpr:
         return k
     if k.value < 1:
         return n
+    assume(n >= k, f"a dimension that has the {k} elements asked for")
     if isinstance(n, IntImm) and k.value > n.value:
         raise ExprValueError(f"topk: {k.value} elements are asked for of a dimension of {n.value}")
     return k

@@ -15,6 +15,7 @@ from ..ir import primop
 from ..ir.prim import FloatImm, IntImm, PrimExpr, const, convert
 from ..target.layout import bijective_layout
 from . import tag, utils
+from .assumptions import agree, assume, divides
 from .broadcast import _truth, broadcast_index, broadcast_shape
 from .indexing import adv_index, gather, gather_nd, matrix_set_diag, one_hot, sequence_mask, take, trilu, unravel_index
 from .scatter import invert_permutation, scatter_elements, scatter_nd, sparse_to_dense
@@ -81,7 +82,7 @@ def squeeze(a, axis=None):
     else:
         axes = normalize_axes(axis, len(a.shape), "squeeze")
     for place in axes:
-        if isinstance(a.shape[place], IntImm) and a.shape[place].value != 1:
+        if not agree(a.shape[place], 1, f"the size of axis {place}, which is taken away, against 1"):
             raise ExprValueError(f"squeeze: dimension {place} is {a.shape[place].value}, not 1")
     kept = [place for place in range(len(a.shape)) if place not in axes]
 
@@ -138,7 +139,7 @@ def reverse_sequence(a, seq_lengths, seq_axis=1, batch_axis=0):
     if len(seq_lengths.shape) != 1:
         raise ExprValueError(f"reverse_sequence: the lengths have {len(seq_lengths.shape)} dimensions instead of 1")
     lengths, batches = seq_lengths.shape[0], a.shape[batch_axis]
-    if isinstance(lengths, IntImm) and isinstance(batches, IntImm) and lengths.value != batches.value:
+    if not agree(lengths, batches, "lengths against batches"):
         raise ExprValueError(f"reverse_sequence: {lengths.value} lengths for {batches.value} batches")
 
     def element(*indices):
@@ -235,7 +236,7 @@ def _check_alike(tensors: list, axis: int | None, what: str) -> None:
         if other.dtype != first.dtype:
             raise ExprTypeError(f"{what}: the types differ: {first.dtype} and {other.dtype}")
         alike = len(other.shape) == len(first.shape) and builtins.all(
-            place == axis or same_dim(a, b) or not (isinstance(a, IntImm) and isinstance(b, IntImm))
+            place == axis or agree(a, b, f"sizes along axis {place}")
             for place, (a, b) in enumerate(zip(first.shape, other.shape))
         )
         if not alike:
@@ -316,9 +317,8 @@ def split(ary, indices_or_sections, axis=0):
         sections = get_const_int(indices_or_sections)
         if sections <= 0:
             raise ExprValueError(f"split: the number of parts must be positive, got {sections}")
-        if isinstance(whole, IntImm) and whole.value % sections:
+        if not divides(whole, sections, f"a size that is to be split into {sections} equal parts"):
             raise ExprValueError(f"split: a dimension of {whole.value} is not {sections} equal parts")
-        # A size known when running is taken for a multiple of the number of parts.
         size = utils.simplify(whole // sections)
         begins = [utils.simplify(size * number) for number in range(sections)]
         ends = [utils.simplify(begin + size) for begin in begins]
@@ -327,6 +327,7 @@ def split(ary, indices_or_sections, axis=0):
         begins = [const(0, whole.dtype), *cuts]
         ends = [*cuts, whole]
     for begin, end in zip(begins, ends):
+        assume(end >= begin, "cuts that rise within the dimension")
         if isinstance(begin, IntImm) and isinstance(end, IntImm) and begin.value > end.value:
             raise ExprValueError(f"split: the cuts {list(indices_or_sections)} do not rise within 0..{whole}")
 
@@ -427,6 +428,7 @@ def sliding_window(data, axis, window_shape, strides):
         raise ExprValueError(f"sliding_window: window {window} and strides {steps} must be positive")
     moved = []
     for dim, size, step in zip(data.shape[axis:], window, steps):
+        assume(dim >= size, f"a dimension that holds a window of {size}")
         if isinstance(dim, IntImm) and dim.value < size:
             raise ExprValueError(f"sliding_window: a window of {size} does not fit a dimension of {dim.value}")
         moved.append(utils.simplify((dim - size) // step + 1))

@@ -16,7 +16,7 @@ from ...autotvm.task.topi_integration import get_workload
 from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.op import OPS, Op
-from ...ir.prim import IntImm, const
+from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, const
 from ...ir.structural import structural_key
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
@@ -27,9 +27,11 @@ from ...target import Target
 from ...te.operation import compute, placeholder
 from ...te.primfunc import create_prim_func
 from ...te.tensor import Tensor
+from ...topi.assumptions import of_operator
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.implementation import OpImplementation, by_pattern, computation, highest, valid_implementations
 from ..op.record import pattern_of
+from ..symbolic import flatten_type, is_symbolic, primitive_form
 
 # The longest kernel name after the prefix, in characters.
 MOST_LETTERS = 80
@@ -85,17 +87,10 @@ class Kernel:
         return lower(graph.schedule(graph.outputs), graph.inputs + graph.outputs, self.name)
 
 
-def flatten_type(t: Type) -> list[TensorType]:
-    """The tensors of a type, tuples taken apart."""
-    if isinstance(t, TensorType):
-        return [t]
-    if isinstance(t, TupleType):
-        return [x for f in t.fields for x in flatten_type(f)]
-    raise TVMError(f"a kernel takes and gives tensors, not {t}")
-
-
 def _is_wide(function: Function) -> bool:
-    """Whether a tensor of the function has so many elements that sizes and indices must be int64."""
+    """Whether a tensor of the function has, or may have, so many elements that sizes and indices must be int64."""
+    if is_symbolic(function):
+        return True
     types = [p.checked_type_ or p.type_annotation for p in function.params]
     types += [node.checked_type_ for node in post_order(function.body) if isinstance(node, Call)]
     return any(math.prod(d.value for d in tensor.shape if isinstance(d, IntImm)) >= 1 << 31
@@ -174,7 +169,13 @@ class ToTensors:
         return tensor
 
     def _shape(self, t: TensorType) -> list:
-        return [const(d.value, "int64") if self.wide and isinstance(d, IntImm) else d for d in t.shape]
+        return [self._size(d) for d in t.shape]
+
+    def _size(self, d: PrimExpr) -> PrimExpr:
+        if isinstance(d, Any_):
+            # The data decide on it; the memory that the kernel is given for its result says what it is.
+            return SizeVar("size", "int64")
+        return const(d.value, "int64") if self.wide and isinstance(d, IntImm) else d
 
     def _result(self, t: Type) -> Type:
         """The type of a result, with sizes as the tensors have them."""
@@ -212,6 +213,10 @@ class ToTensors:
 
     def computed(self, node: Call, inputs: list[Tensor], out_type: Type) -> list[Tensor]:
         """What the operator of a call computes."""
+        with of_operator(node.op.name):
+            return self._computed(node, inputs, out_type)
+
+    def _computed(self, node: Call, inputs: list[Tensor], out_type: Type) -> list[Tensor]:
         mathematics = computation(node.op)
         if self.plain and mathematics is not None:
             return _tensors(mathematics(node.attrs, inputs, out_type))
@@ -268,6 +273,8 @@ class KernelCompiler:
         self.names: dict[str, int] = {} if names is None else names
 
     def lower(self, function: Function) -> Kernel:
+        if is_symbolic(function):
+            function = primitive_form(function).function
         key = structural_key(function)
         got = self.kernels.get(key)
         if got is None:

@@ -1,7 +1,8 @@
 """Operators whose shapes, axes or sizes are tensors that are only known when running: ``dyn.reshape`` and so on.
 
 Their types have unknown sizes. ``to_static(attrs, args)`` gives the plain operator once the tensors are constants, and
-None before that.
+None before that. How the shapes follow from the tensors, and what is computed in memory of that shape, is in
+``dynamic_shapes.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from ...ir.prim import Any_
 from ...ir.tensor_type import TensorType
 from ...ir.type import TupleType
 from ..expr import Constant, RelayExpr, TupleWrapper
-from .record import INJECTIVE, OPAQUE, call, op
+from .dynamic_shapes import COMPUTED, SHAPES
+from .record import OPAQUE, call, op
 from .rules import dims, tensor
 
 
@@ -172,8 +174,10 @@ def _register(name: str, inputs: int, rule, doc: str, to_static) -> None:
     op(
         name,
         inputs,
-        pattern=OPAQUE if "slice" not in name else INJECTIVE,
+        pattern=OPAQUE,
         type_rule=rule or _TYPES[name],
+        compute=COMPUTED[name],
+        dynamic_shape=SHAPES[name],
         to_static=to_static,
     )(build)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ... import te, tir, topi
 from ...dtype import canonical
+from ...ir import primop
 from ...ir.prim import Any_
 from ...ir.tensor_type import TensorType
 from ...ir.type import TupleType
@@ -146,12 +147,28 @@ def adv_index(inputs):
     return call("adv_index", as_expr(list(inputs) if isinstance(inputs, (list, tuple)) else inputs))
 
 
+def _argwhere_shape(attrs, inputs, out_ndims):
+    (condition,) = inputs
+    axes = [te.reduce_axis((0, d)) for d in condition.shape]
+    one, none = tir.const(1, "int64"), tir.const(0, "int64")
+
+    def found(*at):
+        value = condition(*at)
+        return tir.Select(primop.not_equal(value, tir.const(0, value.dtype)), one, none)
+
+    count = te.compute((1,), lambda i: te.sum(found(*axes), axis=axes) if axes else found(), name="count")
+    rank = tir.const(len(axes), "int64")
+    return [te.compute((2,), lambda i: tir.Select(i < 1, count[0], rank), name="shape")]
+
+
 @op(
     "argwhere",
     1,
     pattern=OPAQUE,
     type_rule=lambda attrs, types: TensorType((Any_(), len(tensor(types[0]).shape)), "int32"),
     compute=lambda attrs, inputs, out, gpu=None: topi.argwhere(out.shape, inputs[0], gpu=gpu),
+    FShapeFunc=_argwhere_shape,
+    TShapeDataDependent=True,
 )
 def argwhere(condition):
     """The indices of the elements that are not zero; how many there are is known when running."""

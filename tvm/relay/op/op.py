@@ -104,7 +104,31 @@ register_convert_op_layout = _fact(
 )
 register_infer_correct_layout = _fact("FInferCorrectLayout", "``(attrs, new_in, old_in, old_types) -> layouts``.")
 register_gradient = _fact("FPrimalGradient", "``(call, gradient) -> gradients of the inputs``.")
-register_shape_func = _fact("FShapeFunc", "Computes the shape of the result when running.")
+
+
+def register_shape_func(op_name: str, data_dependent: Any, shape_func: Any = None, level: int = 10) -> Any:
+    """The function that computes the shapes of an operator's results when running.
+
+    Parameters
+    ----------
+    op_name : str
+        The name of the operator.
+    data_dependent : bool or list of bool
+        Whether it computes them from the values of the inputs, or from their shapes; a list says it of each input.
+    shape_func : callable, optional
+        ``(attrs, inputs, out_ndims) -> list of tensors``; without it, a decorator is returned.
+    level : int, optional
+        A value set before at a higher level stays.
+
+    Returns
+    -------
+    callable
+        The function, or a decorator where there is none.
+    """
+    register_op_attr(op_name, "TShapeDataDependent", data_dependent, level)
+    return register_op_attr(op_name, "FShapeFunc", shape_func, level)
+
+
 register_mixed_precision_conversion = _fact("FTVMMixedPrecisionConversionType", "The operator in half precision.")
 register_external_compiler = _fact("target.compiler", "Whether another compiler takes the operator.")
 register_compute = _fact("FTVMCompute", "``(attrs, inputs, out_type) -> list of tensors``.")

@@ -14,13 +14,14 @@ without one, the computation is asked.
 result is one of the input's, at a place known when compiling.
 ``contraction`` says that the result is sums of products of its two inputs: a "matmul" or a "convolution".
 ``macs(attrs, types, out_type)`` counts the multiplications followed by an addition that the direct computation does.
+``dynamic_shape`` says how a shape follows from values that are known when running (``DynamicShape``).
 ``expand(attrs, args, types)`` gives the operator in terms of simpler ones, for operators without a computation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...docstring import words
 from ...ir.attrs import DictAttrs
@@ -50,6 +51,15 @@ class OpPattern:
     ROWS = ROWS
     TUPLE = TUPLE
     OPAQUE = OPAQUE
+
+
+class DynamicShape(NamedTuple):
+    """How the shapes of an operator's results follow from data: ``values`` are the inputs whose values they depend on,
+    ``rule(attrs, types, values)`` gives the sizes of each result as expressions. ``values[i](*indices)`` is an element
+    of input ``i``; what the data must be is noted with ``topi.assumptions.assume``."""
+
+    values: tuple[int, ...]
+    rule: Callable[..., list[list[Any]]]
 
 
 class CallAttrs(DictAttrs, key="relay.CallAttrs"):
@@ -152,10 +162,23 @@ def pattern_of(record: Op) -> int:
     return record.attrs.get("TOpPattern", OPAQUE)
 
 
+def call_pattern(call: Call) -> int:
+    """How a call may be fused: where its shape follows from data it is a kernel of its own."""
+    own = dynamic_shape(call) is not None or "FShapeFunc" in call.op.attrs
+    return OPAQUE if own else pattern_of(call.op)
+
+
+def dynamic_shape(call: Call) -> DynamicShape | None:
+    """How the shape of a call's result follows from data; None where types say it."""
+    found = call.op.attrs.get("dynamic_shape")
+    return found if found is not None and len(call.args) > max(found.values, default=-1) else None
+
+
 __all__ = [
     "BROADCAST",
     "COMM_REDUCE",
     "CallAttrs",
+    "DynamicShape",
     "Constant",
     "ELEMWISE",
     "INJECTIVE",
@@ -166,6 +189,8 @@ __all__ = [
     "TUPLE",
     "as_expr",
     "call",
+    "call_pattern",
+    "dynamic_shape",
     "op",
     "pattern_of",
 ]

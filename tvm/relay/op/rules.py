@@ -9,10 +9,12 @@ from ... import te
 from ...dtype import info
 from ...error import TVMError
 from ...ir.op import TYPE_RELATIONS
-from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, const
+from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, const, convert
 from ...ir.subst import variables
 from ...ir.tensor_type import TensorType
 from ...ir.type import TupleType, Type
+from ...topi.assumptions import agree
+from ...topi.broadcast import broadcast_dim
 from ..infer import dims
 
 
@@ -45,7 +47,7 @@ def bool_like_first(attrs, types) -> Type:
 
 
 def broadcast_dims(a, b) -> tuple:
-    """NumPy's rule for two shapes; unknown sizes stay unknown."""
+    """NumPy's rule for two shapes; beside an unknown size only a number is known."""
     n = max(len(a), len(b))
     x, y = (1,) * (n - len(a)) + tuple(a), (1,) * (n - len(b)) + tuple(b)
     out = []
@@ -54,8 +56,10 @@ def broadcast_dims(a, b) -> tuple:
             out.append(q)
         elif q == 1 if isinstance(q, int) else False:
             out.append(p)
+        elif isinstance(p, Any_) or isinstance(q, Any_):
+            out.append(p if isinstance(p, int) else q)
         elif isinstance(p, PrimExpr) or isinstance(q, PrimExpr):
-            out.append(p if isinstance(p, int) else q if isinstance(q, int) else p)
+            out.append(broadcast_dim(convert(p), convert(q), "broadcast"))
         elif p != q:
             raise TypeError(f"shapes {tuple(a)} and {tuple(b)} do not broadcast: {p} beside {q}")
         else:
@@ -115,15 +119,15 @@ def concrete(t: Type, what: str) -> tuple[int, ...]:
     return d
 
 
-def may_equal(a: tuple, b: tuple) -> bool:
+def may_equal(a: tuple, b: tuple, what: str = "sizes") -> bool:
     """Whether two shapes are equal as far as they are known."""
-    return len(a) == len(b) and all(not isinstance(x, int) or not isinstance(y, int) or x == y for x, y in zip(a, b))
+    return len(a) == len(b) and all(agree(x, y, what) for x, y in zip(a, b))
 
 
 def fixed(t: TensorType, size: tuple, what: str) -> TensorType:
     """A tensor that must have just this shape; unknown sizes match."""
     got = dims(tensor(t, what))
-    if not may_equal(got, tuple(size)):
+    if not may_equal(got, tuple(size), f"the shape of {what}"):
         raise TypeError(f"{what} must have shape {tuple(size)}, got {got}")
     return t
 

@@ -6,10 +6,14 @@ import math
 
 from ... import te, tir, topi
 from ...dtype import canonical
-from ...ir.prim import Any_, PrimExpr
+from ...ir import primop
+from ...ir.prim import Any_, PrimExpr, convert
 from ...ir.tensor_type import TensorType
+from ...topi.assumptions import agree, assume
+from ...topi.broadcast import becomes
 from ..expr import Constant, RelayExpr, TupleWrapper, const
 from .dynamic import is_dynamic
+from .dynamic_shapes import SHAPES
 from .record import BROADCAST, COMM_REDUCE, ELEMWISE, INJECTIVE, OPAQUE, as_expr, call, op
 from .rules import broadcast_dims, dims, normalize_axis, product, same_as_first, tensor
 
@@ -98,8 +102,10 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
             out[unknown] = total // rest
         else:
             out[unknown] = total // rest if not isinstance(rest, int) or rest != 1 else total
+            assume(primop.equal(convert(total % rest), 0), f"elements that fill the shape {list(wanted)}")
+            return out
     have, need = product(source), product(out)
-    if isinstance(have, int) and isinstance(need, int) and have != need:
+    if not agree(have, need, f"elements of the data against those of the shape {list(wanted)}"):
         raise TypeError(f"reshape: {have} elements cannot be put into shape {out}")
     return out
 
@@ -272,8 +278,7 @@ def where(condition, x, y):
 
 def _broadcast_to_type(attrs, types):
     have, want = dims(tensor(types[0])), tuple(attrs.shape)
-    known = all(isinstance(d, int) for d in (*have, *want))
-    if known and (len(have) > len(want) or broadcast_dims(have, want) != want):
+    if len(have) > len(want) or not all(map(becomes, have[::-1], want[::-1])):
         raise TypeError(f"a tensor of shape {have} cannot be broadcast to {want}")
     return TensorType(attrs.shape, tensor(types[0]).dtype)
 
@@ -464,7 +469,7 @@ def _arange_compute(attrs, inputs, out):
     return te.compute(out.shape, element, name="T_arange", tag="injective")
 
 
-@op("arange", -1, pattern=INJECTIVE, type_rule=_arange_type, compute=_arange_compute)
+@op("arange", -1, pattern=INJECTIVE, type_rule=_arange_type, compute=_arange_compute, dynamic_shape=SHAPES["arange"])
 def arange(start, stop=None, step=None, dtype="float32"):
     """Numbers from start to stop (not included), ``step`` apart."""
     start, stop = (0, start) if stop is None else (start, stop)
@@ -483,7 +488,7 @@ def _reshape_like_type(attrs, types):
     part = y[_clamp(attrs.rhs_begin, len(y)) : _clamp(attrs.rhs_end, len(y))]
     begin, end = _clamp(attrs.lhs_begin, len(x)), _clamp(attrs.lhs_end, len(x))
     have, need = product(x[begin:end]), product(part)
-    if isinstance(have, int) and isinstance(need, int) and have != need:
+    if not agree(have, need, "elements of the data against those of the shape"):
         raise TypeError(f"{have} elements cannot take the shape {part}")
     return TensorType((*x[:begin], *part, *x[end:]), data.dtype)
 
@@ -582,6 +587,7 @@ def _slice_like_type(attrs, types):
             raise TypeError(f"axis {axis} is not one of the {len(y)} dimensions of the other tensor")
         if isinstance(x[axis], int) and isinstance(y[axis], int) and y[axis] > x[axis]:
             raise TypeError(f"{y[axis]} elements along axis {axis} cannot be taken from {x[axis]}")
+        assume(convert(y[axis]) <= convert(x[axis]), f"no more elements along axis {axis} than the data has")
         x[axis] = y[axis]
     return TensorType(x, data.dtype)
 

@@ -34,7 +34,7 @@ from ..op.record import (
     OUT_ELEMWISE_FUSABLE,
     ROWS,
     TUPLE,
-    pattern_of,
+    call_pattern,
 )
 from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover
 
@@ -165,7 +165,7 @@ class FusionGraph:
     def _pattern(self, e: RelayExpr) -> int:
         if isinstance(e, Call) and isinstance(e.op, Op):
             override = self.rules.pattern(e) if self.rules.pattern is not None else None
-            pattern = pattern_of(e.op) if override is None else override
+            pattern = call_pattern(e) if override is None else override
             return pattern if pattern != ROWS or self.rules.rowwise and _works_along_rows(e) else OPAQUE
         if isinstance(e, Tuple):
             return TUPLE

@@ -10,6 +10,7 @@ from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import convert
 from .. import utils
+from ..assumptions import agree
 from ..reduction import least
 from ..utils import check_tensor, get_const_int
 
@@ -54,7 +55,7 @@ def _dilation(data, kernel, at: int, channel: int, stride, padding, dilations, o
     # The kernel has the channel first or last, as the image has.
     spatial = (1, 2) if channel == 1 else (0, 1)
     filters = kernel.shape[3 - sum(spatial)]
-    if utils.other_dim(data.shape[channel], filters):
+    if not agree(data.shape[channel], filters, "channels of the images against the kernel's"):
         raise ExprValueError(f"dilation2d: images of {data.shape[channel]} channels and a kernel for {filters}")
     sizes = [get_const_int(kernel.shape[p]) for p in spatial]
     reach = [(size - 1) * d + 1 for size, d in zip(sizes, dilations)]

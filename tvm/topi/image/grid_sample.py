@@ -10,7 +10,8 @@ from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from .. import tag
-from ..utils import check_tensor, get_const_int, same_dim
+from ..assumptions import agree
+from ..utils import check_tensor, get_const_int
 from .resize import _cubic_weight
 
 _LAYOUTS = {"NCHW": 2, "NCDHW": 3}
@@ -146,7 +147,7 @@ def grid_sample(data, grid, method="bilinear", layout="NCHW", padding_mode="zero
         return total
 
     shape = [data.shape[0], data.shape[1], *grid.shape[2:]]
-    if not same_dim(data.shape[0], grid.shape[0]):
+    if not agree(data.shape[0], grid.shape[0], "images against grids"):
         raise ExprValueError(f"grid_sample: {data.shape[0]} images and {grid.shape[0]} grids")
     return te.compute(shape, element, name="T_grid_sample", tag=tag.INJECTIVE)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ... import te, tir
 from ...error import TVMError
-from ..utils import get_const_int, other_dim, simplify
+from ..assumptions import agree
+from ..utils import get_const_int, simplify
 from .pad import pad
 from .utils import pads, spatial
 
@@ -40,7 +41,7 @@ def _deformable(data, offset, kernel, strides, padding, dilation, deformable_gro
     for many in (groups, deformable_groups):
         if many < 1 or get_const_int(channels) % many:
             raise TVMError(f"deformable_conv2d: {channels} channels cannot be divided into {many} groups")
-    if other_dim(data.shape[0], offset.shape[0]):
+    if not agree(data.shape[0], offset.shape[0], "images against offsets"):
         raise TVMError(f"deformable_conv2d: {data.shape[0]} images have offsets for {offset.shape[0]}")
     _check_deformable(channels, filters, per_group, groups, offset.shape[c], 2 * kh * kw * deformable_groups)
     each = get_const_int(channels) // deformable_groups
@@ -108,7 +109,7 @@ def correlation_nchw(data1, data2, kernel_size, max_displacement, stride1, strid
     TVMError
         The images differ in shape, or ``kernel_size`` is even.
     """
-    if any(map(other_dim, data1.shape, data2.shape)):
+    if not all(agree(a, b, "sizes of the images") for a, b in zip(data1.shape, data2.shape)):
         raise TVMError(f"correlation: both images have one shape, got {list(data1.shape)} and {list(data2.shape)}")
     for what, value in (("kernel_size", kernel_size), ("stride1", stride1), ("stride2", stride2)):
         spatial(value, 1, "correlation: " + what)

@@ -6,8 +6,11 @@ from typing import Any, NamedTuple
 
 from ... import te
 from ...error import TVMError
+from ...ir.prim import convert
+from ..assumptions import agree
+from ..broadcast import broadcast_dim, broadcast_index
 from ..tag import BROADCAST
-from ..utils import refuse_rewritten, same_dim
+from ..utils import refuse_rewritten
 
 
 def matmul_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> tuple[Any, Any, Any]:
@@ -16,7 +19,7 @@ def matmul_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> tu
         raise TVMError(f"matmul: matrices are wanted, got {len(tensor_a.shape)} and {len(tensor_b.shape)} dimensions")
     m, ka = tensor_a.shape[-2:] if not transpose_a else tensor_a.shape[:-3:-1]
     kb, n = tensor_b.shape if not transpose_b else tensor_b.shape[::-1]
-    if not same_dim(ka, kb):
+    if not agree(ka, kb, "columns on the left against rows on the right"):
         raise TVMError(f"matmul: {ka} columns on the left meet {kb} rows on the right")
     return m, n, ka
 
@@ -83,13 +86,12 @@ def batch_sizes(tensor_a, tensor_b, transpose_a: bool, transpose_b: bool) -> Bat
         )
     ba, bb = tensor_a.shape[0], tensor_b.shape[0]
     one_a, one_b = getattr(ba, "value", 0) == 1, getattr(bb, "value", 0) == 1
-    if not one_a and not one_b and not same_dim(ba, bb):
-        raise TVMError(f"batch_matmul: {ba} matrices on the left, {bb} on the right")
+    count = broadcast_dim(convert(ba), convert(bb), "batch_matmul")
     m, ka = tensor_a.shape[1:] if not transpose_a else tensor_a.shape[:0:-1]
     kb, n = tensor_b.shape[1:] if not transpose_b else tensor_b.shape[:0:-1]
-    if not same_dim(ka, kb):
+    if not agree(ka, kb, "columns on the left against rows on the right"):
         raise TVMError(f"batch_matmul: {ka} columns on the left meet {kb} rows on the right")
-    return Batch(bb if one_a else ba, m, n, ka, one_a, one_b)
+    return Batch(count, m, n, ka, one_a, one_b)
 
 
 def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=False, transpose_b=True,
@@ -107,8 +109,9 @@ def batch_matmul(tensor_a, tensor_b, oshape=None, out_dtype=None, transpose_a=Fa
     k = te.reduce_axis((0, sizes.k), name="k")
 
     def body(b, i, j):
-        x = tensor_a(0 if sizes.one_a else b, *((k, i) if transpose_a else (i, k)))
-        y = tensor_b(0 if sizes.one_b else b, *((j, k) if transpose_b else (k, j)))
+        own_a, own_b = (broadcast_index(t.shape[:1], [sizes.count], [b])[0] for t in (tensor_a, tensor_b))
+        x = tensor_a(own_a, *((k, i) if transpose_a else (i, k)))
+        y = tensor_b(own_b, *((j, k) if transpose_b else (k, j)))
         return te.sum(x.astype(out_dtype) * y.astype(out_dtype), axis=k)
 
     return te.compute((sizes.count, sizes.m, sizes.n), body, name="T_batch_matmul", tag="batch_matmul")

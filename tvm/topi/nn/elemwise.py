@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ... import te, tir
 from ...error import TVMError
+from ..assumptions import agree
 from ..tag import BROADCAST, ELEMWISE
-from ..utils import get_const_int
 
 
 def relu(x):
@@ -45,7 +45,7 @@ def prelu(x, slope, axis=1):
     """
     if not 0 <= axis < len(x.shape):
         raise TVMError(f"prelu: axis {axis} is not one of {len(x.shape)} dimensions")
-    if len(slope.shape) != 1 or get_const_int(slope.shape[0]) != get_const_int(x.shape[axis]):
+    if len(slope.shape) != 1 or not agree(slope.shape[0], x.shape[axis], "slopes against the size of the axis"):
         raise TVMError("prelu: the slopes are a vector as long as the axis")
 
     def body(*i):

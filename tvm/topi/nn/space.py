@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ... import te, tir
 from ...error import TVMError
+from ..assumptions import divides
 from ..tag import INJECTIVE
 from ..utils import get_const_int, normalize_axis, simplify
 from .pad import pad
@@ -66,7 +67,7 @@ def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
     if mode not in ("DCR", "CDR", "CRD"):
         raise TVMError(f"depth_to_space: the mode is DCR or CRD, got '{mode}'")
     size = get_const_int(block_size)
-    if isinstance(getattr(data.shape[c], "value", None), int) and data.shape[c].value % (size * size):
+    if not divides(data.shape[c], size * size, f"channels that divide into blocks of {size} x {size}"):
         raise TVMError(f"depth_to_space: {data.shape[c]} channels cannot be divided into blocks of {size} x {size}")
     shape = list(data.shape)
     depth = shape[c] = simplify(data.shape[c] // (size * size))
@@ -93,7 +94,7 @@ def space_to_depth(data, block_size, layout="NCHW"):
     c, h, w = _channels(layout, "space_to_depth")
     size = get_const_int(block_size)
     for place in (h, w):
-        if isinstance(getattr(data.shape[place], "value", None), int) and data.shape[place].value % size:
+        if not divides(data.shape[place], size, f"points that divide into blocks of {size}"):
             raise TVMError(f"space_to_depth: {data.shape[place]} points cannot be divided into blocks of {size}")
     shape = list(data.shape)
     depth = data.shape[c]
@@ -132,14 +133,17 @@ def space_to_batch_nd(data, block_shape, pad_before, pad_after, pad_value=0.0):
     batch = data.shape[0]
     shape = [simplify(batch * _product(block)), *source.shape[1:]]
     for i, b in enumerate(block):
-        if isinstance(getattr(shape[i + 1], "value", None), int) and shape[i + 1].value % b:
+        if not divides(shape[i + 1], b, f"padded points that divide into blocks of {b}"):
             raise TVMError(f"space_to_batch_nd: {shape[i + 1]} padded points cannot be divided into blocks of {b}")
         shape[i + 1] = simplify(shape[i + 1] // b)
 
+    # An empty batch has no element that would be divided.
+    each = simplify(te.max(batch, 1))
+
     def body(*at):
         index = list(at)
-        offset = te.indexdiv(at[0], batch)
-        index[0] = te.indexmod(at[0], batch)
+        offset = te.indexdiv(at[0], each)
+        index[0] = te.indexmod(at[0], each)
         for i in reversed(range(n)):
             index[i + 1] = at[i + 1] * block[i] + te.indexmod(offset, block[i])
             offset = te.indexdiv(offset, block[i])
@@ -161,9 +165,8 @@ def batch_to_space_nd(data, block_shape, crop_begin_list, crop_end_list):
     n = len(block)
     if len(crop_begin_list) != n or len(crop_end_list) != n or n >= len(data.shape):
         raise TVMError("batch_to_space_nd: one block size and one pair of crops for each spatial dimension is wanted")
-    known = getattr(data.shape[0], "value", None)
-    if isinstance(known, int) and known % _product(block):
-        raise TVMError(f"batch_to_space_nd: a batch of {known} cannot be divided into blocks of {block}")
+    if not divides(data.shape[0], _product(block), f"a batch that divides into blocks of {block}"):
+        raise TVMError(f"batch_to_space_nd: a batch of {data.shape[0]} cannot be divided into blocks of {block}")
     batch = simplify(data.shape[0] // _product(block))
     shape = [batch, *data.shape[1:]]
     for i, b in enumerate(block):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ... import te
 from ...error import ExprValueError
 from .. import tag
+from ..assumptions import divides
 from ..transform import reshape
-from ..utils import check_tensor, get_const_int, get_const_tuple
+from ..utils import check_tensor, get_const_int, simplify
 
 
 def reorg(data, stride):
@@ -23,10 +24,11 @@ def reorg(data, stride):
         raise ExprValueError(
             f"reorg: takes (N, C, H, W) and a positive stride, got {len(data.shape)} dimensions, {stride}"
         )
-    batch, channels, height, width = get_const_tuple(data.shape)
-    if channels % (stride * stride) or height % stride or width % stride:
+    batch, channels, height, width = data.shape
+    parts = ((channels, stride * stride), (height, stride), (width, stride))
+    if not all(divides(size, part, f"a size that divides by {part}") for size, part in parts):
         raise ExprValueError(f"reorg: {channels} channels of {height} x {width} do not divide by a stride of {stride}")
-    groups = channels // (stride * stride)
+    groups = simplify(channels // (stride * stride))
     wide = reshape(data, (batch, groups, height * stride, width * stride))
 
     def element(n, c, y, x):

@@ -30,16 +30,19 @@ def multibox_prior(data, sizes=(1,), ratios=(1,), steps=(-1, -1), offsets=(0.5, 
     if len(data.shape) != 4:
         raise ExprValueError(f"multibox_prior: images are (N, C, H, W), got {len(data.shape)} dimensions")
     height, width = get_const_tuple(data.shape[2:])
+    dtype = data.dtype
+    # Shares of the image, counted in double precision where its size is known.
+    tall, wide = (side if isinstance(side, int) else primop.cast(dtype, side) for side in (height, width))
     sizes, ratios, steps, offsets = (get_float_tuple(v) for v in (sizes, ratios, steps, offsets))
-    step_y, step_x = (own if own > 0 else 1.0 / side for own, side in zip(steps, (height, width)))
-    halves = [(size * height / width / 2, size / 2) for size in sizes]
-    halves += [(sizes[0] * height / width * math.sqrt(r) / 2, sizes[0] / math.sqrt(r) / 2) for r in ratios[1:]]
-    count, dtype = len(halves), data.dtype
+    step_y, step_x = (own if own > 0 else 1.0 / side for own, side in zip(steps, (tall, wide)))
+    halves = [(size * tall / wide / 2, size / 2) for size in sizes]
+    halves += [(sizes[0] * tall / wide * math.sqrt(r) / 2, sizes[0] / math.sqrt(r) / 2) for r in ratios[1:]]
+    count = len(halves)
 
     def element(_, box, side):
         kind, cell = box % count, box // count
-        centre_x = (primop.cast(dtype, cell % width) + const(offsets[1], dtype)) * const(step_x, dtype)
-        centre_y = (primop.cast(dtype, cell // width) + const(offsets[0], dtype)) * const(step_y, dtype)
+        centre_x = (primop.cast(dtype, cell % width) + const(offsets[1], dtype)) * _number(step_x, dtype)
+        centre_y = (primop.cast(dtype, cell // width) + const(offsets[0], dtype)) * _number(step_y, dtype)
         half_x, half_y = (_chosen(kind, [pair[n] for pair in halves], dtype) for n in (0, 1))
         across = primop.equal(side % 2, 0)
         centre, half = tir.Select(across, centre_x, centre_y), tir.Select(across, half_x, half_y)
@@ -49,10 +52,14 @@ def multibox_prior(data, sizes=(1,), ratios=(1,), steps=(-1, -1), offsets=(0.5, 
     return te.compute((1, height * width * count, 4), element, name="T_multibox_prior", tag=tag.INJECTIVE)
 
 
-def _chosen(which: PrimExpr, values: list[float], dtype: str) -> PrimExpr:
-    result = const(values[-1], dtype)
+def _number(value: float | PrimExpr, dtype: str) -> PrimExpr:
+    return primop.cast(dtype, value) if isinstance(value, PrimExpr) else const(value, dtype)
+
+
+def _chosen(which: PrimExpr, values: list[float | PrimExpr], dtype: str) -> PrimExpr:
+    result = _number(values[-1], dtype)
     for n in reversed(range(len(values) - 1)):
-        result = tir.Select(primop.equal(which, n), const(values[n], dtype), result)
+        result = tir.Select(primop.equal(which, n), _number(values[n], dtype), result)
     return result
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from .... import topi
 from ....ir.prim import PrimExpr
 from ....ir.tensor_type import TensorType
+from ....topi.assumptions import agree, assume
 from ....topi.nn.convolution import SPATIAL
 from ....topi.nn.utils import pads
 from ..layout import parts
@@ -66,19 +67,20 @@ def conv_type(attrs, types):
     filters = weight["O"]
     if is_depthwise_layout(attrs) or has_multiplier(attrs, data["C"], weight["O"], weight["I"]):
         filters, per_group = weight["O"] * weight["I"], 1
-    if isinstance(data["C"], int) and isinstance(per_group, int) and data["C"] != per_group * attrs.groups:
+    if not agree(data["C"], per_group * attrs.groups, "channels of the data against the weight's"):
         raise TypeError(
             f"the data has {data['C']} channels, but the weight takes {per_group} for each of {attrs.groups} groups"
         )
     if isinstance(filters, int) and filters % attrs.groups:
         raise TypeError(f"{filters} filters cannot be divided into {attrs.groups} groups")
-    if attrs.channels is not None and int(attrs.channels) != filters:
+    if attrs.channels is not None and not agree(int(attrs.channels), filters, "channels against filters"):
         raise TypeError(f"channels says {attrs.channels}, the weight makes {filters}")
     out = {"N": data["N"], "C": filters}
     sizes = [(weight[c] - 1) * d + 1 for c, d in zip(names, attrs.dilation)]
     before, after = pads(attrs.padding, sizes, len(names), "padding")
     for c, k, s, lo, hi in zip(names, sizes, attrs.strides, before, after):
         if isinstance(data[c], PrimExpr):
+            assume(data[c] + (lo + hi) >= k, f"padded data that holds the kernel ({k} with dilation) along {c}")
             out[c] = data[c] if s == 1 and lo + hi == k - 1 else (data[c] + (lo + hi - k)) // s + 1
             continue
         out[c] = (data[c] + lo + hi - k) // s + 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from .... import te, topi
 from ....ir.tensor_type import TensorType
+from ....topi.assumptions import agree
 from ..record import BROADCAST, INJECTIVE, OUT_ELEMWISE_FUSABLE, call, op
-from ..rules import dims, normalize_axis, product, tensor
+from ..rules import broadcast_dims, dims, normalize_axis, product, tensor
 
 
 def _same(a, b, what: str) -> None:
-    if isinstance(a, int) and isinstance(b, int) and a != b:
+    if not agree(a, b, what):
         raise TypeError(f"{what}: {a} on the left, {b} on the right")
 
 
@@ -19,7 +20,7 @@ def _dense_type(attrs, types):
     if len(w) != 2 or not x:
         raise TypeError(f"the weight is a matrix (units, features), got {w}")
     _same(x[-1], w[1], "features")
-    if attrs.units is not None and int(attrs.units) != w[0]:
+    if attrs.units is not None and not agree(int(attrs.units), w[0], "units against rows of the weight"):
         raise TypeError(f"units says {attrs.units}, the weight has {w[0]} rows")
     return TensorType((*x[:-1], w[0]), attrs.out_dtype or data.dtype)
 
@@ -126,7 +127,7 @@ def _batch_matmul_type(attrs, types):
     _same(k, k2, "columns against rows")
     if isinstance(x[0], int) and isinstance(y[0], int) and x[0] != y[0] and 1 not in (x[0], y[0]):
         raise TypeError(f"batches of {x[0]} and {y[0]} do not go together")
-    return TensorType((y[0] if x[0] == 1 else x[0], m, n), attrs.out_dtype or a.dtype)
+    return TensorType((*broadcast_dims(x[:1], y[:1]), m, n), attrs.out_dtype or a.dtype)
 
 
 @op(

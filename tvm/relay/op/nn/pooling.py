@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from ....ir.prim import PrimExpr
+from ....ir.prim import PrimExpr, convert
 from ....ir.tensor_type import TensorType
+from ....topi.assumptions import assume
 from ....topi.nn.pooling import adaptive_pool_nd, pool_nd, spatial_or_none
 from ....topi.nn.utils import pads, spread, spread_pads
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
@@ -30,6 +31,7 @@ def _pool_type(attrs, types):
         span = shape[at] + before[i] + after[i] - ((attrs.pool_size[i] - 1) * attrs.dilation[i] + 1)
         if not isinstance(span, PrimExpr) and span < 0:
             raise TypeError(f"the window ({attrs.pool_size[i]} points) is larger than the padded data along {names[i]}")
+        assume(convert(span) >= 0, f"padded data that holds the window ({attrs.pool_size[i]} points) along {names[i]}")
         shape[at] = (span + (attrs.strides[i] - 1 if attrs.ceil_mode else 0)) // attrs.strides[i] + 1
     return TensorType(shape, data.dtype)
 

@@ -7,6 +7,7 @@ from ....ir.tensor_type import TensorType
 from ....topi.nn.utils import spread, spread_pads
 from ...expr import Constant, RelayExpr, _known_dtype, const
 from ..dynamic import is_dynamic
+from ..dynamic_shapes import METHODS, enlarged, upsampling_compute, upsampling_options
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, as_expr, call, op
 from ..rules import dims, may_equal, normalize_axis, tensor
 from .convolution import conv_inputs, conv_macs, conv_type, in_layout, sizes_by_name
@@ -297,16 +298,6 @@ def deformable_conv2d(
     )
 
 
-_METHODS = {
-    "nearest_neighbor": "nearest_neighbor",
-    "bilinear": "linear",
-    "trilinear": "linear",
-    "bicubic": "cubic",
-    "linear": "linear",
-    "cubic": "cubic",
-}
-
-
 def _scales(attrs) -> list[tuple[str, float]]:
     """The factor of each spatial dimension."""
     return [(c, attrs[f"scale_{c.lower()}"]) for c in "DHW" if f"scale_{c.lower()}" in attrs]
@@ -319,7 +310,10 @@ def _upsampling_type(attrs, types):
         raise TypeError(f"the data has {len(shape)} dimensions, its layout {attrs.layout} has {len(letters)}")
     for c, scale in _scales(attrs):
         at = letters.index(c)
-        shape[at] = int(round(shape[at] * scale)) if isinstance(shape[at], int) else shape[at] * int(scale)
+        if isinstance(shape[at], int):
+            shape[at] = int(round(shape[at] * scale))
+        else:
+            shape[at] = shape[at] * int(scale) if scale == int(scale) else enlarged(shape[at], scale)
     return TensorType(shape, data.dtype)
 
 
@@ -327,14 +321,11 @@ def _upsampling_expand(attrs, args, types):
     from ..image import resize2d, resize3d
 
     shape = dict(zip((c for c in attrs.layout if c.isalpha()), dims(_upsampling_type(attrs, types))))
-    method = _METHODS[attrs.method]
-    corners = getattr(attrs, "align_corners", False)
-    mode = "align_corners" if corners else getattr(attrs, "coordinate_transformation_mode", "asymmetric")
-    rounding = "" if method != "nearest_neighbor" else "round" if corners else "floor"
+    if not all(isinstance(shape[c], int) for c in "DHW" if c in shape):
+        return None
+    method, mode, rounding = upsampling_options(attrs)
     if "D" not in shape:
         return resize2d(args[0], (shape["H"], shape["W"]), None, attrs.layout, method, mode, rounding)
-    if method == "nearest_neighbor":
-        mode = "asymmetric"
     return resize3d(args[0], (shape["D"], shape["H"], shape["W"]), None, attrs.layout, method, mode, rounding)
 
 
@@ -348,7 +339,8 @@ def _as_scalars(*scales) -> list[RelayExpr]:
     return [s if isinstance(s, RelayExpr) else const(float(s), "float32") for s in scales]
 
 
-@op("nn.upsampling", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand)
+@op("nn.upsampling", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand,
+    compute=upsampling_compute, expands_blocks=True)
 def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighbor", align_corners=False):
     """Images enlarged by whole or broken factors.
 
@@ -357,7 +349,7 @@ def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighb
     ValueError
         The method is not nearest_neighbor, bilinear or bicubic.
     """
-    if method not in _METHODS:
+    if method not in METHODS:
         raise ValueError(f"upsampling: the method is nearest_neighbor, bilinear or bicubic, got '{method}'")
     if is_dynamic(scale_h, scale_w):
         return call("dyn.nn.upsampling", data, *_as_scalars(scale_h, scale_w), layout=layout, method=method,
@@ -373,7 +365,8 @@ def upsampling(data, scale_h=1, scale_w=1, layout="NCHW", method="nearest_neighb
     )
 
 
-@op("nn.upsampling3d", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand)
+@op("nn.upsampling3d", 1, pattern=INJECTIVE, type_rule=_upsampling_type, expand=_upsampling_expand,
+    compute=upsampling_compute, expands_blocks=True)
 def upsampling3d(
     data,
     scale_d=1,
@@ -390,7 +383,7 @@ def upsampling3d(
     ValueError
         The method is neither nearest_neighbor nor trilinear.
     """
-    if method not in _METHODS:
+    if method not in METHODS:
         raise ValueError(f"upsampling3d: the method is nearest_neighbor or trilinear, got '{method}'")
     if is_dynamic(scale_d, scale_h, scale_w):
         return call("dyn.nn.upsampling3d", data, *_as_scalars(scale_d, scale_h, scale_w), layout=layout, method=method,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .... import topi
-from ....ir.prim import PrimExpr
+from ....ir.prim import PrimExpr, convert
 from ....ir.tensor_type import TensorType
+from ....topi.assumptions import agree, assume, divides
 from ....topi.nn.utils import pads
 from ..record import OUT_ELEMWISE_FUSABLE, op
 from ..rules import dims, product, tensor
@@ -18,12 +19,12 @@ def _transposed_type(attrs, types):
     data = sizes_by_name(data_type, attrs.data_layout, "the data")
     weight = sizes_by_name(weight_type, attrs.kernel_layout, "the weight")
     check_window(attrs, tuple(weight[c] for c in names))
-    if isinstance(data["C"], int) and isinstance(weight["I"], int) and data["C"] != weight["I"]:
+    if not agree(data["C"], weight["I"], "channels of the data against the weight's"):
         raise TypeError(f"the data has {data['C']} channels, but the weight takes {weight['I']}")
-    if isinstance(data["C"], int) and data["C"] % attrs.groups:
+    if not divides(data["C"], attrs.groups, f"channels that divide into {attrs.groups} groups"):
         raise TypeError(f"{data['C']} channels cannot be divided into {attrs.groups} groups")
     filters = weight["O"] * attrs.groups
-    if attrs.channels is not None and int(attrs.channels) != filters:
+    if attrs.channels is not None and not agree(int(attrs.channels), filters, "channels against filters"):
         raise TypeError(f"channels says {attrs.channels}, the weight makes {filters}")
     out = {"N": data["N"], "C": filters}
     spans = [(weight[c] - 1) * d + 1 for c, d in zip(names, attrs.dilation)]
@@ -32,6 +33,7 @@ def _transposed_type(attrs, types):
         if e and e >= max(s, attrs.dilation[names.index(c)]):
             raise TypeError(f"output_padding {e} along {c} must be smaller than the stride {s}")
         out[c] = (data[c] - 1) * s + (k - lo - hi + e)
+        assume(convert(out[c]) >= 1, f"sizes of which padding {lo} and {hi} leaves something along {c}")
         if not isinstance(out[c], PrimExpr) and out[c] < 1:
             raise TypeError(f"nothing is left along {c}: padding {lo} and {hi} cut all of it away")
     return TensorType(in_layout(out, attrs.out_layout or attrs.data_layout), attrs.out_dtype or data_type.dtype)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from .... import topi
-from ....ir.prim import IntImm
 from ....ir.tensor_type import TensorType
+from ....topi.assumptions import divides
 from ..record import INJECTIVE, call, op
 from ..rules import tensor
 
@@ -12,9 +12,8 @@ from ..rules import tensor
 def _reorg_type(attrs, types):
     batch, channels, height, width = tensor(types[0]).shape
     stride = attrs.stride
-    known = [(size.value, part) for size, part in ((channels, stride * stride), (height, stride), (width, stride))
-             if isinstance(size, IntImm)]
-    if any(size % part for size, part in known):
+    parts = ((channels, stride * stride), (height, stride), (width, stride))
+    if not all(divides(size, part, f"a size that divides by {part}") for size, part in parts):
         raise ValueError(f"{channels} channels of {height} x {width} do not divide by a stride of {stride}")
     shape = (batch, channels * stride * stride, height // stride, width // stride)
     return TensorType(shape, types[0].dtype)

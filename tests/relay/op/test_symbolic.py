@@ -1,0 +1,108 @@
+"""Operators with unknown sizes beside their static forms: one kernel and one shape function for all sizes.
+
+A part of the rows is tried in each run, another with each commit; ``make symbolic`` tries all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+from symbolic_cases import ROWS, SIZES, array, unknown_type
+from test_dynamic_shapes import CASES as DYNAMIC
+
+import tvm
+from tests.relay.symbolic_kernels import SymbolicKernel, primitive, static_results
+from tvm import relay
+from tvm.ir.op import OPS
+
+# How many rows are tried in a run that does not try all.
+SAMPLE = 14
+# Operators that have no row, and why.
+REFUSED = {
+    "annotation.checkpoint": "a mark in the graph, gone before kernels are made",
+    "annotation.compiler_begin": "a mark in the graph, gone before kernels are made",
+    "annotation.compiler_end": "a mark in the graph, gone before kernels are made",
+    "annotation.stop_fusion": "a mark in the graph, gone before kernels are made",
+    "on_device": "a mark in the graph, gone before kernels are made",
+    "device_copy": "a copy that the executor does",
+    "broadcast_to": "its sizes are attributes; dyn.broadcast_to has unknown ones",
+    "dyn.image.resize2d": "its region of interest is a tensor, which the resize with variable sizes reads",
+    "dyn.nn.upsampling": "its sizes are those of nn.upsampling, rounded from factors that are tensors",
+    "dyn.nn.upsampling3d": "its sizes are those of nn.upsampling3d, rounded from factors that are tensors",
+    "random.multinomial": "its sizes are attributes",
+    "random.normal": "its sizes are attributes",
+    "random.threefry_generate": "its sizes are attributes",
+    "random.threefry_split": "its state has a known size",
+    "random.uniform": "its sizes are attributes",
+    "nn.contrib_conv1d_NCWc": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_conv2d_NCHWc": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_conv2d_transpose_NCHWc": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_conv2d_winograd_NCHWc": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_conv2d_winograd_planes": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_conv3d_NCDHWc": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_depthwise_conv2d_NCHWc": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_dense_pack": "made by AlterOpLayout for known sizes only",
+}
+
+
+def names():
+    everything = sorted(ROWS)
+    if os.environ.get("TVM_TEST_ALL_SYMBOLIC"):
+        return everything
+    return random.Random(os.environ.get("TVM_TEST_SEED", "1")).sample(everything, SAMPLE)
+
+
+@pytest.mark.parametrize("name", names())
+def test_a_kernel_for_all_sizes_gives_what_static_kernels_give(name):
+    build, specs = ROWS[name]
+    rng = np.random.default_rng(7)
+    kernel = SymbolicKernel(primitive(build, [unknown_type(s) for s in specs]))
+    for sizes in SIZES:
+        arrays = [array(s, sizes, rng) for s in specs]
+        try:
+            wanted = static_results(build, arrays)
+        except (tvm.TVMError, TypeError, ValueError):
+            # Sizes that the static form refuses.
+            with pytest.raises(tvm.TVMError, match="does not hold"):
+                kernel.shapes(*arrays)
+            continue
+        for got, want in zip(kernel.run(*arrays), wanted, strict=True):
+            assert got.shape == want.shape and got.dtype == want.dtype
+            np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+def test_every_operator_has_a_row_or_a_reason():
+    records = {name for name in OPS.names() if {"TOpPattern", "type_rule"} <= OPS[name].attrs.keys()}
+    records = {name for name in records if not name.startswith(("test.", "qnn."))}
+    tried = set(ROWS) | {name.partition(" ")[0] for name in DYNAMIC}
+    assert not records - tried - REFUSED.keys()
+    assert not (REFUSED.keys() | tried) - records - {"where"}
+
+
+CONTRADICTIONS = {
+    "nn.dense": ([(2, 3), (4, 5)], "operator nn.dense: features: shape_1.1. == n1 does not hold"),
+    "nn.batch_matmul": ([(2, 3, 4), (3, 5, 4)], "operator nn.batch_matmul: sizes that are the same, or one of them 1"),
+    "concatenate": ([(2, 3, 2), (3, 3, 2), (2, 3, 2)], "operator concatenate: sizes along axis 0"),
+    "add": ([(2, 3), (2, 4)], "operator add: sizes that are the same, or one of them 1"),
+    "nn.conv2d": ([(1, 3, 0, 9), (4, 3, 3, 3)], "operator nn.conv2d: padded data that holds the kernel"),
+    "reshape": ([(2, 3, 5)], "argument 0"),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTIONS)
+def test_sizes_that_contradict_the_model_are_refused_with_the_operator(name):
+    build, specs = ROWS[name]
+    shapes, words = CONTRADICTIONS[name]
+    kernel = SymbolicKernel(primitive(build, [unknown_type(s) for s in specs]))
+    with pytest.raises(tvm.TVMError, match=words):
+        kernel.shapes(*[np.zeros(s, "float32") for s in shapes])
+
+
+def test_sizes_that_operators_take_for_equal_are_one_variable():
+    unknown = relay.TensorType([relay.Any(), relay.Any()])
+    kernel = SymbolicKernel(primitive(relay.nn.dense, [unknown, unknown]))
+    x, w = kernel.kernel.function.params
+    assert x.checked_type.shape[1] is w.checked_type.shape[1]

@@ -1,0 +1,59 @@
+"""Kernels with unknown sizes beside their static forms: both are compiled here and run on the same arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tvm
+from tvm import relay
+from tvm.relay.backend.shape_func import NOTHING, VALUE, shape_function
+from tvm.relay.backend.te_compiler import KernelCompiler
+from tvm.relay.expr import TupleWrapper
+from tvm.relay.symbolic import flatten_type
+from tvm.relay.transform.expand_ops import ExpandOps
+from tvm.relay.transform.simplify_inference import SimplifyInference
+from tvm.target import Target
+
+
+def primitive(build, types):
+    """The typed function of ``build(*variables)``."""
+    variables = [relay.var(f"x{i}", t) for i, t in enumerate(types)]
+    made = build(*variables)
+    made = made.astuple() if isinstance(made, TupleWrapper) else made
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function(variables, made)))
+    # Operators without a computation of their own are those they consist of.
+    return ExpandOps()(SimplifyInference()(mod))["main"].with_attr("Primitive", 1)
+
+
+class SymbolicKernel:
+    """A fused function with unknown sizes, compiled once: ``shapes(*arrays)`` and ``run(*arrays)``."""
+
+    def __init__(self, function, target="llvm"):
+        self.kernel = KernelCompiler(Target(target)).lower(function)
+        self.shape_func = shape_function(function, f"shape_func_{self.kernel.name}")
+        mod = tvm.IRModule()
+        mod.update(self.kernel.module)
+        mod.update(self.shape_func.module)
+        self.library = tvm.build(mod, target=target)
+        self.types = flatten_type(function.body.checked_type)
+
+    def shapes(self, *arrays):
+        """The shapes of the results, as the shape function says."""
+        taken = [(a, mode) for a, mode in zip(arrays, self.shape_func.inputs, strict=True) if mode != NOTHING]
+        given = [a if mode == VALUE else np.array(a.shape, "int64") for a, mode in taken]
+        outs = [tvm.nd.array(np.full(rank, -7, "int64")) for rank in self.shape_func.ranks]
+        self.library[self.shape_func.name](*map(tvm.nd.array, given), *outs)
+        return [tuple(o.numpy().tolist()) for o in outs]
+
+    def run(self, *arrays):
+        """The results, in memory of the shapes that the shape function gives."""
+        outs = [tvm.nd.array(np.full(s, 77).astype(t.dtype)) for s, t in zip(self.shapes(*arrays), self.types)]
+        self.library[self.kernel.name](*map(tvm.nd.array, arrays), *outs)
+        return [o.numpy() for o in outs]
+
+
+def static_results(build, arrays):
+    """The results of the static form, operator by operator."""
+    function = primitive(build, [relay.TensorType(a.shape, str(a.dtype)) for a in arrays])
+    got = relay.create_executor("debug").evaluate(function)(*arrays)
+    return [o.numpy() for o in (got if isinstance(got, list) else [got])]

@@ -1,0 +1,242 @@
+"""Shape functions: the shapes of a kernel's results, computed on the host before the kernel runs.
+
+The type rules of the operators give the sizes of the results as expressions over the sizes of the inputs
+(``relay.symbolic``); a shape function evaluates them, after it has checked what the operators take for granted of the
+sizes. Where data decide (``dyn.reshape``, ``arange``), the record of the operator says which of its inputs' values the
+shape is computed from, and how (``dynamic_shape``); users say it with ``relay.op.register_shape_func``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from ... import te
+from ...driver.build_module import lower
+from ...error import TVMError
+from ...ir import primop
+from ...ir.module import IRModule
+from ...ir.op import Op
+from ...ir.prim import Any_, BufferLoad, IntImm, PrimExpr, StringImm, const
+from ...ir.prim import Var as PrimVar
+from ...ir.subst import variables
+from ...ir.tensor_type import TensorType
+from ...ir.visit import post_order
+from ...target import Target
+from ...te.tensor import Tensor
+from ...tir.buffer import Buffer, decl_buffer
+from ...tir.function import PrimFunc
+from ...tir.stmt import AssertStmt, BufferStore, LetStmt, Stmt, no_op, seq
+from ...topi.assumptions import Assumption, noted, of_operator
+from ...topi.utils import simplify
+from ..expr import Call, Constant, Function, RelayExpr, Tuple, Var
+from ..op.record import DynamicShape, dynamic_shape
+from ..symbolic import Symbolic, flatten_type, has_unknown_sizes, primitive_form
+from .te_compiler import ToTensors
+
+# The longest condition that is part of a message, in characters.
+LONGEST = 60
+# Numbers in the text of conditions, which are all int64.
+_INT64 = re.compile(r"T\.int64\((-?\d+)\)")
+# What a shape function takes of a parameter: nothing, its shape (a vector of int64), or the tensor itself.
+NOTHING, SHAPE, VALUE = "nothing", "shape", "value"
+
+
+class ShapeFunction(NamedTuple):
+    """A function for the host: ``inputs`` says what it takes of each tensor among the parameters of the kernel, in
+    order (those of NOTHING are left out); then come the shapes it fills in, vectors of int64, one for each result of
+    the kernel, of ``ranks`` elements."""
+
+    name: str
+    module: IRModule
+    inputs: tuple[str, ...]
+    ranks: tuple[int, ...]
+
+
+def needs_shape_function(function: Function) -> bool:
+    """Whether the sizes of a kernel's results, or what it takes for granted, are only known when running."""
+    found = [p.checked_type_ or p.type_annotation for p in function.params]
+    return has_unknown_sizes(function.body.checked_type_) or any(has_unknown_sizes(t) for t in found)
+
+
+def shape_function(function: Function, name: str) -> ShapeFunction:
+    """The shape function of a fused function.
+
+    Parameters
+    ----------
+    function : Function
+        The fused function, with types.
+    name : str
+        The name that the shape function has in its module.
+
+    Returns
+    -------
+    ShapeFunction
+
+    Raises
+    ------
+    TVMError
+        A size of a result follows from nothing that the function is given.
+    """
+    symbolic = _with_computations(primitive_form(function))
+    call = _deciding_call(symbolic.function)
+    if call is not None and "FShapeFunc" in call.op.attrs:
+        return _by_users_function(symbolic.function, call, name)
+    return _Writer(symbolic, call, name).made()
+
+
+def _with_computations(symbolic: Symbolic) -> Symbolic:
+    """With what the computations take for granted; type rules of their own may say less."""
+    with noted() as found:
+        ToTensors(symbolic.function, Target("llvm"), plain=True)
+    known = {v for p in symbolic.function.params for t in flatten_type(p.checked_type_) for d in t.shape
+             for v in variables(d)}  # fmt: skip
+    own = {str(a.condition) for a in symbolic.assumptions}
+    more = [a for a in found if all(v in known for v in variables(a.condition)) and str(a.condition) not in own]
+    return symbolic._replace(assumptions=(*symbolic.assumptions, *{str(a.condition): a for a in more}.values()))
+
+
+def _deciding_call(function: Function) -> Call | None:
+    """The operator of a function whose shape is not that of its type rule; it stands alone in its function."""
+    calls = [n for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, Op)]
+    found = [n for n in calls if dynamic_shape(n) is not None or "FShapeFunc" in n.op.attrs]
+    if found and len(calls) > 1:
+        raise TVMError(f"operator {found[0].op.name} has a shape function of its own, so it is a kernel of its own; "
+                       f"this one has {len(calls)} operators")  # fmt: skip
+    return found[0] if found else None
+
+
+class _Parameter(NamedTuple):
+    """A tensor among the parameters of a function."""
+
+    var: Var
+    type: TensorType
+    mode: str
+    buffer: Buffer
+
+
+def _parameters(function: Function, is_value: Callable[[Var], bool]) -> list[_Parameter]:
+    found: list[_Parameter] = []
+    for var in function.params:
+        for t in flatten_type(var.checked_type_ or var.type_annotation):
+            mode = VALUE if is_value(var) else SHAPE if has_unknown_sizes(t) else NOTHING
+            shape = [_wide(d) for d in t.shape] if mode == VALUE else [const(len(t.shape), "int64")]
+            buffer = decl_buffer(shape, t.dtype if mode == VALUE else "int64", f"{mode}_{len(found)}")
+            found.append(_Parameter(var, t, mode, buffer))
+    return found
+
+
+def _wide(d: PrimExpr) -> PrimExpr:
+    return const(d.value, "int64") if isinstance(d, IntImm) else primop.cast("int64", d)
+
+
+class _Writer:
+    """Writes a shape function as straight statements: sizes, checks, results."""
+
+    def __init__(self, symbolic: Symbolic, call: Call | None, name: str):
+        self.function, self.call, self.name = symbolic.function, call, name
+        decided = dynamic_shape(call) if call is not None else None
+        wanted = [] if decided is None else [call.args[i] for i in decided.values]
+        self.parameters = _parameters(self.function, lambda var: any(var is w for w in wanted))
+        self.values: dict[PrimVar, PrimExpr] = {}
+        self.bound = {d for p in self.parameters if p.mode == VALUE for d in p.buffer.shape if isinstance(d, PrimVar)}
+        self.checks: list[Assumption] = list(symbolic.assumptions)
+        for number, p in enumerate(self.parameters):
+            if p.mode == SHAPE:
+                self.bind(p, number, symbolic.reasons)
+        self.shapes = self.result_shapes() if decided is None else self.decided_shapes(decided)
+
+    def bind(self, p: _Parameter, number: int, reasons: dict[tuple[int, int], str]) -> None:
+        """Sizes of a parameter: the first place of a variable is its value, others are compared."""
+        for place, d in enumerate(p.type.shape):
+            given = BufferLoad(p.buffer, (const(place, "int64"),))
+            if isinstance(d, PrimVar) and d not in self.bound:
+                self.bound.add(d)
+                self.values[d] = given
+            else:
+                what = reasons.get((number, place), f"argument {number} of {self.name}, size {place}")
+                self.checks.append(Assumption(primop.equal(given, _wide(d)), what))
+
+    def result_shapes(self) -> list[list[PrimExpr]]:
+        shapes = [list(t.shape) for t in flatten_type(self.function.body.checked_type_)]
+        for d in (d for shape in shapes for d in shape):
+            if isinstance(d, Any_) or any(v not in self.bound for v in variables(d)):
+                raise TVMError(f"{self.name}: the size {d} of a result does not follow from the sizes of its inputs")
+        return shapes
+
+    def decided_shapes(self, decided: DynamicShape) -> list[list[PrimExpr]]:
+        call = self.call
+        types = [a.checked_type_ for a in call.args]
+        values = {i: self.reader(call.args[i]) for i in decided.values}
+        with noted() as found, of_operator(call.op.name):
+            shapes = decided.rule(call.attrs, types, values)
+        self.checks += found
+        return [[primop.cast("int64", d) for d in shape] for shape in shapes]
+
+    def reader(self, arg: RelayExpr) -> Callable[..., PrimExpr]:
+        """``(*indices) -> element`` of an input whose value decides."""
+        if isinstance(arg, Constant):
+            data = arg.data.numpy()
+            return lambda *at: const(data[at].item(), arg.data.dtype)
+        buffer = next(p.buffer for p in self.parameters if p.var is arg)
+        return lambda *at: BufferLoad(buffer, tuple(const(i, "int64") for i in at))
+
+    def made(self) -> ShapeFunction:
+        outputs = [decl_buffer([const(len(s), "int64")], "int64", f"result_{i}") for i, s in enumerate(self.shapes)]
+        stores = [BufferStore(out, simplify(primop.cast("int64", d)), (const(i, "int64"),))
+                  for out, shape in zip(outputs, self.shapes) for i, d in enumerate(shape)]  # fmt: skip
+        body: Stmt = seq(*stores) if stores else no_op()
+        for check in reversed(self.checks):
+            condition = _INT64.sub(r"\1", str(check.condition))
+            shown = condition if len(condition) <= LONGEST else "this"
+            text = f"{check.what}: {shown} does not hold for the sizes given"
+            body = AssertStmt(check.condition, StringImm(text), body)
+        for var, value in reversed(self.values.items()):
+            body = LetStmt(var, value, body)
+        buffers = [p.buffer for p in self.parameters if p.mode != NOTHING] + outputs
+        return _function(self.name, buffers, body, self.parameters, [len(s) for s in self.shapes])
+
+
+def _function(
+    name: str, buffers: Sequence[Buffer], body: Stmt, parameters: Sequence[_Parameter], ranks: Sequence[int]
+) -> ShapeFunction:
+    handles = [PrimVar(f"{b.name}_handle", "handle") for b in buffers]
+    func = PrimFunc(handles, body, None, dict(zip(handles, buffers)), {"global_symbol": name, "tir.noalias": True})
+    return ShapeFunction(name, lower(func), tuple(p.mode for p in parameters), tuple(ranks))
+
+
+def _by_users_function(function: Function, call: Call, name: str) -> ShapeFunction:
+    """What ``register_shape_func`` was given, over tensors: ``(attrs, inputs, out_ndims) -> shapes``."""
+    said = call.op.attrs.get("TShapeDataDependent", False)
+    dependent = list(said) if isinstance(said, (list, tuple)) else [bool(said)] * len(call.args)
+    values = [a for a, by_value in zip(call.args, dependent) if by_value]
+    placed: dict[Var, list[Tensor]] = {}
+    inputs: list[Tensor] = []
+    modes: list[str] = []
+    for var in function.params:
+        by_value = any(var is v for v in values)
+        for t in flatten_type(var.checked_type_):
+            shape, dtype = ([_wide(d) for d in t.shape], t.dtype) if by_value else ((len(t.shape),), "int64")
+            placed.setdefault(var, []).append(te.placeholder(shape, dtype, f"input_{len(inputs)}"))
+            inputs.append(placed[var][-1])
+            modes.append(VALUE if by_value else SHAPE)
+    results = flatten_type(call.checked_type_)
+    ranks = [len(t.shape) for t in results]
+    given = [x for a in call.args for x in _given(a, placed)]
+    made = call.op.attrs["FShapeFunc"](call.attrs, given, [const(r, "int32") for r in ranks])
+    made = list(made) if isinstance(made, (list, tuple)) else [made]
+    schedule = te.create_schedule([t.op for t in made])
+    return ShapeFunction(name, lower(schedule, inputs + made, name), tuple(modes), tuple(ranks))
+
+
+def _given(arg: RelayExpr, placed: dict[Var, list[Tensor]]) -> list[Tensor]:
+    if isinstance(arg, Tuple):
+        return [x for f in arg.fields for x in _given(f, placed)]
+    if isinstance(arg, Constant):
+        value = const(arg.data.numpy().item(), arg.data.dtype)
+        return [te.compute((), lambda: value, name="constant")]
+    return placed[arg]
+
+
+__all__ = ["NOTHING", "SHAPE", "VALUE", "ShapeFunction", "needs_shape_function", "shape_function"]

@@ -1,0 +1,177 @@
+"""Unknown sizes as variables: which sizes of a function are equal, and which are computed from which.
+
+``Any`` says that nothing is known of a size. Here each such size of a parameter gets a variable, type rules carry
+arithmetic over the variables to the results, and where an operator takes two sizes for equal (``topi.assumptions``)
+they become one variable. What remains of the assumptions is checked when the program runs.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+from ..error import TVMError
+from ..ir.module import IRModule
+from ..ir.prim import Any_, IntImm, PrimExpr, SizeVar
+from ..ir.prim import Var as PrimVar
+from ..ir.structural import structural_key
+from ..ir.subst import substitute, variables
+from ..ir.tensor_type import TensorType
+from ..ir.type import TupleType, Type
+from ..ir.visit import post_order
+from ..topi.assumptions import Assumption, noted
+from ..topi.utils import simplify
+from .expr import Function, Var
+from .infer import infer_function
+from .substitute import substitute_vars
+
+
+class Symbolic(NamedTuple):
+    """A function whose parameters have variables for sizes, and what must hold of their values. ``reasons``: (number of
+    a tensor among the parameters, dimension) -> why it is that variable or number."""
+
+    function: Function
+    assumptions: tuple[Assumption, ...]
+    reasons: dict[tuple[int, int], str]
+
+
+def flatten_type(t: Type) -> list[TensorType]:
+    """The tensors of a type, tuples taken apart."""
+    if isinstance(t, TensorType):
+        return [t]
+    if isinstance(t, TupleType):
+        return [x for f in t.fields for x in flatten_type(f)]
+    raise TVMError(f"a kernel takes and gives tensors, not {t}")
+
+
+def has_unknown_sizes(t: Type) -> bool:
+    """Whether a type has a size that is not a number."""
+    if isinstance(t, TupleType):
+        return any(has_unknown_sizes(f) for f in t.fields)
+    return isinstance(t, TensorType) and any(not isinstance(d, IntImm) for d in t.shape)
+
+
+def is_symbolic(function: Function) -> bool:
+    """Whether a size of a parameter or of a value of a function is not known while compiling."""
+    if any(has_unknown_sizes(_type(p)) for p in function.params):
+        return True
+    found = (getattr(node, "checked_type_", None) for node in post_order(function.body))
+    return any(has_unknown_sizes(t) for t in found if isinstance(t, (TensorType, TupleType)))
+
+
+def primitive_form(function: Function) -> Symbolic:
+    """A fused function over variables of its own: n0, n1, ... in the order in which its parameters have them."""
+    sizes = _Sizes()
+    types = [_type(p) for p in function.params]
+    for tensor in (x for t in types for x in flatten_type(t)):
+        for d in tensor.shape:
+            if isinstance(d, PrimVar):
+                sizes.variable(d)
+    return _learned(function, [_mapped(t, sizes.own) for t in types])
+
+
+def named_sizes(function: Function, mod: IRModule | None = None) -> Function:
+    """A function whose parameters have variables in place of unknown sizes."""
+    sizes = _Sizes()
+    types = [None if (t := _type(p)) is None else _mapped(t, sizes.named) for p in function.params]
+    return _learned(function, types, mod).function if sizes.count else function
+
+
+class _Sizes:
+    """New variables, each for one that was there, one unknown size, or all sizes that are computed alike."""
+
+    def __init__(self):
+        self.count = 0
+        self.table: dict[PrimVar, SizeVar] = {}
+        self.computed: dict[str, SizeVar] = {}
+
+    def fresh(self) -> SizeVar:
+        self.count += 1
+        return SizeVar(f"n{self.count - 1}", "int64")
+
+    def variable(self, d: PrimVar) -> SizeVar:
+        if d not in self.table:
+            self.table[d] = self.fresh()
+        return self.table[d]
+
+    def own(self, d: PrimExpr) -> PrimExpr:
+        if isinstance(d, IntImm):
+            return d
+        if isinstance(d, Any_):
+            return self.fresh()
+        if all(v in self.table for v in variables(d)):
+            return substitute(d, self.table)
+        key = structural_key(simplify(d))
+        if key not in self.computed:
+            self.computed[key] = self.fresh()
+        return self.computed[key]
+
+    def named(self, d: PrimExpr) -> PrimExpr:
+        if isinstance(d, Any_):
+            return self.fresh()
+        for v in variables(d):
+            if v.dtype != "int64" and v not in self.table:
+                self.count += 1
+                self.table[v] = SizeVar(v.name, "int64")
+        return substitute(d, self.table)
+
+
+def _type(p: Var) -> Type:
+    return p.checked_type_ or p.type_annotation
+
+
+def _mapped(t: Type, size) -> Type:
+    if isinstance(t, TupleType):
+        return TupleType(tuple(_mapped(f, size) for f in t.fields))
+    return TensorType([size(d) for d in t.shape], t.dtype) if isinstance(t, TensorType) else t
+
+
+def _learned(function: Function, types: list, mod: IRModule | None = None) -> Symbolic:
+    """The function over parameters of these types, with sizes that are taken for equal as one variable."""
+    first, why = types, {}
+    while True:
+        known = {v for t in types if t is not None for x in _sizes(t) for v in variables(x)}
+        with noted() as found:
+            typed = infer_function(_with_types(function, types), mod)
+        mine = [a for a in found if all(v in known for v in variables(a.condition))]
+        same = next(((a, pair) for a in mine if a.equal is not None for pair in _replaced(*a.equal)), None)
+        if same is None:
+            return Symbolic(typed, tuple({str(a.condition) + a.what: a for a in mine}.values()), _places(first, why))
+        table = dict([same[1]])
+        why.update(dict.fromkeys(table, same[0].what))
+        types = [None if t is None else _mapped(t, partial(_replace, table=table)) for t in types]
+
+
+def _replace(d: PrimExpr, table: dict[PrimVar, PrimExpr]) -> PrimExpr:
+    return simplify(substitute(d, table))
+
+
+def _places(types: list, why: dict[PrimVar, str]) -> dict[tuple[int, int], str]:
+    if not why:
+        return {}
+    found = [x for t in types if t is not None for x in flatten_type(t)]
+    return {(k, i): why[d] for k, t in enumerate(found) for i, d in enumerate(t.shape) if d in why}
+
+
+def _replaced(a: PrimExpr, b: PrimExpr) -> list[tuple[PrimVar, PrimExpr]]:
+    """The variable that another size takes the place of: the one that came later, or the one beside a number."""
+    if isinstance(a, PrimVar) and isinstance(b, PrimVar):
+        return [(b, a)] if (len(a.name), a.name) <= (len(b.name), b.name) else [(a, b)]
+    pairs = ((x, y) for x, y in ((a, b), (b, a)) if isinstance(x, PrimVar) and isinstance(y, IntImm))
+    return [(x, y) for x, y in pairs if y.value >= 0][:1]
+
+
+def _sizes(t: Type) -> list[PrimExpr]:
+    if isinstance(t, TupleType):
+        return [d for f in t.fields for d in _sizes(f)]
+    return list(t.shape) if isinstance(t, TensorType) else []
+
+
+def _with_types(function: Function, types: list) -> Function:
+    """The function with other types of its parameters, and none of what it computes."""
+    params = [p if t is None else Var(p.name_hint, t, p.span) for p, t in zip(function.params, types)]
+    body = substitute_vars(function.body, dict(zip(function.params, params)))
+    return Function(params, body, None, function.type_params, function.attrs, function.span)
+
+
+__all__ = ["Symbolic", "has_unknown_sizes", "is_symbolic", "named_sizes", "primitive_form", "flatten_type"]

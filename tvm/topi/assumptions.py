@@ -1,0 +1,94 @@
+"""What operators take for granted of sizes that are not known while compiling.
+
+Where an operator needs two sizes to agree and they are not known, it notes that and goes on; whoever compiles it for
+unknown sizes collects the notes, and has them checked when the program runs (``relay.backend.shape_func``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
+
+from ..ir import primop
+from ..ir.prim import Any_, IntImm, PrimExpr, convert
+from ..ir.visit import post_order
+from .utils import simplify
+
+
+class Assumption(NamedTuple):
+    """``condition`` must hold when the program runs; ``equal`` holds the two sizes where it says no more than that
+    they are the same."""
+
+    condition: PrimExpr
+    what: str
+    equal: tuple[PrimExpr, PrimExpr] | None = None
+
+
+_NOTED: ContextVar[list[Assumption] | None] = ContextVar("noted assumptions", default=None)
+
+
+@contextmanager
+def noted() -> Iterator[list[Assumption]]:
+    """The list that assumptions are written into inside."""
+    found: list[Assumption] = []
+    token = _NOTED.set(found)
+    try:
+        yield found
+    finally:
+        _NOTED.reset(token)
+
+
+@contextmanager
+def of_operator(name: str) -> Iterator[None]:
+    """What is noted inside is said of an operator."""
+    found = _NOTED.get()
+    start = len(found) if found is not None else 0
+    yield
+    if found is not None:
+        found[start:] = [a._replace(what=f"operator {name}: {a.what}") for a in found[start:]]
+
+
+def assume(condition: PrimExpr, what: str) -> None:
+    """Take for granted that a condition on sizes holds."""
+    found = _NOTED.get()
+    if found is None or _is_open(condition):
+        return
+    condition = simplify(condition)
+    if not (isinstance(condition, IntImm) and condition.value):
+        found.append(Assumption(condition, what))
+
+
+def divides(size: Any, parts: int, what: str) -> bool:
+    """Whether a size may be divided into equal parts; where that is not known, it is taken for granted."""
+    size = convert(size)
+    if isinstance(size, Any_):
+        return True
+    if isinstance(size, IntImm):
+        return size.value % parts == 0
+    assume(primop.equal(size % parts, 0), what)
+    return True
+
+
+def agree(a: Any, b: Any, what: str) -> bool:
+    """Whether two sizes may be the same; where that is not known, it is taken for granted."""
+    a, b = convert(a), convert(b)
+    if a is b or isinstance(a, Any_) or isinstance(b, Any_):
+        return True
+    if isinstance(a, IntImm) and isinstance(b, IntImm):
+        return a.value == b.value
+    apart = simplify(a - b)
+    if isinstance(apart, IntImm):
+        return apart.value == 0
+    found = _NOTED.get()
+    if found is not None and not _is_open(apart):
+        found.append(Assumption(primop.equal(a, b), what, (a, b)))
+    return True
+
+
+def _is_open(e: PrimExpr) -> bool:
+    return any(isinstance(n, Any_) for n in post_order(e))
+
+
+__all__ = ["Assumption", "agree", "assume", "divides", "noted", "of_operator"]
