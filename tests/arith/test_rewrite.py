@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import tvm.tir  # noqa: F401 - registers the intrinsics
+import tvm.tir
 from tvm.arith import Analyzer, expr_deep_equal
 from tvm.error import TVMError
 from tvm.ir.prim import Broadcast, Cast, Div, FloatImm, FloorDiv, FloorMod, IntImm, Let, Mod, Ramp, Var, const
@@ -598,3 +598,14 @@ def test_division_by_literal_zero_is_refused(cls):
     vector = Ramp(const(1, "int32"), const(1, "int32"), 2)
     with pytest.raises(TVMError, match="zero"):
         Analyzer().rewrite_simplify(cls(vector, Broadcast(const(0, "int32"), 2)))
+
+
+@pytest.mark.parametrize("dtype, bits", [("int8", 8), ("uint8", 8), ("int32", 32), ("uint32", 32), ("int64", 64)])
+def test_bits_of_literals_are_counted(dtype, bits):
+    for value in (0, 1, 2, 100, 127, -1, -128):
+        if value < 0 and dtype[0] == "u":
+            continue
+        text = format(value % 2**bits, f"0{bits}b")
+        number = const(value, dtype)
+        assert int(Analyzer().rewrite_simplify(tvm.tir.clz(number))) == bits - len(text.lstrip("0"))
+        assert int(Analyzer().rewrite_simplify(tvm.tir.popcount(number))) == text.count("1")

@@ -462,6 +462,10 @@ def _call(an, n, done):
             return an.literal(handler(*[a.value for a in args]), n.dtype)
         except (LiteralOverflow, ValueError):
             pass
+    counter = _COUNTED.get(name)
+    if counter is not None and args[0].__class__ is IntImm:
+        bits = info(args[0].dtype).bits
+        return an.literal(counter(args[0].value & ((1 << bits) - 1), bits), n.dtype)
     if all(x is y for x, y in zip(args, n.args)):
         return an.add(n)
     return an.add(Call(n.dtype, n.op, args, span=n.span))
@@ -473,6 +477,11 @@ _FOLDED = {
     "tir.bitwise_and": lambda a, b: a & b,
     "tir.bitwise_or": lambda a, b: a | b,
     "tir.bitwise_xor": lambda a, b: a ^ b,
+}
+# What is counted in the bits of an integer, as a number without sign, that has so many.
+_COUNTED = {
+    "tir.clz": lambda value, bits: bits - value.bit_length(),
+    "tir.popcount": lambda value, bits: value.bit_count(),
 }
 
 
