@@ -131,3 +131,17 @@ def test_parameters_come_from_a_file_or_not_at_all(lib, arrays, tmp_path):
     tvm.runtime.save_param_dict_to_file({"w": np.zeros((2, 2), "float32")}, path)
     with pytest.raises(tvm.error.TVMError, match="'w' has shape"):
         executor.load_params_from_file(path)
+
+
+@pytest.mark.parametrize("declared, given", [((), (1,)), ((), (1, 1)), ((1,), ()), ((), ())])
+def test_a_number_may_be_given_as_an_array_of_one(declared, given):
+    x, s = relay.var("x", shape=(3,)), relay.var("s", shape=declared)
+    lib = relay.build(tvm.IRModule.from_expr(relay.Function([x, s], x * s)), "llvm")
+    module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+    module.set_input("x", np.arange(3, dtype="float32"))
+    for value in (np.full(given, 2.5, "float32"), tvm.nd.array(np.full(given, 2.5, "float32"))):
+        module.set_input("s", value)
+        module.run()
+        np.testing.assert_array_equal(module.get_output(0).numpy(), [0, 2.5, 5])
+    with pytest.raises(ValueError, match="input 's' has shape"):
+        module.set_input("s", np.zeros(2, "float32"))

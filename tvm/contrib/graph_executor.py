@@ -103,7 +103,8 @@ class GraphModule:
         return found
 
     def set_input(self, key=None, value=None, **params) -> None:
-        """Set one input by name or number, or several by name; numbers are converted, a wrong shape is refused."""
+        """Set one input by name or number, or several by name; numbers are converted, a wrong shape is refused. An
+        input that is a single number may also be given as an array of one."""
         if key is not None:
             self._set(self._index(key), value)
         # Large arrays first: their copies need the most memory.
@@ -122,6 +123,8 @@ class GraphModule:
             import numpy as np
 
             value = np.asarray(value)
+        if _is_number(value.shape, shape):
+            value = (value.numpy() if isinstance(value, ndarray.NDArray) else value).reshape(shape)
         if tuple(value.shape) != shape:
             raise ValueError(f"input '{self._input_names[index]}' has shape {shape}, got {tuple(value.shape)}")
         array = self._get_input(index) if self._is_remote else None
@@ -255,6 +258,11 @@ class GraphModule:
 
 def _same_machine(a, b) -> bool:
     return a.device.device_type // RPC_SESS_MASK == b.device.device_type // RPC_SESS_MASK
+
+
+def _is_number(given, wanted: tuple[int, ...]) -> bool:
+    """Whether a single number is meant, of which one side has no dimensions and the other has some of size one."""
+    return tuple(given) != wanted and not (given and wanted) and all(d == 1 for d in (*given, *wanted))
 
 
 def _size(value) -> int:
