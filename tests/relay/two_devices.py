@@ -6,6 +6,7 @@ host's, so that it runs code for the host, which checks that every kernel gets a
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 
@@ -64,6 +65,55 @@ def ping_pong_model(second: str) -> tvm.IRModule:
     return tvm.IRModule.from_expr(relay.Function([x], value * first))
 
 
+def network(second: str, image: tuple[int, int, int], layers: int) -> tuple[tvm.IRModule, dict]:
+    """A residual network whose convolutions change devices at every third one, with its weights."""
+    mod, params = relay.testing.resnet.get_workload(num_layers=layers, image_shape=image, num_classes=10)
+    count = itertools.count()
+
+    def mark(node):
+        if isinstance(node, relay.Call) and getattr(node.op, "name", "") == "nn.conv2d":
+            return on(node, (second, "cpu")[next(count) // 3 % 2])
+        return None
+
+    return tvm.IRModule.from_expr(rewrite(mod["main"], mark)), params
+
+
+def check_devices(graph: dict) -> int:
+    """Kernels read values of their own device, copies those of another; how many copies there are."""
+    devices, rows, copies = graph["attrs"]["device_index"][1], graph["node_row_ptr"], 0
+    for number, node in enumerate(graph["nodes"]):
+        if node["op"] != "tvm_op":
+            continue
+        is_copy = node["attrs"]["func_name"] == "__copy"
+        copies += is_copy
+        for source, output, _ in node["inputs"]:
+            same = devices[rows[source] + output] == devices[rows[number]]
+            assert same != is_copy, (node["name"], source)
+    return copies
+
+
+def check_network(second: tvm.runtime.Device, target, folder, image=(3, 224, 224), layers=18) -> None:
+    """The results of a network over two devices, as it is and exported, are those of the CPU alone."""
+    kind = str(second).partition("(")[0]
+    mod, params = network(kind, image, layers)
+    x = np.random.default_rng(3).standard_normal((1, *image)).astype("float32")
+    plain = relay.testing.resnet.get_workload(num_layers=layers, image_shape=image, num_classes=10)[0]
+    alone = graph_executor.GraphModule(relay.build(plain, "llvm", params=params)["default"](tvm.cpu()))
+    alone.run(data=x)
+    lib = relay.build(mod, target={"cpu": "llvm", kind: target}, params=params)
+    graph = json.loads(lib.get_graph_json())
+    copies = check_devices(graph)
+    assert copies >= layers // 3 and set(graph["attrs"]["device_index"][1]) == {1, second.device_type}
+    path = str(folder / "network.so")
+    lib.export_library(path)
+    for made in (lib, tvm.runtime.load_module(path)):
+        run = graph_executor.GraphModule(made["default"](second, tvm.cpu()))
+        for times in (1, 2, 3):
+            run.run(data=x)
+            assert run.get_num_copies() == times * copies
+        np.testing.assert_allclose(run.get_output(0).numpy(), alone.get_output(0).numpy(), rtol=1e-4, atol=1e-5)
+
+
 # The model, and how often a run copies.
 MODELS = {"image": (image_model, 3), "tuple": (tuple_model, 4), "ping pong": (ping_pong_model, 4)}
 
@@ -74,7 +124,7 @@ def check(mod: tvm.IRModule, values, second: tvm.runtime.Device, target, level: 
     with tvm.transform.PassContext(opt_level=level):
         lib = relay.build(mod, target={"cpu": "llvm", str(second).partition("(")[0]: target})
     graph = json.loads(lib.get_graph_json())
-    copies = sum(n["op"] == "tvm_op" and n["attrs"]["func_name"] == "__copy" for n in graph["nodes"])
+    copies = check_devices(graph)
     kinds = set(graph["attrs"]["device_index"][1])
     devices = [tvm.cpu(), second] if len(kinds) > 1 else [tvm.device(kinds.pop())] if kinds else [tvm.cpu()]
     run = graph_executor.GraphModule(lib["default"](*devices))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.cuda_emulator import REAL
 from tests.device_library import build_fake_device
 from tests.relay import two_devices
 from tvm import relay
@@ -43,22 +44,41 @@ def test_models_run_on_the_cpu_and_cuda(name):
     two_devices.check_model(name, tvm.cuda(), "cuda")
 
 
-@requires_opencl
-def test_an_exported_model_runs_over_two_devices(tmp_path):
-    mod = two_devices.image_model("opencl")
-    lib = relay.build(mod, target={tvm.cpu(): "llvm", tvm.opencl(): "opencl"})
+@pytest.mark.parametrize("case", range(6))
+@requires_cuda
+def test_random_graphs_run_on_the_cpu_and_cuda(case, seed):
+    two_devices.check_random(seed * 1000 + 800 + case, tvm.cuda(), "cuda")
+
+
+@requires_cuda
+def test_a_debugger_reports_the_kernels_of_the_cpu_and_cuda():
+    two_devices.check_debugger(tvm.cuda(), tvm.target.Target("cuda"))
+
+
+@pytest.mark.skipif(not REAL, reason="a network takes a GPU (TVM_CUDA_REAL=1): the emulator is too slow")
+@requires_cuda
+def test_a_network_runs_on_the_cpu_and_cuda(tmp_path):
+    two_devices.check_network(tvm.cuda(), "cuda", tmp_path)
+
+
+@pytest.mark.parametrize("kind", [pytest.param("opencl", marks=requires_opencl.marks()),
+                                  pytest.param("cuda", marks=requires_cuda.marks())])
+def test_an_exported_model_runs_over_two_devices(kind, tmp_path):
+    second = tvm.device(kind)
+    mod = two_devices.image_model(kind)
+    lib = relay.build(mod, target={tvm.cpu(): "llvm", second: kind})
     lib.export_library(str(tmp_path / "model.so"))
     loaded = tvm.runtime.load_module(str(tmp_path / "model.so"))
     x = np.random.default_rng(0).standard_normal((1, 8, 9, 9)).astype("float32")
     outputs = []
     for made in (lib, loaded):
-        run = graph_executor.GraphModule(made["default"](tvm.opencl(), tvm.cpu()))
+        run = graph_executor.GraphModule(made["default"](second, tvm.cpu()))
         run.run(x=x)
         outputs.append(run.get_output(0).numpy())
-        assert [run.get_output(i).device.device_type for i in range(2)] == [4, 1]
+        assert [run.get_output(i).device.device_type for i in range(2)] == [second.device_type, 1]
         assert run.benchmark(tvm.cpu(), repeat=1, number=1).min > 0
     np.testing.assert_array_equal(*outputs)
-    with pytest.raises(tvm.TVMError, match=r"keeps values on opencl, and no device of that kind was given"):
+    with pytest.raises(tvm.TVMError, match=f"keeps values on {kind}, and no device of that kind was given"):
         loaded["default"](tvm.cpu())
 
 
