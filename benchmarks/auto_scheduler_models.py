@@ -3,11 +3,11 @@
     python -m benchmarks.auto_scheduler_models tune resnet18 --seconds 540 [--no-weights] [--layout NHWC]
     python -m benchmarks.auto_scheduler_models time resnet18 [--no-weights] [--layout NHWC]
 
-``tune`` searches all tasks of a model from nothing: no template is a candidate, and with ``--no-weights`` the cost model
-starts without the weights that come with the package. Records are kept in the folder ``--records``, and the same command
-goes on where it stopped. ``time`` runs the model compiled without tuning, with the best records, and in onnxruntime, in
-turn, and writes the figures as JSON. Models are those of ``benchmarks.zoo``, made where they are missing, which takes
-torch. Cores are those the process may use (taskset), threads TVM_NUM_THREADS.
+``tune`` searches all tasks of a model from nothing: no template is a candidate, and with ``--no-weights`` the cost
+model starts without the weights that come with the package. Records are kept in the folder ``--records``, and the same
+command goes on where it stopped. ``time`` runs the model compiled without tuning, with the best records, and in
+onnxruntime, in turn, and writes the figures as JSON. Models are those of ``benchmarks.zoo``, made where they are
+missing, which takes torch, or ONNX files. Cores are those the process may use (taskset), threads TVM_NUM_THREADS.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ class TimeIsUp(Exception):
     """The budget of a search is spent."""
 
 
-def model_file(name: str, folder: str) -> str:
-    case = next(case for case in zoo.CASES if case.name == name)
+def model_file(arguments: argparse.Namespace) -> str:
+    if arguments.model.endswith(".onnx"):
+        return arguments.model
+    case, folder = zoo.Case(arguments.model), arguments.models
     path = zoo.model_path(folder, case)
     if not os.path.exists(path):
         os.makedirs(folder, exist_ok=True)
@@ -38,19 +40,25 @@ def model_file(name: str, folder: str) -> str:
     return path
 
 
+def inputs_of(arguments: argparse.Namespace, mod: Any) -> dict[str, np.ndarray]:
+    if not arguments.model.endswith(".onnx"):
+        return zoo.sample(zoo.Case(arguments.model))
+    chance = np.random.default_rng(0)
+    types = {param.name_hint: param.type_annotation for param in mod["main"].params}
+    return {name: chance.random([int(d) for d in kind.shape]).astype(kind.dtype) for name, kind in types.items()}
+
+
 def loaded(arguments: argparse.Namespace) -> tuple[Any, Any]:
     """The model, with the layout of its convolutions that is asked for."""
     from tvm.driver.tvmc import frontends, transform
 
-    model = frontends.load_model(model_file(arguments.model, arguments.models))
-    mod = model.mod
-    if arguments.layout:
-        mod = transform.apply_graph_transforms(mod, {"desired_layout": [arguments.layout]}, model.params)
+    model = frontends.load_model(model_file(arguments))
+    mod = transform.convert_graph_layout(model.mod, [arguments.layout]) if arguments.layout else model.mod
     return mod, model.params
 
 
 def log_of(arguments: argparse.Namespace) -> str:
-    names = (arguments.model, arguments.layout or "plain", "none" if arguments.no_weights else "weights")
+    names = (Path(arguments.model).stem, arguments.layout or "plain", "none" if arguments.no_weights else "weights")
     return os.path.join(arguments.records, f"{'_'.join(names)}.json")
 
 
@@ -93,8 +101,8 @@ def programs(arguments: argparse.Namespace) -> dict[str, Any]:
     from tvm.contrib import graph_executor
     from tvm.driver.tvmc import frontends
 
-    case = next(case for case in zoo.CASES if case.name == arguments.model)
-    inputs = zoo.sample(case)
+    plain = frontends.load_model(model_file(arguments))
+    inputs = inputs_of(arguments, plain.mod)
     found: dict[str, Any] = {}
 
     def add(name: str, library: Any) -> None:
@@ -104,7 +112,6 @@ def programs(arguments: argparse.Namespace) -> dict[str, Any]:
         module.run()
         found[name] = (module.run, module.get_output(0).numpy())
 
-    plain = frontends.load_model(model_file(arguments.model, arguments.models))
     with tvm.transform.PassContext(opt_level=3):
         add("untuned", relay.build(plain.mod, arguments.target, params=plain.params))
     mod, params = loaded(arguments)
@@ -117,7 +124,7 @@ def programs(arguments: argparse.Namespace) -> dict[str, Any]:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = int(os.environ.get("TVM_NUM_THREADS", 2))
         session = onnxruntime.InferenceSession(
-            model_file(arguments.model, arguments.models), options, providers=["CPUExecutionProvider"])
+            model_file(arguments), options, providers=["CPUExecutionProvider"])
         found["onnxruntime"] = (lambda: session.run(None, inputs), session.run(None, inputs)[0])
     except ImportError as error:
         print(f"left out: onnxruntime ({error})")

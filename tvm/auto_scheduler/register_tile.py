@@ -37,7 +37,7 @@ _KINDS = ("still", "next", "far", "")
 class RegisterTile:
     """The bodies of a stage: arrays with a number for each state.
 
-    ``vectors`` are its vector instructions, ``accumulators`` the registers it accumulates in, ``terms`` how many terms
+    ``expanded`` are its iterations, lanes aside, ``vectors`` its vector instructions, ``accumulators`` the registers it accumulates in, ``terms`` how many terms
     are added to them between their load and their store, ``outside`` those of them that are not in the body, ``loads``
     what it loads, ``gathered`` those of them that are single lanes, ``registers`` what one term takes, ``trips`` the
     iterations of the serial loop around it, ``vectorized`` how many of them LLVM makes one, ``strided`` the reads that
@@ -45,6 +45,7 @@ class RegisterTile:
     register, ``size`` the bytes of the elements of a nest, and ``runs`` how often all nests run it.
     """
 
+    expanded: np.ndarray
     vectors: np.ndarray
     accumulators: np.ndarray
     terms: np.ndarray
@@ -82,7 +83,8 @@ def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -
     # Lanes beyond the last whole register are handled in pieces of 1, 2, 4 ... of them.
     odd = lanes % unit
     whole = lanes // unit + sum((odd // (1 << bit)) % 2 for bit in range(max(unit.bit_length() - 1, 1)))
-    vectors, accumulators = loops.product(expanded) * whole, loops.product(expanded & ~is_term) * whole
+    iterations = loops.product(expanded)
+    vectors, accumulators = iterations * whole, loops.product(expanded & ~is_term) * whole
     outside, trip = _around(around, is_term)
     loads, gathered = _loads(facts, loops, expanded, is_lane, lanes, whole)
     held, _ = _loads(facts, loops, expanded & ~is_term, is_lane, lanes, whole)
@@ -90,7 +92,7 @@ def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -
     trips, vectorized, strided = _trips(facts, loops, around, trip, unit, lanes)
     space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
     return RegisterTile(
-        vectors, accumulators, outside * loops.product(expanded & is_term), outside, loads, gathered,
+        iterations, vectors, accumulators, outside * loops.product(expanded & is_term), outside, loads, gathered,
         accumulators + held, trips, vectorized, strided, np.where(lanes > 1, odd, 0),
         np.maximum(accumulators + _OPERANDS - registers, 0), space * facts.store.width,
         around.prod(axis=0) * loops.times)
@@ -99,17 +101,20 @@ def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -
 def body_of(loops: StageLoops) -> np.ndarray:
     """Which loops are lanes or expanded (loops × states)."""
     count = loops.extents.shape[1]
+    is_lane, is_parallel = loops.how == Annotation.VECTORIZE, loops.how == Annotation.PARALLEL
+    # Loops that are lanes, asked for or of one iteration go into a body whatever the limit is.
+    is_taken = (loops.how == Annotation.UNROLL) | (loops.extents <= 1)
+    lengths = np.where(is_lane, 1.0, loops.extents)
     steps, goes_on = np.ones(count), np.ones(count, dtype=bool)
     found = np.zeros(loops.extents.shape, dtype=bool)
-    for place in reversed(range(len(loops.extents))):
-        extent, how = loops.extents[place], loops.how[place]
+    for place in reversed(range(len(lengths))):
         if loops.owners[place] < loops.free_from:
             break
-        is_lane = how == Annotation.VECTORIZE
-        fits = (steps * extent <= loops.unroll) | (how == Annotation.UNROLL) | (extent <= 1)
-        goes_on &= is_lane | fits & (how != Annotation.PARALLEL)
-        found[place] = goes_on
-        steps = np.where(goes_on & ~is_lane, steps * extent, steps)
+        made = steps * lengths[place]
+        goes_on = goes_on & (is_lane[place] | (made <= loops.unroll) | is_taken[place]) & ~is_parallel[place]
+        if not goes_on.any():
+            break
+        found[place], steps = goes_on, np.where(goes_on, made, steps)
     return found
 
 

@@ -22,7 +22,7 @@ from .iterator import Annotation, IteratorKind
 from .loop_nests import LoopNests, Nest, length_of
 from .operation_facts import KINDS, OperationFacts
 from .register_tile import NAMES as TILE_NAMES
-from .register_tile import RegisterTile, body_of, register_tile
+from .register_tile import RegisterTile, register_tile
 from .state import Stage, StateObject
 
 # Sizes of memory that is near to a core, in bytes: what is touched again while it is there comes from it.
@@ -150,7 +150,7 @@ class FeatureExtractor:
         op, constant = loops.stage.op, np.ones(extents.shape[1])
         columns = [
             *(count * iterations for count in facts.counts), space * times, outside[-1] / np.maximum(space, 1), times,
-            iterations, *self._parallel(loops), *self._lanes(facts, loops), *_unrolling(loops),
+            iterations, *self._parallel(loops), *self._lanes(facts, loops), tile.expanded, loops.unroll,
             *self._innermost(facts, loops, touched), constant * (loops.stage.attach is not None),
             constant * bool(op.reduce_axis), (extents > 1).sum(axis=0), touched[0], constant * len(facts.buffers),
             *traffic, flop / np.maximum(traffic[2], 1), self._cycles(facts, loops, iterations),
@@ -245,11 +245,6 @@ def _traffic(touched: np.ndarray, outside: np.ndarray, size: int) -> np.ndarray:
     fits[-1] = True
     first, every = fits.argmax(axis=0), np.arange(touched.shape[1])
     return touched[first, every] * outside[first, every]
-
-
-def _unrolling(loops: StageLoops) -> list[np.ndarray]:
-    """Iterations that are unrolled, lanes aside, and the limit."""
-    return [loops.product(body_of(loops) & (loops.how != Annotation.VECTORIZE)), loops.unroll]
 
 
 __all__ = ["FeatureExtractor", "NAMES", "StageLoops", "estimated_speed", "surround", "touched_bytes"]
