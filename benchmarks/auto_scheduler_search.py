@@ -19,6 +19,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .auto_scheduler_tasks import benchmark_conv2d, resnet50_tasks, task
 from .auto_scheduler_weights import spearman
 from .tuning_memory import Watch
@@ -122,12 +124,15 @@ def measured(chosen: Any, arguments: argparse.Namespace) -> tuple[list[Any], lis
 
 def rank(arguments: argparse.Namespace) -> None:
     from tvm import auto_scheduler
+    from tvm.auto_scheduler.measure import MAX_FLOAT
 
     chosen = resnet50_tasks(arguments.target)[arguments.task]
     inputs, results = measured(chosen, arguments)
     learned = len(inputs) - RANKED
     if learned < LEARNED:
         raise SystemExit(f"{len(inputs)} of {LEARNED + RANKED} states are measured; the same command goes on")
+    costs = np.array([res.mean_cost for res in results])
+    spread = ", ".join(f"{cost * 1e3:.2f}" for cost in np.quantile(costs[costs < MAX_FLOAT], [0, 0.1, 0.5, 0.9, 1]))
     speeds = [1 / res.mean_cost for res in results[learned:]]
     states = [inp.state for inp in inputs[learned:]]
     shipped = auto_scheduler.XGBModel()
@@ -135,7 +140,8 @@ def rank(arguments: argparse.Namespace) -> None:
     shipped.update(inputs[:learned], results[:learned])
     alone = auto_scheduler.XGBModel(pretrained=False)
     alone.update(inputs[:learned], results[:learned])
-    print(f"{chosen.workload_key}: rank correlation on {RANKED} unseen states: shipped weights {before:.2f} (bar 0.5), "
+    print(f"{chosen.workload_key}: ms of the fastest, a tenth, half, nine tenths and all: {spread}")
+    print(f"rank correlation on {RANKED} unseen states: shipped weights {before:.2f} (bar 0.5), "
           f"after {learned} trials {spearman(shipped.predict(chosen, states), speeds):.2f} (bar 0.8), without shipped "
           f"weights {spearman(alone.predict(chosen, states), speeds):.2f}")  # fmt: skip
 

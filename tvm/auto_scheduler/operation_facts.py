@@ -69,10 +69,18 @@ class OperationFacts:
                 own = _inlined_arithmetic(producer, analyzer, inlined)
                 self.counts = [a + b * len(reaches) for a, b in zip(self.counts, own)]
         self._moves: dict[Var, np.ndarray] = {}
+        self._steps: dict[tuple[int, Var], str] = {}
 
     @property
     def buffers(self) -> list[Buffer]:
         return [*self.reads, self.store]
+
+    def step_of(self, buffer: Buffer, axis: Var) -> str:
+        """How a read of a buffer moves when an axis does."""
+        key = (id(buffer), axis)
+        if key not in self._steps:
+            self._steps[key] = buffer.steps_along(axis)
+        return self._steps[key]
 
     def moves_along(self, axis: Var) -> np.ndarray:
         """How many reads go to the next element when an axis does, stand still, and go further; and whether the store

@@ -27,6 +27,8 @@ from .sketch_rules import CPU_RULES, Condition, Rule, Sketching, generate
 from .state import StateObject
 from .steps import TransformStep
 
+# Candidates of a population at most for each state that is asked for: a few are found among fewer.
+_CANDIDATES_EACH = 32
 # The share of the first states of a task that is taken by chance at least.
 _FIRST_BY_CHANCE = 0.5
 
@@ -315,6 +317,7 @@ class SketchPolicy(SearchPolicy):
         for leader in leaders:
             if leader.key not in self._keys:
                 self._keys[leader.key] = self.space.key_of(leader.sketch, leader.decisions)
+        size = min(size, max(_CANDIDATES_EACH * count, len(leaders)))
         population = self.space.of_keys([self._keys[leader.key] for leader in leaders], size)
         found, _ = evolve(self.space, population, self._scored, generations)
         return self._built(found, count, is_new)

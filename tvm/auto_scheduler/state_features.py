@@ -21,6 +21,8 @@ from .hardware import HardwareParams
 from .iterator import Annotation, IteratorKind
 from .loop_nests import LoopNests, Nest, length_of
 from .operation_facts import KINDS, OperationFacts
+from .register_tile import NAMES as TILE_NAMES
+from .register_tile import RegisterTile, register_tile
 from .state import Stage, StateObject
 
 # Sizes of memory that is near to a core, in bytes: what is touched again while it is there comes from it.
@@ -31,11 +33,13 @@ NAMES = (
     "strided reads", "contiguous store", "unrolled", "most unrolled", "innermost elements", "innermost terms",
     "innermost loop", "accumulators", "accumulator bytes", "accumulator registers", "innermost bytes", "is attached",
     "is reduction", "loops", "unique bytes", "buffers", *(f"traffic of {size} bytes" for size in _NEAR_BYTES),
-    "arithmetic per byte", "relative cycles", *(f"relative traffic of {size} bytes" for size in _NEAR_BYTES),
+    "arithmetic per byte", "relative cycles", *TILE_NAMES, "relative steps",
+    *(f"relative traffic of {size} bytes" for size in _NEAR_BYTES),
 )
-_UNROLLED, _LANES = NAMES.index("unrolled"), NAMES.index("lanes")
-# Vector instructions that a body may have, where a lane has so many bytes.
-_MOST_STATEMENTS, _LANE_BYTES = 256, 4
+_BODY, _SPILLED, _STEPS = (NAMES.index(name) for name in ("body vectors", "spilled", "relative steps"))
+# Vector instructions that a body may have, and accumulators for which there is no register: longer ones take long to
+# compile, and are slow.
+_MOST_VECTORS, _MOST_SPILLED = 128, 8
 
 
 @dataclass
@@ -43,7 +47,8 @@ class StageLoops:
     """The loops of a stage in many states, outermost first, fused ones each by itself: the axis of each, its extents
     (loops × states), whether its iterations are elements or terms, and how it runs (an ``Annotation`` for each state).
     ``owners`` are the loops of the stage that each is a part of, ``times`` is how often all of them run, ``unroll`` the
-    limit of unrolling, and ``around`` the iterations spread over threads of the loops that the stage is computed in."""
+    limit of unrolling, ``around`` the iterations spread over threads of the loops that the stage is computed in, and
+    ``free_from`` the loop of the stage from which on no other stage is computed in it."""
 
     stage: Stage
     axes: list[Var]
@@ -54,6 +59,7 @@ class StageLoops:
     unroll: np.ndarray
     owners: list[int]
     around: np.ndarray
+    free_from: int = 0
 
     @staticmethod
     def of(stage: Stage, nest: Nest, count: int) -> StageLoops:
@@ -87,6 +93,7 @@ def surround(stages: Mapping[int, StageLoops]) -> list[StageLoops]:
         attach = stages[place].stage.attach
         if attach is not None:
             outer = stages[attach[0]]
+            outer.free_from = max(outer.free_from, attach[1] + 1)
             is_around = np.array([owner <= attach[1] for owner in outer.owners], dtype=bool).reshape(-1, 1)
             stages[place].around = outer.around * outer.product(is_around & (outer.how == Annotation.PARALLEL))
     return [stages[place] for place in sorted(stages)]
@@ -120,9 +127,8 @@ class FeatureExtractor:
 
     def can_be_built(self, rows: np.ndarray) -> np.ndarray:
         """Which states, from their rows, are compiled in a reasonable time: what is unrolled is not too long."""
-        unrolled, lanes = np.exp2(rows[:, :, _UNROLLED]) - 1, np.exp2(rows[:, :, _LANES]) - 1
-        registers = np.ceil(lanes * _LANE_BYTES / self.vector_bytes)
-        return (np.rint(unrolled) * registers <= _MOST_STATEMENTS).all(axis=1)
+        body, spilled = (np.rint(np.exp2(rows[:, :, column]) - 1) for column in (_BODY, _SPILLED))
+        return ((body <= _MOST_VECTORS) & (spilled <= _MOST_SPILLED)).all(axis=1)
 
     def _facts_of(self, op: Operation, analyzer: AccessAnalyzer, inlined: frozenset[Operation]) -> OperationFacts:
         key = (op, inlined)
@@ -140,13 +146,15 @@ class FeatureExtractor:
         space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
         traffic = [_traffic(touched, outside, size) * times for size in _NEAR_BYTES]
         flop = sum(facts.counts) * iterations
+        tile = register_tile(facts, loops, self.vector_bytes)
         op, constant = loops.stage.op, np.ones(extents.shape[1])
         columns = [
             *(count * iterations for count in facts.counts), space * times, outside[-1] / np.maximum(space, 1), times,
-            iterations, *self._parallel(loops), *self._lanes(facts, loops), *_unrolling(loops),
+            iterations, *self._parallel(loops), *self._lanes(facts, loops), tile.expanded, loops.unroll,
             *self._innermost(facts, loops, touched), constant * (loops.stage.attach is not None),
             constant * bool(op.reduce_axis), (extents > 1).sum(axis=0), touched[0], constant * len(facts.buffers),
             *traffic, flop / np.maximum(traffic[2], 1), self._cycles(facts, loops, iterations),
+            *tile.features(), self._steps(tile, facts, loops),
             *(16 * amount / self.work for amount in traffic),
         ]
         return np.stack(columns, axis=1)
@@ -162,6 +170,13 @@ class FeatureExtractor:
         unit = max(self.vector_bytes // facts.store.width, 1)
         count, waste = self._parallel(loops)
         steps = iterations * np.ceil(lanes / unit) / lanes * waste / np.minimum(count, self.cores)
+        return 16 * steps / self.work * unit * self.cores
+
+    def _steps(self, tile: RegisterTile, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
+        """Instructions of the busiest core, for what all cores would do in sixteen of whole registers."""
+        count, waste = self._parallel(loops)
+        unit = max(self.vector_bytes // facts.store.width, 1)
+        steps = tile.steps(sum(facts.counts)) * waste / np.minimum(count, self.cores)
         return 16 * steps / self.work * unit * self.cores
 
     def _lanes(self, facts: OperationFacts, loops: StageLoops) -> list[np.ndarray]:
@@ -202,6 +217,12 @@ class FeatureExtractor:
         return [inner, terms, innermost, tile, tile * facts.store.width, registers, bytes_inside]
 
 
+def estimated_speed(rows: np.ndarray) -> np.ndarray:
+    """What is known of speeds before anything is measured: the logarithm of states a step, from rows of states × stages
+    × features, as the steps of stages add up."""
+    return -np.log2((np.exp2(rows[..., _STEPS].astype("float64")) - 1).sum(axis=-1) + 1e-9)
+
+
 def touched_bytes(facts: OperationFacts, loops: StageLoops) -> np.ndarray:
     """Bytes touched by the loops from each one on (loops + 1 × states)."""
     count, inside = loops.extents.shape[1], {}
@@ -226,14 +247,4 @@ def _traffic(touched: np.ndarray, outside: np.ndarray, size: int) -> np.ndarray:
     return touched[first, every] * outside[first, every]
 
 
-def _unrolling(loops: StageLoops) -> list[np.ndarray]:
-    """Iterations that are unrolled: those asked for, and the innermost ones as far as the limit goes."""
-    made = np.ones(loops.extents.shape[1])
-    goes_on = np.ones(loops.extents.shape[1], dtype=bool)
-    for extent, how in zip(loops.extents[::-1], loops.how[::-1]):
-        goes_on &= made * extent <= loops.unroll
-        made = np.where(goes_on & (how != Annotation.VECTORIZE), made * extent, made)
-    return [loops.bound(Annotation.UNROLL) * made, loops.unroll]
-
-
-__all__ = ["FeatureExtractor", "NAMES", "StageLoops", "surround", "touched_bytes"]
+__all__ = ["FeatureExtractor", "NAMES", "StageLoops", "estimated_speed", "surround", "touched_bytes"]

@@ -1,14 +1,15 @@
 """A cost model of boosted trees (the package xgboost) over features of stages.
 
-Each stage of a state is a row; the score of a state is the sum over its stages, and what is learned is its speed as a
-share of the fastest of its task. A state that failed has speed 0.
+Each stage of a state is a row. What is learned is the logarithm of the speed as a share of the fastest of its task: how
+far it is off an estimate from the instructions of the state (``estimated_speed``), as a sum over its stages, by the
+squared error weighted by the root of the speed. Errors of logarithms are ratios, so slow states are told apart too.
 """
 
 from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
 
@@ -21,22 +22,53 @@ from ..gpu_features import GPUFeatureExtractor
 from ..measure import MAX_FLOAT, MeasureInput, MeasureResult
 from ..measure_record import RecordReader
 from ..search_task import SearchTask
-from ..state_features import FeatureExtractor
+from ..state_features import FeatureExtractor, estimated_speed
 from .cost_model import PythonBasedModel
 from .weights import family_of, starting_weights
 
 logger = logging.getLogger("auto_scheduler")
 
-_PARAMETERS = {"max_depth": 8, "gamma": 0.003, "min_child_weight": 2, "eta": 0.2, "lambda": 1.0, "subsample": 0.8,
-               "colsample_bytree": 0.7, "verbosity": 0, "tree_method": "hist", "disable_default_eval_metric": 1}
-_ROUNDS = 120
+_PARAMETERS = {"max_depth": 4, "min_child_weight": 2, "eta": 0.05, "lambda": 1.0, "subsample": 0.8,
+               "colsample_bytree": 0.4, "verbosity": 0, "tree_method": "hist", "disable_default_eval_metric": 1}
+_ROUNDS = 200
+# The share of the fastest that a state counts for at least: those that failed have it.
+_LEAST_SPEED = 0.01
 # The share by which measurements must have grown for another training where training is adaptive.
 _ADAPTIVE_GROWTH = 0.2
 
 
+def relative_speeds(tasks: Sequence[str], costs: Sequence[float]) -> np.ndarray:
+    """The speed of each state relative to the fastest of its task."""
+    fastest: dict[str, float] = {}
+    for task, cost in zip(tasks, costs):
+        fastest[task] = min(cost, fastest.get(task, MAX_FLOAT))
+    speeds = [fastest[task] / cost if cost < MAX_FLOAT else 0.0 for task, cost in zip(tasks, costs)]
+    return np.maximum(speeds, _LEAST_SPEED)
+
+
+def shortfall(tasks: Sequence[str], speeds: np.ndarray, estimates: np.ndarray) -> np.ndarray:
+    """What is to be added to estimates. Only differences within a task mean something: its mean is 0."""
+    _, owner = np.unique(np.array(tasks), return_inverse=True)
+    wanted = np.log2(speeds) - estimates
+    return wanted - (np.bincount(owner, wanted) / np.bincount(owner))[owner]
+
+
+def stage_loss(owner: np.ndarray, wanted: np.ndarray, speeds: np.ndarray) -> Callable[[np.ndarray, Any], Any]:
+    """The loss over rows whose sums by ``owner`` are to be ``wanted``. What is fast counts more: the best states are to
+    be told apart."""
+    weights = np.sqrt(speeds)
+
+    def loss(scores: np.ndarray, _: Any) -> tuple[np.ndarray, np.ndarray]:
+        error = np.bincount(owner, scores, len(wanted)) - wanted
+        return (error * weights)[owner], weights[owner]
+
+    return loss
+
+
 class XGBModel(PythonBasedModel):
-    """Learns from measurements of all tasks it is given; before, it scores by the weights that come with this package
-    for a family of machines, or by chance.
+    """Learns from measurements of all tasks it is given; until ``num_warmup_sample`` of them it scores by the estimate
+    from the instructions of states and the weights that come with this package for a family of machines (not where
+    ``pretrained`` is off); on GPUs by chance.
 
     Parameters
     ----------
@@ -66,11 +98,12 @@ class XGBModel(PythonBasedModel):
         self.seed = seed if seed is not None else 0
         self._generator = random.Random(seed)
         self.bst: Any = None
-        # Rows of each measured state, what they score to start with, its task, and its seconds.
+        # Rows of each measured state, what they score to start with, its task, its seconds, and its estimate.
         self._rows: list[np.ndarray] = []
         self._starts: list[np.ndarray] = []
         self._tasks: list[str] = []
         self._costs: list[float] = []
+        self._estimates: list[float] = []
         self._trained_with = 0
         self._extractors: dict[str, FeatureExtractor | GPUFeatureExtractor] = {}
         if model_file:
@@ -93,6 +126,11 @@ class XGBModel(PythonBasedModel):
         weights = starting_weights(family_of(task.target)) if self.pretrained else None
         return np.zeros(len(rows), dtype="float32") if weights is None else weights.predict(rows)
 
+    @staticmethod
+    def _estimate(task: SearchTask, rows: np.ndarray) -> np.ndarray:
+        """The estimates of states from their rows, states × stages × features; 0 on GPUs, whose rows have others."""
+        return np.zeros(len(rows)) if task.target.features.is_gpu else estimated_speed(rows)
+
     # -- learning --------------------------------------------------------------------------------------------------
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
@@ -103,6 +141,7 @@ class XGBModel(PythonBasedModel):
             self._starts.append(self._start(inp.task, rows))
             self._tasks.append(inp.task.workload_key)
             self._costs.append(res.mean_cost)
+            self._estimates.append(float(self._estimate(inp.task, rows[None])[0]))
         known = len(self._rows)
         if known < max(self.num_warmup_sample, 2) or known == self._trained_with:
             return
@@ -111,31 +150,16 @@ class XGBModel(PythonBasedModel):
         self._train()
         self._trained_with = known
 
-    def _speeds(self) -> np.ndarray:
-        """The speed of each state relative to the fastest of its task."""
-        fastest: dict[str, float] = {}
-        for task, cost in zip(self._tasks, self._costs):
-            fastest[task] = min(cost, fastest.get(task, MAX_FLOAT))
-        return np.array([fastest[task] / cost if cost < MAX_FLOAT else 0.0
-                         for task, cost in zip(self._tasks, self._costs)])
-
     def _train(self) -> None:
-        speeds = self._speeds()
+        speeds = relative_speeds(self._tasks, self._costs)
         owner = np.repeat(np.arange(len(self._rows)), [len(rows) for rows in self._rows])
-        start = np.concatenate(self._starts)
-        data = self._xgb.DMatrix(np.concatenate(self._rows), base_margin=start)
-        # What is fast counts more: the best states are to be told apart.
-        weights = np.maximum(speeds, 0.05)
-
-        def loss(scores: np.ndarray, _: Any) -> tuple[np.ndarray, np.ndarray]:
-            error = np.bincount(owner, scores, len(speeds)) - speeds
-            return (error * weights)[owner], weights[owner]
-
+        wanted = shortfall(self._tasks, speeds, np.array(self._estimates))
+        data = self._xgb.DMatrix(np.concatenate(self._rows), base_margin=np.concatenate(self._starts))
         parameters = {**_PARAMETERS, "seed": self.seed, "base_score": 0.0, "nthread": 1}
-        self.bst = self._xgb.train(parameters, data, num_boost_round=_ROUNDS, obj=loss)
+        self.bst = self._xgb.train(parameters, data, num_boost_round=_ROUNDS, obj=stage_loss(owner, wanted, speeds))
         self.bst.set_attr(pretrained=str(int(self.pretrained)))
         if self.verbose_eval:
-            error = np.sqrt(np.mean((np.bincount(owner, self.bst.predict(data), len(speeds)) - speeds) ** 2))
+            error = np.sqrt(np.mean((np.bincount(owner, self.bst.predict(data), len(speeds)) - wanted) ** 2))
             logger.debug("cost model: %d states, root of the mean square error %.4f", len(speeds), error)
 
     # -- scoring ---------------------------------------------------------------------------------------------------
@@ -151,17 +175,20 @@ class XGBModel(PythonBasedModel):
         scores = self._start(task, rows)
         if self.bst is not None:
             scores = scores + self.bst.inplace_predict(rows)
-        elif not scores.any():
+        elif task.target.features.is_gpu:
             return [np.array([self._generator.random() for _ in range(len(group))]) for group in groups]
         parts = np.split(scores, np.cumsum([g.shape[0] * g.shape[1] for g in groups])[:-1])
-        return [own.reshape(group.shape[:2]).sum(axis=1) for own, group in zip(parts, groups)]
+        return [np.exp2(self._estimate(task, group) + own.reshape(group.shape[:2]).sum(axis=1))
+                for own, group in zip(parts, groups)]
 
     def predict_stages(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
-        """The scores of states; then, for each of them, how many stages it has and the score of each."""
+        """The scores of states; then, for each of them, how many stages it has and the part of its score that each is:
+        the longer a stage is thought to take, the larger."""
         found = self.predict(task, states)
         stages = [rows[:, None] for rows in self._features(task, states)]
-        for scores in self.predict_rows(task, stages) if states else ():
-            found += [float(len(scores)), *map(float, scores)]
+        for score, own in zip(tuple(found), self.predict_rows(task, stages) if states else ()):
+            times = 1 / np.maximum(own, 1e-9)
+            found += [float(len(own)), *map(float, score * times / times.sum())]
         return found
 
     # -- files -----------------------------------------------------------------------------------------------------
@@ -199,4 +226,4 @@ class XGBModel(PythonBasedModel):
         self.pretrained = self.bst.attr("pretrained") == "1"
 
 
-__all__ = ["XGBModel"]
+__all__ = ["XGBModel", "relative_speeds", "shortfall", "stage_loss"]

@@ -1,0 +1,176 @@
+"""What the innermost loops of a stage do in registers, over arrays of states.
+
+The emitter expands loops from the innermost one outwards as far as the limit of unrolling goes; what it expands is the
+body. Elements that the body accumulates stay in registers through the serial loops over terms right around it, so that
+their loads and stores are shared by all those terms. A body without lanes whose reads go along with the loop around it
+is made into vectors by LLVM. What limits a body is what it loads: each distinct vector, scalar or single lane is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .iterator import Annotation, IteratorKind
+from .operation_facts import OperationFacts
+
+if TYPE_CHECKING:
+    from .state_features import StageLoops
+
+NAMES = (
+    "body vectors", "body accumulators", "carried terms", "body loads", "lanes gathered", "registers", "trips",
+    "loads per vector", "gathers per vector", "vectorized trips", "strided along trips", "odd lanes", "spilled",
+    "tile bytes",
+)
+# Vector registers that a machine has at least where its vectors are not of 32 bytes, and where they are.
+_REGISTERS, _FEW_REGISTERS, _FEW_BYTES = 32, 16, 32
+# Registers of a body that hold operands.
+_OPERANDS = 2
+# The arithmetic of a term that is one instruction: a product and its sum.
+_FUSED = 2
+_KINDS = ("still", "next", "far", "")
+
+
+@dataclass
+class RegisterTile:
+    """The bodies of a stage: arrays with a number for each state.
+
+    ``expanded`` are its iterations, lanes aside, ``vectors`` its vector instructions, ``accumulators`` the
+    registers it accumulates in, ``terms`` how many terms are added to them between their load and their store, ``outside`` those of them that are not in the body, ``loads``
+    what it loads, ``gathered`` those of them that are single lanes, ``registers`` what one term takes, ``trips`` the
+    iterations of the serial loop around it, ``vectorized`` how many of them LLVM makes one, ``strided`` the reads that
+    go far along them, ``odd`` the lanes that fill no register, ``spilled`` the accumulators for which there is no
+    register, ``size`` the bytes of the elements of a nest, and ``runs`` how often all nests run it.
+    """
+
+    expanded: np.ndarray
+    vectors: np.ndarray
+    accumulators: np.ndarray
+    terms: np.ndarray
+    outside: np.ndarray
+    loads: np.ndarray
+    gathered: np.ndarray
+    registers: np.ndarray
+    trips: np.ndarray
+    vectorized: np.ndarray
+    strided: np.ndarray
+    odd: np.ndarray
+    spilled: np.ndarray
+    size: np.ndarray
+    runs: np.ndarray
+
+    def features(self) -> list[np.ndarray]:
+        return [self.vectors, self.accumulators, self.terms, self.loads, self.gathered, self.registers, self.trips,
+                16 * self.loads / self.vectors, 16 * self.gathered / self.vectors, self.vectorized, self.strided,
+                self.odd, self.spilled, self.size]  # fmt: skip
+
+    def steps(self, arithmetic: int) -> np.ndarray:
+        """Instructions of all runs where a term takes some ``arithmetic``: that, loads, accumulators that come and go,
+        and the loop itself."""
+        own = self.vectors * max(arithmetic / _FUSED, 1)
+        moved = 2 * self.spilled / self.accumulators * self.vectors + 2 * self.accumulators / self.outside
+        return self.runs / self.vectorized * (own + self.loads + moved + 1)
+
+
+def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -> RegisterTile:
+    """The bodies of a stage on a machine with registers of so many bytes."""
+    unit = max(vector_bytes // facts.store.width, 1)
+    is_lane, is_term = loops.how == Annotation.VECTORIZE, loops.is_kind(IteratorKind.REDUCTION)
+    in_body = body_of(loops)
+    around, expanded, lanes = np.where(in_body, 1.0, loops.extents), in_body & ~is_lane, loops.product(is_lane)
+    # Lanes beyond the last whole register are handled in pieces of 1, 2, 4 ... of them.
+    odd = lanes % unit
+    whole = lanes // unit + sum((odd // (1 << bit)) % 2 for bit in range(max(unit.bit_length() - 1, 1)))
+    iterations = loops.product(expanded)
+    vectors, accumulators = iterations * whole, loops.product(expanded & ~is_term) * whole
+    outside, trip = _around(around, is_term)
+    loads, gathered = _loads(facts, loops, expanded, is_lane, lanes, whole)
+    held, _ = _loads(facts, loops, expanded & ~is_term, is_lane, lanes, whole)
+    registers = _FEW_REGISTERS if vector_bytes == _FEW_BYTES else _REGISTERS
+    trips, vectorized, strided = _trips(facts, loops, around, trip, unit, lanes)
+    space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
+    return RegisterTile(
+        iterations, vectors, accumulators, outside * loops.product(expanded & is_term), outside, loads, gathered,
+        accumulators + held, trips, vectorized, strided, np.where(lanes > 1, odd, 0),
+        np.maximum(accumulators + _OPERANDS - registers, 0), space * facts.store.width,
+        around.prod(axis=0) * loops.times)
+
+
+def body_of(loops: StageLoops) -> np.ndarray:
+    """Which loops are lanes or expanded (loops × states)."""
+    count = loops.extents.shape[1]
+    is_lane, is_parallel = loops.how == Annotation.VECTORIZE, loops.how == Annotation.PARALLEL
+    # Loops that are lanes, asked for or of one iteration go into a body whatever the limit is.
+    is_taken = (loops.how == Annotation.UNROLL) | (loops.extents <= 1)
+    lengths = np.where(is_lane, 1.0, loops.extents)
+    steps, goes_on = np.ones(count), np.ones(count, dtype=bool)
+    found = np.zeros(loops.extents.shape, dtype=bool)
+    for place in reversed(range(len(lengths))):
+        if loops.owners[place] < loops.free_from:
+            break
+        made = steps * lengths[place]
+        goes_on = goes_on & (is_lane[place] | (made <= loops.unroll) | is_taken[place]) & ~is_parallel[place]
+        if not goes_on.any():
+            break
+        found[place], steps = goes_on, np.where(goes_on, made, steps)
+    return found
+
+
+def _around(around: np.ndarray, is_term: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The iterations of the serial loops over terms right around a body, up to the first one over elements, and the
+    innermost of all serial loops, -1 where there is none."""
+    count = around.shape[1]
+    outside, goes_on, trip = np.ones(count), np.ones(count, dtype=bool), np.full(count, -1)
+    for place in reversed(range(len(around))):
+        is_serial = around[place] > 1
+        trip = np.where((trip < 0) & is_serial, place, trip)
+        goes_on &= is_term[place] | ~is_serial
+        outside = np.where(goes_on, outside * around[place], outside)
+    return outside, trip
+
+
+def _trips(
+    facts: OperationFacts, loops: StageLoops, around: np.ndarray, trip: np.ndarray, unit: int, lanes: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The iterations of the loop around a body, how many of them LLVM makes one, and the reads that go far."""
+    if not loops.axes:
+        return np.ones_like(lanes), np.ones_like(lanes), np.zeros_like(lanes)
+    every = np.arange(len(trip))
+    moves = np.stack([facts.moves_along(axis) for axis in loops.axes])[trip]
+    trips = np.where(trip >= 0, around[trip, every], 1.0)
+    is_element = ~loops.is_kind(IteratorKind.REDUCTION)[trip, 0]
+    # Reads and the store of a loop over elements go along; those of a loop over terms end in one element.
+    is_even = (moves[:, 2] == 0) & (~is_element | (moves[:, 3] > 0)) & (trip >= 0)
+    is_free = np.array(loops.owners)[trip] >= loops.free_from
+    is_vectorized = is_even & is_free & (lanes == 1) & (trips >= unit)
+    is_vectorized &= loops.how[trip, every] != Annotation.PARALLEL
+    # What is left over runs one by one.
+    groups = np.floor(trips / unit) + trips % unit
+    return trips, np.where(is_vectorized, trips / groups, 1.0), moves[:, 2] * (trip >= 0)
+
+
+def _loads(
+    facts: OperationFacts, loops: StageLoops, over: np.ndarray, is_lane: np.ndarray, lanes: np.ndarray,
+    whole: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """What is loaded for the iterations of the loops in ``over``, and how much of it is single lanes."""
+    count = loops.extents.shape[1]
+    total, gathered = np.zeros(count), np.zeros(count)
+    if not loops.axes:
+        return total + len(facts.reads), gathered
+    inside = {axis: loops.product(over & np.array([other is axis for other in loops.axes])[:, None])
+              for axis in set(loops.axes)}
+    moving = is_lane & (loops.extents > 1)
+    last = len(moving) - 1 - moving[::-1].argmax(axis=0)
+    for buffer in facts.reads:
+        elements = buffer.elements(inside)
+        kinds = np.array([_KINDS.index(facts.step_of(buffer, axis)) for axis in loops.axes])
+        kind = np.where(moving.any(axis=0), kinds[last], 0)
+        total = total + elements * np.where(kind == 0, 1.0, np.where(kind == 1, whole, lanes))
+        gathered = gathered + elements * np.where(kind == 2, lanes, 0.0)
+    return total, gathered
+
+
+__all__ = ["NAMES", "RegisterTile", "body_of", "register_tile"]
