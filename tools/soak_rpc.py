@@ -321,6 +321,7 @@ def main() -> None:
     if args.be_a_client:
         be_a_client(int(args.be_a_client[0]), args.be_a_client[1], seed)
     with tempfile.TemporaryDirectory(prefix="tvm_soak_", dir="/tmp") as folder:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends with this
         pool = Pool(Path(folder), args.servers, args.clients, seed)
         try:
             rounds = soak(pool, args.seconds)

@@ -46,6 +46,8 @@ typedef struct Endpoint {
   StringMap functions; /* handles of functions of the server by name */
   unsigned char stage[RPC_STAGE];
   size_t stage_at, stage_end;
+  unsigned char *shared; /* memory that both sides have */
+  bool not_shared;       /* it was tried, and there is none */
 } Endpoint;
 
 Endpoint *endpoint_new(int fd, bool serves, uint64_t max_message, double seconds);
@@ -94,6 +96,15 @@ int remote_module(Endpoint *ep, uint64_t handle, TVMModuleHandle *out);
 uint64_t remote_function_handle(const Endpoint *ep, TVMFunctionHandle func);
 uint64_t remote_module_handle(const Endpoint *ep, TVMModuleHandle mod);
 void remote_forget(Endpoint *ep, uint64_t handle);
+/* Calls a function that every server has. */
+int remote_call(Endpoint *ep, const char *name, const TVMValue *args, const int *codes, int n, TVMValue *ret, int *ret_code);
+
+/* ---- memory that both sides have, where they are on one machine ---- */
+/* Copies to an array of the other side, or back; 1 where it has to go through the socket. */
+int shared_copy(Endpoint *ep, DLDevice device, uint64_t handle, size_t offset, void *bytes, size_t nbytes, bool is_back);
+void shared_close(Endpoint *ep);
+int shared_take(int64_t pid, int64_t file, const TVMByteArray *token, bool *found);
+int shared_serve(DLTensor *array, bool is_back);
 
 /* ---- what a session can do beside calling: functions of the serving process ---- */
 typedef struct { const char *folder; uint64_t max_files; } SessionFiles;

@@ -236,7 +236,7 @@ int TVMRPCSessionFunction(int number, const char *name, TVMFunctionHandle *out) 
 
 /* ---- functions of every server ---- */
 
-static int call_named(Endpoint *ep, const char *name, const TVMValue *args, const int *codes, int n, TVMValue *ret, int *ret_code) {
+int remote_call(Endpoint *ep, const char *name, const TVMValue *args, const int *codes, int n, TVMValue *ret, int *ret_code) {
   pthread_mutex_lock(&ep->lock);
   uint64_t handle = (uint64_t)(uintptr_t)map_get(&ep->functions, name);
   TVMFunctionHandle func = NULL;
@@ -272,7 +272,7 @@ static void *remote_alloc(DLDevice device, size_t nbytes, size_t alignment) {
   TVMValue args[] = {device_value(device), {.v_int64 = (int64_t)nbytes}}, ret;
   int codes[] = {kTVMDevice, kTVMArgInt}, code;
   void *data = NULL;
-  if (!call_named(ep, "tvm.rpc.server.alloc", args, codes, 2, &ret, &code)) {
+  if (!remote_call(ep, "tvm.rpc.server.alloc", args, codes, 2, &ret, &code)) {
     if (code == kTVMNDArrayHandle) {
       data = ((DLTensor *)ret.v_handle)->data;
       tvm_array_disown(ret.v_handle); /* its reference of the session is the new array's */
@@ -327,11 +327,21 @@ static int fetch_pieces(Endpoint *ep, uint64_t handle, size_t offset, char *to, 
   return status;
 }
 
+static int copy_to(Endpoint *ep, DLDevice device, uint64_t handle, size_t offset, const char *from, size_t nbytes) {
+  int status = shared_copy(ep, device, handle, offset, (void *)(uintptr_t)from, nbytes, false);
+  return status == 1 ? send_pieces(ep, handle, offset, from, nbytes) : status;
+}
+
+static int copy_from(Endpoint *ep, DLDevice device, uint64_t handle, size_t offset, char *to, size_t nbytes) {
+  int status = shared_copy(ep, device, handle, offset, to, nbytes, true);
+  return status == 1 ? fetch_pieces(ep, handle, offset, to, nbytes) : status;
+}
+
 /* From array to array of one session: the bytes stay there. */
 static int copy_there(Endpoint *ep, DLTensor *from, DLTensor *to) {
   TVMValue args[] = {{.v_handle = from}, {.v_handle = to}}, ret;
   int codes[] = {kTVMNDArrayHandle, kTVMNDArrayHandle}, code;
-  return call_named(ep, "tvm.rpc.server.copy", args, codes, 2, &ret, &code);
+  return remote_call(ep, "tvm.rpc.server.copy", args, codes, 2, &ret, &code);
 }
 
 static int copy_between(const void *from, size_t from_offset, DLDevice from_device, void *to, size_t to_offset,
@@ -354,8 +364,8 @@ static int remote_copy(const void *from, size_t from_offset, DLDevice from_devic
   Endpoint *ep = session_of((from_session ? from_session : to_session) - 1);
   if (!ep) return -1;
   int status;
-  if (!from_session) status = send_pieces(ep, (uint64_t)(uintptr_t)to, to_offset, (const char *)from + from_offset, nbytes);
-  else if (!to_session) status = fetch_pieces(ep, (uint64_t)(uintptr_t)from, from_offset, (char *)to + to_offset, nbytes);
+  if (!from_session) status = copy_to(ep, to_device, (uint64_t)(uintptr_t)to, to_offset, (const char *)from + from_offset, nbytes);
+  else if (!to_session) status = copy_from(ep, from_device, (uint64_t)(uintptr_t)from, from_offset, (char *)to + to_offset, nbytes);
   else {
     int64_t size = (int64_t)nbytes;
     DLDataType byte = {kDLUInt, 8, 1};
@@ -373,7 +383,7 @@ static int remote_sync(DLDevice device, void *stream) {
   TVMValue arg = device_value(device), ret;
   int arg_code = kTVMDevice, code;
   int status = stream ? tvm_error("RPCError: devices of a session have one stream")
-                      : call_named(ep, "tvm.rpc.server.sync", &arg, &arg_code, 1, &ret, &code);
+                      : remote_call(ep, "tvm.rpc.server.sync", &arg, &arg_code, 1, &ret, &code);
   endpoint_release(ep);
   return status;
 }
@@ -383,7 +393,7 @@ static int remote_attribute(DLDevice device, int which, TVMValue *out, int *out_
   if (!ep) return -1;
   TVMValue args[] = {{.v_int64 = device.device_type % DEVICE_TYPES}, {.v_int64 = device.device_id}, {.v_int64 = which}};
   int codes[] = {kTVMArgInt, kTVMArgInt, kTVMArgInt};
-  int status = call_named(ep, "runtime.GetDeviceAttr", args, codes, 3, out, out_code);
+  int status = remote_call(ep, "runtime.GetDeviceAttr", args, codes, 3, out, out_code);
   endpoint_release(ep);
   return status;
 }
@@ -418,7 +428,7 @@ int tvm_remote_time(TVMCallFrame *frame, const TVMTimeOptions *options, double *
     codes[2] = kTVMDevice;
     memcpy(args + OPTIONS, frame->values, (size_t)n * sizeof *args);
     memcpy(codes + OPTIONS, frame->values + n, (size_t)n * sizeof *codes);
-    status = call_named(ep, "tvm.rpc.server.time", args, codes, n + OPTIONS, &ret, &code);
+    status = remote_call(ep, "tvm.rpc.server.time", args, codes, n + OPTIONS, &ret, &code);
   }
   free(args);
   free(codes);
@@ -437,5 +447,5 @@ int tvm_remote_import(TVMModuleHandle mod, TVMModuleHandle dep) {
   if (!remote) return 1;
   TVMValue args[] = {{.v_handle = mod}, {.v_handle = dep}}, ret;
   int codes[] = {kTVMModuleHandle, kTVMModuleHandle}, code;
-  return call_named(remote->ep, "tvm.rpc.server.ImportModule", args, codes, 2, &ret, &code);
+  return remote_call(remote->ep, "tvm.rpc.server.ImportModule", args, codes, 2, &ret, &code);
 }

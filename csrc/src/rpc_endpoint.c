@@ -35,6 +35,7 @@ void endpoint_release(Endpoint *ep) {
     if (ep->slots[i].value) tvm_release_value((TVMValue){.v_handle = ep->slots[i].value}, ep->slots[i].code);
   free(ep->slots);
   free(ep->frees);
+  shared_close(ep);
   map_clear(&ep->functions);
   pthread_mutex_destroy(&ep->lock);
   pthread_mutex_destroy(&ep->free_lock);

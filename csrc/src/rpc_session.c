@@ -15,7 +15,7 @@
 /* What a client gets where the server only measures. */
 static const char *const MEASURING[] = {
     "tvm.rpc.server.alloc", "tvm.rpc.server.copy", "tvm.rpc.server.sync", "tvm.rpc.server.time", "tvm.rpc.server.upload",
-    "tvm.rpc.server.remove", "tvm.rpc.server.limit", "tvm.rpc.server.load_module", "tvm.rpc.server.ImportModule", "runtime.GetDeviceAttr",
+    "tvm.rpc.server.remove", "tvm.rpc.server.limit", "tvm.rpc.server.share", "tvm.rpc.server.copy_shared", "tvm.rpc.server.load_module", "tvm.rpc.server.ImportModule", "runtime.GetDeviceAttr",
     "runtime.config_threadpool", "cache_flush_cpu_non_first_arg",
 };
 
@@ -65,6 +65,22 @@ PACKED(session_alloc) {
 PACKED(session_copy) {
   (void)self, (void)ret, (void)ret_code;
   return check_args("copy", "aa", codes, n) ? -1 : TVMArrayCopyFromTo(args[0].v_handle, args[1].v_handle, NULL);
+}
+
+/* share(process, file, content): 1 where this process finds the client's memory there. */
+PACKED(session_share) {
+  (void)self;
+  bool found;
+  if (check_args("share", "iib", codes, n) || shared_take(args[0].v_int64, args[1].v_int64, args[2].v_handle, &found)) return -1;
+  ret->v_int64 = found;
+  *ret_code = kTVMArgInt;
+  return 0;
+}
+
+/* copy_shared(array, back): between an array and the memory that was shared. */
+PACKED(session_copy_shared) {
+  (void)self, (void)ret, (void)ret_code;
+  return check_args("copy_shared", "ai", codes, n) ? -1 : shared_serve(args[0].v_handle, args[1].v_int64 != 0);
 }
 
 PACKED(session_sync) {
@@ -272,6 +288,7 @@ static const struct { const char *name; TVMBackendPackedCFunc code; } FUNCTIONS[
     {"tvm.rpc.server.download", session_download},   {"tvm.rpc.server.remove", session_remove},
     {"tvm.rpc.server.listdir", session_listdir},     {"tvm.rpc.server.workpath", session_workpath},
     {"tvm.rpc.server.load_module", session_load_module}, {"tvm.rpc.server.limit", session_limit},
+    {"tvm.rpc.server.share", session_share},         {"tvm.rpc.server.copy_shared", session_copy_shared},
 };
 
 /* A function of these names that the embedding language has registered stays. */

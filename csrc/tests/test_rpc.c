@@ -70,7 +70,7 @@ static void put_function(Bytes *out) {
   static const char *const names[] = {
       "tvm.rpc.server.alloc", "tvm.rpc.server.copy", "tvm.rpc.server.sync", "tvm.rpc.server.upload", "tvm.rpc.server.download",
       "tvm.rpc.server.remove", "tvm.rpc.server.listdir", "tvm.rpc.server.load_module", "tvm.rpc.server.ImportModule",
-      "tvm.rpc.server.workpath", "tvm.graph_executor.create", "tvm.graph_executor_factory.create", "runtime.SystemLib",
+      "tvm.rpc.server.workpath", "tvm.rpc.server.share", "tvm.rpc.server.copy_shared", "tvm.graph_executor.create", "tvm.graph_executor_factory.create", "runtime.SystemLib",
       "runtime.GetDeviceAttr", "runtime.module.loadbinary_opencl", "cache_flush_cpu_non_first_arg", "__tvm_set_device", "nothing"};
   bytes_u64(out, draw(8) ? 0 : handle());
   put_text(out, names[draw(sizeof names / sizeof *names)]);
