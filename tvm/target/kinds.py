@@ -142,6 +142,8 @@ register_kind(
         ),
         ("cpu",),
         aliases={"target": "mtriple"},
+        # Instructions of the processor that no operator stands for can be called by LLVM's names.
+        facts={"has_llvm_intrinsics": True},
     )
 )
 register_kind(

@@ -43,7 +43,7 @@ INSTRUCTIONS = (
 
 def dot_product(target: Target | None, dtype: str) -> DotProduct | None:
     """The instruction of a target for two operands of a type; None where it has none."""
-    if target is None or target.kind.name != "llvm":
+    if target is None or not target.features.has_llvm_intrinsics:
         return None
     rows = [i for i in INSTRUCTIONS if i.dtype == dtype]
     if not rows or not target.features.has_integer_dot_product:

@@ -12,7 +12,8 @@ from ...te.tensor import Tensor
 from .. import nn
 from ..nn.dense import batch_sizes, with_bias
 from ..nn.packed import crop_units, packed_matmul
-from . import tuned
+from . import matmul_int8, tuned
+from .dot_products import ACCUMULATOR, dot_product, with_instruction
 from .machine import Machine
 from .matmul import plan_matmul, row_tile
 
@@ -28,6 +29,9 @@ def batch_matmul(
     count, m, n, reduction = sizes[:4]
     if not all(isinstance(d, IntImm) for d in (count, m, n, reduction)):
         return nn.batch_matmul(tensor_a, tensor_b, oshape, out_dtype, transpose_a, transpose_b)
+    of_bytes = None if transpose_a else _byte_products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
+    if of_bytes is not None:
+        return of_bytes
     workload = tuned.batch_matmul_workload(tensor_a, tensor_b, dtype, transpose_a, transpose_b)
     plan = plan_matmul(count.value, m.value, n.value, transpose_b, dtype, Machine(target))
     rhs = _in_panels(tensor_b, n, reduction, plan.panel, transpose_b) if plan.panel else tensor_b
@@ -51,6 +55,18 @@ def batch_matmul(
     return te.compute((count, m, n), lambda *at: padded(*at), name="T_batch_matmul_part", tag="injective")
 
 
+def _byte_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
+    """A batch of products of bytes over whole panels; None where the target has no instruction for it."""
+    count, m, n, k = (d.value for d in sizes[:4])
+    if dtype != ACCUMULATOR or a.dtype != b.dtype or dot_product(target, a.dtype) is None:
+        return None
+    if n % matmul_int8.PANEL or 0 in (count, m, n, k):
+        return None
+    lhs, rhs = matmul_int8.padded_lhs(a, k), matmul_int8.panels(b, n, k, transpose_b)
+    out = matmul_int8.products(lhs, rhs, (count, m, n), "T_batch_matmul", bool(sizes.one_a), bool(sizes.one_b))
+    return with_instruction(out, lhs, rhs, target)
+
+
 def _in_panels(tensor: Tensor, n: Any, k: Any, width: int, transposed: bool) -> Tensor:
     """A batch of rhs packed into panels of ``width`` contiguous columns; zeros pad the last."""
 
@@ -67,8 +83,13 @@ def dense_pack(
     data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None, units: Any = None, *,
     target: Target,
 ) -> Tensor:
-    """``topi.nn.dense_pack`` in full register tiles."""
+    """``topi.nn.dense_pack`` in full register tiles; a weight of bytes is in panels of ``matmul_int8``."""
     dtype = out_dtype or data.dtype
+    if len(weight.shape) == 5:
+        lhs = matmul_int8.padded_lhs(data, int(data.shape[-1]))
+        shape = (*data.shape[:-1], int(weight.shape[0]) * int(weight.shape[3]))
+        product = with_instruction(matmul_int8.products(lhs, weight, shape, "T_dense_pack"), lhs, weight, target)
+        return with_bias(product, bias, dtype)
     padded = packed_matmul(data, weight, dtype, _padded_rows(data, weight, Machine(target)))
     if tuned.is_known(data.shape, weight.shape):
         mark(padded, tuned.dense_workload(data, weight, units or padded.shape[-1], dtype))

@@ -151,3 +151,47 @@ def test_depthwise_layers_between_products_of_bytes_are_exact(seed):
             for i in range(3) for j in range(3)]  # fmt: skip
     want = convolved(narrow(sum(taps)), last, 1, 0, 9)
     np.testing.assert_array_equal(computed(body, x=data), want)
+
+
+@pytest.mark.parametrize("form", ["float", "qnn", "plain"])
+def test_quantized_dense_layers_are_exact(form, seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(2):
+        m, n, k, zero = (int(rng.integers(1, limit)) for limit in (20, 70, 90, 128))
+        zero = 0 if form == "plain" else zero
+        data, weights = (rng.integers(-128, 128, shape).astype("int8") for shape in ((m, k), (n, k)))
+        data.flat[0] = weights.flat[0] = -128
+        x = relay.var("x", shape=(m, k), dtype="int8")
+        if form == "float":
+            real = relay.cast(x, "float32") - relay.const(float(zero))
+            body = relay.nn.dense(real, relay.const(weights.astype("float32")))
+        elif form == "qnn":
+            zeros = relay.const(zero, "int32"), relay.const(0, "int32")
+            body = qnn.op.dense(x, relay.const(weights), *zeros, relay.const(0.5), relay.const(0.5), n)
+        else:
+            body = relay.nn.dense(x, relay.const(weights), out_dtype="int32")
+        want = (data.astype("int64") - zero) @ weights.astype("int64").T
+        more = body + relay.const(1, body_type(body))
+        np.testing.assert_array_equal(computed(more, x=data), want + 1, f"{m} {n} {k}")
+    assert "sdot" in assembly(body, WITH) and "sdot" not in assembly(body, WITHOUT)
+
+
+def body_type(body) -> str:
+    return relay.transform.InferType()(tvm.IRModule.from_expr(body))["main"].ret_type.dtype
+
+
+@pytest.mark.parametrize("dtype", RANGES)
+def test_batches_of_products_of_bytes_are_exact(dtype, seed):
+    rng = np.random.default_rng(seed)
+    for transposed in (True, False):
+        m, n, k = (int(rng.integers(1, limit)) for limit in (14, 40, 50))
+        batches = [(3, 3), (1, 3), (3, 1)][int(rng.integers(3))]
+        low, high = RANGES[dtype]
+        a = rng.integers(low, high, (batches[0], m, k)).astype(dtype)
+        b = rng.integers(low, high, (batches[1], *((n, k) if transposed else (k, n)))).astype(dtype)
+        x, y = (relay.var(name, shape=v.shape, dtype=dtype) for name, v in (("x", a), ("y", b)))
+        body = relay.nn.batch_matmul(x, y, out_dtype="int32", transpose_b=transposed)
+        rhs = b.astype("int64").swapaxes(1, 2) if transposed else b.astype("int64")
+        np.testing.assert_array_equal(computed(body, x=a, y=b), a.astype("int64") @ rhs, f"{m} {n} {k} {batches}")
+    name = {"int8": "sdot", "uint8": "udot"}[dtype]
+    assert name in assembly(body, WITH) and name not in assembly(body, WITHOUT)

@@ -161,6 +161,9 @@ def contrib_depthwise_conv2d_nchwc(
 def _dense_pack_type(attrs, types):
     data, weight = tensor(types[0], "the data"), tensor(types[1], "the weight")
     x, w = dims(data), dims(weight)
+    if len(w) == 5 and len(x) == 2 and w[4] == BYTES:
+        # A weight of bytes, four features of a unit side by side: its features are filled up to whole fours.
+        w = (w[0], x[1] if isinstance(x[1], int) and x[1] <= w[1] * w[2] * BYTES < x[1] + BYTES else -1, w[3])
     if len(w) != 3 or len(x) < 1:
         raise TypeError(f"a weight NC<n>n of 3 dimensions is wanted, got {w}")
     if isinstance(x[-1], int) and x[-1] != w[1]:
@@ -182,5 +185,5 @@ def _dense_pack_type(attrs, types):
     compute=lambda attrs, inputs, out, dense=topi.nn.dense_pack: dense(*inputs, None, out.dtype, attrs.units),
 )
 def contrib_dense_pack(data, weight, weight_layout="NC", units=None, out_dtype=""):
-    """data . weight^T for a weight whose rows are stored in blocks."""
+    """data . weight^T for a weight whose rows are stored in blocks; one of bytes as NC<c/4>c<n>n4c."""
     return call("nn.contrib_dense_pack", data, weight, weight_layout=weight_layout, units=units, out_dtype=out_dtype)

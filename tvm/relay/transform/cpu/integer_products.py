@@ -10,12 +10,16 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir.module import IRModule
+from ....ir.prim import IntImm
 from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu.dot_products import dot_product
+from ....topi.cpu.matmul_int8 import PANEL, k_block
+from ....topi.nn.packed import BYTES
 from ...expr import Call, Constant, Function, RelayExpr, const
-from ...op import nn, tensor
-from ...op.nn.byte_operand import byte_operand
+from ...op import nn, tensor, transform
+from ...op.nn.byte_operand import BYTE_TYPES, byte_operand
+from ...op.nn.packed import contrib_dense_pack
 from ...op.record import CallAttrs
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 from ..simplify_expr import Table
@@ -142,11 +146,63 @@ def _of_bytes(node: Call) -> RelayExpr | None:
     return Call(node.op, (found.bytes, node.args[1]), CallAttrs(entries), (), node.span)
 
 
-_READS_BYTES = {"nn.contrib_conv2d_NCHWc_int8": _with_padding, "nn.contrib_depthwise_conv2d_NCHWc": _of_bytes}
+def _in_panels(node: Call) -> RelayExpr | None:
+    """A dense layer of bytes whose weight is packed."""
+    data, weight = node.args
+    types = {type_of(data).dtype, type_of(weight).dtype}
+    shape = type_of(data).shape
+    if not isinstance(weight, Constant) or types != {"int8"} or type_of(node).dtype != "int32" or len(shape) != 2:
+        return None
+    if not all(isinstance(d, IntImm) for d in shape) or 0 in weight.data.shape or not int(shape[0]):
+        return None
+    packed = pack_bytes(weight.data.numpy())
+    layout = f"NC{packed.shape[2]}c{packed.shape[3]}n{packed.shape[4]}c"
+    return _columns(contrib_dense_pack(data, Constant(packed), layout, None, "int32"), weight.data.shape[0])
+
+
+def _columns(product: RelayExpr, count: int) -> RelayExpr:
+    """The first columns of a product that may have more."""
+    if count % PANEL == 0:
+        return product
+    return transform.strided_slice(product, [0], [count], axes=[-1])
+
+
+def _whole_panels(node: Call) -> RelayExpr | None:
+    """A batch of products of bytes with columns of whole panels."""
+    (x, y), attrs = node.args, node.attrs
+    shape = type_of(y).shape
+    is_of_bytes = type_of(x).dtype == type_of(y).dtype in BYTE_TYPES and type_of(node).dtype == "int32"
+    if not is_of_bytes or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
+        return None
+    columns = int(shape[1] if attrs.transpose_b else shape[2])
+    if columns % PANEL == 0:
+        return None
+    more = (0, -columns % PANEL)
+    y = nn.pad(y, [(0, 0), more, (0, 0)] if attrs.transpose_b else [(0, 0), (0, 0), more])
+    return _columns(Call(node.op, (x, y), attrs, (), node.span), columns)
+
+
+def pack_bytes(weight: np.ndarray) -> np.ndarray:
+    """A weight (units, features) as panels (units / 16, features / block, block / 4, 16, 4)."""
+    units, features = weight.shape
+    wide = -(-features // BYTES) * BYTES
+    block = k_block(wide)
+    whole = np.pad(weight, ((0, -units % PANEL), (0, wide - features)))
+    parted = whole.reshape(-1, PANEL, wide // block, block // BYTES, BYTES)
+    return np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))
+
+
+_READS_BYTES = {
+    "nn.contrib_conv2d_NCHWc_int8": _with_padding,
+    "nn.contrib_depthwise_conv2d_NCHWc": _of_bytes,
+    "nn.dense": _in_panels,
+    "nn.batch_matmul": _whole_panels,
+}
 
 
 def ReadBytes(target: Target) -> RelayFunctionPass:
-    """Convolutions of quantized data read bytes and pad them themselves, where the target has products of bytes."""
+    """Convolutions of quantized data read bytes and pad them themselves, and weights of dense layers are packed into
+    panels, where the target has products of bytes."""
 
     def rule(node: RelayExpr) -> RelayExpr | None:
         return _READS_BYTES[node.op.name](node) if is_call(node, *_READS_BYTES) else None
