@@ -206,7 +206,7 @@ static int64_t damaged_word(const Text *text, int64_t word) {
     case 1: return (int64_t)(next_random() % 80);
     case 2: return next_random() % 2 ? INT64_MAX : INT64_MIN;
     case 3: return text->word[next_random() % (uint64_t)text->count];
-    case 4: return word + (next_random() % 2 ? 1 : -1);
+    case 4: return (int64_t)((uint64_t)word + (next_random() % 2 ? 1 : UINT64_MAX));
     default: return word ^ (int64_t)1 << (next_random() % 2 ? next_random() % 8 : 48 + next_random() % 15);
   }
 }
