@@ -47,10 +47,11 @@ test-emulated: setup ## the operator tests as CUDA (ARCH=sm_80) on the emulator 
 test-cross: setup ## models compiled for Arm, RISC-V and x86 and run under qemu-user (SYSROOTS=/usr, ONLY=armv7); docs/cross_tests.md
 	$(BIN)/python tools/cross_check.py --only "$(ONLY)" $(if $(SYSROOTS),--sysroots $(SYSROOTS))
 
-fuzz: setup ## a long run of random schedules and graphs (CASES=20000)
+fuzz: setup ## a long run of random schedules, graphs and programs (CASES=20000)
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz \
 	  tests/contrib/test_graph_executor_memory.py -q -n $(JOBS)
-	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),1000) $(BIN)/python -m pytest tests/relay/test_random_graphs.py -q -n $(JOBS)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),1000) $(BIN)/python -m pytest tests/relay/test_random_graphs.py \
+	  tests/relay/test_random_programs.py -q -n $(JOBS)
 
 states: setup ## random states of the auto-scheduler against plain loops (CASES=500)
 	TVM_TEST_SEED=$(NEW_SEED) TVM_TEST_STATES=$(or $(CASES),500) $(BIN)/python -m pytest tests/auto_scheduler/test_states.py \
@@ -69,6 +70,9 @@ fuzz-rpc: setup ## damaged messages into RPC servers, clients and handshakes und
 
 soak-rpc: setup ## a pool of RPC servers and clients in which everything is killed at random moments (SECONDS=60, SERVERS=32, CLIENTS=8)
 	$(BIN)/python tools/soak_rpc.py --seconds $(or $(SECONDS),60) --servers $(or $(SERVERS),32) --clients $(or $(CLIENTS),8) --seed $(NEW_SEED)
+
+fuzz-vm: ## damaged executables of the virtual machine under ASan (CASES=200000)
+	@$(MAKE) --no-print-directory -C csrc fuzz-vm CASES=$(or $(CASES),200000) SEED=$(NEW_SEED)
 
 bisect: setup ## name the graph pass that changes the result of a random graph (SEED=... as its test printed it)
 	$(BIN)/python tools/bisect_pass.py $(SEED)
@@ -172,5 +176,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic
+.PHONY: help demo test test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
 .DEFAULT_GOAL := help

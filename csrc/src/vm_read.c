@@ -142,6 +142,7 @@ static bool is_operand(const VMExecutable *exe, const VMFunction *f, char kind, 
 static int check_arity(const VMExecutable *exe, const int64_t *in) {
   if (in[0] == VM_INVOKE && in[3] != exe->functions[in[2]].param_count) return damaged("a call with the wrong number of arguments");
   if (in[0] == VM_ALLOC_CLOSURE && in[3] > exe->functions[in[2]].param_count) return damaged("a closure of too many values");
+  if ((in[0] == VM_ALLOC_TENSOR || in[0] == VM_ALLOC_TENSOR_REG) && in[3] % 16) return damaged("the place of a tensor in its storage");
   if (in[0] == VM_ALLOC_STORAGE && in[3] > 64) return damaged("an alignment of storage");
   if (in[0] == VM_INVOKE_PACKED && in[2] > in[3]) return damaged("a kernel with more results than arguments");
   return 0;

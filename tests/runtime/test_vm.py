@@ -233,6 +233,7 @@ def test_what_cannot_be_done_is_an_error_and_the_machine_goes_on(library, lines,
     ([i("alloc_storage", 0, 0, 128, FLOAT, 0), i("ret", 0)], "alignment"),
     ([i("alloc_tensor", 0, 0, 0, 0, [1]), i("ret", 0)], "an operand"),
     ([i("alloc_tensor", 0, 0, 0, FLOAT, [-1]), i("ret", 0)], "an operand"),
+    ([i("alloc_tensor", 0, 0, 2, FLOAT, [1]), i("ret", 0)], "the place of a tensor"),
     ([i("get_field", 0, 0, -1), i("ret", 0)], "an operand"),
 ])  # fmt: skip
 def test_code_that_names_what_is_not_there_is_refused_before_it_runs(lines, what):

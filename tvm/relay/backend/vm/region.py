@@ -53,13 +53,17 @@ class ProgramWriter:
         self.registers: dict[Ref, int] = {}
         # Of each storage: the register that holds it, and its first byte there.
         self.places: dict[int, tuple[int, int]] = {}
-        self.temporary: list[int] = []
+        # Registers that end with the program.
+        self.temporary: set[int] = set()
+        self.ending = self._last_uses()
 
     def write(self) -> list[int]:
         """The registers of the results, each of them a register of its own."""
         self._lay_out()
         for number, node in enumerate(self.program.nodes):
             self._node(number, node)
+            for ref in self.ending.get(number, ()):
+                self._end(ref)
         results: list[int] = []
         for ref in self.program.outputs:
             register = self.registers[ref]
@@ -68,14 +72,29 @@ class ProgramWriter:
                 self.out.write("move", copy, register)
                 register = copy
             results.append(register)
-        for register in self.temporary:
-            if register not in results:
-                self.out.release(register)
+        for register in sorted(self.temporary - set(results)):
+            self.out.release(register)
         return results
+
+    def _last_uses(self) -> dict[int, list[Ref]]:
+        """The values that each node is the last to read; results are read by others, too."""
+        last = {ref: number for number, node in enumerate(self.program.nodes) for ref in node.inputs}
+        ending: dict[int, list[Ref]] = {}
+        for ref, number in last.items():
+            if ref not in self.program.outputs:
+                ending.setdefault(number, []).append(ref)
+        return ending
+
+    def _end(self, ref: Ref) -> None:
+        """The register of a value is free; the storage stays."""
+        register = self.registers[ref]
+        if register in self.temporary:
+            self.temporary.remove(register)
+            self.out.release(register)
 
     def _new(self) -> int:
         register = self.out.register()
-        self.temporary.append(register)
+        self.temporary.add(register)
         return register
 
     def _entry(self, ref: Ref):
@@ -112,7 +131,7 @@ class ProgramWriter:
         elif node.kind is Kind.CONSTANT:
             data = self.program.constants[node.name]
             register = self.out.load_constant(self.out.tables.constant(data))
-            self.temporary.append(register)
+            self.temporary.add(register)
             self.registers[number, 0] = register
         elif node.kind is Kind.VIEW and self._entry((number, 0)).storage not in self.places:
             shape = self.out.load_constant(self.out.tables.shape(dims(node.types[0])))
