@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tvm
-from tests.relay.symbolic_kernels import run_graph
+from tests.relay.symbolic_kernels import SymbolicKernel, primitive, run_graph
 from tvm import relay
 from tvm.relay.substitute import substitute_vars
 from tvm.relay.transform.name_sizes import NameSizes
@@ -117,3 +117,28 @@ def test_branches_of_different_sizes_have_an_unknown_one():
     main = relay.Function([flag, x, y], relay.If(flag, x, y))
     typed = NameSizes()(tvm.IRModule.from_expr(main))["main"]
     assert str(typed.body.checked_type) == "Tensor[(?), float32]"
+
+
+def test_matmuls_with_packed_weights_take_any_number_of_rows():
+    """In tiles with a guarded rest, and one by one where there are few."""
+    x, w, b = unknown("x", None, 40), f32(27, 40), f32(27)
+    body = relay.nn.relu(relay.nn.bias_add(relay.nn.dense(x, relay.const(w)), relay.const(b), axis=-1))
+    mod, compiled = tvm.IRModule.from_expr(relay.Function([x], body)), {}
+    with tvm.transform.PassContext(opt_level=3):
+        for rows in (0, 1, 3, 4, 5, 16, 47):
+            data = f32(rows, 40)
+            (got,) = run_graph(mod, [data], compiled=compiled)
+            np.testing.assert_allclose(got, np.maximum(data @ w.T + b, 0), rtol=1e-4, atol=1e-4)
+    (kernel,) = [k for k in compiled.values() if hasattr(k, "kernel")]
+    assert kernel.kernel.operators[0] == "nn.contrib_dense_pack"
+    assert "if n0 < T.int64(4)" in str(kernel.kernel.module)
+
+
+def test_small_tensors_of_unknown_size_wake_no_thread():
+    x = unknown("x", None, None)
+    kernel = SymbolicKernel(primitive(relay.tanh, [x.type_annotation]))
+    text = str(kernel.kernel.module)
+    assert "if n0 * n1 < T.int64(16384)" in text and text.count("T.parallel") == 1
+    for shape in ((3, 5), (130, 140)):
+        data = f32(*shape)
+        np.testing.assert_allclose(kernel.run(data)[0], np.tanh(data), rtol=1e-5, atol=1e-6)
