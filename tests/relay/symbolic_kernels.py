@@ -6,11 +6,14 @@ import numpy as np
 
 import tvm
 from tvm import relay
+from tvm.relay.backend.from_relay import post_order_calls
 from tvm.relay.backend.shape_func import NOTHING, VALUE, shape_function
 from tvm.relay.backend.te_compiler import KernelCompiler
+from tvm.relay.build_module import _fuse, optimize
 from tvm.relay.expr import TupleWrapper
 from tvm.relay.symbolic import flatten_type
 from tvm.relay.transform.expand_ops import ExpandOps
+from tvm.relay.transform.name_sizes import NameSizes
 from tvm.relay.transform.simplify_inference import SimplifyInference
 from tvm.target import Target
 
@@ -57,3 +60,41 @@ def static_results(build, arrays):
     function = primitive(build, [relay.TensorType(a.shape, str(a.dtype)) for a in arrays])
     got = relay.create_executor("debug").evaluate(function)(*arrays)
     return [o.numpy() for o in (got if isinstance(got, list) else [got])]
+
+
+def run_graph(mod, arrays, target="llvm", compiled=None):
+    """The results of a straight graph whose sizes are unknown: the graph passes and fusion as a build has them, then
+    each kernel with its shape function. ``compiled`` keeps the kernels for another run."""
+    compiled = {} if compiled is None else compiled
+    if "main" not in compiled:
+        target = Target(target)
+        named = NameSizes()(mod)
+        with target:
+            optimized, _ = optimize(named, target)
+            compiled["main"] = _fuse(optimized, target, tvm.transform.PassContext.current())["main"]
+    main = compiled["main"]
+    values = dict(zip(map(id, main.params), map(np.asarray, arrays)))
+    for node in post_order_calls(main.body):
+        if id(node) in values:
+            continue
+        if isinstance(node, relay.Constant):
+            values[id(node)] = node.data.numpy()
+        elif isinstance(node, relay.Tuple):
+            values[id(node)] = [values[id(f)] for f in node.fields]
+        elif isinstance(node, relay.TupleGetItem):
+            values[id(node)] = values[id(node.tuple_value)][node.index]
+        else:
+            values[id(node)] = _called(node, values, compiled)
+    result = values[id(main.body)]
+    return result if isinstance(result, list) else [result]
+
+
+def _called(node, values, compiled):
+    given = []
+    for arg in node.args:
+        value = values[id(arg)]
+        given += value if isinstance(value, list) else [value]
+    if id(node.op) not in compiled:
+        compiled[id(node.op)] = SymbolicKernel(node.op)
+    got = compiled[id(node.op)].run(*given)
+    return got if isinstance(node.checked_type, relay.TupleType) else got[0]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..dtype import info
+from ..ir.module import IRModule
 from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType
 from ..target import Target
@@ -156,7 +157,9 @@ def _run_compiled(node: Call, arrays: list) -> Any:
     from ..driver.build_module import build_parts
     from ..ir.structural import structural_key
     from ..runtime import ndarray
-    from .backend.te_compiler import KernelCompiler, flatten_type
+    from .backend.shape_func import shape_function
+    from .backend.te_compiler import KernelCompiler
+    from .symbolic import flatten_type, has_unknown_sizes
 
     params, args = [], []
     for arg in node.args:
@@ -177,13 +180,32 @@ def _run_compiled(node: Call, arrays: list) -> Any:
     if key not in _COMPILED:
         target = Target("llvm")
         kernel = KernelCompiler(target, "fold").lower(function)
-        _COMPILED[key] = (build_parts({target: kernel.module}, target), kernel.name)
-    lib, name = _COMPILED[key]
+        sizes = shape_function(function, "fold_shape") if has_unknown_sizes(node.checked_type_) else None
+        parts = IRModule()
+        for module in (kernel.module, *([] if sizes is None else [sizes.module])):
+            parts.update(module)
+        _COMPILED[key] = (build_parts({target: parts}, target), kernel.name, sizes)
+    lib, name, sizes = _COMPILED[key]
     types = flatten_type(node.checked_type_)
-    outs = [ndarray.empty([int(d) for d in t.shape], t.dtype) for t in types]
+    shapes = [t.shape for t in types] if sizes is None else _shapes(lib, sizes, arrays)
+    outs = [ndarray.empty([int(d) for d in shape], t.dtype) for t, shape in zip(types, shapes)]
     lib[name](*[ndarray.array(np.asarray(a, order="C")) for a in arrays], *outs)
     results = [o.numpy() for o in outs]
     return results if isinstance(node.checked_type_, TupleType) else results[0]
+
+
+def _shapes(lib: Any, sizes: Any, arrays: list) -> list:
+    """The shapes of results that follow from data."""
+    import numpy as np
+
+    from ..runtime import ndarray
+    from .backend.shape_func import NOTHING, VALUE
+
+    taken = [(np.asarray(a, order="C"), mode) for a, mode in zip(arrays, sizes.inputs) if mode != NOTHING]
+    given = [a if mode == VALUE else np.array(a.shape, "int64") for a, mode in taken]
+    outs = [ndarray.empty([rank], "int64") for rank in sizes.ranks]
+    lib[sizes.name](*map(ndarray.array, given), *outs)
+    return [o.numpy().tolist() for o in outs]
 
 
 __all__ = ["evaluate_call"]

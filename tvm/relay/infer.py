@@ -12,6 +12,8 @@ from ..ir.node import Node
 from ..ir.op import Op
 from ..ir.prim import Any_, IntImm, PrimExpr, SizeVar
 from ..ir.prim import Var as PrimVar
+from ..ir.structural import structural_equal
+from ..ir.subst import substitute
 from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, GlobalTypeVar, IncompleteType, RelayRefType, TupleType, Type, TypeCall
 from ..ir.visit import post_order
@@ -236,12 +238,12 @@ class Inference:
         if not isinstance(test, TensorType) or test.shape or test.dtype not in ("bool", "uint1"):
             raise DiagnosticError(f"the condition of an if is a bool scalar, got {test}")
         a, b = self.type_of(node.true_branch), self.type_of(node.false_branch)
-        both = unify(a, b)
+        both = unify(*_opened(a, b))
         if both is None:
             raise DiagnosticError(f"the branches of an if have different types: {a} and {b}")
         self.learn(node.true_branch, both)
         self.learn(node.false_branch, both)
-        return both
+        return _opened(both, b)[0]
 
     def function(self, node: Function) -> Type:
         body = self.type_of(node.body)
@@ -290,12 +292,17 @@ class Inference:
             from .infer_adt import instantiate
 
             return instantiate(callee, args, getattr(node.op, "name_hint", "a call"))
+        # The sizes of a function's parameters are those that a call gives it.
+        table: dict[PrimVar, PrimExpr] = {}
+        for want, have in zip(callee.arg_types, args):
+            _match_sizes(want, have, table)
         for i, (want, have) in enumerate(zip(callee.arg_types, args)):
+            want = _with_sizes(want, table)
             if isinstance(have, IncompleteType):
                 self.learn(node.args[i], want)
             elif unify(want, have) is None:
                 raise DiagnosticError(f"argument {i} of a call: expected {want}, got {have}")
-        return callee.ret_type
+        return _with_sizes(callee.ret_type, table)
 
     def operator(self, node: Call) -> Type:
         record = node.op
@@ -348,6 +355,45 @@ class Inference:
         if not isinstance(t, RelayRefType):
             raise DiagnosticError(f"what is written is not a reference but {t}")
         return TupleType(())
+
+
+def _match_sizes(want: Type, have: Type, table: dict[PrimVar, PrimExpr]) -> None:
+    """What the variables among the sizes of a parameter are where it is given an argument of type ``have``."""
+    if isinstance(want, TupleType) and isinstance(have, TupleType):
+        for w, h in zip(want.fields, have.fields):
+            _match_sizes(w, h, table)
+    elif isinstance(want, TensorType) and isinstance(have, TensorType):
+        for w, h in zip(want.shape, have.shape):
+            if isinstance(w, SizeVar) and w is not h:
+                table.setdefault(w, h)
+
+
+def _with_sizes(t: Type, table: dict[PrimVar, PrimExpr]) -> Type:
+    if not table:
+        return t
+    if isinstance(t, TupleType):
+        return TupleType(tuple(_with_sizes(f, table) for f in t.fields))
+    if isinstance(t, FuncType):
+        arguments = tuple(_with_sizes(a, table) for a in t.arg_types)
+        return FuncType(arguments, _with_sizes(t.ret_type, table), t.type_params)
+    if not isinstance(t, TensorType):
+        return t
+    return _settled(TensorType([d if isinstance(d, IntImm) else substitute(d, table) for d in t.shape], t.dtype))
+
+
+def _opened(a: Type, b: Type) -> tuple[Type, Type]:
+    """Two types that a value may have, with sizes unknown that are not the same in both; numbers stay."""
+    if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
+        pairs = [_opened(x, y) for x, y in zip(a.fields, b.fields)]
+        return TupleType(tuple(p[0] for p in pairs)), TupleType(tuple(p[1] for p in pairs))
+    if not (isinstance(a, TensorType) and isinstance(b, TensorType)) or len(a.shape) != len(b.shape):
+        return a, b
+    same = [x is y or isinstance(x, IntImm) and isinstance(y, IntImm) or structural_equal(x, y)
+            for x, y in zip(a.shape, b.shape)]  # fmt: skip
+    if all(same):
+        return a, b
+    first, second = (TensorType([d if s else Any_() for d, s in zip(t.shape, same)], t.dtype) for t in (a, b))
+    return first, second
 
 
 def _settled(t: Type) -> Type:

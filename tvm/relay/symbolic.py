@@ -11,8 +11,8 @@ from functools import partial
 from typing import NamedTuple
 
 from ..error import TVMError
-from ..ir.module import IRModule
-from ..ir.prim import Any_, IntImm, PrimExpr, SizeVar
+from ..ir.module import GlobalVar, IRModule
+from ..ir.prim import Any_, IntImm, PrimExpr, SizeVar, convert
 from ..ir.prim import Var as PrimVar
 from ..ir.structural import structural_key
 from ..ir.subst import substitute, variables
@@ -67,14 +67,16 @@ def primitive_form(function: Function) -> Symbolic:
         for d in tensor.shape:
             if isinstance(d, PrimVar):
                 sizes.variable(d)
-    return _learned(function, [_mapped(t, sizes.own) for t in types])
+    return _learned(function, [_mapped(t, sizes.own) for t in types], None)
 
 
 def named_sizes(function: Function, mod: IRModule | None = None) -> Function:
     """A function whose parameters have variables in place of unknown sizes."""
     sizes = _Sizes()
     types = [None if (t := _type(p)) is None else _mapped(t, sizes.named) for p in function.params]
-    return _learned(function, types, mod).function if sizes.count else function
+    # The result of a function that may call itself is what its annotation says.
+    calls = any(isinstance(n, GlobalVar) for n in post_order(function.body))
+    return _learned(function, types, function.ret_type if calls else None, mod).function if sizes.count else function
 
 
 class _Sizes:
@@ -126,13 +128,13 @@ def _mapped(t: Type, size) -> Type:
     return TensorType([size(d) for d in t.shape], t.dtype) if isinstance(t, TensorType) else t
 
 
-def _learned(function: Function, types: list, mod: IRModule | None = None) -> Symbolic:
+def _learned(function: Function, types: list, result: Type | None, mod: IRModule | None = None) -> Symbolic:
     """The function over parameters of these types, with sizes that are taken for equal as one variable."""
     first, why = types, {}
     while True:
         known = {v for t in types if t is not None for x in _sizes(t) for v in variables(x)}
         with noted() as found:
-            typed = infer_function(_with_types(function, types), mod)
+            typed = infer_function(_with_types(function, types, result), mod)
         mine = [a for a in found if all(v in known for v in variables(a.condition))]
         same = next(((a, pair) for a in mine if a.equal is not None for pair in _replaced(*a.equal)), None)
         if same is None:
@@ -143,7 +145,8 @@ def _learned(function: Function, types: list, mod: IRModule | None = None) -> Sy
 
 
 def _replace(d: PrimExpr, table: dict[PrimVar, PrimExpr]) -> PrimExpr:
-    return simplify(substitute(d, table))
+    new = simplify(substitute(d, table))
+    return convert(new.value) if isinstance(new, IntImm) else new
 
 
 def _places(types: list, why: dict[PrimVar, str]) -> dict[tuple[int, int], str]:
@@ -167,11 +170,11 @@ def _sizes(t: Type) -> list[PrimExpr]:
     return list(t.shape) if isinstance(t, TensorType) else []
 
 
-def _with_types(function: Function, types: list) -> Function:
-    """The function with other types of its parameters, and none of what it computes."""
+def _with_types(function: Function, types: list, result: Type | None) -> Function:
+    """The function with other types of its parameters and its result, and none of what it computes."""
     params = [p if t is None else Var(p.name_hint, t, p.span) for p, t in zip(function.params, types)]
     body = substitute_vars(function.body, dict(zip(function.params, params)))
-    return Function(params, body, None, function.type_params, function.attrs, function.span)
+    return Function(params, body, result, function.type_params, function.attrs, function.span)
 
 
 __all__ = ["Symbolic", "has_unknown_sizes", "is_symbolic", "named_sizes", "primitive_form", "flatten_type"]

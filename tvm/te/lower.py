@@ -79,11 +79,12 @@ class Loops:
             variable = axis.var
         self.variables[axis] = variable
         if _is(r.extent, 1) and axis not in self.uneven:
-            value = r.min
+            # Bounds written as plain numbers are int32, also of axes that count in int64.
+            value = r.min.astype(axis.var.dtype)
         else:
             # A loop of one iteration on a wider thread axis keeps the thread's number: its guard is about it.
             value = variable.astype(axis.var.dtype)
-            value = value if _is(r.min, 0) else value + r.min
+            value = value if _is(r.min, 0) else value + r.min.astype(axis.var.dtype)
         if variable is not axis.var and not self.suffix:
             self.lowering.values[axis.var] = value
         self.values[axis] = value

@@ -9,6 +9,7 @@ import contextlib
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import reduce
 from typing import Any, NamedTuple
 
 from ...autotvm.task.dispatcher import DispatchContext, FallbackContext, using
@@ -17,6 +18,7 @@ from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.op import OPS, Op
 from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, const
+from ...ir.primop import logical_and
 from ...ir.structural import structural_key
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
@@ -27,6 +29,10 @@ from ...target import Target
 from ...te.operation import compute, placeholder
 from ...te.primfunc import create_prim_func
 from ...te.tensor import Tensor
+from ...tir.buffer import Buffer, decl_buffer
+from ...tir.function import PrimFunc
+from ...tir.stmt import IfThenElse
+from ...topi import size_class
 from ...topi.assumptions import of_operator
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.implementation import OpImplementation, by_pattern, computation, highest, valid_implementations
@@ -83,8 +89,33 @@ class Kernel:
 
         if is_scheduled(self.function):
             return lower(*scheduled(self.function, self.target), self.name)
+        if is_symbolic(self.function):
+            return lower(self._by_size_class(), name=self.name)
         graph = ToTensors(self.function, self.target)
         return lower(graph.schedule(graph.outputs), graph.inputs + graph.outputs, self.name)
+
+    def _by_size_class(self) -> PrimFunc:
+        """The loops for large sizes and, where an operator asks for them, those for small ones beside them."""
+        buffers: list[Buffer] = []
+        large, conditions = self._for_class(False, buffers)
+        if not conditions:
+            return large
+        small, _ = self._for_class(True, buffers)
+        chosen = reduce(logical_and, {str(c): c for c in conditions}.values())
+        return large.with_body(IfThenElse(chosen, small.body, large.body))
+
+    def _for_class(self, small: bool, buffers: list[Buffer]) -> tuple[PrimFunc, list[PrimExpr]]:
+        from ...driver.build_module import schedule_to_module
+
+        with size_class.compiling(small) as choice:
+            graph = ToTensors(self.function, self.target)
+            schedule = graph.schedule(graph.outputs)
+        tensors = graph.inputs + graph.outputs
+        if not buffers:
+            names = [f"{t.name}_{i}" if i >= len(graph.inputs) else t.name for i, t in enumerate(tensors)]
+            buffers += [decl_buffer(t.shape, t.dtype, name) for t, name in zip(tensors, names)]
+        made = schedule_to_module(schedule, tensors, self.name, dict(zip(tensors, buffers)))
+        return made[self.name], choice.conditions
 
 
 def _is_wide(function: Function) -> bool:

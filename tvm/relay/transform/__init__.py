@@ -18,6 +18,7 @@ from .fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldSc
 from .function_pass import FunctionPass, InferType, InferTypeLocal, build_config, function_pass
 from .fuse_ops import DefuseOps, FuseOps
 from .simplify_expr import SimplifyExpr
+from .name_sizes import NameSizes
 from .simplify_inference import SimplifyInference
 from .convert_layout import ConvertLayout, LayoutConfig
 from .inline import EtaExpand, Inline, InlinePrimitives, LambdaLift, SplitArgs

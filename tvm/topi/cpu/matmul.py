@@ -31,6 +31,8 @@ MAX_ADDRESSES = 9
 CHAINS = 8
 # The least m for which packing the rhs into panels pays: each element must be reused often enough.
 PACK_FROM_ROWS = 4
+# The m that tiles are chosen for where it is not known.
+NOMINAL_ROWS = 48
 # The least m for which it pays to keep the lhs in the L2 cache.
 KEEP_LHS_FROM_ROWS = 128
 # The most row blocks.
@@ -113,6 +115,8 @@ def _sizes(op: ComputeOp) -> tuple[int, int, int] | None:
     if len(op.axis) < 2 or not op.reduce_axis:
         return None
     m, n, k = (access.extent_of(a) for a in (*op.axis[-2:], op.reduce_axis[0]))
+    if m is None and "rows" in op.attrs:
+        m = NOMINAL_ROWS // op.attrs["rows"] * op.attrs["rows"]
     return (m, n, k) if m and n and k else None
 
 
@@ -271,7 +275,8 @@ class Matmul(CPUTemplate):
         m, _, k = sizes
         lanes = _lanes(op, machine)
         vectors = _width(op) // lanes
-        fit = [t for t in tiles(m, machine.registers) if vectors % t[1] == 0 and m % t[0] == 0]
+        fit = [t for t in tiles(m, machine.registers) if vectors % t[1] == 0 and m % t[0] == 0
+               and t[0] == op.attrs.get("rows", t[0])]  # fmt: skip
         blocked = op.tag == "dense_pack"
         return {
             "tile": fit,
@@ -287,7 +292,7 @@ class Matmul(CPUTemplate):
         m, n, k = sizes
         tile = fastest(self.space(op, machine)["tile"], m, n, _lanes(op, machine))
         config = {"tile": tile, "unroll": min(UNROLL, k), "k_block": k, "row_parts": 1}
-        if op.tag == "dense_pack" and m >= 4 * tile[0]:
+        if op.tag == "dense_pack" and m >= 4 * tile[0] and "rows" not in op.attrs:
             config |= _cache_blocks(op, machine, tile[0], m, k)
         return config
 

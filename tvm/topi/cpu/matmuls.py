@@ -9,13 +9,13 @@ from ...autotvm.task.topi_integration import mark
 from ...ir.prim import IntImm
 from ...target import Target
 from ...te.tensor import Tensor
-from .. import nn
+from .. import nn, size_class
 from ..nn.dense import batch_sizes, with_bias
 from ..nn.packed import crop_units, packed_matmul
 from . import matmul_int8, tuned
 from .dot_products import ACCUMULATOR, dot_product, with_instruction
 from .machine import Machine
-from .matmul import plan_matmul, row_tile
+from .matmul import NOMINAL_ROWS, PACK_FROM_ROWS, plan_matmul, row_tile
 
 
 def batch_matmul(
@@ -90,10 +90,21 @@ def dense_pack(
         shape = (*data.shape[:-1], int(weight.shape[0]) * int(weight.shape[3]))
         product = with_instruction(matmul_int8.products(lhs, weight, shape, "T_dense_pack"), lhs, weight, target)
         return with_bias(product, bias, dtype)
+    if len(data.shape) > 1 and not isinstance(data.shape[-2], IntImm) and tuned.is_known(weight.shape):
+        return with_bias(crop_units(_for_any_rows(data, weight, dtype, Machine(target)), data, units), bias, dtype)
     padded = packed_matmul(data, weight, dtype, _padded_rows(data, weight, Machine(target)))
     if tuned.is_known(data.shape, weight.shape):
         mark(padded, tuned.dense_workload(data, weight, units or padded.shape[-1], dtype))
     return with_bias(crop_units(padded, data, units), bias, dtype)
+
+
+def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
+    """A number of rows that is not known, in full register tiles; few rows one by one, as memory is the bound."""
+    rows, width = data.shape[-2], int(weight.shape[2])
+    if size_class.is_small(rows, PACK_FROM_ROWS):
+        return packed_matmul(data, weight, dtype, None, 1)
+    tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
+    return packed_matmul(data, weight, dtype, te.indexdiv(rows + (tile - 1), tile) * tile, tile)
 
 
 def _padded_rows(data: Tensor, weight: Tensor, machine: Machine) -> int | None:

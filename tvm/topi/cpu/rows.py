@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...ir.prim import IntImm, IterVar, PrimExpr
+from ...ir.prim import IntImm, IterVar, PrimExpr, convert
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp
 from .. import access
+from ..utils import same_dim
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Planner
@@ -27,12 +28,13 @@ def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
     if len(outputs) != 1 or len(live) < 2 or outputs[0].op.reduce_axis:
         return False
     last = outputs[0]
-    shape = [access.extent_of(a) or 0 for a in last.op.axis]
-    if not shape or 0 in shape:
+    shape = [a.dom.extent for a in last.op.axis]
+    length = access.extent_of(last.op.axis[-1]) if shape else None
+    if length is None or any(access.extent_of(a) == 0 for a in last.op.axis):
         return False
     lanes = planner.machine.lanes(last.op.output(0).dtype)
     rows = access.elements([a.dom.extent for a in last.op.axis[:-1]])
-    if not lanes <= shape[-1] <= MAX_ROW or rows < 4 * planner.machine.threads < shape[-1] // lanes:
+    if not lanes <= length <= MAX_ROW or rows < 4 * planner.machine.threads < length // lanes:
         return False
     members = [x for x in live if x is not last]
     if not any(x.op.reduce_axis for x in members) or not all(_is_row_operation(x.op, shape) for x in members):
@@ -44,16 +46,19 @@ def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
     return True
 
 
-def _is_row_operation(op: ComputeOp, shape: list[int]) -> bool:
+def _is_row_operation(op: ComputeOp, shape: list[PrimExpr]) -> bool:
     """Whether an operation has a value for each row, or for each element; reductions are over the row."""
-    extents = [access.extent_of(a) for a in op.axis]
     if op.num_outputs != 1:
         return False
+    extents = [a.dom.extent for a in op.axis]
+    for_rows = _alike(extents, shape[:-1]) or _alike(extents, [*shape[:-1], convert(1)])
     if not op.reduce_axis:
-        return extents == shape or extents in (shape[:-1], [*shape[:-1], 1])
-    if len(op.reduce_axis) != 1 or access.extent_of(op.reduce_axis[0]) != shape[-1]:
-        return False
-    return extents in (shape[:-1], [*shape[:-1], 1])
+        return for_rows or _alike(extents, shape)
+    return for_rows and len(op.reduce_axis) == 1 and same_dim(op.reduce_axis[0].dom.extent, shape[-1])
+
+
+def _alike(a: list[PrimExpr], b: list[PrimExpr]) -> bool:
+    return len(a) == len(b) and all(map(same_dim, a, b))
 
 
 def _rows_match(live: list[Stage], plain: Schedule, lead: int) -> bool:
@@ -86,7 +91,7 @@ def _schedule(planner: Planner, last: Stage, members: list[Stage], lanes: int) -
     row: IterVar | None = None
     if lead:
         row = last.fuse(*lead) if len(lead) > 1 else lead[0]
-        if points >= planner.parallel_points and access.elements([a.dom.extent for a in lead]) > 1:
+        if planner.is_large(last.op, points) and access.elements([a.dom.extent for a in lead]) > 1:
             last.parallel(row)
     for stage in members:
         if stage.op.reduce_axis:

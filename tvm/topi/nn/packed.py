@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ... import te
 from ...error import TVMError
 from ..utils import get_const_int, get_const_tuple, same_dim, simplify
@@ -154,9 +156,10 @@ def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
     return with_bias(crop_units(packed_matmul(data, weight, out_dtype), data, units), bias, out_dtype)
 
 
-def packed_matmul(data, weight, out_dtype: str, rows: int | None = None):
+def packed_matmul(data, weight, out_dtype: str, rows: Any = None, tile: int | None = None):
     """The product with all units of the blocks. With ``rows`` it has so many, the last of the data standing in for
-    those that are missing."""
+    those that are missing; ``tile`` are the rows that its schedule computes together where their number is not
+    known."""
     if len(weight.shape) != 3:
         raise TVMError(f"dense_pack: a weight of 3 dimensions is wanted, got {len(weight.shape)}")
     block = weight.shape[2]
@@ -171,7 +174,8 @@ def packed_matmul(data, weight, out_dtype: str, rows: int | None = None):
 
     lead = (*data.shape[:-2], rows) if rows is not None else data.shape[:-1]
     shape = (*lead, simplify(weight.shape[0] * block))
-    return te.compute(shape, body, name="T_dense_pack", tag="dense_pack", attrs={"panel": getattr(block, "value", 0)})
+    attrs = {"panel": getattr(block, "value", 0), **({} if tile is None else {"rows": tile})}
+    return te.compute(shape, body, name="T_dense_pack", tag="dense_pack", attrs=attrs)
 
 
 def crop_units(whole, data, units):

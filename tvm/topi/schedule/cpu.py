@@ -6,16 +6,18 @@ over the reduction, and what follows it element by element is done on the tile b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
-from ...ir.prim import IterVar, ProducerLoad
+from ...ir.prim import IntImm, IterVar, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
-from .. import access
+from .. import access, size_class
 from ..cpu import conv2d, conv2d_int8, conv_nd, depthwise, matmul, matmul_int8, pool, rows, tuned, winograd
 from ..cpu.machine import Machine
 from ..template import CPUTemplate
+from ..utils import prod
 from .inline import inline
 
 # Templates by the tag of the operation; the first that is for its type and fits it is taken.
@@ -130,7 +132,7 @@ class Planner:
 
     def parallel(self, stage: Stage, axes: list[IterVar], points: int) -> None:
         """Spread the outer loops (given in order, outermost first) over threads if there is enough to do."""
-        if points < PARALLEL_POINTS or not axes:
+        if not axes or not self.is_large(stage.op, points):
             return
         chosen: list[IterVar] = []
         count = 1
@@ -140,6 +142,14 @@ class Planner:
             if count >= 64:
                 break
         stage.parallel(stage.fuse(*chosen) if len(chosen) > 1 else chosen[0])
+
+    def is_large(self, op: ComputeOp, points: int) -> bool:
+        """Whether there is enough to do for several threads: ``points``, or as many as sizes that are not known say."""
+        extents = [a.dom.extent for a in (*op.axis, *op.reduce_axis)]
+        known = math.prod(e.value for e in extents if isinstance(e, IntImm))
+        if known >= self.parallel_points or all(isinstance(e, IntImm) for e in extents) or not size_class.is_chosen():
+            return points >= self.parallel_points
+        return not size_class.is_small(prod(extents), self.parallel_points)
 
     def extent_now(self, stage: Stage, axis: IterVar) -> int:
         if axis.dom is not None:
@@ -238,7 +248,7 @@ class Planner:
         self.accumulate(stage, place, tile)
         if len(outer) > 1:
             self.parallel(host, outer[:-1], access.work(op))
-        elif access.work(op) >= PARALLEL_POINTS:
+        elif self.is_large(op, access.work(op)):
             host.parallel(outer[0])
 
     def accumulate(self, stage: Stage, place: int | None, tile: dict[int, int]) -> None:

@@ -6,6 +6,7 @@ from .... import topi
 from ....ir.tensor_type import TensorType
 from ....ir.type import TupleType
 from ....target import Target
+from ....topi.assumptions import divides
 from ...expr import RelayExpr, Tuple, TupleWrapper, const
 from .. import reduce as reduce_ops
 from .. import tensor as tensor_ops
@@ -172,7 +173,7 @@ def instance_norm(data, gamma, beta, axis=1, epsilon=1e-5, center=True, scale=Tr
 def _group_type(attrs, types):
     data, size = _vector_size(attrs, types)
     _norm_type(attrs, types)
-    if isinstance(size, int) and size % attrs.num_groups:
+    if not divides(size, attrs.num_groups, f"channels that divide into {attrs.num_groups} groups"):
         raise TypeError(f"{size} channels cannot be divided into {attrs.num_groups} groups")
     return data
 
@@ -182,6 +183,9 @@ def _group_norm(attrs, args, types):
     rank = len(shape)
     axis = normalize_axis(attrs.axis, rank)
     parted = (*shape[:axis], attrs.num_groups, shape[axis] // attrs.num_groups, *shape[axis + 1 :])
+    if not all(isinstance(d, int) for d in shape):
+        # What reshape says of dimensions whose size is not known: those before stay, one is split, the rest stays.
+        parted, shape = (*[0] * axis, -4, attrs.num_groups, -1, -2), (*[0] * axis, -3, -2)
     axes = tuple(range(axis + 1, rank + 1)) + tuple(range(1, axis))
     value = _normal(transform.reshape(args[0], parted), types[0].dtype, axes, attrs.epsilon)
     return _scaled(attrs, transform.reshape(value, shape), args[1], args[2], rank, axis)
@@ -254,7 +258,10 @@ def _entropy(log: bool):
     def expand(attrs, args, types):
         predictions, targets = args
         value = tensor_ops.log(predictions) if log else predictions
-        total = reduce_ops.sum(tensor_ops.multiply(value, targets))
+        products = tensor_ops.multiply(value, targets)
+        if not isinstance(dims(types[0])[0], int):
+            return tensor_ops.negative(reduce_ops.mean(reduce_ops.sum(products, 1)))
+        total = reduce_ops.sum(products)
         batch = const(float(dims(types[0])[0]), types[0].dtype)
         return tensor_ops.divide(tensor_ops.negative(total), batch)
 

@@ -16,7 +16,7 @@ from ....ir.op import Op
 from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu.machine import Machine
-from ....topi.cpu.matmul import panel_width
+from ....topi.cpu.matmul import NOMINAL_ROWS, panel_width
 from ...expr import Call, Constant, Function, RelayExpr
 from ...infer import dims, infer_function
 from ...op import transform
@@ -106,11 +106,11 @@ class Packing:
 
     def matmul(self, node: Call) -> RelayExpr | None:
         weight = constant_weight(node)
-        out = _shape(node)
-        if weight is None or out is None:
+        if weight is None:
             return None
+        out = _shape(node)
         data = self.rewritten[id(node.args[0])]
-        rows = int(np.prod(out[:-1]))
+        rows = NOMINAL_ROWS if out is None else int(np.prod(out[:-1]))
         return self.packed_matmul(data, rows, weight)
 
     def packed_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> Call:
@@ -128,10 +128,10 @@ def constant_weight(node: Call) -> Weight | None:
     if not is_contraction(node, "matmul"):
         return None
     data, weight = node.args
-    shape, weight_shape = _shape(data), _shape(weight)
-    if not isinstance(weight, Constant) or shape is None or weight_shape is None:
+    shape, weight_shape = dims(data.checked_type_), _shape(weight)
+    if not isinstance(weight, Constant) or weight_shape is None or len(shape) < 2:
         return None
-    if len(shape) < 2 or 0 in shape + weight_shape:
+    if not isinstance(shape[-1], int) or any(isinstance(d, int) and d == 0 for d in (*shape, *weight_shape)):
         return None
     attrs = node.attrs
     transposed = name == "nn.dense" or bool(attrs.transpose_b)
