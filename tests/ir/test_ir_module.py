@@ -108,3 +108,13 @@ def test_the_classic_names_are_there():
     assert [n for n in names if not hasattr(tvm.ir, n)] == []
     assert tvm.ir.expr.GlobalVar is GlobalVar and tvm.ir.base.save_json is tvm.ir.save_json
     assert tvm.ir.function.CallingConv.C_PACKED_FUNC == 1 and tvm.ir.type_relation.TypeCall is tvm.ir.TypeCall
+
+
+def test_what_a_module_defines_is_a_list_of_pairs():
+    mod = IRModule({"f": func(), "g": func(1)})
+    for made in (mod, mod.clone(), tvm.transform.Sequential([])(mod), tvm.ir.load_json(tvm.ir.save_json(mod))):
+        assert [var.name_hint for var, _ in made.functions.items()] == ["f", "g"]
+        var, function = made.functions.items()[0]
+        assert var.name_hint == "f" and function is made["f"]
+    mod = tvm.relay.parse('#[version = "0.0.5"]\ntype Box { Empty }\ndef @main() { 1 }')
+    assert mod.type_definitions.items()[0][0].name_hint == "Box"

@@ -67,14 +67,13 @@ def test_every_tag_builds_and_names_its_target():
 def test_device_types_are_those_of_dlpack():
     expected = {
         "llvm": 1, "c": 1, "stackvm": 1, "hybrid": 1, "composite": 1, "test": 1, "cuda": 2, "nvptx": 2, "opencl": 4,
-        "sdaccel": 4, "aocl": 32, "aocl_sw_emu": 32, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "hexagon": 14,
+        "sdaccel": 4, "aocl": 32, "aocl_sw_emu": 32, "vulkan": 7, "metal": 8, "rocm": 10, "ext_dev": 12, "hexagon": 16,
         "webgpu": 15,
     }  # fmt: skip
     assert {kind: Target(kind).get_target_device_type() for kind in Target.list_kinds()} == expected
     assert Target("llvm -target_device_type=12").get_target_device_type() == 12
-    kinds = ("llvm", "cuda", "opencl", "aocl", "aocl_sw_emu", "vulkan")
-    devices = {kind: tvm.device(kind).device_type for kind in kinds}
-    assert devices == {kind: expected[kind] for kind in devices}
+    known = [kind for kind in expected if kind in tvm.runtime.Device.STR2MASK]
+    assert len(known) > 12 and all(tvm.runtime.Device.STR2MASK[kind] == expected[kind] for kind in known)
 
 
 def test_dict_and_json_give_the_same_target():

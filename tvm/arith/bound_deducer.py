@@ -162,7 +162,9 @@ def _undo_mul(other, left, low, high, hints, analyzer):
             low, high, other = _apply(negative, high), _apply(negative, low), const(-other.value, other.dtype)
         return _apply(lambda e: ceildiv(e, other.value), low), _apply(lambda e: floordiv(e, other), high)
     if low is not None and high is not None:
-        return None
+        if low is not high or not analyzer.can_prove_equal(floormod(low, other), 0):
+            return None
+        return floordiv(low, other), floordiv(low, other)
 
     def round_up(e):
         quotient = floordiv(e, other)

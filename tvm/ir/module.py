@@ -96,6 +96,13 @@ class BaseFunc(RelayExpr):
         return self.replace(attrs={k: v for k, v in self.attrs.items() if k != attr_key})
 
 
+class Definitions(dict):
+    """What a module defines, by its variables. ``items()`` is a list, of which scripts take the first."""
+
+    def items(self) -> list:  # type: ignore[override]
+        return list(super().items())
+
+
 class IRModule(Node, key="IRModule"):
     """Functions by name. The one mutable node: passes build a new module, users may add to one.
 
@@ -118,8 +125,8 @@ class IRModule(Node, key="IRModule"):
     attrs: dict
 
     def __init__(self, functions=None, type_definitions=None, attrs=None, span=None):
-        self.functions = {}
-        self.type_definitions = dict(type_definitions or {})
+        self.functions = Definitions()
+        self.type_definitions = Definitions(type_definitions or {})
         self.attrs = dict(attrs or {})
         self.span = span
         for name, function in (functions or {}).items():
@@ -239,13 +246,13 @@ class IRModule(Node, key="IRModule"):
 
     def clone(self) -> IRModule:
         new = IRModule(None, self.type_definitions, self.attrs)
-        new.functions = dict(self.functions)
+        new.functions = Definitions(self.functions)
         return new
 
     def map_functions(self, f) -> IRModule:
         """A module with ``f(global_var, function)`` in place of each function; None drops it."""
         new = self.clone()
-        new.functions = {}
+        new.functions = Definitions()
         for var, function in self.functions.items():
             got = f(var, function)
             if got is not None:

@@ -18,7 +18,7 @@ from ..error import TVMError
 from ..hooks import Hook
 from ..registry import Registry
 from .attrs import near_matches
-from .module import IRModule
+from .module import Definitions, IRModule
 from .pass_config import CONFIGS, PassConfigError, check_config, list_configs, register_pass_config
 
 # Passes that others may require by name: name -> function without arguments that makes the pass.
@@ -612,7 +612,7 @@ def ApplyPassToFunction(
                 )
             return mod
         part = mod.clone()
-        part.functions = chosen
+        part.functions = Definitions(chosen)
         done = run_pass(transform, part, ctx)
         new = mod.map_functions(lambda var, func: done.functions.get(var) if var in chosen else func)
         for var, func in done.functions.items():

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..error import TVMError
 from ..ir.adt import Constructor
-from ..ir.module import GlobalVar, IRModule
+from ..ir.module import Definitions, GlobalVar, IRModule
 from ..ir.op import Op
 from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType
@@ -291,7 +291,7 @@ class Executor:
 
         function = bind_params_by_name(function, self.params) if self.params else function
         mod = IRModule(None, self.mod.type_definitions)
-        mod.functions = {v: f for v, f in self.mod.functions.items() if v.name_hint != "main"}
+        mod.functions = Definitions({v: f for v, f in self.mod.functions.items() if v.name_hint != "main"})
         mod["main"] = function
         mod = infer_module(mod)
         run = self._compile(mod)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from tvm.registry import Registry
 
 # DLPack device numbers, with the extensions classic TVM added.
-CPU, CUDA, OPENCL, AOCL, VULKAN, METAL, ROCM, EXT_DEV, HEXAGON, WEBGPU = 1, 2, 4, 32, 7, 8, 10, 12, 14, 15
+CPU, CUDA, OPENCL, AOCL, VULKAN, METAL, ROCM, EXT_DEV, HEXAGON, WEBGPU = 1, 2, 4, 32, 7, 8, 10, 12, 16, 15
 
 
 class Option(NamedTuple):
