@@ -10,6 +10,7 @@ from tests.topi.cpu.test_convolution_templates import machine_of, run
 from tvm import te, tir, topi
 from tvm.tir.stmt_functor import post_order_visit
 from tvm.topi.cpu import channel_blocking, conv2d
+from tvm.topi.cpu.machine import Machine
 from tvm.topi.schedule import schedule_for
 
 CASES = {
@@ -73,20 +74,28 @@ def test_what_a_channel_block_reads_and_its_sums_fit_the_caches(sizes):
     assert tasks >= 4 * machine.threads
     assert channel_blocking.MIN_STEPS <= steps <= 2 * channel_blocking.MIN_STEPS
     assert rows * size * filters * 32 * 4 <= machine.l2_bytes // 4
-    # The weights of a tile beside the sums of it, or a row of the data.
+    # The weights of a tile, and the data of a task that is copied.
     assert steps * 32 * 4 <= machine.l1_bytes // 2
-    assert sizes[3] > 1 or size * block * 16 * 4 <= machine.l1_bytes // 2
+    assert sizes[3] > 1 or rows * size * block * 16 * 4 <= machine.l2_bytes // 4
 
 
-def test_sums_of_a_channel_block_stay_in_registers_and_rows_of_far_channels_are_copied():
+def test_sums_of_a_channel_block_stay_in_registers_and_the_rows_of_a_task_are_copied():
     x, w, out = convolution(2048, 512, 32, 1)
     target = tvm.target.Target("llvm")
+    rows = conv2d.TEMPLATE.choose(out.op, Machine(target))["rows"]
     with target:
         func = tvm.lower(schedule_for([out], target), [x, w, out])["main"]
     found = []
     post_order_visit(func.body, lambda n: found.append(n) if isinstance(n, tir.Allocate) else None)
     sizes = {n.buffer_var.name: int(np.prod([int(e) for e in n.extents])) for n in found}
     block = channel_blocking.block_channels(conv2d.extents(out.op))
-    assert sizes["x.global"] == block * 16 * 32
+    assert sizes["x.global"] == block * 16 * rows * 32
     scopes = {n.buffer_var.name: n.buffer_var.type_annotation.storage_scope for n in found}
     assert {scopes[name] for name in scopes if ".rf" in name} == {"local"}
+
+
+@pytest.mark.parametrize("sizes, wanted", [((2048, 512, 32, 1), (1, 6, 4)), ((2048, 256, 32, 3, 24), (1, 4, 4))])
+def test_tiles_of_a_channel_block_have_few_instructions(sizes, wanted):
+    machine = machine_of(l2_bytes=1 << 21, loads_pairs=False)
+    config = conv2d.TEMPLATE.choose(convolution(*sizes)[-1].op, machine)
+    assert config["outer"] == "parts" and config["tile"] == wanted

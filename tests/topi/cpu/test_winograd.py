@@ -100,6 +100,20 @@ def test_any_configuration_of_the_space_computes_the_convolution(number, rng, mo
     run(rng, (2, 16, 9, 13), 64, 2 + 2 * (number % 2), 2)
 
 
+@pytest.mark.parametrize("name", ["prime sizes", "no padding", "uneven padding", "batch", "read twice"])
+def test_data_that_is_transformed_once_for_all_tasks_gives_the_same(name, rng, monkeypatch):
+    def draw(op, machine):
+        p = winograd.problem_of(op)
+        config = {key: rng.choice(values).item() for key, values in winograd.TEMPLATE.space(op, machine).items()}
+        # Blocks that end with the image, and those that reach past it.
+        config |= {"data": "once", "tiles": 1, "rows": int(rng.integers(1, p.rows + 1))}
+        print("configuration", config)
+        return config
+
+    monkeypatch.setattr(winograd.TEMPLATE, "choose", draw)
+    run(rng, **CASES[name])
+
+
 @pytest.mark.parametrize("tile", [2, 4])
 def test_transformed_filters_give_the_matrices_of_every_block(tile, rng):
     weight = rng.standard_normal((16, 8, 3, 3)).astype("float32")
@@ -146,3 +160,22 @@ def test_the_choice_keeps_sums_in_registers_and_data_in_the_second_cache(options
     block = config["images"] * config["rows"] * config["columns"]
     assert config["tiles"] * 2 + 2 + 1 <= m.registers and block % config["tiles"] == 0
     assert winograd.held_bytes(p, block) <= m.l2_bytes
+
+
+@pytest.mark.parametrize("sizes, wanted", [
+    ((4, 512, 512, 16), True), ((16, 512, 512, 8), True),
+    # Fewer filters, for which tasks that transform their own data wait less; those of all tiles read them once anyway.
+    ((1, 128, 128, 28), False), ((1, 64, 64, 56), False), ((4, 256, 256, 16), False), ((1, 512, 512, 14), False),
+], ids=str)  # fmt: skip
+def test_data_is_transformed_once_for_all_tasks_where_filters_are_waited_for(sizes, wanted):
+    machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512 -num-cores=2"))
+    machine.l1_bytes, machine.l2_bytes = 3 << 14, 1 << 21
+    batch, channels, filters, side = sizes
+    problem = winograd.Problem(batch, -(-side // 4), -(-side // 4), 4, channels // 16, 16, filters // 32, 2, 16)
+    config = winograd.best(problem, machine)[1]
+    assert (config["data"] == "once") == wanted
+    tiles = config["images"] * config["rows"] * config["columns"]
+    if wanted:
+        assert tiles == batch * problem.rows * problem.columns
+        assert winograd.matrix_bytes(problem, tiles, config["groups"]) <= machine.l2_bytes
+    assert tiles % config["tiles"] == 0

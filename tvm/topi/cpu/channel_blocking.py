@@ -3,8 +3,9 @@
 A task owns some rows of pixels and some tiles of filters. It finishes one block of input channels for all of them
 before it begins the next, and accumulates the partial sums in a buffer, which the epilogue reads. The weights of a tile
 of filters then stay in the L1 cache for all pixels of the task, and the data in the L2 cache for all its filters. With
-a window of one element it is the other way round: a row of data is copied to contiguous memory, because its channels
-are a whole plane apart, and planes that are powers of two apart map to the same cache sets.
+a window of one element the data of a channel block is copied to contiguous memory first, because its channels are a
+whole plane apart, and planes that are powers of two apart map to the same cache sets. So do the weights of filters: all
+of a channel block together would not stay in the L2 cache.
 """
 
 from __future__ import annotations
@@ -106,9 +107,7 @@ def divide(
     oc_outer, oc_tile = stage.split(oc, factor=tile_oc)
     h_outer, h_tile = stage.split(h, factor=tile_h)
     w_outer, w_tile = stage.split(w, factor=tile_w)
-    single = x["kh"] == x["kw"] == 1
-    outer = [h_outer, oc_outer] if single else [oc_outer, h_outer]
-    stage.reorder(n, block, *outer, w_outer, oc_tile, h_tile, w_tile, ob)
+    stage.reorder(n, block, oc_outer, h_outer, w_outer, oc_tile, h_tile, w_tile, ob)
     stage.vectorize(ob)
     for axis in (oc_tile, h_tile, w_tile):
         stage.unroll(axis)
@@ -116,9 +115,9 @@ def divide(
         if size % length:
             stage.pragma(axis, "loop_partition_hint", True)
     tile.compute_at(stage, w_outer)
-    if single:
+    if x["kh"] == x["kw"] == 1:
         copy = s[s.cache_read(tile.op.input_tensors[0], "global", [tile.op])]
-        copy.compute_at(stage, h_outer)
+        copy.compute_at(stage, block)
         copy.vectorize(copy.op.axis[-1])
         planner.placed.add(copy)
     return tile, task

@@ -117,6 +117,12 @@ def outer_loops(x: dict[str, int], tile: tuple[int, int, int], stride: int, mach
     return "rows" if wide and pixels >= MIN_WEIGHT_REUSE * tile[0] * tile[1] else "pixels"
 
 
+def is_bound_by_issue(outer: str, machine: Machine) -> bool:
+    """Whether operands come from the caches in time with a loop order, so that tiles of more filters than pixels, which
+    have fewer instructions, may be faster. A broadcast is no instruction where it is a lane of a loaded vector."""
+    return outer == "rows" or (outer == "parts" and not machine.loads_pairs)
+
+
 def prefetch_distance(x: dict[str, int], outer: str, machine: Machine) -> int:
     """The channels by which weights are prefetched."""
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
@@ -283,7 +289,7 @@ class Conv2d(CPUTemplate):
         known = [t for t in tiles(x, machine) if x["ici"] == 1 or unrollable(t, machine)
                  or prefetch_distance(x, outer_loops(x, t, stride, machine), machine)]
         options = [(min(known, key=alone), 0)]
-        options += [(tile, 0) for tile in known if outer_loops(x, tile, stride, machine) == "rows"]
+        options += [(tile, 0) for tile in known if is_bound_by_issue(outer_loops(x, tile, stride, machine), machine)]
         options += [(tile, 1) for tile in known if can_share(x, tile, stride, machine)]
         tile, share = min(options, key=shared)
         outer = outer_loops(x, tile, stride, machine)

@@ -3,10 +3,13 @@
 A task owns ``images`` x ``rows`` x ``columns`` tiles and ``groups`` groups of filters (a group is the vectors of
 filters that share a register tile). It transforms its data once; then, group after group, it accumulates
 ``tiles`` tiles at a time in registers and transforms the sums back into pixels, on which the epilogue is computed.
+Where filters are so many that the threads would wait for them, all data is transformed before ("data" is "once"): a
+task then owns more tiles than fit the L2 cache, and its accumulators of all its groups take their place in it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...ir.prim import IntImm
@@ -23,11 +26,16 @@ if TYPE_CHECKING:
 TRANSFORM_CYCLES = {2: (80, 45), 4: (280, 130)}
 # Bytes per cycle from memory (for all threads), and from the L3 cache (for each thread).
 MEMORY_BYTES_PER_CYCLE, L3_BYTES_PER_CYCLE = 8, 16
+# Bytes per cycle of transformed data that a thread writes for others.
+WRITE_BYTES_PER_CYCLE = 2
 # Bytes from the L2 cache that cost a cycle beside the multiplications.
 L2_BYTES_PER_CYCLE = 40
 # The distance at which filters are prefetched: each is used once in a task, and too early for the hardware prefetcher.
 PREFETCH_BYTES = 8192
-# Direct convolution must be estimated to take this much longer before Winograd is used.
+# The most traffic beside the work of tasks that transform their own data; beyond it tasks are made larger.
+MOST_TRAFFIC = 0.75
+# What is usual must be estimated to take this much longer before another way is used: direct convolution, and tasks
+# that transform their own data.
 MARGIN = 1.15
 
 
@@ -118,20 +126,39 @@ def _overlapped(work: float, traffic: float) -> float:
 
 def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
     """The configuration with the fewest estimated cycles, and those cycles."""
-    least: tuple[float, dict[str, Any]] | None = None
+    cycles, config, (work, traffic) = min(task_options(p, machine), key=lambda option: option[0])
+    if traffic > MOST_TRAFFIC * work:
+        # Threads that wait for filters do not multiply meanwhile.
+        split = min(split_options(p, machine), key=lambda option: option[0], default=None)
+        if split is not None and split[0] * MARGIN < work + traffic:
+            config = split[1]
+    # Short bodies are unrolled until the instructions of the loop are few beside them.
+    fits = [u for u in (1, 2, 4, 8, 16) if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128]
+    ahead = max(PREFETCH_BYTES // (4 * p.vectors * p.out_block), 1)
+    return cycles, {**config, "unroll_ic": max(fits, default=1), "ahead": ahead}
+
+
+def task_options(p: Problem, machine: Machine) -> Iterator[tuple[float, dict[str, Any], tuple[float, float]]]:
+    """Configurations whose tasks transform the data of their tiles: their cycles, and those of work and of traffic."""
     for images, rows, columns in blocks_of_tiles(p, machine):
         tiles, each = register_tile((images, rows, columns), p, machine)
         for groups in divisors(p.groups):
             config = {"images": images, "rows": rows, "columns": columns, "groups": groups, "tiles": tiles}
-            cycles = task_cycles(p, config, each, machine)
-            if least is None or cycles < least[0] - 1e-9:
-                least = (cycles, config)
-    assert least is not None
-    config = least[1]
-    # Short bodies are unrolled until the instructions of the loop are few beside them.
-    fits = [u for u in (1, 2, 4, 8, 16) if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128]
-    ahead = max(PREFETCH_BYTES // (4 * p.vectors * p.out_block), 1)
-    return least[0], {**config, "unroll_ic": max(fits, default=1), "ahead": ahead}
+            costs = task_cycles(p, config, each, machine)
+            # What differs by rounding is equal: the first is taken.
+            yield round(_overlapped(*costs), 6), {**config, "data": "task"}, costs
+
+
+def split_options(p: Problem, machine: Machine) -> Iterator[tuple[float, dict[str, Any]]]:
+    """Configurations that transform all data first, with their cycles: tasks of many tiles, whose accumulators stay in
+    the L2 cache beside the data of a matrix."""
+    blocks = [(1, r, p.columns) for r in divisors(p.rows)] + [(n, p.rows, p.columns) for n in divisors(p.batch)[1:]]
+    for images, rows, columns in blocks:
+        tiles, each = register_tile((images, rows, columns), p, machine)
+        for groups in divisors(p.groups):
+            if matrix_bytes(p, images * rows * columns, groups) <= machine.l2_bytes * 3 // 4:
+                config = {"images": images, "rows": rows, "columns": columns, "groups": groups, "tiles": tiles}
+                yield split_cycles(p, config, each, machine), {**config, "data": "once"}
 
 
 def blocks_of_tiles(p: Problem, machine: Machine) -> list[tuple[int, int, int]]:
@@ -147,6 +174,12 @@ def blocks_of_tiles(p: Problem, machine: Machine) -> list[tuple[int, int, int]]:
 def held_bytes(p: Problem, tiles: int) -> int:
     """Bytes of the transformed data of a block and of the accumulators of one group."""
     return 4 * p.matrices * tiles * (p.channels + p.vectors * p.out_block)
+
+
+def matrix_bytes(p: Problem, tiles: int, groups: int) -> int:
+    """Bytes that a task whose data is transformed already keeps in the L2 cache: its accumulators, and the data and the
+    filters of a group of one matrix."""
+    return 4 * (p.matrices * tiles * groups * p.vectors * p.out_block + (tiles + p.vectors * p.out_block) * p.channels)
 
 
 def register_tile(block: tuple[int, int, int], p: Problem, machine: Machine) -> tuple[int, float]:
@@ -169,12 +202,17 @@ def sum_cycles(tiles: int, p: Problem, machine: Machine) -> float:
     return tile_cycles(tiles, p.vectors, p.channels) + p.channels * extra
 
 
-def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machine) -> float:
-    """Cycles of the convolution: the tasks of the thread with most of them, and the traffic of the filters."""
+def tasks_of(p: Problem, config: dict[str, Any], machine: Machine) -> tuple[int, int, int, int]:
+    """Tiles of a block, the blocks, the tasks that share a block, and the tasks of the thread with most of them."""
     block = config["images"] * config["rows"] * config["columns"]
     blocks = p.batch // config["images"] * -(-p.rows // config["rows"]) * -(-p.columns // config["columns"])
     shares = p.groups // config["groups"]
-    turns = -(-blocks * shares // machine.threads)
+    return block, blocks, shares, -(-blocks * shares // machine.threads)
+
+
+def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machine) -> tuple[float, float]:
+    """Cycles of the convolution: the tasks of the thread with most of them, and the traffic of the filters."""
+    block, _, shares, turns = tasks_of(p, config, machine)
     data, result = TRANSFORM_CYCLES[p.tile]
     work = block * (
         p.matrices * config["groups"] * each + p.in_blocks * data + config["groups"] * p.vectors * result
@@ -186,7 +224,20 @@ def task_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machin
     traffic = share * shares / MEMORY_BYTES_PER_CYCLE + times * share / L3_BYTES_PER_CYCLE
     # Filters that stream through the L2 cache evict data that every group reads.
     lost = max(held - machine.l2_bytes // 4, 0) * config["groups"] / L3_BYTES_PER_CYCLE
-    return _overlapped(turns * (work + lost), traffic)
+    return turns * (work + lost), traffic
+
+
+def split_cycles(p: Problem, config: dict[str, Any], each: float, machine: Machine) -> float:
+    """Cycles of the convolution where one parallel loop transforms the data and another one multiplies: each task reads
+    the data of its block and its filters."""
+    block, blocks, shares, turns = tasks_of(p, config, machine)
+    data, result = TRANSFORM_CYCLES[p.tile]
+    transformed = 4 * p.matrices * block * p.channels
+    work = block * config["groups"] * (p.matrices * each + p.vectors * result) + transformed / L3_BYTES_PER_CYCLE
+    share = 4 * p.matrices * p.channels * config["groups"] * p.vectors * p.out_block
+    traffic = share * shares / MEMORY_BYTES_PER_CYCLE + turns * share / L3_BYTES_PER_CYCLE
+    transform = blocks * (block * p.in_blocks * data + transformed / WRITE_BYTES_PER_CYCLE) / machine.threads
+    return transform + turns * work + traffic
 
 
 def divisors(n: int) -> list[int]:
@@ -231,7 +282,9 @@ def _in_registers(stage: Stage, order: tuple[int, ...]) -> None:
 def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
     o, a, b, n, row, column, vector, lane = host.op.axis
     outer, inner = host.split(host.fuse(n, row, column), factor=config["tiles"])
-    host.reorder(o, a, b, outer, inner, vector, lane)
+    # The data of one matrix stays in the L2 cache for all groups of filters of the task.
+    matrix = (a, b, o) if config["data"] == "once" else (o, a, b)
+    host.reorder(*matrix, outer, inner, vector, lane)
     host.unroll(inner)
     host.unroll(vector)
     host.vectorize(lane)
@@ -247,6 +300,22 @@ def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         _, kernel = stage.op.input_tensors
         stage.prefetch(kernel, unrolled, config["ahead"])
     stage.set_scope("local")
+
+
+def _transform_data(across: Stage, down: Stage, padded: Stage, is_parallel: bool) -> None:
+    """Transform tiles of data, those of a vector of channels of an image after the other."""
+    a, b, block, n, row, column, lane = across.op.axis
+    across.reorder(block, n, row, column, a, b, lane)
+    across.unroll(a)
+    across.unroll(b)
+    across.vectorize(lane)
+    if is_parallel:
+        block = across.fuse(block, n)
+        across.parallel(block)
+    down.compute_at(across, column)
+    _in_registers(down, (0, 1, 2, 3, 5, 4, 6))
+    padded.compute_at(across, block)
+    padded.vectorize(padded.op.axis[-1])
 
 
 class Winograd(CPUTemplate):
@@ -267,6 +336,7 @@ class Winograd(CPUTemplate):
             "columns": list(range(1, p.columns + 1)),
             "groups": divisors(p.groups),
             "tiles": list(range(1, machine.registers)),
+            "data": ["task", "once"],
             "unroll_ic": [d for d in (1, 2, 4, 8, 16) if p.in_block % d == 0],
             "ahead": [0, 16, 32, 64, 128, 256],
         }
@@ -301,23 +371,17 @@ class Winograd(CPUTemplate):
         planner.placed.update((final, result, result_across, result_down, across, down, padded))
         reach, vectors = (access.extent_of(host.op.axis[i]) or 1 for i in (1, 6))
         task, group, tile = _tasks(final, config, reach - 2, vectors)
-        if access.work(stage.op) >= planner.parallel_points:
+        is_parallel = access.work(stage.op) >= planner.parallel_points
+        if is_parallel:
             final.parallel(task)
         for part, order in ((result_across, (0, 1, 2, 3, 4)), (result_down, (0, 1, 2, 3, 4, 6, 5, 7))):
             part.compute_at(final, tile)
             _in_registers(part, order)
-        host.compute_at(final, group)
+        if config["data"] == "task":
+            across.compute_at(final, task)
+        host.compute_at(final, group if config["data"] == "task" else task)
         _reduce_channels(stage, host, config)
-        across.compute_at(final, task)
-        a, b, block, n, row, column, lane = across.op.axis
-        across.reorder(block, n, row, column, a, b, lane)
-        across.unroll(a)
-        across.unroll(b)
-        across.vectorize(lane)
-        down.compute_at(across, column)
-        _in_registers(down, (0, 1, 2, 3, 5, 4, 6))
-        padded.compute_at(across, block)
-        padded.vectorize(padded.op.axis[-1])
+        _transform_data(across, down, padded, config["data"] == "once" and is_parallel)
 
 
 TEMPLATE = Winograd()
