@@ -13,6 +13,7 @@ import importlib
 import inspect
 import re
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
@@ -58,6 +59,8 @@ class Public:
     module: str
     name: str
     value: object
+    # Whether it is called with an object in front of what the caller gives.
+    is_bound: bool = False
 
     @property
     def path(self) -> str:
@@ -105,6 +108,21 @@ def is_ours(value: object) -> bool:
     return written and module.startswith("tvm") and module != "tvm.not_built"
 
 
+def methods(public: Public) -> Iterator[Public]:
+    """The public methods that are written in a class. One that replaces a method of a base class and says nothing is
+    described there."""
+    if not isinstance(public.value, type):
+        return
+    for name, value in vars(public.value).items():
+        function = getattr(value, "__func__", value)
+        if name.startswith("_") or not inspect.isfunction(function):
+            continue
+        replaced = [vars(base)[name] for base in public.value.__mro__[1:] if name in vars(base)]
+        if not function.__doc__ and any(getattr(other, "__doc__", None) for other in replaced):
+            continue
+        yield Public(public.path, name, function, not isinstance(value, staticmethod))
+
+
 SECTION = re.compile(r"^(Parameters|Returns|Yields|Raises|Examples|Notes)\n(-+)$", re.MULTILINE)
 
 
@@ -140,7 +158,7 @@ def complaint(public: Public) -> str | None:
     doc = inspect.cleandoc(getattr(public.value, "__doc__", None) or "")
     if not doc:
         return f"{public.path} has no docstring"
-    wanted = own_parameters(public.value)
+    wanted = own_parameters(public.value)[1 if public.is_bound else 0 :]
     described = named_parameters(sections(doc).get("Parameters", ""))
     wrong = [name for name in described if name not in wanted]
     if wrong:

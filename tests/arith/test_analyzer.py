@@ -73,6 +73,9 @@ def test_rebinding_replaces_what_was_known():
     an.bind(x, Range(0, 8))
     assert not an.can_prove(x < 4)
     assert an.can_prove(x < 8)
+    with pytest.raises(ValueError, match="something is known of 'x' already"):
+        an.bind(x, Range(0, 16), allow_override=False)
+    an.bind(Var("y"), Range(0, 16), allow_override=False)
 
 
 def test_constraint_holds_only_inside_its_scope():

@@ -541,6 +541,16 @@ class Analyzer(Interner):
         """Constant bounds of an integer expression.
 
         A cast to an unsigned type is taken to keep its value here; the simplifier assumes no such thing.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The expression.
+
+        Returns
+        -------
+        ConstIntBound
+            The bounds.
         """
         e = self._expr(expr)
         got = self.bound(e)
@@ -551,21 +561,82 @@ class Analyzer(Interner):
         return ConstIntBound(*got)
 
     def const_int_bound_is_bound(self, var) -> bool:
+        """Whether bounds of a variable are known.
+
+        Parameters
+        ----------
+        var : Var
+            The variable.
+
+        Returns
+        -------
+        bool
+            Whether they are.
+        """
         return var in self.var_bounds
 
     def modular_set(self, expr) -> ModularSet:
+        """What an integer expression is modulo a number: ``coeff * k + base``.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The expression.
+
+        Returns
+        -------
+        ModularSet
+            The set.
+        """
         return ModularSet(*modular_of(self, self._expr(expr)))
 
     def rewrite_simplify(self, expr) -> PrimExpr:
+        """Simplify by rewriting alone.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The expression.
+
+        Returns
+        -------
+        PrimExpr
+            The simpler one.
+        """
         return rewrite.rewrite_expr(self, self._expr(expr))
 
     def canonical_simplify(self, expr) -> PrimExpr:
+        """Simplify by canonical form alone.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The expression.
+
+        Returns
+        -------
+        PrimExpr
+            The simpler one.
+        """
         from .canonical import canonical_expr
 
         return canonical_expr(self, self._expr(expr))
 
     def simplify(self, expr, steps: int = 2) -> PrimExpr:
-        """Simplify by canonical form and by rewriting, in turn."""
+        """Simplify by canonical form and by rewriting, in turn.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The expression.
+        steps : int
+            How many turns there are.
+
+        Returns
+        -------
+        PrimExpr
+            The simpler one.
+        """
         e: Any = self._expr(expr)
         if e.__class__ is IntImm:
             return e
@@ -588,7 +659,20 @@ class Analyzer(Interner):
         return e
 
     def int_set(self, expr, dom_map=None):
-        """The set an expression ranges over when the variables of ``dom_map`` range over theirs."""
+        """The set an expression ranges over when the variables of ``dom_map`` range over theirs.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The expression.
+        dom_map : dict, optional
+            The sets of variables.
+
+        Returns
+        -------
+        IntSet
+            The set.
+        """
         from .interval_set import IntSet, eval_set
 
         if dom_map is None:
@@ -598,8 +682,25 @@ class Analyzer(Interner):
         return got
 
     def bind(self, var: Var, expr, allow_override: bool = True) -> None:
-        """Give a variable a value or a range; an earlier binding is replaced."""
+        """Give a variable a value or a range; an earlier binding is replaced.
+
+        Parameters
+        ----------
+        var : Var
+            The variable.
+        expr : PrimExpr or Range
+            The value, or the range.
+        allow_override : bool
+            Whether an earlier binding may be replaced.
+
+        Raises
+        ------
+        ValueError
+            The variable is bound already, and may not be bound again.
+        """
         var = getattr(var, "var", var)
+        if not allow_override and (var in self.values or var in self.var_bounds):
+            raise ValueError(f"bind: something is known of '{var.name}' already; pass allow_override=True")
         if isinstance(expr, Range):
             self._bind_range(var, expr)
         else:
@@ -638,7 +739,13 @@ class Analyzer(Interner):
         self._changed()
 
     def bind_axis(self, axis) -> None:
-        """Bounds of a reduction axis met inside an expression; what is known already is kept."""
+        """Bounds of a reduction axis met inside an expression; what is known already is kept.
+
+        Parameters
+        ----------
+        axis : IterVar
+            The axis.
+        """
         var, dom = axis.var, axis.dom
         if dom is None or var in self.var_bounds or var in self.values:
             return
@@ -656,7 +763,22 @@ class Analyzer(Interner):
             table.pop(var, None)
 
     def update(self, var: Var, info_, override: bool = False) -> None:
-        """Set the constant bound or the modular set of a variable."""
+        """Set the constant bound or the modular set of a variable.
+
+        Parameters
+        ----------
+        var : Var
+            The variable.
+        info_ : ConstIntBound or ModularSet
+            What is known.
+        override : bool
+            Whether it replaces what was known before.
+
+        Raises
+        ------
+        TypeError
+            It is neither.
+        """
         if isinstance(info_, ConstIntBound):
             self.const_int_bound_update(var, info_, override)
         elif isinstance(info_, ModularSet):
@@ -665,6 +787,22 @@ class Analyzer(Interner):
             raise TypeError(f"update: expected a ConstIntBound or a ModularSet, got {type(info_).__name__}")
 
     def const_int_bound_update(self, var: Var, info_: ConstIntBound, override: bool = False) -> None:
+        """Set the constant bounds of a variable.
+
+        Parameters
+        ----------
+        var : Var
+            The variable.
+        info_ : ConstIntBound
+            The bounds.
+        override : bool
+            Whether they replace others.
+
+        Raises
+        ------
+        ValueError
+            Others are known, and may not be replaced.
+        """
         got = (info_.min_value, info_.max_value)
         old = self.var_bounds.get(var)
         if old is not None and old != got and not override:
@@ -675,6 +813,22 @@ class Analyzer(Interner):
         self._changed()
 
     def modular_set_update(self, var: Var, info_: ModularSet, override: bool = False) -> None:
+        """Set the modular set of a variable.
+
+        Parameters
+        ----------
+        var : Var
+            The variable.
+        info_ : ModularSet
+            The set.
+        override : bool
+            Whether it replaces another.
+
+        Raises
+        ------
+        ValueError
+            Another is known, and may not be replaced.
+        """
         got = (info_.coeff, info_.base)
         old = self.var_moduli.get(var)
         if old is not None and old != got and not override:
@@ -683,7 +837,20 @@ class Analyzer(Interner):
         self._changed()
 
     def can_prove(self, expr, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
-        """Whether the condition simplifies to true."""
+        """Whether the condition simplifies to true.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The condition.
+        strength : ProofStrength
+            How hard to try.
+
+        Returns
+        -------
+        bool
+            Whether it does.
+        """
         e = self._expr(expr)
         if e.__class__ is IntImm:
             return e.value != 0
@@ -695,6 +862,20 @@ class Analyzer(Interner):
         return got.__class__ is IntImm and got.value != 0
 
     def can_prove_equal(self, lhs, rhs) -> bool:
+        """Whether two expressions are equal for all values of their variables.
+
+        Parameters
+        ----------
+        lhs : PrimExpr
+            The one.
+        rhs : PrimExpr
+            The other.
+
+        Returns
+        -------
+        bool
+            Whether that is known.
+        """
         a, b = self._expr(lhs), self._expr(rhs)
         if a is b:
             return True
@@ -711,6 +892,20 @@ class Analyzer(Interner):
         return self.can_prove(EQ(a, b)) or self.simplify(Sub(a, b)).__class__ is IntImm and self.can_prove(EQ(a, b))
 
     def can_prove_greater_equal(self, expr, lower_bound: int) -> bool:
+        """Whether an expression is never below a number.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The expression.
+        lower_bound : int
+            The number.
+
+        Returns
+        -------
+        bool
+            Whether that is known.
+        """
         e = self._expr(expr)
         if e.__class__ is IntImm:
             return e.value >= lower_bound
@@ -720,6 +915,20 @@ class Analyzer(Interner):
         )
 
     def can_prove_less(self, expr, upper_bound: int) -> bool:
+        """Whether an expression is always below a number.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The expression.
+        upper_bound : int
+            The number.
+
+        Returns
+        -------
+        bool
+            Whether that is known.
+        """
         e = self._expr(expr)
         if e.__class__ is IntImm:
             return e.value < upper_bound
@@ -729,7 +938,13 @@ class Analyzer(Interner):
 
     @contextmanager
     def constraint_scope(self, constraint):
-        """Inside the ``with`` block the condition is known to hold."""
+        """Inside the ``with`` block the condition is known to hold.
+
+        Parameters
+        ----------
+        constraint : PrimExpr
+            The condition.
+        """
         e = rewrite.rewrite_expr(self, self._expr(constraint))
         saved = self._enter(e)
         try:
@@ -738,7 +953,18 @@ class Analyzer(Interner):
             self._leave(saved)
 
     def enter_constraint(self, constraint):
-        """The scope without ``with``: returns the function that leaves it."""
+        """The scope without ``with``: returns the function that leaves it.
+
+        Parameters
+        ----------
+        constraint : PrimExpr
+            The condition.
+
+        Returns
+        -------
+        Callable
+            The function.
+        """
         saved = self._enter(rewrite.rewrite_expr(self, self._expr(constraint)))
         return lambda: self._leave(saved)
 

@@ -107,7 +107,13 @@ class ComputeDAG:
         return hashlib.md5(str(self).encode(), usedforsecurity=False).hexdigest()
 
     def workload_key(self) -> str:
-        """The key of the computation: its hash, and the shapes of its tensors."""
+        """The key of the computation: its hash, and the shapes of its tensors.
+
+        Returns
+        -------
+        str
+            The key.
+        """
         return json.dumps([self.hash_key, *(get_const_tuple(t.shape) for t in self.tensors)])
 
     def __str__(self) -> str:
@@ -124,20 +130,59 @@ class ComputeDAG:
         return StateObject(tuple(Stage.of(op, op in self.output_ops) for op in self.ops))
 
     def get_init_state(self) -> State:
-        """The state of plain loops."""
+        """The state of plain loops.
+
+        Returns
+        -------
+        State
+            The state.
+        """
         return State(self._initial, self)
 
     def state_of(self, steps: Sequence[TransformStep]) -> StateObject:
-        """The state that steps make."""
+        """The state that steps make.
+
+        Parameters
+        ----------
+        steps : list of TransformStep
+            The steps.
+
+        Returns
+        -------
+        StateObject
+            The state.
+        """
         return replayed(self._initial, steps, self)
 
     def replay_ops(self, steps: tuple[TransformStep, ...]) -> tuple[Operation, ...]:
-        """The operations of the stages after steps, some of which may have open lengths."""
+        """The operations of the stages after steps, some of which may have open lengths.
+
+        Parameters
+        ----------
+        steps : tuple of TransformStep
+            The steps.
+
+        Returns
+        -------
+        tuple of Operation
+            The operations.
+        """
         key = steps_that_make_ops(steps)
         return _remembered(self._ops_after, key, lambda: Replay(self).run(key).ops)
 
     def analyzer_of(self, state: StateObject) -> AccessAnalyzer:
-        """How the operations of a state read each other."""
+        """How the operations of a state read each other.
+
+        Parameters
+        ----------
+        state : StateObject
+            The state.
+
+        Returns
+        -------
+        AccessAnalyzer
+            What can be asked of them.
+        """
         if not any(step.changes_ops for step in state.transform_steps):
             return self.access_analyzer
         ops = tuple(stage.op for stage in state.stages)
@@ -148,7 +193,20 @@ class ComputeDAG:
         self, state: State | StateObject, layout_rewrite: int = LayoutRewriteOption.NO_REWRITE
     ) -> tuple[Schedule, list[Tensor]]:
         """The te schedule of a state, and the tensors that are the arguments of its function. ``layout_rewrite`` is a
-        LayoutRewriteOption; with REWRITE_FOR_PRE_TRANSFORMED some arguments have other shapes than those of the DAG."""
+        LayoutRewriteOption; with REWRITE_FOR_PRE_TRANSFORMED some arguments have other shapes than those of the DAG.
+
+        Parameters
+        ----------
+        state : State
+            The state.
+        layout_rewrite : int
+            How layouts are rewritten.
+
+        Returns
+        -------
+        tuple
+            The schedule, and the tensors.
+        """
         layouts = layouts_of(self, state.transform_steps) if layout_rewrite else {}
         if not layouts:
             return Replay(self).run(state.transform_steps).schedule, list(self.tensors)
@@ -166,16 +224,49 @@ class ComputeDAG:
 
     def rewrite_layout_from_state(self, state: State | StateObject) -> ComputeDAG:
         """The computation over inputs that are stored in the order in which a state reads them; its steps are for this
-        one, too."""
+        one, too.
+
+        Parameters
+        ----------
+        state : State
+            The state.
+
+        Returns
+        -------
+        ComputeDAG
+            The computation.
+        """
         return ComputeDAG(rewritten(self, layouts_of(self, state.transform_steps)).tensors)
 
     def print_python_code_from_state(self, state: State | StateObject) -> str:
-        """A te schedule, ``s``, as Python: it runs where each operation's name is that of its tensor."""
+        """A te schedule, ``s``, as Python: it runs where each operation's name is that of its tensor.
+
+        Parameters
+        ----------
+        state : State
+            The state.
+
+        Returns
+        -------
+        str
+            The program.
+        """
         schedule, _ = self.apply_steps_from_state(state)
         return python_code(schedule)
 
     def infer_bound_from_state(self, state: State | StateObject) -> State:
-        """The state with the extent of every loop."""
+        """The state with the extent of every loop.
+
+        Parameters
+        ----------
+        state : State
+            The state.
+
+        Returns
+        -------
+        State
+            The state.
+        """
         replay = Replay(self).run(state.transform_steps)
         normal = replay.schedule.normalize()
         ranges = infer_bound(normal)

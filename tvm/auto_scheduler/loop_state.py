@@ -80,6 +80,13 @@ class State:
         raise ValueError(f"{iterator} is no loop of stage {stage.op.name}; they are {', '.join(map(str, stage.iters))}")
 
     def copy(self) -> State:
+        """An independent state of the same steps.
+
+        Returns
+        -------
+        State
+            The copy.
+        """
         made = State(self.state_object, self.compute_dag)
         made.stage_id_map = dict(self.stage_id_map)
         return made
@@ -114,40 +121,132 @@ class State:
         return self.stages[stage_id].iters[place]
 
     def bind(self, stage: StageKey, iterator: Iterator, thread_name: str) -> Iterator:
-        """Let hardware threads ("blockIdx.x", "threadIdx.y", "vthread", ...) carry a loop."""
+        """Let hardware threads ("blockIdx.x", "threadIdx.y", "vthread", ...) carry a loop.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+        thread_name : str
+            The threads.
+
+        Returns
+        -------
+        Iterator
+            The loop as it is now.
+
+        Raises
+        ------
+        ValueError
+            There are no such threads.
+        """
         number = self.ANNOTATION_TRANS_TABLE.get(thread_name, 0)
         if not Annotation.VTHREAD <= number <= Annotation.THREAD_Z:
             raise ValueError(f"bind: '{thread_name}' is no name of threads")
         return self._annotate(stage, iterator, Annotation(number))
 
     def parallel(self, stage: StageKey, iterator: Iterator) -> Iterator:
-        """Spread the iterations of a loop over threads."""
+        """Spread the iterations of a loop over threads.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+
+        Returns
+        -------
+        Iterator
+            The loop as it is now.
+        """
         return self._annotate(stage, iterator, Annotation.PARALLEL)
 
     def unroll(self, stage: StageKey, iterator: Iterator, max_unroll: int | None = None) -> Iterator:
-        """Unroll a loop, unless it has more iterations than ``max_unroll``."""
+        """Unroll a loop, unless it has more iterations than ``max_unroll``.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+        max_unroll : int, optional
+            The most iterations.
+
+        Returns
+        -------
+        Iterator
+            The loop as it is now.
+        """
         if max_unroll is not None and iterator.extent is not None and iterator.extent > max_unroll:
             return iterator
         return self._annotate(stage, iterator, Annotation.UNROLL)
 
     def vectorize(self, stage: StageKey, iterator: Iterator) -> Iterator:
-        """Run the iterations of a loop as lanes of vectors."""
+        """Run the iterations of a loop as lanes of vectors.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+
+        Returns
+        -------
+        Iterator
+            The loop as it is now.
+        """
         return self._annotate(stage, iterator, Annotation.VECTORIZE)
 
     def fuse(self, stage: StageKey, iters: Sequence[Iterator]) -> Iterator:
-        """Make one loop of neighbouring ones."""
+        """Make one loop of neighbouring ones.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iters : list of Iterator
+            The loops, from the outer to the inner.
+
+        Returns
+        -------
+        Iterator
+            The one loop.
+        """
         stage_id = self._stage(stage)
         places = tuple(self._place(stage_id, it) for it in iters)
         self._then(FuseStep(stage_id, places))
         return self.stages[stage_id].iters[places[0] if places else 0]
 
     def pragma(self, stage: StageKey, iterator: Iterator, pragma_type: str) -> None:
-        """Note something at a loop: ``auto_unroll_max_step$64``."""
+        """Note something at a loop: ``auto_unroll_max_step$64``.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+        pragma_type : str
+            What is noted.
+        """
         stage_id = self._stage(stage)
         self._then(PragmaStep(stage_id, self._place(stage_id, iterator), pragma_type))
 
     def reorder(self, stage: StageKey, order: Sequence[Iterator]) -> None:
-        """All loops of a stage in another order."""
+        """All loops of a stage in another order.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        order : list of Iterator
+            The loops.
+        """
         stage_id = self._stage(stage)
         self._then(ReorderStep(stage_id, tuple(self._place(stage_id, it) for it in order)))
 
@@ -159,7 +258,24 @@ class State:
         self, stage: StageKey, iterator: Iterator, lengths: Sequence[int | None], inner_to_outer: bool = True
     ) -> list[Iterator]:
         """Split a loop: ``lengths`` of the inner parts, or of the outer ones without ``inner_to_outer``; None where
-        one is not decided."""
+        one is not decided.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+        lengths : list of int
+            The lengths.
+        inner_to_outer : bool
+            Whether they are those of the inner parts.
+
+        Returns
+        -------
+        list of Iterator
+            The parts, from the outer to the inner.
+        """
         stage_id = self._stage(stage)
         place, before = self._place(stage_id, iterator), len(self.stages[stage_id].iters)
         known = tuple(None if length is None else int(length) for length in lengths)
@@ -167,7 +283,24 @@ class State:
         return self._split_made(stage_id, place, before)
 
     def follow_split(self, stage: StageKey, iterator: Iterator, src_step_id: int, n_split: int) -> list[Iterator]:
-        """Split a loop as an earlier step did another one."""
+        """Split a loop as an earlier step did another one.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+        src_step_id : int
+            The number of the step.
+        n_split : int
+            How many lengths are taken.
+
+        Returns
+        -------
+        list of Iterator
+            The parts.
+        """
         stage_id = self._stage(stage)
         place, before = self._place(stage_id, iterator), len(self.stages[stage_id].iters)
         self._then(FollowSplitStep(stage_id, place, src_step_id, n_split))
@@ -176,44 +309,140 @@ class State:
     def follow_fused_split(
         self, stage: StageKey, iterator: Iterator, src_step_ids: Sequence[int], level: int, factor_or_nparts: bool
     ) -> list[Iterator]:
-        """Split a loop by the product of the lengths that earlier splits have at a level."""
+        """Split a loop by the product of the lengths that earlier splits have at a level.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+        src_step_ids : list of int
+            The numbers of the steps.
+        level : int
+            The level.
+        factor_or_nparts : bool
+            Whether the product is the length of the inner part.
+
+        Returns
+        -------
+        list of Iterator
+            The parts.
+        """
         stage_id = self._stage(stage)
         place, before = self._place(stage_id, iterator), len(self.stages[stage_id].iters)
         self._then(FollowFusedSplitStep(stage_id, place, tuple(src_step_ids), level, bool(factor_or_nparts)))
         return self._split_made(stage_id, place, before)
 
     def storage_align(self, stage: StageKey, iterator: Iterator, factor: int, offset: int) -> None:
-        """Make the stride of a dimension factor * k + offset."""
+        """Make the stride of a dimension factor * k + offset.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+        factor : int
+            The factor.
+        offset : int
+            What is added to its multiple.
+        """
         stage_id = self._stage(stage)
         self._then(StorageAlignStep(stage_id, self._place(stage_id, iterator), factor, offset))
 
     def compute_at(self, stage: StageKey, target_stage: StageKey, target_iter: Iterator) -> None:
-        """Compute what a stage needs inside one of its loops."""
+        """Compute what a stage needs inside one of its loops.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        target_stage : int, Operation or Tensor
+            The stage that reads it.
+        target_iter : Iterator
+            A loop of that one.
+        """
         target = self._stage(target_stage)
         self._then(ComputeAtStep(self._stage(stage), target, self._place(target, target_iter)))
 
     def compute_inline(self, stage: StageKey) -> None:
-        """Compute every element where it is used."""
+        """Compute every element where it is used.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        """
         self._then(ComputeInlineStep(self._stage(stage)))
 
     def compute_root(self, stage: StageKey) -> None:
-        """Compute the whole of a stage before its users."""
+        """Compute the whole of a stage before its users.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        """
         self._then(ComputeRootStep(self._stage(stage)))
 
     def cache_read(self, stage: StageKey, scope_name: str, reader_stages: Sequence[StageKey]) -> Operation:
-        """A copy of what a stage makes that certain readers use; its operation."""
+        """A copy of what a stage makes that certain readers use; its operation.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        scope_name : str
+            The kind of memory.
+        reader_stages : list of int, Operation or Tensor
+            The readers.
+
+        Returns
+        -------
+        Operation
+            The operation of the copy.
+        """
         stage_id, readers = self._stage(stage), tuple(self._stage(reader) for reader in reader_stages)
         self._then(CacheReadStep(stage_id, scope_name, readers))
         return self._made(stage_id + 1)
 
     def cache_write(self, stage: StageKey, scope_name: str) -> Operation:
-        """Compute a stage in a scope and copy it out; the operation that computes."""
+        """Compute a stage in a scope and copy it out; the operation that computes.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        scope_name : str
+            The kind of memory.
+
+        Returns
+        -------
+        Operation
+            The operation that computes.
+        """
         stage_id = self._stage(stage)
         self._then(CacheWriteStep(stage_id, scope_name))
         return self._made(stage_id)
 
     def rfactor(self, stage: StageKey, iterator: Iterator, factor_iter_id: int) -> Operation:
-        """Split a reduction in two; the operation that makes the parts, which a loop of the reduction tells apart."""
+        """Split a reduction in two; the operation that makes the parts, which a loop of the reduction tells apart.
+
+        Parameters
+        ----------
+        stage : int, Operation or Tensor
+            The stage.
+        iterator : Iterator
+            The loop.
+        factor_iter_id : int
+            Where the new dimension stands.
+
+        Returns
+        -------
+        Operation
+            The operation of the parts.
+        """
         stage_id = self._stage(stage)
         self._then(RfactorStep(stage_id, self._place(stage_id, iterator), factor_iter_id))
         return self._made(stage_id)

@@ -92,7 +92,28 @@ class SearchTask:
         layout_rewrite_option: int = 0, task_input_names: Sequence[str] = (),
     ) -> SearchTask:
         """The task that a record names. Its computation and its target need not be known here until they are asked
-        for: a log may be of another machine."""
+        for: a log may be of another machine.
+
+        Parameters
+        ----------
+        workload_key : str
+            The key of the workload.
+        target_text : str
+            The target.
+        hardware_params : HardwareParams, optional
+            What the hardware has.
+        host_text : str
+            The target of the host.
+        layout_rewrite_option : int
+            How layouts are rewritten.
+        task_input_names : list of str
+            The names of arrays that measurements run on.
+
+        Returns
+        -------
+        SearchTask
+            The task.
+        """
         task = cls.__new__(cls)
         task.workload_key, task.desc = workload_key, ""
         task._dag = task._target = None
@@ -102,13 +123,35 @@ class SearchTask:
         return task
 
     def to_json(self) -> list[Any]:
-        """What records say of a task."""
+        """What records say of a task.
+
+        Returns
+        -------
+        list
+            Plain values.
+        """
         return [self.workload_key, self.target_text, self.hardware_params.to_json(), self.host_text,
                 int(self.layout_rewrite_option), list(self.task_input_names)]
 
     @staticmethod
     def from_json(values: Any) -> SearchTask:
-        """The task that a record names; those of early logs end sooner."""
+        """The task that a record names; those of early logs end sooner.
+
+        Parameters
+        ----------
+        values : list
+            What ``to_json`` gave.
+
+        Returns
+        -------
+        SearchTask
+            The task.
+
+        Raises
+        ------
+        ValueError
+            The values are not those of a task.
+        """
         is_list = isinstance(values, list) and 2 <= len(values) <= 6
         if not is_list or not all(isinstance(v, str) for v in values[:2]):
             raise ValueError(f"a task is a list of a workload key, a target and what else is known, got {values!r}")
@@ -150,7 +193,17 @@ class SearchTask:
     def tune(
         self, tuning_options: TuningOptions, search_policy: SearchPolicy | None = None, adaptive_training: bool = False
     ) -> None:
-        """Search with a policy, by default sketches; what is measured goes to the callbacks of the options."""
+        """Search with a policy, by default sketches; what is measured goes to the callbacks of the options.
+
+        Parameters
+        ----------
+        tuning_options : TuningOptions
+            How many states are measured, and how.
+        search_policy : SearchPolicy, optional
+            What chooses them.
+        adaptive_training : bool
+            Whether the cost model learns anew only when there is a fifth more to learn from.
+        """
         from .search_policy import default_policy, search
 
         search(search_policy or default_policy(self, adaptive_training), tuning_options)
@@ -158,13 +211,46 @@ class SearchTask:
     def apply_best(
         self, log_file: str, include_compatible: bool = False, layout_rewrite_option: int | None = None
     ) -> tuple[Any, list[Any]]:
-        """The schedule of the best record of this task, and the arguments of its function."""
+        """The schedule of the best record of this task, and the arguments of its function.
+
+        Parameters
+        ----------
+        log_file : str
+            The file of records.
+        include_compatible : bool
+            Whether records of other sizes count where their lengths divide.
+        layout_rewrite_option : int, optional
+            How layouts are rewritten.
+
+        Returns
+        -------
+        tuple
+            The schedule, and its arguments.
+        """
         option = self.layout_rewrite_option if layout_rewrite_option is None else layout_rewrite_option
         return self.compute_dag.apply_steps_from_state(self._best(log_file, include_compatible).state, option)
 
     def print_best(self, log_file: str, print_mode: str = "schedule") -> str:
         """The best record of this task as a te schedule in Python ("schedule"), or as the source text that is compiled
-        for a kind of target ("cuda", ...), which is the task's."""
+        for a kind of target ("cuda", ...), which is the task's.
+
+        Parameters
+        ----------
+        log_file : str
+            The file of records.
+        print_mode : str
+            "schedule", or a kind of target.
+
+        Returns
+        -------
+        str
+            The text.
+
+        Raises
+        ------
+        ValueError
+            The mode is another one.
+        """
         state = self._best(log_file).state
         if print_mode == "schedule":
             return self.compute_dag.print_python_code_from_state(state)

@@ -104,7 +104,24 @@ class GraphModule:
 
     def set_input(self, key=None, value=None, **params) -> None:
         """Set one input by name or number, or several by name; numbers are converted, a wrong shape is refused. An
-        input that is a single number may also be given as an array of one."""
+        input that is a single number may also be given as an array of one.
+
+        Parameters
+        ----------
+        key : str or int, optional
+            The name or number of the input.
+        value : NDArray or array, optional
+            The data.
+        **params
+            Further inputs by name; names of no input, as of parameters that were folded away, are passed over.
+
+        Raises
+        ------
+        RuntimeError
+            There is no input ``key``.
+        ValueError
+            The data has another shape than the input.
+        """
         if key is not None:
             self._set(self._index(key), value)
         # Large arrays first: their copies need the most memory.
@@ -139,7 +156,17 @@ class GraphModule:
         self._lent_inputs.pop(index, None)
 
     def set_input_zero_copy(self, key=None, value=None, **params) -> None:
-        """Read inputs where they lie, until they are set again; they must be aligned to 64 bytes."""
+        """Read inputs where they lie, until they are set again; they must be aligned to 64 bytes.
+
+        Parameters
+        ----------
+        key : str or int, optional
+            The name or number of the input.
+        value : NDArray, optional
+            The array.
+        **params
+            Further inputs by name.
+        """
         pairs = [] if key is None else [(self._index(key), value)]
         pairs += [(self._index(k), v) for k, v in params.items()]
         for index, array in pairs:
@@ -147,27 +174,75 @@ class GraphModule:
             self._lent_inputs[index] = array
 
     def set_output_zero_copy(self, key, value) -> None:
-        """Fill ``value`` with output number ``key`` at every run; it must be aligned to 64 bytes."""
+        """Fill ``value`` with output number ``key`` at every run; it must be aligned to 64 bytes.
+
+        Parameters
+        ----------
+        key : int
+            The number of the output.
+        value : NDArray
+            The array.
+        """
         self._set_output_zero_copy(int(key), value)
         self._lent_outputs[int(key)] = value
 
     def run(self, **input_dict) -> None:
-        """Run the model, after setting the given inputs."""
+        """Run the model, after setting the given inputs.
+
+        Parameters
+        ----------
+        **input_dict
+            Inputs by name.
+        """
         if input_dict:
             self.set_input(**input_dict)
         self._run()
 
     def get_num_outputs(self) -> int:
+        """How many outputs the model has.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return self._get_num_outputs()
 
     def get_num_inputs(self) -> int:
+        """How many inputs the model has, parameters included.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return self._get_num_inputs()
 
     def get_num_copies(self) -> int:
-        """How many values the runs so far have copied from one device to another."""
+        """How many values the runs so far have copied from one device to another.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return self.module["get_num_copies"]()
 
     def get_input(self, index, out=None):
+        """The data of an input.
+
+        Parameters
+        ----------
+        index : int or str
+            Its number or name.
+        out : NDArray, optional
+            An array to copy it into.
+
+        Returns
+        -------
+        NDArray
+            An array of the executor's, or ``out``.
+        """
         array = self._get_input(self._index(index))
         if out is not None:
             array.copyto(out)
@@ -175,16 +250,47 @@ class GraphModule:
         return array
 
     def get_input_index(self, name: str) -> int:
+        """The number of an input.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Returns
+        -------
+        int
+            The number; -1 where there is no such input.
+        """
         return self._get_input_index(name)
 
     def get_input_info(self) -> tuple[Map, Map]:
-        """Shapes and element types of the inputs, by name."""
+        """Shapes and element types of the inputs, by name.
+
+        Returns
+        -------
+        tuple of Map
+            The shapes, and the element types.
+        """
         types = {n: self._input_type(i) for i, n in enumerate(self._input_names)}
         shapes = {n: ShapeTuple(shape) for n, (_, shape) in types.items()}
         return Map(shapes), Map({n: dtype for n, (dtype, _) in types.items()})
 
     def get_output(self, index: int, out=None):
-        """Result ``index``, as an array of the executor's or copied into ``out``."""
+        """Result ``index``, as an array of the executor's or copied into ``out``.
+
+        Parameters
+        ----------
+        index : int
+            The number of the output.
+        out : NDArray, optional
+            An array to copy it into.
+
+        Returns
+        -------
+        NDArray
+            The array.
+        """
         if out is None:
             return self._get_output(index)
         if self._is_remote:
@@ -193,18 +299,52 @@ class GraphModule:
         return out
 
     def debug_get_output(self, node, out):
+        """The result of a node, which the debug executor alone has.
+
+        Parameters
+        ----------
+        node : int or str
+            The node.
+        out : NDArray
+            An array to copy it into.
+
+        Raises
+        ------
+        NotImplementedError
+            Always: use ``tvm.contrib.debugger.debug_executor``.
+        """
         raise NotImplementedError("use tvm.contrib.debugger.debug_executor for results of single nodes")
 
     def load_params(self, params_bytes) -> None:
-        """Set the parameters from a blob."""
+        """Set the parameters from a blob.
+
+        Parameters
+        ----------
+        params_bytes : bytes
+            What ``relay.save_param_dict`` gave.
+        """
         self._load_params(params_bytes if isinstance(params_bytes, bytearray) else bytes(params_bytes))
 
     def load_params_from_file(self, path) -> None:
-        """Set the parameters from a file, which is never in memory as a whole."""
+        """Set the parameters from a file, which is never in memory as a whole.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+        """
         self.module["load_params_from_file"](os.fspath(path))
 
     def share_params(self, other: GraphModule, params_bytes) -> None:
-        """Use the parameters of another executor of the same model, without a copy (but of arrays lent to it)."""
+        """Use the parameters of another executor of the same model, without a copy (but of arrays lent to it).
+
+        Parameters
+        ----------
+        other : GraphModule
+            The other executor.
+        params_bytes : bytes
+            A blob whose names say which parameters are shared.
+        """
         from ..runtime.params import load_param_dict
 
         args: list = []
@@ -217,6 +357,16 @@ class GraphModule:
         """Whether runs take numbers below the normal range of their type for zero; sets it first where it is given.
 
         They do unless the environment variable ``TVM_FLUSH_DENORMALS`` is 0 when the executor is made.
+
+        Parameters
+        ----------
+        enabled : bool, optional
+            What to set.
+
+        Returns
+        -------
+        bool
+            Whether they do.
         """
         return bool(self.module["flush_denormals"](*(() if enabled is None else (bool(enabled),))))
 
@@ -227,7 +377,36 @@ class GraphModule:
         self, device, func_name="run", repeat=5, number=5, min_repeat_ms=None, limit_zero_time_iterations=100,
         end_to_end=False, cooldown_interval_ms=0, repeats_to_cooldown=1, **kwargs,
     ) -> BenchmarkResult:
-        """Times of whole runs; ``end_to_end`` adds setting inputs and copying outputs."""
+        """Times of whole runs; ``end_to_end`` adds setting inputs and copying outputs.
+
+        Parameters
+        ----------
+        device : Device
+            The device that is waited for.
+        func_name : str
+            The function that is timed.
+        repeat : int
+            How many times there are.
+        number : int
+            How many runs each of them is the mean of.
+        min_repeat_ms : int, optional
+            The milliseconds that they take at least together.
+        limit_zero_time_iterations : int
+            How often a time of zero is tried again.
+        end_to_end : bool
+            Whether inputs and outputs are part of it.
+        cooldown_interval_ms : int
+            The milliseconds of rest between repeats.
+        repeats_to_cooldown : int
+            After how many repeats there is one.
+        **kwargs
+            Inputs by name.
+
+        Returns
+        -------
+        BenchmarkResult
+            The times in seconds.
+        """
         if min_repeat_ms is None and number is None:
             number = 1
         if end_to_end:

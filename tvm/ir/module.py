@@ -171,7 +171,13 @@ class IRModule(Node, key="IRModule"):
         return len(self.functions)
 
     def update(self, other) -> None:
-        """Add (or replace by name) the functions and type definitions of another module or dictionary."""
+        """Add (or replace by name) the functions and type definitions of another module or dictionary.
+
+        Parameters
+        ----------
+        other : IRModule or dict
+            The functions.
+        """
         if isinstance(other, IRModule):
             self.type_definitions.update(other.type_definitions)
             other = other.functions
@@ -179,6 +185,15 @@ class IRModule(Node, key="IRModule"):
             self[var] = function
 
     def update_func(self, var: GlobalVar, func) -> None:
+        """Replace a function, or add it.
+
+        Parameters
+        ----------
+        var : GlobalVar
+            The name of the function.
+        func : BaseFunc
+            The function.
+        """
         self[var] = func
 
     def _add(self, var, val, update: bool = True) -> None:
@@ -188,6 +203,23 @@ class IRModule(Node, key="IRModule"):
         self[var] = val
 
     def get_global_var(self, name: str) -> GlobalVar:
+        """The variable that names a function.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+
+        Returns
+        -------
+        GlobalVar
+            The variable.
+
+        Raises
+        ------
+        ValueError
+            There is no function of this name.
+        """
         for var in self.functions:
             if var.name_hint == name:
                 return var
@@ -196,26 +228,85 @@ class IRModule(Node, key="IRModule"):
         raise ValueError(f"the module has no function '{name}'; {hint}")
 
     def get_global_vars(self) -> list[GlobalVar]:
+        """The names of all functions.
+
+        Returns
+        -------
+        list of GlobalVar
+            The variables.
+        """
         return sorted(self.functions, key=lambda v: v.name_hint)
 
     def get_global_type_var(self, name: str) -> GlobalTypeVar:
+        """The variable that names a type.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+
+        Returns
+        -------
+        GlobalTypeVar
+            The variable.
+
+        Raises
+        ------
+        ValueError
+            There is no type of this name.
+        """
         for var in self.type_definitions:
             if var.name_hint == name:
                 return var
         raise ValueError(f"the module has no type '{name}'; it has: {', '.join(self._type_names()) or 'none'}")
 
     def get_global_type_vars(self) -> list[GlobalTypeVar]:
+        """The names of all types.
+
+        Returns
+        -------
+        list of GlobalTypeVar
+            The variables.
+        """
         return sorted(self.type_definitions, key=lambda v: v.name_hint)
 
     def _type_names(self) -> list[str]:
         return [v.name_hint for v in self.get_global_type_vars()]
 
     def get_type(self, name: str) -> tuple:
-        """The type of that name followed by its constructors."""
+        """The type of that name followed by its constructors.
+
+        Parameters
+        ----------
+        name : str
+            The name of the type.
+
+        Returns
+        -------
+        tuple
+            The type, then each constructor.
+        """
         var = self.get_global_type_var(name)
         return (var, *self.type_definitions[var].constructors)
 
     def get_constructor(self, tag: int) -> Any:
+        """The constructor of a type definition by its number.
+
+        Parameters
+        ----------
+        tag : int
+            The number.
+
+        Returns
+        -------
+        Constructor
+            The constructor.
+
+        Raises
+        ------
+        ValueError
+            No type has such a constructor.
+        """
         for var in self.get_global_type_vars():
             for constructor in self.type_definitions[var].constructors:
                 if constructor.tag == tag:
@@ -223,20 +314,69 @@ class IRModule(Node, key="IRModule"):
         raise ValueError(f"the module has no constructor with tag {tag}")
 
     def import_from_std(self, file_to_import: str) -> None:
-        """Add the definitions of a file of the standard library of relay."""
+        """Add the definitions of a file of the standard library of relay.
+
+        Parameters
+        ----------
+        file_to_import : str
+            The file, such as "prelude.rly".
+
+        Raises
+        ------
+        ValueError
+            There is no such file.
+        """
         if not IMPORT_STANDARD:
             raise ValueError("import_from_std needs tvm.relay; import it first")
         IMPORT_STANDARD(self, file_to_import)
 
     def get_attr(self, attr_key: str) -> Any:
+        """An attribute of the module.
+
+        Parameters
+        ----------
+        attr_key : str
+            Its name.
+
+        Returns
+        -------
+        Any
+            Its value; None where it is not set.
+        """
         return self.attrs.get(attr_key)
 
     def with_attr(self, attr_key: str, attr_value: Any) -> IRModule:
+        """A copy with an attribute.
+
+        Parameters
+        ----------
+        attr_key : str
+            Its name.
+        attr_value : Any
+            Its value.
+
+        Returns
+        -------
+        IRModule
+            The copy.
+        """
         new = self.clone()
         new.attrs[attr_key] = attr_value
         return new
 
     def without_attr(self, attr_key: str) -> IRModule:
+        """A copy without an attribute.
+
+        Parameters
+        ----------
+        attr_key : str
+            Its name.
+
+        Returns
+        -------
+        IRModule
+            The copy.
+        """
         new = self.clone()
         new.attrs.pop(attr_key, None)
         return new
@@ -245,12 +385,30 @@ class IRModule(Node, key="IRModule"):
         return self
 
     def clone(self) -> IRModule:
+        """A copy with the same functions, which can be changed by itself.
+
+        Returns
+        -------
+        IRModule
+            The copy.
+        """
         new = IRModule(None, self.type_definitions, self.attrs)
         new.functions = Definitions(self.functions)
         return new
 
     def map_functions(self, f) -> IRModule:
-        """A module with ``f(global_var, function)`` in place of each function; None drops it."""
+        """A module with ``f(global_var, function)`` in place of each function; None drops it.
+
+        Parameters
+        ----------
+        f : Callable
+            Makes the new function of each.
+
+        Returns
+        -------
+        IRModule
+            The module.
+        """
         new = self.clone()
         new.functions = Definitions()
         for var, function in self.functions.items():
@@ -261,6 +419,22 @@ class IRModule(Node, key="IRModule"):
 
     @staticmethod
     def from_expr(expr, functions=None, type_defs=None) -> IRModule:
+        """A module whose ``main`` is an expression, or a function under its own name.
+
+        Parameters
+        ----------
+        expr : RelayExpr or BaseFunc
+            The expression or function; an expression becomes a function of its free variables.
+        functions : dict, optional
+            Further functions by their variables.
+        type_defs : dict, optional
+            Type definitions by their variables.
+
+        Returns
+        -------
+        IRModule
+            The module.
+        """
         mod = IRModule(functions, type_defs)
         if RELAY_FUNCTION and isinstance(expr, RelayExpr) and not isinstance(expr, BaseFunc):
             expr = RELAY_FUNCTION(expr)
@@ -269,6 +443,20 @@ class IRModule(Node, key="IRModule"):
         return mod
 
     def astext(self, show_meta_data=True, annotate=None) -> str:
+        """The text of the module, which ``tvm.relay.fromtext`` reads.
+
+        Parameters
+        ----------
+        show_meta_data : bool
+            Whether constants are written out after it.
+        annotate : Callable, optional
+            Gives a comment for each expression.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return AS_TEXT(self, show_meta_data, annotate)
 
     def _repr_html_(self) -> str:

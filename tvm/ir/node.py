@@ -210,13 +210,43 @@ class Node(metaclass=NodeMeta):
             self.span = span
 
     def children(self) -> list:
+        """The nodes in the fields of this one that passes follow, in the order of the fields.
+
+        Returns
+        -------
+        list of Node
+            The nodes.
+        """
         return []
 
     def map_children(self, f):
+        """This node with ``f`` of each child in its place.
+
+        Parameters
+        ----------
+        f : Callable
+            Gives a node for a node.
+
+        Returns
+        -------
+        Node
+            A new node; this one where no child changes.
+        """
         return self
 
     def replace(self, **changes):
-        """A copy with some fields changed; the same object when nothing differs."""
+        """A copy with some fields changed; the same object when nothing differs.
+
+        Parameters
+        ----------
+        **changes
+            New values by field.
+
+        Returns
+        -------
+        Node
+            The copy.
+        """
         if all(getattr(self, name) is value for name, value in changes.items()):
             return self
         values = {name: getattr(self, name) for name in self._fields}
@@ -229,6 +259,18 @@ class Node(metaclass=NodeMeta):
         return self._type_key
 
     def same_as(self, other) -> bool:
+        """Whether both are the same object.
+
+        Parameters
+        ----------
+        other : object
+            The other.
+
+        Returns
+        -------
+        bool
+            Whether they are.
+        """
         return self is other
 
     def __str__(self):
@@ -238,11 +280,32 @@ class Node(metaclass=NodeMeta):
         return PRINTER(self)
 
     def script(self, **options) -> str:
-        """The text of this node; see ``tvm.script.printer.Options`` for what can be chosen."""
+        """The text of this node; see ``tvm.script.printer.Options`` for what can be chosen.
+
+        Parameters
+        ----------
+        **options
+            How it is written.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return PRINTER(self, **options)
 
     def show(self, style=None, black_format=None, **options) -> None:
-        """Print the text of this node. ``style`` and ``black_format`` are accepted for colour terminals' sake."""
+        """Print the text of this node. ``style`` and ``black_format`` are accepted for colour terminals' sake.
+
+        Parameters
+        ----------
+        style : str, optional
+            Accepted for colour terminals' sake.
+        black_format : bool, optional
+            Likewise.
+        **options
+            How it is written, as ``script`` takes it.
+        """
         print(self.script(**options))
 
     def __copy__(self):

@@ -51,6 +51,23 @@ class Op(Node, key="Op"):
 
     @staticmethod
     def get(op_name: str) -> Op:
+        """The operator of a name.
+
+        Parameters
+        ----------
+        op_name : str
+            The name.
+
+        Returns
+        -------
+        Op
+            The operator.
+
+        Raises
+        ------
+        AttributeError
+            There is no such operator.
+        """
         got = OPS.get(op_name)
         if got is None:
             raise AttributeError(f"operator '{op_name}' is not registered")
@@ -58,29 +75,94 @@ class Op(Node, key="Op"):
 
     @staticmethod
     def list_op_names() -> list[str]:
+        """The names of all operators.
+
+        Returns
+        -------
+        list of str
+            The names.
+        """
         return OPS.names()
 
     def get_attr(self, attr_name: str) -> Any:
+        """An attribute of the operator.
+
+        Parameters
+        ----------
+        attr_name : str
+            Its name.
+
+        Returns
+        -------
+        Any
+            Its value; None where it is not set.
+        """
         return self.attrs.get(attr_name)
 
     def has_attr(self, attr_name: str) -> bool:
+        """Whether the operator has an attribute.
+
+        Parameters
+        ----------
+        attr_name : str
+            Its name.
+
+        Returns
+        -------
+        bool
+            Whether it has.
+        """
         return attr_name in self.attrs
 
     def set_attr(self, attr_name: str, value: Any, plevel: int = 10) -> None:
+        """Set an attribute of the operator.
+
+        Parameters
+        ----------
+        attr_name : str
+            Its name.
+        value : Any
+            Its value.
+        plevel : int
+            Accepted: what is set last counts.
+        """
         self.attrs[attr_name] = value
 
     def reset_attr(self, attr_name: str) -> None:
+        """Remove an attribute of the operator.
+
+        Parameters
+        ----------
+        attr_name : str
+            Its name.
+        """
         self.attrs.pop(attr_name, None)
         _LEVELS.pop((self.name, attr_name), None)
 
     # -- an operator described from Python ---------------------------------------------------------------------
 
     def set_num_inputs(self, n: int) -> None:
-        """How many inputs calls of the operator have."""
+        """How many inputs calls of the operator have.
+
+        Parameters
+        ----------
+        n : int
+            The number.
+        """
         self.num_inputs = self.attrs["num_inputs"] = int(n)
 
     def add_argument(self, name: str, type: str, description: str) -> None:
-        """Describe the next input."""
+        """Describe the next input.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+        type : str
+            Its type.
+        description : str
+            What it is.
+        """
         self.attrs["arguments"] = (*self.arguments, Argument(name, type, description))
 
     @property
@@ -88,7 +170,13 @@ class Op(Node, key="Op"):
         return self.attrs.get("arguments", ())
 
     def set_support_level(self, level: int) -> None:
-        """How well the operator is supported; 1 is best."""
+        """How well the operator is supported; 1 is best.
+
+        Parameters
+        ----------
+        level : int
+            The level.
+        """
         self.attrs["support_level"] = int(level)
 
     @property
@@ -96,11 +184,30 @@ class Op(Node, key="Op"):
         return self.attrs.get("support_level", 10)
 
     def set_attrs_type_key(self, key: str) -> None:
-        """The class of the attributes of its calls."""
+        """The class of the attributes of its calls.
+
+        Parameters
+        ----------
+        key : str
+            The name of the class.
+        """
         self.attrs["attrs_type_key"] = key
 
     def add_type_rel(self, rel_name: str, type_rel_func: Callable[[list, Any], Any] | None = None) -> None:
-        """The type of a result: ``type_rel_func(types of the inputs, attributes)``, or a relation known by its name."""
+        """The type of a result: ``type_rel_func(types of the inputs, attributes)``, or a relation known by its name.
+
+        Parameters
+        ----------
+        rel_name : str
+            The name of the relation.
+        type_rel_func : Callable, optional
+            The relation.
+
+        Raises
+        ------
+        TVMError
+            No function is given, and no relation has this name.
+        """
         if type_rel_func is None and rel_name not in TYPE_RELATIONS:
             raise TVMError(f"type relation '{rel_name}' is not known; there are {', '.join(TYPE_RELATIONS.names())}")
         if "type_rule" in self.attrs:

@@ -194,10 +194,6 @@ def trunc_mod(a: int, b: int) -> int:
     return a - b * trunc_div(a, b)
 
 
-def _is(e: PrimExpr, value) -> bool:
-    return isinstance(e, _LITERAL) and e.value == value
-
-
 def add(a, b, span=None):
     """``a + b``, with literals folded; tensors are added element by element.
 

@@ -146,7 +146,13 @@ class PassContext:
             raise
 
     def override_instruments(self, instruments: Sequence[Any] | None) -> None:
-        """Leave the present instruments and enter these instead."""
+        """Leave the present instruments and enter these instead.
+
+        Parameters
+        ----------
+        instruments : list of PassInstrument, optional
+            The instruments; None for none.
+        """
         new = _check_instruments(instruments)
         self._exit_instruments()
         self.instruments = new
@@ -154,18 +160,47 @@ class PassContext:
 
     @staticmethod
     def current() -> PassContext:
-        """The innermost context of this thread."""
+        """The innermost context of this thread.
+
+        Returns
+        -------
+        PassContext
+            The context.
+        """
         return _CONTEXTS.top()
 
     @staticmethod
     def list_configs() -> dict[str, dict[str, Any]]:
-        """Every option ``config`` may have: its type, default and meaning."""
+        """Every option ``config`` may have: its type, default and meaning.
+
+        Returns
+        -------
+        dict
+            A dictionary for each option.
+        """
         return list_configs()
 
     def get_config(self, key: str, default: Any = None) -> Any:
         """The value of an option; when it was not given: ``default``, else what was declared for it.
 
         An option that is a record of fields gives the record with its defaults.
+
+        Parameters
+        ----------
+        key : str
+            The option.
+        default : Any, optional
+            The value where it was not given.
+
+        Returns
+        -------
+        Any
+            The value.
+
+        Raises
+        ------
+        PassConfigError
+            There is no such option.
         """
         if key in self.config:
             return self.config[key]
@@ -179,7 +214,18 @@ class PassContext:
         return entry.default
 
     def pass_enabled(self, info: PassInfo) -> bool:
-        """Whether a pipeline run in this context includes the pass."""
+        """Whether a pipeline run in this context includes the pass.
+
+        Parameters
+        ----------
+        info : PassInfo
+            The pass.
+
+        Returns
+        -------
+        bool
+            Whether it does.
+        """
         if info.name in self.disabled_pass:
             return False
         return self.opt_level >= info.opt_level or info.name in self.required_pass
@@ -396,10 +442,40 @@ class FunctionPass(Pass):
         self.info = info
 
     def skips(self, func: Any) -> bool:
-        """Whether this function is to be left as it is."""
+        """Whether this function is to be left as it is.
+
+        Parameters
+        ----------
+        func : BaseFunc
+            The function.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+        """
         return False
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """Apply the pass to the functions of a module.
+
+        Parameters
+        ----------
+        mod : IRModule
+            The module.
+        ctx : PassContext
+            The context.
+
+        Returns
+        -------
+        IRModule
+            The module with what the pass makes of each.
+
+        Raises
+        ------
+        TypeError
+            The pass gave something that is no function.
+        """
         changes = {}
         for var, func in mod.functions.items():
             if isinstance(func, self.function_type) and not self.skips(func):

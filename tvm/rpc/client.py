@@ -180,14 +180,31 @@ class TrackerSession:
             raise
 
     def summary(self) -> dict:
-        """What the tracker has: ``server_info`` and, by key, ``queue_info``."""
+        """What the tracker has: ``server_info`` and, by key, ``queue_info``.
+
+        Returns
+        -------
+        dict
+            The servers and queues.
+
+        Raises
+        ------
+        RPCError
+            The tracker refuses.
+        """
         status, found = self._ask([base.SUMMARY])
         if status != base.SUCCESS:
             raise RPCError(f"{self._what} refuses to tell what it has")
         return found
 
     def text_summary(self) -> str:
-        """The same as a table."""
+        """The same as a table.
+
+        Returns
+        -------
+        str
+            The table.
+        """
         return format_summary(self.summary())
 
     def _wait(self, key: str, seconds: float) -> Callable[[socket.socket], None]:
@@ -233,6 +250,7 @@ class TrackerSession:
         Returns
         -------
         RPCSession
+            The session.
 
         Raises
         ------
@@ -262,7 +280,31 @@ class TrackerSession:
         session_timeout: float = 0,
         max_retry: int = 2,
     ) -> Any:
-        """``func(session)`` on a device of the kind ``key``; where the session fails, on another."""
+        """``func(session)`` on a device of the kind ``key``; where the session fails, on another.
+
+        Parameters
+        ----------
+        key : str
+            The kind of device.
+        func : Callable
+            What is done with the session.
+        priority : int
+            How urgent it is.
+        session_timeout : float
+            The seconds the session may last; 0 for no limit.
+        max_retry : int
+            On how many devices it is tried.
+
+        Returns
+        -------
+        Any
+            What the function gave.
+
+        Raises
+        ------
+        RPCError
+            It failed on every one.
+        """
         problem: Exception = RPCError(f"no device '{key}'")
         for _ in range(max_retry):
             session = None

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import runtime
+from ..docstring import docstring
 from ..runtime import _lib
 from ..runtime.devices import RPC_SESS_MASK, Device
 from ..runtime.packed_func import PackedFunc, function_from_handle
@@ -61,7 +62,18 @@ class RPCSession:
         self.close()
 
     def get_function(self, name: str) -> PackedFunc:
-        """A global function of the server."""
+        """A global function of the server.
+
+        Parameters
+        ----------
+        name : str
+            Its name.
+
+        Returns
+        -------
+        PackedFunc
+            The function.
+        """
         return self._sess.get_function(name)
 
     def _server(self, name: str, *args: Any) -> Any:
@@ -70,11 +82,30 @@ class RPCSession:
         return self._remote_funcs[name](*args)
 
     def system_lib(self) -> Any:
-        """The module of functions linked into the server."""
+        """The module of functions linked into the server.
+
+        Returns
+        -------
+        Module
+            The module.
+        """
         return self.get_function("runtime.SystemLib")()
 
     def device(self, dev_type: Any, dev_id: int = 0) -> Device:
-        """A device of the session."""
+        """A device of the session.
+
+        Parameters
+        ----------
+        dev_type : str or int
+            The kind.
+        dev_id : int
+            The number.
+
+        Returns
+        -------
+        Device
+            The device.
+        """
         found = runtime.device(dev_type, dev_id)
         made = Device(found.device_type % RPC_SESS_MASK + RPC_SESS_MASK * (self._tbl_index + 1), found.device_id)
         made._rpc_sess = self
@@ -83,7 +114,20 @@ class RPCSession:
     # ---- files ----
 
     def upload(self, data: Any, target: str | None = None) -> None:
-        """Send a file, or bytes under the name ``target``, to the folder of the session."""
+        """Send a file, or bytes under the name ``target``, to the folder of the session.
+
+        Parameters
+        ----------
+        data : str or bytes
+            The path of a file, or bytes.
+        target : str, optional
+            The name there; that of the file by default.
+
+        Raises
+        ------
+        ValueError
+            Bytes were given without a name.
+        """
         if isinstance(data, (bytes, bytearray)):
             if not target:
                 raise ValueError("upload: bytes need the name of a file (target=)")
@@ -100,7 +144,18 @@ class RPCSession:
                 offset, piece = offset + len(piece), file.read(_PIECE)
 
     def download(self, path: str) -> bytearray:
-        """The contents of a file of the session."""
+        """The contents of a file of the session.
+
+        Parameters
+        ----------
+        path : str
+            The name of the file.
+
+        Returns
+        -------
+        bytearray
+            The contents.
+        """
         found = bytearray()
         while True:
             piece = self._server("download", path, len(found))
@@ -109,18 +164,58 @@ class RPCSession:
                 return found
 
     def remove(self, path: str) -> None:
+        """Remove a file of the session.
+
+        Parameters
+        ----------
+        path : str
+            The name of the file.
+        """
         self._server("remove", path)
 
     def listdir(self, path: str = ".") -> str:
-        """The names of the files of the session, separated by commas."""
+        """The names of the files of the session, separated by commas.
+
+        Parameters
+        ----------
+        path : str
+            A folder of the session.
+
+        Returns
+        -------
+        str
+            The names.
+        """
         return self._server("listdir", path)
 
     def load_module(self, path: str) -> Any:
-        """The module of a library that was sent."""
+        """The module of a library that was sent.
+
+        Parameters
+        ----------
+        path : str
+            The name of the library.
+
+        Returns
+        -------
+        Module
+            The module, whose functions run on the server.
+        """
         return self._server("load_module", path)
 
     def download_linked_module(self, path: str) -> bytearray:
-        """The bytes of a shared library, linked on the server from an object or archive that was sent."""
+        """The bytes of a shared library, linked on the server from an object or archive that was sent.
+
+        Parameters
+        ----------
+        path : str
+            The name of the object or archive.
+
+        Returns
+        -------
+        bytearray
+            The library.
+        """
         return bytearray(self._server("download_linked_module", path))
 
 
@@ -129,7 +224,8 @@ def _device_of(kind: str) -> Callable[..., Any]:
         return self.device(kind, dev_id)
 
     device.__name__ = device.__qualname__ = kind
-    device.__doc__ = f"A device of the kind {kind}."
+    device.__doc__ = docstring(
+        f"A device of the kind {kind}.", [("dev_id", "int", "The number.")], "Device\n    The device.")
     return device
 
 

@@ -163,18 +163,43 @@ class Device:
         return None
 
     def create_raw_stream(self) -> int:
-        """A new stream; work given to different streams may overlap."""
+        """A new stream; work given to different streams may overlap.
+
+        Returns
+        -------
+        int
+            The stream.
+        """
         return _lib.stream_create((self.device_type, self.device_id))
 
     def free_raw_stream(self, stream: int) -> None:
+        """Give back a stream that ``create_raw_stream`` made.
+
+        Parameters
+        ----------
+        stream : int
+            The stream.
+        """
         _lib.check(_lib.lib.TVMStreamFree(self.device_type, self.device_id, stream))
 
     def set_raw_stream(self, stream: int | None) -> None:
-        """The stream this thread's work goes to from now on; None for the first one."""
+        """The stream this thread's work goes to from now on; None for the first one.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The stream.
+        """
         _lib.check(_lib.lib.TVMSetStream(self.device_type, self.device_id, stream))
 
     def sync(self, stream=None) -> None:
-        """Wait until all work given to the device is done."""
+        """Wait until all work given to the device is done.
+
+        Parameters
+        ----------
+        stream : int, optional
+            The stream to wait for; the present one by default.
+        """
         _lib.check(_lib.lib.TVMSynchronize(self.device_type, self.device_id, stream))
 
     def __eq__(self, other: object) -> bool:

@@ -146,7 +146,25 @@ class Module:
         return None if handle is None else function_from_handle(handle)
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
-        """The function ``name``, also of imported modules when ``query_imports``."""
+        """The function ``name``, also of imported modules when ``query_imports``.
+
+        Parameters
+        ----------
+        name : str
+            The name of the function.
+        query_imports : bool
+            Whether imported modules are searched, too.
+
+        Returns
+        -------
+        PackedFunc
+            The function.
+
+        Raises
+        ------
+        AttributeError
+            There is no such function.
+        """
         found = self._find(name, query_imports)
         if found is None:
             raise AttributeError(f"module '{self.type_key}' has no function '{name}'")
@@ -154,6 +172,20 @@ class Module:
         return found
 
     def implements_function(self, name: str, query_imports: bool = False) -> bool:
+        """Whether there is a function.
+
+        Parameters
+        ----------
+        name : str
+            The name of the function.
+        query_imports : bool
+            Whether imported modules are searched, too.
+
+        Returns
+        -------
+        bool
+            Whether there is.
+        """
         if name in self._info.names:
             return True
         return self._find(name, query_imports) is not None
@@ -197,7 +229,18 @@ class Module:
     # ---- imports ----
 
     def import_module(self, module: Module) -> None:
-        """Make the functions of ``module`` visible to the code of this one."""
+        """Make the functions of ``module`` visible to the code of this one.
+
+        Parameters
+        ----------
+        module : Module
+            The module.
+
+        Raises
+        ------
+        TypeError
+            It is no module.
+        """
         if not isinstance(module, Module):
             raise TypeError(f"import_module: expected a Module, got {type(module).__name__}")
         module._load()
@@ -224,10 +267,17 @@ class Module:
             waiting += [(imported, number) for imported in reversed(module.imported_modules)]
 
     def with_imports(self) -> Iterator[Module]:
-        """This module and all it imports, each once."""
+        """This module and all it imports, each once.
+
+        Returns
+        -------
+        Iterator of Module
+            The modules.
+        """
         return (module for module, _ in self.walk_imports())
 
     def clear_imports(self) -> None:
+        """Import no module any more."""
         _imports.pop(self, None)
         _lib.check(lib.TVMModClearImports(self._module))
 
@@ -242,6 +292,13 @@ class Module:
         return self._info.format
 
     def get_property_mask(self) -> int:
+        """What can be done with the module: bits for running it, for its bytes, and for linking it.
+
+        Returns
+        -------
+        int
+            The bits, as ``tvm.runtime.ModulePropertyMask`` names them.
+        """
         info = self._info
         runnable = RUNNABLE if self._can_run else 0
         return (BINARY_SERIALIZABLE if info.to_bytes else 0) | runnable | (DSO_EXPORTABLE if info.exportable else 0)
@@ -259,7 +316,18 @@ class Module:
         return bool(self.get_property_mask() & DSO_EXPORTABLE)
 
     def get_source(self, fmt: str = "") -> str:
-        """The code as text in the format ``fmt`` ("ll", "asm", "c", ... as the back end has it)."""
+        """The code as text in the format ``fmt`` ("ll", "asm", "c", ... as the back end has it).
+
+        Parameters
+        ----------
+        fmt : str
+            The format.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return "" if self._info.source is None else self._info.source(fmt)
 
     inspect_source = get_source
@@ -267,7 +335,20 @@ class Module:
     # ---- files ----
 
     def save(self, file_name: str | os.PathLike, fmt: str = "") -> None:
-        """Write this module alone in the format ``fmt``, or in the one the file's suffix names."""
+        """Write this module alone in the format ``fmt``, or in the one the file's suffix names.
+
+        Parameters
+        ----------
+        file_name : str
+            The file.
+        fmt : str
+            The format.
+
+        Raises
+        ------
+        TVMError
+            The module cannot be written in this format.
+        """
         if self._info.save is None:
             raise TVMError(f"a '{self.type_key}' module cannot be saved; save the module it was exported from")
         path = os.fspath(file_name)
@@ -286,6 +367,26 @@ class Module:
 
         ``fcompile(output, files, **kwargs)`` makes the file; by default it is chosen by the suffix. ``addons`` are
         further files for it, and what goes into it is kept in ``workspace_dir``, when that is given.
+
+        Parameters
+        ----------
+        file_name : str
+            The file.
+        fcompile : Callable, optional
+            What makes the file.
+        addons : list of str, optional
+            Further files for it.
+        workspace_dir : str, optional
+            The folder for what goes into it.
+        fpack_imports : Callable, optional
+            What packs the imported modules.
+        **kwargs
+            Further arguments of ``fcompile``.
+
+        Returns
+        -------
+        Any
+            What ``fcompile`` gave.
         """
         from .export import export_library
 
@@ -310,6 +411,34 @@ class Module:
 
         Each of the ``repeat`` results is the mean over ``number`` calls, which grows until one repeat takes
         ``min_repeat_ms``. ``f_preproc`` names a global function called with the arguments before each repeat.
+
+        Parameters
+        ----------
+        func_name : str
+            The function.
+        dev : Device
+            The device it runs on.
+        number : int
+            How many calls a time is the mean of.
+        repeat : int
+            How many times there are.
+        min_repeat_ms : int
+            The milliseconds a repeat takes at least.
+        limit_zero_time_iterations : int
+            How often a time of zero is tried again.
+        cooldown_interval_ms : int
+            The milliseconds of rest between repeats.
+        repeats_to_cooldown : int
+            After how many repeats there is one.
+        cache_flush_bytes : int
+            How many bytes are written before each repeat, so that it begins with cold caches.
+        f_preproc : str
+            The global function called before each repeat.
+
+        Returns
+        -------
+        Callable
+            The function; it gives a ``BenchmarkResult``.
         """
         function = self.entry_func if func_name == self.entry_name else self.get_function(func_name, query_imports=True)
         preprocess = get_device_func(f_preproc, dev) if f_preproc else None

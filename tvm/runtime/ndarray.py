@@ -212,7 +212,18 @@ class NDArray(NDArrayBase):
         return self.shape[0]
 
     def same_as(self, other: object) -> bool:
-        """True when both are the same array in memory."""
+        """True when both are the same array in memory.
+
+        Parameters
+        ----------
+        other : object
+            The other.
+
+        Returns
+        -------
+        bool
+            Whether they are.
+        """
         return isinstance(other, NDArrayBase) and self._tensor == other._tensor
 
     def __eq__(self, other: object) -> bool:
@@ -237,7 +248,13 @@ class NDArray(NDArrayBase):
         return self.shape if lanes == 1 else (*self.shape, lanes)
 
     def numpy(self):
-        """A NumPy array with a copy of the data."""
+        """A NumPy array with a copy of the data.
+
+        Returns
+        -------
+        numpy.ndarray
+            The copy.
+        """
         import numpy
 
         out = numpy.empty(self._numpy_shape(), numpy_dtype(self.dtype))
@@ -245,7 +262,13 @@ class NDArray(NDArrayBase):
         return out
 
     def asnumpy(self):
-        """The old name of ``numpy``."""
+        """The old name of ``numpy``.
+
+        Returns
+        -------
+        numpy.ndarray
+            A copy of the data.
+        """
         return self.numpy()
 
     def __array__(self, dtype=None, copy=None):
@@ -253,6 +276,13 @@ class NDArray(NDArrayBase):
         return out if dtype is None else out.astype(dtype, copy=False)
 
     def item(self):
+        """The one number of an array of one element.
+
+        Returns
+        -------
+        int, float or bool
+            The number.
+        """
         return self.numpy().item()
 
     def __getitem__(self, index: object):
@@ -271,7 +301,25 @@ class NDArray(NDArrayBase):
             self.copyfrom(value)
 
     def copyfrom(self, source_array: object) -> NDArray:
-        """Copy a NumPy array, list or number into this array, with conversion to its dtype."""
+        """Copy a NumPy array, list or number into this array, with conversion to its dtype.
+
+        Parameters
+        ----------
+        source_array : NDArray, array, list or number
+            The data.
+
+        Returns
+        -------
+        NDArray
+            This array.
+
+        Raises
+        ------
+        ValueError
+            The shapes differ.
+        TypeError
+            The data cannot be converted.
+        """
         import numpy
 
         if isinstance(source_array, NDArrayBase):
@@ -296,7 +344,25 @@ class NDArray(NDArrayBase):
         return self
 
     def copyto(self, target: NDArray | Device, mem_scope: str | None = None) -> NDArray:
-        """Copy into ``target``, or into a new array on the device ``target``."""
+        """Copy into ``target``, or into a new array on the device ``target``.
+
+        Parameters
+        ----------
+        target : NDArray or Device
+            Where to.
+        mem_scope : str, optional
+            The kind of memory of a new array.
+
+        Returns
+        -------
+        NDArray
+            The array that has the copy.
+
+        Raises
+        ------
+        ValueError
+            The target is neither an array nor a device, or has another shape.
+        """
         if isinstance(target, Device):
             target = empty(self.shape, self.dtype, target, mem_scope)
         if not isinstance(target, NDArrayBase):
@@ -310,7 +376,23 @@ class NDArray(NDArrayBase):
         return NDArray(_lib.array_view(self._tensor, [int(extent) for extent in shape], triple, byte_offset))
 
     def reshape(self, *shape) -> NDArray:
-        """A view with another shape; one extent may be -1."""
+        """A view with another shape; one extent may be -1.
+
+        Parameters
+        ----------
+        *shape : int
+            The extents, one by one or as one tuple.
+
+        Returns
+        -------
+        NDArray
+            The view.
+
+        Raises
+        ------
+        ValueError
+            The shape has another number of elements.
+        """
         extents = [
             int(extent) for extent in (shape[0] if len(shape) == 1 and isinstance(shape[0], (tuple, list)) else shape)
         ]
@@ -341,7 +423,13 @@ class NDArray(NDArrayBase):
         return _lib.export_capsule(source._tensor, max_version is not None and tuple(max_version) >= (1, 0))
 
     def to_dlpack(self):
-        """A DLPack capsule of the array, without a copy."""
+        """A DLPack capsule of the array, without a copy.
+
+        Returns
+        -------
+        PyCapsule
+            The capsule, which ``from_dlpack`` of any package takes.
+        """
         return self.__dlpack__()
 
 

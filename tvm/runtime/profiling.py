@@ -183,7 +183,13 @@ class Report(Object):
         return first + sorted(name for name in found if name not in first)
 
     def csv(self) -> str:
-        """One line per call, plain numbers."""
+        """One line per call, plain numbers.
+
+        Returns
+        -------
+        str
+            The lines.
+        """
         columns = self._columns(self.calls)
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
@@ -194,7 +200,22 @@ class Report(Object):
         return out.getvalue()
 
     def table(self, sort: bool = True, aggregate: bool = True, col_sums: bool = True) -> str:
-        """Text with aligned columns."""
+        """Text with aligned columns.
+
+        Parameters
+        ----------
+        sort : bool
+            Whether the slowest come first.
+        aggregate : bool
+            Whether calls of one kernel are one line.
+        col_sums : bool
+            Whether the columns are summed up.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         rows = _aggregate(self.calls) if aggregate else [dict(call) for call in self.calls]
         if sort:
             rows.sort(key=lambda row: -getattr(row.get(_SORT_COLUMN), "value", 0.0))
@@ -221,7 +242,18 @@ class Report(Object):
         return "\n".join(lines + (["", title, "-" * len(title), *settings] if settings else [])) + "\n"
 
     def to_chrome_trace(self, path: str | os.PathLike | None = None) -> str:
-        """The calls one after the other, as a trace that Chrome and Perfetto show; written to ``path``."""
+        """The calls one after the other, as a trace that Chrome and Perfetto show; written to ``path``.
+
+        Parameters
+        ----------
+        path : str, optional
+            The file.
+
+        Returns
+        -------
+        str
+            The trace, which is JSON.
+        """
         events, at = [], 0.0
         for call in self.calls:
             took = getattr(call.get(_SORT_COLUMN), "value", 0.0)
@@ -257,6 +289,13 @@ class Report(Object):
         return total
 
     def json(self) -> str:
+        """The report as JSON.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         def encode(row: Mapping[str, object]) -> dict:
             return {name: _to_json(value) for name, value in row.items()}
 
@@ -270,7 +309,18 @@ class Report(Object):
 
     @classmethod
     def from_json(cls, s: str) -> Report:
-        """The report that ``json`` wrote."""
+        """The report that ``json`` wrote.
+
+        Parameters
+        ----------
+        s : str
+            The text.
+
+        Returns
+        -------
+        Report
+            The report.
+        """
 
         def decode(row: Mapping[str, Mapping]) -> dict:
             return {name: _from_json(value) for name, value in row.items()}

@@ -203,15 +203,38 @@ class Target:
         return bool(self.attrs.get("supports_cooperative_matrix", False))
 
     def get_kind_attr(self, attr_name: str) -> object:
-        """An attribute of the kind (set by back ends), or None."""
+        """An attribute of the kind (set by back ends), or None.
+
+        Parameters
+        ----------
+        attr_name : str
+            The attribute.
+
+        Returns
+        -------
+        object
+            Its value.
+        """
         return self.kind.attrs.get(attr_name)
 
     def get_target_device_type(self) -> int:
-        """DLPack number of the device this target's code runs on."""
+        """DLPack number of the device this target's code runs on.
+
+        Returns
+        -------
+        int
+            The number.
+        """
         return self.attrs.get("target_device_type", self.kind.default_device_type)
 
     def export(self) -> dict[str, object]:
-        """The target as plain data; ``Target(target.export()) == target``."""
+        """The target as plain data; ``Target(target.export()) == target``.
+
+        Returns
+        -------
+        dict
+            The data.
+        """
         result: dict[str, object] = {"kind": self.kind.name, "tag": self.tag, "keys": list(self._keys)}
         if self.host is not None:
             result["host"] = self.host.export()
@@ -222,6 +245,18 @@ class Target:
         return result
 
     def with_host(self, host: str | Mapping | Target | None = None) -> Target:
+        """A copy with another host.
+
+        Parameters
+        ----------
+        host : Target or str, optional
+            The target of the host's code; None for none.
+
+        Returns
+        -------
+        Target
+            The copy.
+        """
         return self if host is None else Target(self, host)
 
     # ---- current target ----
@@ -237,6 +272,23 @@ class Target:
 
     @staticmethod
     def current(allow_none: bool = True) -> Target | None:
+        """The innermost target whose context is entered.
+
+        Parameters
+        ----------
+        allow_none : bool
+            Whether there may be none.
+
+        Returns
+        -------
+        Target, optional
+            The target; None where there is none.
+
+        Raises
+        ------
+        TargetError
+            There is none, and there must be one.
+        """
         if _STACK.targets:
             return _STACK.targets[-1]
         if allow_none:
@@ -245,7 +297,23 @@ class Target:
 
     @staticmethod
     def target_or_current(target: str | Mapping | Target | None) -> Target:
-        """``target`` as a Target, or the current one when it is None."""
+        """``target`` as a Target, or the current one when it is None.
+
+        Parameters
+        ----------
+        target : Target or str, optional
+            The target.
+
+        Returns
+        -------
+        Target
+            The target.
+
+        Raises
+        ------
+        TargetError
+            None was given, and no context is entered.
+        """
         if target is None:
             target = Target.current()
         if target is None:
@@ -256,21 +324,65 @@ class Target:
 
     @staticmethod
     def list_kinds() -> list[str]:
+        """The kinds of targets that are known.
+
+        Returns
+        -------
+        list of str
+            Their names.
+        """
         return KINDS.names()
 
     @staticmethod
     def from_device(device: object) -> Target:
-        """The target of a device of this machine: a ``tvm.cuda(0)``-like object or its text (``"cuda"``)."""
+        """The target of a device of this machine: a ``tvm.cuda(0)``-like object or its text (``"cuda"``).
+
+        Parameters
+        ----------
+        device : Device or str
+            The device.
+
+        Returns
+        -------
+        Target
+            The target.
+        """
         from tvm.target.detect import config_of_device
 
         return Target(config_of_device(device))
 
     @staticmethod
     def canon_target(target: str | Mapping | Target | None) -> Target | None:
+        """A target as a ``Target``, whatever it was given as.
+
+        Parameters
+        ----------
+        target : Target or str, optional
+            The target.
+
+        Returns
+        -------
+        Target, optional
+            The target; None where None was given.
+        """
         return target if target is None or isinstance(target, Target) else Target(target)
 
     @staticmethod
     def canon_target_and_host(target, target_host=None) -> tuple[Target | None, Target | None]:
+        """A target and its host, whatever they were given as.
+
+        Parameters
+        ----------
+        target : Target or str, optional
+            The target.
+        target_host : Target or str, optional
+            The host, where the target does not name one.
+
+        Returns
+        -------
+        tuple of Target
+            The target, which has the host, and the host.
+        """
         target = Target.canon_target(target)
         if target is None:
             assert target_host is None, "Target host is not empty when target is empty."
@@ -281,7 +393,18 @@ class Target:
 
     @staticmethod
     def canon_multi_target(multi_targets) -> list[Target] | None:
-        """One target, a list of them or a dict device type -> target, as a list."""
+        """One target, a list of them or a dict device type -> target, as a list.
+
+        Parameters
+        ----------
+        multi_targets : Target, list or dict, optional
+            The targets.
+
+        Returns
+        -------
+        list of Target, optional
+            The targets; None where None was given.
+        """
         if multi_targets is None:
             return None
         if isinstance(multi_targets, Mapping) and "kind" not in multi_targets:
@@ -292,6 +415,20 @@ class Target:
 
     @staticmethod
     def canon_multi_target_and_host(target, target_host=None) -> list[Target]:
+        """Targets of several devices with their common host.
+
+        Parameters
+        ----------
+        target : Target, list or dict
+            The targets.
+        target_host : Target or str, optional
+            The host.
+
+        Returns
+        -------
+        list of Target
+            The targets, each of which has the host.
+        """
         targets = Target.canon_multi_target(target)
         assert targets is not None, "a target is needed"
         if target_host is None:
@@ -301,7 +438,20 @@ class Target:
 
     @staticmethod
     def canon_target_map_and_host(target_map: Mapping, target_host=None) -> tuple[dict[Target, object], Target | None]:
-        """``{target: anything}`` with every key a Target that has the common host."""
+        """``{target: anything}`` with every key a Target that has the common host.
+
+        Parameters
+        ----------
+        target_map : dict
+            The values by target.
+        target_host : Target or str, optional
+            The host.
+
+        Returns
+        -------
+        tuple
+            The dictionary, and the host.
+        """
         host = Target.canon_target(target_host)
         targets = [Target.canon_target(target) for target in target_map]
         if host is None:

@@ -55,7 +55,20 @@ class Schedule:
                 self._attach_scan(stage)
 
     def add_stage(self, op: Operation, where: int | None = None) -> Stage:
-        """A new stage of ``op``, before the one that is now at ``where``, otherwise the last."""
+        """A new stage of ``op``, before the one that is now at ``where``, otherwise the last.
+
+        Parameters
+        ----------
+        op : Operation
+            The operation.
+        where : int, optional
+            The place.
+
+        Returns
+        -------
+        Stage
+            The stage.
+        """
         stage = Stage(self, op, self._uids)
         self._number(stage)
         self.stages.insert(len(self.stages) if where is None else where, stage)
@@ -63,6 +76,18 @@ class Schedule:
         return stage
 
     def add_group(self, members: list[Stage]) -> Group:
+        """A group of stages that move together.
+
+        Parameters
+        ----------
+        members : list of Stage
+            The stages.
+
+        Returns
+        -------
+        Group
+            The group.
+        """
         group = Group(self, self._uids, members)
         self._number(group)
         self.groups.append(group)
@@ -118,28 +143,96 @@ class Schedule:
         return (key.op if isinstance(key, Tensor) else key) in self.stage_map
 
     def stage_by_uid(self, uid: int) -> Stage:
+        """The stage that steps name by a number.
+
+        Parameters
+        ----------
+        uid : int
+            The number.
+
+        Returns
+        -------
+        Stage
+            The stage.
+
+        Raises
+        ------
+        ScheduleError
+            There is no such stage.
+        """
         stage = self._numbered.get(uid)
         if stage is None:
             raise ScheduleError(f"the schedule has no stage number {uid}")
         return stage
 
     def tensor_ref(self, tensor: Tensor) -> TensorRef:
-        """A tensor as steps name it."""
+        """A tensor as steps name it.
+
+        Parameters
+        ----------
+        tensor : Tensor
+            The tensor.
+
+        Returns
+        -------
+        TensorRef
+            Its stage, and which of its results it is.
+        """
         return TensorRef(self[tensor].uid, tensor.value_index)
 
     def tensor(self, ref: TensorRef) -> Tensor:
-        """The tensor that a step names, as the present operation of its stage makes it."""
+        """The tensor that a step names, as the present operation of its stage makes it.
+
+        Parameters
+        ----------
+        ref : TensorRef
+            The name.
+
+        Returns
+        -------
+        Tensor
+            The tensor.
+
+        Raises
+        ------
+        ScheduleError
+            The stage has no such result.
+        """
         op = self.stage_by_uid(ref.stage).op
         if not 0 <= ref.index < op.num_outputs:
             raise ScheduleError(f"stage {op.name} has no output number {ref.index}")
         return op.output(ref.index)
 
     def consumers(self, stage: Stage) -> list[Stage]:
-        """Stages that read a result of this one."""
+        """Stages that read a result of this one.
+
+        Parameters
+        ----------
+        stage : Stage
+            The stage.
+
+        Returns
+        -------
+        list of Stage
+            Its readers.
+        """
         return [s for s in self.stages if any(t.op is stage.op for t in s.op.input_tensors)]
 
     def reaches(self, producer: Stage, consumer: Stage) -> bool:
-        """Whether ``consumer`` reads ``producer``, directly or through other stages."""
+        """Whether ``consumer`` reads ``producer``, directly or through other stages.
+
+        Parameters
+        ----------
+        producer : Stage
+            The stage that is read.
+        consumer : Stage
+            The stage that reads.
+
+        Returns
+        -------
+        bool
+            Whether it does.
+        """
         todo, seen = [producer], set()
         while todo:
             stage = todo.pop()
@@ -270,7 +363,22 @@ class Schedule:
         return apply(self, RfactorStep(ref, loop, int(factor_axis)))
 
     def create_group(self, outputs, inputs, include_inputs=False) -> Group:
-        """Handle the stages between ``inputs`` and ``outputs`` together."""
+        """Handle the stages between ``inputs`` and ``outputs`` together.
+
+        Parameters
+        ----------
+        outputs : Tensor or list of Tensor
+            The last tensors of the group.
+        inputs : Tensor or list of Tensor
+            The tensors before the group.
+        include_inputs : bool
+            Whether the stages of ``inputs`` are in the group, too.
+
+        Returns
+        -------
+        Group
+            The group, which is scheduled as a stage is.
+        """
 
         def refs(given: Any) -> tuple[TensorRef, ...]:
             given = [given] if isinstance(given, (Tensor, Operation)) else given
@@ -279,10 +387,23 @@ class Schedule:
         return apply(self, CreateGroupStep(refs(outputs), refs(inputs), include_inputs))
 
     def normalize(self) -> Schedule:
-        """A copy ready for bound inference: inlined stages gone, attach points on loops that exist."""
+        """A copy ready for bound inference: inlined stages gone, attach points on loops that exist.
+
+        Returns
+        -------
+        Schedule
+            The copy.
+        """
         return normalize(self)
 
     def normalize_for_feature_extraction(self) -> Schedule:
+        """The same as ``normalize``.
+
+        Returns
+        -------
+        Schedule
+            The copy.
+        """
         return self.normalize()
 
     def _repr_svg_(self) -> str:
@@ -294,7 +415,13 @@ class Schedule:
     # -- copies ----------------------------------------------------------------------------------------------------
 
     def copy(self) -> Schedule:
-        """An independent schedule of the same operations and axes."""
+        """An independent schedule of the same operations and axes.
+
+        Returns
+        -------
+        Schedule
+            The copy.
+        """
         new = Schedule.__new__(Schedule)
         new.outputs = list(self.outputs)
         new.steps = list(self.steps)

@@ -70,7 +70,18 @@ class Stage:
         return self.op.name
 
     def attributes(self, axis: IterVar) -> AxisAttributes:
-        """The attributes of an axis, made when first asked for."""
+        """The attributes of an axis, made when first asked for.
+
+        Parameters
+        ----------
+        axis : IterVar
+            An axis of this stage.
+
+        Returns
+        -------
+        AxisAttributes
+            Its attributes.
+        """
         got = self.iter_var_attrs.get(axis)
         if got is None:
             got = self.iter_var_attrs[axis] = AxisAttributes()
@@ -78,6 +89,18 @@ class Stage:
         return got
 
     def peek(self, axis: IterVar) -> AxisAttributes | None:
+        """The attributes of an axis, where something was said of it.
+
+        Parameters
+        ----------
+        axis : IterVar
+            An axis of this stage.
+
+        Returns
+        -------
+        AxisAttributes, optional
+            Its attributes; None where nothing was said.
+        """
         return self.iter_var_attrs.get(axis)
 
     @property
@@ -93,7 +116,13 @@ class Stage:
         return self.attach_stage, self.attach_ivar
 
     def computed_inside(self) -> list[Stage]:
-        """The stages in whose loops this one is computed, innermost first."""
+        """The stages in whose loops this one is computed, innermost first.
+
+        Returns
+        -------
+        list of Stage
+            The stages.
+        """
         found: list[Stage] = []
         node: Stage | None = self
         while node is not None:
@@ -107,30 +136,105 @@ class Stage:
         return found
 
     def moved_with(self) -> list[Stage]:
-        """The stages that move when this one does."""
+        """The stages that move when this one does.
+
+        Returns
+        -------
+        list of Stage
+            The stages, this one included.
+        """
         return [self]
 
     # -- what steps ask -------------------------------------------------------------------------------------------
 
     def refuse(self, primitive: str, reason: str) -> NoReturn:
+        """End with an error that names a primitive and this stage.
+
+        Parameters
+        ----------
+        primitive : str
+            The primitive.
+        reason : str
+            Why it cannot be applied.
+
+        Raises
+        ------
+        ScheduleError
+            Always.
+        """
         raise ScheduleError(f"{primitive} on stage {self.name}: {reason}")
 
     def require_compute(self, primitive: str) -> None:
+        """Refuse a primitive on a placeholder.
+
+        Parameters
+        ----------
+        primitive : str
+            The primitive.
+
+        Raises
+        ------
+        ScheduleError
+            The stage is that of a placeholder.
+        """
         if isinstance(self.op, PlaceholderOp):
             self.refuse(primitive, "it is a placeholder (an input): there is nothing to schedule")
 
     def loop_names(self) -> str:
+        """The names of the loops of this stage, for errors.
+
+        Returns
+        -------
+        str
+            The names, separated by commas.
+        """
         return ", ".join(a.var.name for a in self.leaf_iter_vars) or "none"
 
     def axis(self, ref: AxisRef, primitive: str) -> IterVar:
-        """The axis a step names, of a stage that can be scheduled."""
+        """The axis a step names, of a stage that can be scheduled.
+
+        Parameters
+        ----------
+        ref : AxisRef
+            The name of the axis in a step.
+        primitive : str
+            The primitive, for errors.
+
+        Returns
+        -------
+        IterVar
+            The axis.
+
+        Raises
+        ------
+        ScheduleError
+            The stage is that of a placeholder.
+        """
         self.require_compute(primitive)
         if ref.stage != self.uid or not 0 <= ref.index < len(self.all_iter_vars):
             self.refuse(primitive, f"it has no axis number {ref.index}; the loops are {self.loop_names()}")
         return self.all_iter_vars[ref.index]
 
     def leaf(self, ref: AxisRef, primitive: str) -> IterVar:
-        """The axis a step names, which is a loop."""
+        """The axis a step names, which is a loop.
+
+        Parameters
+        ----------
+        ref : AxisRef
+            The name of the axis in a step.
+        primitive : str
+            The primitive, for errors.
+
+        Returns
+        -------
+        IterVar
+            The loop.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage: it was split or fused.
+        """
         axis = self.axis(ref, primitive)
         if axis in self.leaf_iter_vars:
             return axis
@@ -407,7 +511,22 @@ class Stage:
         apply(self.schedule, annotation.BindStep(self.uid, self._ref(ivar, "bind"), thread_ivar))
 
     def pragma(self, var, pragma_type, pragma_value=None) -> None:
-        """Note something for later passes at this loop, such as ``auto_unroll_max_step``."""
+        """Note something for later passes at this loop, such as ``auto_unroll_max_step``.
+
+        Parameters
+        ----------
+        var : IterVar
+            The loop.
+        pragma_type : str
+            What is noted.
+        pragma_value : PrimExpr, optional
+            Its value.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage.
+        """
         key = str(getattr(pragma_type, "value", pragma_type))
         if key in ("unroll", "vectorize", "parallel"):
             getattr(self, key)(var)
@@ -415,54 +534,179 @@ class Stage:
             apply(self.schedule, annotation.PragmaStep(self.uid, self._ref(var, "pragma"), key, pragma_value))
 
     def prefetch(self, tensor, var, offset) -> None:
-        """Ask for ``tensor`` ahead of its use, ``offset`` iterations of the loop before."""
+        """Ask for ``tensor`` ahead of its use, ``offset`` iterations of the loop before.
+
+        Parameters
+        ----------
+        tensor : Tensor
+            What is read.
+        var : IterVar
+            The loop.
+        offset : PrimExpr
+            How many iterations before.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage.
+        """
         axis = self._ref(var, "prefetch")
         if not isinstance(tensor, Tensor):
             self.refuse("prefetch", f"a tensor is wanted, got {type(tensor).__name__}")
         apply(self.schedule, annotation.PrefetchStep(self.uid, self.schedule.tensor_ref(tensor), axis, offset))
 
     def tensorize(self, var, tensor_intrin) -> None:
-        """Let an intrinsic do this loop and all loops inside it."""
+        """Let an intrinsic do this loop and all loops inside it.
+
+        Parameters
+        ----------
+        var : IterVar
+            The outermost of the loops.
+        tensor_intrin : TensorIntrin
+            The intrinsic, as ``te.decl_tensor_intrin`` makes it.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of this stage, or its operation is no compute.
+        """
         apply(self.schedule, annotation.TensorizeStep(self.uid, self._ref(var, "tensorize"), tensor_intrin))
 
     def storage_align(self, axis, factor, offset) -> None:
-        """Make the stride of ``axis`` equal to factor * k + offset."""
+        """Make the stride of ``axis`` equal to factor * k + offset.
+
+        Parameters
+        ----------
+        axis : IterVar
+            A dimension of the result.
+        factor : int
+            The factor.
+        offset : int
+            What is added to its multiple.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no dimension of the result.
+        """
         ref = self._ref(axis, "storage_align")
         apply(self.schedule, annotation.StorageAlignStep(self.uid, ref, factor, offset))
 
     def align_bounds(self, axis, factor) -> None:
-        """Compute along ``axis`` from a multiple of ``factor`` to a multiple of it, whatever less of it is read."""
+        """Compute along ``axis`` from a multiple of ``factor`` to a multiple of it, whatever less of it is read.
+
+        Parameters
+        ----------
+        axis : IterVar
+            A dimension of the result.
+        factor : int
+            The factor.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no dimension of the result.
+        """
         apply(self.schedule, annotation.AlignBoundsStep(self.uid, self._ref(axis, "align_bounds"), factor))
 
     def skip_padding(self, var) -> None:
         """Leave out the steps of a reduction loop in which all that is read of a padded tensor is its padding, where
         that adds nothing. A padded tensor that is stored as a whole then has no more padding than the other steps
-        read."""
+        read.
+
+        Parameters
+        ----------
+        var : IterVar
+            The reduction loop.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no loop of the reduction.
+        """
         apply(self.schedule, annotation.SkipPaddingStep(self.uid, self._ref(var, "skip_padding")))
 
     def double_buffer(self, stages: int = 2) -> None:
-        """Fill this memory for later iterations while the present one uses it: ``stages`` pieces take turns."""
+        """Fill this memory for later iterations while the present one uses it: ``stages`` pieces take turns.
+
+        Parameters
+        ----------
+        stages : int
+            How many pieces there are.
+
+        Raises
+        ------
+        ScheduleError
+            The stage is an output, whose memory is the caller's, or there are fewer than two pieces.
+        """
         apply(self.schedule, annotation.DoubleBufferStep(self.uid, stages))
 
     def rolling_buffer(self) -> None:
+        """Keep only the rows of this stage that later iterations read; not supported.
+
+        Raises
+        ------
+        ScheduleError
+            Always: ``compute_at`` with ``double_buffer`` is the nearest thing.
+        """
         self.require_compute("rolling_buffer")
         if self.is_output:
             self.refuse("rolling_buffer", "it is an output: its memory belongs to the caller")
         self.refuse("rolling_buffer", "not supported; compute_at with double_buffer is the nearest thing")
 
     def transform_layout(self, mapping_function):
+        """Store this stage in another layout; not supported.
+
+        Parameters
+        ----------
+        mapping_function : Callable
+            The indices in the layout, from those of the stage.
+
+        Raises
+        ------
+        ScheduleError
+            Always: a layout is a compute of its own.
+        """
         self.refuse("transform_layout", "not supported on te schedules; write the layout as a compute of its own")
 
     def set_scope(self, scope) -> None:
-        """Where the result lives: global, shared, local, warp, ..."""
+        """Where the result lives: global, shared, local, warp, ...
+
+        Parameters
+        ----------
+        scope : str
+            The kind of memory.
+
+        Raises
+        ------
+        ScheduleError
+            The stage is an output, whose memory is the caller's.
+        """
         apply(self.schedule, annotation.SetScopeStep(self.uid, scope))
 
     def set_store_predicate(self, predicate) -> None:
-        """Store only where this holds: for results that all threads compute and one should write."""
+        """Store only where this holds: for results that all threads compute and one should write.
+
+        Parameters
+        ----------
+        predicate : PrimExpr
+            The condition.
+        """
         apply(self.schedule, annotation.SetStorePredicateStep(self.uid, predicate))
 
     def env_threads(self, threads) -> None:
-        """Launch these threads around the whole operation (scans)."""
+        """Launch these threads around the whole operation (scans).
+
+        Parameters
+        ----------
+        threads : IterVar or list of IterVar
+            The threads.
+
+        Raises
+        ------
+        ScheduleError
+            The operation is no scan, or its threads are set already.
+        """
         given = (threads,) if isinstance(threads, IterVar) else tuple(threads)
         apply(self.schedule, annotation.EnvThreadsStep(self.uid, given))
 
@@ -525,7 +769,13 @@ class Stage:
         apply(self.schedule, ComputeInlineStep(self.uid))
 
     def compute_root(self) -> None:
-        """Compute the whole of it, before its users."""
+        """Compute the whole of it, before its users.
+
+        Raises
+        ------
+        ScheduleError
+            The stage is the update of a scan, which its scan computes.
+        """
         apply(self.schedule, ComputeRootStep(self.uid))
 
 

@@ -77,7 +77,13 @@ class Buffer(Node, key="tir.Buffer"):
         return len(self.shape)
 
     def scope(self) -> str:
-        """The storage scope: global, shared, local, ..."""
+        """The storage scope: global, shared, local, ...
+
+        Returns
+        -------
+        str
+            The scope.
+        """
         kind = self.data.type_annotation
         return (kind.storage_scope if isinstance(kind, PointerType) else "") or "global"
 
@@ -116,7 +122,20 @@ class Buffer(Node, key="tir.Buffer"):
         return BufferLoad(self, tuple(out))
 
     def vload(self, begin, dtype=None) -> PrimExpr:
-        """Load ``dtype`` (a vector of elements) from ``begin``."""
+        """Load ``dtype`` (a vector of elements) from ``begin``.
+
+        Parameters
+        ----------
+        begin : PrimExpr or tuple
+            The indices.
+        dtype : str, optional
+            The type; that of an element by default.
+
+        Returns
+        -------
+        PrimExpr
+            The value.
+        """
         begin = [convert(b) for b in (begin if isinstance(begin, (tuple, list)) else (begin,))]
         lanes = self._lanes(dtype)
         if lanes > 1:
@@ -124,7 +143,20 @@ class Buffer(Node, key="tir.Buffer"):
         return BufferLoad(self, tuple(begin))
 
     def vstore(self, begin, value):
-        """Store ``value`` (perhaps a vector) at ``begin``."""
+        """Store ``value`` (perhaps a vector) at ``begin``.
+
+        Parameters
+        ----------
+        begin : PrimExpr or tuple
+            The indices.
+        value : PrimExpr
+            The value.
+
+        Returns
+        -------
+        Stmt
+            The statement.
+        """
         from .stmt import BufferStore
 
         begin = [convert(b) for b in (begin if isinstance(begin, (tuple, list)) else (begin,))]
@@ -143,11 +175,34 @@ class Buffer(Node, key="tir.Buffer"):
         return wanted.lanes // own.lanes
 
     def offset_of(self, indices) -> tuple[PrimExpr]:
-        """The flat element offset of ``indices``; a split index that is put together again is simplified."""
+        """The flat element offset of ``indices``; a split index that is put together again is simplified.
+
+        Parameters
+        ----------
+        indices : list of PrimExpr
+            The indices.
+
+        Returns
+        -------
+        tuple of PrimExpr
+            The offset.
+        """
         indices = [convert(i) for i in (indices if isinstance(indices, (tuple, list)) else [indices])]
         return (_simplified(merge_splits(self.flat_offset(indices))),)
 
     def flat_offset(self, indices) -> PrimExpr:
+        """The offset of indices in elements, by the strides of the buffer.
+
+        Parameters
+        ----------
+        indices : list of PrimExpr
+            The indices.
+
+        Returns
+        -------
+        PrimExpr
+            The offset.
+        """
         offset = self.elem_offset
         if self.strides:
             for index, stride in zip(indices, self.strides):
@@ -161,7 +216,31 @@ class Buffer(Node, key="tir.Buffer"):
         return flat + offset
 
     def access_ptr(self, access_mask, ptr_type="handle", content_lanes=1, offset=0, extent=None) -> PrimExpr:
-        """A pointer to the buffer for an intrinsic, saying how it is accessed ("r", "w", "rw" or a mask)."""
+        """A pointer to the buffer for an intrinsic, saying how it is accessed ("r", "w", "rw" or a mask).
+
+        Parameters
+        ----------
+        access_mask : str or int
+            How it is accessed.
+        ptr_type : str
+            The type of the pointer.
+        content_lanes : int
+            How many lanes what it points to has.
+        offset : PrimExpr
+            Where it points to, in elements.
+        extent : PrimExpr, optional
+            How many elements are accessed.
+
+        Returns
+        -------
+        PrimExpr
+            The pointer.
+
+        Raises
+        ------
+        ExprValueError
+            The mask has another letter than r and w.
+        """
         if isinstance(access_mask, str):
             mask = 0
             for letter in access_mask:
@@ -190,7 +269,13 @@ class Buffer(Node, key="tir.Buffer"):
         return Call(ptr_type, Op.get("tir.tvm_access_ptr"), args)
 
     def get_flattened_buffer(self) -> Buffer:
-        """The same memory as an array of one dimension, or of one more than there are axis separators."""
+        """The same memory as an array of one dimension, or of one more than there are axis separators.
+
+        Returns
+        -------
+        Buffer
+            The buffer.
+        """
         if self.axis_separators and not self.strides:
             return self._joined_between_separators()
         if self.strides:

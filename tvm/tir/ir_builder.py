@@ -143,7 +143,18 @@ class IRBuilder:
         return WithScope(value, lambda: self.emit(wrap(self._pop())))
 
     def emit(self, stmt: Stmt | PrimExpr | Callable[[Stmt], Stmt]) -> None:
-        """Add a statement, an expression to evaluate, or a function that wraps everything after it."""
+        """Add a statement, an expression to evaluate, or a function that wraps everything after it.
+
+        Parameters
+        ----------
+        stmt : Stmt, PrimExpr or Callable
+            What is added.
+
+        Raises
+        ------
+        ExprTypeError
+            It is none of these.
+        """
         if isinstance(stmt, PrimExpr):
             stmt = Evaluate(stmt)
         if not isinstance(stmt, Stmt) and not callable(stmt):
@@ -151,14 +162,50 @@ class IRBuilder:
         self._stack[-1].append(stmt)
 
     def scope_attr(self, node: Any, attr_key: str, value: Any) -> None:
-        """An attribute of everything that follows in this scope."""
+        """An attribute of everything that follows in this scope.
+
+        Parameters
+        ----------
+        node : Any
+            What the attribute is of.
+        attr_key : str
+            Its name.
+        value : PrimExpr
+            Its value.
+        """
         if isinstance(node, str):
             node = StringImm(node)
         value = StringImm(value) if isinstance(value, str) else convert(value)
         self.emit(lambda body: AttrStmt(node, attr_key, value, body))
 
     def for_range(self, begin, end, name="i", dtype=None, kind="serial", annotations=None) -> WithScope:
-        """A loop; its scope is bound to the loop variable. Annotations are notes for whoever reads the loop."""
+        """A loop; its scope is bound to the loop variable. Annotations are notes for whoever reads the loop.
+
+        Parameters
+        ----------
+        begin : PrimExpr
+            The first value.
+        end : PrimExpr
+            The value after the last.
+        name : str
+            The name of the variable.
+        dtype : str, optional
+            Its type; the wider one of the bounds by default.
+        kind : str
+            "serial", "parallel", "vectorize" or "unroll".
+        annotations : dict, optional
+            Notes.
+
+        Returns
+        -------
+        WithScope
+            The scope, for ``with``, which gives the variable.
+
+        Raises
+        ------
+        ExprValueError
+            The kind is another one.
+        """
         if kind not in _KINDS:
             raise ExprValueError(f"for_range: unknown kind '{kind}'; known are {', '.join(sorted(_KINDS))}")
         if name == "i":
@@ -176,15 +223,50 @@ class IRBuilder:
         return self._scope(var, wrap)
 
     def while_loop(self, condition) -> WithScope:
+        """A loop that runs as long as a condition holds.
+
+        Parameters
+        ----------
+        condition : PrimExpr
+            The condition.
+
+        Returns
+        -------
+        WithScope
+            The scope, for ``with``.
+        """
         condition = convert(condition)
         return self._scope(None, lambda body: While(condition, body))
 
     def if_scope(self, cond) -> WithScope:
+        """What to do where a condition holds.
+
+        Parameters
+        ----------
+        cond : PrimExpr
+            The condition.
+
+        Returns
+        -------
+        WithScope
+            The scope, for ``with``.
+        """
         cond = convert(cond)
         return self._scope(None, lambda body: IfThenElse(cond, body))
 
     def else_scope(self) -> WithScope:
-        """What to do otherwise; comes right after an ``if_scope``."""
+        """What to do otherwise; comes right after an ``if_scope``.
+
+        Returns
+        -------
+        WithScope
+            The scope, for ``with``.
+
+        Raises
+        ------
+        TVMError
+            There is no ``if_scope`` right before it.
+        """
         previous = self._stack[-1][-1] if self._stack[-1] else None
         if not isinstance(previous, IfThenElse) or previous.else_case is not None:
             raise TVMError("else_scope can only follow an if_scope")
@@ -192,20 +274,58 @@ class IRBuilder:
         return self._scope(None, lambda body: previous.replace(else_case=body))
 
     def new_scope(self) -> WithScope:
-        """A scope of its own: attributes and allocations in it end with it."""
+        """A scope of its own: attributes and allocations in it end with it.
+
+        Returns
+        -------
+        WithScope
+            The scope, for ``with``.
+        """
         return self._scope(None, lambda body: body)
 
     # --- values and memory ---
 
     def let(self, var_name: str, value) -> Var:
-        """A name for a value in the rest of this scope."""
+        """A name for a value in the rest of this scope.
+
+        Parameters
+        ----------
+        var_name : str
+            The name.
+        value : PrimExpr
+            The value.
+
+        Returns
+        -------
+        Var
+            The variable.
+        """
         value = convert(value)
         var = Var(var_name, value.dtype)
         self.emit(lambda body: LetStmt(var, value, body))
         return var
 
     def allocate(self, dtype, shape, name="buf", axis_separators=None, scope="") -> BufferVar:
-        """Memory for the rest of this scope."""
+        """Memory for the rest of this scope.
+
+        Parameters
+        ----------
+        dtype : str
+            The type of an element.
+        shape : int, PrimExpr or tuple
+            The extents.
+        name : str
+            The name.
+        axis_separators : list of int, optional
+            Where groups of dimensions that stay apart begin.
+        scope : str
+            The kind of memory.
+
+        Returns
+        -------
+        BufferVar
+            The memory, which is indexed.
+        """
         dtype = canonical(dtype)
         shape = tuple(convert(s) for s in (shape if isinstance(shape, (list, tuple)) else (shape,)))
         data = Var(name, PointerType(PrimType(dtype), scope or "global"))
@@ -214,21 +334,70 @@ class IRBuilder:
         return BufferVar(self, buffer, dtype)
 
     def pointer(self, content_type, name="ptr", scope="") -> BufferVar:
-        """A pointer parameter of the program."""
+        """A pointer parameter of the program.
+
+        Parameters
+        ----------
+        content_type : str
+            The type of an element.
+        name : str
+            The name.
+        scope : str
+            The kind of memory.
+
+        Returns
+        -------
+        BufferVar
+            The pointer, which is indexed.
+        """
         content_type = canonical(content_type)
         element = with_lanes(content_type, 1)
         data = Var(name, PointerType(PrimType(element), scope or "global"))
         return BufferVar(self, decl_buffer((1,), element, name, data=data), content_type, is_pointer=True)
 
     def buffer_ptr(self, buf: Buffer) -> BufferVar:
-        """Access to an existing buffer, with one flat index or one index per dimension."""
+        """Access to an existing buffer, with one flat index or one index per dimension.
+
+        Parameters
+        ----------
+        buf : Buffer
+            The buffer.
+
+        Returns
+        -------
+        BufferVar
+            What is indexed.
+        """
         return BufferVar(self, buf, buf.dtype)
 
     def likely(self, expr) -> PrimExpr:
+        """A condition that holds nearly always.
+
+        Parameters
+        ----------
+        expr : PrimExpr
+            The condition.
+
+        Returns
+        -------
+        PrimExpr
+            The condition, marked.
+        """
         return op.likely(expr)
 
     def get(self) -> Stmt:
-        """The program built so far; the builder starts anew."""
+        """The program built so far; the builder starts anew.
+
+        Returns
+        -------
+        Stmt
+            The program.
+
+        Raises
+        ------
+        TVMError
+            A scope is still open.
+        """
         if len(self._stack) != 1:
             raise TVMError(f"get: {len(self._stack) - 1} scopes are still open")
         stmt = self._pop()

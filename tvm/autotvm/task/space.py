@@ -322,47 +322,148 @@ class ConfigSpace:
 
     @staticmethod
     def axis(var: Any) -> VirtualAxis:
-        """An axis known by its length: an int, an axis of an operation, or an extent."""
+        """An axis known by its length: an int, an axis of an operation, or an extent.
+
+        Parameters
+        ----------
+        var : int, IterVar or PrimExpr
+            The axis.
+
+        Returns
+        -------
+        VirtualAxis
+            The axis.
+        """
         return VirtualAxis(var)
 
     reduce_axis = axis
 
     def define_split(self, name: str, axis: Any, policy: str = "factors", **kwargs: Any) -> list[Axis]:
-        """A knob that cuts an axis; policies are factors, power2, verbose and candidate."""
+        """A knob that cuts an axis; policies are factors, power2, verbose and candidate.
+
+        Parameters
+        ----------
+        name : str
+            The name of the knob.
+        axis : Axis
+            The axis that is cut.
+        policy : str
+            How candidates are made.
+        **kwargs
+            Further options: ``num_outputs``, ``filter``, ``max_factor``, ``candidate``.
+
+        Returns
+        -------
+        list of Axis
+            The parts.
+        """
         return self._define(SplitSpace, name, [axis], policy, **kwargs)
 
     def define_reorder(self, name: str, axes: Sequence[Any], policy: str, **kwargs: Any) -> list[Axis]:
-        """A knob that orders loops."""
+        """A knob that orders loops.
+
+        Parameters
+        ----------
+        name : str
+            The name of the knob.
+        axes : list of Axis
+            The loops.
+        policy : str
+            How candidates are made.
+        **kwargs
+            Further options of the policy.
+
+        Returns
+        -------
+        list of Axis
+            The loops.
+        """
         return self._define(ReorderSpace, name, list(axes), policy, **kwargs)
 
     def define_annotate(self, name: str, axes: Sequence[Any], policy: str, **kwargs: Any) -> list[Axis]:
-        """A knob that marks loops."""
+        """A knob that marks loops.
+
+        Parameters
+        ----------
+        name : str
+            The name of the knob.
+        axes : list of Axis
+            The loops.
+        policy : str
+            How candidates are made.
+        **kwargs
+            Further options of the policy.
+
+        Returns
+        -------
+        list of Axis
+            The loops.
+        """
         return self._define(AnnotateSpace, name, list(axes), policy, **kwargs)
 
     def define_knob(self, name: str, candidate: Sequence[Any]) -> None:
-        """A knob with the values of a list."""
+        """A knob with the values of a list.
+
+        Parameters
+        ----------
+        name : str
+            The name of the knob.
+        candidate : list
+            The values.
+        """
         self._define(OtherOptionSpace, name, [], "", candidate=list(candidate))
 
     def add_flop(self, flop: Any) -> None:
-        """Count operations by hand, where they cannot be read off the computation."""
+        """Count operations by hand, where they cannot be read off the computation.
+
+        Parameters
+        ----------
+        flop : float
+            How many operations are added.
+        """
         self.flop += float(getattr(flop, "value", flop))
 
     def raise_error(self, msg: str) -> None:
-        """Say that this configuration is of no use; it is not built."""
+        """Say that this configuration is of no use; it is not built.
+
+        Parameters
+        ----------
+        msg : str
+            Why.
+        """
         self.errors.append(msg)
 
     def valid(self) -> bool:
+        """Whether no error was raised while the space was made.
+
+        Returns
+        -------
+        bool
+            Whether none was.
+        """
         return not self.errors
 
     def multi_filter(self, filter: Callable[[ConfigEntity], bool]) -> None:
-        """Keep only configurations for which ``filter(config)`` is true."""
+        """Keep only configurations for which ``filter(config)`` is true.
+
+        Parameters
+        ----------
+        filter : Callable
+            What decides.
+        """
         if self._collect:
             self._constraints.append(filter)
             self.clear_cache()
 
     def array_filter(self, filter: Callable[[dict[str, Any]], Any]) -> None:
         """As ``multi_filter``, for all configurations at once: ``filter`` gets the values of each knob as an array,
-        one element for a configuration, and gives an array of bools."""
+        one element for a configuration, and gives an array of bools.
+
+        Parameters
+        ----------
+        filter : Callable
+            What decides.
+        """
         if self._collect:
             self._array_filters.append(filter)
             self.clear_cache()
@@ -372,7 +473,13 @@ class ConfigSpace:
         return bool(self._constraints or self._array_filters)
 
     def kept(self) -> Any:
-        """Whether the array filters keep each index."""
+        """Whether the array filters keep each index.
+
+        Returns
+        -------
+        numpy.ndarray, optional
+            A bool for each index.
+        """
         import numpy as np
 
         if self._kept is None:
@@ -424,7 +531,20 @@ class ConfigSpace:
         return self._filtered_length
 
     def subrange_length(self, start: int, end: int) -> int:
-        """Configurations the filters keep among indexes from ``start`` to before ``end``."""
+        """Configurations the filters keep among indexes from ``start`` to before ``end``.
+
+        Parameters
+        ----------
+        start : int
+            The first index.
+        end : int
+            The index after the last.
+
+        Returns
+        -------
+        int
+            How many there are.
+        """
         self._check_range(start, end)
         if not self._constraints:
             return int(self.kept()[start:end].sum()) if self._array_filters else end - start
@@ -435,7 +555,18 @@ class ConfigSpace:
             raise AssertionError(f"indexes {start} to {end} are not in a space of {self.range_length}")
 
     def is_index_valid(self, index: int) -> bool:
-        """Whether the filters keep the configuration."""
+        """Whether the filters keep the configuration.
+
+        Parameters
+        ----------
+        index : int
+            The index.
+
+        Returns
+        -------
+        bool
+            Whether they do.
+        """
         if not 0 <= index < self.range_length:
             return False
         if self._array_filters and not self.kept()[index]:
@@ -458,7 +589,18 @@ class ConfigSpace:
     # -- indexes -------------------------------------------------------------------------------------------------------
 
     def point2knob(self, point: int) -> list[int]:
-        """The choice of each knob at an index."""
+        """The choice of each knob at an index.
+
+        Parameters
+        ----------
+        point : int
+            The index.
+
+        Returns
+        -------
+        list of int
+            The number of each choice.
+        """
         knob = []
         for dim in self.dims:
             point, digit = divmod(point, dim)
@@ -466,14 +608,45 @@ class ConfigSpace:
         return knob
 
     def knob2point(self, knob: Sequence[int]) -> int:
-        """The index of a choice for each knob."""
+        """The index of a choice for each knob.
+
+        Parameters
+        ----------
+        knob : list of int
+            The number of each choice.
+
+        Returns
+        -------
+        int
+            The index.
+        """
         point = 0
         for digit, dim in zip(reversed(knob), reversed(self.dims)):
             point = point * dim + int(digit)
         return point
 
     def get_rand_index(self, start: int | None = None, end: int | None = None, to_exclude: Any = None) -> int:
-        """A random index that the filters keep and that is not excluded."""
+        """A random index that the filters keep and that is not excluded.
+
+        Parameters
+        ----------
+        start : int, optional
+            The first index.
+        end : int, optional
+            The index after the last.
+        to_exclude : set of int, optional
+            Indexes that are not wanted.
+
+        Returns
+        -------
+        int
+            The index.
+
+        Raises
+        ------
+        IndexError
+            There is none.
+        """
         first, last = start or 0, self.range_length if end is None else end
         banned = to_exclude if to_exclude is not None else ()
         for _ in range(1 << 16):
@@ -486,7 +659,24 @@ class ConfigSpace:
         return random.choice(left)
 
     def get_next_index(self, index: int, n: int = 1, start: int | None = None, end: int | None = None) -> int | None:
-        """The ``n``-th index after ``index`` that the filters keep (before, when negative); None outside the range."""
+        """The ``n``-th index after ``index`` that the filters keep (before, when negative); None outside the range.
+
+        Parameters
+        ----------
+        index : int
+            The index.
+        n : int
+            Which one after it.
+        start : int, optional
+            The first index of the range.
+        end : int, optional
+            The index after its last.
+
+        Returns
+        -------
+        int, optional
+            The index.
+        """
         first, last = start or 0, self.range_length if end is None else end
         step = 1 if n > 0 else -1
         left = abs(n)
@@ -498,7 +688,18 @@ class ConfigSpace:
         return index
 
     def sample_ints(self, m: int) -> list[int]:
-        """``m`` different random indexes that the filters keep; fewer where there are fewer."""
+        """``m`` different random indexes that the filters keep; fewer where there are fewer.
+
+        Parameters
+        ----------
+        m : int
+            How many.
+
+        Returns
+        -------
+        list of int
+            The indexes.
+        """
         total = self.range_length
         if self._array_filters and not self._constraints:
             import numpy as np
@@ -520,7 +721,18 @@ class ConfigSpace:
         return list(found)
 
     def random_walk(self, point: int) -> int:
-        """An index that differs from ``point`` in one knob."""
+        """An index that differs from ``point`` in one knob.
+
+        Parameters
+        ----------
+        point : int
+            The index.
+
+        Returns
+        -------
+        int
+            The other one.
+        """
         movable = [i for i, dim in enumerate(self.dims) if dim > 1]
         if not movable:
             return point
@@ -542,7 +754,23 @@ class ConfigSpace:
         return ConfigEntity(index, self.code_hash, entities, self._constraints)
 
     def get(self, index: int) -> ConfigEntity:
-        """The configuration at an index."""
+        """The configuration at an index.
+
+        Parameters
+        ----------
+        index : int
+            The index.
+
+        Returns
+        -------
+        ConfigEntity
+            The configuration.
+
+        Raises
+        ------
+        IndexError
+            It is outside of the space.
+        """
         if not 0 <= index < self.range_length:
             raise IndexError(f"index {index} is not in a space of {self.range_length}")
         if not self.is_index_valid(index):
@@ -550,7 +778,18 @@ class ConfigSpace:
         return self._entity(index)
 
     def index_of(self, values: dict[str, Any]) -> int | None:
-        """The index at which knobs have these values; None if one is no choice of its knob."""
+        """The index at which knobs have these values; None if one is no choice of its knob.
+
+        Parameters
+        ----------
+        values : dict
+            The values by knob.
+
+        Returns
+        -------
+        int, optional
+            The index.
+        """
         knob = []
         for name, space in self.space_map.items():
             wanted = _plain(values.get(name))
@@ -639,24 +878,62 @@ class ConfigEntity(ConfigSpace):
         return self._entity_map[name]
 
     def get_flatten_feature(self) -> Any:
-        """The choices as one vector of features."""
+        """The choices as one vector of features.
+
+        Returns
+        -------
+        numpy.ndarray
+            The vector.
+        """
         import numpy as np
 
         return np.array([x for e in self._entity_map.values() for x in e.features()], dtype="float32")
 
     def get_other_option(self) -> dict[str, Any]:
+        """The values of knobs that are no split, order or annotation.
+
+        Returns
+        -------
+        dict
+            The values by knob.
+        """
         return {n: e.val for n, e in self._entity_map.items() if isinstance(e, OtherOptionEntity)}
 
     def values(self) -> dict[str, Any]:
-        """The value of each knob, as records write it."""
+        """The value of each knob, as records write it.
+
+        Returns
+        -------
+        dict
+            The values by knob.
+        """
         return {name: _plain(e.value) for name, e in self._entity_map.items()}
 
     def to_json_dict(self) -> dict[str, Any]:
+        """The configuration as plain data, as records hold it.
+
+        Returns
+        -------
+        dict
+            The data.
+        """
         entity = [[name, e.kind, e.value] for name, e in self._entity_map.items()]
         return {"index": int(self.index), "code_hash": self.code_hash, "entity": entity}
 
     @staticmethod
     def from_json_dict(json_dict: dict[str, Any]) -> ConfigEntity:
+        """The configuration that ``to_json_dict`` wrote.
+
+        Parameters
+        ----------
+        json_dict : dict
+            The data.
+
+        Returns
+        -------
+        ConfigEntity
+            The configuration.
+        """
         entities = {}
         for name, kind, value in json_dict["entity"]:
             entities[name] = entity_from_json(name, kind, value)

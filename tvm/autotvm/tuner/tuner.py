@@ -45,18 +45,61 @@ class Tuner:
     # -- what a subclass says ------------------------------------------------------------------------------------------
 
     def has_next(self) -> bool:
-        """Whether there is anything left to measure."""
+        """Whether there is anything left to measure.
+
+        Returns
+        -------
+        bool
+            Whether there is.
+
+        Raises
+        ------
+        NotImplementedError
+            A subclass does not say.
+        """
         raise NotImplementedError
 
     def next_batch(self, batch_size: int) -> list[Any]:
-        """Configurations to measure now, at most ``batch_size``."""
+        """Configurations to measure now, at most ``batch_size``.
+
+        Parameters
+        ----------
+        batch_size : int
+            How many at most.
+
+        Returns
+        -------
+        list of ConfigEntity
+            The configurations.
+
+        Raises
+        ------
+        NotImplementedError
+            A subclass does not say.
+        """
         raise NotImplementedError
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Learn from measurements."""
+        """Learn from measurements.
+
+        Parameters
+        ----------
+        inputs : list of MeasureInput
+            What was measured.
+        results : list of MeasureResult
+            What was found.
+        """
 
     def load_history(self, data_set: Iterable[tuple[MeasureInput, MeasureResult]], min_seed_records: int = 500) -> None:
-        """Take in earlier records: those of this task count as measured and are not measured again."""
+        """Take in earlier records: those of this task count as measured and are not measured again.
+
+        Parameters
+        ----------
+        data_set : list of (MeasureInput, MeasureResult)
+            The records.
+        min_seed_records : int
+            From how many records on a cost model learns from them.
+        """
         own = [pair for pair in zip(*self.own_records(data_set)) if pair[0].config.index not in self.visited]
         inputs, results = [inp for inp, _ in own], [result for _, result in own]
         for inp, result in own:
@@ -68,7 +111,20 @@ class Tuner:
     def own_records(
         self, data_set: Iterable, anywhere: bool = False
     ) -> tuple[list[MeasureInput], list[MeasureResult]]:
-        """The records of this very task, measured here (or anywhere), whose configurations are in its space."""
+        """The records of this very task, measured here (or anywhere), whose configurations are in its space.
+
+        Parameters
+        ----------
+        data_set : list of (MeasureInput, MeasureResult)
+            The records.
+        anywhere : bool
+            Whether those of other machines count.
+
+        Returns
+        -------
+        tuple of list
+            The inputs, and the results.
+        """
         found: dict[int, tuple[MeasureResult, bool]] = {}
         for inp, result in data_set:
             if inp.task.workload != self.task.workload:
@@ -92,7 +148,21 @@ class Tuner:
         self, n_trial: int, measure_option: dict[str, Any], early_stopping: int | None = None,
         callbacks: Sequence[Callable] = (), si_prefix: str = "G",
     ) -> None:
-        """Measure up to ``n_trial`` configurations; stop after ``early_stopping`` trials without gain."""
+        """Measure up to ``n_trial`` configurations; stop after ``early_stopping`` trials without gain.
+
+        Parameters
+        ----------
+        n_trial : int
+            How many configurations.
+        measure_option : dict
+            What ``autotvm.measure_option`` gave.
+        early_stopping : int, optional
+            The trials without gain.
+        callbacks : list of Callable
+            What hears of each batch: ``callback(tuner, inputs, results)``.
+        si_prefix : str
+            The unit of displays, such as "G".
+        """
         measure_batch = create_measure_batch(self.task, measure_option)
         batch_size = getattr(measure_batch, "n_parallel", 1)
         patience = early_stopping or 10**9
@@ -122,7 +192,17 @@ class Tuner:
             GLOBAL_SCOPE.in_tuning = before
 
     def learn(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult], first_trial: int = 0) -> None:
-        """Take in the measurements of a batch that ``next_batch`` gave."""
+        """Take in the measurements of a batch that ``next_batch`` gave.
+
+        Parameters
+        ----------
+        inputs : list of MeasureInput
+            What was measured.
+        results : list of MeasureResult
+            What was found.
+        first_trial : int
+            How many were measured before.
+        """
         for trial, (inp, result) in enumerate(zip(inputs, results), first_trial):
             self._note_best(inp, result, trial)
             if result.error_no != 0:
@@ -136,7 +216,18 @@ class Tuner:
             self.best_measure_pair, self.best_iter = (inp, result), trial
 
     def flops(self, result: MeasureResult) -> float:
-        """Operations a second; 0 for a failure."""
+        """Operations a second; 0 for a failure.
+
+        Parameters
+        ----------
+        result : MeasureResult
+            The measurement.
+
+        Returns
+        -------
+        float
+            The number.
+        """
         if result.error_no != 0 or not result.costs:
             return 0.0
         mean = sum(result.costs) / len(result.costs)
@@ -148,7 +239,13 @@ class Tuner:
         self._forget_best()
 
     def set_error_threshold(self, threshold: int) -> None:
-        """After so many failures in a row a line says so."""
+        """After so many failures in a row a line says so.
+
+        Parameters
+        ----------
+        threshold : int
+            The number of failures.
+        """
         self.error_ct_threshold = threshold
 
 

@@ -123,10 +123,6 @@ def _to_odd(b: Builder, source: str, x: str) -> str:
     lanes = info(source).lanes
     wide, single = b.types[source], b.types[with_lanes("float32", lanes)]
     word = b.types[with_lanes("int32", lanes)]
-
-    def number(n: int) -> str:
-        return b.types.literal(with_lanes("int32", lanes), n)
-
     near = b.op(f"fptrunc {wide} {x} to {single}")
     back = b.op(f"fpext {single} {near} to {wide}")
     bits = b.op(f"bitcast {single} {near} to {word}")

@@ -77,7 +77,13 @@ class GraphModuleDebug(graph_executor.GraphModule):
     # ---- whole runs ----
 
     def run(self, **input_dict) -> None:
-        """Run the model; where results are dumped, node by node, keeping the result and the time of each."""
+        """Run the model; where results are dumped, node by node, keeping the result and the time of each.
+
+        Parameters
+        ----------
+        **input_dict
+            Inputs by name.
+        """
         if input_dict:
             self.set_input(**input_dict)
         if self.debug_datum is None:
@@ -102,6 +108,20 @@ class GraphModuleDebug(graph_executor.GraphModule):
 
         ``collectors`` measure one further run; what they give is shown with the device. Where results are dumped, a
         page about the profile is left there too.
+
+        Parameters
+        ----------
+        collectors : list of MetricCollector, optional
+            What measures a further run.
+        rounds : int
+            How many runs there are.
+        **input_dict
+            Inputs by name.
+
+        Returns
+        -------
+        Report
+            The profile.
         """
         if input_dict:
             self.set_input(**input_dict)
@@ -175,14 +195,47 @@ class GraphModuleDebug(graph_executor.GraphModule):
     # ---- single nodes ----
 
     def execute_node(self, node: int | str) -> None:
+        """Run one node on what its inputs hold.
+
+        Parameters
+        ----------
+        node : int or str
+            Its number or name.
+        """
         self.module["execute_node"](self._node(node))
 
     def get_node_output(self, node: int | str, out_ind: int = 0):
-        """What lies where the node writes; valid until a node that shares the memory runs."""
+        """What lies where the node writes; valid until a node that shares the memory runs.
+
+        Parameters
+        ----------
+        node : int or str
+            Its number or name.
+        out_ind : int
+            Which of its results.
+
+        Returns
+        -------
+        NDArray
+            The array.
+        """
         return self.module["get_node_output"](self._node(node), out_ind)
 
     def debug_get_output(self, node, out=None):
-        """The result of a node after running everything before it."""
+        """The result of a node after running everything before it.
+
+        Parameters
+        ----------
+        node : int or str
+            Its number or name.
+        out : NDArray, optional
+            An array to copy it into.
+
+        Returns
+        -------
+        NDArray
+            The result.
+        """
         number = self._node(node)
         for i in range(number + 1):
             self.module["execute_node"](i)
@@ -193,13 +246,45 @@ class GraphModuleDebug(graph_executor.GraphModule):
         return got
 
     def run_individual(self, number: int, repeat: int = 1, min_repeat_ms: int = 0) -> list[float]:
-        """Seconds of every node, run alone."""
+        """Seconds of every node, run alone.
+
+        Parameters
+        ----------
+        number : int
+            How many runs a time is the mean of.
+        repeat : int
+            How many times there are, the median of which counts.
+        min_repeat_ms : int
+            The milliseconds a repeat takes at least.
+
+        Returns
+        -------
+        list of float
+            A time for each node.
+        """
         self._run()
         nodes = range(len(self._names))
         return [median(self.run_individual_node(i, number, repeat, min_repeat_ms)) for i in nodes]
 
     def run_individual_node(self, index: int, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0) -> list[float]:
-        """Mean seconds of ``number`` runs of a node, ``repeat`` times; more runs until one repeat is long enough."""
+        """Mean seconds of ``number`` runs of a node, ``repeat`` times; more runs until one repeat is long enough.
+
+        Parameters
+        ----------
+        index : int
+            The number of the node.
+        number : int
+            How many runs a time is the mean of.
+        repeat : int
+            How many times there are.
+        min_repeat_ms : int
+            The milliseconds a repeat takes at least.
+
+        Returns
+        -------
+        list of float
+            The times.
+        """
         times = _seconds(self.module["time_node"](index, number, repeat))
         while min_repeat_ms and min(times) * number * 1e3 < min_repeat_ms and number < 1 << 20:
             number *= 2
