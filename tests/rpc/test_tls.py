@@ -117,3 +117,13 @@ def test_files_that_cannot_be_used_are_named(tmp_path, monkeypatch):
     monkeypatch.setenv("TVM_RPC_TLS_CA", str(tmp_path / "nothing.pem"))
     with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(TVMError, match="nothing.pem"):
         rpc.connect_tracker(*listening.getsockname())
+
+
+def test_a_server_in_c_behind_a_tunnel_tells_the_port_of_the_tunnel(c_server, monkeypatch):
+    monkeypatch.delenv("TVM_RPC_TLS_CA")
+    tracker = Tracker(port=0, silent=True)
+    c_server("--key", "board", "--tracker", f"{tracker.host}:{tracker.port}", "--custom-port", "4711")
+    client = rpc.connect_tracker(tracker.host, tracker.port)
+    until(lambda: free(client, "board") == 1, "the server is offered")
+    assert client.summary()["server_info"] == [{"key": "server:board", "addr": ["127.0.0.1", 4711]}]
+    tracker.terminate()
