@@ -404,6 +404,7 @@ typedef struct {
   double max_seconds;                          /* of a session; 0: no limit */
   int measure_only, silent;
   int watch_fd;                                /* the server ends when this one does; -1: none */
+  int told_port;                               /* told to the tracker in place of the socket's; 0: the socket's */
   int (*fork_process)(void);                   /* NULL: fork */
 } TVMRPCServerOptions;
 /* Serves one session after the other, each in a process of its own, until it is told to end by SIGTERM, SIGINT or

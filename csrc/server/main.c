@@ -21,6 +21,7 @@ static const char USAGE[] =
     "  --proxy HOST:PORT       wait at a proxy in place of listening\n"
     "  --key KEY               the kind of device, as clients ask for it\n"
     "  --custom-addr ADDRESS   the address clients of the tracker are told\n"
+    "  --custom-port PORT      the port they are told, as that of a tunnel before this server\n"
     "  --load-library FILES    libraries of devices, separated by colons\n"
     "  --max-message BYTES     longest message (1073741824)\n"
     "  --max-memory BYTES      memory of a session (no limit)\n"
@@ -48,9 +49,9 @@ static int number(const char *text, double most, double *out) {
 
 static int take_option(Arguments *a, const char *name, char *value) {
   double n = 0;
-  static const char *const numbers[] = {"--port", "--port-end", "--max-message", "--max-memory", "--max-files", "--max-seconds"};
+  static const char *const numbers[] = {"--port", "--port-end", "--custom-port", "--max-message", "--max-memory", "--max-files", "--max-seconds"};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; ++i)
-    if (!strcmp(name, numbers[i]) && number(value, i < 2 ? 65536 : 1e18, &n)) return 2;
+    if (!strcmp(name, numbers[i]) && number(value, i < 3 ? 65536 : 1e18, &n)) return 2;
   if (!strcmp(name, "--host")) a->host = value;
   else if (!strcmp(name, "--port")) a->port = (int)n;
   else if (!strcmp(name, "--port-end")) a->port_end = (int)n;
@@ -58,6 +59,7 @@ static int take_option(Arguments *a, const char *name, char *value) {
   else if (!strcmp(name, "--proxy")) a->proxy = value;
   else if (!strcmp(name, "--key")) a->server.key = value;
   else if (!strcmp(name, "--custom-addr")) a->server.custom_addr = value;
+  else if (!strcmp(name, "--custom-port")) a->server.told_port = (int)n;
   else if (!strcmp(name, "--load-library")) a->libraries = value;
   else if (!strcmp(name, "--max-message")) a->server.max_message = (uint64_t)n;
   else if (!strcmp(name, "--max-memory")) a->server.max_memory = (uint64_t)n;

@@ -469,6 +469,7 @@ int TVMRPCServerRun(int listen_fd, const TVMRPCServerOptions *given) {
   if (strpbrk(options.key, " \t\r\n\"\\")) return tvm_error("rpc server: a key has no blanks, quotes or backslashes: '%s'", options.key);
   server.port = options.proxy_host ? 0 : check_address(&server);
   if (server.port < 0) return -1;
+  if (options.told_port) server.port = options.told_port;
   int status = open_server(&server);
   if (!status) {
     struct sigaction action = {.sa_handler = stop}, old[2];

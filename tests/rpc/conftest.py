@@ -38,6 +38,7 @@ class CServer:
 def no_secret(monkeypatch):
     monkeypatch.delenv("TVM_RPC_SECRET", raising=False)
     monkeypatch.delenv("TVM_RPC_SECRET_FILE", raising=False)
+    monkeypatch.delenv("TVM_RPC_TLS_CA", raising=False)
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 
-from ..rpc import base
+from ..rpc import base, tls
 from ..rpc.proxy import check_web, serve
 from .rpc_server import address
 
@@ -28,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--web-port", type=int, default=0, help="sessions in a browser are not supported: 0")
     add("--example-rpc", type=_flag, default=False, metavar="BOOL", help="a page for browsers is not supported: false")
     add("--silent", action="store_true", help="say nothing")
+    tls.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -39,7 +40,7 @@ def run(args: argparse.Namespace) -> None:
         try:
             serve(
                 os.dup(listening.fileno()), silent=args.silent, tracker_addr=args.tracker,
-                timeout_client=args.timeout_client, timeout_server=args.timeout_server,
+                timeout_client=args.timeout_client, timeout_server=args.timeout_server, tls=tls.files_of(args),
             )
         except KeyboardInterrupt:
             return

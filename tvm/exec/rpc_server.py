@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 
-from ..rpc import base
+from ..rpc import base, tls
 from ..rpc.server import serve
 
 
@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-message", type=int, default=0, metavar="BYTES", help="longest message (default: 1 GiB)")
     add("--max-files", type=int, default=0, metavar="BYTES", help="files of a session (default: 4 GiB)")
     add("--measure-only", action="store_true", help="give clients only the functions that measuring needs")
+    tls.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -43,7 +44,7 @@ def run(args: argparse.Namespace) -> None:
     options = {
         "key": args.key, "load_library": args.load_library, "max_seconds": args.max_seconds,
         "max_memory": args.max_memory, "max_message": args.max_message, "max_files": args.max_files,
-        "measure_only": args.measure_only, "silent": args.silent,
+        "measure_only": args.measure_only, "silent": args.silent, "tls": tls.files_of(args),
     }
     if args.through_proxy:
         if args.tracker or args.custom_addr:

@@ -6,7 +6,7 @@ import argparse
 import logging
 import os
 
-from ..rpc import base
+from ..rpc import base, tls
 from ..rpc.tracker import serve
 
 
@@ -16,15 +16,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--port", type=int, default=9190, help="first port to try (default: 9190); 0 for any")
     add("--port-end", type=int, default=9199, help="the port after the last to try (default: 9199)")
     add("--silent", action="store_true", help="say nothing")
+    tls.add_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> None:
     """Serve until Ctrl-C."""
+    files = tls.files_of(args)
     with base.listen(args.host, args.port, args.port_end, "rpc_tracker") as listening:
         if not args.silent:
             logging.getLogger("RPCTracker").info("bind to %s:%d", *listening.getsockname())
         try:
-            serve(os.dup(listening.fileno()), args.silent)
+            serve(os.dup(listening.fileno()), args.silent, tls=files)
         except KeyboardInterrupt:
             return
 

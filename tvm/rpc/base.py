@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..error import RPCError, TVMError
+from . import tls
 
 TRACKER_MAGIC, TRACKER_SECRET_MAGIC = 0x2F271, 0x2F272
 FAIL, SUCCESS, PING, STOP, PUT, REQUEST, UPDATE_INFO, SUMMARY, GET_PENDING_MATCHKEYS = range(-1, 8)
@@ -97,7 +98,8 @@ def connect_to(address: tuple[str, int], seconds: float = ANSWER_SECONDS) -> soc
     except OSError as problem:
         raise RPCError(f"{address[0]}:{address[1]} cannot be reached: {problem.strerror or problem}") from None
     keep_alive(sock)
-    return sock
+    context = tls.client_context()
+    return tls.through(sock, context, address[0]) if context else sock
 
 
 def keep_alive(sock: socket.socket) -> None:

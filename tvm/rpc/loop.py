@@ -6,6 +6,7 @@ import logging
 import resource
 import selectors
 import socket
+import ssl
 import time
 from collections import Counter
 from typing import Any
@@ -18,6 +19,8 @@ _MOST_FAILURES, _FAILURE_SECONDS = 8, 60.0
 _PIECE, _MOST_UNSENT = 1 << 18, 1 << 20
 # Files beside the connections: the listening socket, the selector, standard streams, and what Python opens.
 _OTHER_FILES = 32
+_TLS_HANDSHAKE = b"\x16"
+_AGAIN = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 def most_connections() -> int:
@@ -37,7 +40,7 @@ class Peer:
         self.sock, self.address, self.since = sock, address, time.monotonic()
         self.received, self.to_send = bytearray(), bytearray()
         self.greeted, self.is_open, self.ends = False, True, False
-        self.events = 0
+        self.events, self.awaits_tls = 0, False
 
 
 class Loop:
@@ -46,7 +49,11 @@ class Loop:
     logger: logging.Logger
     peer_type: Any = Peer
 
-    def __init__(self, listening: socket.socket, secret: bytes, watch_fd: int = -1, silent: bool = False):
+    def __init__(
+        self, listening: socket.socket, secret: bytes, watch_fd: int = -1, silent: bool = False,
+        context: ssl.SSLContext | None = None,
+    ):
+        self._context = context  # of TLS
         self.secret, self._watch_fd, self._silent = secret, watch_fd, silent
         self._listening, self._selector = listening, selectors.DefaultSelector()
         self.peers: set[Any] = set()
@@ -120,11 +127,19 @@ class Loop:
             return
         few = len(self.peers) < self._most and self._strangers[address] < _MOST_STRANGERS
         if not few or self._failures[address] >= _MOST_FAILURES:
-            self.turn_away(sock)
+            if self._context is None:  # what is said before TLS nobody would understand
+                self.turn_away(sock)
             sock.close()
             return
-        self.add(sock, address)
+        self.add(sock, address).awaits_tls = self._context is not None
         self._strangers[address] += 1
+
+    def _begin_tls(self, peer: Any) -> None:
+        """The handshake of TLS is part of reading; who begins another way need not wait for what will not come."""
+        if peer.sock.recv(1, socket.MSG_PEEK) != _TLS_HANDSHAKE:
+            raise RPCError("no TLS")
+        peer.awaits_tls = False
+        peer.sock = self._context.wrap_socket(peer.sock, server_side=True, do_handshake_on_connect=False)
 
     def add(self, sock: socket.socket, address: str) -> Any:
         """A new peer."""
@@ -174,9 +189,11 @@ class Loop:
 
     def _move(self, peer: Any, events: int) -> None:
         try:
+            if peer.awaits_tls:
+                self._begin_tls(peer)
             if events & selectors.EVENT_WRITE:
                 self._flush(peer)
-            if events & selectors.EVENT_READ and peer.is_open:
+            while events & selectors.EVENT_READ and peer.is_open:
                 piece = peer.sock.recv(_PIECE)
                 if not piece:
                     raise RPCError("closed")
@@ -184,7 +201,10 @@ class Loop:
                     peer.received += piece
                 while peer.is_open and not peer.ends and self.take(peer):
                     pass
-        except BlockingIOError:
+                # What TLS has read ahead makes no socket readable.
+                if not (peer.is_open and isinstance(peer.sock, ssl.SSLSocket) and peer.sock.pending()):
+                    return
+        except _AGAIN:
             return
         except (OSError, RPCError, ValueError, RecursionError):
             self.close(peer)
@@ -197,7 +217,7 @@ class Loop:
         if not peer.to_send:
             try:
                 done = peer.sock.send(data)
-            except BlockingIOError:
+            except _AGAIN:
                 pass
             except OSError:
                 peer.to_send += data  # it has not gone

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..error import RPCError
@@ -16,6 +16,7 @@ from . import base
 from .loop import Loop, Peer
 from .offer import Offers
 from .server import OwnProcess
+from .tls import server_context
 
 logger = logging.getLogger("RPCProxy")
 
@@ -232,11 +233,13 @@ def serve(
     timeout_client: float = 600,
     timeout_server: float = 600,
     tracker_addr: tuple[str, int] | None = None,
+    tls: list | None = None,
 ) -> None:
-    """Serve on a listening socket until ``watch_fd`` ends."""
+    """Serve on a listening socket until ``watch_fd`` ends; ``tls`` are the files of a certificate, key and CA."""
+    context = server_context(*(tls or (None,)))
     with socket.socket(fileno=listen_fd) as listening:
         limits = float(timeout_client), float(timeout_server)
-        _Proxy(listening, limits, tracker_addr, watch_fd=watch_fd, silent=silent).run()
+        _Proxy(listening, limits, tracker_addr, watch_fd=watch_fd, silent=silent, context=context).run()
 
 
 def check_web(web_port: int, index_page: Any = None, resource_files: Any = None) -> None:
@@ -271,13 +274,15 @@ class Proxy(OwnProcess):
         Whether a port that was in use a moment ago may be taken.
     silent : bool, optional
         Whether it says nothing.
+    tls : Sequence, optional
+        The files of a certificate, its key, and a CA that clients' certificates must be signed by (or None for either).
 
     Raises
     ------
     ValueError
         An option is given that is not supported, or no port is free.
     TVMError
-        The address can be reached from outside, and there is no secret.
+        The address can be reached from outside, and there is no secret; or the files of TLS cannot be used.
     """
 
     def __init__(
@@ -293,11 +298,13 @@ class Proxy(OwnProcess):
         resource_files: Any = None,
         reuse_addr: bool = True,
         silent: bool = False,
+        tls: Sequence[str | None] | None = None,
     ):
         check_web(web_port, index_page, resource_files)
+        server_context(*(tls or (None,)))  # what cannot be used is told here
         options = {
             "silent": silent, "timeout_client": timeout_client, "timeout_server": timeout_server,
-            "tracker_addr": tracker_addr,
+            "tracker_addr": tracker_addr, "tls": tls and list(tls),
         }
         self._start(serve, options, base.listen(host, port, port_end, "rpc.proxy.Proxy", reuse_addr))
         if not silent:

@@ -17,6 +17,8 @@ from ..error import TVMError
 from ..runtime import _lib
 from ..runtime.registry import get_global_func, register_func
 from . import base
+from .tls import client_context, server_context
+from .tls import serve as tls_serve
 
 logger = logging.getLogger("RPCServer")
 
@@ -51,6 +53,29 @@ def _server_env(load_library: str | None = None) -> None:
             runtime.load_device_library(path)
 
 
+def _put_behind_tls(listen_fd: int, files: list, tunnels: list) -> tuple[int, int]:
+    """Start a tunnel from a listening socket to a new one, which only this machine reaches; the new one's number, and
+    the port of the first."""
+    with socket.socket(fileno=os.dup(listen_fd)) as outer:
+        port = outer.getsockname()[1]
+    inner = base.listen("127.0.0.1", 0, 0, "rpc.Server behind TLS")
+    options = {"listen_fd": listen_fd, "to": inner.getsockname(), "tls": files}
+    tunnels.append(start_process(tls_serve, options, (listen_fd,)))
+    return inner.detach(), port
+
+
+def _reach(address: tuple[str, int] | None, tunnels: list) -> tuple[str | None, int]:
+    """Where the server in C, which speaks no TLS, reaches an address: there, or at a tunnel to it."""
+    if address is None:
+        return None, 0
+    if client_context() is None:
+        return address[0], int(address[1])
+    with base.listen("127.0.0.1", 0, 0, "rpc.Server") as here:
+        options = {"listen_fd": here.fileno(), "to": list(address), "is_front": False}
+        tunnels.append(start_process(tls_serve, options, (here.fileno(),)))
+        return here.getsockname()
+
+
 def serve(
     listen_fd: int,
     *,
@@ -67,6 +92,7 @@ def serve(
     silent: bool = False,
     watch_fd: int = -1,
     init: str | None = None,
+    tls: list | None = None,
 ) -> None:
     """Serve sessions until told to stop, on a listening socket, or for a proxy with -1 in its place; before that, call
     the function named ``init``."""
@@ -74,15 +100,21 @@ def serve(
     if init is not None:
         named_function(init)()
     held = base.secret()
-    host, port = tracker_addr or (None, 0)
-    proxy, proxy_port = proxy_addr or (None, 0)
+    tunnels, told_port = [], 0
+    if tls and listen_fd >= 0:
+        listen_fd, told_port = _put_behind_tls(listen_fd, tls, tunnels)
+    host, port = _reach(tracker_addr, tunnels)
+    proxy, proxy_port = _reach(proxy_addr, tunnels)
     _lib.run_server(
         listen_fd, key=key.encode(), secret=held, secret_size=len(held), tracker_host=host and host.encode(),
         tracker_port=int(port), proxy_host=proxy and proxy.encode(), proxy_port=int(proxy_port),
         custom_addr=custom_addr and custom_addr.encode(), max_message=max_message, max_memory=max_memory,
         max_files=max_files, max_seconds=float(max_seconds or 0), measure_only=int(measure_only), silent=int(silent),
-        watch_fd=watch_fd,
+        watch_fd=watch_fd, told_port=told_port,
     )
+    for tunnel, end in tunnels:
+        os.close(end)
+        tunnel.wait(60)
 
 
 def name_of_function(function: Callable[..., Any]) -> str:
@@ -182,7 +214,8 @@ class Server(OwnProcess):
     timeout : float, optional
         Seconds a session may last.
     **limits
-        ``max_memory``, ``max_message`` and ``max_files`` in bytes, and ``measure_only``: limits of a session.
+        ``max_memory``, ``max_message`` and ``max_files`` in bytes, and ``measure_only``: limits of a session; ``tls``:
+        the files of a certificate, its key, and a CA that clients' certificates must be signed by (or None for either).
     """
 
     def __init__(
@@ -209,7 +242,7 @@ class Server(OwnProcess):
         if no_fork and server_init_callback is not None:
             raise TVMError("rpc.Server: sessions are forks of the process that server_init_callback runs in, so it "
                            "cannot be given with no_fork=True; have load_library load what sessions need")
-        unknown = limits.keys() - {"max_memory", "max_message", "max_files", "measure_only"}
+        unknown = limits.keys() - {"max_memory", "max_message", "max_files", "measure_only", "tls"}
         if unknown:
             raise TypeError(f"rpc.Server: unexpected arguments {', '.join(sorted(unknown))}")
         options = {
@@ -217,6 +250,7 @@ class Server(OwnProcess):
             "max_seconds": timeout, "silent": silent, **limits,
             "init": server_init_callback and name_of_function(server_init_callback),
         }
+        server_context(*(limits.get("tls") or (None,)))  # what cannot be used is told here
         if is_proxy:
             base.check_reach(host, "rpc.Server behind a proxy")
             self.host, self.port = host, port

@@ -10,11 +10,13 @@ import logging
 import os
 import socket
 import struct
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from . import base
 from .loop import Loop, Peer
 from .server import OwnProcess
+from .tls import server_context
 
 logger = logging.getLogger("RPCTracker")
 
@@ -66,8 +68,8 @@ class _Tracker(Loop):
     logger = logger
     peer_type = _Connection
 
-    def __init__(self, listening: socket.socket, secret: bytes, watch_fd: int, silent: bool):
-        super().__init__(listening, secret, watch_fd, silent)
+    def __init__(self, listening: socket.socket, secret: bytes, *options: Any):
+        super().__init__(listening, secret, *options)
         self._queues: dict[str, _Queue] = {}
         self._order = itertools.count()
 
@@ -196,10 +198,10 @@ class _Tracker(Loop):
         return {"queue_info": queues, "server_info": servers}
 
 
-def serve(listen_fd: int, silent: bool = False, watch_fd: int = -1) -> None:
-    """Serve on a listening socket until ``watch_fd`` ends."""
+def serve(listen_fd: int, silent: bool = False, watch_fd: int = -1, tls: list | None = None) -> None:
+    """Serve on a listening socket until ``watch_fd`` ends; ``tls`` are the files of a certificate, key and CA."""
     with socket.socket(fileno=listen_fd) as listening:
-        _Tracker(listening, base.secret(), watch_fd, silent).run()
+        _Tracker(listening, base.secret(), watch_fd, silent, server_context(*(tls or (None,)))).run()
 
 
 class Tracker(OwnProcess):
@@ -219,6 +221,8 @@ class Tracker(OwnProcess):
         Whether a port that was in use a moment ago may be taken.
     timeout : float, optional
         Older scripts pass it; a tracker has no limit of time, so nothing else than None.
+    tls : Sequence, optional
+        The files of a certificate, its key, and a CA that clients' certificates must be signed by (or None for either).
     """
 
     def __init__(
@@ -229,10 +233,13 @@ class Tracker(OwnProcess):
         silent: bool = False,
         reuse_addr: bool = True,
         timeout: float | None = None,
+        tls: Sequence[str | None] | None = None,
     ):
         if timeout is not None:
             raise ValueError("Tracker: a tracker has no limit of time; terminate() ends it")
-        self._start(serve, {"silent": silent}, base.listen(host, port, port_end, "rpc.tracker.Tracker", reuse_addr))
+        server_context(*(tls or (None,)))  # what cannot be used is told here
+        options = {"silent": silent, "tls": tls and list(tls)}
+        self._start(serve, options, base.listen(host, port, port_end, "rpc.tracker.Tracker", reuse_addr))
         if not silent:
             logger.info("bind to %s:%d", self.host, self.port)
 

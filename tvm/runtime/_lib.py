@@ -90,6 +90,7 @@ class RPCServerOptions(ctypes.Structure):
         ("measure_only", ctypes.c_int),
         ("silent", ctypes.c_int),
         ("watch_fd", ctypes.c_int),
+        ("told_port", ctypes.c_int),
         ("fork_process", _FORK),
     ]
 
