@@ -26,6 +26,8 @@ MODELS = Path(os.environ.get("TVM_TEST_MODELS") or ROOT.parent / "shared" / "mod
 TABLE = ROOT / "docs" / "cross_tests.md"
 # Differences from this machine's results, relative to the largest of them, that come of another order of sums alone.
 TOLERANCE = 1e-5
+MODEL_NAMES = ("MobileNetV2", "ResNet-18", "MobileNetV2 int8")
+MODEL_ROWS = tuple(f"| {name} |" for name in MODEL_NAMES)
 
 
 class Machine(NamedTuple):
@@ -43,6 +45,9 @@ MACHINES = {
     ),
     "aarch64, Neoverse-N1": Machine(
         "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "aarch64-linux-gnu", "aarch64", ("-cpu", "neoverse-n1")
+    ),
+    "aarch64, Neoverse-V1": Machine(
+        "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1", "aarch64-linux-gnu", "aarch64", ("-cpu", "neoverse-v1")
     ),
     "armv7, rasp3b": Machine(
         "llvm -device=arm_cpu -model=bcm2837 -mtriple=armv7l-linux-gnueabihf -mattr=+neon",
@@ -160,11 +165,31 @@ def check(model: str, names: list[str], commands: dict[str, list[str]]) -> list[
     return rows
 
 
+def place(row: str) -> tuple[int, int]:
+    """Where a row stands in the table: by model, then by machine, in the order of this program."""
+    model, machine = (cell.strip() for cell in row.split("|")[1:3])
+    return MODEL_NAMES.index(model), list(MACHINES).index(machine)
+
+
+def write_table(rows: list[str]) -> None:
+    """Put rows into the table in the place of older ones, so that a run of some machines or models renews its part."""
+    known = {place(line): line for line in TABLE.read_text().splitlines() if line.startswith(MODEL_ROWS)}
+    known |= {place(row): row for row in rows}
+    head = (
+        "# Models on other machines\n\nWritten by `make test-cross`: each model is compiled here for the machine, "
+        "run there by\n`tvm_rpc_server` under qemu-user, and compared with the result of this machine's own code. "
+        "The difference is that\nof the worst output, relative to the largest one. A run of some machines (`ONLY=`) or "
+        "models (`MODELS=`) renews its rows.\n\n"
+    )
+    columns = "| model | machine | seconds to compile and link | difference | result |\n|---|---|---|---|---|\n"
+    TABLE.write_text(head + columns + "\n".join(known[key] for key in sorted(known)) + "\n")
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sysroots", type=Path, default=Path("/usr"), help="folder of C libraries by triple (/usr)")
-    parser.add_argument("--models", default="MobileNetV2,ResNet-18,MobileNetV2 int8")
-    parser.add_argument("--only", default="", help="machines whose name holds this text; the table stays as it is")
+    parser.add_argument("--models", default=",".join(MODEL_NAMES))
+    parser.add_argument("--only", default="", help="machines whose name holds this text")
     args = parser.parse_args()
     commands, left_out = {}, []
     for name, machine in MACHINES.items():
@@ -178,14 +203,7 @@ def main() -> int:
     for line in left_out:
         print(f"left out: {line}", file=sys.stderr)
     rows = [row for model in args.models.split(",") for row in check(model, list(commands), commands)]
-    if not args.only and not left_out:
-        head = (
-            "# Models on other machines\n\nWritten by `make test-cross`: each model is compiled here for the machine, "
-            "run there by\n`tvm_rpc_server` under qemu-user, and compared with the result of this machine's own code. "
-            "The difference is that\nof the worst output, relative to the largest one.\n\n"
-        )
-        columns = "| model | machine | seconds to compile and link | difference | result |\n|---|---|---|---|---|\n"
-        TABLE.write_text(head + columns + "\n".join(rows) + "\n")
+    write_table(rows)
     return 1 if not rows or any("DIFFERENT" in row for row in rows) else 0
 
 

@@ -14,7 +14,7 @@ from tvm import relay
 
 # Multiply-adds of vectors, loads and instructions that a core does in a cycle, as LLVM's models and Arm's guides say.
 CORES = {"cortex-a72": (1, 1, 3), "neoverse-n1": (2, 2, 4)}
-FUSED = re.compile(r"(fmla|vfma\.f32|vmla\.f32|vfmacc\.\w+)\s")
+FUSED = re.compile(r"(fmla|vfma\.f32|vmla\.f32|vfmacc\.\w+|[su]dot|v[su]dot\.\w+)\s")
 MEMORY = re.compile(r"(ld\w+|st\w+|vld\w*|vst\w*|vle\w+\.v|vse\w+\.v|fl[wd]|prfm)\s")
 STACK = re.compile(r"\[sp\b|\(sp\)")
 
@@ -33,10 +33,27 @@ def matmul(m: int, k: int, n: int) -> tvm.IRModule:
     return tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, relay.const(np.zeros((n, k), "float32")))))
 
 
+def byte_convolution(size: int, channels: int, filters: int, window: int) -> tvm.IRModule:
+    x = relay.var("x", shape=(1, channels, size, size), dtype="int8")
+    weight = relay.const(np.zeros((filters, channels, window, window), "int8"))
+    options = {"padding": (window // 2,) * 2, "channels": filters, "kernel_size": (window, window)}
+    return tvm.IRModule.from_expr(relay.Function([x], relay.nn.conv2d(x, weight, out_dtype="int32", **options)))
+
+
+def byte_matmul(m: int, k: int, n: int) -> tvm.IRModule:
+    x = relay.var("x", shape=(m, k), dtype="int8")
+    weight = relay.const(np.zeros((n, k), "int8"))
+    return tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, weight, out_dtype="int32")))
+
+
 PROGRAMS = {
     "convolution 3x3": convolution(28, 64, 64, 3),
     "convolution 1x1": convolution(14, 128, 128, 1),
     "matmul": matmul(64, 256, 128),
+}
+BYTE_PROGRAMS = {
+    "convolution": byte_convolution(28, 64, 64, 3),
+    "matmul": byte_matmul(64, 256, 128),
 }
 
 
@@ -62,21 +79,61 @@ def innermost(assembly: str) -> Loop:
     return max(loops, key=lambda loop: (loop.count(FUSED) / len(loop.lines), -len(loop.lines)))
 
 
-def loop_of(program: str, target: str) -> Loop:
+def loop_of(program: str, target: str, programs: dict[str, tvm.IRModule] = PROGRAMS) -> Loop:
     with tvm.transform.PassContext(opt_level=3):
-        return innermost(relay.build(PROGRAMS[program], target=target).lib.get_source("asm"))
+        return innermost(relay.build(programs[program], target=target).lib.get_source("asm"))
+
+
+def check_registers(loop: Loop) -> None:
+    assert not [line for line in loop.lines if STACK.search(line)], "spilled registers"
+    assert not [line for line in loop.lines if line.startswith(("st", "vst"))], "accumulators go to memory"
+
+
+def check_pipes(loop: Loop, core: str) -> None:
+    """The pipes of products are busy for 85 of 100 cycles, loads and the issue of instructions counted."""
+    fused, memory = loop.count(FUSED), loop.count(MEMORY)
+    of_fused, of_memory, of_all = CORES[core]
+    cycles = max(fused / of_fused, memory / of_memory, len(loop.lines) / of_all)
+    assert fused >= 16 and fused / of_fused / cycles >= 0.85, "the pipes of multiply-adds wait"
 
 
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_register_tiles_of_neon_neither_spill_nor_wait_for_loads(program, core):
     loop = loop_of(program, f"llvm -mtriple=aarch64-linux-gnu -mcpu={core} -num-cores=4")
-    fused, memory = loop.count(FUSED), loop.count(MEMORY)
-    assert not [line for line in loop.lines if STACK.search(line)], "spilled registers"
-    assert not [line for line in loop.lines if line.startswith("st")], "accumulators go to memory"
-    of_fused, of_memory, of_all = CORES[core]
-    cycles = max(fused / of_fused, memory / of_memory, len(loop.lines) / of_all)
-    assert fused >= 16 and fused / of_fused / cycles >= 0.85, "the pipes of multiply-adds wait"
+    check_registers(loop)
+    check_pipes(loop, core)
+
+
+@pytest.mark.parametrize("program", ["convolution 3x3", "matmul"])
+def test_register_tiles_fit_the_16_registers_of_32_bit_arm(program):
+    loop = loop_of(program, "llvm -mtriple=armv7l-linux-gnueabihf -mcpu=cortex-a53 -mattr=+neon -num-cores=4")
+    check_registers(loop)
+    assert loop.count(FUSED) >= 6
+
+
+@pytest.mark.parametrize("program", BYTE_PROGRAMS)
+def test_dot_products_of_bytes_fill_the_innermost_loop(program):
+    loop = loop_of(program, "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1 -num-cores=4", BYTE_PROGRAMS)
+    check_registers(loop)
+    check_pipes(loop, "neoverse-n1")
+    assert loop.count(re.compile(r"sdot\s")) == loop.count(FUSED)
+    assert not loop.count(re.compile(r"(ld1r|dup)\s")), "elements are repeated by instructions of their own"
+
+
+def test_dot_products_of_bytes_fit_the_16_registers_of_32_bit_arm():
+    loop = loop_of("matmul", "llvm -mtriple=armv8l-linux-gnueabihf -mattr=+neon,+dotprod", BYTE_PROGRAMS)
+    check_registers(loop)
+    assert loop.count(re.compile(r"vsdot\.s8\s")) >= 8
+
+
+def test_cores_with_scalable_vectors_have_the_tiles_of_neon():
+    targets = {core: tvm.target.Target(f"llvm -mtriple=aarch64-linux-gnu -mcpu={core} -num-cores=4")
+               for core in ("neoverse-v1", "neoverse-v2", "neoverse-n2", "a64fx")}  # fmt: skip
+    assert all(t.features.has_sve and t.features.vector_bits == 128 for t in targets.values())
+    loop = loop_of("matmul", str(targets["neoverse-v1"]))
+    check_registers(loop)
+    check_pipes(loop, "neoverse-n1")
 
 
 def test_risc_v_accumulates_in_vector_registers():

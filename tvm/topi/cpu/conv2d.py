@@ -306,7 +306,8 @@ class Conv2d(CPUTemplate):
             # Tasks of different pixels pad the rows they need; those of different filters would all pad the same rows.
             # Padding that is mostly skipped is computed only where something reads it, once for all tasks.
             "pad": "task" if outer == "pixels" and computed_taps(tile, share) == 1 else "once",
-            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= most)),
+            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
+                             and (u == 1 or u * size <= most and u <= machine.max_unroll)),
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:

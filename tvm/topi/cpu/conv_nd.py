@@ -113,7 +113,8 @@ class ConvNd(CPUTemplate):
             "parts": slices,
             "outer": outer,
             "pad": "task" if outer == "pixels" and computed_taps_share(window, tile) == 1 else "once",
-            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0 and (u == 1 or u * size <= MAX_UNROLLED)),
+            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
+                             and (u == 1 or u * size <= MAX_UNROLLED and u <= machine.max_unroll)),
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:

@@ -16,6 +16,10 @@ class Machine:
         self.registers = features.vector_registers or 16
         # LLVM pairs the loads of neighbouring elements on ARM, also where they are used one after the other.
         self.loads_pairs = bool(features.has_asimd)
+        # On 32-bit Arm LLVM loads operands early, those of unrolled steps before all products: they need registers.
+        is_small = self.loads_pairs and self.registers <= 16
+        self.max_unroll = 1 if is_small else 16
+        self.registers -= 3 if is_small else 0
         self.threads = max(features.threads, 1)
         self.l1_bytes = features.l1_bytes or 1 << 15
         self.l2_bytes = features.l2_bytes or 1 << 18

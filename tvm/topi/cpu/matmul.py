@@ -291,7 +291,7 @@ class Matmul(CPUTemplate):
         assert sizes is not None, "applies() was asked"
         m, n, k = sizes
         tile = fastest(self.space(op, machine)["tile"], m, n, _lanes(op, machine))
-        config = {"tile": tile, "unroll": min(UNROLL, k), "k_block": k, "row_parts": 1}
+        config = {"tile": tile, "unroll": min(UNROLL, k, machine.max_unroll), "k_block": k, "row_parts": 1}
         if op.tag == "dense_pack" and m >= 4 * tile[0] and "rows" not in op.attrs:
             config |= _cache_blocks(op, machine, tile[0], m, k)
         return config

@@ -133,7 +133,8 @@ def best(p: Problem, machine: Machine) -> tuple[float, dict[str, Any]]:
         if split is not None and split[0] * MARGIN < work + traffic:
             config = split[1]
     # Short bodies are unrolled until the instructions of the loop are few beside them.
-    fits = [u for u in (1, 2, 4, 8, 16) if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128]
+    fits = [u for u in (1, 2, 4, 8, 16)
+            if p.in_block % u == 0 and u * config["tiles"] * p.vectors <= 128 and u <= machine.max_unroll]
     ahead = max(PREFETCH_BYTES // (4 * p.vectors * p.out_block), 1)
     return cycles, {**config, "unroll_ic": max(fits, default=1), "ahead": ahead}
 

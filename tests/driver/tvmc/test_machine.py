@@ -1,0 +1,44 @@
+"""Packages name the features that their code uses, and are refused where one of them is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tvm.driver.tvmc.errors import TVMCException
+from tvm.driver.tvmc.machine import check_machine, machine
+from tvm.runtime import host_cpu
+from tvm.target import Target
+
+ARM = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+FLAGS = {"cortex-a72": {"fp", "asimd", "crc32"}, "neoverse-n1": {"fp", "asimd", "asimdhp", "asimddp"}}
+
+
+@pytest.fixture
+def board(monkeypatch):
+    """This machine as an Arm board with the features its kernel would show."""
+
+    def be(core: str) -> None:
+        monkeypatch.setattr(host_cpu, "triple", lambda: "aarch64-linux")
+        monkeypatch.setattr(host_cpu, "_flags", lambda: frozenset(FLAGS[core]))
+
+    return be
+
+
+def test_dot_products_of_bytes_are_among_the_features_of_a_package():
+    assert "dotprod" in machine(Target(f"{ARM} -mattr=+dotprod"))["features"]
+    assert "dotprod" not in machine(Target(ARM))["features"]
+
+
+def test_a_package_with_dot_products_is_refused_by_a_core_without_them(board):
+    wanted = machine(Target(f"{ARM} -mattr=+dotprod"))
+    board("neoverse-n1")
+    check_machine(wanted)
+    board("cortex-a72")
+    with pytest.raises(TVMCException, match=r"for cpu cortex-a72; this machine lacks dotprod\. Compile it here"):
+        check_machine(wanted)
+
+
+def test_a_package_of_risc_v_is_refused_by_arm(board):
+    board("neoverse-n1")
+    with pytest.raises(TVMCException, match="compiled for riscv64-unknown-linux-gnu, this machine is aarch64-linux"):
+        check_machine(machine(Target("llvm -mtriple=riscv64-linux-gnu -mattr=+v")))
