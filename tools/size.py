@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".c", ".h"}
 LARGE = 800
 # Most lines of a folder, everything below it counted: the package has those of 0.2.0 with AutoScheduler, the
-# pictures, tvmc bench, RPC and cross-compiling, the runtime what the VM and ahead-of-time code still to come leave it.
-BUDGET = {"tvm": 119_000, "csrc": 14_500}
+# pictures, tvmc bench, RPC, cross-compiling and the VM, the runtime what ahead-of-time code still to come leaves it.
+BUDGET = {"tvm": 121_500, "csrc": 15_800}
 
 
 def git(*arguments: str) -> list[str]:

@@ -191,6 +191,37 @@ def test_kernels_with_a_name_are_called_as_such():
     np.testing.assert_allclose(machine(named).run(value).numpy(), np.exp(value) + value, rtol=1e-5)
 
 
+def test_functions_that_were_lifted_before_are_lifted_again():
+    text = """
+    def @main(%n: int32, %x: Tensor[(2), float32]) {
+      let %again = fn (%i: int32, %s: Tensor[(2), float32]) -> Tensor[(2), float32] {
+        let %more = fn (%y: Tensor[(2), float32]) -> Tensor[(2), float32] { %y + %x };
+        if (%i == %n) { %s } else { %again(%i + 1, %more(%s)) }
+      };
+      %again(0, %x)
+    }
+    """
+    mod = relay.transform.InferType()(relay.parse(text))
+    lifted = relay.transform.LambdaLift()(mod)
+    again = relay.transform.LambdaLift()(lifted)
+    value = np.array([1, 2], "float32")
+    for one in (mod, lifted, again):
+        assert machine(one).run(3, value).numpy().tolist() == [4, 8]
+
+
+def test_functions_for_another_compiler_are_functions_like_any_other():
+    x, y = relay.var("x", shape=(3,)), relay.var("y", shape=(3,))
+    inner = relay.Function([y], relay.exp(y)).with_attr("Composite", "other.exp")
+    outer = relay.Function([x], inner(x) + x).with_attr("Compiler", "other").with_attr("Primitive", 1)
+    mod = tvm.IRModule({"other_0": outer.with_attr("global_symbol", "other_0")})
+    z = relay.var("z", shape=(3,))
+    mod["main"] = relay.Function([z], relay.If(relay.sum(z) > relay.const(1.0), mod.get_global_var("other_0")(z), z))
+    run = machine(mod)
+    for value in (np.zeros(3, "float32"), np.ones(3, "float32")):
+        want = np.exp(value) + value if value.sum() > 1 else value
+        np.testing.assert_allclose(run.run(value).numpy(), want, rtol=1e-6)
+
+
 def test_what_is_not_needed_is_not_computed():
     text = """
     def @main(%c: bool, %x: Tensor[(3), float32]) {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from ...ir.module import GlobalVar, IRModule
 from ...ir.op import Op
 from ...ir.transform import ModulePass, PassContext, PassInfo
@@ -133,7 +135,8 @@ class _Lifted:
     """Inner functions on their way into the module. One that needs variables from around it becomes a function of
     these that gives the inner one; a local function that calls itself calls the module's."""
 
-    def __init__(self) -> None:
+    def __init__(self, taken: set[str]) -> None:
+        self.names = (name for i in itertools.count() if (name := f"lifted_name{i}") not in taken)
         self.made: dict[GlobalVar, Function] = {}
         self.values: dict[int, tuple[Function, RelayExpr]] = {}
 
@@ -146,7 +149,7 @@ class _Lifted:
 
     def value(self, function: Function, own: Var | None) -> RelayExpr:
         needs = [v for v in free_vars(function) if v is not own]
-        name = GlobalVar(f"lifted_name{len(self.made)}")
+        name = GlobalVar(next(self.names))
         value = Call(name, tuple(needs)) if needs else name
         if own is not None:
             function = substitute_vars(function, {own: value})
@@ -163,6 +166,18 @@ class _Lifted:
     def operand(self, e: RelayExpr) -> RelayExpr:
         return self.lift(e) if _is_liftable(e) else e
 
+    def inside(self, body: RelayExpr) -> RelayExpr:
+        """The body of a function without functions in it. Kernels are left as they are."""
+        return self.operand(rewrite(body, self.post, lambda n: n if type(n) is Function and not _is_liftable(n) else None))
+
+    def function(self, f: Function) -> Function:
+        """A function of the module; one that was lifted before gives the function it stands for."""
+        if f.attrs.get("Closure") and type(f.body) is Function:
+            body = f.body.replace(body=self.inside(f.body.body))
+            return f if body.body is f.body.body else f.replace(body=body)
+        body = self.inside(f.body)
+        return f if body is f.body else Function(f.params, body, f.ret_type, f.type_params, f.attrs, f.span)
+
 
 def _is_liftable(e: RelayExpr) -> bool:
     return type(e) is Function and not e.attrs.get("Primitive")
@@ -173,13 +188,11 @@ def LambdaLift() -> ModulePass:
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = typed_module(mod)
-        lifted = _Lifted()
+        lifted = _Lifted({v.name_hint for v in mod.functions})
         new = mod.clone()
         for var, f in mod.functions.items():
             if isinstance(f, Function) and not f.attrs.get("Primitive"):
-                body = lifted.operand(rewrite(f.body, lifted.post))
-                if body is not f.body:
-                    new[var] = Function(f.params, body, f.ret_type, f.type_params, f.attrs, f.span)
+                new[var] = lifted.function(f)
         for var, f in lifted.made.items():
             new[var] = f
         return infer_module(new) if lifted.made else mod

@@ -91,9 +91,13 @@ class Assembler:
             self.write("kill_register", sorted(self._dead))
             self._dead = []
 
-    def forget_dead(self) -> None:
-        """At the end of a branch, which others do not come through."""
-        self._dead = []
+    def dead(self) -> list[int]:
+        """Registers that still hold what nobody uses any more."""
+        return list(self._dead)
+
+    def begin_branch(self, dead: list[int]) -> None:
+        """A branch starts with what was dead before it; what died in the branch before never was on this way."""
+        self._dead = [register for register in dead if register in self._free]
 
     # ---- places ----
 

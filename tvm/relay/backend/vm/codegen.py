@@ -380,23 +380,26 @@ class FunctionWriter:
         self.release(made)
         self.used(e.cond)
         yes, no = self.lines.inner[id(e)]
+        dead = self.out.dead()
         self.inside(yes, e.true_branch, into, end)
         self.out.place(otherwise)
+        self.out.begin_branch(dead)
         self.inside(no, e.false_branch, into, None)
         self.out.place(end)
 
     def inside(self, block: Block, root: RelayExpr, into: int | None, end: Label | None) -> None:
         self.block(block, root, into)
-        self.out.forget_dead()
+        self.out.begin_branch([])
         if into is not None and end is not None:
             self.out.write("goto", end)
 
     def match(self, e: Match, into: int | None) -> None:
         self.compute_waiting()
         (data,), made = self.operands([self.value(e.data)])
-        end = Label()
+        end, dead = Label(), self.out.dead()
         for clause, block in zip(e.clauses, self.lines.inner[id(e)]):
             following, held = Label(), []
+            self.out.begin_branch(dead)
             self.pattern(clause.lhs, data, following, held)
             self.inside(block, clause.rhs, into, end)
             self.release(held)

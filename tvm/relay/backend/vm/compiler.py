@@ -9,6 +9,7 @@ from typing import Any
 from ....error import TVMError
 from ....ir.module import IRModule
 from ....ir.transform import PassContext, run_pipeline
+from ....ir.visit import rewrite
 from ....runtime.devices import Device
 from ....runtime.ndarray import NDArray, array
 from ....runtime.vm import Executable, VirtualMachine
@@ -151,9 +152,21 @@ class _Lowered:
         return made
 
 
+def _for_no_other(mod: IRModule) -> IRModule:
+    """Functions that are marked for another compiler, or as one of its patterns, are functions like any other."""
+    marks = ("Compiler", "Composite")
+
+    def post(e: Any) -> Any:
+        if not isinstance(e, Function) or not any(m in e.attrs for m in marks):
+            return None
+        return Function(e.params, e.body, e.ret_type, e.type_params, None, e.span)
+
+    return mod.map_functions(lambda var, f: rewrite(f, post) if isinstance(f, Function) else f)
+
+
 def prepared(mod: IRModule) -> IRModule:
     """The module as its functions are written. One without control flow is one straight function."""
-    mod = infer_module(mod)
+    mod = infer_module(_for_no_other(mod))
     if "main" in mod and isinstance(mod["main"], Function):
         main = straighten(mod["main"], mod)
         if is_straight(main.body):
