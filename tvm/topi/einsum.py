@@ -6,10 +6,10 @@ from collections import Counter
 
 from .. import te
 from ..error import ExprValueError
-from ..ir.prim import const, convert
+from ..ir.prim import convert
 from . import tag
-from .broadcast import broadcast_dim
-from .utils import check_tensor, equal_const_int
+from .broadcast import broadcast_dim, broadcast_index
+from .utils import check_tensor
 
 # Labels that "..." stands for, one for each dimension it covers, counted from the last.
 _DOTS = [chr(0x3B1 + i) for i in range(24)]
@@ -60,10 +60,7 @@ def einsum(subscripts, *operand):
         at = dict(zip(result, indices)) | {label: axis.var for label, axis in over.items()}
         value = None
         for term, tensor in zip(labels, tensors):
-            own = [
-                const(0, dim.dtype) if equal_const_int(dim, 1) and not equal_const_int(extents[label], 1) else at[label]
-                for label, dim in zip(term, tensor.shape)
-            ]
+            own = broadcast_index(tensor.shape, [extents[label] for label in term], [at[label] for label in term])
             value = tensor(*own) if value is None else value * tensor(*own)
         return te.sum(value, axis=list(over.values())) if over else value
 

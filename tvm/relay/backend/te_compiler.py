@@ -97,18 +97,21 @@ class Kernel:
     def _by_size_class(self) -> PrimFunc:
         """The loops for large sizes and, where an operator asks for them, those for small ones beside them."""
         buffers: list[Buffer] = []
-        large, conditions = self._for_class(False, buffers)
+        decided: list[SizeVar] = []
+        large, conditions = self._for_class(False, buffers, decided)
         if not conditions:
             return large
-        small, _ = self._for_class(True, buffers)
+        small, _ = self._for_class(True, buffers, decided)
         chosen = reduce(logical_and, {str(c): c for c in conditions}.values())
         return large.with_body(IfThenElse(chosen, small.body, large.body))
 
-    def _for_class(self, small: bool, buffers: list[Buffer]) -> tuple[PrimFunc, list[PrimExpr]]:
+    def _for_class(
+        self, small: bool, buffers: list[Buffer], decided: list[SizeVar]
+    ) -> tuple[PrimFunc, list[PrimExpr]]:
         from ...driver.build_module import schedule_to_module
 
         with size_class.compiling(small) as choice:
-            graph = ToTensors(self.function, self.target)
+            graph = ToTensors(self.function, self.target, decided=decided)
             schedule = graph.schedule(graph.outputs)
         tensors = graph.inputs + graph.outputs
         if not buffers:
@@ -169,8 +172,13 @@ class ToTensors:
     """The operators of a fused function as tensor expressions: their implementations on a target, or ``plain``
     mathematics."""
 
-    def __init__(self, function: Function, target: Target, plain: bool = False):
+    def __init__(
+        self, function: Function, target: Target, plain: bool = False, decided: list[SizeVar] | None = None
+    ):  # fmt: skip
         self.target = target
+        # Variables of sizes that data decide on, in order; another run over the function finds the same ones.
+        self.decided: list[SizeVar] = [] if decided is None else decided
+        self.open = 0
         self.plain = plain
         self.wide = _is_wide(function)
         self.values: dict[int, Any] = {}
@@ -205,7 +213,10 @@ class ToTensors:
     def _size(self, d: PrimExpr) -> PrimExpr:
         if isinstance(d, Any_):
             # The data decide on it; the memory that the kernel is given for its result says what it is.
-            return SizeVar("size", "int64")
+            self.open += 1
+            if self.open > len(self.decided):
+                self.decided.append(SizeVar(f"size{self.open}", "int64"))
+            return self.decided[self.open - 1]
         return const(d.value, "int64") if self.wide and isinstance(d, IntImm) else d
 
     def _result(self, t: Type) -> Type:

@@ -18,6 +18,7 @@ from ...ir import primop
 from ...ir.prim import IntImm, PrimExpr, const, convert
 from ...target.layout import Layout
 from .. import tag, utils
+from ..assumptions import agree
 from ..indexing import as_index
 from ..utils import check_tensor
 
@@ -365,6 +366,8 @@ def crop_and_resize(
         raise ExprValueError(f"crop_and_resize: method is bilinear or nearest_neighbor, got '{method}'")
     if len(boxes.shape) != 2 or len(box_indices.shape) != 1:
         raise ExprTypeError("crop_and_resize: boxes are rows of four, with one index for each")
+    if not agree(boxes.shape[0], box_indices.shape[0], "boxes against their indices"):
+        raise ExprTypeError(f"crop_and_resize: {boxes.shape[0]} boxes have {box_indices.shape[0]} indices")
     at_h = layout.index("H")
     height, width = data.shape[at_h], data.shape[at_h + 1]
     sizes = [convert(v) for v in crop_size]

@@ -10,6 +10,7 @@ from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...target import Target
 from ...tir.ir_builder import create
+from ..assumptions import agree
 from ..loops import INDEPENDENT, nest
 from ..scan import cumsum
 from ..sort import argsort, merge_sort, sorted_parts
@@ -126,6 +127,9 @@ def non_max_suppression(
     _check_boxes(data, "non_max_suppression", coord_start + 4)
     check_tensor(valid_count, "non_max_suppression"), check_tensor(indices, "non_max_suppression")
     batch, n, width = data.shape
+    for own, whole in ((valid_count.shape[0], batch), (indices.shape[0], batch), (indices.shape[1], n)):
+        if not agree(own, whole, "sizes of the counts and indices against those of the boxes"):
+            raise ExprValueError(f"non_max_suppression: counts and indices are for {batch} times {n} boxes, not {own}")
     scores = te.compute((batch, n), lambda b, i: data(b, i, score_index), name="scores", tag="elemwise")
     order = argsort(scores, valid_count, 1, False, "int32", gpu=gpu)
     given = {"max_output_size": (max_output_size, "int32"), "iou_threshold": (iou_threshold, data.dtype)}
@@ -208,6 +212,9 @@ def all_class_non_max_suppression(
     check_tensor(scores, "all_class_non_max_suppression")
     if len(scores.shape) != 3:
         raise ExprValueError(f"all_class_non_max_suppression: scores are (batch, classes, n), got {list(scores.shape)}")
+    for own, whole in ((boxes.shape[0], scores.shape[0]), (boxes.shape[1], scores.shape[2])):
+        if not agree(own, whole, "boxes against scores"):
+            raise ExprValueError(f"all_class_non_max_suppression: {own} boxes beside {whole} scores")
     if scores.dtype != boxes.dtype:
         raise ExprTypeError(f"all_class_non_max_suppression: boxes are {boxes.dtype}, scores {scores.dtype}")
     if output_format not in ("onnx", "tensorflow"):

@@ -11,6 +11,7 @@ from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
+from ..assumptions import agree
 from ..loops import nest
 from ..sort import merge_sort, sorted_parts
 from ..utils import check_tensor, get_const_int, simplify
@@ -287,6 +288,10 @@ def proposal(
         check_tensor(tensor, "proposal")
     anchors = anchor_sizes([float(s) for s in scales], [float(r) for r in ratios], get_const_int(feature_stride))
     batch, channels, height, width = cls_prob.shape
+    for own, whole in ((bbox_pred.shape[0], batch), (im_info.shape[0], batch), (bbox_pred.shape[2], height),
+                       (bbox_pred.shape[3], width)):  # fmt: skip
+        if not agree(own, whole, "sizes of the offsets and images against those of the scores"):
+            raise ExprValueError(f"proposal: {own} beside {whole} of the scores")
     if get_const_int(channels) != 2 * len(anchors):
         raise ExprValueError(f"proposal: {channels} channels of scores for {len(anchors)} anchors, 2 each")
     n = simplify(height * width * len(anchors))

@@ -11,6 +11,7 @@ from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
 from .. import tag
+from ..assumptions import agree
 from ..loops import INDEPENDENT, nest
 from ..scan import cumsum
 from ..utils import check_tensor, equal_const_int, get_const_int, get_const_tuple, get_float_tuple
@@ -82,6 +83,9 @@ def multibox_transform_loc(
         if len(tensor.shape) != rank:
             raise ExprValueError(f"multibox_transform_loc: {rank} dimensions are needed, got {len(tensor.shape)}")
     batch, classes, n = cls_prob.shape
+    for own, whole in ((loc_pred.shape[0], batch), (loc_pred.shape[1], n * 4), (anchor.shape[1], n)):
+        if not agree(own, whole, "sizes of the offsets and anchors against those of the scores"):
+            raise ExprValueError(f"multibox_transform_loc: {own} offsets or anchors beside {n} scores")
     dtype = cls_prob.dtype
     spread = get_float_tuple(variances)
 
