@@ -247,6 +247,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "output_padding": (_SIZES, "How much longer the result is at its end."),
     "deformable_groups": (_I, "Into how many groups the channels are divided for the offsets."),
     "logical": ("tuple, optional", "The sizes there were before blocks were filled up."),
+    "zero_point": ("int, optional", "What stands for zero in data of bytes."),
     "products_of": ("callable", "What multiplies the transformed data and weights."),
     "pool_size": (_SIZES, "The size of the window."),
     "pool_type": (_S, '"max" or "avg".'),
