@@ -37,12 +37,13 @@ _KINDS = ("still", "next", "far", "")
 class RegisterTile:
     """The bodies of a stage: arrays with a number for each state.
 
-    ``expanded`` are its iterations, lanes aside, ``vectors`` its vector instructions, ``accumulators`` the registers it accumulates in, ``terms`` how many terms
-    are added to them between their load and their store, ``outside`` those of them that are not in the body, ``loads``
-    what it loads, ``gathered`` those of them that are single lanes, ``registers`` what one term takes, ``trips`` the
-    iterations of the serial loop around it, ``vectorized`` how many of them LLVM makes one, ``strided`` the reads that
-    go far along them, ``odd`` the lanes that fill no register, ``spilled`` the accumulators for which there is no
-    register, ``size`` the bytes of the elements of a nest, and ``runs`` how often all nests run it.
+    ``expanded`` are its iterations, lanes aside, ``vectors`` its vector instructions, ``accumulators`` the registers it
+    accumulates in, ``terms`` how many terms are added to them between their load and their store, ``outside`` those of
+    them that are not in the body, ``loads`` what it loads, ``gathered`` those of them that are single lanes,
+    ``registers`` what one term takes, ``trips`` the iterations of the serial loop around it, ``vectorized`` how many of
+    them LLVM makes one, ``strided`` the reads that go far along them, ``odd`` the lanes that fill no register,
+    ``spilled`` the accumulators for which there is no register, ``size`` the bytes of the elements of a nest, and
+    ``runs`` how often all nests run it.
     """
 
     expanded: np.ndarray
