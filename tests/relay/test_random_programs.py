@@ -10,7 +10,7 @@ from tests.relay.random_programs import RandomProgram, plain
 from tvm import relay
 
 # As many as fit into continuous integration; `make fuzz` takes more.
-CASES = int(os.environ.get("TVM_FUZZ_CASES", "12"))
+CASES = int(os.environ.get("TVM_FUZZ_CASES", "8"))
 
 
 @pytest.mark.parametrize("case", range(CASES))

@@ -278,7 +278,7 @@ PARTS: dict[str, Part] = {
         "the pass",
         "AnnotateUsedMemory BatchingOps CapturePostDfsIndexInSpans CollagePartition"
         " Defunctionalization FoldExplicitPadding InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
-        " ManifestLifetimes MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
+        " ManifestAlloc ManifestLifetimes MarkCompilerFunctionsAsExtern MemoryPlan MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
         " SimplifyFCTranspose to_cps un_cps",
     ),

@@ -64,8 +64,7 @@ def test_the_older_paths_name_the_same():
     assert relay.backend.executor.Executor is Executor and relay.backend.runtime.Runtime is Runtime
     assert relay.backend.interpreter.RefValue is relay.interpreter.RefValue
     assert relay.build_module.create_executor is relay.create_executor
-    with pytest.raises(tvm.TVMError, match="the virtual machine is not available yet"):
-        relay.backend.vm.compile(module(), "llvm")
+    assert relay.backend.vm.compile is relay.vm.compile and relay.build_module.VMExecutor is relay.vm.VMExecutor
 
 
 def test_libraries_of_a_target_that_are_not_there_are_said():

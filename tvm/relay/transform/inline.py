@@ -168,8 +168,11 @@ class _Lifted:
 
     def inside(self, body: RelayExpr) -> RelayExpr:
         """The body of a function without functions in it. Kernels are left as they are."""
-        return self.operand(
-            rewrite(body, self.post, lambda n: n if type(n) is Function and not _is_liftable(n) else None))
+
+        def kernel(e):
+            return e if type(e) is Function and not _is_liftable(e) else None
+
+        return self.operand(rewrite(body, self.post, kernel))
 
     def function(self, f: Function) -> Function:
         """A function of the module; one that was lifted before gives the function it stands for."""
