@@ -20,7 +20,7 @@ from tvm import relay
 from tvm.ir.op import OPS
 
 # How many rows are tried in a run that does not try all.
-SAMPLE = 14
+SAMPLE = 8
 # Operators that have no row, and why.
 REFUSED = {
     "annotation.checkpoint": "a mark in the graph, gone before kernels are made",
@@ -81,7 +81,7 @@ def shared_letters(specs):
     return sorted({letter for letter in letters if letters.count(letter) > 1})
 
 
-@pytest.mark.parametrize("name", chosen(sorted(n for n, row in ROWS.items() if shared_letters(row[1])), 4))
+@pytest.mark.parametrize("name", chosen(sorted(n for n, row in ROWS.items() if shared_letters(row[1])), 2))
 def test_inputs_that_do_not_go_together_are_refused_or_stay_within_bounds(name):
     build, specs = ROWS[name]
     rng = np.random.default_rng(7)

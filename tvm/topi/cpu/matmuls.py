@@ -99,11 +99,12 @@ def dense_pack(
 
 
 def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
-    """A number of rows that is not known, in full register tiles; few rows one by one, as memory is the bound."""
+    """A number of rows that is not known, in full register tiles: small ones where rows are few, as memory is the bound
+    and what is computed of rows that are missing costs nothing."""
     rows, width = data.shape[-2], int(weight.shape[2])
-    if size_class.is_small(rows, PACK_FROM_ROWS):
-        return packed_matmul(data, weight, dtype, None, 1)
-    tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
+    tile = PACK_FROM_ROWS
+    if not size_class.is_small(rows, tile + 1):
+        tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
     return packed_matmul(data, weight, dtype, te.indexdiv(rows + (tile - 1), tile) * tile, tile)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import te
+from ... import te, tir
 from ...error import TVMError
 from ..utils import get_const_int, get_const_tuple, same_dim, simplify
 from .dense import with_bias
@@ -156,6 +156,14 @@ def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
     return with_bias(crop_units(packed_matmul(data, weight, out_dtype), data, units), bias, out_dtype)
 
 
+def _standing_in(row, rows, tile: int | None):
+    """The row of the data for a row of padded tiles; of tiles that are full, their own rows, as far as can be told."""
+    last = te.min(row, rows - 1)
+    if tile is None:
+        return last
+    return tir.Select(te.indexdiv(row, tile) < te.indexdiv(rows, tile), row, last)
+
+
 def packed_matmul(data, weight, out_dtype: str, rows: Any = None, tile: int | None = None):
     """The product with all units of the blocks. With ``rows`` it has so many, the last of the data standing in for
     those that are missing; ``tile`` are the rows that its schedule computes together where their number is not
@@ -168,7 +176,7 @@ def packed_matmul(data, weight, out_dtype: str, rows: Any = None, tile: int | No
     def body(*at):
         *lead, j = at
         if rows is not None:
-            lead[-1] = te.min(lead[-1], data.shape[-2] - 1)
+            lead[-1] = _standing_in(lead[-1], data.shape[-2], tile)
         value = data(*lead, k).astype(out_dtype)
         return te.sum(value * weight(te.indexdiv(j, block), k, te.indexmod(j, block)).astype(out_dtype), axis=k)
 
