@@ -1,4 +1,4 @@
-"""What a session costs: remote calls, copies, and timing a kernel remotely beside timing it here.
+"""What a session costs: remote calls, copies, timing a kernel remotely beside timing it here, and tuning through it.
 
     python -m benchmarks.rpc [--rounds 5]
 
@@ -8,6 +8,7 @@ Prints a table in Markdown, for the server written in C and for the one behind `
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import subprocess
 import tempfile
@@ -18,11 +19,14 @@ from pathlib import Path
 import numpy as np
 
 import tvm
-from tvm import rpc, te
+from tvm import autotvm, rpc, te
+from tvm.autotvm.measure.measure import create_measure_batch
+from tvm.rpc.tracker import Tracker
 from tvm.runtime import _lib
 
 BYTES = 64 << 20
 CALLS = 2000
+TRIALS = 32
 
 
 def _library(folder: str) -> str:
@@ -75,10 +79,62 @@ def measure(remote: rpc.RPCSession, path: str, rounds: int) -> dict[str, float]:
     }
 
 
-def c_server() -> tuple[subprocess.Popen, int]:
+@autotvm.template("bench/rpc_matmul")
+def _matmul(n: int):
+    """A product with tiles of all sizes."""
+    a, b = te.placeholder((n, n), name="a"), te.placeholder((n, n), name="b")
+    k = te.reduce_axis((0, n), name="k")
+    c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    schedule, config = te.create_schedule(c.op), autotvm.get_config()
+    axes = (*c.op.axis, k)
+    for name, axis in zip("ijk", axes):
+        config.define_split(name, axis, num_outputs=2)
+    (io, ii), (jo, ji), (ko, ki) = (config[name].apply(schedule, c, axis) for name, axis in zip("ijk", axes))
+    schedule[c].reorder(io, jo, ko, ii, ki, ji)
+    schedule[c].vectorize(ji)
+    return schedule, [a, b, c]
+
+
+def trials(key: str, tracker: Tracker, rounds: int) -> tuple[float, float]:
+    """Milliseconds of building and measuring a candidate, by the local runner and through a tracker, in turn."""
+    task = autotvm.task.create("bench/rpc_matmul", args=(128,), target="llvm")
+    draw = random.Random(0)
+    configs = [task.config_space.get(draw.randrange(len(task.config_space))) for _ in range(3 * TRIALS)]
+    inputs = [autotvm.MeasureInput(task.target, task, one) for one in configs if one["j"].size[-1] <= 64][:TRIALS]
+    options = {"number": 4, "repeat": 3, "cooldown_interval": 0}
+    here = autotvm.LocalRunner(**options)
+    there = autotvm.RPCRunner(key, tracker.host, tracker.port, n_parallel=1, **options)
+    seconds: list[list[float]] = [[], []]
+    for _ in range(rounds + 1):  # the first starts the workers
+        for times, runner in zip(seconds, (here, there)):
+            builder = autotvm.LocalBuilder()
+            create_measure_batch(task, autotvm.measure_option(builder=builder, runner=runner))
+            start = time.perf_counter()
+            runner.run(inputs, builder.build(inputs))
+            times.append(time.perf_counter() - start)
+    return tuple(1e3 * min(times[1:]) / len(inputs) for times in seconds)
+
+
+def c_server(*options: str) -> tuple[subprocess.Popen, int]:
     program = Path(_lib.find_library()).with_name("tvm_rpc_server")
-    process = subprocess.Popen([program, "--port", "0"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([program, "--port", "0", *options], stderr=subprocess.PIPE, text=True)
     return process, int(process.stderr.readline().rpartition(":")[2])
+
+
+def measure_trials(rounds: int) -> list[tuple[float, float]]:
+    """Of a server of either kind."""
+    tracker = Tracker(port=0, silent=True)
+    process, _ = c_server("--key", "c", "--tracker", f"{tracker.host}:{tracker.port}")
+    python = rpc.Server(port=0, silent=True, key="python", tracker_addr=(tracker.host, tracker.port))
+    found = []
+    for key in ("c", "python"):
+        rpc.connect_tracker(tracker.host, tracker.port).request(key).close()
+        found.append(trials(key, tracker, rounds))
+    process.terminate()
+    process.communicate()
+    python.terminate()
+    tracker.terminate()
+    return found
 
 
 def main() -> None:
@@ -96,6 +152,9 @@ def main() -> None:
         process.terminate()
         process.communicate()
         python.terminate()
+    for result, (here, there) in zip(results, measure_trials(args.rounds)):
+        result["a trial of the local runner (ms)"], result["a trial through the server (ms)"] = here, there
+        result["trials a second, of the local runner's (%)"] = 100 * here / there
     print("| | tvm_rpc_server | tvm.rpc.Server |\n|---|---|---|")
     for name in results[0]:
         print(f"| {name} | {results[0][name]:.1f} | {results[1][name]:.1f} |")

@@ -4,9 +4,9 @@
 
 Clients ask the tracker for a device again and again, use it, and write down what they were given. It is checked that
 every request is served, that no match key is given twice, that data comes back whole, that a session ends early only
-where its server was killed, that a server is known to the tracker within 5 s of its start (or the tracker's), and that
-when all clients are killed every device is free within 5 s, with no process, file, socket or memory left over. Prints a
-table in Markdown.
+where its server was killed, that a server is known to the tracker 5 s after its start (or that of the tracker), that
+every device is free 5 s after all clients were killed, and that no process, file, socket or memory is left over. Prints
+a table in Markdown.
 """
 
 from __future__ import annotations
@@ -124,6 +124,7 @@ class Pool:
         os.environ[MARK] = self.environment[MARK]
         options = {"listen_fd": self.listening.fileno(), "silent": True}
         self.tracker, self.held = start_process(serve, options, (self.listening.fileno(),))
+        self.summary()  # an interpreter takes its time to start
         now = time.monotonic()
         self.awaited = dict.fromkeys(getattr(self, "servers", {}), now)
 
