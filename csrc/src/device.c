@@ -42,11 +42,13 @@ int TVMDeviceTypeOfName(const char *name) {
 
 const DeviceApi *tvm_driver(int device_type) { return is_type(device_type) ? atomic_load(&rows[device_type].api) : NULL; }
 
+bool tvm_is_host(int device_type) { return tvm_driver(device_type) == &tvm_cpu_api; }
+
 static const DeviceApi *refuse_type(DLDevice device) {
   char names[512] = "";
   size_t used = 0;
   for (int type = 1; type < DEVICE_TYPES && used < sizeof names; ++type)
-    if (tvm_driver(type) && type != kDLCUDAHost)
+    if (tvm_driver(type) && (type == kDLCPU || !tvm_is_host(type)))
       used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", TVMDeviceTypeName(type));
   tvm_set_error("%s(%d): this runtime has no driver for the device; it has drivers for %s",
                 TVMDeviceTypeName(device.device_type), (int)device.device_id, names);

@@ -37,6 +37,8 @@ void tvm_rpc_unlist(int number);
 void tvm_rpc_fork_child(void);
 /* The driver of a device type, NULL where there is none; no device is opened. */
 const DeviceApi *tvm_driver(int device_type);
+/* Whether the memory of a device type is the host's own. */
+bool tvm_is_host(int device_type);
 /* Drivers do not survive fork. */
 void tvm_devices_fork_child(void);
 

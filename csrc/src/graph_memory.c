@@ -96,7 +96,7 @@ int graph_set(Graph *g, int entry, const DLTensor *from, const char *name) {
 int graph_read_input(Graph *g, int entry, ParamReader *reader, const char *name) {
   TVMArrayHandle own = g->entries[entry].own, there;
   if (graph_same_tensor(&reader->head, own, name)) return -1;
-  if (own->device.device_type == kDLCPU) {
+  if (tvm_is_host(own->device.device_type)) {
     if (params_take(reader, data_of(own))) return -1;
     put(g, entry, own_data(g, entry));
     return 0;

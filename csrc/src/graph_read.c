@@ -225,8 +225,6 @@ static int prepare_calls(Graph *g) {
   return 0;
 }
 
-static bool is_host(int device_type) { return device_type == kDLCPU || device_type == kDLCUDAHost; }
-
 /* Code for one kind of device does not run on another: better said here than by the first kernel. `type` is that of the
  * values, 0 where the graph does not say it. */
 static int check_device(const Graph *g, int type) {
@@ -234,21 +232,22 @@ static int check_device(const Graph *g, int type) {
   int have = g->device.device_type, functions = 0, kinds = tvm_module_devices(g->library, built_for), other = 0;
   /* A model of nothing but empty or renamed arrays has no kernels; its graph still says where its arrays are. So does
    * that of functions compiled for a device whose memory the host can use. */
-  if (!kinds && type && !is_host(type)) kinds = built_for[type] = 1;
+  if (!kinds && type && !tvm_is_host(type)) kinds = built_for[type] = 1;
   for (int i = 0; i < g->node_count; ++i) functions += g->nodes[i].function != NULL;
-  bool runs = !functions || (kinds ? have > 0 && have < DEVICE_TYPES && built_for[have] : is_host(have));
+  bool runs = !functions || (kinds ? have > 0 && have < DEVICE_TYPES && built_for[have] : tvm_is_host(have));
   if (runs) return 0;
   while (kinds && !built_for[other]) ++other;
   const char *name = kinds ? TVMDeviceTypeName(other) : "cpu";
   return tvm_error("the model was built for %s and cannot run on %s(%d); run it on %s(0), or build it for target '%s'", name,
-                   TVMDeviceTypeName(have), (int)g->device.device_id, name, is_host(have) ? "llvm" : TVMDeviceTypeName(have));
+                   TVMDeviceTypeName(have), (int)g->device.device_id, name,
+                   tvm_is_host(have) ? "llvm" : TVMDeviceTypeName(have));
 }
 
 /* The device given for a type; any host device serves for the CPU. */
 static int find_device(const Graph *g, int type, DLDevice *out) {
   for (int i = 0; i < g->devices.count; ++i) {
     int have = g->devices.items[i].device_type;
-    if (have == type || (is_host(type) && is_host(have))) return *out = g->devices.items[i], 0;
+    if (have == type || (tvm_is_host(type) && tvm_is_host(have))) return *out = g->devices.items[i], 0;
   }
   if (!tvm_driver(type)) return tvm_error("the model keeps values on %s (type %d); this runtime has no driver for it", TVMDeviceTypeName(type), type);
   return tvm_error("the model keeps values on %s, and no device of that kind was given; give one of each kind, as in "

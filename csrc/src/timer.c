@@ -127,7 +127,8 @@ int tvm_flush_arguments(TVMValue *args, int *codes, int n, TVMValue *ret, int *r
     if (codes[i] != kTVMNDArrayHandle && codes[i] != kTVMDLTensorHandle) continue;
     const DLTensor *tensor = args[i].v_handle;
     size_t nbytes;
-    if (tensor->device.device_type != kDLCPU || !tvm_is_compact(tensor) || TVMTensorByteSize(tensor, &nbytes)) continue;
+    bool is_read = tvm_is_host(tensor->device.device_type) && tvm_is_compact(tensor);
+    if (!is_read || TVMTensorByteSize(tensor, &nbytes)) continue;
     const char *data = (const char *)tensor->data + tensor->byte_offset;
     for (size_t at = 0; at < nbytes; at += 64) {
 #if defined(__x86_64__)

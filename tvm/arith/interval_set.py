@@ -59,38 +59,129 @@ class IntSet(Node):
     """A set of integers."""
 
     def is_nothing(self) -> bool:
+        """Whether the set is known to be empty.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+        """
         return False
 
     def is_everything(self) -> bool:
+        """Whether nothing is known of the set.
+
+        Returns
+        -------
+        bool
+            Whether it is so.
+        """
         return False
 
     @staticmethod
     def vector(vec) -> IntSet:
-        """The values of the lanes of a vector."""
+        """The values of the lanes of a vector.
+
+        Parameters
+        ----------
+        vec : PrimExpr
+            The vector.
+
+        Returns
+        -------
+        IntSet
+            The set.
+        """
         return eval_set(vec, {})
 
     @staticmethod
     def single_point(point) -> IntervalSet:
+        """The set of one value.
+
+        Parameters
+        ----------
+        point : PrimExpr
+            The value.
+
+        Returns
+        -------
+        IntervalSet
+            The set.
+        """
         return IntervalSet(point, point)
 
     @staticmethod
     def everything() -> IntervalSet:
+        """The set of all integers.
+
+        Returns
+        -------
+        IntervalSet
+            The set.
+        """
         return IntervalSet(_NEG_INF, _POS_INF)
 
     @staticmethod
     def nothing() -> IntervalSet:
+        """The empty set.
+
+        Returns
+        -------
+        IntervalSet
+            The set.
+        """
         return IntervalSet(_POS_INF, _NEG_INF)
 
     @staticmethod
     def interval(low, high) -> IntervalSet:
+        """The integers between two, which are in it.
+
+        Parameters
+        ----------
+        low : PrimExpr
+            The first.
+        high : PrimExpr
+            The last.
+
+        Returns
+        -------
+        IntervalSet
+            The set.
+        """
         return IntervalSet(low, high)
 
     @staticmethod
     def from_range(dom: Range) -> IntervalSet:
+        """The integers of a range.
+
+        Parameters
+        ----------
+        dom : Range
+            The range.
+
+        Returns
+        -------
+        IntervalSet
+            The set.
+        """
         return from_range(dom)
 
     @staticmethod
     def from_min_extent(low, extent) -> IntervalSet:
+        """So many integers from one on.
+
+        Parameters
+        ----------
+        low : PrimExpr
+            The first.
+        extent : PrimExpr
+            How many.
+
+        Returns
+        -------
+        IntervalSet
+            The set.
+        """
         return from_min_extent(low, extent)
 
 

@@ -21,9 +21,23 @@ class Attrs(Node):
     """A record of attributes: subclasses declare the fields, read as ``attrs.name`` or ``attrs["name"]``."""
 
     def keys(self) -> list[str]:
+        """The names of the attributes.
+
+        Returns
+        -------
+        list of str
+            The names.
+        """
         return list(self._fields)
 
     def items(self) -> list[tuple[str, Any]]:
+        """The attributes.
+
+        Returns
+        -------
+        list of tuple
+            Pairs of a name and a value.
+        """
         return [(name, getattr(self, name)) for name in self._fields]
 
     def __getitem__(self, item: str) -> Any:
@@ -42,19 +56,76 @@ class Attrs(Node):
         return len(self._fields)
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The value of an attribute.
+
+        Parameters
+        ----------
+        key : str
+            Its name.
+        default : Any, optional
+            The value where there is none.
+
+        Returns
+        -------
+        Any
+            The value.
+        """
         return getattr(self, key) if key in self._fields else default
 
     def get_int(self, key: str) -> int:
+        """The value of an attribute as an integer.
+
+        Parameters
+        ----------
+        key : str
+            Its name.
+
+        Returns
+        -------
+        int
+            The value.
+        """
         return int(self[key])
 
     def get_str(self, key: str) -> str:
+        """The value of an attribute as text.
+
+        Parameters
+        ----------
+        key : str
+            Its name.
+
+        Returns
+        -------
+        str
+            The value.
+        """
         return str(getattr(self[key], "value", self[key]))
 
     def get_int_tuple(self, key: str) -> tuple[int, ...]:
+        """The value of an attribute as integers.
+
+        Parameters
+        ----------
+        key : str
+            Its name.
+
+        Returns
+        -------
+        tuple of int
+            The value.
+        """
         return tuple(int(x) for x in self[key])
 
     @classmethod
     def list_field_info(cls) -> list[AttrFieldInfo]:
+        """The attributes that the class declares.
+
+        Returns
+        -------
+        list of AttrFieldInfo
+            Their names, types and meaning.
+        """
         types: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             types.update(base.__dict__.get("__annotations__", {}))

@@ -85,14 +85,54 @@ class BaseFunc(RelayExpr):
         return None
 
     def get_attr(self, key: str, default: Any = None) -> Any:
+        """An attribute of the function.
+
+        Parameters
+        ----------
+        key : str
+            Its name.
+        default : Any, optional
+            The value where it is not set.
+
+        Returns
+        -------
+        Any
+            Its value.
+        """
         return self.attrs.get(key, default)
 
     def with_attr(self, attr_key_or_dict, attr_value=None):
+        """A copy with an attribute, or several.
+
+        Parameters
+        ----------
+        attr_key_or_dict : str or dict
+            Its name, or values by name.
+        attr_value : Any, optional
+            Its value.
+
+        Returns
+        -------
+        BaseFunc
+            The copy.
+        """
         if isinstance(attr_key_or_dict, Mapping):
             return self.replace(attrs={**self.attrs, **attr_key_or_dict})
         return self.replace(attrs={**self.attrs, attr_key_or_dict: attr_value})
 
     def without_attr(self, attr_key: str):
+        """A copy without an attribute.
+
+        Parameters
+        ----------
+        attr_key : str
+            Its name.
+
+        Returns
+        -------
+        BaseFunc
+            The copy.
+        """
         return self.replace(attrs={k: v for k, v in self.attrs.items() if k != attr_key})
 
 

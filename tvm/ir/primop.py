@@ -54,10 +54,11 @@ TENSOR_BINARY: Hook[[str, Any, Any], Any] = Hook(
 )
 
 
-def plain(value):
+def plain(value: Any) -> Any:
     """A NumPy scalar as the Python number that it holds, any other value as it is. Beside an operator both mean the
     same: the width of the scalar says how it was computed, not how the expression is."""
-    return value.item() if isinstance(value, Number) and hasattr(value, "item") else value
+    item = getattr(value, "item", None) if isinstance(value, Number) else None
+    return value if item is None else item()
 
 
 def _number(value):

@@ -107,51 +107,133 @@ class ExprVisitor(ExprFunctor):
     """Looks at every expression once; subclasses define what they care about."""
 
     def visit_tuple(self, tup):
+        """Visit a tuple: what it is made of.
+
+        Parameters
+        ----------
+        tup : Tuple
+            The expression.
+        """
         for field in tup.fields:
             self.visit(field)
 
     def visit_call(self, call):
+        """Visit a call: what it is made of.
+
+        Parameters
+        ----------
+        call : Call
+            The expression.
+        """
         self.visit(call.op)
         for arg in call.args:
             self.visit(arg)
 
     def visit_var(self, var):
-        pass
+        """Visit a variable.
+
+        Parameters
+        ----------
+        var : Var
+            The expression.
+        """
 
     def visit_let(self, let):
+        """Visit a let: what it is made of.
+
+        Parameters
+        ----------
+        let : Let
+            The expression.
+        """
         self.visit(let.var)
         self.visit(let.value)
         self.visit(let.body)
 
     def visit_function(self, fn):
+        """Visit a function: what it is made of.
+
+        Parameters
+        ----------
+        fn : Function
+            The expression.
+        """
         for param in fn.params:
             self.visit(param)
         self.visit(fn.body)
 
     def visit_if(self, i):
+        """Visit an if: what it is made of.
+
+        Parameters
+        ----------
+        i : If
+            The expression.
+        """
         self.visit(i.cond)
         self.visit(i.true_branch)
         self.visit(i.false_branch)
 
     def visit_global_var(self, gv):
-        pass
+        """Visit the name of a function.
+
+        Parameters
+        ----------
+        gv : GlobalVar
+            The expression.
+        """
 
     visit_constructor = visit_op = visit_constant = visit_global_var
 
     def visit_ref_create(self, r):
+        """Visit a new reference: what it is made of.
+
+        Parameters
+        ----------
+        r : RefCreate
+            The expression.
+        """
         self.visit(r.value)
 
     def visit_ref_read(self, r):
+        """Visit the value of a reference: what it is made of.
+
+        Parameters
+        ----------
+        r : RefRead
+            The expression.
+        """
         self.visit(r.ref)
 
     def visit_ref_write(self, r):
+        """Visit a write to a reference: what it is made of.
+
+        Parameters
+        ----------
+        r : RefWrite
+            The expression.
+        """
         self.visit(r.ref)
         self.visit(r.value)
 
     def visit_tuple_getitem(self, t):
+        """Visit a field of a tuple: what it is made of.
+
+        Parameters
+        ----------
+        t : TupleGetItem
+            The expression.
+        """
         self.visit(t.tuple_value)
 
     def visit_match(self, m):
+        """Visit a match: what it is made of.
+
+        Parameters
+        ----------
+        m : Match
+            The expression.
+        """
         self.visit(m.data)
         for clause in m.clauses:
             self.visit(clause.rhs)
@@ -161,6 +243,18 @@ class ExprMutator(ExprFunctor):
     """Rebuilds a graph; subclasses change what they care about."""
 
     def visit_function(self, fn):
+        """What stands for a function.
+
+        Parameters
+        ----------
+        fn : Function
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         params = [self.visit(p) for p in fn.params]
         body = self.visit(fn.body)
         if body is fn.body and all(a is b for a, b in zip(params, fn.params)):
@@ -168,41 +262,173 @@ class ExprMutator(ExprFunctor):
         return Function(params, body, fn.ret_type, fn.type_params, fn.attrs, fn.span)
 
     def visit_let(self, let):
+        """What stands for a let.
+
+        Parameters
+        ----------
+        let : Let
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         return _same(let, Let(self.visit(let.var), self.visit(let.value), self.visit(let.body), let.span))
 
     def visit_call(self, call):
+        """What stands for a call.
+
+        Parameters
+        ----------
+        call : Call
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         op = self.visit(call.op)
         args = [self.visit(a) for a in call.args]
         return _same(call, Call(op, args, call.attrs, call.type_args, call.span))
 
     def visit_var(self, var):
+        """What stands for a variable.
+
+        Parameters
+        ----------
+        var : Var
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         return var
 
     def visit_global_var(self, gv):
+        """What stands for the name of a function.
+
+        Parameters
+        ----------
+        gv : GlobalVar
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         return gv
 
     visit_constructor = visit_op = visit_constant = visit_global_var
 
     def visit_if(self, ite):
+        """What stands for an if.
+
+        Parameters
+        ----------
+        ite : If
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         return _same(ite, If(self.visit(ite.cond), self.visit(ite.true_branch), self.visit(ite.false_branch), ite.span))
 
     def visit_tuple(self, tup):
+        """What stands for a tuple.
+
+        Parameters
+        ----------
+        tup : Tuple
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         return _same(tup, Tuple([self.visit(f) for f in tup.fields], tup.span))
 
     def visit_tuple_getitem(self, op):
+        """What stands for a field of a tuple.
+
+        Parameters
+        ----------
+        op : TupleGetItem
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         source = self.visit(op.tuple_value)
         return op if source is op.tuple_value else TupleGetItem(source, op.index, op.span)
 
     def visit_ref_create(self, r):
+        """What stands for a new reference.
+
+        Parameters
+        ----------
+        r : RefCreate
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         return _same(r, RefCreate(self.visit(r.value)))
 
     def visit_ref_read(self, r):
+        """What stands for the value of a reference.
+
+        Parameters
+        ----------
+        r : RefRead
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         return _same(r, RefRead(self.visit(r.ref)))
 
     def visit_ref_write(self, r):
+        """What stands for a write to a reference.
+
+        Parameters
+        ----------
+        r : RefWrite
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         return _same(r, RefWrite(self.visit(r.ref), self.visit(r.value)))
 
     def visit_match(self, m):
+        """What stands for a match.
+
+        Parameters
+        ----------
+        m : Match
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            One whose operands were visited; the same where none changed.
+        """
         data, results = self.visit(m.data), [self.visit(c.rhs) for c in m.clauses]
         if data is m.data and all(result is c.rhs for result, c in zip(results, m.clauses)):
             return m

@@ -44,14 +44,38 @@ class ScopeBuilder:
         self._frames = [_Frame()]
 
     def let(self, var: Var | str, value: Any) -> Var:
-        """Name a value; the variable stands for it from here on."""
+        """Name a value; the variable stands for it from here on.
+
+        Parameters
+        ----------
+        var : Var or str
+            The variable, or its name.
+        value : RelayExpr
+            The value.
+
+        Returns
+        -------
+        Var
+            The variable.
+        """
         variable = Var(var) if isinstance(var, str) else var
         self._frames[-1].bindings.append((variable, _expression(value)))
         return variable
 
     @contextmanager
     def if_scope(self, cond: RelayExpr) -> Iterator[None]:
-        """What is computed where the condition holds."""
+        """What is computed where the condition holds.
+
+        Parameters
+        ----------
+        cond : RelayExpr
+            The condition.
+
+        Raises
+        ------
+        RuntimeError
+            An ``if_scope`` before it has no ``else_scope``.
+        """
         frame = self._frames[-1]
         if frame.condition is not None:
             raise RuntimeError("ScopeBuilder: an if_scope is followed by its else_scope")
@@ -62,7 +86,13 @@ class ScopeBuilder:
 
     @contextmanager
     def else_scope(self) -> Iterator[None]:
-        """What is computed where the condition of the if_scope before does not hold."""
+        """What is computed where the condition of the if_scope before does not hold.
+
+        Raises
+        ------
+        RuntimeError
+            There is no ``if_scope`` before it.
+        """
         frame = self._frames[-1]
         if frame.condition is None or frame.then is None:
             raise RuntimeError("ScopeBuilder: an else_scope follows an if_scope")
@@ -72,17 +102,45 @@ class ScopeBuilder:
         frame.condition = frame.then = None
 
     def ret(self, value: Any) -> None:
-        """The value of the scope."""
+        """The value of the scope.
+
+        Parameters
+        ----------
+        value : RelayExpr
+            The value.
+        """
         self._frames[-1].value = _expression(value)
 
     def get(self) -> RelayExpr:
-        """The expression that was built."""
+        """The expression that was built.
+
+        Returns
+        -------
+        RelayExpr
+            The expression.
+
+        Raises
+        ------
+        RuntimeError
+            A scope has no value, or is still open.
+        """
         if len(self._frames) != 1:
             raise RuntimeError("ScopeBuilder: get() inside an if_scope or else_scope")
         return self._frames[0].expression()
 
     def type_of(self, expr: RelayExpr) -> Type | None:
-        """The type of an expression as far as annotations tell it; None where they do not."""
+        """The type of an expression as far as annotations tell it; None where they do not.
+
+        Parameters
+        ----------
+        expr : RelayExpr
+            The expression.
+
+        Returns
+        -------
+        Type, optional
+            The type.
+        """
         if isinstance(expr, Var):
             return expr.type_annotation
         if isinstance(expr, Function):

@@ -101,16 +101,58 @@ class Layout:
         return f"Layout({self.name!r})"
 
     def index_of(self, axis: str) -> int:
-        """Position of an axis, -1 if it is not there."""
+        """Position of an axis, -1 if it is not there.
+
+        Parameters
+        ----------
+        axis : str
+            The letter of the axis.
+
+        Returns
+        -------
+        int
+            The position.
+        """
         return next((index for index, own in enumerate(self.axes) if own.name == axis), -1)
 
     def factor_of(self, axis: str) -> int:
-        """How much is split off the axis of this letter in all; -1 if nothing is."""
+        """How much is split off the axis of this letter in all; -1 if nothing is.
+
+        Parameters
+        ----------
+        axis : str
+            The letter of the axis.
+
+        Returns
+        -------
+        int
+            The factor.
+        """
         factors = [own.factor for own in self.axes if own.name == axis.lower()]
         return functools.reduce(lambda a, b: a * b, factors) if factors else -1
 
     def split(self, axis: str, position: int, factor: int) -> Layout:
-        """Split ``factor`` off a primal axis and put the part at ``position``."""
+        """Split ``factor`` off a primal axis and put the part at ``position``.
+
+        Parameters
+        ----------
+        axis : str
+            The letter of the axis.
+        position : int
+            Where the part stands.
+        factor : int
+            Its length.
+
+        Returns
+        -------
+        Layout
+            The layout.
+
+        Raises
+        ------
+        ValueError
+            There is no such axis, or it cannot be split there.
+        """
         if axis not in self or not axis.isupper():
             raise ValueError(f"layout {self.name} has no primal axis '{axis}' to split")
         if axis.lower() in self:
@@ -121,7 +163,20 @@ class Layout:
         return Layout("".join(map(str, axes)), self.dtype)
 
     def sub_layout(self, position: int, length: int) -> Layout:
-        """The layout of a run of axes; undefined when a part would be left without its primal axis."""
+        """The layout of a run of axes; undefined when a part would be left without its primal axis.
+
+        Parameters
+        ----------
+        position : int
+            The first axis.
+        length : int
+            How many there are.
+
+        Returns
+        -------
+        Layout
+            The layout.
+        """
         axes = self.axes[position : position + length]
         primal = {axis.name for axis in axes if axis.is_primal}
         if not axes or any(axis.primal not in primal for axis in axes):
@@ -129,7 +184,18 @@ class Layout:
         return Layout("".join(map(str, axes)), self.dtype)
 
     def expand_primal(self, other: Layout) -> Layout:
-        """This layout with the primal axes of ``other`` that it lacks put in front."""
+        """This layout with the primal axes of ``other`` that it lacks put in front.
+
+        Parameters
+        ----------
+        other : Layout
+            The other layout.
+
+        Returns
+        -------
+        Layout
+            The layout.
+        """
         missing = [name for name in other.primal_axes if name not in self]
         return Layout("".join([*missing, self.name]), self.dtype) if missing else self
 
@@ -198,16 +264,64 @@ class BijectiveLayout:
         self.dst_layout = dst_layout
 
     def forward_index(self, index: Sequence) -> list:
+        """Where an element goes.
+
+        Parameters
+        ----------
+        index : list
+            Its indices in the first layout.
+
+        Returns
+        -------
+        list
+            Its indices in the second.
+        """
         return _map(self.src_layout, self.dst_layout, index, _index_value)
 
     def backward_index(self, index: Sequence) -> list:
+        """Where an element comes from.
+
+        Parameters
+        ----------
+        index : list
+            Its indices in the second layout.
+
+        Returns
+        -------
+        list
+            Its indices in the first.
+        """
         return _map(self.dst_layout, self.src_layout, index, _index_value)
 
     def forward_shape(self, shape: Sequence) -> list:
+        """The shape of the second layout.
+
+        Parameters
+        ----------
+        shape : list
+            The shape of the first.
+
+        Returns
+        -------
+        list
+            The shape.
+        """
         _check_shape(self.src_layout, shape)
         return _map(self.src_layout, self.dst_layout, shape, _extent_value)
 
     def backward_shape(self, shape: Sequence) -> list:
+        """The shape of the first layout.
+
+        Parameters
+        ----------
+        shape : list
+            The shape of the second.
+
+        Returns
+        -------
+        list
+            The shape.
+        """
         _check_shape(self.dst_layout, shape)
         return _map(self.dst_layout, self.src_layout, shape, _extent_value)
 

@@ -76,11 +76,39 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
         return FuncType(tuple(p.type_annotation for p in self.params), self.ret_type)
 
     def with_body(self, new_body: Stmt, span=None) -> PrimFunc:
+        """A function with the same parameters and another body.
+
+        Parameters
+        ----------
+        new_body : Stmt
+            The body.
+
+        Returns
+        -------
+        PrimFunc
+            The function.
+        """
         return self.replace(body=new_body)
 
     def specialize(self, param_map: Mapping[Var, PrimExpr | Buffer]) -> PrimFunc:
         """A function for particular arguments: scalars become expressions and are no parameters any more, buffers
-        take the shape, strides and offset of the given buffer."""
+        take the shape, strides and offset of the given buffer.
+
+        Parameters
+        ----------
+        param_map : dict
+            What parameters are.
+
+        Returns
+        -------
+        PrimFunc
+            The function.
+
+        Raises
+        ------
+        ExprValueError
+            Something is no parameter, or does not fit its buffer.
+        """
         from .stmt_functor import FoldingRenaming
 
         values: dict[Var, PrimExpr] = {}

@@ -36,7 +36,29 @@ class IndexMap(Node, key="tir.IndexMap"):
 
     @staticmethod
     def from_func(mapping_function, ndim=None, inverse_index_map=None, *, index_dtype="int64") -> IndexMap:
-        """The map ``lambda i, j: [j, i]`` describes; ``ndim`` tells the number of indices of ``lambda *i: ...``."""
+        """The map ``lambda i, j: [j, i]`` describes; ``ndim`` tells the number of indices of ``lambda *i: ...``.
+
+        Parameters
+        ----------
+        mapping_function : Callable
+            The new indices, from the old ones.
+        ndim : int, optional
+            How many old ones there are.
+        inverse_index_map : Callable or IndexMap, optional
+            The map back, where it cannot be found.
+        index_dtype : str
+            The type of the indices.
+
+        Returns
+        -------
+        IndexMap
+            The map.
+
+        Raises
+        ------
+        ExprValueError
+            The result of the function has separators, or ``ndim`` is not its number of arguments.
+        """
         index_map, separators = IndexMap.from_func_with_separators(
             mapping_function, ndim, inverse_index_map, index_dtype=index_dtype
         )
@@ -46,7 +68,24 @@ class IndexMap(Node, key="tir.IndexMap"):
 
     @staticmethod
     def from_func_with_separators(mapping_function, ndim=None, inverse_index_map=None, *, index_dtype="int64"):
-        """As from_func; where AXIS_SEPARATOR stands in the result is returned as well."""
+        """As from_func; where AXIS_SEPARATOR stands in the result is returned as well.
+
+        Parameters
+        ----------
+        mapping_function : Callable
+            The new indices, from the old ones.
+        ndim : int, optional
+            How many old ones there are.
+        inverse_index_map : Callable or IndexMap, optional
+            The map back, where it cannot be found.
+        index_dtype : str
+            The type of the indices.
+
+        Returns
+        -------
+        tuple
+            The map, and the places of the separators.
+        """
         variables, args, named = _arguments(mapping_function, ndim, index_dtype)
         indices, separators = [], []
         for value in _flat(mapping_function(*args, **named)):
@@ -61,7 +100,18 @@ class IndexMap(Node, key="tir.IndexMap"):
     # --- using it ---
 
     def map_indices(self, indices: Sequence[Any]) -> list[PrimExpr]:
-        """Where the element at ``indices`` goes."""
+        """Where the element at ``indices`` goes.
+
+        Parameters
+        ----------
+        indices : list of PrimExpr
+            The indices.
+
+        Returns
+        -------
+        list of PrimExpr
+            The new ones.
+        """
         self._check_rank(indices, "indices")
         table = {
             v: const(i, v.dtype) if isinstance(i, int) else convert(i) for v, i in zip(self.initial_indices, indices)
@@ -70,7 +120,18 @@ class IndexMap(Node, key="tir.IndexMap"):
         return [simplify(_promoted(e, table)) for e in self.final_indices]
 
     def map_shape(self, shape: Sequence[Any]) -> list[PrimExpr]:
-        """The shape that holds every element of ``shape``."""
+        """The shape that holds every element of ``shape``.
+
+        Parameters
+        ----------
+        shape : list of PrimExpr
+            The shape.
+
+        Returns
+        -------
+        list of PrimExpr
+            The new one.
+        """
         self._check_rank(shape, "dimensions")
         from ..arith.interval_set import eval_set
 
@@ -87,7 +148,18 @@ class IndexMap(Node, key="tir.IndexMap"):
         return out
 
     def map_ndarray(self, arr_src: Any) -> Any:
-        """The array (of NumPy or of the runtime) with its elements where the map puts them; gaps are zero."""
+        """The array (of NumPy or of the runtime) with its elements where the map puts them; gaps are zero.
+
+        Parameters
+        ----------
+        arr_src : NDArray or numpy.ndarray
+            The array.
+
+        Returns
+        -------
+        NDArray or numpy.ndarray
+            The new one.
+        """
         import numpy as np
 
         if hasattr(arr_src, "numpy"):
@@ -103,7 +175,18 @@ class IndexMap(Node, key="tir.IndexMap"):
         return out
 
     def is_equivalent_to(self, other_map: IndexMap) -> bool:
-        """Whether both maps take equal indices to equal indices."""
+        """Whether both maps take equal indices to equal indices.
+
+        Parameters
+        ----------
+        other_map : IndexMap
+            The other map.
+
+        Returns
+        -------
+        bool
+            Whether they do.
+        """
         if len(self.initial_indices) != len(other_map.initial_indices):
             return False
         if len(self.final_indices) != len(other_map.final_indices):
@@ -113,7 +196,18 @@ class IndexMap(Node, key="tir.IndexMap"):
         return all(analyzer.can_prove_equal(*primop.match_types(a, b)) for a, b in zip(self.final_indices, others))
 
     def inverse(self, shape: Sequence[Any]) -> IndexMap:
-        """The map back, for indices inside ``shape``; refused where two elements would meet or gaps be left."""
+        """The map back, for indices inside ``shape``; refused where two elements would meet or gaps be left.
+
+        Parameters
+        ----------
+        shape : list of PrimExpr
+            The shape.
+
+        Returns
+        -------
+        IndexMap
+            The map back.
+        """
         if self.inverse_index_map is not None:
             return self.inverse_index_map
         domain = self._domain(shape)
@@ -123,6 +217,16 @@ class IndexMap(Node, key="tir.IndexMap"):
         """The map back and the condition under which an index of the new layout is padding.
 
         Dimensions that do not divide are padded to the multiple their splits need.
+
+        Parameters
+        ----------
+        shape : list of PrimExpr
+            The shape.
+
+        Returns
+        -------
+        tuple
+            The map back, and the condition.
         """
         self._check_rank(shape, "dimensions")
         domain = self._domain(shape)

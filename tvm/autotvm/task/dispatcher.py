@@ -30,25 +30,81 @@ class DispatchContext:
         self._old_ctx: DispatchContext | None = None
 
     def query(self, target: Target | None, workload: Any) -> Any:
-        """The configuration for a workload."""
+        """The configuration for a workload.
+
+        Parameters
+        ----------
+        target : Target
+            The target.
+        workload : tuple
+            The workload.
+
+        Returns
+        -------
+        ConfigEntity
+            The configuration.
+        """
         found = self._query_inside(target, workload)
         if found is None and self._old_ctx is not None:
             found = self._old_ctx.query(target, workload)
         return found
 
     def find(self, target: Target, workload: Any) -> Any:
-        """As ``query``, but None when nobody has tuned the workload: no default is made up."""
+        """As ``query``, but None when nobody has tuned the workload: no default is made up.
+
+        Parameters
+        ----------
+        target : Target
+            The target.
+        workload : tuple
+            The workload.
+
+        Returns
+        -------
+        ConfigEntity, optional
+            The configuration.
+        """
         found = self._find_inside(target, workload)
         if found is None and self._old_ctx is not None:
             found = self._old_ctx.find(target, workload)
         return found
 
     def note_use(self, workload: Any, config: Any, fits: bool) -> bool:
-        """A template says whether the configuration it was given fits it; whether to ask for another."""
+        """A template says whether the configuration it was given fits it; whether to ask for another.
+
+        Parameters
+        ----------
+        workload : tuple
+            The workload.
+        config : ConfigEntity
+            The configuration.
+        fits : bool
+            Whether it fits.
+
+        Returns
+        -------
+        bool
+            Whether to ask for another.
+        """
         return self._old_ctx is not None and self._old_ctx.note_use(workload, config, fits)
 
     def update(self, target: Target, workload: Any, cfg: ConfigSpace) -> None:
-        """Set the configuration of a workload."""
+        """Set the configuration of a workload.
+
+        Parameters
+        ----------
+        target : Target
+            The target.
+        workload : tuple
+            The workload.
+        cfg : ConfigEntity
+            The configuration.
+
+        Raises
+        ------
+        NotImplementedError
+            A subclass does not take any.
+        """
         raise NotImplementedError
 
     def _query_inside(self, target: Target | None, workload: Any) -> Any:
@@ -58,7 +114,13 @@ class DispatchContext:
         return self._query_inside(target, workload)
 
     def digest(self) -> str:
-        """A text that differs where answers may differ; "" where nothing is tuned."""
+        """A text that differs where answers may differ; "" where nothing is tuned.
+
+        Returns
+        -------
+        str
+            The text.
+        """
         return self._old_ctx.digest() if self._old_ctx is not None else ""
 
     def __enter__(self) -> DispatchContext:

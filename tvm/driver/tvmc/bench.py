@@ -33,7 +33,7 @@ from .shape_parser import parse_shape_string
 from .target import check_code, target_from_cli
 from .terminal import print_table, size
 
-PERCENTS = (5, 25, 75, 90, 95, 99)
+PERCENTS = (5, 20, 25, 75, 90, 95, 99)
 TARGETS = {"cpu": "llvm", "cl": "opencl"}
 # Outputs farther apart than this, relative to their size, are no results of one model.
 ALLOWED_ERROR = {None: 1e-3, "float16": 5e-2}

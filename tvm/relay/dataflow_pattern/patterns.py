@@ -47,33 +47,129 @@ class DFPattern:
         return is_op("divide")(self, other)
 
     def has_attr(self, attrs: dict[str, Any]) -> AttrPattern:
+        """This pattern of calls, or functions, with certain attributes.
+
+        Parameters
+        ----------
+        attrs : dict
+            The attributes and their values.
+
+        Returns
+        -------
+        AttrPattern
+            The pattern.
+        """
         return AttrPattern(self, attrs)
 
     def has_type(self, ttype: Type) -> TypePattern:
+        """This pattern of a certain type.
+
+        Parameters
+        ----------
+        ttype : Type
+            The type.
+
+        Returns
+        -------
+        TypePattern
+            The pattern.
+        """
         return TypePattern(self, ttype)
 
     def has_dtype(self, dtype: str) -> DataTypePattern:
+        """This pattern of a certain element type.
+
+        Parameters
+        ----------
+        dtype : str
+            The element type.
+
+        Returns
+        -------
+        DataTypePattern
+            The pattern.
+        """
         return DataTypePattern(self, dtype)
 
     def has_shape(self, shape) -> ShapePattern:
+        """This pattern of a certain shape.
+
+        Parameters
+        ----------
+        shape : tuple of int
+            The shape.
+
+        Returns
+        -------
+        ShapePattern
+            The pattern.
+        """
         return ShapePattern(self, shape)
 
     def optional(self, option_constructor: Callable[[DFPattern], DFPattern]) -> DFPattern:
-        """This pattern, or what ``option_constructor`` puts around it."""
+        """This pattern, or what ``option_constructor`` puts around it.
+
+        Parameters
+        ----------
+        option_constructor : Callable
+            Gives the pattern around this one.
+
+        Returns
+        -------
+        DFPattern
+            The pattern.
+        """
         return AltPattern(option_constructor(self), self)
 
     def dominates(self, parent: DFPattern, path: DFPattern | None = None) -> DominatorPattern:
-        """This pattern as the end of all ways that lead from ``parent`` through ``path``."""
+        """This pattern as the end of all ways that lead from ``parent`` through ``path``.
+
+        Parameters
+        ----------
+        parent : DFPattern
+            Where the ways begin.
+        path : DFPattern, optional
+            What they go through; anything by default.
+
+        Returns
+        -------
+        DominatorPattern
+            The pattern.
+        """
         return DominatorPattern(parent, wildcard() if path is None else path, self)
 
     def match(self, expr: RelayExpr) -> bool:
-        """Whether the expression matches."""
+        """Whether the expression matches.
+
+        Parameters
+        ----------
+        expr : RelayExpr
+            The expression.
+
+        Returns
+        -------
+        bool
+            Whether it does.
+        """
         from .matching import match
 
         return match(self, expr)
 
     def rewrite(self, callback: DFPatternCallback, expr: RelayExpr) -> RelayExpr:
-        """The expression with what matches replaced by ``callback``."""
+        """The expression with what matches replaced by ``callback``.
+
+        Parameters
+        ----------
+        callback : DFPatternCallback
+            What gives the replacement.
+        expr : RelayExpr
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            The expression after it.
+        """
         from .rewriting import rewrite
 
         return rewrite(callback, expr)
@@ -81,13 +177,34 @@ class DFPattern:
     def partition(
         self, expr: RelayExpr, attrs: dict | None = None, check: Callable[[RelayExpr], bool] = lambda x: True
     ):
-        """The expression with what matches moved into functions."""
+        """The expression with what matches moved into functions.
+
+        Parameters
+        ----------
+        expr : RelayExpr
+            The expression.
+        attrs : dict, optional
+            Attributes of the functions.
+        check : Callable
+            Whether a match is to be moved.
+
+        Returns
+        -------
+        RelayExpr
+            The expression after it.
+        """
         from .rewriting import partition
 
         return partition(self, expr, attrs, check)
 
     def parts(self) -> list[DFPattern]:
-        """Patterns inside this one."""
+        """Patterns inside this one.
+
+        Returns
+        -------
+        list of DFPattern
+            The patterns.
+        """
         return []
 
 

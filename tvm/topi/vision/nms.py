@@ -123,6 +123,11 @@ def non_max_suppression(
     With ``return_indices``: [the entries of ``indices`` for the boxes kept, -1 after them; how many (batch, 1)].
     Otherwise the boxes by falling score, with -1 in all values of those suppressed, or with those kept in front if
     ``invalid_to_bottom``.
+
+    Raises
+    ------
+    ExprValueError
+        The counts or indices are those of another number of boxes.
     """
     _check_boxes(data, "non_max_suppression", coord_start + 4)
     check_tensor(valid_count, "non_max_suppression"), check_tensor(indices, "non_max_suppression")
