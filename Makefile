@@ -44,8 +44,8 @@ test-emulated: setup ## the operator tests as CUDA (ARCH=sm_80) on the emulator 
 	TVM_TEST_ON="cuda -arch=$(or $(ARCH),sm_80)" TVM_TEST_TABLE=docs/cuda_tests.md $(BIN)/python -m tests.cuda_emulator \
 	  pytest tests/topi tests/relay/op -q -n $(JOBS)
 
-test-cross: setup ## models compiled for Arm, RISC-V and x86 and run under qemu-user (SYSROOTS=/usr ONLY=armv7 MODELS=ResNet-18); docs/cross_tests.md
-	$(BIN)/python tools/cross_check.py --only "$(ONLY)" $(if $(MODELS),--models "$(MODELS)") $(if $(SYSROOTS),--sysroots $(SYSROOTS))
+test-cross: setup ## models compiled for Arm, RISC-V and x86 and run under qemu-user (SYSROOTS=/usr ONLY=armv7 MODELS=ResNet-18; OPS=8 for operators); docs/cross_tests.md
+	$(BIN)/python tools/cross_check.py --only "$(ONLY)" $(if $(MODELS),--models "$(MODELS)") $(if $(OPS),--ops $(OPS)) $(if $(SYSROOTS),--sysroots $(SYSROOTS))
 
 fuzz: setup ## a long run of random schedules, graphs and programs (CASES=20000)
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest tests/fuzz \

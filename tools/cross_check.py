@@ -165,6 +165,33 @@ def check(model: str, names: list[str], commands: dict[str, list[str]]) -> list[
     return rows
 
 
+def on_machine(target: str, remote, path: str):
+    """A function that computes a graph on the machine of a session."""
+
+    def compute(mod, inputs):
+        build(mod, {}, target).export_library(path)
+        remote.upload(path)
+        return run(remote.load_module(os.path.basename(path)), remote.cpu(), inputs)[0]
+
+    return compute
+
+
+def check_operators(names: list[str], commands: dict[str, list[str]], count: int, seed: int) -> list[str]:
+    """Lines about a sample of operators on some machines, each against NumPy."""
+    import cross_ops
+
+    known, lines = cross_ops.cases(), []
+    for name in names:
+        with tempfile.TemporaryDirectory(prefix="tvm-cross-") as folder, session(commands[name]) as remote:
+            for number, operator in enumerate(cross_ops.sample(list(known), count, seed)):
+                compute = on_machine(MACHINES[name].target, remote, os.path.join(folder, f"operator{number}.so"))
+                worst = cross_ops.difference(known[operator], compute, seed)
+                is_same = worst == 0 if known[operator].exact else worst <= TOLERANCE
+                lines.append(f"{operator} on {name}: {worst:.1e} {'same' if is_same else 'DIFFERENT'}")
+                print(lines[-1], flush=True)
+    return lines
+
+
 def place(row: str) -> tuple[int, int]:
     """Where a row stands in the table: by model, then by machine, in the order of this program."""
     model, machine = (cell.strip() for cell in row.split("|")[1:3])
@@ -190,6 +217,8 @@ def main() -> int:
     parser.add_argument("--sysroots", type=Path, default=Path("/usr"), help="folder of C libraries by triple (/usr)")
     parser.add_argument("--models", default=",".join(MODEL_NAMES))
     parser.add_argument("--only", default="", help="machines whose name holds this text")
+    parser.add_argument("--ops", type=int, default=0, help="instead of models, so many operators against NumPy")
+    parser.add_argument("--seed", type=int, default=int(time.time()) // 86400, help="which operators (the day)")
     args = parser.parse_args()
     commands, left_out = {}, []
     for name, machine in MACHINES.items():
@@ -202,8 +231,11 @@ def main() -> int:
             commands[name] = command
     for line in left_out:
         print(f"left out: {line}", file=sys.stderr)
-    rows = [row for model in args.models.split(",") for row in check(model, list(commands), commands)]
-    write_table(rows)
+    if args.ops:
+        rows = check_operators(list(commands), commands, args.ops, args.seed)
+    else:
+        rows = [row for model in args.models.split(",") for row in check(model, list(commands), commands)]
+        write_table(rows)
     return 1 if not rows or any("DIFFERENT" in row for row in rows) else 0
 
 
