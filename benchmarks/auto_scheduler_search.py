@@ -151,7 +151,7 @@ def memory(arguments: argparse.Namespace) -> None:
 
     seen = Watch(max(arguments.trials // 10, 1))
 
-    class Callback(auto_scheduler.PythonBasedMeasureCallback):
+    class Callback(auto_scheduler.measure.PythonBasedMeasureCallback):
         def callback(self, policy: Any, inputs: Any, results: Any) -> None:
             seen(policy, inputs, results)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..docstring import described
 from ..error import TVMError
 from ..runtime.measure.files import difference
+from ..target.cpu import host_cores
 from ..tuning.candidate import argument_info
 from ..tuning.errors import MeasureErrorNo
 from ..tuning.measure import Built, Candidate, Failed, LibraryFolder, build_all, run_built
@@ -181,7 +181,7 @@ class LocalBuilder(ProgramBuilder):
     timeout : float
         The seconds that a state may take.
     n_parallel : int, optional
-        How many are built at once; all cores by default.
+        How many are built at once; as many as there are cores for this process by default.
     build_func : str or Callable
         "default" for objects in memory, or a function ``(output, files, **kwargs)`` that links a library, as
         ``export_library`` takes it.
@@ -190,7 +190,7 @@ class LocalBuilder(ProgramBuilder):
     def __init__(self, timeout: float = 15, n_parallel: int | None = None, build_func: str | Callable = "default"):
         if isinstance(build_func, str) and build_func not in ("default", "tar"):
             raise ValueError(f"LocalBuilder: build_func '{build_func}' is not known; give 'default' or a function")
-        self.timeout, self.n_parallel = timeout, n_parallel or os.cpu_count() or 1
+        self.timeout, self.n_parallel = timeout, n_parallel or host_cores()
         self._links = not isinstance(build_func, str)
         self._library = LibraryFolder(build_func if self._links else None)  # type: ignore[arg-type]
 
