@@ -27,6 +27,8 @@ from .tuning_memory import Watch
 
 # Trials that the cost model learns from before it ranks, and those that it ranks.
 LEARNED, RANKED = 256, 128
+# Ways in which states are divided into these by chance.
+SPLITS = 4
 
 
 class Others:
@@ -133,17 +135,20 @@ def rank(arguments: argparse.Namespace) -> None:
         raise SystemExit(f"{len(inputs)} of {LEARNED + RANKED} states are measured; the same command goes on")
     costs = np.array([res.mean_cost for res in results])
     spread = ", ".join(f"{cost * 1e3:.2f}" for cost in np.quantile(costs[costs < MAX_FLOAT], [0, 0.1, 0.5, 0.9, 1]))
-    speeds = [1 / res.mean_cost for res in results[learned:]]
-    states = [inp.state for inp in inputs[learned:]]
-    shipped = auto_scheduler.XGBModel()
-    before = spearman(shipped.predict(chosen, states), speeds)
-    shipped.update(inputs[:learned], results[:learned])
-    alone = auto_scheduler.XGBModel(pretrained=False)
-    alone.update(inputs[:learned], results[:learned])
     print(f"{chosen.workload_key}: ms of the fastest, a tenth, half, nine tenths and all: {spread}")
-    print(f"rank correlation on {RANKED} unseen states: shipped weights {before:.2f} (bar 0.5), "
-          f"after {learned} trials {spearman(shipped.predict(chosen, states), speeds):.2f} (bar 0.8), without shipped "
-          f"weights {spearman(alone.predict(chosen, states), speeds):.2f}")  # fmt: skip
+    found: dict[str, list[float]] = {"shipped weights": [], "learned on them": [], "learned from nothing": []}
+    for split in range(SPLITS):
+        order = np.random.default_rng(split).permutation(len(inputs))
+        known, unseen = order[:learned], order[learned:]
+        states, speeds = [inputs[n].state for n in unseen], 1 / costs[unseen]
+        shipped, alone = auto_scheduler.XGBModel(), auto_scheduler.XGBModel(pretrained=False)
+        found["shipped weights"].append(spearman(shipped.predict(chosen, states), speeds))
+        for name, model in (("learned on them", shipped), ("learned from nothing", alone)):
+            model.update([inputs[n] for n in known], [results[n] for n in known])
+            found[name].append(spearman(model.predict(chosen, states), speeds))
+    print(f"rank correlation on {RANKED} unseen states after {learned} trials, mean of {SPLITS} splits (least to "
+          "most); bars 0.5, 0.8: " + ", ".join(f"{name} {np.mean(some):.2f} ({min(some):.2f} to {max(some):.2f})"
+                                          for name, some in found.items()))  # fmt: skip
 
 
 def memory(arguments: argparse.Namespace) -> None:

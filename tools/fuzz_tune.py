@@ -240,6 +240,8 @@ class Fuzz:
         off = self.chance.randrange(2, len(lines[-1]))
         os.truncate(self.records, len(self.whole) - off)
         self.whole = b"".join(lines[:-1])
+        # A record that is gone is measured no more.
+        self.measured = len({self.search.key(line.decode()) for line in lines[:-1]} - {None})
         self.counts["cut"] += 1
 
     # -- what must hold ------------------------------------------------------------------------------------------------

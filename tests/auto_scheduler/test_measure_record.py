@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 
 import pytest
@@ -21,6 +22,9 @@ OLD_LINES = {
     "v0.3": {"i": [[KEY, "llvm -keys=cpu -link-params=0", [4, 64, 64, 0, 0, 0, 0, 0]],
                    [[], [["CHW", 2, "local"], ["CA", 2, 3, 0], ["PR", 2, 0, "auto_unroll_max_step$16"]]]],
              "r": [[0.002, 0.004], 0, 0.5, 1611093265], "v": "v0.3"},
+    "v0.4": {"i": [[KEY, "llvm -keys=cpu -link-params=0", [4, 64, 64, 0, 0, 0, 0, 0], "llvm"],
+                   [[], [["SP", 2, 1, 16, [8], 1], ["AN", 2, 2, 2]]]],
+             "r": [[0.005], 0, 0.5, 1614000000], "v": "v0.4"},
     "v0.5": {"i": [[KEY, "cuda -keys=cuda,gpu -max_num_threads=1024 -thread_warp_size=32",
                     [-1, 16, 64, 49152, 65536, 1024, 8, 32], "", 1], [[], [["AN", 2, 0, 5], ["AN", 2, 1, 6]]]],
              "r": [[0.0001], 0, 0.5, 1617000000], "v": "v0.5"},
@@ -48,13 +52,13 @@ def state_of(search_task, *lines):
 
 def test_old_logs_load(log):
     records = auto_scheduler.load_records(log)
-    assert [res.error_no for _, res in records] == [0, 0, 0, 2]
-    assert [inp.task.hardware_params.num_cores for inp, _ in records] == [0, 4, -1, 4]
-    assert [inp.task.layout_rewrite_option for inp, _ in records] == [0, 0, 1, 2]
-    assert [inp.task.task_input_names for inp, _ in records] == [(), (), (), ("input",)]
+    assert [res.error_no for _, res in records] == [0, 0, 0, 0, 2]
+    assert [inp.task.hardware_params.num_cores for inp, _ in records] == [0, 4, 4, -1, 4]
+    assert [inp.task.layout_rewrite_option for inp, _ in records] == [0, 0, 0, 1, 2]
+    assert [inp.task.task_input_names for inp, _ in records] == [(), (), (), (), ("input",)]
     assert records[1][1].mean_cost == 0.003
     assert [v.value for v in records[1][1].costs] == [0.002, 0.004]
-    for inp, _ in records[:2]:
+    for inp, _ in records[:3]:
         assert_computes_the_same(inp.task.compute_dag, inp.state)
 
 
@@ -87,9 +91,9 @@ def test_saved_records_come_back_as_they_were(tmp_path):
 
 def test_lines_are_read_in_parts(log):
     reader = auto_scheduler.RecordReader(log)
-    assert len(list(reader)) == len(list(reader)) == 4
+    assert len(list(reader)) == len(list(reader)) == len(OLD_LINES)
     inputs, results = reader.read_lines(max_lines=2, skip_lines=1)
-    assert [res.timestamp for res in results] == [1611093265, 1617000000] and len(inputs) == 2
+    assert [res.timestamp for res in results] == [1611093265, 1614000000] and len(inputs) == 2
     reader.check_workload_key(inputs)
     unknown, _ = measure_record.load_record_from_string(json.dumps({**OLD_LINES["v0.2"], "i": [
         ['["a registered function nobody has", 1]', "llvm"], [[], []]]}))
@@ -177,3 +181,19 @@ def test_contexts_give_the_best_state_and_ask_the_one_outside(log, tmp_path, cap
         assert context.query("llvm", other, True, dag, "matmul").transform_steps[0].code == "SP"
     with auto_scheduler.ApplyHistoryBest(auto_scheduler.load_records(log), n_lines=0) as context:
         assert context.best == {}
+
+
+def test_the_killer_of_tuners_counts_no_record_that_it_cut(tmp_path, root):
+    spec = importlib.util.spec_from_file_location("fuzz_tune", root / "tools" / "fuzz_tune.py")
+    fuzz_tune = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fuzz_tune)
+    run = fuzz_tune.Fuzz(tmp_path, 0, "auto_scheduler")
+    run.records.write_text("".join(json.dumps(OLD_LINES[name]) + "\n" for name in ("v0.2", "v0.3", "v0.4")))
+    run.check_records()
+    assert run.measured == 3
+    run.cut()
+    assert run.measured == 2 and len(run.whole.splitlines()) == 2
+    # The next record of a search takes the place of what was cut.
+    measure_record.RecordToFile(run.records)._file.append([json.dumps(OLD_LINES["v0.6"])])
+    run.check_records()
+    assert run.measured == 3

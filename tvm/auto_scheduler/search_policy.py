@@ -30,7 +30,7 @@ from .steps import TransformStep
 # Candidates of a population at most for each state that is asked for: a few are found among fewer.
 _CANDIDATES_EACH = 32
 # The share of the first states of a task that is taken by chance at least.
-_FIRST_BY_CHANCE = 0.5
+_FIRST_BY_CHANCE = 0.25
 
 
 class SearchCallback:
