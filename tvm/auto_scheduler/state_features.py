@@ -107,6 +107,7 @@ class FeatureExtractor:
         # What there is to do at least: the terms of all elements.
         self.work = sum(math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
                         for op in dag.ops if isinstance(op, ComputeOp)) or 1
+        self._layout_free = frozenset(tensor.op for tensor in dag.layout_free_placeholders)
         self._facts: dict[tuple[Operation, frozenset[Operation]], OperationFacts] = {}
 
     def rows(self, state: StateObject) -> np.ndarray:
@@ -135,7 +136,7 @@ class FeatureExtractor:
         if key not in self._facts:
             if len(self._facts) > 4096:
                 self._facts.clear()
-            self._facts[key] = OperationFacts(op, analyzer, inlined)  # type: ignore[arg-type]
+            self._facts[key] = OperationFacts(op, analyzer, inlined, self._layout_free)  # type: ignore[arg-type]
         return self._facts[key]
 
     def _stage_rows(self, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
