@@ -9,10 +9,12 @@ import pytest
 
 import tvm
 from tests.auto_scheduler.test_evolution import PROGRAMS, breeder_of
+from tvm import auto_scheduler
+from tvm.auto_scheduler import HardwareParams
 from tvm.auto_scheduler.iterator import Annotation
 from tvm.auto_scheduler.loop_nests import LoopNests
 from tvm.auto_scheduler.register_tile import body_of
-from tvm.auto_scheduler.state_features import NAMES, StageLoops, estimated_speed, surround
+from tvm.auto_scheduler.state_features import NAMES, FeatureExtractor, StageLoops, estimated_speed, surround
 from tvm.ir.prim import BufferLoad
 from tvm.ir.visit import post_order
 from tvm.tir.stmt import BufferStore, For, ForKind
@@ -57,3 +59,19 @@ def test_steps_of_stages_add_up():
     rows[2, :, NAMES.index("relative steps")] = np.log2(1 + 8)
     one, two = estimated_speed(rows)[1:]
     assert one == pytest.approx(-1) and two == pytest.approx(-4)
+
+
+@pytest.mark.parametrize("is_free", [False, True])
+def test_lanes_along_a_weight_that_is_stored_as_it_is_read_are_no_gathers(is_free):
+    x, w = tvm.te.placeholder((16, 32), name="x"), tvm.te.placeholder((64, 32), name="w")
+    k = tvm.te.reduce_axis((0, 32), name="k")
+    y = tvm.te.compute((16, 64), lambda i, j: tvm.te.sum(x[i, k] * w[j, k], axis=k), name="y",
+                       attrs={"layout_free_placeholders": [w]} if is_free else {})  # fmt: skip
+    dag = auto_scheduler.ComputeDAG([x, w, y])
+    state = dag.get_init_state()
+    state.split(y, state[y].iters[1], [8])
+    row, outer, inner, term = state[y].iters
+    state.reorder(y, [row, outer, term, inner])
+    state.vectorize(y, state[y].iters[3])
+    rows = FeatureExtractor(dag, HardwareParams(num_cores=1, target="llvm")).rows(state.state_object)
+    assert 2 ** rows[0, NAMES.index("lanes gathered")] - 1 == pytest.approx(0 if is_free else 8)

@@ -26,12 +26,13 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor that a stage touches: bytes of an element, the dimensions, and how far each index of each read
-    reaches."""
+    """A tensor that a stage touches: bytes of an element, the dimensions, how far each index of each read reaches, and
+    whether it is stored in the order in which it is read."""
 
     width: int
     shape: tuple[int, ...]
     reads: list[list[Reach]]
+    is_layout_free: bool = False
 
     def elements(self, extents: Extents) -> Number:
         """Elements touched while axes have these extents."""
@@ -47,15 +48,19 @@ class Buffer:
         for reaches in self.reads:
             moved = [place for place, f in enumerate(reaches) if f(far) > 1]
             last = len(reaches) - 1
-            kinds.add("still" if not moved else "next" if moved == [last] and reaches[last](far) == 2 else "far")
+            is_next = self.is_layout_free or moved == [last] and reaches[last](far) == 2
+            kinds.add("still" if not moved else "next" if is_next else "far")
         return next(kind for kind in ("far", "next", "still", "") if kind in kinds or not kinds)
 
 
 class OperationFacts:
     """One operation, with what it computes in passing: the operations in ``inlined`` are computed where they are
-    used."""
+    used. Inputs that are ``layout_free`` are stored in the order in which they are read."""
 
-    def __init__(self, op: ComputeOp, analyzer: AccessAnalyzer, inlined: frozenset[Operation]):
+    def __init__(
+        self, op: ComputeOp, analyzer: AccessAnalyzer, inlined: frozenset[Operation],
+        layout_free: frozenset[Operation] = frozenset(),
+    ):
         self.op = op
         self.counts = arithmetic(op)
         out = op.output(0)
@@ -64,7 +69,7 @@ class OperationFacts:
         self.reads = []
         for producer, reaches in analyzer.accesses[op].reaches.items():
             tensor = producer.output(0)
-            self.reads.append(Buffer(width_of(tensor.dtype), _shape(tensor), reaches))
+            self.reads.append(Buffer(width_of(tensor.dtype), _shape(tensor), reaches, producer in layout_free))
             if producer in inlined:
                 own = _inlined_arithmetic(producer, analyzer, inlined)
                 self.counts = [a + b * len(reaches) for a, b in zip(self.counts, own)]

@@ -36,10 +36,10 @@ NAMES = (
     "arithmetic per byte", "relative cycles", *TILE_NAMES, "relative steps",
     *(f"relative traffic of {size} bytes" for size in _NEAR_BYTES),
 )
-_BODY, _SPILLED, _STEPS = (NAMES.index(name) for name in ("body vectors", "spilled", "relative steps"))
-# Vector instructions that a body may have, and accumulators for which there is no register: longer ones take long to
-# compile, and are slow.
-_MOST_VECTORS, _MOST_SPILLED = 128, 8
+_STEPS = NAMES.index("relative steps")
+# What a body may have at most: vector instructions, loads, and accumulators for which there is no register. Longer ones
+# take long to compile, and are slow.
+_MOST = {"body vectors": 128, "body loads": 192, "spilled": 8}
 
 
 @dataclass
@@ -107,6 +107,7 @@ class FeatureExtractor:
         # What there is to do at least: the terms of all elements.
         self.work = sum(math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
                         for op in dag.ops if isinstance(op, ComputeOp)) or 1
+        self._layout_free = frozenset(tensor.op for tensor in dag.layout_free_placeholders)
         self._facts: dict[tuple[Operation, frozenset[Operation]], OperationFacts] = {}
 
     def rows(self, state: StateObject) -> np.ndarray:
@@ -127,15 +128,15 @@ class FeatureExtractor:
 
     def can_be_built(self, rows: np.ndarray) -> np.ndarray:
         """Which states, from their rows, are compiled in a reasonable time: what is unrolled is not too long."""
-        body, spilled = (np.rint(np.exp2(rows[:, :, column]) - 1) for column in (_BODY, _SPILLED))
-        return ((body <= _MOST_VECTORS) & (spilled <= _MOST_SPILLED)).all(axis=1)
+        columns, most = [NAMES.index(name) for name in _MOST], list(_MOST.values())
+        return (np.rint(np.exp2(rows[:, :, columns]) - 1) <= most).all(axis=(1, 2))
 
     def _facts_of(self, op: Operation, analyzer: AccessAnalyzer, inlined: frozenset[Operation]) -> OperationFacts:
         key = (op, inlined)
         if key not in self._facts:
             if len(self._facts) > 4096:
                 self._facts.clear()
-            self._facts[key] = OperationFacts(op, analyzer, inlined)  # type: ignore[arg-type]
+            self._facts[key] = OperationFacts(op, analyzer, inlined, self._layout_free)  # type: ignore[arg-type]
         return self._facts[key]
 
     def _stage_rows(self, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
