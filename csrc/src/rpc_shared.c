@@ -16,6 +16,11 @@
 enum { SHARED_BYTES = 4 << 20, SHARED_LEAST = 64 << 10, TOKEN = 32 };
 
 #ifdef __linux__
+#include <sys/syscall.h>
+
+/* By the system call: the C library has a function for it since glibc 2.27, and packages are built for older ones. */
+static int memory_file(void) { return (int)syscall(SYS_memfd_create, "tvm_rpc", MFD_CLOEXEC | MFD_ALLOW_SEALING); }
+
 static bool is_this_machine(int fd) {
   union { struct sockaddr any; struct sockaddr_in in; } there;
   socklen_t size = sizeof there;
@@ -48,7 +53,7 @@ static int offer(Endpoint *ep, int fd) {
 static bool is_shared(Endpoint *ep, size_t nbytes) {
   if (nbytes < SHARED_LEAST) return false;
   if (ep->shared || ep->not_shared) return ep->shared;
-  int fd = is_this_machine(ep->fd) ? memfd_create("tvm_rpc", MFD_CLOEXEC | MFD_ALLOW_SEALING) : -1;
+  int fd = is_this_machine(ep->fd) ? memory_file() : -1;
   /* Where it cannot be had copies go through the socket, which is no error. */
   ep->not_shared = fd < 0 || offer(ep, fd);
   if (fd >= 0) close(fd);
