@@ -89,6 +89,9 @@ bench: setup ## all benchmarks: tensor programs against the machine's peak, mode
 	$(BIN)/python -m benchmarks.compile_time
 	$(BIN)/python -m benchmarks.models $(BENCH)
 
+compile-cost: setup ## compiling a thousand steps of an LSTM costs five times what two hundred do
+	TVM_COMPILE_COST_STEPS=1000 $(BIN)/python -m pytest tests/relay/test_compile_cost.py -q -n $(JOBS)
+
 bench-compile: setup ## time and memory of compiling, against the bars
 	$(BIN)/python -m benchmarks.compile_time
 
@@ -176,5 +179,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
+.PHONY: help demo test compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
 .DEFAULT_GOAL := help

@@ -12,7 +12,7 @@ import pytest
 import tvm.testing
 from tests.cuda_emulator.marks import needs_emulator
 
-CASES = int(os.environ.get("TVM_FUZZ_CASES", "30"))
+CASES = int(os.environ.get("TVM_FUZZ_CASES", "20"))
 BATCH = 10
 
 

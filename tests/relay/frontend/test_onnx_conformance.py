@@ -8,7 +8,7 @@ import os
 import pytest
 
 pytest.importorskip("onnx")
-COUNT = int(os.environ.get("TVM_CONFORMANCE_CASES", "150"))
+COUNT = int(os.environ.get("TVM_CONFORMANCE_CASES", "80"))
 
 
 @pytest.fixture(scope="module")
