@@ -108,9 +108,14 @@ def body_of(loops: StageLoops) -> np.ndarray:
     lengths = np.where(is_lane, 1.0, loops.extents)
     steps, goes_on = np.ones(count), np.ones(count, dtype=bool)
     found = np.zeros(loops.extents.shape, dtype=bool)
+    terms = [place for place, kind in enumerate(loops.kinds) if kind is IteratorKind.REDUCTION]
     for place in reversed(range(len(lengths))):
         if loops.owners[place] < loops.free_from:
             break
+        if terms and place == terms[0] - 1:
+            # Loops around all terms also set the accumulators that these are added to.
+            elements = [inner for inner in range(terms[0], len(lengths)) if inner not in terms]
+            steps = steps + lengths[elements].prod(axis=0)
         made = steps * lengths[place]
         goes_on = goes_on & (is_lane[place] | (made <= loops.unroll) | is_taken[place]) & ~is_parallel[place]
         if not goes_on.any():
