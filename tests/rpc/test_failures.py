@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import resource
@@ -303,6 +304,16 @@ def test_a_crash_while_another_waits_gives_the_device_to_the_other(sessions_fold
 # ---- a server that was killed ----
 
 
+def is_free(slot: Path) -> bool:
+    """Whether no process holds the lock of a server's folder."""
+    with slot.open("r+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+    return True
+
+
 def test_what_a_killed_server_left_goes_when_the_next_one_starts(c_server, sessions_folder):
     killed, living = c_server(), c_server()
     sessions = [rpc.connect(server.host, server.port) for server in (killed, living)]
@@ -315,6 +326,8 @@ def test_what_a_killed_server_left_goes_when_the_next_one_starts(c_server, sessi
         while True:
             sessions[0].listdir()
     assert len(list(sessions_folder.iterdir())) == 3
+    # The processes of its session hold the lock until they have died too, a moment after the connection has closed.
+    until(lambda: any(is_free(slot) for slot in sessions_folder.glob("*/slot")), "the killed server's lock is free")
     new = c_server()
     rpc.connect(new.host, new.port).close()
     assert sessions[1].listdir() == "folder"
