@@ -29,7 +29,7 @@ def cluster():
     made.shutdown()
 
 
-@autotvm.template("tests/farm/matmul")
+@autotvm.template("matmul_on_ray")
 def matmul(n, m, k):
     a, b = te.placeholder((n, k), name="A"), te.placeholder((k, m), name="B")
     r = te.reduce_axis((0, k))
@@ -46,7 +46,7 @@ def matmul(n, m, k):
 
 
 def tune(option, path, trials):
-    task = autotvm.task.create("tests/farm/matmul", args=(48, 96, 64), target="llvm")
+    task = autotvm.task.create("matmul_on_ray", args=(48, 96, 64), target="llvm")
     autotvm.tuner.GridSearchTuner(task).tune(trials, option, callbacks=[autotvm.callback.log_to_file(str(path))])
     return [json.loads(line) for line in path.read_text().splitlines()]
 
@@ -131,4 +131,8 @@ def test_a_node_that_is_killed_takes_no_record_with_it(cluster, tmp_path):
     assert len(rows) == 40
     assert sum(row["result"][1] == 0 for row in rows) >= 36
     assert len({row["config"]["index"] for row in rows}) == 40
+    # The cluster itself notices a while after the tasks of the node have failed.
+    end = time.monotonic() + 120
+    while ray_cluster.connect().cluster_resources()["tvm"] > 1 and time.monotonic() < end:
+        time.sleep(0.2)
     assert ray_cluster.connect().cluster_resources()["tvm"] == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +11,8 @@ import pytest
 from tvm.error import TVMError
 from tvm.target import Target
 from tvm.tuning import ray_cluster
-from tvm.tuning.ray_cluster import CodeFor, RayPool, connect, measuring_pool, serve_here
+from tvm.tuning.candidate import ask
+from tvm.tuning.ray_cluster import CodeFor, MeasuringNodes, RayPool, connect, serve_here
 from tvm.tuning.workers import Failure, Job
 
 
@@ -67,6 +69,13 @@ def test_answers_reach_their_jobs():
     assert ray.options_given == {"num_cpus": 1, "max_retries": 3}
 
 
+def test_threads_that_ask_at_once_each_get_their_answer():
+    pool = RayPool(StandIn({"CPU": 4.0}, lambda message, payload, seconds, code: ("done", message, payload)))
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda n: ask(pool, {"n": n}, b"", 1.0), range(200)))
+    assert answers == [({"n": n}, b"") for n in range(200)]
+
+
 def test_a_job_that_measures_takes_the_device_of_its_node():
     ray = StandIn({"tvm": 2.0})
     assert RayPool(ray, "tvm").size == 2
@@ -114,9 +123,9 @@ def test_a_library_travels_as_its_bytes(tmp_path):
 def test_a_cluster_that_cannot_measure_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setattr(ray_cluster, "connect", lambda address: StandIn({"CPU": 4.0}))
     with pytest.raises(TVMError, match=r"a node started with --resources='\{\"tvm\": 1\}' is wanted"):
-        measuring_pool(Target("llvm"))
+        MeasuringNodes().of(Target("llvm"))
     with pytest.raises(TVMError, match="a node with a GPU is wanted"):
-        measuring_pool(Target("cuda -arch=sm_80"))
+        MeasuringNodes().of(Target("cuda -arch=sm_80"))
 
 
 def test_without_the_package_how_to_install_it_is_said(monkeypatch):

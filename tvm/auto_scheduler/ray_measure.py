@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ..tuning.ray_cluster import RayPool, connect, measuring_pool
+from ..tuning.ray_cluster import MeasuringNodes, RayPool, connect
 from .measure import BuildResult, LocalBuilder, LocalRunner, MeasureInput, MeasureResult
 from .search_task import SearchTask
 
@@ -52,8 +52,7 @@ class RayRunner(LocalRunner):
 
     def __init__(self, address: str = "auto", resource: str | None = None, **timing: Any):
         super().__init__(**timing)
-        self.address, self.resource = address, resource
-        self._pools: dict[str, RayPool] = {}
+        self._nodes = MeasuringNodes(address, resource)
 
     def parallel(self, task: SearchTask) -> int:
         """How many nodes own the device."""
@@ -68,9 +67,7 @@ class RayRunner(LocalRunner):
             return list(threads.map(lambda pair: self.measure(pair[0].task, pair[1].made), pairs))
 
     def _workers(self, task: SearchTask) -> RayPool:
-        if task.target_text not in self._pools:
-            self._pools[task.target_text] = measuring_pool(task.target, self.address, self.resource)
-        return self._pools[task.target_text]
+        return self._nodes.of(task.target)
 
 
 __all__ = ["RayBuilder", "RayRunner"]

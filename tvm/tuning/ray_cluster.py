@@ -136,7 +136,9 @@ class RayPool:
 
     @property
     def busy(self) -> bool:
-        return bool(self._pending)
+        # An answer that is being given to its job still counts.
+        with self._lock:
+            return bool(self._pending)
 
     def submit(self, job: Job) -> None:
         """Give the job to the cluster; waits while it has more than it can take."""
@@ -153,16 +155,23 @@ class RayPool:
             self.poll(0.5)
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Take in answers."""
+        """Take in answers. Threads that wait do not keep each other from submitting."""
         with self._lock:
-            if not self._pending:
-                return
-            done, _ = self.ray.wait(list(self._pending), num_returns=len(self._pending), timeout=seconds or 0.001)
-            answered = [(self._pending.pop(one), self._answer(one)) for one in done]
-            if not done:
-                self._check_device()
-        for job, answer in answered:
-            job.done(answer)
+            waiting = list(self._pending)
+        if not waiting:
+            return
+        if self.ray.wait(waiting, num_returns=1, timeout=seconds)[0]:
+            done = self.ray.wait(waiting, num_returns=len(waiting), timeout=0)[0]
+        else:
+            done = []
+            self._check_device()
+        with self._lock:
+            for one in done:
+                # Another thread may have taken it.
+                job = self._pending.get(one)
+                if job is not None:
+                    job.done(self._answer(one))
+                    del self._pending[one]
 
     def _answer(self, one: Any) -> Any:
         try:
@@ -196,32 +205,31 @@ def without_device(resource: str) -> str:
     return f"no node of the Ray cluster owns '{resource}', which measuring needs: {how} is wanted"
 
 
-def measuring_pool(target: Target, address: str = "auto", resource: str | None = None) -> RayPool:
-    """The nodes that measure code of a target.
+class MeasuringNodes:
+    """The nodes of a cluster that measure, for each target.
 
     Parameters
     ----------
-    target : Target
-        What candidates are compiled for.
     address : str
         The cluster's address.
     resource : str, optional
         What the nodes own that measure; "GPU" for GPUs and "tvm" for CPUs where it is not given.
-
-    Returns
-    -------
-    RayPool
-
-    Raises
-    ------
-    TVMError
-        Where there is no cluster, or no node of it owns the resource.
     """
-    ray = connect(address)
-    resource = resource or (CPU_DEVICE if target.features.is_cpu else GPU)
-    if ray.cluster_resources().get(resource, 0) < 1:
-        raise TVMError(without_device(resource))
-    return RayPool(ray, resource, CodeFor.of(target))
+
+    def __init__(self, address: str = "auto", resource: str | None = None):
+        self.address, self.resource = address, resource
+        self._pools: dict[str, RayPool] = {}
+
+    def of(self, target: Target) -> RayPool:
+        """The nodes that measure code of a target; refused where there is no cluster, or no node owns the resource."""
+        key = str(target)
+        if key not in self._pools:
+            ray = connect(self.address)
+            resource = self.resource or (CPU_DEVICE if target.features.is_cpu else GPU)
+            if ray.cluster_resources().get(resource, 0) < 1:
+                raise TVMError(without_device(resource))
+            self._pools[key] = RayPool(ray, resource, CodeFor.of(target))
+        return self._pools[key]
 
 
-__all__ = ["CPU_DEVICE", "GPU", "CodeFor", "RayPool", "connect", "measuring_pool", "serve_here", "without_device"]
+__all__ = ["CPU_DEVICE", "GPU", "CodeFor", "MeasuringNodes", "RayPool", "connect", "serve_here", "without_device"]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from ...target import Target
-from ...tuning.ray_cluster import RayPool, connect, measuring_pool
+from ...tuning.ray_cluster import MeasuringNodes, RayPool, connect
 from .measure import MeasureInput, MeasureResult
 from .measure_methods import LocalBuilder, LocalRunner
 
@@ -53,8 +53,7 @@ class RayRunner(LocalRunner):
 
     def __init__(self, address: str = "auto", resource: str | None = None, **timing: Any):
         super().__init__(**timing)
-        self.address, self.resource = address, resource
-        self._pools: dict[str, RayPool] = {}
+        self._nodes = MeasuringNodes(address, resource)
 
     def set_task(self, task: Any) -> None:
         super().set_task(task)
@@ -65,10 +64,7 @@ class RayRunner(LocalRunner):
             return list(threads.map(self._measure, measure_inputs, build_results))
 
     def _workers(self, target: Target) -> RayPool:
-        key = str(target)
-        if key not in self._pools:
-            self._pools[key] = measuring_pool(target, self.address, self.resource)
-        return self._pools[key]
+        return self._nodes.of(target)
 
 
 __all__ = ["RayBuilder", "RayRunner"]

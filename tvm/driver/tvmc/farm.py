@@ -16,12 +16,16 @@ from typing import Any
 from ...error import TVMError
 from ...target import Target
 from ...target.backend import compiled_cpu
-from ...tuning.ray_cluster import connect, measuring_pool
+from ...tuning.ray_cluster import MeasuringNodes, connect
 from ...utils.progress import Progress
 from . import frontends
 from .errors import TVMCException
 from .files import check_records, write_whole
 from .target import check_code, reconstruct_target_args, target_from_cli
+
+# Models that wait for a node beside those that are compiled.
+_AT_HAND = 2
+_RECORDS = "records of tuning"
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,7 @@ class Farm:
     def check(self, target: Target) -> None:
         """Refuse a cluster that is not there, or cannot measure for a target."""
         try:
-            measuring_pool(target, self.address, self.resource)
+            MeasuringNodes(self.address, self.resource).of(target)
         except TVMError as problem:
             raise TVMCException(str(problem)) from problem
 
@@ -72,12 +76,16 @@ def compile_many(farm: Farm, args: argparse.Namespace) -> int:
     task = ray.remote(compile_here).options(num_cpus=1, max_retries=3)
     os.makedirs(folder, exist_ok=True)
     machine = _machine(target)
-    waiting = {task.remote(values, _files(path, args), machine): (path, made) for path, made in paths.items()}
-    failed: list[str] = []
+    waiting: dict[Any, tuple[str, str]] = {}
+    left, failed = list(paths.items()), []
     with Progress() as show:
         try:
-            while waiting:
-                show("compiling", len(paths) - len(waiting), len(paths))
+            while left or waiting:
+                # The models of a long list are not all in memory at once.
+                while left and len(waiting) < ray.cluster_resources().get("CPU", 0) + _AT_HAND:
+                    path, made = left.pop(0)
+                    waiting[task.remote(values, _files(path, args), machine)] = path, made
+                show("compiling", len(paths) - len(left) - len(waiting), len(paths))
                 for one in ray.wait(list(waiting), timeout=0.5)[0]:
                     _take(ray, one, *waiting.pop(one), failed)
         finally:
@@ -111,9 +119,6 @@ def _files(path: str, args: argparse.Namespace) -> dict[str, bytes]:
     except OSError as problem:
         raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem
     return found
-
-
-_RECORDS = "records of tuning"
 
 
 def _machine(target: Target) -> tuple | None:

@@ -36,7 +36,8 @@ def _weights(e: RelayExpr) -> np.ndarray | None:
     if not isinstance(e, Constant) or e.data.dtype not in ("float32", "int8", "int16", "int32"):
         return None
     array = e.data.numpy()
-    narrow = array.astype("int8")
+    with np.errstate(invalid="ignore"):
+        narrow = array.astype("int8")
     return narrow if array.size and np.array_equal(narrow, array) else None
 
 
@@ -49,8 +50,9 @@ def _signed(data: RelayExpr, zero: int) -> tuple[RelayExpr, int]:
 
 def _operands(node: Call) -> tuple[RelayExpr, int, np.ndarray] | None:
     """Data as int8, its zero point, and weights as int8."""
-    found, weights = byte_operand(node.args[0]), _weights(node.args[1])
-    if found is None or weights is None or type_of(node).dtype not in ("float32", "int32"):
+    found = byte_operand(node.args[0]) if type_of(node).dtype in ("float32", "int32") else None
+    weights = _weights(node.args[1]) if found is not None else None
+    if found is None or weights is None:
         return None
     return *_signed(*found), weights
 
