@@ -21,7 +21,8 @@ from ..ir.type import TupleType, Type
 from ..ir.visit import post_order
 from ..topi.assumptions import Assumption, noted
 from ..topi.utils import simplify
-from .expr import Function, Var
+from .adt import Match
+from .expr import Function, If, Var
 from .infer import infer_function
 from .substitute import substitute_vars
 
@@ -71,12 +72,18 @@ def primitive_form(function: Function) -> Symbolic:
 
 
 def named_sizes(function: Function, mod: IRModule | None = None) -> Function:
-    """A function whose parameters have variables in place of unknown sizes."""
+    """A function whose parameters have variables in place of unknown sizes. Operators that may not run say nothing of
+    sizes, so a function with branches learns nothing from its operators."""
     sizes = _Sizes()
     types = [None if (t := _type(p)) is None else _mapped(t, sizes.named) for p in function.params]
     # The result of a function that may call itself is what its annotation says.
     calls = any(isinstance(n, GlobalVar) for n in post_order(function.body))
-    return _learned(function, types, function.ret_type if calls else None, mod).function if sizes.count else function
+    result = function.ret_type if calls else None
+    if not sizes.count:
+        return function
+    if any(isinstance(n, (If, Match, Function)) for n in post_order(function.body)):
+        return infer_function(_with_types(function, types, result), mod)
+    return _learned(function, types, result, mod).function
 
 
 class _Sizes:

@@ -46,12 +46,13 @@ NOTHING, SHAPE, VALUE = "nothing", "shape", "value"
 class ShapeFunction(NamedTuple):
     """A function for the host: ``inputs`` says what it takes of each tensor among the parameters of the kernel, in
     order (those of NOTHING are left out); then come the shapes it fills in, vectors of int64, one for each result of
-    the kernel, of ``ranks`` elements."""
+    the kernel, of ``ranks`` elements. ``checks``: whether it refuses sizes."""
 
     name: str
     module: IRModule
     inputs: tuple[str, ...]
     ranks: tuple[int, ...]
+    checks: bool = False
 
 
 def needs_shape_function(function: Function) -> bool:
@@ -195,7 +196,8 @@ class _Writer:
         for var, value in reversed(self.values.items()):
             body = LetStmt(var, value, body)
         buffers = [p.buffer for p in self.parameters if p.mode != NOTHING] + outputs
-        return _function(self.name, buffers, body, self.parameters, [len(s) for s in self.shapes])
+        made = _function(self.name, buffers, body, self.parameters, [len(s) for s in self.shapes])
+        return made._replace(checks=bool(self.checks))
 
 
 def _function(

@@ -221,7 +221,7 @@ class FunctionWriter:
             self.out.drop_dead()
             registers, params = region.read([s.expr for s in wanted])
             program = self.module.regions.program(params, [s.expr for s in wanted])
-            results = iter(ProgramWriter(self.out, program, registers).write())
+            results = iter(ProgramWriter(self.out, program, registers, self.module.regions.shapes).write())
             for slot in wanted:
                 slot.register = self.joined(slot.type, results)
         for slot in waiting:

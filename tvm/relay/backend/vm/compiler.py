@@ -21,14 +21,16 @@ from ...infer import infer_module
 from ...interpreter import Executor
 from ...transform.dead_code import RemoveUnusedFunctions
 from ...transform.inline import Inline, InlinePrimitives, LambdaLift
+from ...transform.name_sizes import NameSizes
 from ...transform.straight_graph import straighten
 from .assembler import Tables
 from .codegen import ModuleWriter
 from .lines import is_straight
 from .region import RegionCompiler
 
-# What a module becomes before its functions are written: no calls of small functions, no functions inside others.
-PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives(), LambdaLift())
+# What a module becomes before its functions are written: no calls of small functions, no functions inside others,
+# and unknown sizes of parameters are variables.
+PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives(), LambdaLift(), NameSizes())
 
 
 class VMCompiler:
@@ -138,14 +140,14 @@ class _Lowered:
             kind = target.get_target_device_type()
             code = Code([Device.kDLCPU] if kind == Device.kDLCPU else [Device.kDLCPU, kind])
             self.tables = Tables(code, len(code.devices) - 1)
-            self.regions = RegionCompiler(target, "tvmgen_default", to_kernels)
+            self.regions = RegionCompiler(target, host, "tvmgen_default", to_kernels)
             names = [v.name_hint for v, f in mod.functions.items() if isinstance(f, Function)]
             entries = [n for n in names if n == "main"] or names
             ModuleWriter(mod, self.tables, self.regions).write(entries)
 
     def executable(self) -> Executable:
         with records_at_hand(self.target):
-            library = library_of(list(self.regions.compiler.kernels.values()), [self.target], self.host)
+            library = library_of(self.regions.kernels(), [self.target], self.host)
         made = Executable.load_exec(seal(to_words(self.tables.code)), library)
         slots = self.tables.code.constants
         made.load_late_bound_consts_from_map({s.name: a for s, a in zip(slots, self.tables.arrays)})

@@ -1,0 +1,155 @@
+"""Sizes that are known only when running: shape functions of the kernels, and their results in registers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ....ir.module import IRModule
+from ....ir.prim import Any_
+from ....ir.structural import structural_key
+from ....ir.tensor_type import TensorType
+from ....runtime.vm_code import dtype_word
+from ....target import Target
+from ...expr import Function
+from ...symbolic import has_unknown_sizes, primitive_form
+from ..program import Node, Ref
+from ..shape_func import NOTHING, SHAPE, ShapeFunction, shape_function
+from .assembler import Assembler
+
+# Vectors of sizes lie this many bytes apart, where kernels want tensors to start.
+VECTOR = 64
+
+
+class ShapeKernel(NamedTuple):
+    """A shape function as a part of the library."""
+
+    name: str
+    key: str
+    module: IRModule
+    target: Target
+
+
+class ShapeFunctions:
+    """The shape functions of an executable; kernels that are equal but for names share one."""
+
+    def __init__(self, host: Target, prefix: str):
+        self.host, self.prefix = host, prefix
+        self.made: dict[str, ShapeFunction] = {}
+
+    def of(self, function: Function) -> ShapeFunction:
+        key = structural_key(primitive_form(function).function)
+        if key not in self.made:
+            with self.host:
+                self.made[key] = shape_function(function, f"{self.prefix}_shape_func_{len(self.made)}")
+        return self.made[key]
+
+    def kernels(self) -> list[ShapeKernel]:
+        """What the library needs of them."""
+        return [ShapeKernel(f.name, f"shape {key}", f.module, self.host) for key, f in self.made.items()]
+
+
+class Shapes:
+    """The shapes of a program's values as vectors on the host. Shapes that are the same expressions over the sizes of
+    the program's inputs are computed once."""
+
+    def __init__(self, out: Assembler, functions: ShapeFunctions, registers: dict[Ref, int]):
+        self.out = out
+        self.functions = functions
+        # Where the values of the program lie.
+        self.registers = registers
+        self.of_value: dict[Ref, int] = {}
+        # The register of a shape, or an input of the program that has it.
+        self.known: dict[tuple[str, ...], int | Ref] = {}
+        # Registers that end with the program.
+        self.held: list[int] = []
+        # The storage of the vectors, the line that says how many bytes it has, and how many are taken.
+        self.block = self.line = -1
+        self.vectors = 0
+
+    def given(self, ref: Ref, t: TensorType) -> None:
+        """An input of the program: values of the same shape need not compute it."""
+        key = _key(t)
+        if has_unknown_sizes(t) and key is not None:
+            self.known.setdefault(key, ref)
+
+    def results(self, node: Node) -> list[int]:
+        """The registers of the shapes of what a node computes, after its operators have agreed to the sizes they are
+        given; -1 for a shape that is known while compiling."""
+        function = self.functions.of(node.function)
+        keys = [_key(t) for t in node.types]
+        unknown = [has_unknown_sizes(t) for t in node.types]
+        if not function.checks and all(key in self.known for key, u in zip(keys, unknown) if u):
+            return [self._known(key) if u else -1 for key, u in zip(keys, unknown)]
+        outs = self._compute(node, function)
+        for key, out, u in zip(keys, outs, unknown):
+            if key is not None and u:
+                self.known.setdefault(key, out)
+        return [out if u else -1 for out, u in zip(outs, unknown)]
+
+    def _compute(self, node: Node, function: ShapeFunction) -> list[int]:
+        arguments: list[int] = []
+        copies: list[int] = []
+        for ref, mode in zip(node.inputs, function.inputs, strict=True):
+            if mode == SHAPE:
+                arguments.append(self._shape_of(ref))
+            elif mode != NOTHING:
+                arguments.append(self._on_host(ref, copies))
+        outs = [self._vector(rank) for rank in function.ranks]
+        self.out.write("invoke_packed", self.out.tables.kernel(function.name), len(outs), [*arguments, *outs])
+        for register in copies:
+            self.out.release(register)
+        return outs
+
+    def _known(self, key: tuple[str, ...] | None) -> int:
+        found = self.known[key]
+        return found if isinstance(found, int) else self._shape_of(found)
+
+    def _shape_of(self, ref: Ref) -> int:
+        if ref not in self.of_value:
+            register = self.of_value[ref] = self._new()
+            self.out.write("shape_of", register, self.registers[ref])
+        return self.of_value[ref]
+
+    def _on_host(self, ref: Ref, copies: list[int]) -> int:
+        """The register of a value that decides on a shape, on the host."""
+        device = self.out.tables.device
+        if not device:
+            return self.registers[ref]
+        copies.append(self.out.register())
+        self.out.write("device_copy", copies[-1], self.registers[ref], device, 0)
+        return copies[-1]
+
+    def _new(self) -> int:
+        self.held.append(self.out.register())
+        return self.held[-1]
+
+    def _vector(self, rank: int) -> int:
+        if self.line < 0:
+            size, self.block = self.out.register(), self._new()
+            self.line = len(self.out.lines)
+            self.out.write("load_consti", size, 0)
+            self.out.write("alloc_storage", self.block, size, VECTOR, dtype_word("uint8"), 0)
+            self.out.release(size)
+        register = self._new()
+        self.out.write("alloc_tensor", register, self.block, self.vectors, dtype_word("int64"), (rank,))
+        self.vectors += max(-(-8 * rank // VECTOR), 1) * VECTOR
+        return register
+
+    def finish(self) -> None:
+        """The storage of the vectors has room for all of them; their registers are free."""
+        if self.line >= 0:
+            name, (register, _) = self.out.lines[self.line]
+            self.out.lines[self.line] = (name, (register, self.vectors))
+        for register in self.held:
+            self.out.release(register)
+
+
+def _key(t: TensorType) -> tuple[str, ...] | None:
+    """What a shape is computed as, None where a size follows from data. Variables of a program have names of their
+    own."""
+    if any(isinstance(d, Any_) for d in t.shape):
+        return None
+    return tuple(str(d) for d in t.shape)
+
+
+__all__ = ["ShapeFunctions", "ShapeKernel", "Shapes"]
