@@ -238,12 +238,12 @@ class Inference:
         if not isinstance(test, TensorType) or test.shape or test.dtype not in ("bool", "uint1"):
             raise DiagnosticError(f"the condition of an if is a bool scalar, got {test}")
         a, b = self.type_of(node.true_branch), self.type_of(node.false_branch)
-        both = unify(*_opened(a, b))
+        both = unify(*opened(a, b))
         if both is None:
             raise DiagnosticError(f"the branches of an if have different types: {a} and {b}")
         self.learn(node.true_branch, both)
         self.learn(node.false_branch, both)
-        return _opened(both, b)[0]
+        return opened(both, b)[0]
 
     def function(self, node: Function) -> Type:
         body = self.type_of(node.body)
@@ -381,11 +381,14 @@ def _with_sizes(t: Type, table: dict[PrimVar, PrimExpr]) -> Type:
     return _settled(TensorType([d if isinstance(d, IntImm) else substitute(d, table) for d in t.shape], t.dtype))
 
 
-def _opened(a: Type, b: Type) -> tuple[Type, Type]:
+def opened(a: Type, b: Type) -> tuple[Type, Type]:
     """Two types that a value may have, with sizes unknown that are not the same in both; numbers stay."""
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
-        pairs = [_opened(x, y) for x, y in zip(a.fields, b.fields)]
+        pairs = [opened(x, y) for x, y in zip(a.fields, b.fields)]
         return TupleType(tuple(p[0] for p in pairs)), TupleType(tuple(p[1] for p in pairs))
+    if isinstance(a, TypeCall) and isinstance(b, TypeCall) and len(a.args) == len(b.args):
+        pairs = [opened(x, y) for x, y in zip(a.args, b.args)]
+        return TypeCall(a.func, tuple(p[0] for p in pairs)), TypeCall(b.func, tuple(p[1] for p in pairs))
     if not (isinstance(a, TensorType) and isinstance(b, TensorType)) or len(a.shape) != len(b.shape):
         return a, b
     same = [x is y or isinstance(x, IntImm) and isinstance(y, IntImm) or structural_equal(x, y)

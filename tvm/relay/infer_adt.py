@@ -8,7 +8,7 @@ from ..error import DiagnosticError
 from ..ir.adt import Constructor
 from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
-from .infer import ADT_RULES, Inference, applied, unify
+from .infer import ADT_RULES, Inference, applied, opened, unify
 
 
 def substitute_types(t: Any, table: dict[Any, Type]) -> Any:
@@ -31,7 +31,8 @@ def solve(want: Any, have: Any, table: dict[Any, Type], variables: set) -> bool:
     """Find what type variables of ``want`` stand for, so that it becomes ``have``."""
     if isinstance(want, TypeVar) and want in variables:
         known = table.get(want)
-        both = have if known is None else unify(known, have)
+        # A type variable stands for all of them: sizes that differ are unknown.
+        both = have if known is None else unify(*opened(known, have))
         if both is not None:
             table[want] = both
         return both is not None

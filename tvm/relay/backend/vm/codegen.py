@@ -30,6 +30,7 @@ from ...expr import (
     Var,
 )
 from ...scopes import Block
+from ...symbolic import named_sizes
 from ..te_compiler import flatten_type
 from .assembler import Assembler, Label, Tables
 from .lines import Lines, is_computed, without_lets
@@ -445,6 +446,7 @@ class ModuleWriter:
     """The functions of a module as those of an executable."""
 
     def __init__(self, mod: IRModule, tables: Tables, regions: RegionCompiler):
+        self.mod = mod
         self.functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, Function)}
         self.tables = tables
         self.regions = regions
@@ -484,7 +486,8 @@ class ModuleWriter:
         if self.is_closure(name):
             inner = function.body
             function = Function([*function.params, *inner.params], inner.body, inner.ret_type)
-        return FunctionWriter(self, function).write(name)
+        # Others see unknown sizes: a function that is a value is called with any.
+        return FunctionWriter(self, named_sizes(function, self.mod)).write(name)
 
     def _constructor(self, name: str) -> MachineFunction:
         made = self._constructors[name]

@@ -21,16 +21,14 @@ from ...infer import infer_module
 from ...interpreter import Executor
 from ...transform.dead_code import RemoveUnusedFunctions
 from ...transform.inline import Inline, InlinePrimitives, LambdaLift
-from ...transform.name_sizes import NameSizes
 from ...transform.straight_graph import straighten
 from .assembler import Tables
 from .codegen import ModuleWriter
 from .lines import is_straight
 from .region import RegionCompiler
 
-# What a module becomes before its functions are written: no calls of small functions, no functions inside others,
-# and unknown sizes of parameters are variables.
-PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives(), LambdaLift(), NameSizes())
+# What a module becomes before its functions are written: no calls of small functions, no functions inside others.
+PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives(), LambdaLift())
 
 
 class VMCompiler:

@@ -35,6 +35,7 @@ class ShapeFunctions:
     def __init__(self, host: Target, prefix: str):
         self.host, self.prefix = host, prefix
         self.made: dict[str, ShapeFunction] = {}
+        self.called: set[str] = set()
 
     def of(self, function: Function) -> ShapeFunction:
         key = structural_key(primitive_form(function).function)
@@ -45,7 +46,8 @@ class ShapeFunctions:
 
     def kernels(self) -> list[ShapeKernel]:
         """What the library needs of them."""
-        return [ShapeKernel(f.name, f"shape {key}", f.module, self.host) for key, f in self.made.items()]
+        called = [(key, f) for key, f in self.made.items() if f.name in self.called]
+        return [ShapeKernel(f.name, f"shape {key}", f.module, self.host) for key, f in called]
 
 
 class Shapes:
@@ -95,6 +97,7 @@ class Shapes:
             elif mode != NOTHING:
                 arguments.append(self._on_host(ref, copies))
         outs = [self._vector(rank) for rank in function.ranks]
+        self.functions.called.add(function.name)
         self.out.write("invoke_packed", self.out.tables.kernel(function.name), len(outs), [*arguments, *outs])
         for register in copies:
             self.out.release(register)
