@@ -255,8 +255,8 @@ def test_a_saved_executable_runs_elsewhere_and_damage_is_seen(library, tmp_path)
     run = vm.VirtualMachine(loaded, tvm.cpu())
     assert run.run(three(1, 1, 1), b=three(0, 0, 0)).numpy().tolist() == [8, 9, 10]
     other = bytearray(saved)
-    other[8:16] = struct.pack("<Q", 2)
-    with pytest.raises(TVMError, match="it has version 2, and this runtime reads version 1"):
+    other[8:16] = struct.pack("<Q", 3)
+    with pytest.raises(TVMError, match="it has version 3, and this runtime reads version 2"):
         vm.Executable.load_exec(other, lib)
     for at in (20, 40, len(saved) // 2, len(saved) - 1):
         other = bytearray(saved)

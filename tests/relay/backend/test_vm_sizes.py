@@ -173,3 +173,43 @@ def test_memory_of_runs_with_random_sizes_stays_flat(rng):
     for _ in range(200):
         machine.run(np.zeros(rng.integers(0, 65, 2), "float32"))
         assert machine.module["get_memory"]() <= 1.3 * largest
+
+
+def test_inputs_that_contradict_their_types_are_refused_by_name():
+    n = tvm.te.size_var("n")
+    x, y = relay.var("x", shape=(n, 3)), relay.var("y", shape=(relay.Any(), n))
+    body = relay.Tuple([relay.sum(x, 0), relay.nn.relu(y)])
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], body))
+    machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu())
+
+    def zeros(*shape, dtype="float32"):
+        return np.zeros(shape, dtype)
+
+    assert machine.run(zeros(2, 3), zeros(5, 2))[1].shape == (5, 2)
+    refused = {
+        "input 'x' of function 'main': its dimension 1 is 4, and the program wants 3": (zeros(2, 4), zeros(5, 2)),
+        "input 'y' of function 'main': its dimension 1 is 3, and the same size of input 'x' is 2":
+            (zeros(2, 3), zeros(5, 3)),
+        "input 'y' of function 'main' has 1 dimensions, and the program wants 2": (zeros(2, 3), zeros(2)),
+        "input 'x' of function 'main' has elements of float64, and the program wants float32":
+            (zeros(2, 3, dtype="float64"), zeros(5, 2)),
+        "input 'x' of function 'main' is a tensor, and something else is given": ((zeros(2, 3),), zeros(5, 2)),
+    }  # fmt: skip
+    for message, values in refused.items():
+        with pytest.raises(tvm.TVMError, match=message):
+            machine.run(*values)
+    assert machine.run(zeros(0, 3), zeros(1, 0))[0].shape == (3,)
+
+
+def test_sizes_that_operators_cannot_take_are_refused():
+    x, y, c = unknown("x", None, None), unknown("y", None, None), relay.var("c", shape=(), dtype="bool")
+    straight = tvm.IRModule.from_expr(relay.Function([x, y], relay.concatenate([x, y], 0) * relay.const(2)))
+    run = relay.create_executor("vm", straight).evaluate()
+    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': its dimension 1 is 5, and the same size of "
+                                           "input 'x' is 4"):  # fmt: skip
+        run(numbers(3, 4), numbers(2, 5))
+    branches = relay.Function([c, x, y], relay.If(c, relay.concatenate([x, y], 0) * relay.const(2), x))
+    run = relay.create_executor("vm", tvm.IRModule.from_expr(branches)).evaluate()
+    with pytest.raises(tvm.TVMError, match="does not hold for the sizes given"):
+        run(np.bool_(True), numbers(3, 4), numbers(2, 5))
+    assert run(np.bool_(False), numbers(3, 4), numbers(2, 5)).shape == (3, 4)

@@ -35,6 +35,7 @@ from ..te_compiler import flatten_type
 from .assembler import Assembler, Label, Tables
 from .lines import Lines, is_computed, without_lets
 from .region import ProgramWriter, Region, RegionCompiler
+from .sizes import type_words
 
 
 class Slot:
@@ -80,7 +81,8 @@ class FunctionWriter:
         self.params = list(function.params)
         self.body = function.body
         self.lines = Lines(self.body)
-        self.out = Assembler(module.tables, [p.name_hint for p in self.params])
+        types = [p.checked_type_ or p.type_annotation for p in self.params]
+        self.out = Assembler(module.tables, [p.name_hint for p in self.params], type_words(types))
         self.values: dict[int, Value] = {}
         self.region = Region()
         self.waiting: list[Slot] = []

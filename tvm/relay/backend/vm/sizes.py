@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ....ir.module import IRModule
-from ....ir.prim import Any_
+from ....ir.prim import Any_, IntImm, PrimExpr
+from ....ir.prim import Var as PrimVar
 from ....ir.structural import structural_key
 from ....ir.tensor_type import TensorType
+from ....ir.type import Type
 from ....runtime.vm_code import dtype_word
 from ....target import Target
 from ...expr import Function
@@ -147,6 +149,19 @@ class Shapes:
             self.out.release(register)
 
 
+def type_words(types: list[Type]) -> list[tuple[int, ...]]:
+    """The types of parameters as an executable has them: for a tensor the data type and its sizes, of which unknown
+    ones are negative: -1, or one number for all places of a variable."""
+    variables: dict[PrimExpr, int] = {}
+
+    def size(d: PrimExpr) -> int:
+        if isinstance(d, IntImm):
+            return d.value
+        return variables.setdefault(d, -2 - len(variables)) if isinstance(d, PrimVar) else -1
+
+    return [(dtype_word(t.dtype), *map(size, t.shape)) if isinstance(t, TensorType) else () for t in types]
+
+
 def _key(t: TensorType) -> tuple[str, ...] | None:
     """What a shape is computed as, None where a size follows from data. Variables of a program have names of their
     own."""
@@ -155,4 +170,4 @@ def _key(t: TensorType) -> tuple[str, ...] | None:
     return tuple(str(d) for d in t.shape)
 
 
-__all__ = ["ShapeFunctions", "ShapeKernel", "Shapes"]
+__all__ = ["ShapeFunctions", "ShapeKernel", "Shapes", "type_words"]
