@@ -130,8 +130,9 @@ def bind_pattern(self: Inference, pattern: Pattern, t: Type) -> None:
 def match_type(self: Inference, node: Match) -> Type:
     result: Type | None = None
     for clause in node.clauses:
-        t = self.type_of(clause.rhs)
-        both = t if result is None else unify(result, t)
+        t = self.type_of(clause)
+        # Sizes that differ from clause to clause are unknown.
+        both = t if result is None else unify(*opened(result, t))
         if both is None:
             raise DiagnosticError(f"the clauses of a match have different types: {result} and {t}")
         result = both

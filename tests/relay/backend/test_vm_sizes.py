@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tvm
-from tests.relay.random_programs import plain
+from tests.relay.random_programs import plain, shapes
 from tvm import relay
 from tvm.relay.prelude import Prelude
 
@@ -31,12 +31,6 @@ def check(program, *cases):
         assert shapes(got) == shapes(want) and plain(got) == plain(want)
 
 
-def shapes(value):
-    if hasattr(value, "shape"):
-        return tuple(value.shape)
-    return [shapes(v) for v in getattr(value, "fields", value)]
-
-
 def test_kernels_are_compiled_once_for_all_sizes():
     x, y = unknown("x", None, 3), unknown("y", None, 3)
     z = relay.concatenate([x, y], 0)
@@ -54,6 +48,20 @@ def test_branches_may_differ_in_size():
     c, x = relay.var("c", shape=(), dtype="bool"), unknown("x", None)
     body = relay.If(c, x, relay.concatenate([x, x], 0)) * relay.const(2)
     check(relay.Function([c, x], body), *[(np.bool_(c), numbers(n)) for c in (True, False) for n in (3, 1, 0)])
+
+
+def test_clauses_of_a_match_may_differ_in_size():
+    prelude = Prelude(tvm.IRModule())
+    make, cons, nil = prelude.get_type("List")
+    x, head, xs = unknown("x", 3), relay.Var("head", VECTOR), relay.Var("xs", make(VECTOR))
+    full = relay.PatternConstructor(cons, [relay.PatternVar(head), relay.PatternWildcard()])
+    first = relay.Match(xs, [relay.Clause(relay.PatternConstructor(nil, []), x), relay.Clause(full, head)])
+    prelude.mod["main"] = relay.Function([x, xs], first * relay.const(2))
+    empty = tvm.runtime.container.ADT(1)
+    run = relay.create_executor("vm", prelude.mod).evaluate()
+    assert run(numbers(3), empty).shape == (3,)
+    assert run(numbers(3), tvm.runtime.container.ADT(0, [numbers(5), empty])).numpy().tolist() == [
+        2 * v for v in numbers(5)]
 
 
 def test_operators_that_do_not_run_say_nothing_of_sizes():
