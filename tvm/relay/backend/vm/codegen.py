@@ -223,8 +223,9 @@ class FunctionWriter:
         if wanted:
             self.out.drop_dead()
             registers, params = region.read([s.expr for s in wanted])
-            program = self.module.regions.program(params, [s.expr for s in wanted])
-            results = iter(ProgramWriter(self.out, program, registers, self.module.regions.shapes).write())
+            regions = self.module.regions
+            program, entry = regions.program(params, [s.expr for s in wanted])
+            results = iter(ProgramWriter(self.out, program, registers, regions.shapes, entry).write())
             for slot in wanted:
                 slot.register = self.joined(slot.type, results)
         for slot in waiting:

@@ -16,6 +16,7 @@ from ...symbolic import has_unknown_sizes, is_symbolic, primitive_form
 from ..from_relay import ALIGNMENT, ProgramBuilder
 from ..memory_plan import Plan, plan_program
 from ..program import Kind, Node, Program, Ref
+from ..shape_func import ShapeFunction
 from ..te_compiler import KernelCompiler
 from .assembler import Assembler
 from .sizes import ShapeFunctions, Shapes
@@ -31,19 +32,22 @@ class RegionCompiler:
         self.shapes = ShapeFunctions(host, prefix)
         self.to_kernels = to_kernels
 
-    def program(self, params: list[Var], outputs: list[RelayExpr]) -> Program:
-        """The planned program of expressions over variables."""
+    def program(self, params: list[Var], outputs: list[RelayExpr]) -> tuple[Program, ShapeFunction | None]:
+        """The planned program of expressions over variables, and what looks at the sizes of its inputs where some are
+        unknown."""
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         region = Function(params, body)
+        entry = None
         if is_symbolic(region):
-            region = primitive_form(region).function
+            symbolic = primitive_form(region)
+            region, entry = symbolic.function, self.shapes.entry(symbolic)
         main = self.to_kernels(IRModule.from_expr(region), self.target)["main"]
         builder = ProgramBuilder(any_size=True)
         with self.target:
             inputs = [builder.input(p, self.target.get_target_device_type()) for p in main.params]
             builder.program.outputs = builder.function(main, inputs, self.compiler)
         builder.program.plan = plan_program(builder.program)
-        return builder.program
+        return builder.program, entry
 
     def kernels(self) -> list[Any]:
         """What the library is made of."""
@@ -54,15 +58,19 @@ class ProgramWriter:
     """Writes a program into a function. Values between its kernels share one storage, which ends with the program; each
     result has its own, and so has each value whose size is known only when running."""
 
-    def __init__(self, out: Assembler, program: Program, inputs: list[int], functions: ShapeFunctions):
+    def __init__(
+        self, out: Assembler, program: Program, inputs: list[int], functions: ShapeFunctions,
+        entry: ShapeFunction | None = None,
+    ):  # fmt: skip
         self.out = out
         self.program = program
         assert program.plan is not None
         self.plan: Plan = program.plan
         self.rows = program.first_entries()
-        self.given = iter(inputs)
-        self.registers: dict[Ref, int] = {}
-        self.shapes = Shapes(out, functions, self.registers)
+        # Inputs are the first nodes.
+        self.registers: dict[Ref, int] = {(n, 0): register for n, register in enumerate(inputs)}
+        self.shapes = Shapes(out, program, functions, self.registers)
+        self.entry = entry
         # Of each storage: the register that holds it, and its first byte there.
         self.places: dict[int, tuple[int, int]] = {}
         # Registers that end with the program.
@@ -72,6 +80,8 @@ class ProgramWriter:
     def write(self) -> list[int]:
         """The registers of the results, each of them a register of its own."""
         self._lay_out()
+        if self.entry is not None:
+            self.shapes.enter(self.entry)
         for number, node in enumerate(self.program.nodes):
             self._node(number, node)
             ending = self.ending.get(number, [])
@@ -151,7 +161,6 @@ class ProgramWriter:
 
     def _node(self, number: int, node: Node) -> None:
         if node.kind is Kind.INPUT:
-            self.registers[number, 0] = next(self.given)
             self.shapes.given((number, 0), node.types[0])
         elif node.kind is Kind.CONSTANT:
             data = self.program.constants[node.name]

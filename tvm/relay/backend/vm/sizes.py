@@ -12,10 +12,9 @@ from ....ir.tensor_type import TensorType
 from ....ir.type import Type
 from ....runtime.vm_code import dtype_word
 from ....target import Target
-from ...expr import Function
-from ...symbolic import has_unknown_sizes, primitive_form
-from ..program import Node, Ref
-from ..shape_func import NOTHING, SHAPE, ShapeFunction, shape_function
+from ...symbolic import Symbolic, has_unknown_sizes, primitive_form
+from ..program import Node, Program, Ref
+from ..shape_func import NOTHING, SHAPE, ShapeFunction, entry_function, shape_function
 from .assembler import Assembler
 
 # Vectors of sizes lie this many bytes apart, where kernels want tensors to start.
@@ -39,11 +38,20 @@ class ShapeFunctions:
         self.made: dict[str, ShapeFunction] = {}
         self.called: set[str] = set()
 
-    def of(self, function: Function) -> ShapeFunction:
-        key = structural_key(primitive_form(function).function)
+    def of(self, node: Node) -> ShapeFunction:
+        assert node.function is not None
+        key = node.kernel.key if node.kernel is not None else structural_key(primitive_form(node.function).function)
         if key not in self.made:
             with self.host:
-                self.made[key] = shape_function(function, f"{self.prefix}_shape_func_{len(self.made)}")
+                self.made[key] = shape_function(node.function, f"{self.prefix}_shape_func_{len(self.made)}")
+        return self.made[key]
+
+    def entry(self, symbolic: Symbolic) -> ShapeFunction:
+        """What refuses sizes of the inputs of a region."""
+        key = f"{structural_key(symbolic.function)} {sorted(symbolic.reasons.items())}"
+        if key not in self.made:
+            with self.host:
+                self.made[key] = entry_function(symbolic, f"{self.prefix}_check_sizes_{len(self.made)}")
         return self.made[key]
 
     def kernels(self) -> list[ShapeKernel]:
@@ -56,8 +64,9 @@ class Shapes:
     """The shapes of a program's values as vectors on the host. Shapes that are the same expressions over the sizes of
     the program's inputs are computed once."""
 
-    def __init__(self, out: Assembler, functions: ShapeFunctions, registers: dict[Ref, int]):
+    def __init__(self, out: Assembler, program: Program, functions: ShapeFunctions, registers: dict[Ref, int]):
         self.out = out
+        self.program = program
         self.functions = functions
         # Where the values of the program lie.
         self.registers = registers
@@ -70,6 +79,11 @@ class Shapes:
         self.block = self.line = -1
         self.vectors = 0
 
+    def enter(self, function: ShapeFunction) -> None:
+        """Refuse inputs of the program that its operators cannot take: from here on each is as its type says."""
+        if function.checks:
+            self._invoke(function, [(n, 0) for n in range(len(function.inputs))])
+
     def given(self, ref: Ref, t: TensorType) -> None:
         """An input of the program: values of the same shape need not compute it."""
         key = _key(t)
@@ -79,21 +93,24 @@ class Shapes:
     def results(self, node: Node) -> list[int]:
         """The registers of the shapes of what a node computes, after its operators have agreed to the sizes they are
         given; -1 for a shape that is known while compiling."""
-        function = self.functions.of(node.function)
+        function = self.functions.of(node)
         keys = [_key(t) for t in node.types]
         unknown = [has_unknown_sizes(t) for t in node.types]
-        if not function.checks and all(key in self.known for key, u in zip(keys, unknown) if u):
+        # Types say all of a value's sizes unless data decided on one.
+        decided = any(_key(self.program.nodes[n].types[i]) is None for n, i in node.inputs)
+        looks = function.assumes or function.checks and decided
+        if not looks and all(key in self.known for key, u in zip(keys, unknown) if u):
             return [self._known(key) if u else -1 for key, u in zip(keys, unknown)]
-        outs = self._compute(node, function)
+        outs = self._invoke(function, node.inputs)
         for key, out, u in zip(keys, outs, unknown):
             if key is not None and u:
                 self.known.setdefault(key, out)
         return [out if u else -1 for out, u in zip(outs, unknown)]
 
-    def _compute(self, node: Node, function: ShapeFunction) -> list[int]:
+    def _invoke(self, function: ShapeFunction, inputs: list[Ref]) -> list[int]:
         arguments: list[int] = []
         copies: list[int] = []
-        for ref, mode in zip(node.inputs, function.inputs, strict=True):
+        for ref, mode in zip(inputs, function.inputs, strict=True):
             if mode == SHAPE:
                 arguments.append(self._shape_of(ref))
             elif mode != NOTHING:
