@@ -77,6 +77,10 @@ def unify(a: Type, b: Type) -> Type | None:
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
         parts = [unify(x, y) for x, y in zip(a.fields, b.fields)]
         return None if any(p is None for p in parts) else TupleType(tuple(parts))
+    if isinstance(a, RelayRefType) and isinstance(b, RelayRefType):
+        # What is written later may have another size.
+        held = unify(*opened(a.value, b.value))
+        return None if held is None else RelayRefType(held)
     if isinstance(a, FuncType) and isinstance(b, FuncType) and bool(a.type_params) != bool(b.type_params):
         from .infer_adt import specialize
 

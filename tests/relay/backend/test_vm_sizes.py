@@ -113,6 +113,14 @@ def test_closures_are_called_with_any_size():
     check(relay.Function([c, x], body), *[(np.bool_(c), numbers(n)) for c, n in ((True, 2), (False, 1), (True, 0))])
 
 
+def test_what_a_reference_holds_may_change_its_size():
+    c, x, held, done = relay.var("c", shape=(), dtype="bool"), unknown("x", None), relay.Var("held"), relay.Var("done")
+    write = relay.RefWrite(held, relay.concatenate([relay.RefRead(held), x], 0))
+    read = relay.Let(done, relay.If(c, write, relay.Tuple([])), relay.RefRead(held) * relay.const(2))
+    body = relay.Let(held, relay.RefCreate(x), read)
+    check(relay.Function([c, x], body), *[(np.bool_(c), numbers(n)) for c, n in ((True, 2), (False, 2), (True, 0))])
+
+
 def test_data_decide_on_sizes():
     x, s, k = unknown("x", None, 4), relay.var("s", shape=(2,), dtype="int64"), relay.var("k", shape=(), dtype="int32")
     found = relay.argwhere(relay.greater(x, relay.const(0)))
