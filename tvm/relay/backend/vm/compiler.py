@@ -8,7 +8,7 @@ from typing import Any
 
 from ....error import TVMError
 from ....ir.module import IRModule
-from ....ir.transform import PassContext, run_pipeline
+from ....ir.transform import PassContext, run_pass, run_pipeline
 from ....ir.visit import rewrite
 from ....runtime.devices import Device
 from ....runtime.ndarray import NDArray, array
@@ -27,8 +27,8 @@ from .codegen import ModuleWriter
 from .lines import is_straight
 from .region import RegionCompiler
 
-# What a module becomes before its functions are written: no calls of small functions, no functions inside others.
-PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives(), LambdaLift())
+# What makes a module smaller before its functions are written.
+PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives())
 
 
 class VMCompiler:
@@ -173,8 +173,12 @@ def prepared(mod: IRModule) -> IRModule:
             straight = IRModule(None, mod.type_definitions)
             straight["main"] = main
             return infer_module(straight)
-        return run_pipeline(mod, PASSES, PassContext.current())
-    return run_pipeline(mod, PASSES[1:], PassContext.current())
+        passes = PASSES
+    else:
+        passes = PASSES[1:]
+    ctx = PassContext.current()
+    # The machine has no functions inside others, at any level of optimization.
+    return run_pass(LambdaLift(), infer_module(run_pipeline(mod, passes, ctx)), ctx)
 
 
 def _with_params(mod: Any, params: Mapping[str, Any]) -> IRModule:
