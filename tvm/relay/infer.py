@@ -96,10 +96,12 @@ def unify(a: Type, b: Type) -> Type | None:
 
 
 class Inference:
-    """Infers the types of one module's functions."""
+    """Infers the types of one module's functions. ``typed``: the functions of the module have their types, which are
+    taken as they are."""
 
-    def __init__(self, mod: IRModule | None = None):
+    def __init__(self, mod: IRModule | None = None, typed: bool = False):
         self.mod = mod
+        self.typed = typed
         # The type of a call of a global function may change with that function; nothing else outdates a type.
         self.reuse = mod is None or sum(isinstance(f, Function) for f in mod.functions.values()) <= 1
         self.held: list[Node] = []
@@ -265,7 +267,7 @@ class Inference:
         function = self.mod[node]
         if not isinstance(function, Function):
             return getattr(function, "checked_type_", None) or FuncType((), TupleType(()))
-        known = self.types.get(id(function))
+        known = function.checked_type_ if self.typed else self.types.get(id(function))
         if known is not None:
             return known
         annotated = [p.type_annotation for p in function.params]
@@ -465,9 +467,10 @@ ADT_RULES: Hook[[], tuple[dict[type, Any], dict[type, Any]]] = Hook(
 )  # fmt: skip
 
 
-def infer_function(function: Function, mod: IRModule | None = None) -> Function:
-    """The function with all types filled in; unannotated parameters are annotated."""
-    work = Inference(mod)
+def infer_function(function: Function, mod: IRModule | None = None, typed: bool = False) -> Function:
+    """The function with all types filled in; unannotated parameters are annotated. ``typed``: the functions of the
+    module, which it may call, have theirs."""
+    work = Inference(mod, typed)
     work.reuse = work.reuse and _all_written(function)
     work.infer(function)
     return finish(work, function)

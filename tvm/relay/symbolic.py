@@ -71,9 +71,10 @@ def primitive_form(function: Function) -> Symbolic:
     return _learned(function, [_mapped(t, sizes.own) for t in types], None)
 
 
-def named_sizes(function: Function, mod: IRModule | None = None) -> Function:
+def named_sizes(function: Function, mod: IRModule | None = None, typed: bool = False) -> Function:
     """A function whose parameters have variables in place of unknown sizes. Operators that may not run say nothing of
-    sizes, so a function with branches learns nothing from its operators."""
+    sizes, so a function with branches learns nothing from its operators. ``typed``: the functions of the module have
+    their types."""
     sizes = _Sizes()
     types = [None if (t := _type(p)) is None else _mapped(t, sizes.named) for p in function.params]
     # The result of a function that may call itself is what its annotation says.
@@ -82,8 +83,8 @@ def named_sizes(function: Function, mod: IRModule | None = None) -> Function:
     if not sizes.count:
         return function
     if any(isinstance(n, (If, Match, Function)) for n in post_order(function.body)):
-        return infer_function(_with_types(function, types, result), mod)
-    return _learned(function, types, result, mod).function
+        return infer_function(_with_types(function, types, result), mod, typed)
+    return _learned(function, types, result, mod, typed).function
 
 
 class _Sizes:
@@ -135,17 +136,19 @@ def _mapped(t: Type, size) -> Type:
     return TensorType([size(d) for d in t.shape], t.dtype) if isinstance(t, TensorType) else t
 
 
-def _learned(function: Function, types: list, result: Type | None, mod: IRModule | None = None) -> Symbolic:
+def _learned(
+    function: Function, types: list, result: Type | None, mod: IRModule | None = None, typed: bool = False
+) -> Symbolic:
     """The function over parameters of these types, with sizes that are taken for equal as one variable."""
     first, why = types, {}
     while True:
         known = {v for t in types if t is not None for x in _sizes(t) for v in variables(x)}
         with noted() as found:
-            typed = infer_function(_with_types(function, types, result), mod)
+            made = infer_function(_with_types(function, types, result), mod, typed)
         mine = [a for a in found if all(v in known for v in variables(a.condition))]
         same = next(((a, pair) for a in mine if a.equal is not None for pair in _replaced(*a.equal)), None)
         if same is None:
-            return Symbolic(typed, tuple({str(a.condition) + a.what: a for a in mine}.values()), _places(first, why))
+            return Symbolic(made, tuple({str(a.condition) + a.what: a for a in mine}.values()), _places(first, why))
         table = dict([same[1]])
         why.update(dict.fromkeys(table, same[0].what))
         types = [None if t is None else _mapped(t, partial(_replace, table=table)) for t in types]

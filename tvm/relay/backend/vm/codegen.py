@@ -490,7 +490,7 @@ class ModuleWriter:
             inner = function.body
             function = Function([*function.params, *inner.params], inner.body, inner.ret_type)
         # Others see unknown sizes: a function that is a value is called with any.
-        return FunctionWriter(self, named_sizes(function, self.mod)).write(name)
+        return FunctionWriter(self, named_sizes(function, self.mod, typed=True)).write(name)
 
     def _constructor(self, name: str) -> MachineFunction:
         made = self._constructors[name]
