@@ -89,14 +89,16 @@ def shape_function(function: Function, name: str) -> ShapeFunction:
     return _Writer(symbolic, call, name).made()
 
 
-def entry_function(symbolic: Symbolic, name: str) -> ShapeFunction:
-    """A function that gives no shapes: it refuses sizes of parameters that contradict their types, or what type rules
-    take for granted.
+def entry_function(symbolic: Symbolic, shapes: list[list[PrimExpr]], name: str) -> ShapeFunction:
+    """The shape function of a function of several kernels: it refuses sizes of parameters that contradict their types,
+    or what type rules take for granted, and computes shapes from the others.
 
     Parameters
     ----------
     symbolic : Symbolic
         The function, whose unknown sizes are variables.
+    shapes : list of list of PrimExpr
+        What it computes, over the variables of the parameters.
     name : str
         The name that the shape function has in its module.
 
@@ -104,7 +106,7 @@ def entry_function(symbolic: Symbolic, name: str) -> ShapeFunction:
     -------
     ShapeFunction
     """
-    return _Writer(symbolic, None, name, with_results=False).made()
+    return _Writer(symbolic, None, name, shapes).made()
 
 
 def _with_computations(symbolic: Symbolic) -> Symbolic:
@@ -157,7 +159,9 @@ def _wide(d: PrimExpr) -> PrimExpr:
 class _Writer:
     """Writes a shape function as straight statements: sizes, checks, results."""
 
-    def __init__(self, symbolic: Symbolic, call: Call | None, name: str, with_results: bool = True):
+    def __init__(
+        self, symbolic: Symbolic, call: Call | None, name: str, shapes: list[list[PrimExpr]] | None = None
+    ):  # fmt: skip
         self.function, self.call, self.name = symbolic.function, call, name
         decided = dynamic_shape(call) if call is not None else None
         wanted = [] if decided is None else [call.args[i] for i in decided.values]
@@ -170,9 +174,9 @@ class _Writer:
         for number, p in enumerate(self.parameters):
             if p.mode == SHAPE:
                 self.bind(p, number, symbolic.reasons)
-        self.shapes: list[list[PrimExpr]] = []
-        if with_results:
-            self.shapes = self.result_shapes() if decided is None else self.decided_shapes(decided)
+        if shapes is None:
+            shapes = self.result_shapes() if decided is None else self.decided_shapes(decided)
+        self.shapes = shapes
 
     def bind(self, p: _Parameter, number: int, reasons: dict[tuple[int, int], str]) -> None:
         """Sizes of a parameter: the first place of a variable is its value, others are compared."""

@@ -16,10 +16,9 @@ from ...symbolic import has_unknown_sizes, is_symbolic, primitive_form
 from ..from_relay import ALIGNMENT, ProgramBuilder
 from ..memory_plan import Plan, plan_program
 from ..program import Kind, Node, Program, Ref
-from ..shape_func import ShapeFunction
 from ..te_compiler import KernelCompiler
 from .assembler import Assembler
-from .sizes import ShapeFunctions, Shapes
+from .sizes import Entry, ShapeFunctions, Shapes
 
 
 class RegionCompiler:
@@ -32,22 +31,19 @@ class RegionCompiler:
         self.shapes = ShapeFunctions(host, prefix)
         self.to_kernels = to_kernels
 
-    def program(self, params: list[Var], outputs: list[RelayExpr]) -> tuple[Program, ShapeFunction | None]:
-        """The planned program of expressions over variables, and what looks at the sizes of its inputs where some are
-        unknown."""
+    def program(self, params: list[Var], outputs: list[RelayExpr]) -> tuple[Program, Entry | None]:
+        """The planned program of expressions over variables, and what runs before it where sizes are unknown."""
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         region = Function(params, body)
-        entry = None
-        if is_symbolic(region):
-            symbolic = primitive_form(region)
-            region, entry = symbolic.function, self.shapes.entry(symbolic)
+        symbolic = primitive_form(region) if is_symbolic(region) else None
+        region = region if symbolic is None else symbolic.function
         main = self.to_kernels(IRModule.from_expr(region), self.target)["main"]
         builder = ProgramBuilder(any_size=True)
         with self.target:
             inputs = [builder.input(p, self.target.get_target_device_type()) for p in main.params]
             builder.program.outputs = builder.function(main, inputs, self.compiler)
         builder.program.plan = plan_program(builder.program)
-        return builder.program, entry
+        return builder.program, None if symbolic is None else self.shapes.entry(symbolic, builder.program)
 
     def kernels(self) -> list[Any]:
         """What the library is made of."""
@@ -60,7 +56,7 @@ class ProgramWriter:
 
     def __init__(
         self, out: Assembler, program: Program, inputs: list[int], functions: ShapeFunctions,
-        entry: ShapeFunction | None = None,
+        entry: Entry | None = None,
     ):  # fmt: skip
         self.out = out
         self.program = program

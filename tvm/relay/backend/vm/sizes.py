@@ -8,12 +8,13 @@ from ....ir.module import IRModule
 from ....ir.prim import Any_, IntImm, PrimExpr
 from ....ir.prim import Var as PrimVar
 from ....ir.structural import structural_key
+from ....ir.subst import variables
 from ....ir.tensor_type import TensorType
 from ....ir.type import Type
 from ....runtime.vm_code import dtype_word
 from ....target import Target
 from ...symbolic import Symbolic, has_unknown_sizes, primitive_form
-from ..program import Node, Program, Ref
+from ..program import Kind, Node, Program, Ref
 from ..shape_func import NOTHING, SHAPE, ShapeFunction, entry_function, shape_function
 from .assembler import Assembler
 
@@ -28,6 +29,13 @@ class ShapeKernel(NamedTuple):
     key: str
     module: IRModule
     target: Target
+
+
+class Entry(NamedTuple):
+    """What runs before a region: a shape function, and what the shapes it computes are."""
+
+    function: ShapeFunction
+    shapes: list[tuple[str, ...]]
 
 
 class ShapeFunctions:
@@ -46,13 +54,22 @@ class ShapeFunctions:
                 self.made[key] = shape_function(node.function, f"{self.prefix}_shape_func_{len(self.made)}")
         return self.made[key]
 
-    def entry(self, symbolic: Symbolic) -> ShapeFunction:
-        """What refuses sizes of the inputs of a region."""
-        key = f"{structural_key(symbolic.function)} {sorted(symbolic.reasons.items())}"
+    def entry(self, symbolic: Symbolic, program: Program) -> Entry:
+        """What looks at the sizes of a region's inputs, and computes all shapes that follow from them."""
+        given = {_key(node.types[0]) for node in program.nodes if node.kind is Kind.INPUT}
+        sizes = {v for p in symbolic.function.params for d in p.checked_type_.shape for v in variables(d)}
+        found: dict[tuple[str, ...], list[PrimExpr]] = {}
+        for _, t in program.entries():
+            key = _key(t)
+            if key is not None and key not in given and has_unknown_sizes(t):
+                if all(v in sizes for d in t.shape for v in variables(d)):
+                    found[key] = list(t.shape)
+        key = f"{structural_key(symbolic.function)} {sorted(symbolic.reasons.items())} {list(found)}"
         if key not in self.made:
+            name = f"{self.prefix}_shape_func_{len(self.made)}"
             with self.host:
-                self.made[key] = entry_function(symbolic, f"{self.prefix}_check_sizes_{len(self.made)}")
-        return self.made[key]
+                self.made[key] = entry_function(symbolic, list(found.values()), name)
+        return Entry(self.made[key], list(found))
 
     def kernels(self) -> list[ShapeKernel]:
         """What the library needs of them."""
@@ -61,8 +78,8 @@ class ShapeFunctions:
 
 
 class Shapes:
-    """The shapes of a program's values as vectors on the host. Shapes that are the same expressions over the sizes of
-    the program's inputs are computed once."""
+    """The shapes of a program's values as vectors on the host. Those that follow from the sizes of the program's inputs
+    are computed before its first kernel."""
 
     def __init__(self, out: Assembler, program: Program, functions: ShapeFunctions, registers: dict[Ref, int]):
         self.out = out
@@ -79,10 +96,11 @@ class Shapes:
         self.block = self.line = -1
         self.vectors = 0
 
-    def enter(self, function: ShapeFunction) -> None:
+    def enter(self, entry: Entry) -> None:
         """Refuse inputs of the program that its operators cannot take: from here on each is as its type says."""
-        if function.checks:
-            self._invoke(function, [(n, 0) for n in range(len(function.inputs))])
+        if entry.function.checks or entry.shapes:
+            outs = self._invoke(entry.function, [(n, 0) for n in range(len(entry.function.inputs))])
+            self.known.update(zip(entry.shapes, outs))
 
     def given(self, ref: Ref, t: TensorType) -> None:
         """An input of the program: values of the same shape need not compute it."""
@@ -169,12 +187,12 @@ class Shapes:
 def type_words(types: list[Type]) -> list[tuple[int, ...]]:
     """The types of parameters as an executable has them: for a tensor the data type and its sizes, of which unknown
     ones are negative: -1, or one number for all places of a variable."""
-    variables: dict[PrimExpr, int] = {}
+    numbers: dict[PrimExpr, int] = {}
 
     def size(d: PrimExpr) -> int:
         if isinstance(d, IntImm):
             return d.value
-        return variables.setdefault(d, -2 - len(variables)) if isinstance(d, PrimVar) else -1
+        return numbers.setdefault(d, -2 - len(numbers)) if isinstance(d, PrimVar) else -1
 
     return [(dtype_word(t.dtype), *map(size, t.shape)) if isinstance(t, TensorType) else () for t in types]
 
@@ -187,4 +205,4 @@ def _key(t: TensorType) -> tuple[str, ...] | None:
     return tuple(str(d) for d in t.shape)
 
 
-__all__ = ["ShapeFunctions", "ShapeKernel", "Shapes", "type_words"]
+__all__ = ["Entry", "ShapeFunctions", "ShapeKernel", "Shapes", "type_words"]
