@@ -87,6 +87,19 @@ def named_sizes(function: Function, mod: IRModule | None = None, typed: bool = F
     return _learned(function, types, result, mod, typed).function
 
 
+def sizes_by_name(function: Function) -> Function:
+    """A function whose parameters have one variable for all unknown sizes of one name, as models of ONNX say it."""
+    table: dict[str, SizeVar] = {}
+
+    def size(d: PrimExpr) -> PrimExpr:
+        if not isinstance(d, Any_) or d.name == Any_().name:
+            return d
+        return table.setdefault(d.name, SizeVar(d.name, "int64"))
+
+    types = [None if (t := _type(p)) is None else _mapped(t, size) for p in function.params]
+    return _with_types(function, types, None) if table else function
+
+
 class _Sizes:
     """New variables, each for one that was there, one unknown size, or all sizes that are computed alike."""
 
@@ -187,4 +200,5 @@ def _with_types(function: Function, types: list, result: Type | None) -> Functio
     return Function(params, body, result, function.type_params, function.attrs, function.span)
 
 
-__all__ = ["Symbolic", "has_unknown_sizes", "is_symbolic", "named_sizes", "primitive_form", "flatten_type"]
+__all__ = ["Symbolic", "has_unknown_sizes", "is_symbolic", "named_sizes", "primitive_form", "flatten_type",
+           "sizes_by_name"]

@@ -8,6 +8,7 @@ import pytest
 import tvm
 from tests.relay.random_programs import plain, shapes
 from tvm import relay
+from tvm.ir.prim import Any_
 from tvm.relay.prelude import Prelude
 
 VECTOR = relay.TensorType((relay.Any(),), "int32")
@@ -215,6 +216,18 @@ def test_inputs_that_contradict_their_types_are_refused_by_name():
         with pytest.raises(tvm.TVMError, match=message):
             machine.run(*values)
     assert machine.run(zeros(0, 3), zeros(1, 0))[0].shape == (3,)
+
+
+def test_unknown_sizes_of_one_name_are_one_size():
+    """Two sizes that may differ are compared for every element that is broadcast."""
+    types = [relay.TensorType([Any_("batch"), 3]), relay.TensorType([Any_("batch"), 3])]
+    x, y = relay.Var("x", types[0]), relay.Var("y", types[1])
+    exe = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x, y], x + y)), "llvm")
+    assert [p.type[1:] for p in exe.code.functions[0].params] == [(-2, 3), (-2, 3)]
+    machine = tvm.runtime.vm.VirtualMachine(exe, tvm.cpu())
+    assert machine.run(np.ones((4, 3), "float32"), np.ones((4, 3), "float32")).numpy().tolist() == [[2] * 3] * 4
+    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': its dimension 0 is 1"):
+        machine.run(np.ones((4, 3), "float32"), np.ones((1, 3), "float32"))
 
 
 def test_sizes_that_operators_cannot_take_are_refused():

@@ -19,6 +19,7 @@ from ...build_module import all_targets, bind_params_by_name, library_of, record
 from ...expr import Function
 from ...infer import infer_module
 from ...interpreter import Executor
+from ...symbolic import sizes_by_name
 from ...transform.dead_code import RemoveUnusedFunctions
 from ...transform.inline import Inline, InlinePrimitives, LambdaLift
 from ...transform.straight_graph import straighten
@@ -171,7 +172,7 @@ def prepared(mod: IRModule) -> IRModule:
         main = straighten(mod["main"], mod)
         if is_straight(main.body):
             straight = IRModule(None, mod.type_definitions)
-            straight["main"] = main
+            straight["main"] = sizes_by_name(main)
             return infer_module(straight)
         passes = PASSES
     else:
