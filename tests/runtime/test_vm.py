@@ -333,3 +333,9 @@ def test_the_profiler_names_kernels_and_their_shapes(library):
     assert [c["Name"] for c in report.calls] == ["add"]
     assert report.calls[0]["Argument Shapes"] == "float32[3], float32[3], float32[3]"
     assert "Executor: VM" in str(report)
+
+
+def test_the_machine_is_found_by_its_classic_name():
+    assert tvm.runtime.__getattr__("vm") is vm
+    with pytest.raises(AttributeError, match="has no attribute 'vn'"):
+        _ = tvm.runtime.vn

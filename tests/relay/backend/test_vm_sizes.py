@@ -172,6 +172,14 @@ def test_a_layer_with_weights_takes_any_number_of_rows(level, rng):
         np.testing.assert_allclose(run(value).numpy(), want / want.sum(-1, keepdims=True), rtol=1e-4)
 
 
+def test_a_known_size_beside_unknown_ones_is_sliced():
+    """Sizes that attributes say are narrower than those that are variables."""
+    x = unknown("x", None, 4, None)
+    wide = relay.nn.pad(x * x, [(0, 0), (1, 1), (0, 0)], 0)
+    parts = [relay.strided_slice(wide, [i], [i + 4], [1], [1]) for i in range(3)]
+    check(relay.Function([x], parts[0] + parts[1] + parts[2]), (numbers(2, 4, 3),), (numbers(0, 4, 1),))
+
+
 def test_a_shape_is_computed_once_for_all_values_that_have_it():
     x = unknown("x", None, None)
     y = relay.reshape(x, (-1,))
