@@ -148,12 +148,56 @@ PACKED(packed_set_one_input) {
   return take_input(vm, f->param_devices[number], args[2], codes[2], slot);
 }
 
+/* The first of the inputs before one that has the same unknown size, and its value there; -1 where there is none. */
+static int first_with_size(const VMFunction *f, const VMValue *values, int before, int64_t size, int64_t *value) {
+  for (int i = 0; i <= before; ++i) {
+    const int64_t *type = f->param_types[i];
+    for (int64_t d = 2; d <= *type; ++d)
+      if (type[d] == size) return *value = values[i].as.tensor->shape[d - 2], i;
+  }
+  return -1;
+}
+
+/* Refuses an input whose type is not the one the function was compiled for. */
+static int check_input(const VMFunction *f, const VMValue *values, int number) {
+  const int64_t *type = f->param_types[number];
+  const char *name = f->params[number];
+  char have[32], wanted[32];
+  int64_t value;
+  if (!*type) return 0;
+  if (values[number].kind != VM_TENSOR) return tvm_error("virtual machine: input '%s' of function '%s' is a tensor, and something else is given", name, f->name);
+  const DLTensor *tensor = values[number].as.tensor;
+  DLDataType dtype = {(uint8_t)type[1], (uint8_t)(type[1] >> 8), (uint16_t)(type[1] >> 16)};
+  if (tensor->dtype.code != dtype.code || tensor->dtype.bits != dtype.bits || tensor->dtype.lanes != dtype.lanes) {
+    tvm_dtype_text(tensor->dtype, have, sizeof have);
+    tvm_dtype_text(dtype, wanted, sizeof wanted);
+    return tvm_error("virtual machine: input '%s' of function '%s' has elements of %s, and the program wants %s", name, f->name, have, wanted);
+  }
+  if (tensor->ndim != *type - 1)
+    return tvm_error("virtual machine: input '%s' of function '%s' has %d dimensions, and the program wants %d", name, f->name,
+                     tensor->ndim, (int)*type - 1);
+  for (int d = 0; d < tensor->ndim; ++d) {
+    int64_t size = type[d + 2];
+    if (size >= 0 && size != tensor->shape[d])
+      return tvm_error("virtual machine: input '%s' of function '%s': its dimension %d is %lld, and the program wants %lld", name,
+                       f->name, d, (long long)tensor->shape[d], (long long)size);
+    int first = size < -1 ? first_with_size(f, values, number, size, &value) : -1;
+    if (first >= 0 && value != tensor->shape[d])
+      return tvm_error("virtual machine: input '%s' of function '%s': its dimension %d is %lld, and the same size of input '%s' is %lld",
+                       name, f->name, d, (long long)tensor->shape[d], f->params[first], (long long)value);
+  }
+  return 0;
+}
+
 static int run_function(VM *vm, int function, VMValue *out) {
   const VMFunction *f = &vm->exe->functions[function];
   if (room_for_inputs(vm, function)) return -1;
-  for (int i = 0; i < f->param_count; ++i)
-    if (vm->inputs[function].values[i].kind == VM_EMPTY)
+  const VMValue *values = vm->inputs[function].values;
+  for (int i = 0; i < f->param_count; ++i) {
+    if (values[i].kind == VM_EMPTY)
       return tvm_error("virtual machine: input '%s' of function '%s' has not been set", f->params[i], f->name);
+    if (check_input(f, values, i)) return -1;
+  }
   return vm_run(vm, function, vm->inputs[function].values, out);
 }
 

@@ -60,7 +60,7 @@ int vm_value_from(TVMValue value, int code, VMValue *out);
 int vm_value_to(const VMValue *value, TVMValue *out, int *out_code);
 
 /* ---- executables ---- */
-#define VM_VERSION 1
+#define VM_VERSION 2
 #define VM_MAGIC "TVMVMEXE"
 
 /* Numbers of the instructions: those of classic TVM, and VM_SET_FIELD for references. */
@@ -75,6 +75,9 @@ typedef struct {
   char **params; /* names */
   int param_count, register_count;
   int *param_devices;  /* numbers of devices of the executable; of values that are no tensors it says nothing */
+  /* In the words of the executable, the types of tensors: how many words follow, none where nothing is known; the data type;
+   * the sizes, of which negative ones are unknown: -1, or one number for all places of one size. */
+  const int64_t **param_types;
   const int64_t *code; /* in the words of the executable */
   int64_t length;
 } VMFunction;

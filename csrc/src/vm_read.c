@@ -2,8 +2,9 @@
  *
  * Saved form, little endian: VM_MAGIC, then in eight bytes each the version, the checksum of all bytes behind it, and the
  * number of words; the words; and the constants as TVMParamsLoad reads them, empty where they are given by other ways. The
- * words: device types; names of kernels; names and devices of constants; functions (name, parameters with their devices,
- * number of registers, instructions). A list starts with its length, and so does a text, which is padded to whole words.
+ * words: device types; names of kernels; names and devices of constants; functions (name, parameters with their devices and
+ * types, number of registers, instructions). A list starts with its length, and so does a text, which is padded to whole
+ * words.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "params.h"
 #include "vm.h"
 
-enum { HEADER = 32, MOST_REGISTERS = 1 << 20, MOST_DEVICES = 16 };
+enum { HEADER = 32, MOST_REGISTERS = 1 << 20, MOST_DEVICES = 16, MOST_SIZES = 64 };
 
 /* The operands of each instruction: d and r registers that are written and read, i any number, u one that is not negative,
  * f a function, c a constant, p a kernel, v a device, t a data type, j a jump from the start of the instruction, R
@@ -90,14 +91,31 @@ static int read_constants(VMExecutable *exe, Words *words) {
   return 0;
 }
 
+static bool is_dtype(int64_t word) {
+  int64_t code = word & 0xff, bits = word >> 8 & 0xff, lanes = word >> 16;
+  return word >= 0 && code <= kTVME5M2Float && bits >= 1 && bits <= 64 && lanes >= 1 && lanes <= 0xffff;
+}
+
+static int read_type(Words *words, const int64_t **out) {
+  int count;
+  *out = words->at;
+  if (read_count(words, &count)) return -1;
+  if (count > 1 + MOST_SIZES || (count && !is_dtype(*words->at))) return damaged("the type of a parameter");
+  words->at += count;
+  return 0;
+}
+
 static int read_function(VMExecutable *exe, VMFunction *f, Words *words) {
   int64_t registers;
   if (read_text(words, &f->name) || read_count(words, &f->param_count)) return -1;
   f->params = calloc((size_t)f->param_count + 1, sizeof *f->params);
   f->param_devices = calloc((size_t)f->param_count + 1, sizeof *f->param_devices);
-  if (!f->params || !f->param_devices) return tvm_error("out of memory");
-  for (int i = 0; i < f->param_count; ++i)
+  f->param_types = calloc((size_t)f->param_count + 1, sizeof *f->param_types);
+  if (!f->params || !f->param_devices || !f->param_types) return tvm_error("out of memory");
+  for (int i = 0; i < f->param_count; ++i) {
     if (read_text(words, &f->params[i]) || read_device(words, exe, &f->param_devices[i])) return -1;
+    if (read_type(words, &f->param_types[i])) return -1;
+  }
   int length;
   if (read_word(words, &registers) || read_count(words, &length)) return -1;
   if (registers < f->param_count || registers > MOST_REGISTERS) return damaged("the number of registers");
@@ -109,11 +127,6 @@ static int read_function(VMExecutable *exe, VMFunction *f, Words *words) {
 }
 
 /* ---- instructions ---- */
-
-static bool is_dtype(int64_t word) {
-  int64_t code = word & 0xff, bits = word >> 8 & 0xff, lanes = word >> 16;
-  return word >= 0 && code <= kTVME5M2Float && bits >= 1 && bits <= 64 && lanes >= 1 && lanes <= 0xffff;
-}
 
 static bool is_below(int64_t number, int64_t limit) { return number >= 0 && number < limit; }
 
@@ -286,6 +299,7 @@ void vm_clear(VMExecutable *exe) {
     for (int p = 0; f->params && p < f->param_count; ++p) free(f->params[p]);
     free(f->params);
     free(f->param_devices);
+    free(f->param_types);
     free(f->name);
   }
   free(exe->kernels);

@@ -32,7 +32,11 @@ enum { FLOAT32 = kDLFloat | 32 << 8 | 1 << 16, INT64 = kDLInt | 64 << 8 | 1 << 1
 static int begin_function(Text *text, const char *name, int params, int registers) {
   put_name(text, name);
   put(text, params);
-  for (int i = 0; i < params; ++i) PUT(text, 1, 'a' + i, 0);
+  for (int i = 0; i < params; ++i) {
+    PUT(text, 1, 'a' + i, 0);
+    if (i) put(text, 0);
+    else PUT(text, 3, FLOAT32, 2, -2); /* its second size is unknown */
+  }
   PUT(text, registers, 0);
   return text->count;
 }

@@ -24,14 +24,17 @@ BOUND = 101
 class RandomProgram:
     """``module`` with a function ``main`` of a tensor and a number."""
 
+    tensor = TENSOR
+
     def __init__(self, seed: int):
         self.draw = random.Random(seed)
         self.prelude = Prelude(tvm.IRModule())
         self.module = self.prelude.mod
         self.list, self.cons, self.nil = self.prelude.get_type("List")
         self.names = 0
-        self.types = {"tensor": TENSOR, "number": NUMBER, "bool": BOOLEAN, "list": self.list(TENSOR),
-                      "pair": relay.TupleType([TENSOR, NUMBER]), "function": relay.FuncType([TENSOR], TENSOR)}
+        self.types = {"tensor": self.tensor, "number": NUMBER, "bool": BOOLEAN, "list": self.list(self.tensor),
+                      "pair": relay.TupleType([self.tensor, NUMBER]),
+                      "function": relay.FuncType([self.tensor], self.tensor)}
         self.loops = [self.loop(tail) for tail in (True, False)]
         x, n = self.var("tensor"), self.var("number")
         kinds = [self.draw.choice(list(self.types)[:-1]) for _ in range(self.draw.randint(1, 3))]
@@ -49,13 +52,16 @@ class RandomProgram:
         x, n = self.var("tensor"), self.var("number")
         step = self.make("tensor", 2, {"tensor": [x], "number": [n]}, calls=False)
         again = relay.Call(name, [step if tail else x, n - relay.const(1)])
-        more = again if tail else self.bounded(again + step)
+        more = again if tail else self.joined(again, step)
         body = relay.If(relay.less(n, relay.const(1)), x, more)
-        self.module[name] = relay.Function([x, n], body, TENSOR)
+        self.module[name] = relay.Function([x, n], body, self.tensor)
         return name
 
     def bounded(self, e: relay.Expr) -> relay.Expr:
         return relay.floor_mod(e, relay.const(BOUND))
+
+    def joined(self, a: relay.Expr, b: relay.Expr) -> relay.Expr:
+        return self.bounded(a + b)
 
     def make(self, kind: str, depth: int, scope: dict[str, list], calls: bool = True) -> relay.Expr:
         """An expression of a kind; one that was made before in the same scope may stand in several places."""
@@ -88,12 +94,8 @@ class RandomProgram:
     def make_tensor(self, depth: int, scope: dict[str, list], calls: bool) -> relay.Expr:
         draw = self.draw
         which = draw.randint(0, 3 if depth <= 0 else 11 if calls else 8)
-        if which == 0:
-            return relay.const(np.asarray([[draw.randint(0, 9) for _ in range(3)] for _ in range(2)], "int32"))
         if which <= 3:
-            operator = draw.choice([relay.add, relay.subtract, relay.maximum, relay.multiply])
-            other = self.make(draw.choice(["tensor", "number"]), depth, scope, calls)
-            return self.bounded(operator(self.make("tensor", depth, scope, calls), other))
+            return self.computed(which, depth, scope, calls)
         if which == 4:
             return relay.TupleGetItem(self.make("pair", depth, scope, calls), 0)
         if which == 5:
@@ -111,6 +113,13 @@ class RandomProgram:
             return self.make("function", depth, scope, calls)(self.make("tensor", depth, scope, calls))
         return self.local_loop(depth, scope, calls)
 
+    def computed(self, which: int, depth: int, scope: dict[str, list], calls: bool) -> relay.Expr:
+        if which == 0:
+            return relay.const(np.asarray([[self.draw.randint(0, 9) for _ in range(3)] for _ in range(2)], "int32"))
+        operator = self.draw.choice([relay.add, relay.subtract, relay.maximum, relay.multiply])
+        other = self.make(self.draw.choice(["tensor", "number"]), depth, scope, calls)
+        return self.bounded(operator(self.make("tensor", depth, scope, calls), other))
+
     def matched(self, depth: int, scope: dict[str, list], calls: bool) -> relay.Expr:
         head, rest = self.var("tensor"), self.var("list")
         full = relay.PatternConstructor(self.cons, [relay.PatternVar(head), relay.PatternVar(rest)])
@@ -122,11 +131,11 @@ class RandomProgram:
 
     def local_loop(self, depth: int, scope: dict[str, list], calls: bool) -> relay.Expr:
         """A function inside another that calls itself and sees the variables around it."""
-        name = relay.Var("again", relay.FuncType([TENSOR, NUMBER], TENSOR))
+        name = relay.Var("again", relay.FuncType([self.tensor, NUMBER], self.tensor))
         x, n = self.var("tensor"), self.var("number")
         step = self.inner("tensor", min(depth, 1), scope, False, tensor=[x], number=[n])
-        body = relay.If(relay.less(n, relay.const(1)), x, name(self.bounded(step + x), n - relay.const(1)))
-        value = relay.Function([x, n], body, TENSOR)
+        body = relay.If(relay.less(n, relay.const(1)), x, name(self.joined(step, x), n - relay.const(1)))
+        value = relay.Function([x, n], body, self.tensor)
         count = relay.const(self.draw.randint(0, 3))
         return relay.Let(name, value, name(self.make("tensor", depth, scope, calls), count))
 
@@ -174,11 +183,48 @@ class RandomProgram:
             return self.prelude.compose(self.make("function", depth, scope, calls),
                                         self.make("function", depth, scope, calls))
         x = self.var("tensor")
-        return relay.Function([x], self.inner("tensor", depth, scope, calls, tensor=[x]), TENSOR)
+        return relay.Function([x], self.inner("tensor", depth, scope, calls, tensor=[x]), self.tensor)
 
-    def arguments(self) -> tuple[np.ndarray, np.ndarray]:
-        values = [[self.draw.randint(0, 50) for _ in range(3)] for _ in range(2)]
-        return np.asarray(values, "int32"), np.asarray(self.draw.randint(0, 20), "int32")
+    def arguments(self, rows: int = 2) -> tuple[np.ndarray, np.ndarray]:
+        values = [self.draw.randint(0, 50) for _ in range(3 * rows)]
+        return np.asarray(values, "int32").reshape(rows, 3), np.asarray(self.draw.randint(0, 20), "int32")
+
+
+class RandomSizes(RandomProgram):
+    """The same with tensors of any number of rows, which grow, shrink and are chosen by their values."""
+
+    tensor = relay.TensorType((relay.Any(), 3), "int32")
+
+    def joined(self, a: relay.Expr, b: relay.Expr) -> relay.Expr:
+        return relay.strided_slice(relay.concatenate([a, b], 0), [0], [self.draw.choice([5, 9])], [1], axes=[0])
+
+    def computed(self, which: int, depth: int, scope: dict[str, list], calls: bool) -> relay.Expr:
+        draw, x = self.draw, self.make("tensor", depth, scope, calls)
+        kind = draw.randint(0, 7)
+        if kind == 0:
+            row = relay.const(np.asarray([[draw.randint(0, 9) for _ in range(3)]], "int32"))
+            return self.bounded(relay.add(x, row))
+        if kind == 1:
+            return self.joined(x, self.make("tensor", depth, scope, calls))
+        if kind == 2:
+            return self.bounded(x + relay.sum(self.make("tensor", depth, scope, calls), 0, keepdims=True))
+        if kind == 3:
+            chosen = relay.argwhere(relay.greater(relay.sum(x, 1), self.make("number", depth, scope, calls)))
+            return relay.take(x, relay.reshape(chosen, (-1,)), 0)
+        if kind == 4:
+            return relay.reshape(relay.transpose(x, (1, 0)), (-1, 3))
+        if kind == 5:
+            count = relay.floor_mod(self.make("number", depth, scope, calls), relay.const(4))
+            steps = relay.arange(relay.const(0), count, relay.const(1), dtype="int32")
+            return self.bounded(relay.expand_dims(steps, 1) + relay.sum(x, 0, keepdims=True))
+        if kind == 6:
+            return relay.reverse(x, 0)
+        return self.bounded(relay.multiply(x, self.make("number", depth, scope, calls)))
+
+
+def shapes(value: Any) -> Any:
+    """The shapes of the arrays in a result."""
+    return tuple(value.shape) if hasattr(value, "shape") else [shapes(v) for v in getattr(value, "fields", value)]
 
 
 def plain(value: Any) -> Any:

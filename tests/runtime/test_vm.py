@@ -255,8 +255,8 @@ def test_a_saved_executable_runs_elsewhere_and_damage_is_seen(library, tmp_path)
     run = vm.VirtualMachine(loaded, tvm.cpu())
     assert run.run(three(1, 1, 1), b=three(0, 0, 0)).numpy().tolist() == [8, 9, 10]
     other = bytearray(saved)
-    other[8:16] = struct.pack("<Q", 2)
-    with pytest.raises(TVMError, match="it has version 2, and this runtime reads version 1"):
+    other[8:16] = struct.pack("<Q", 3)
+    with pytest.raises(TVMError, match="it has version 3, and this runtime reads version 2"):
         vm.Executable.load_exec(other, lib)
     for at in (20, 40, len(saved) // 2, len(saved) - 1):
         other = bytearray(saved)
@@ -333,3 +333,9 @@ def test_the_profiler_names_kernels_and_their_shapes(library):
     assert [c["Name"] for c in report.calls] == ["add"]
     assert report.calls[0]["Argument Shapes"] == "float32[3], float32[3], float32[3]"
     assert "Executor: VM" in str(report)
+
+
+def test_the_machine_is_found_by_its_classic_name():
+    assert tvm.runtime.__getattr__("vm") is vm
+    with pytest.raises(AttributeError, match="has no attribute 'vn'"):
+        _ = tvm.runtime.vn

@@ -77,6 +77,10 @@ def unify(a: Type, b: Type) -> Type | None:
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
         parts = [unify(x, y) for x, y in zip(a.fields, b.fields)]
         return None if any(p is None for p in parts) else TupleType(tuple(parts))
+    if isinstance(a, RelayRefType) and isinstance(b, RelayRefType):
+        # What is written later may have another size.
+        held = unify(*opened(a.value, b.value))
+        return None if held is None else RelayRefType(held)
     if isinstance(a, FuncType) and isinstance(b, FuncType) and bool(a.type_params) != bool(b.type_params):
         from .infer_adt import specialize
 
@@ -92,10 +96,12 @@ def unify(a: Type, b: Type) -> Type | None:
 
 
 class Inference:
-    """Infers the types of one module's functions."""
+    """Infers the types of one module's functions. ``typed``: the functions of the module have their types, which are
+    taken as they are."""
 
-    def __init__(self, mod: IRModule | None = None):
+    def __init__(self, mod: IRModule | None = None, typed: bool = False):
         self.mod = mod
+        self.typed = typed
         # The type of a call of a global function may change with that function; nothing else outdates a type.
         self.reuse = mod is None or sum(isinstance(f, Function) for f in mod.functions.values()) <= 1
         self.held: list[Node] = []
@@ -238,12 +244,12 @@ class Inference:
         if not isinstance(test, TensorType) or test.shape or test.dtype not in ("bool", "uint1"):
             raise DiagnosticError(f"the condition of an if is a bool scalar, got {test}")
         a, b = self.type_of(node.true_branch), self.type_of(node.false_branch)
-        both = unify(*_opened(a, b))
+        both = unify(*opened(a, b))
         if both is None:
             raise DiagnosticError(f"the branches of an if have different types: {a} and {b}")
         self.learn(node.true_branch, both)
         self.learn(node.false_branch, both)
-        return _opened(both, b)[0]
+        return opened(both, b)[0]
 
     def function(self, node: Function) -> Type:
         body = self.type_of(node.body)
@@ -261,7 +267,7 @@ class Inference:
         function = self.mod[node]
         if not isinstance(function, Function):
             return getattr(function, "checked_type_", None) or FuncType((), TupleType(()))
-        known = self.types.get(id(function))
+        known = function.checked_type_ if self.typed else self.types.get(id(function))
         if known is not None:
             return known
         annotated = [p.type_annotation for p in function.params]
@@ -381,11 +387,14 @@ def _with_sizes(t: Type, table: dict[PrimVar, PrimExpr]) -> Type:
     return _settled(TensorType([d if isinstance(d, IntImm) else substitute(d, table) for d in t.shape], t.dtype))
 
 
-def _opened(a: Type, b: Type) -> tuple[Type, Type]:
+def opened(a: Type, b: Type) -> tuple[Type, Type]:
     """Two types that a value may have, with sizes unknown that are not the same in both; numbers stay."""
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
-        pairs = [_opened(x, y) for x, y in zip(a.fields, b.fields)]
+        pairs = [opened(x, y) for x, y in zip(a.fields, b.fields)]
         return TupleType(tuple(p[0] for p in pairs)), TupleType(tuple(p[1] for p in pairs))
+    if isinstance(a, TypeCall) and isinstance(b, TypeCall) and len(a.args) == len(b.args):
+        pairs = [opened(x, y) for x, y in zip(a.args, b.args)]
+        return TypeCall(a.func, tuple(p[0] for p in pairs)), TypeCall(b.func, tuple(p[1] for p in pairs))
     if not (isinstance(a, TensorType) and isinstance(b, TensorType)) or len(a.shape) != len(b.shape):
         return a, b
     same = [x is y or isinstance(x, IntImm) and isinstance(y, IntImm) or structural_equal(x, y)
@@ -458,9 +467,10 @@ ADT_RULES: Hook[[], tuple[dict[type, Any], dict[type, Any]]] = Hook(
 )  # fmt: skip
 
 
-def infer_function(function: Function, mod: IRModule | None = None) -> Function:
-    """The function with all types filled in; unannotated parameters are annotated."""
-    work = Inference(mod)
+def infer_function(function: Function, mod: IRModule | None = None, typed: bool = False) -> Function:
+    """The function with all types filled in; unannotated parameters are annotated. ``typed``: the functions of the
+    module, which it may call, have theirs."""
+    work = Inference(mod, typed)
     work.reuse = work.reuse and _all_written(function)
     work.infer(function)
     return finish(work, function)

@@ -8,7 +8,7 @@ from ..error import DiagnosticError
 from ..ir.adt import Constructor
 from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
-from .infer import ADT_RULES, Inference, applied, unify
+from .infer import ADT_RULES, Inference, applied, opened, unify
 
 
 def substitute_types(t: Any, table: dict[Any, Type]) -> Any:
@@ -31,7 +31,8 @@ def solve(want: Any, have: Any, table: dict[Any, Type], variables: set) -> bool:
     """Find what type variables of ``want`` stand for, so that it becomes ``have``."""
     if isinstance(want, TypeVar) and want in variables:
         known = table.get(want)
-        both = have if known is None else unify(known, have)
+        # A type variable stands for all of them: sizes that differ are unknown.
+        both = have if known is None else unify(*opened(known, have))
         if both is not None:
             table[want] = both
         return both is not None
@@ -129,8 +130,9 @@ def bind_pattern(self: Inference, pattern: Pattern, t: Type) -> None:
 def match_type(self: Inference, node: Match) -> Type:
     result: Type | None = None
     for clause in node.clauses:
-        t = self.type_of(clause.rhs)
-        both = t if result is None else unify(result, t)
+        t = self.type_of(clause)
+        # Sizes that differ from clause to clause are unknown.
+        both = t if result is None else unify(*opened(result, t))
         if both is None:
             raise DiagnosticError(f"the clauses of a match have different types: {result} and {t}")
         result = both

@@ -21,7 +21,8 @@ from ..ir.type import TupleType, Type
 from ..ir.visit import post_order
 from ..topi.assumptions import Assumption, noted
 from ..topi.utils import simplify
-from .expr import Function, Var
+from .adt import Match
+from .expr import Function, If, Var
 from .infer import infer_function
 from .substitute import substitute_vars
 
@@ -70,13 +71,33 @@ def primitive_form(function: Function) -> Symbolic:
     return _learned(function, [_mapped(t, sizes.own) for t in types], None)
 
 
-def named_sizes(function: Function, mod: IRModule | None = None) -> Function:
-    """A function whose parameters have variables in place of unknown sizes."""
+def named_sizes(function: Function, mod: IRModule | None = None, typed: bool = False) -> Function:
+    """A function whose parameters have variables in place of unknown sizes. Operators that may not run say nothing of
+    sizes, so a function with branches learns nothing from its operators. ``typed``: the functions of the module have
+    their types."""
     sizes = _Sizes()
     types = [None if (t := _type(p)) is None else _mapped(t, sizes.named) for p in function.params]
     # The result of a function that may call itself is what its annotation says.
     calls = any(isinstance(n, GlobalVar) for n in post_order(function.body))
-    return _learned(function, types, function.ret_type if calls else None, mod).function if sizes.count else function
+    result = function.ret_type if calls else None
+    if not sizes.count:
+        return function
+    if any(isinstance(n, (If, Match, Function)) for n in post_order(function.body)):
+        return infer_function(_with_types(function, types, result), mod, typed)
+    return _learned(function, types, result, mod, typed).function
+
+
+def sizes_by_name(function: Function) -> Function:
+    """A function whose parameters have one variable for all unknown sizes of one name, as models of ONNX say it."""
+    table: dict[str, SizeVar] = {}
+
+    def size(d: PrimExpr) -> PrimExpr:
+        if not isinstance(d, Any_) or d.name == Any_().name:
+            return d
+        return table.setdefault(d.name, SizeVar(d.name, "int64"))
+
+    types = [None if (t := _type(p)) is None else _mapped(t, size) for p in function.params]
+    return _with_types(function, types, None) if table else function
 
 
 class _Sizes:
@@ -128,17 +149,19 @@ def _mapped(t: Type, size) -> Type:
     return TensorType([size(d) for d in t.shape], t.dtype) if isinstance(t, TensorType) else t
 
 
-def _learned(function: Function, types: list, result: Type | None, mod: IRModule | None = None) -> Symbolic:
+def _learned(
+    function: Function, types: list, result: Type | None, mod: IRModule | None = None, typed: bool = False
+) -> Symbolic:
     """The function over parameters of these types, with sizes that are taken for equal as one variable."""
     first, why = types, {}
     while True:
         known = {v for t in types if t is not None for x in _sizes(t) for v in variables(x)}
         with noted() as found:
-            typed = infer_function(_with_types(function, types, result), mod)
+            made = infer_function(_with_types(function, types, result), mod, typed)
         mine = [a for a in found if all(v in known for v in variables(a.condition))]
         same = next(((a, pair) for a in mine if a.equal is not None for pair in _replaced(*a.equal)), None)
         if same is None:
-            return Symbolic(typed, tuple({str(a.condition) + a.what: a for a in mine}.values()), _places(first, why))
+            return Symbolic(made, tuple({str(a.condition) + a.what: a for a in mine}.values()), _places(first, why))
         table = dict([same[1]])
         why.update(dict.fromkeys(table, same[0].what))
         types = [None if t is None else _mapped(t, partial(_replace, table=table)) for t in types]
@@ -177,4 +200,5 @@ def _with_types(function: Function, types: list, result: Type | None) -> Functio
     return Function(params, body, result, function.type_params, function.attrs, function.span)
 
 
-__all__ = ["Symbolic", "has_unknown_sizes", "is_symbolic", "named_sizes", "primitive_form", "flatten_type"]
+__all__ = ["Symbolic", "has_unknown_sizes", "is_symbolic", "named_sizes", "primitive_form", "flatten_type",
+           "sizes_by_name"]

@@ -1,5 +1,7 @@
 """The runtime: arrays, packed functions, modules. Works without the compiler."""
 
+import importlib
+
 from . import container, module, ndarray, object_generic, packed_func, params, profiling, registry
 from ..dtype import DataType, DataTypeCode
 from ._lib import find_library, include_path
@@ -41,3 +43,10 @@ from .packed_func import PackedFunc
 from .params import load_param_dict, load_param_dict_from_file, save_param_dict, save_param_dict_to_file
 from .profiling import Report
 from .registry import get_global_func, list_global_func_names, register_func, remove_global_func
+
+
+def __getattr__(name: str):
+    # Programs that run graphs need no virtual machine.
+    if name in ("profiler_vm", "vm"):
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'tvm.runtime' has no attribute '{name}'")

@@ -15,7 +15,7 @@ from ._lib import lib
 from .ndarray import dtype_text, dtype_triple
 
 MAGIC = b"TVMVMEXE"
-VERSION = 1
+VERSION = 2
 _HEADER = struct.Struct("<8sQQQ")
 
 
@@ -110,10 +110,12 @@ def dtype_of_word(word: int) -> str:
 
 @dataclass
 class Param:
-    """A parameter of a function: its name, and the number of the device its tensor lies on."""
+    """A parameter of a function: its name, the number of the device its tensor lies on, and its type, nothing where it
+    is no tensor: the data type and the sizes. A negative size is unknown; the same one below -1 is the same size."""
 
     name: str
     device: int = 0
+    type: tuple[int, ...] = ()
 
 
 @dataclass
@@ -171,6 +173,8 @@ def _function_words(function: Function) -> Iterator[int]:
     for param in function.params:
         yield from _text_words(param.name)
         yield param.device
+        yield len(param.type)
+        yield from param.type
     yield function.registers
     words = list(instruction_words(function.code))
     yield len(words)
@@ -230,7 +234,7 @@ class _Reader:
 
     def function(self) -> Function:
         name = self.text()
-        params = self.many(lambda: Param(self.text(), self.word()))
+        params = self.many(lambda: Param(self.text(), self.word(), tuple(self.many(self.word))))
         registers = self.word()
         end = self.word() + self.at
         code = []

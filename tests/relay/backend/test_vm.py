@@ -98,7 +98,8 @@ def test_a_local_function_calls_itself_and_sees_what_is_around_it():
     assert run.module["get_memory"]() < 4096
 
 
-def test_closures_are_values():
+@pytest.mark.parametrize("level", [0, 3])
+def test_closures_are_values(level):
     text = """
     def @add(%x: float32) -> fn (float32) -> float32 { fn (%y: float32) -> float32 { %x + %y } }
     def @twice(%f: fn (float32) -> float32) -> fn (float32) -> float32 { fn (%z: float32) -> float32 { %f(%f(%z)) } }
@@ -107,7 +108,8 @@ def test_closures_are_values():
       (%f(1f), @twice(%f)(1f), %f)
     }
     """
-    run = machine(text)
+    with tvm.transform.PassContext(opt_level=level):
+        run = machine(text)
     one, two, function = run.run(True, np.float32(10))
     assert (one.numpy(), two.numpy()) == (11, 21) and isinstance(function, vm.Closure)
     one, two, _ = run.run(False, np.float32(10))

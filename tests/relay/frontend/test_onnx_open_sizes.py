@@ -7,6 +7,8 @@ import pytest
 from onnx import TensorProto, helper
 from small_models import graph_model
 
+import tvm
+from tvm import relay
 from tvm.contrib import onnx_backend
 from tvm.driver.tvmc.errors import TVMCException
 from tvm.driver.tvmc.frontends import complete_shapes
@@ -80,3 +82,26 @@ def test_models_of_one_size_run(rng):
     model = product([2, 3], [3])
     y, x = rng.standard_normal((2, 3)).astype("float32"), rng.standard_normal(3).astype("float32")
     np.testing.assert_allclose(onnx_backend.run_model(model, [y, x])[0], y * x)
+
+
+# Operators that need one size of their input, with what stays open.
+OPEN = {
+    "MaxPool": (["N", 4, "H", "W"], {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 0]}),
+    "AveragePool": (["N", 4, "H", "W"], {"kernel_shape": [2, 3], "pads": [0, 1, 1, 1], "count_include_pad": 1}),
+    "LRN": (["N", 4, "H", "W"], {"size": 3}),
+    "Hardmax": (["N", 4, "H"], {"axis": 1}),
+    "Trilu": (["N", 4, 5], {}),
+}
+
+
+@pytest.mark.parametrize("name", OPEN)
+def test_sizes_that_an_operator_does_not_need_stay_open(name, rng):
+    dims, attributes = OPEN[name]
+    info = helper.make_tensor_value_info
+    node = helper.make_node(name, ["x"], ["y"], **attributes)
+    model = graph_model([node], [info("x", TensorProto.FLOAT, dims)], [info("y", TensorProto.FLOAT, None)])
+    machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(from_onnx(model)[0], "llvm"), tvm.cpu())
+    for sizes in ({"N": 2, "H": 5, "W": 7}, {"N": 1, "H": 3, "W": 4}):
+        x = rng.standard_normal([sizes.get(d, d) for d in dims]).astype("float32")
+        want = relay.create_executor("debug", from_onnx(model, shape={"x": x.shape})[0]).evaluate()(x)
+        np.testing.assert_allclose(machine.run(x).numpy(), want.numpy(), rtol=1e-5, atol=1e-6)

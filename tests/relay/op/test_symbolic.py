@@ -75,6 +75,28 @@ def test_a_kernel_for_all_sizes_gives_what_static_kernels_give(name):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("name", chosen(sorted(ROWS), SAMPLE // 2))
+def test_the_virtual_machine_runs_an_operator_at_any_size(name):
+    build, specs = ROWS[name]
+    rng = np.random.default_rng(7)
+    function = primitive(build, [unknown_type(s) for s in specs])
+    mod = tvm.IRModule.from_expr(relay.Function(function.params, function.body))
+    with tvm.transform.PassContext(opt_level=3):
+        run = relay.create_executor("vm", mod).evaluate()
+    for sizes in SIZES:
+        arrays = [array(s, sizes, rng) for s in specs]
+        try:
+            wanted = static_results(build, arrays)
+        except (tvm.TVMError, TypeError, ValueError):
+            with pytest.raises(tvm.TVMError):
+                run(*arrays)
+            continue
+        got = run(*arrays)
+        for one, want in zip([got] if hasattr(got, "numpy") else got, wanted, strict=True):
+            assert one.shape == want.shape and one.dtype == want.dtype
+            np.testing.assert_allclose(one.numpy(), want, rtol=1e-4, atol=1e-5)
+
+
 def shared_letters(specs):
     """Unknown sizes that several inputs have."""
     letters = [letter for spec in specs for letter in set(spec.partition(":")[0].split()) if letter.isalpha()]

@@ -8,24 +8,27 @@ from typing import Any
 
 from ...error import TVMError
 from ...ir.op import Op
-from ...ir.prim import IntImm
 from ...ir.span import source_text
 from ...ir.tensor_type import TensorType
 from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.record import BROADCAST, pattern_of
+from ..symbolic import flatten_type, has_unknown_sizes
 from .program import Kind, Node, Program, Ref, byte_size
-from .te_compiler import KernelCompiler, flatten_type
+from .shape_func import needs_shape_function
+from .te_compiler import KernelCompiler
 
 # Kernels read and write whole vectors quickest where they start at a line of the cache.
 ALIGNMENT = 64
 
 
 class ProgramBuilder:
-    """Adds to a program what its inputs, functions and copies between devices are made of."""
+    """Adds to a program what its inputs, functions and copies between devices are made of. ``any_size``: whether
+    sizes may be unknown until the program runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, any_size: bool = False) -> None:
         self.program = Program()
+        self.any_size = any_size
         self.input_names: set[str] = set()
         # Results that lie inside a concatenation, and results that are seen outside of their function.
         self.parts: set[Ref] = set()
@@ -40,7 +43,13 @@ class ProgramBuilder:
         if not isinstance(t, TensorType):
             raise TVMError(f"input %{var.name_hint} has type {t}; the graph executor takes tensors")
         self.input_names.add(var.name_hint)
-        return self.add(Node(Kind.INPUT, var.name_hint, [static(t, f"input '{var.name_hint}'")], device)), 0
+        self.check(t, f"input '{var.name_hint}'")
+        return self.add(Node(Kind.INPUT, var.name_hint, [t], device)), 0
+
+    def check(self, t: TensorType, what: str) -> None:
+        if not self.any_size and has_unknown_sizes(t):
+            shape = ", ".join(str(x) for x in t.shape)
+            raise TVMError(f"{what} has shape ({shape}); the graph executor needs every dimension to be known")
 
     def constant(self, data: Any, device: int) -> Ref:
         """A constant under a name that no input has."""
@@ -102,7 +111,9 @@ class _FunctionNodes:
 
     def _call(self, node: Call) -> Any:
         result = node.op.body.checked_type_ or node.op.ret_type
-        types = [static(t, "the result of a kernel") for t in flatten_type(result)]
+        types = flatten_type(result)
+        for t in types:
+            self.builder.check(t, "the result of a kernel")
         index = self.builder.add(self._node(node, self._flat(node.args), types))
         refs = [(index, i) for i in range(len(types))]
         if id(node) in self.seen_outside:
@@ -115,21 +126,24 @@ class _FunctionNodes:
         if joined is not None:
             self.builder.parts.update(joined)
             return Node(Kind.VIEW, "concatenate_nop", types, self.device, joined)
+        sized = function if needs_shape_function(function) else None
         if is_reshape(function) and len(inputs) == 1:
-            return Node(Kind.VIEW, "reshape_nop", types, self.device, inputs)
+            return Node(Kind.VIEW, "reshape_nop", types, self.device, inputs, function=sized)
         kernel = self.compiler.lower(function)
         attrs = {"hash": function.attrs["hash"]} if "hash" in function.attrs else {}
         if node.span is not None:
             attrs["source"] = source_text(node.span)
         attrs.update(layouts(function))
-        over = written_over(function) if len(types) == 1 else ()
+        over = written_over(function) if len(types) == 1 and sized is None else ()
         in_place = [i for i, p in zip(inputs, function.params) if p in over]
-        return Node(Kind.KERNEL, kernel.name, types, self.device, inputs, kernel, attrs, in_place)
+        return Node(Kind.KERNEL, kernel.name, types, self.device, inputs, kernel, attrs, in_place, sized)
 
     def _joined(self, function: Function, inputs: list[Ref]) -> list[Ref] | None:
         """The operands of a concatenation that can be written where they belong: results of kernels, each of them whole
         and in one piece of the memory of the concatenation."""
         body = function.body
+        if needs_shape_function(function):
+            return None
         if not isinstance(body, Call) or body.op.name != "concatenate" or not self.compiler.target.features.is_cpu:
             return None
         fields = body.args[0].fields if isinstance(body.args[0], Tuple) else ()
@@ -226,14 +240,6 @@ def written_over(function: Function) -> set[Var]:
 def _shape(e: RelayExpr) -> tuple[int, ...] | None:
     t = e.checked_type_ or getattr(e, "type_annotation", None)
     return tuple(int(d) for d in t.shape) if isinstance(t, TensorType) else None
-
-
-def static(t: TensorType, what: str) -> TensorType:
-    for d in t.shape:
-        if not isinstance(d, IntImm):
-            shape = ", ".join(str(x) for x in t.shape)
-            raise TVMError(f"{what} has shape ({shape}); the graph executor needs every dimension to be known")
-    return t
 
 
 __all__ = ["ProgramBuilder", "post_order_calls", "written_over"]

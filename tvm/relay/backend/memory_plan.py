@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..symbolic import has_unknown_sizes
 from .program import Kind, Program, byte_size
 
 
@@ -140,7 +141,8 @@ def _take(free: list[int], result: Plan, own: Entry) -> int:
 
 
 def plan_program(program: Program) -> Plan:
-    """The storage of a program's values. What a caller gives or sees keeps its own."""
+    """The storage of a program's values. What a caller gives or sees keeps its own, and so does what has a size that is
+    known only when running: its storage here has no bytes."""
     rows = program.first_entries()
     outputs = {rows[n] + i for n, i in program.outputs}
     entries: list[Entry] = []
@@ -149,7 +151,10 @@ def plan_program(program: Program) -> Plan:
     for number, node in enumerate(program.nodes):
         outs = list(range(rows[number], rows[number + 1]))
         ins = [rows[n] + i for n, i in node.inputs]
-        entries += [Entry(byte_size(t), node.is_given or e in outputs, node.device) for e, t in zip(outs, node.types)]
+        for e, t in zip(outs, node.types):
+            known = not has_unknown_sizes(t)
+            own = node.is_given or e in outputs or not known
+            entries.append(Entry(byte_size(t) if known else 0, own, node.device))
         if node.kind is Kind.VIEW and len(ins) == 1:
             within[outs[0]] = (ins[0], 0)
         elif node.kind is Kind.VIEW:

@@ -16,6 +16,7 @@ from ...ir.tensor_type import TensorType
 from .te_compiler import Kernel
 
 if TYPE_CHECKING:
+    from ..expr import Function
     from .memory_plan import Plan
 
 # A value: one result of one node.
@@ -37,7 +38,8 @@ class Kind(enum.Enum):
 @dataclass
 class Node:
     """One step of a program. ``device`` is the device type (its DLPack number) its results lie on; the kernel may write
-    its result over the values in ``in_place``; ``attrs`` is what reports show of it."""
+    its result over the values in ``in_place``; ``attrs`` is what reports show of it. ``function`` is what it computes,
+    where a size of what it reads or writes is known only when running."""
 
     kind: Kind
     name: str
@@ -47,6 +49,7 @@ class Node:
     kernel: Kernel | None = None
     attrs: dict[str, str] = field(default_factory=dict)
     in_place: list[Ref] = field(default_factory=list)
+    function: Function | None = None
 
     @property
     def is_given(self) -> bool:

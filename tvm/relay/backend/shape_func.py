@@ -46,12 +46,15 @@ NOTHING, SHAPE, VALUE = "nothing", "shape", "value"
 class ShapeFunction(NamedTuple):
     """A function for the host: ``inputs`` says what it takes of each tensor among the parameters of the kernel, in
     order (those of NOTHING are left out); then come the shapes it fills in, vectors of int64, one for each result of
-    the kernel, of ``ranks`` elements."""
+    the kernel, of ``ranks`` elements. ``checks``: whether it refuses sizes; ``assumes``: whether it does so also where
+    each parameter is as its type says."""
 
     name: str
     module: IRModule
     inputs: tuple[str, ...]
     ranks: tuple[int, ...]
+    checks: bool = False
+    assumes: bool = False
 
 
 def needs_shape_function(function: Function) -> bool:
@@ -86,6 +89,26 @@ def shape_function(function: Function, name: str) -> ShapeFunction:
     return _Writer(symbolic, call, name).made()
 
 
+def entry_function(symbolic: Symbolic, shapes: list[list[PrimExpr]], name: str) -> ShapeFunction:
+    """The shape function of a function of several kernels: it refuses sizes of parameters that contradict their types,
+    or what type rules take for granted, and computes shapes from the others.
+
+    Parameters
+    ----------
+    symbolic : Symbolic
+        The function, whose unknown sizes are variables.
+    shapes : list of list of PrimExpr
+        What it computes, over the variables of the parameters.
+    name : str
+        The name that the shape function has in its module.
+
+    Returns
+    -------
+    ShapeFunction
+    """
+    return _Writer(symbolic, None, name, shapes).made()
+
+
 def _with_computations(symbolic: Symbolic) -> Symbolic:
     """With what the computations take for granted; type rules of their own may say less."""
     with noted() as found:
@@ -116,11 +139,13 @@ class _Parameter(NamedTuple):
     buffer: Buffer
 
 
-def _parameters(function: Function, is_value: Callable[[Var], bool]) -> list[_Parameter]:
+def _parameters(function: Function, is_value: Callable[[Var], bool], learned: set[int]) -> list[_Parameter]:
+    """``learned``: tensors whose type says more than it did before its operators were looked at."""
     found: list[_Parameter] = []
     for var in function.params:
         for t in flatten_type(var.checked_type_ or var.type_annotation):
-            mode = VALUE if is_value(var) else SHAPE if has_unknown_sizes(t) else NOTHING
+            looked_at = has_unknown_sizes(t) or len(found) in learned
+            mode = VALUE if is_value(var) else SHAPE if looked_at else NOTHING
             shape = [_wide(d) for d in t.shape] if mode == VALUE else [const(len(t.shape), "int64")]
             buffer = decl_buffer(shape, t.dtype if mode == VALUE else "int64", f"{mode}_{len(found)}")
             found.append(_Parameter(var, t, mode, buffer))
@@ -134,18 +159,24 @@ def _wide(d: PrimExpr) -> PrimExpr:
 class _Writer:
     """Writes a shape function as straight statements: sizes, checks, results."""
 
-    def __init__(self, symbolic: Symbolic, call: Call | None, name: str):
+    def __init__(
+        self, symbolic: Symbolic, call: Call | None, name: str, shapes: list[list[PrimExpr]] | None = None
+    ):  # fmt: skip
         self.function, self.call, self.name = symbolic.function, call, name
         decided = dynamic_shape(call) if call is not None else None
         wanted = [] if decided is None else [call.args[i] for i in decided.values]
-        self.parameters = _parameters(self.function, lambda var: any(var is w for w in wanted))
+        learned = {number for number, _ in symbolic.reasons}
+        self.parameters = _parameters(self.function, lambda var: any(var is w for w in wanted), learned)
         self.values: dict[PrimVar, PrimExpr] = {}
         self.bound = {d for p in self.parameters if p.mode == VALUE for d in p.buffer.shape if isinstance(d, PrimVar)}
         self.checks: list[Assumption] = list(symbolic.assumptions)
+        self.of_types: list[Assumption] = []
         for number, p in enumerate(self.parameters):
             if p.mode == SHAPE:
                 self.bind(p, number, symbolic.reasons)
-        self.shapes = self.result_shapes() if decided is None else self.decided_shapes(decided)
+        if shapes is None:
+            shapes = self.result_shapes() if decided is None else self.decided_shapes(decided)
+        self.shapes = shapes
 
     def bind(self, p: _Parameter, number: int, reasons: dict[tuple[int, int], str]) -> None:
         """Sizes of a parameter: the first place of a variable is its value, others are compared."""
@@ -156,7 +187,7 @@ class _Writer:
                 self.values[d] = given
             else:
                 what = reasons.get((number, place), f"argument {number} of {self.name}, size {place}")
-                self.checks.append(Assumption(primop.equal(given, _wide(d)), what))
+                self.of_types.append(Assumption(primop.equal(given, _wide(d)), what))
 
     def result_shapes(self) -> list[list[PrimExpr]]:
         shapes = [list(t.shape) for t in flatten_type(self.function.body.checked_type_)]
@@ -187,7 +218,7 @@ class _Writer:
         stores = [BufferStore(out, simplify(primop.cast("int64", d)), (const(i, "int64"),))
                   for out, shape in zip(outputs, self.shapes) for i, d in enumerate(shape)]  # fmt: skip
         body: Stmt = seq(*stores) if stores else no_op()
-        for check in reversed(self.checks):
+        for check in reversed([*self.of_types, *self.checks]):
             condition = _INT64.sub(r"\1", str(check.condition))
             shown = condition if len(condition) <= LONGEST else "this"
             text = f"{check.what}: {shown} does not hold for the sizes given"
@@ -195,7 +226,8 @@ class _Writer:
         for var, value in reversed(self.values.items()):
             body = LetStmt(var, value, body)
         buffers = [p.buffer for p in self.parameters if p.mode != NOTHING] + outputs
-        return _function(self.name, buffers, body, self.parameters, [len(s) for s in self.shapes])
+        made = _function(self.name, buffers, body, self.parameters, [len(s) for s in self.shapes])
+        return made._replace(checks=bool(self.of_types or self.checks), assumes=bool(self.checks))
 
 
 def _function(
@@ -239,4 +271,4 @@ def _given(arg: RelayExpr, placed: dict[Var, list[Tensor]]) -> list[Tensor]:
     return placed[arg]
 
 
-__all__ = ["NOTHING", "SHAPE", "VALUE", "ShapeFunction", "needs_shape_function", "shape_function"]
+__all__ = ["NOTHING", "SHAPE", "VALUE", "ShapeFunction", "entry_function", "needs_shape_function", "shape_function"]

@@ -14,7 +14,7 @@ from typing import Any
 from ... import te, tir, topi
 from ...dtype import info
 from ...ir import primop
-from ...ir.prim import PrimExpr, const, convert
+from ...ir.prim import IntImm, PrimExpr, const, convert
 from ...topi.assumptions import assume
 from .record import DynamicShape
 
@@ -74,8 +74,10 @@ def _tiled(attrs, types, values) -> list[list[PrimExpr]]:
 def _tiled_compute(attrs, inputs, out):
     data = inputs[0]
     skip = len(out.shape) - len(data.shape)
+    # An empty tensor has no element to read, and its index would be a remainder by zero.
+    sizes = [_number(1) if isinstance(d, IntImm) and d.value == 0 else d for d in data.shape]
     return te.compute(
-        out.shape, lambda *i: data(*[te.indexmod(at, d) for at, d in zip(i[skip:], data.shape)]), name="T_tile",
+        out.shape, lambda *i: data(*[te.indexmod(at, d) for at, d in zip(i[skip:], sizes)]), name="T_tile",
         tag="injective",
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ...arith.compare import Interner
 from ...ir.prim import PrimExpr, ProducerLoad, Var
+from ...ir.primop import cast
 from ...ir.subst import substitute
 from ...ir.visit import post_order
 from ...te.schedule import AttachType, Schedule, Stage
@@ -68,7 +69,7 @@ class _Readers:
     def add(self, op: ComputeOp, places: frozenset[Place] | None) -> None:
         """What ``op`` reads: from the ``places`` it is inlined at, or from itself."""
         points = access.work(op)
-        roots = [(op, {})] if places is None else [(p[0], {a.var: v for a, v in zip(op.axis, p[1])}) for p in places]
+        roots = [(op, {})] if places is None else [(p[0], _values(op, p[1])) for p in places]
         for load in {id(n): n for b in op.body for n in post_order(b) if type(n) is ProducerLoad}.values():
             producer = load.producer.op
             if not isinstance(producer, ComputeOp):
@@ -80,3 +81,8 @@ class _Readers:
 
     def _at(self, indices: tuple[PrimExpr, ...], axes: dict[Var, PrimExpr]) -> tuple[PrimExpr, ...]:
         return tuple([self._indices.intern(substitute(i, axes)) for i in indices])
+
+
+def _values(op: ComputeOp, indices: tuple[PrimExpr, ...]) -> dict[Var, PrimExpr]:
+    """The axes of an operation where it is read at some indices, which may be narrower than its sizes are."""
+    return {a.var: cast(a.var.dtype, at) for a, at in zip(op.axis, indices)}

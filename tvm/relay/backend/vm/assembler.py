@@ -59,8 +59,9 @@ class Assembler:
     """Writes the instructions of a function. A register that is free is taken again; what it held is dropped before the
     next call, so that memory is not kept while others run."""
 
-    def __init__(self, tables: Tables, params: list[str]):
+    def __init__(self, tables: Tables, params: list[str], types: list[tuple[int, ...]] | None = None):
         self.tables = tables
+        self.types = types or [()] * len(params)
         self.params = params
         self.lines: list[tuple[str, tuple[Any, ...]]] = []
         self.count = len(params)
@@ -121,7 +122,7 @@ class Assembler:
         for at, (op, operands) in enumerate(self.lines):
             resolved = [starts[o.index] - starts[at] if isinstance(o, Label) else o for o in operands]
             code.append(instruction(op, *resolved))
-        params = [Param(p, self.tables.device) for p in self.params]
+        params = [Param(p, self.tables.device, t) for p, t in zip(self.params, self.types)]
         return Function(name, params, self.count, code)
 
 

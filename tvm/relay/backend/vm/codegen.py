@@ -30,10 +30,12 @@ from ...expr import (
     Var,
 )
 from ...scopes import Block
+from ...symbolic import named_sizes
 from ..te_compiler import flatten_type
 from .assembler import Assembler, Label, Tables
 from .lines import Lines, is_computed, without_lets
 from .region import ProgramWriter, Region, RegionCompiler
+from .sizes import type_words
 
 
 class Slot:
@@ -79,7 +81,8 @@ class FunctionWriter:
         self.params = list(function.params)
         self.body = function.body
         self.lines = Lines(self.body)
-        self.out = Assembler(module.tables, [p.name_hint for p in self.params])
+        types = [p.checked_type_ or p.type_annotation for p in self.params]
+        self.out = Assembler(module.tables, [p.name_hint for p in self.params], type_words(types))
         self.values: dict[int, Value] = {}
         self.region = Region()
         self.waiting: list[Slot] = []
@@ -220,8 +223,9 @@ class FunctionWriter:
         if wanted:
             self.out.drop_dead()
             registers, params = region.read([s.expr for s in wanted])
-            program = self.module.regions.program(params, [s.expr for s in wanted])
-            results = iter(ProgramWriter(self.out, program, registers).write())
+            regions = self.module.regions
+            program, entry = regions.program(params, [s.expr for s in wanted])
+            results = iter(ProgramWriter(self.out, program, registers, regions.shapes, entry).write())
             for slot in wanted:
                 slot.register = self.joined(slot.type, results)
         for slot in waiting:
@@ -445,6 +449,7 @@ class ModuleWriter:
     """The functions of a module as those of an executable."""
 
     def __init__(self, mod: IRModule, tables: Tables, regions: RegionCompiler):
+        self.mod = mod
         self.functions = {v.name_hint: f for v, f in mod.functions.items() if isinstance(f, Function)}
         self.tables = tables
         self.regions = regions
@@ -484,7 +489,8 @@ class ModuleWriter:
         if self.is_closure(name):
             inner = function.body
             function = Function([*function.params, *inner.params], inner.body, inner.ret_type)
-        return FunctionWriter(self, function).write(name)
+        # Others see unknown sizes: a function that is a value is called with any.
+        return FunctionWriter(self, named_sizes(function, self.mod, typed=True)).write(name)
 
     def _constructor(self, name: str) -> MachineFunction:
         made = self._constructors[name]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....error import TVMError
 from ....ir.module import IRModule
-from ....ir.transform import PassContext, run_pipeline
+from ....ir.transform import PassContext, run_pass, run_pipeline
 from ....ir.visit import rewrite
 from ....runtime.devices import Device
 from ....runtime.ndarray import NDArray, array
@@ -19,6 +19,7 @@ from ...build_module import all_targets, bind_params_by_name, library_of, record
 from ...expr import Function
 from ...infer import infer_module
 from ...interpreter import Executor
+from ...symbolic import sizes_by_name
 from ...transform.dead_code import RemoveUnusedFunctions
 from ...transform.inline import Inline, InlinePrimitives, LambdaLift
 from ...transform.straight_graph import straighten
@@ -27,8 +28,8 @@ from .codegen import ModuleWriter
 from .lines import is_straight
 from .region import RegionCompiler
 
-# What a module becomes before its functions are written: no calls of small functions, no functions inside others.
-PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives(), LambdaLift())
+# What makes a module smaller before its functions are written.
+PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives())
 
 
 class VMCompiler:
@@ -138,14 +139,14 @@ class _Lowered:
             kind = target.get_target_device_type()
             code = Code([Device.kDLCPU] if kind == Device.kDLCPU else [Device.kDLCPU, kind])
             self.tables = Tables(code, len(code.devices) - 1)
-            self.regions = RegionCompiler(target, "tvmgen_default", to_kernels)
+            self.regions = RegionCompiler(target, host, "tvmgen_default", to_kernels)
             names = [v.name_hint for v, f in mod.functions.items() if isinstance(f, Function)]
             entries = [n for n in names if n == "main"] or names
             ModuleWriter(mod, self.tables, self.regions).write(entries)
 
     def executable(self) -> Executable:
         with records_at_hand(self.target):
-            library = library_of(list(self.regions.compiler.kernels.values()), [self.target], self.host)
+            library = library_of(self.regions.kernels(), [self.target], self.host)
         made = Executable.load_exec(seal(to_words(self.tables.code)), library)
         slots = self.tables.code.constants
         made.load_late_bound_consts_from_map({s.name: a for s, a in zip(slots, self.tables.arrays)})
@@ -171,10 +172,14 @@ def prepared(mod: IRModule) -> IRModule:
         main = straighten(mod["main"], mod)
         if is_straight(main.body):
             straight = IRModule(None, mod.type_definitions)
-            straight["main"] = main
+            straight["main"] = sizes_by_name(main)
             return infer_module(straight)
-        return run_pipeline(mod, PASSES, PassContext.current())
-    return run_pipeline(mod, PASSES[1:], PassContext.current())
+        passes = PASSES
+    else:
+        passes = PASSES[1:]
+    ctx = PassContext.current()
+    # The machine has no functions inside others, at any level of optimization.
+    return run_pass(LambdaLift(), infer_module(run_pipeline(mod, passes, ctx)), ctx)
 
 
 def _with_params(mod: Any, params: Mapping[str, Any]) -> IRModule:

@@ -4,6 +4,7 @@ instructions over planned storage."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ....ir.module import IRModule
 from ....ir.tensor_type import TensorType
@@ -11,46 +12,61 @@ from ....ir.visit import post_order
 from ....runtime.vm_code import dtype_word
 from ....target import Target
 from ...expr import Function, RelayExpr, Tuple, Var
+from ...symbolic import has_unknown_sizes, is_symbolic, primitive_form
 from ..from_relay import ALIGNMENT, ProgramBuilder
 from ..memory_plan import Plan, plan_program
 from ..program import Kind, Node, Program, Ref
 from ..te_compiler import KernelCompiler
 from .assembler import Assembler
+from .sizes import Entry, ShapeFunctions, Shapes
 
 
 class RegionCompiler:
     """Straight functions as programs: they go through the same passes, fusion and memory planning as a model for the
-    graph executor."""
+    graph executor. Sizes that are unknown are variables of the region's own."""
 
-    def __init__(self, target: Target, prefix: str, to_kernels: Callable[[IRModule, Target], IRModule]):
+    def __init__(self, target: Target, host: Target, prefix: str, to_kernels: Callable[[IRModule, Target], IRModule]):
         self.target = target
         self.compiler = KernelCompiler(target, prefix)
+        self.shapes = ShapeFunctions(host, prefix)
         self.to_kernels = to_kernels
 
-    def program(self, params: list[Var], outputs: list[RelayExpr]) -> Program:
-        """The planned program of expressions over variables."""
+    def program(self, params: list[Var], outputs: list[RelayExpr]) -> tuple[Program, Entry | None]:
+        """The planned program of expressions over variables, and what runs before it where sizes are unknown."""
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
-        main = self.to_kernels(IRModule.from_expr(Function(params, body)), self.target)["main"]
-        builder = ProgramBuilder()
+        region = Function(params, body)
+        symbolic = primitive_form(region) if is_symbolic(region) else None
+        region = region if symbolic is None else symbolic.function
+        main = self.to_kernels(IRModule.from_expr(region), self.target)["main"]
+        builder = ProgramBuilder(any_size=True)
         with self.target:
             inputs = [builder.input(p, self.target.get_target_device_type()) for p in main.params]
             builder.program.outputs = builder.function(main, inputs, self.compiler)
         builder.program.plan = plan_program(builder.program)
-        return builder.program
+        return builder.program, None if symbolic is None else self.shapes.entry(symbolic, builder.program)
+
+    def kernels(self) -> list[Any]:
+        """What the library is made of."""
+        return [*self.compiler.kernels.values(), *self.shapes.kernels()]
 
 
 class ProgramWriter:
     """Writes a program into a function. Values between its kernels share one storage, which ends with the program; each
-    result has its own."""
+    result has its own, and so has each value whose size is known only when running."""
 
-    def __init__(self, out: Assembler, program: Program, inputs: list[int]):
+    def __init__(
+        self, out: Assembler, program: Program, inputs: list[int], functions: ShapeFunctions,
+        entry: Entry | None = None,
+    ):  # fmt: skip
         self.out = out
         self.program = program
         assert program.plan is not None
         self.plan: Plan = program.plan
         self.rows = program.first_entries()
-        self.given = iter(inputs)
-        self.registers: dict[Ref, int] = {}
+        # Inputs are the first nodes.
+        self.registers: dict[Ref, int] = {(n, 0): register for n, register in enumerate(inputs)}
+        self.shapes = Shapes(out, program, functions, self.registers)
+        self.entry = entry
         # Of each storage: the register that holds it, and its first byte there.
         self.places: dict[int, tuple[int, int]] = {}
         # Registers that end with the program.
@@ -60,10 +76,17 @@ class ProgramWriter:
     def write(self) -> list[int]:
         """The registers of the results, each of them a register of its own."""
         self._lay_out()
+        if self.entry is not None:
+            self.shapes.enter(self.entry)
         for number, node in enumerate(self.program.nodes):
             self._node(number, node)
-            for ref in self.ending.get(number, ()):
+            ending = self.ending.get(number, [])
+            for ref in ending:
                 self._end(ref)
+            if any(has_unknown_sizes(self._type(ref)) for ref in ending):
+                # Its storage is there for the next one.
+                self.out.drop_dead()
+        self.shapes.finish()
         results: list[int] = []
         for ref in self.program.outputs:
             register = self.registers[ref]
@@ -97,15 +120,18 @@ class ProgramWriter:
         self.temporary.add(register)
         return register
 
+    def _type(self, ref: Ref) -> TensorType:
+        return self.program.nodes[ref[0]].types[ref[1]]
+
     def _entry(self, ref: Ref):
         return self.plan.entries[self.rows[ref[0]] + ref[1]]
 
     def _lay_out(self) -> None:
         """One block for the storages that end with the program, and one for each of the others."""
         nodes = self.program.nodes
-        computed = {self._entry((n, i)).storage for n, node in enumerate(nodes) for i in range(len(node.types))
-                    if not node.is_given}
-        computed -= {self._entry((n, 0)).storage for n, node in enumerate(nodes) if node.is_given}
+        refs = [(n, i) for n, node in enumerate(nodes) for i in range(len(node.types))]
+        computed = {self._entry(ref).storage for ref in refs if not nodes[ref[0]].is_given}
+        computed -= {self._entry(ref).storage for ref in refs if nodes[ref[0]].is_given or self._is_sized(ref)}
         results = {self._entry(ref).storage for ref in self.program.outputs}
         offset = 0
         inside = [s for s in sorted(computed) if s not in results]
@@ -118,6 +144,10 @@ class ProgramWriter:
         for storage in sorted(computed & results):
             self.places[storage] = (self._storage(self.plan.sizes[storage]), 0)
 
+    def _is_sized(self, ref: Ref) -> bool:
+        """Whether a value has storage that is as large as its shape says when running."""
+        return self.program.nodes[ref[0]].kind is not Kind.VIEW and has_unknown_sizes(self._type(ref))
+
     def _storage(self, nbytes: int) -> int:
         size, register = self.out.register(), self._new()
         self.out.write("load_consti", size, nbytes)
@@ -127,31 +157,50 @@ class ProgramWriter:
 
     def _node(self, number: int, node: Node) -> None:
         if node.kind is Kind.INPUT:
-            self.registers[number, 0] = next(self.given)
+            self.shapes.given((number, 0), node.types[0])
         elif node.kind is Kind.CONSTANT:
             data = self.program.constants[node.name]
             register = self.out.load_constant(self.out.tables.constant(data))
             self.temporary.add(register)
             self.registers[number, 0] = register
-        elif node.kind is Kind.VIEW and self._entry((number, 0)).storage not in self.places:
-            shape = self.out.load_constant(self.out.tables.shape(dims(node.types[0])))
-            register = self._new()
-            self.out.write("reshape_tensor", register, self.registers[node.inputs[0]], shape)
-            self.out.release(shape)
-            self.registers[number, 0] = register
+        elif node.kind is Kind.VIEW and (node.function or self._entry((number, 0)).storage not in self.places):
+            self._view(number, node)
         else:
             self._computed(number, node)
 
+    def _shapes(self, node: Node) -> list[int]:
+        return [-1] * len(node.types) if node.function is None else self.shapes.results(node)
+
+    def _view(self, number: int, node: Node) -> None:
+        (shape,) = self._shapes(node)
+        known = shape < 0
+        if known:
+            shape = self.out.load_constant(self.out.tables.shape(dims(node.types[0])))
+        register = self.registers[number, 0] = self._new()
+        self.out.write("reshape_tensor", register, self.registers[node.inputs[0]], shape)
+        if known:
+            self.out.release(shape)
+
     def _computed(self, number: int, node: Node) -> None:
-        for i, t in enumerate(node.types):
-            entry = self._entry((number, i))
-            block, first = self.places[entry.storage]
+        for i, (t, shape) in enumerate(zip(node.types, self._shapes(node))):
             register = self.registers[number, i] = self._new()
-            self.out.write("alloc_tensor", register, block, first + entry.offset, dtype_word(t.dtype), dims(t))
+            if shape < 0:
+                entry = self._entry((number, i))
+                block, first = self.places[entry.storage]
+                self.out.write("alloc_tensor", register, block, first + entry.offset, dtype_word(t.dtype), dims(t))
+            else:
+                self._sized(register, t, shape)
         if node.kernel is not None:
             outs = [self.registers[number, i] for i in range(len(node.types))]
             arguments = [*(self.registers[ref] for ref in node.inputs), *outs]
             self.out.write("invoke_packed", self.out.tables.kernel(node.kernel.name), len(outs), arguments)
+
+    def _sized(self, register: int, t: TensorType, shape: int) -> None:
+        """A tensor in storage of its own, which ends with it."""
+        storage, dtype = self.out.register(), dtype_word(t.dtype)
+        self.out.write("alloc_storage", storage, shape, ALIGNMENT, dtype, self.out.tables.device)
+        self.out.write("alloc_tensor_reg", register, storage, 0, shape, dtype)
+        self.out.release(storage)
 
 
 def dims(t: TensorType) -> tuple[int, ...]:

@@ -37,16 +37,21 @@ class NodeContext:
         return tuple(d.value if isinstance(d, IntImm) else d for d in self.type(e).shape)
 
     def known_shape(self, e: RelayExpr) -> tuple[int, ...]:
-        shape = self.shape(e)
-        if any(not isinstance(d, int) for d in shape):
-            text = ", ".join(str(d) for d in shape)
-            raise TVMError(f"the shape ({text}) of an input must be known; give the model's input shapes")
-        return shape
+        return self._known(e, self.shape(e))
+
+    def known_size(self, e: RelayExpr, axis: int) -> int:
+        """One size, which must be known; the others need not be."""
+        return self._known(e, (self.shape(e)[axis],))[0]
 
     def spatial(self, e: RelayExpr) -> tuple[int, ...]:
         """The sizes after batch and channels, which must be known; the batch need not be."""
-        sizes = self.shape(e)[2:]
-        return sizes if all(isinstance(d, int) for d in sizes) else self.known_shape(e)[2:]
+        return self._known(e, self.shape(e)[2:])
+
+    def _known(self, e: RelayExpr, sizes: tuple) -> tuple[int, ...]:
+        if any(not isinstance(d, int) for d in sizes):
+            text = ", ".join(str(d) for d in self.shape(e))
+            raise TVMError(f"the shape ({text}) of an input must be known; give the model's input shapes")
+        return sizes
 
     def rank(self, e: RelayExpr) -> int:
         return len(self.type(e).shape)

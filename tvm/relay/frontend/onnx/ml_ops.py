@@ -194,7 +194,7 @@ def _numbers(ctx, attrs, names):
 def _linear(ctx, x, attrs, rows: int):
     """The product of the data with a row of coefficients for each target, and the intercepts."""
     weights = np.array(attrs["coefficients"], "float32")
-    features = ctx.known_shape(x)[-1]
+    features = ctx.known_size(x, -1)
     if rows < 1 or weights.size != rows * features:
         raise TVMError(f"{weights.size} coefficients for {rows} targets of {features} features")
     x = relay.cast(x, "float32") if ctx.dtype(x) != "float32" else x
@@ -240,6 +240,6 @@ def linear_classifier(ctx, inputs, attrs):
 def zip_map(ctx, inputs, attrs):
     """A map from labels to scores is the tensor of the scores: a column for each label, in the order of the labels."""
     labels = attrs.get("classlabels_int64s") or attrs.get("classlabels_strings") or []
-    if labels and ctx.known_shape(inputs[0])[-1] != len(labels):
-        raise TVMError(f"{len(labels)} labels for {ctx.known_shape(inputs[0])[-1]} columns of scores")
+    if labels and ctx.known_size(inputs[0], -1) != len(labels):
+        raise TVMError(f"{len(labels)} labels for {ctx.known_size(inputs[0], -1)} columns of scores")
     return inputs[0]

@@ -307,7 +307,7 @@ def _log_softmax(ctx, x, axis: int):
 
 
 def _hardmax(ctx, x, axis: int):
-    rank, size = ctx.rank(x), ctx.known_shape(x)[axis]
+    rank, size = ctx.rank(x), ctx.known_size(x, axis)
     place = relay.cast(relay.argmax(x, axis=axis, keepdims=True), "int64")
     places = np.arange(size, dtype="int64").reshape([size if i == axis else 1 for i in range(rank)])
     return relay.cast(relay.equal(place, const(places)), ctx.dtype(x))

@@ -164,7 +164,7 @@ def lrn(ctx, inputs, attrs):
     low, high = (size - 1) // 2, size - 1 - (size - 1) // 2
     square = relay.multiply(x, x)
     wide = relay.nn.pad(square, [(0, 0), (low, high)] + [(0, 0)] * (rank - 2), ctx.like(0, x))
-    channels = ctx.known_shape(x)[1]
+    channels = ctx.known_size(x, 1)
     total = None
     for i in range(size):
         part = relay.strided_slice(wide, [i], [i + channels], [1], [1])
@@ -206,7 +206,7 @@ def scaled_tanh(ctx, inputs, attrs):
 @op("Crop")
 def crop(ctx, inputs, attrs):
     left, top, right, bottom = attrs["border"]
-    height, width = ctx.known_shape(inputs[0])[2:]
+    height, width = ctx.spatial(inputs[0])
     scale = attrs.get("scale")
     end = [top + scale[0], left + scale[1]] if scale else [height - bottom, width - right]
     return relay.strided_slice(inputs[0], [top, left], end, [1, 1], [2, 3])

@@ -61,14 +61,22 @@ class Window:
         self.strides, self.dilations = window_of(attrs, self.kernel)
         amounts = pads(ctx, data, attrs, self.kernel, self.strides, self.dilations)
         self.before, self.after = amounts[:n], amounts[n:]
-        self.sizes = ctx.spatial(data)
+        # Without ceil_mode the operators of Relay need no sizes.
+        self.sizes = ctx.spatial(data) if attrs.get("ceil_mode", 0) else ctx.shape(data)[2:]
+        self.known = all(isinstance(d, int) for d in self.sizes)
         if len(self.sizes) != n:
             raise TVMError(f"the window has {n} dimensions, the data has {len(self.sizes)} of that kind")
-        self.out, self.extra = [], []
+        self.out, self.extra = [], [0] * n
+        if self.known:
+            self._count(bool(attrs.get("ceil_mode", 0)))
+
+    def _count(self, ceil: bool) -> None:
+        """How often the window fits along each dimension."""
+        self.extra = []
         for d, k, s, l, b, a in zip(self.sizes, self.kernel, self.strides, self.dilations, self.before, self.after):
             span = d + b + a - (k - 1) * l - 1
             count = span // s + 1
-            if attrs.get("ceil_mode", 0):
+            if ceil:
                 count = -(-span // s) + 1
                 if (count - 1) * s >= d + b:
                     count -= 1
@@ -80,6 +88,8 @@ class Window:
     def places(self):
         """For every element of the window, the slices of the padded data it reads."""
         check_steps("a window", math.prod(self.kernel))
+        if not self.known:
+            raise TVMError("a window that is written out needs data of known sizes; give the model's input shapes")
         for offset in np.ndindex(*self.kernel):
             begin = [o * l for o, l in zip(offset, self.dilations)]
             end = [b + (c - 1) * s + 1 for b, c, s in zip(begin, self.out, self.strides)]
@@ -239,7 +249,7 @@ def col2im(ctx, inputs, attrs):
 
 def _spread(ctx, x, axis: int, stride: int, start: int, size: int):
     """Elements moved to start, start + stride, ... of an axis of zeros."""
-    count = ctx.known_shape(x)[axis]
+    count = ctx.known_size(x, axis)
     rank = ctx.rank(x)
     places = np.arange(size) - start
     hit = (places >= 0) & (places % stride == 0) & (places // stride < count)

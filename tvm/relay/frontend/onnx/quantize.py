@@ -19,7 +19,7 @@ def spread(ctx, vector, data, axis: int, block: int = 0):
         return vector
     if block:
         wide = relay.repeat(vector, block, axis)
-        size, have = ctx.known_shape(data)[axis], ctx.known_shape(wide)[axis]
+        size, have = ctx.known_size(data, axis), ctx.known_size(wide, axis)
         return wide if have == size else relay.strided_slice(wide, [0], [size], [1], [axis])
     if ctx.shape(vector) == (1,):
         return relay.reshape(vector, ())
@@ -90,7 +90,7 @@ def _average_steps(ctx, x, scale, zero, dtype: str):
     value, old, origin, _ = known[id(x.args[0])][1]
     if ctx.shape(old) not in ((), (1,)) or ctx.dtype(value) == "int32":
         return None
-    height, width = ctx.known_shape(value)[2:]
+    height, width = ctx.spatial(value)
     whole = centered(ctx, value, origin, ())
     size = relay.multiply(relay.reshape(scale, ()), const(float(height * width), "float32"))
     total = relay.sum(whole, axis=[2, 3], keepdims=True)

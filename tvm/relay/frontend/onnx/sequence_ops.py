@@ -87,7 +87,7 @@ def split_to_sequence(ctx, inputs, attrs):
     """Parts of the given sizes: one size for all and a smaller rest, a list, or single elements."""
     data, sizes = inputs[0], argument(inputs, 1)
     axis = axis_of(attrs.get("axis", 0), ctx.rank(data))
-    total = ctx.known_shape(data)[axis]
+    total = ctx.known_size(data, axis)
     if sizes is None:
         parts = split_sizes(data, [1] * total, axis)
         return Sequence(tuple(parts if attrs.get("keepdims", 1) else [relay.squeeze(p, [axis]) for p in parts]))

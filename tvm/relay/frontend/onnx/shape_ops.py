@@ -164,7 +164,7 @@ def split(ctx, inputs, attrs):
         count = attrs.get("num_outputs", len(ctx.node.output))
         if count < 1 or count != len(ctx.node.output):
             raise TVMError(f"num_outputs is {count}, and the node has {len(ctx.node.output)} outputs")
-        total = ctx.known_shape(data)[axis]
+        total = ctx.known_size(data, axis)
         each = -(-total // count)
         sizes = [each] * (count - 1) + [total - each * (count - 1)]
     if len(sizes) == 1:
@@ -281,7 +281,7 @@ def trilu(ctx, inputs, attrs):
     data, k = inputs[0], argument(inputs, 1)
     if ctx.rank(data) < 2:
         raise TVMError("a matrix has two dimensions or more")
-    rows, columns = ctx.known_shape(data)[-2:]
+    rows, columns = ctx.known_size(data, -2), ctx.known_size(data, -1)
     check_count("the triangle", [rows, columns])
     apart = const(np.arange(columns, dtype="int64")[None, :] - np.arange(rows, dtype="int64")[:, None])
     k = const(0, "int64") if k is None else relay.cast(relay.reshape(k, ()) if ctx.rank(k) else k, "int64")

@@ -1,0 +1,252 @@
+"""relay.vm: programs whose sizes are known only when they run, compiled once and run at several sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tests.relay.random_programs import plain, shapes
+from tvm import relay
+from tvm.ir.prim import Any_
+from tvm.relay.prelude import Prelude
+
+VECTOR = relay.TensorType((relay.Any(),), "int32")
+
+
+def unknown(name, *shape, dtype="int32"):
+    return relay.var(name, shape=[relay.Any() if d is None else d for d in shape], dtype=dtype)
+
+
+def numbers(*shape, dtype="int32"):
+    return (np.arange(np.prod(shape, dtype=int)).reshape(shape) * 7 % 11 - 4).astype(dtype)
+
+
+def check(program, *cases):
+    """The machine computes what the interpreter does; shapes count, also those of empty tensors."""
+    mod = program if isinstance(program, tvm.IRModule) else tvm.IRModule.from_expr(program)
+    run = relay.create_executor("vm", mod).evaluate()
+    debug = relay.create_executor("debug", mod).evaluate()
+    for case in cases:
+        got, want = run(*case), debug(*case)
+        assert shapes(got) == shapes(want) and plain(got) == plain(want)
+
+
+def test_kernels_are_compiled_once_for_all_sizes():
+    x, y = unknown("x", None, 3), unknown("y", None, 3)
+    z = relay.concatenate([x, y], 0)
+    body = relay.Tuple([relay.sum(z, 0), relay.reshape(z, (-1,)), relay.reshape(z * z, (3, -1)), x, relay.sum(z)])
+    check(relay.Function([x, y], body), *[(numbers(a, 3), numbers(b, 3)) for a, b in ((2, 3), (1, 1), (0, 1), (0, 0))])
+
+
+def test_operators_with_unknown_sizes_broadcast():
+    x, y = unknown("x", None, None), unknown("y", None, None)
+    cases = [((3, 4), (3, 4)), ((1, 4), (3, 1)), ((3, 4), (1, 1)), ((1, 1), (0, 5))]
+    check(relay.Function([x, y], x + y * x), *[(numbers(*a), numbers(*b)) for a, b in cases])
+
+
+def test_branches_may_differ_in_size():
+    c, x = relay.var("c", shape=(), dtype="bool"), unknown("x", None)
+    body = relay.If(c, x, relay.concatenate([x, x], 0)) * relay.const(2)
+    check(relay.Function([c, x], body), *[(np.bool_(c), numbers(n)) for c in (True, False) for n in (3, 1, 0)])
+
+
+def test_clauses_of_a_match_may_differ_in_size():
+    prelude = Prelude(tvm.IRModule())
+    make, cons, nil = prelude.get_type("List")
+    x, head, xs = unknown("x", 3), relay.Var("head", VECTOR), relay.Var("xs", make(VECTOR))
+    full = relay.PatternConstructor(cons, [relay.PatternVar(head), relay.PatternWildcard()])
+    first = relay.Match(xs, [relay.Clause(relay.PatternConstructor(nil, []), x), relay.Clause(full, head)])
+    prelude.mod["main"] = relay.Function([x, xs], first * relay.const(2))
+    empty = tvm.runtime.container.ADT(1)
+    run = relay.create_executor("vm", prelude.mod).evaluate()
+    assert run(numbers(3), empty).shape == (3,)
+    assert run(numbers(3), tvm.runtime.container.ADT(0, [numbers(5), empty])).numpy().tolist() == [
+        2 * v for v in numbers(5)]
+
+
+def test_operators_that_do_not_run_say_nothing_of_sizes():
+    c, x, y = relay.var("c", shape=(), dtype="bool"), unknown("x", None, None), unknown("y", None, None)
+    body = relay.If(c, relay.concatenate([x, y], 0), x)
+    check(relay.Function([c, x, y], body),
+          (np.bool_(True), numbers(3, 4), numbers(2, 4)), (np.bool_(False), numbers(3, 4), numbers(2, 5)))
+
+
+def test_a_function_calls_itself_with_other_sizes():
+    mod, grow = tvm.IRModule(), relay.GlobalVar("grow")
+    n, x = relay.var("n", shape=(), dtype="int32"), unknown("x", None)
+    more = grow(n - relay.const(1), relay.concatenate([x, x + n], 0))
+    mod[grow] = relay.Function([n, x], relay.If(relay.equal(n, relay.const(0)), x, more), VECTOR)
+    n, x = relay.var("n", shape=(), dtype="int32"), unknown("x", None)
+    mod["main"] = relay.Function([n, x], grow(n, x) + relay.const(1))
+    check(mod, *[(np.int32(n), numbers(m)) for n, m in ((0, 3), (3, 1), (2, 0), (5, 2))])
+
+
+def test_lists_hold_tensors_of_different_sizes():
+    prelude = Prelude(tvm.IRModule())
+    mod, (make, cons, nil) = prelude.mod, prelude.get_type("List")
+    parts = relay.GlobalVar("parts")
+    n, x = relay.var("n", shape=(), dtype="int32"), unknown("x", None)
+    rest = parts(n - relay.const(1), relay.concatenate([x, x], 0))
+    mod[parts] = relay.Function([n, x], relay.If(relay.equal(n, relay.const(0)), nil(), cons(x, rest)), make(VECTOR))
+    n, x, a, y, z = relay.var("n", shape=(), dtype="int32"), *(unknown(name, None) for name in "xayz")
+    made = parts(n, x)
+    joined = prelude.foldl(relay.Function([a, y], relay.concatenate([a, y], 0), VECTOR), x, made)
+    mod["main"] = relay.Function([n, x], relay.Tuple([
+        prelude.map(relay.Function([z], z * z, VECTOR), made), joined - relay.const(1)]))  # fmt: skip
+    check(mod, *[(np.int32(n), numbers(m)) for n, m in ((3, 2), (0, 2), (2, 0), (1, 1))])
+
+
+def test_a_fold_that_begins_with_a_known_size_ends_with_another():
+    prelude = Prelude(tvm.IRModule())
+    _, cons, nil = prelude.get_type("List")
+    x, a, y = unknown("x", 3), unknown("a", None), unknown("y", 3)
+    joined = prelude.foldl(relay.Function([a, y], relay.concatenate([a, y], 0), VECTOR), x, cons(x, cons(x, nil())))
+    prelude.mod["main"] = relay.Function([x], joined * relay.const(2))
+    check(prelude.mod, (numbers(3),))
+
+
+def test_closures_are_called_with_any_size():
+    c, x, y = relay.var("c", shape=(), dtype="bool"), unknown("x", None), unknown("y", None)
+    name = relay.Var("f")
+    join, same = relay.Function([y], relay.concatenate([x, y], 0), VECTOR), unknown("z", None)
+    body = relay.Let(name, relay.If(c, join, relay.Function([same], same, VECTOR)), name(name(x)))
+    check(relay.Function([c, x], body), *[(np.bool_(c), numbers(n)) for c, n in ((True, 2), (False, 1), (True, 0))])
+
+
+def test_what_a_reference_holds_may_change_its_size():
+    c, x, held, done = relay.var("c", shape=(), dtype="bool"), unknown("x", None), relay.Var("held"), relay.Var("done")
+    write = relay.RefWrite(held, relay.concatenate([relay.RefRead(held), x], 0))
+    read = relay.Let(done, relay.If(c, write, relay.Tuple([])), relay.RefRead(held) * relay.const(2))
+    body = relay.Let(held, relay.RefCreate(x), read)
+    check(relay.Function([c, x], body), *[(np.bool_(c), numbers(n)) for c, n in ((True, 2), (False, 2), (True, 0))])
+
+
+def test_data_decide_on_sizes():
+    x, s, k = unknown("x", None, 4), relay.var("s", shape=(2,), dtype="int64"), relay.var("k", shape=(), dtype="int32")
+    found = relay.argwhere(relay.greater(x, relay.const(0)))
+    rows = relay.take(x, relay.squeeze(relay.split(found, 2, 1)[0], [1]), 0)
+    body = relay.Tuple([
+        found, rows + relay.const(1), relay.reshape(x, s) * relay.const(3), relay.tile(x, s), relay.broadcast_to(k, s),
+        relay.topk(x, k, ret_type="values"), relay.arange(relay.const(0), k, relay.const(1), dtype="int32"),
+        relay.strided_slice(x, relay.const(np.array([0, 0])), s, relay.const(np.array([1, 1]))),
+    ])  # fmt: skip
+    check(relay.Function([x, s, k], body), (numbers(3, 4), np.array([4, 3]), np.int32(2)),
+          (numbers(1, 4), np.array([2, 2]), np.int32(4)), (numbers(0, 4), np.array([0, 3]), np.int32(0)))
+
+
+def test_a_loop_makes_a_tensor_of_another_size_in_each_step():
+    i, x = relay.var("i", shape=(), dtype="int32"), unknown("x", None)
+    loop = relay.loops.while_loop(
+        lambda i, x: relay.less(i, relay.const(5)), [i, x],
+        lambda i, x: (i + relay.const(1), relay.concatenate(
+            [x, relay.arange(relay.const(0), i, relay.const(1), dtype="int32"),
+             relay.reshape(relay.argwhere(relay.greater(x, i)), (-1,))], 0)),
+    )  # fmt: skip
+    start = unknown("start", None)
+    result = relay.TupleGetItem(loop(relay.const(0), start), 1)
+    check(relay.Function([start], result), (numbers(4),), (numbers(1),), (numbers(0),))
+
+
+def test_boxes_that_survive_are_as_many_as_the_data_say(rng):
+    boxes = relay.var("boxes", shape=(1, relay.Any(), 6))
+    count, data, indices = relay.vision.get_valid_counts(boxes, 0.3)
+    kept = relay.vision.non_max_suppression(data, count, indices, relay.const(-1), 0.5, return_indices=False)
+    mod = tvm.IRModule.from_expr(relay.Function([boxes], kept))
+    run, debug = (relay.create_executor(kind, mod).evaluate() for kind in ("vm", "debug"))
+    for n in (5, 1):
+        value = rng.random((1, n, 6), dtype="float32")
+        np.testing.assert_array_equal(run(value).numpy(), debug(value).numpy())
+
+
+@pytest.mark.parametrize("level", [2, 3])
+def test_a_layer_with_weights_takes_any_number_of_rows(level, rng):
+    x, w = unknown("x", None, None, 8, dtype="float32"), rng.random((16, 8), dtype="float32")
+    rows = relay.nn.relu(relay.nn.dense(relay.reshape(x, (-1, 8)), relay.const(w)))
+    body = relay.nn.softmax(relay.reshape_like(rows, x, 0, 1, 0, 2))
+    with tvm.transform.PassContext(opt_level=level):
+        run = relay.create_executor("vm", tvm.IRModule.from_expr(relay.Function([x], body))).evaluate()
+    for shape in ((2, 5, 8), (1, 1, 8), (3, 0, 8), (1, 33, 8)):
+        value = rng.random(shape, dtype="float32")
+        want = np.exp(np.maximum(value @ w.T, 0))
+        np.testing.assert_allclose(run(value).numpy(), want / want.sum(-1, keepdims=True), rtol=1e-4)
+
+
+def test_a_known_size_beside_unknown_ones_is_sliced():
+    """Sizes that attributes say are narrower than those that are variables."""
+    x = unknown("x", None, 4, None)
+    wide = relay.nn.pad(x * x, [(0, 0), (1, 1), (0, 0)], 0)
+    parts = [relay.strided_slice(wide, [i], [i + 4], [1], [1]) for i in range(3)]
+    check(relay.Function([x], parts[0] + parts[1] + parts[2]), (numbers(2, 4, 3),), (numbers(0, 4, 1),))
+
+
+def test_a_shape_is_computed_once_for_all_values_that_have_it():
+    x = unknown("x", None, None)
+    y = relay.reshape(x, (-1,))
+    body = relay.Tuple([relay.cumsum(relay.cumsum(y, 0), 0), y, relay.cumsum(y, 0)])
+    exe = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], body)), "llvm")
+    assert sum("shape_func" in name for name in exe.primitive_ops) == 1
+
+
+def test_memory_of_runs_with_random_sizes_stays_flat(rng):
+    x = unknown("x", None, None, dtype="float32")
+    y = relay.cumsum(relay.cumsum(relay.concatenate([x, x], 0), 0), 1)
+    exe = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], relay.sum(y * y, 0))), "llvm")
+    machine = tvm.runtime.vm.VirtualMachine(exe, tvm.cpu())
+    # The largest run has two tensors of 128 x 64 at once.
+    largest = 2 * 128 * 64 * 4
+    for _ in range(200):
+        machine.run(np.zeros(rng.integers(0, 65, 2), "float32"))
+        assert machine.module["get_memory"]() <= 1.3 * largest
+
+
+def test_inputs_that_contradict_their_types_are_refused_by_name():
+    n = tvm.te.size_var("n")
+    x, y = relay.var("x", shape=(n, 3)), relay.var("y", shape=(relay.Any(), n))
+    body = relay.Tuple([relay.sum(x, 0), relay.nn.relu(y)])
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], body))
+    machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu())
+
+    def zeros(*shape, dtype="float32"):
+        return np.zeros(shape, dtype)
+
+    assert machine.run(zeros(2, 3), zeros(5, 2))[1].shape == (5, 2)
+    refused = {
+        "input 'x' of function 'main': its dimension 1 is 4, and the program wants 3": (zeros(2, 4), zeros(5, 2)),
+        "input 'y' of function 'main': its dimension 1 is 3, and the same size of input 'x' is 2":
+            (zeros(2, 3), zeros(5, 3)),
+        "input 'y' of function 'main' has 1 dimensions, and the program wants 2": (zeros(2, 3), zeros(2)),
+        "input 'x' of function 'main' has elements of float64, and the program wants float32":
+            (zeros(2, 3, dtype="float64"), zeros(5, 2)),
+        "input 'x' of function 'main' is a tensor, and something else is given": ((zeros(2, 3),), zeros(5, 2)),
+    }  # fmt: skip
+    for message, values in refused.items():
+        with pytest.raises(tvm.TVMError, match=message):
+            machine.run(*values)
+    assert machine.run(zeros(0, 3), zeros(1, 0))[0].shape == (3,)
+
+
+def test_unknown_sizes_of_one_name_are_one_size():
+    """Two sizes that may differ are compared for every element that is broadcast."""
+    types = [relay.TensorType([Any_("batch"), 3]), relay.TensorType([Any_("batch"), 3])]
+    x, y = relay.Var("x", types[0]), relay.Var("y", types[1])
+    exe = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x, y], x + y)), "llvm")
+    assert [p.type[1:] for p in exe.code.functions[0].params] == [(-2, 3), (-2, 3)]
+    machine = tvm.runtime.vm.VirtualMachine(exe, tvm.cpu())
+    assert machine.run(np.ones((4, 3), "float32"), np.ones((4, 3), "float32")).numpy().tolist() == [[2] * 3] * 4
+    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': its dimension 0 is 1"):
+        machine.run(np.ones((4, 3), "float32"), np.ones((1, 3), "float32"))
+
+
+def test_sizes_that_operators_cannot_take_are_refused():
+    x, y, c = unknown("x", None, None), unknown("y", None, None), relay.var("c", shape=(), dtype="bool")
+    straight = tvm.IRModule.from_expr(relay.Function([x, y], relay.concatenate([x, y], 0) * relay.const(2)))
+    run = relay.create_executor("vm", straight).evaluate()
+    with pytest.raises(tvm.TVMError, match="input 'y' of function 'main': its dimension 1 is 5, and the same size of "
+                                           "input 'x' is 4"):  # fmt: skip
+        run(numbers(3, 4), numbers(2, 5))
+    branches = relay.Function([c, x, y], relay.If(c, relay.concatenate([x, y], 0) * relay.const(2), x))
+    run = relay.create_executor("vm", tvm.IRModule.from_expr(branches)).evaluate()
+    with pytest.raises(tvm.TVMError, match="operator concatenate: .* does not hold for the sizes given"):
+        run(np.bool_(True), numbers(3, 4), numbers(2, 5))
+    assert run(np.bool_(False), numbers(3, 4), numbers(2, 5)).shape == (3, 4)

@@ -1,0 +1,208 @@
+"""Sizes that are known only when running: shape functions of the kernels, and their results in registers."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ....ir.module import IRModule
+from ....ir.prim import Any_, IntImm, PrimExpr
+from ....ir.prim import Var as PrimVar
+from ....ir.structural import structural_key
+from ....ir.subst import variables
+from ....ir.tensor_type import TensorType
+from ....ir.type import Type
+from ....runtime.vm_code import dtype_word
+from ....target import Target
+from ...symbolic import Symbolic, has_unknown_sizes, primitive_form
+from ..program import Kind, Node, Program, Ref
+from ..shape_func import NOTHING, SHAPE, ShapeFunction, entry_function, shape_function
+from .assembler import Assembler
+
+# Vectors of sizes lie this many bytes apart, where kernels want tensors to start.
+VECTOR = 64
+
+
+class ShapeKernel(NamedTuple):
+    """A shape function as a part of the library."""
+
+    name: str
+    key: str
+    module: IRModule
+    target: Target
+
+
+class Entry(NamedTuple):
+    """What runs before a region: a shape function, and what the shapes it computes are."""
+
+    function: ShapeFunction
+    shapes: list[tuple[str, ...]]
+
+
+class ShapeFunctions:
+    """The shape functions of an executable; kernels that are equal but for names share one."""
+
+    def __init__(self, host: Target, prefix: str):
+        self.host, self.prefix = host, prefix
+        self.made: dict[str, ShapeFunction] = {}
+        self.called: set[str] = set()
+
+    def of(self, node: Node) -> ShapeFunction:
+        assert node.function is not None
+        key = node.kernel.key if node.kernel is not None else structural_key(primitive_form(node.function).function)
+        if key not in self.made:
+            with self.host:
+                self.made[key] = shape_function(node.function, f"{self.prefix}_shape_func_{len(self.made)}")
+        return self.made[key]
+
+    def entry(self, symbolic: Symbolic, program: Program) -> Entry:
+        """What looks at the sizes of a region's inputs, and computes all shapes that follow from them."""
+        given = {_key(node.types[0]) for node in program.nodes if node.kind is Kind.INPUT}
+        sizes = {v for p in symbolic.function.params for d in p.checked_type_.shape for v in variables(d)}
+        found: dict[tuple[str, ...], list[PrimExpr]] = {}
+        for _, t in program.entries():
+            key = _key(t)
+            if key is not None and key not in given and has_unknown_sizes(t):
+                if all(v in sizes for d in t.shape for v in variables(d)):
+                    found[key] = list(t.shape)
+        key = f"{structural_key(symbolic.function)} {sorted(symbolic.reasons.items())} {list(found)}"
+        if key not in self.made:
+            name = f"{self.prefix}_shape_func_{len(self.made)}"
+            with self.host:
+                self.made[key] = entry_function(symbolic, list(found.values()), name)
+        return Entry(self.made[key], list(found))
+
+    def kernels(self) -> list[ShapeKernel]:
+        """What the library needs of them."""
+        called = [(key, f) for key, f in self.made.items() if f.name in self.called]
+        return [ShapeKernel(f.name, f"shape {key}", f.module, self.host) for key, f in called]
+
+
+class Shapes:
+    """The shapes of a program's values as vectors on the host. Those that follow from the sizes of the program's inputs
+    are computed before its first kernel."""
+
+    def __init__(self, out: Assembler, program: Program, functions: ShapeFunctions, registers: dict[Ref, int]):
+        self.out = out
+        self.program = program
+        self.functions = functions
+        # Where the values of the program lie.
+        self.registers = registers
+        self.of_value: dict[Ref, int] = {}
+        # The register of a shape, or an input of the program that has it.
+        self.known: dict[tuple[str, ...], int | Ref] = {}
+        # Registers that end with the program.
+        self.held: list[int] = []
+        # The storage of the vectors, the line that says how many bytes it has, and how many are taken.
+        self.block = self.line = -1
+        self.vectors = 0
+
+    def enter(self, entry: Entry) -> None:
+        """Refuse inputs of the program that its operators cannot take: from here on each is as its type says."""
+        if entry.function.checks or entry.shapes:
+            outs = self._invoke(entry.function, [(n, 0) for n in range(len(entry.function.inputs))])
+            self.known.update(zip(entry.shapes, outs))
+
+    def given(self, ref: Ref, t: TensorType) -> None:
+        """An input of the program: values of the same shape need not compute it."""
+        key = _key(t)
+        if has_unknown_sizes(t) and key is not None:
+            self.known.setdefault(key, ref)
+
+    def results(self, node: Node) -> list[int]:
+        """The registers of the shapes of what a node computes, after its operators have agreed to the sizes they are
+        given; -1 for a shape that is known while compiling."""
+        function = self.functions.of(node)
+        keys = [_key(t) for t in node.types]
+        unknown = [has_unknown_sizes(t) for t in node.types]
+        # Types say all of a value's sizes unless data decided on one.
+        decided = any(_key(self.program.nodes[n].types[i]) is None for n, i in node.inputs)
+        looks = function.assumes or function.checks and decided
+        if not looks and all(key in self.known for key, u in zip(keys, unknown) if u):
+            return [self._known(key) if u else -1 for key, u in zip(keys, unknown)]
+        outs = self._invoke(function, node.inputs)
+        for key, out, u in zip(keys, outs, unknown):
+            if key is not None and u:
+                self.known.setdefault(key, out)
+        return [out if u else -1 for out, u in zip(outs, unknown)]
+
+    def _invoke(self, function: ShapeFunction, inputs: list[Ref]) -> list[int]:
+        arguments: list[int] = []
+        copies: list[int] = []
+        for ref, mode in zip(inputs, function.inputs, strict=True):
+            if mode == SHAPE:
+                arguments.append(self._shape_of(ref))
+            elif mode != NOTHING:
+                arguments.append(self._on_host(ref, copies))
+        outs = [self._vector(rank) for rank in function.ranks]
+        self.functions.called.add(function.name)
+        self.out.write("invoke_packed", self.out.tables.kernel(function.name), len(outs), [*arguments, *outs])
+        for register in copies:
+            self.out.release(register)
+        return outs
+
+    def _known(self, key: tuple[str, ...] | None) -> int:
+        found = self.known[key]
+        return found if isinstance(found, int) else self._shape_of(found)
+
+    def _shape_of(self, ref: Ref) -> int:
+        if ref not in self.of_value:
+            register = self.of_value[ref] = self._new()
+            self.out.write("shape_of", register, self.registers[ref])
+        return self.of_value[ref]
+
+    def _on_host(self, ref: Ref, copies: list[int]) -> int:
+        """The register of a value that decides on a shape, on the host."""
+        device = self.out.tables.device
+        if not device:
+            return self.registers[ref]
+        copies.append(self.out.register())
+        self.out.write("device_copy", copies[-1], self.registers[ref], device, 0)
+        return copies[-1]
+
+    def _new(self) -> int:
+        self.held.append(self.out.register())
+        return self.held[-1]
+
+    def _vector(self, rank: int) -> int:
+        if self.line < 0:
+            size, self.block = self.out.register(), self._new()
+            self.line = len(self.out.lines)
+            self.out.write("load_consti", size, 0)
+            self.out.write("alloc_storage", self.block, size, VECTOR, dtype_word("uint8"), 0)
+            self.out.release(size)
+        register = self._new()
+        self.out.write("alloc_tensor", register, self.block, self.vectors, dtype_word("int64"), (rank,))
+        self.vectors += max(-(-8 * rank // VECTOR), 1) * VECTOR
+        return register
+
+    def finish(self) -> None:
+        """The storage of the vectors has room for all of them; their registers are free."""
+        if self.line >= 0:
+            name, (register, _) = self.out.lines[self.line]
+            self.out.lines[self.line] = (name, (register, self.vectors))
+        for register in self.held:
+            self.out.release(register)
+
+
+def type_words(types: list[Type]) -> list[tuple[int, ...]]:
+    """The types of parameters as an executable has them: for a tensor the data type and its sizes, of which unknown
+    ones are negative: -1, or one number for all places of a variable."""
+    numbers: dict[PrimExpr, int] = {}
+
+    def size(d: PrimExpr) -> int:
+        if isinstance(d, IntImm):
+            return d.value
+        return numbers.setdefault(d, -2 - len(numbers)) if isinstance(d, PrimVar) else -1
+
+    return [(dtype_word(t.dtype), *map(size, t.shape)) if isinstance(t, TensorType) else () for t in types]
+
+
+def _key(t: TensorType) -> tuple[str, ...] | None:
+    """What a shape is computed as, None where a size follows from data. Variables of a program have names of their
+    own."""
+    if any(isinstance(d, Any_) for d in t.shape):
+        return None
+    return tuple(str(d) for d in t.shape)
+
+
+__all__ = ["Entry", "ShapeFunctions", "ShapeKernel", "Shapes", "type_words"]
