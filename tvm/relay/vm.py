@@ -1,5 +1,5 @@
 """The virtual machine under the path that scripts import it by."""
 
-from .backend.vm import Executable, VirtualMachine, VMCompiler, VMExecutor, compile, optimize
+from .backend.vm import Executable, VirtualMachine, VMCompiler, VMExecutor, compile, needs_vm, optimize
 
-__all__ = ["Executable", "VMCompiler", "VMExecutor", "VirtualMachine", "compile", "optimize"]
+__all__ = ["Executable", "VMCompiler", "VMExecutor", "VirtualMachine", "compile", "needs_vm", "optimize"]

@@ -2,5 +2,6 @@
 
 from ....runtime.vm import Executable, VirtualMachine
 from .compiler import VMCompiler, VMExecutor, compile, optimize
+from .needed import needs_vm
 
-__all__ = ["Executable", "VMCompiler", "VMExecutor", "VirtualMachine", "compile", "optimize"]
+__all__ = ["Executable", "VMCompiler", "VMExecutor", "VirtualMachine", "compile", "needs_vm", "optimize"]
