@@ -8,8 +8,8 @@
     python -m benchmarks.models --table                   everything, into docs/performance.md and benchmarks/results
 
 Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
-timed; rounds are equal and interleaved. The frameworks (torch, torch.compile, jax) take part in fewer of them, spread
-evenly. The models are made by a Python with torch (--peer-python) when they are missing.
+timed; rounds are equal and interleaved. The frameworks (torch, torch.compile, torchscript, jax) take part in fewer of
+them, spread evenly. The models are made by a Python with torch (--peer-python) when they are missing.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
 
 from tvm.utils import rounds
 from tvm.utils.peers import OURS, PROGRAMS, Maker, Program, answers, peak_bytes, serve
@@ -43,6 +44,20 @@ def _torch_compile(spec: dict, inputs: dict) -> Program:
     return _torch_program(spec, compiled=True)
 
 
+def _torch_script(spec: dict, inputs: dict) -> Program:
+    """The program that ``tvmc bench`` runs for torch: a traced model that was saved."""
+    import torch
+
+    from . import zoo
+
+    case = zoo.Case(**spec["case"])
+    torch.set_grad_enabled(False)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.pt")
+        torch.jit.trace(zoo.build(case), zoo.tensors(case)).save(path)
+        return PROGRAMS["torch"]({**spec, "model": path}, inputs)
+
+
 def _jax(spec: dict, inputs: dict) -> Program:
     import warnings
 
@@ -67,18 +82,20 @@ PEERS: dict[str, Maker] = {
     "openvino": PROGRAMS["openvino"],
     "torch": _torch_eager,
     "torch.compile": _torch_compile,
+    "torchscript": _torch_script,
     "jax": _jax,
 }
 # Ours as another tree has it.
 BEFORE = "before"
 # What models are written in; the other peers only run them.
-FRAMEWORKS = ("torch", "torch.compile", "jax")
+FRAMEWORKS = ("torch", "torch.compile", "torchscript", "jax")
 # What an environment needs for a peer.
 MODULES = {
     "onnxruntime": ("onnxruntime",),
     "openvino": ("openvino",),
     "torch": ("torch", "torchvision", "transformers"),
     "torch.compile": ("torch", "torchvision", "transformers"),
+    "torchscript": ("torch", "torchvision", "transformers"),
     "jax": ("jax", "onnx"),
 }
 

@@ -4,6 +4,8 @@ and fused multiply-adds are most of what is issued."""
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from typing import NamedTuple
 
 import numpy as np
@@ -103,6 +105,21 @@ def test_register_tiles_of_neon_neither_spill_nor_wait_for_loads(program, core):
     loop = loop_of(program, f"llvm -mtriple=aarch64-linux-gnu -mcpu={core} -num-cores=4")
     check_registers(loop)
     check_pipes(loop, core)
+
+
+@pytest.mark.skipif(not shutil.which("llvm-mca"), reason="no llvm-mca; apt-get install llvm")
+@pytest.mark.parametrize("core", CORES)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_the_pipes_of_multiply_adds_are_busy_by_the_count_of_llvm_mca(program, core):
+    loop = loop_of(program, f"llvm -mtriple=aarch64-linux-gnu -mcpu={core} -num-cores=4")
+    text = "\n".join(re.sub(r"\.L\w+$", "0", line) for line in loop.lines)
+    words = ["llvm-mca", "-mtriple=aarch64-linux-gnu", f"-mcpu={core}", "-iterations=100", "--instruction-info=0"]
+    told = subprocess.run(words, input=text, capture_output=True, text=True, check=True).stdout
+    cycles = int(re.search(r"Total Cycles:\s+(\d+)", told)[1]) / 100
+    pressure = told.partition("Resource pressure per iteration:")[2].split("\n")[2]
+    # The other instructions that these pipes take are few, so what keeps them busy are multiply-adds.
+    busiest = max(float(cell) for cell in pressure.split() if cell != "-")
+    assert loop.count(FUSED) / 2 <= busiest <= 2 * loop.count(FUSED) and busiest / cycles >= 0.85
 
 
 @pytest.mark.parametrize("program", ["convolution 3x3", "matmul"])
