@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from ...ir.module import GlobalVar, IRModule
+from ...ir.prim import IntImm
+from ...ir.tensor_type import TensorType
 from ...ir.transform import ModulePass, PassContext, PassInfo
+from ...ir.type import TupleType
 from ...ir.visit import post_order, rewrite
-from ..expr import Call, Function, Let
+from ..expr import Call, Function, If, Let, RelayExpr, Tuple, TupleGetItem
 from ..infer import infer_module
+from ..op import where
 from ..substitute import substitute_vars
 from .inline import fresh, is_recursive
 from .normal_form import to_graph_normal_form
@@ -49,18 +53,49 @@ def straighten(func: Function, mod: IRModule) -> Function:
         func = func.replace(body=body)
 
 
+def _both_branches(func: Function) -> Function:
+    """``func``, which has types, with both branches of an ``if`` computed and their values chosen from, where they are
+    tensors of the same known sizes: an executor of kernels cannot branch."""
+
+    new: dict[int, RelayExpr] = {}
+    for node in post_order(func.body):
+        made = node.map_children(lambda child: new[id(child)])
+        if type(node) is If and all(_is_sized(e.checked_type_) for e in (node, *node.children())):
+            sides = made.true_branch, made.false_branch
+            if isinstance(node.checked_type_, TensorType):
+                made = where(made.cond, *sides)
+            else:
+                count = range(len(node.checked_type_.fields))
+                made = Tuple([where(made.cond, *(TupleGetItem(side, i) for side in sides)) for i in count])
+        new[id(node)] = made
+    return func.replace(body=new[id(func.body)])
+
+
+def _is_sized(t) -> bool:
+    """Whether a type is a tensor of known sizes, or a tuple of such."""
+    if isinstance(t, TupleType):
+        return all(isinstance(f, TensorType) and _is_sized(f) for f in t.fields)
+    return isinstance(t, TensorType) and all(isinstance(d, IntImm) for d in t.shape)
+
+
+def _with_main(mod: IRModule, main: Function) -> IRModule:
+    new = mod.clone()
+    new["main"] = main
+    return infer_module(new)
+
+
 def StraightGraph() -> ModulePass:
-    """Lets and calls of graph functions in ``main`` replaced by what they stand for."""
+    """Lets, calls of graph functions and branches in ``main`` replaced by what they stand for."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         if "main" not in mod or not isinstance(mod["main"], Function):
             return mod
         main = straighten(mod["main"], mod)
-        if main is mod["main"]:
-            return mod
-        new = mod.clone()
-        new["main"] = main
-        return infer_module(new)
+        if main is not mod["main"]:
+            mod = _with_main(mod, main)
+        if any(type(e) is If for e in post_order(main.body)):
+            mod = _with_main(mod, _both_branches(mod["main"]))
+        return mod
 
     return ModulePass(run, PassInfo(0, "StraightGraph"))
 

@@ -6,23 +6,35 @@ inside ``at_node``, and hands each to a converter of its table.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from ....dtype import canonical
 from ....error import OpAttributeInvalid, TVMError
-from ....ir.module import IRModule
+from ....ir.module import GlobalVar, IRModule
 from ....ir.span import Span
 from ....ir.tensor_type import TensorType
+from ....ir.type import Type
 from ....runtime import ndarray
 from ...expr import ORIGIN, Constant, Function, RelayExpr, Tuple, Var
 from ...substitute import free_vars
+from ...transform.dead_code import reachable
 from .incremental import IncrementalTyper
 
 
 class UnknownInput(TVMError, AssertionError):
     """A shape was given for an input that the model does not have; scripts expect an assertion."""
+
+
+class ClosedScope(dict):
+    """The values of a graph that becomes a function of its own: what it uses from around it becomes a parameter.
+    ``captured`` has by identity each value from around and the variable that stands for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.captured: dict[int, tuple[RelayExpr, Var]] = {}
 
 
 class GraphImporter:
@@ -35,6 +47,9 @@ class GraphImporter:
         self.params: dict[str, Any] = {}
         self.inputs: list[Var] = []
         self.typer = IncrementalTyper(self.params)
+        # The functions that the graph calls, and the data types it uses.
+        self.module = IRModule()
+        self.numbers = itertools.count()
 
     # -- values ---------------------------------------------------------------------------------------------------
 
@@ -47,21 +62,59 @@ class GraphImporter:
 
     def add_input(self, name: str, dims, dtype: str) -> Var:
         """An input of the model, which the caller enters into the scope."""
-        variable = Var(name, TensorType(dims, dtype))
+        return self.add_typed_input(name, TensorType(dims, dtype))
+
+    def add_typed_input(self, name: str, t: Type) -> Var:
+        """An input of any type."""
+        variable = Var(name, t)
         variable.checked_type_ = variable.type_annotation
         self.inputs.append(variable)
         return variable
 
     def value(self, name: str, where: str):
+        crossed: list[ClosedScope] = []
         for scope in reversed(self.scopes):
             if name in scope:
-                return scope[name]
+                found = scope[name]
+                for closed in reversed(crossed):
+                    found = self.captured(closed, found)
+                return found
+            if isinstance(scope, ClosedScope):
+                crossed.append(scope)
         raise TVMError(f"'{name}' is used by {where} but nothing makes it")
 
+    def captured(self, scope: ClosedScope, value: RelayExpr) -> RelayExpr:
+        """A value from around a closed scope as its graph sees it; constants are seen as they are."""
+        if isinstance(value, Constant):
+            return value
+        if id(value) not in scope.captured:
+            variable = self.local(getattr(value, "name_hint", "outer"), self.typer.typed(value).checked_type_)
+            self.typer.stands_for[id(variable)] = (variable, value)
+            scope.captured[id(value)] = (value, variable)
+        return scope.captured[id(value)][1]
+
+    def local(self, name: str, t: Type) -> Var:
+        """A variable of a function that the graph calls."""
+        variable = Var(name, t)
+        variable.checked_type_ = t
+        self.typer.locals.add(variable)
+        return variable
+
+    def given_type(self, e: RelayExpr, t: Type) -> RelayExpr:
+        """An expression that is no operator, with its type; its operands have theirs."""
+        e.checked_type_ = t
+        self.typer.done[id(e)] = (e, e)
+        return e
+
+    def new_function(self, name: str) -> GlobalVar:
+        """The name of a function that the graph will call."""
+        plain = "".join(c if c.isascii() and c.isalnum() else "_" for c in name)
+        return GlobalVar(f"{plain}_{next(self.numbers)}")
+
     @contextmanager
-    def inner_scope(self) -> Iterator[dict[str, Any]]:
+    def inner_scope(self, scope: dict[str, Any] | None = None) -> Iterator[dict[str, Any]]:
         """The values of a graph inside another one."""
-        self.scopes.append({})
+        self.scopes.append({} if scope is None else scope)
         try:
             yield self.scopes[-1]
         finally:
@@ -91,7 +144,11 @@ class GraphImporter:
         """The module of the imported graph, and the values of its parameters."""
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         extra = [v for v in free_vars(body) if v not in self.inputs]
-        return IRModule.from_expr(Function([*self.inputs, *extra], body)), {} if self.freeze else self.params
+        main = Function([*self.inputs, *extra], body)
+        module = IRModule.from_expr(main, self.module.functions, self.module.type_definitions)
+        kept = reachable(module, ["main"])
+        module = module.map_functions(lambda var, func: func if var.name_hint in kept else None)
+        return module, {} if self.freeze else self.params
 
 
-__all__ = ["GraphImporter", "UnknownInput"]
+__all__ = ["ClosedScope", "GraphImporter", "UnknownInput"]

@@ -38,6 +38,9 @@ class IncrementalTyper:
         # The nodes are held so that an id is not used again.
         self.done: dict[int, tuple[RelayExpr, RelayExpr]] = {}
         self.arrays: dict[int, tuple[RelayExpr, Any]] = {}
+        # Variables of functions inside the graph, and what those stand for that have a value from around them.
+        self.locals: set[Var] = set()
+        self.stands_for: dict[int, tuple[Var, RelayExpr]] = {}
 
     def infer(self, value) -> RelayExpr:
         """The value with a type, its small constant parts computed."""
@@ -72,6 +75,8 @@ class IncrementalTyper:
     def _value(self, node: RelayExpr):
         if isinstance(node, Constant):
             return node.data.numpy()
+        if isinstance(node, Var) and node in self.locals:
+            return self.array(self.stands_for[id(node)][1]) if id(node) in self.stands_for else None
         if isinstance(node, Var):
             weight = self.params.get(node.name_hint)
             return None if weight is None else weight.numpy()

@@ -1,16 +1,18 @@
-"""Converters of control flow: branches and loops whose course is known when compiling, or can be computed both ways."""
+"""Converters of control flow: a course that is known when compiling is written out, any other is decided by the run."""
 
 from __future__ import annotations
 
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .table import MOST_STEPS, Sequence, axis_of, check_steps, op
+from .check import MOST_NODES, all_nodes
+from .run_time import Step, chosen, repeated, scalar
+from .table import MOST_STEPS, argument, axis_of, check_steps, op
 
 
 @op("If")
 def if_(ctx, inputs, attrs):
-    """A known condition chooses a branch; otherwise both are computed and their results chosen from."""
+    """A known condition chooses a branch; otherwise both are compiled, and the run chooses."""
     importer = ctx.importer
     known = ctx.value(inputs[0])
     if known is not None:
@@ -22,54 +24,67 @@ def if_(ctx, inputs, attrs):
         raise TVMError(
             f"the condition is computed when the model runs, so both branches are compiled; one cannot be: {problem}"
         ) from problem
-    condition = relay.reshape(inputs[0], ()) if ctx.rank(inputs[0]) else inputs[0]
-    return [_chosen(ctx, condition, a, b) for a, b in zip(yes, no)]
+    return chosen(ctx, scalar(ctx, inputs[0], "bool"), yes, no)
 
 
-def _chosen(ctx, condition, a, b):
-    """One of two values by a condition that is computed when the model runs."""
-    if isinstance(a, Sequence) and isinstance(b, Sequence) and len(a.items) == len(b.items):
-        return Sequence(tuple(_chosen(ctx, condition, x, y) for x, y in zip(a.items, b.items)))
-    if a is b:
-        return a
-    if a is None or b is None or isinstance(a, Sequence) or isinstance(b, Sequence):
-        raise TVMError("the condition is computed when the model runs, and the branches give different things")
-    if ctx.shape(a) != ctx.shape(b) or ctx.dtype(a) != ctx.dtype(b):
-        raise TVMError("the condition is computed when the model runs, and the branches give different shapes")
-    return relay.where(condition, a, b)
+# -- Loop -----------------------------------------------------------------------------------------------------------
 
 
 @op("Loop")
 def loop(ctx, inputs, attrs):
-    body, importer = attrs["body"], ctx.importer
-    count = ctx.value(inputs[0]) if inputs and inputs[0] is not None else None
-    if inputs and inputs[0] is not None and count is None:
-        raise ctx.late("the number of steps", [inputs[0]])
-    limit = int(count.reshape(-1)[0]) if count is not None else None
-    going = inputs[1] if len(inputs) > 1 else None
+    count, going = argument(inputs, 0), argument(inputs, 1)
     states = list(inputs[2:])
-    scans: list[list] = [[] for _ in range(len(body.output) - 1 - len(states))]
+    collects = len(attrs["body"].output) - 1 - len(states)
+    if collects < 0:
+        raise TVMError(f"the body gives {len(attrs['body'].output)} results for {len(states)} values that are carried")
+    known = ctx.value(count)
+    if count is None or known is not None:
+        limit = None if known is None else int(known.reshape(-1)[0])
+        written = _written_out(ctx, attrs["body"], limit, going, states, collects)
+        if written is not None:
+            return written
+    last, rows = repeated(
+        ctx,
+        None if count is None else scalar(ctx, count, "int64"),
+        None if going is None else scalar(ctx, going, "bool"),
+        states,
+        lambda number, values: _body_step(ctx, attrs["body"], number, values),
+    )
+    return [*last, *rows]
+
+
+def _body_step(ctx, body, number, states: list) -> Step:
+    """A step of the loop; it is taken where the condition holds."""
+    results = ctx.importer.subgraph(body, [number, const(True, "bool"), *states])
+    going = scalar(ctx, results[0], "bool")
+    return Step(going, results[1 : 1 + len(states)], results[1 + len(states) :])
+
+
+def _written_out(ctx, body, limit: int | None, going, states: list, collects: int):
+    """The results of a loop whose steps are all known when compiling; None if they are not, or too many."""
+    if limit is not None and limit * len(all_nodes(body)) > MOST_NODES:
+        return None
+    scans: list[list] = [[] for _ in range(collects)]
     step = 0
     while limit is None or step < limit:
         if going is not None:
             test = ctx.value(going)
             if test is None:
-                raise ctx.late("the condition to go on", [going])
+                return None
             if not test.reshape(-1)[0]:
                 break
         if step >= MOST_STEPS:
-            raise TVMError(f"the loop takes more than {MOST_STEPS} steps")
-        results = importer.subgraph(
-            body, [const(step, "int64"), going if going is not None else const(True, "bool"), *states]
-        )
+            return None
+        results = ctx.importer.subgraph(body, [const(step, "int64"), const(True, "bool"), *states])
         going, states, rows = results[0], results[1 : 1 + len(states)], results[1 + len(states) :]
         for scan, row in zip(scans, rows):
             scan.append(row)
         step += 1
-    for i, scan in enumerate(scans):
-        if not scan and ctx.wants(len(states) + i):
-            raise TVMError("the loop makes no steps, so the shape of what it collects is not known")
-    return [*states, *(relay.stack(s, 0) if s else None for s in scans)]
+    # Without a step only the body says the shape of what is collected.
+    return [*states, *(relay.stack(s, 0) for s in scans)] if step or not collects else None
+
+
+# -- Scan -----------------------------------------------------------------------------------------------------------
 
 
 @op("Scan")
@@ -78,7 +93,7 @@ def scan_8(ctx, inputs, attrs):
     lengths, rest = inputs[0], inputs[1:]
     if lengths is not None:
         raise TVMError("lengths of sequences are not supported")
-    batch = ctx.known_shape(rest[0])[0]
+    batch = ctx.known_size(rest[0], 0)
     m = attrs["num_scan_inputs"]
     check_steps("a batch", batch)
     if not 1 <= m <= len(rest):
@@ -86,7 +101,7 @@ def scan_8(ctx, inputs, attrs):
     rules = {"body": attrs["body"], "num_scan_inputs": m, "scan_input_directions": attrs.get("directions", [0] * m)}
     each = []
     for b in range(batch):
-        each.append(scan(ctx, [relay.take(x, const(b, "int64"), 0) for x in rest], rules))
+        each.append(scan(ctx, [ctx.importer.typer.infer(relay.take(x, const(b, "int64"), 0)) for x in rest], rules))
     return [relay.stack(list(parts), 0) for parts in zip(*each)]
 
 
@@ -96,20 +111,56 @@ def scan(ctx, inputs, attrs):
     if not 1 <= m <= len(inputs):
         raise TVMError(f"num_scan_inputs is {m}, and the node has {len(inputs)} inputs")
     states, sequences = list(inputs[: len(inputs) - m]), list(inputs[len(inputs) - m :])
-    axes = attrs.get("scan_input_axes", [0] * m)
+    axes = [axis_of(a, ctx.rank(s)) for a, s in zip(attrs.get("scan_input_axes", [0] * m), sequences)]
     back = attrs.get("scan_input_directions", [0] * m)
-    axes = [axis_of(a, ctx.rank(s)) for a, s in zip(axes, sequences)]
-    steps = ctx.known_shape(sequences[0])[axes[0]]
-    if steps > MOST_STEPS:
-        raise TVMError(f"the scan takes more than {MOST_STEPS} steps")
-    collected: list[list] = [[] for _ in range(len(body.output) - len(states))]
-    for t in range(steps):
-        rows = [relay.take(s, const(steps - 1 - t if r else t, "int64"), a) for s, a, r in zip(sequences, axes, back)]
-        typed = [ctx.importer.typer.infer(r) for r in rows]
-        results = ctx.importer.subgraph(body, [*states, *typed])
-        states = results[: len(states)]
-        for c, row in zip(collected, results[len(states) :]):
-            c.append(row)
-    k = len(collected)
+    k = len(body.output) - len(states)
     out_axes, out_back = attrs.get("scan_output_axes", [0] * k), attrs.get("scan_output_directions", [0] * k)
-    return [*states, *(relay.stack(c[::-1] if r else c, a) for c, a, r in zip(collected, out_axes, out_back))]
+    given = {"scan_input_axes": (axes, m), "scan_input_directions": (back, m), "scan_output_axes": (out_axes, k),
+             "scan_output_directions": (out_back, k)}  # fmt: skip
+    for what, (numbers, wanted) in given.items():
+        if len(numbers) != wanted:
+            raise TVMError(f"{what} has {len(numbers)} numbers; {wanted} are wanted")
+    steps = ctx.shape(sequences[0])[axes[0]]
+    rows, results = list(zip(sequences, axes, back)), list(zip(out_axes, out_back))
+    if isinstance(steps, int) and 0 < steps <= MOST_STEPS and steps * len(all_nodes(body)) <= MOST_NODES:
+        return _scan_written_out(ctx, body, steps, states, rows, results)
+    return _scan_repeated(ctx, body, states, rows, results)
+
+
+def _scan_written_out(ctx, body, steps: int, states: list, sequences: list, results: list) -> list:
+    collected: list[list] = [[] for _ in results]
+    for t in range(steps):
+        rows = [relay.take(s, const(steps - 1 - t if r else t, "int64"), a) for s, a, r in sequences]
+        got = ctx.importer.subgraph(body, [*states, *map(ctx.importer.typer.infer, rows)])
+        states = got[: len(states)]
+        for c, row in zip(collected, got[len(states) :]):
+            c.append(row)
+    return [*states, *(relay.stack(c[::-1] if r else c, a) for c, (a, r) in zip(collected, results))]
+
+
+def _scan_repeated(ctx, body, states: list, sequences: list, results: list) -> list:
+    """A scan of as many steps as the run finds."""
+    importer = ctx.importer
+    infer = importer.typer.infer
+    first, axis, _ = sequences[0]
+    count = infer(relay.take(relay.shape_of(first, "int64"), const(axis, "int64"), 0))
+
+    def step(number, values: list) -> Step:
+        scope = importer.scopes[-1]
+        steps = importer.captured(scope, count)
+        last = infer(relay.subtract(relay.subtract(steps, const(1, "int64")), number))
+        rows = [infer(relay.take(importer.captured(scope, s), last if r else number, a)) for s, a, r in sequences]
+        got = importer.subgraph(body, [*values, *rows])
+        return Step(None, got[: len(values)], got[len(values) :])
+
+    states, rows = repeated(ctx, count, None, states, step)
+    return [*states, *(_placed(ctx, row, axis, back) for row, (axis, back) in zip(rows, results))]
+
+
+def _placed(ctx, row, axis: int, back: int):
+    """What a scan collected along its first axis, along another one, and perhaps in the other order."""
+    row = relay.reverse(row, 0) if back else row
+    rank = ctx.rank(row)
+    axis = axis_of(axis, rank)
+    others = list(range(1, rank))
+    return relay.transpose(row, [*others[:axis], 0, *others[axis:]]) if axis else row

@@ -36,6 +36,12 @@ def declared_shapes(graph) -> dict[str, tuple[int, ...]]:
     return out
 
 
+def declared_rank(value) -> int:
+    """The number of dimensions that a graph gives to a tensor; -1 if it does not."""
+    t = value.type.tensor_type
+    return len(t.shape.dim) if value.type.HasField("tensor_type") and t.HasField("shape") else -1
+
+
 def shape_of_output(ctx, what: str, index: int = 0) -> tuple[int, ...]:
     """The declared shape of the node's result, or the error that the value is not known."""
     found = ctx.declared(index)
@@ -186,4 +192,14 @@ def counted(ctx, start, delta):
     return relay.add(start, relay.multiply(steps, delta))
 
 
-__all__ = ["counted", "declared_shapes", "padded", "reduced_axes", "repeats", "reshaped", "shape_of_output", "sliced"]
+__all__ = [
+    "counted",
+    "declared_rank",
+    "declared_shapes",
+    "padded",
+    "reduced_axes",
+    "repeats",
+    "reshaped",
+    "shape_of_output",
+    "sliced",
+]

@@ -44,13 +44,14 @@ def _type(e) -> bytes:
 
     from ....ir.prim import IntImm
     from .load import onnx_code
-    from .table import Sequence
+    from .values import Nothing, Sequence, is_list, is_option
 
-    if e is None:
+    if e is None or isinstance(e, Nothing) or is_option(e):
         return b""
-    if isinstance(e, Sequence):
+    if isinstance(e, Sequence) or is_list(e):
         # The shapes of its tensors may differ; an empty one has any type.
-        dtype = e.items[0].checked_type_.dtype if e.items else "float32"
+        held = [item.checked_type_ for item in e.items] if isinstance(e, Sequence) else [e.checked_type_.args[0]]
+        dtype = getattr(held[0], "dtype", "float32") if held else "float32"
         inner = helper.make_tensor_type_proto(onnx_code(dtype), None)
         return helper.make_sequence_type_proto(inner).SerializeToString()
     t = e.checked_type_

@@ -11,8 +11,9 @@ from typing import Any
 from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
 from ....ir.prim import Any_
-from ...expr import ORIGIN, Tuple, TupleWrapper
+from ...expr import ORIGIN, RelayExpr, Tuple, TupleWrapper
 from ...op import reshape
+from ..common.context import NodeContext
 from ..common.importer import GraphImporter, UnknownInput
 from ..common.incremental import as_tensor
 from .check import (
@@ -28,15 +29,18 @@ from .check import (
     version_of,
     where_of,
 )
-from .declared import declared_shapes
+from .declared import declared_rank, declared_shapes
 from .external import Folder
 from .functions import function_body, resolved
+from .lists import Lists
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
 from .open_sizes import named_sizes, sizes_of
 from .rename import save_renamed
+from .run_time import both_ways, of_rank, open_choice
 from .sequence_ops import TAKE_SEQUENCES
 from .small_types import KNOWING, MOVING, SmallType, small_type
-from .table import CONVERTERS, Context, Sequence, attribute_values
+from .table import CONVERTERS, Context, attribute_values
+from .values import Choice, Nothing, Sequence, is_list, is_tensor, mapped
 
 # The operator set that the importer was written against; newer models are read as far as their operators are known.
 NEWEST_OPSET = 28
@@ -157,6 +161,8 @@ class Importer(GraphImporter):
         self.sums: dict[int, tuple[Any, Any]] = {}
         # By identity: values that are bytes of a type with fewer bits; see small_types.py.
         self.small: dict[int, tuple[Any, SmallType]] = {}
+        # Data types and functions of sequences whose length is known only when the model runs.
+        self.lists = Lists(self)
         # Shapes that the model itself gives to values; see declared.py.
         self.declared: dict[str, tuple[int, ...]] = {}
 
@@ -181,10 +187,21 @@ class Importer(GraphImporter):
             self.input(value)
         self.declared = declared_shapes(graph)
         self.nodes(graph.node)
-        outputs = [_result(self.value(o.name, "the graph's outputs")) for o in graph.output]
+        outputs = [self.result(o) for o in graph.output]
         if not outputs:
             raise TVMError("from_onnx: the graph has no outputs")
         return self.finish(outputs)
+
+    def result(self, output) -> RelayExpr:
+        """A result of the model; a sequence of known length is a tuple of its tensors."""
+        value = self.value(output.name, "the graph's outputs")
+        if isinstance(value, Choice):
+            value = of_rank(NodeContext(self, f"output '{output.name}'"), value, declared_rank(output))
+        if isinstance(value, Choice):
+            raise TVMError(f"output '{output.name}': its number of dimensions is known only when the model runs")
+        if isinstance(value, Nothing):
+            return self.lists.expression(value, self.lists.settled(self.lists.type_of(value)))
+        return Tuple([*value.items]) if isinstance(value, Sequence) else as_tensor(value)
 
     def local_function(self, node):
         return self.functions.get((node.domain, node.op_type, getattr(node, "overload", "")))
@@ -206,7 +223,9 @@ class Importer(GraphImporter):
 
     def input(self, value) -> None:
         if not value.type.HasField("tensor_type"):
-            raise TVMError(f"input '{value.name}' is not a tensor; sequences, maps and optionals are not supported")
+            t = self.lists.declared(value.type, self.shape.get(value.name), value.name)
+            self.scopes[-1][value.name] = self.add_typed_input(value.name, t)
+            return
         t = value.type.tensor_type
         by_name = isinstance(self.dtype, Mapping)
         dtype = self.dtype.get(value.name) if by_name else None
@@ -260,17 +279,32 @@ class Importer(GraphImporter):
 
     def node(self, context: Context, inputs: list) -> None:
         node = context.node
-        if any(isinstance(i, Sequence) for i in inputs) and node.op_type not in TAKE_SEQUENCES:
-            if self.local_function(node) is None:
-                raise TVMError("an input is a sequence; the operator takes tensors")
-        self.check_small(context, inputs)
-        self.outputs(node, self.convert(context, inputs))
+        self.outputs(node, self.results(context, inputs))
         for name in filter(None, node.output):
             self.carried(name, context.made_small)
         for known, found in ((self.integers, context.integers), (self.sums, context.sums)):
             if found is not None:
                 made = self.scopes[-1][node.output[0]]
                 known[id(made)] = (made, found)
+
+    def results(self, context: Context, inputs: list) -> list:
+        """What a node gives; where the rank of an input is decided when the model runs, for each that it may have."""
+        choice = open_choice(inputs)
+        if choice is not None:
+            results = both_ways(context, choice, inputs, partial(self.results, context))
+            # What converters know of their results is known of one side alone.
+            context.integers = context.sums = context.made_small = None
+            return results
+        node = context.node
+        other = next((i for i in inputs if i is not None and not is_tensor(i)), None)
+        if other is not None and node.op_type not in TAKE_SEQUENCES and self.local_function(node) is None:
+            kind = "a sequence" if isinstance(other, Sequence) or is_list(other) else "an optional"
+            raise TVMError(f"an input is {kind}; the operator takes tensors")
+        self.check_small(context, inputs)
+        context.inputs = inputs
+        got = self.convert(context, inputs)
+        many = isinstance(got, (list, TupleWrapper)) or type(got) is tuple
+        return [v if v is None else self.inferred(v) for v in (got if many else [got])]
 
     def check_small(self, context: Context, inputs: list) -> None:
         """Operators that compute cannot work on the bytes of small types; those that move elements keep the type."""
@@ -297,32 +331,43 @@ class Importer(GraphImporter):
             raise TVMError("the operator is not supported with these inputs")
         return self.function(body, inputs, node.attribute)
 
-    def outputs(self, node, got) -> None:
-        many = isinstance(got, (list, tuple, TupleWrapper)) and not isinstance(got, Sequence)
-        results = list(got) if many else [got]
+    def outputs(self, node, results: list) -> None:
         if len(results) < len([o for o in node.output if o]):
             raise TVMError(f"{len(node.output)} results are wanted, {len(results)} are supported")
         for name, value in zip(node.output, results):
             if name:
                 if value is None:
                     raise TVMError(f"output '{name}' is not supported")
-                self.scopes[-1][name] = self.inferred(value)
+                self.scopes[-1][name] = value
 
     def inferred(self, value):
-        if isinstance(value, Sequence):
-            return Sequence(tuple(self.typer.infer(v) for v in value.items))
-        return self.typer.infer(value)
+        return mapped(value, self.typer.infer)
+
+    def captured(self, scope, value):
+        if isinstance(value, Choice):
+            raise TVMError("a loop uses a tensor whose number of dimensions is known only when the model runs")
+        kept = self.small.get(id(value))
+        found = mapped(value, partial(super().captured, scope))
+        if kept is not None:
+            self.small[id(found)] = (found, kept[1])
+        return found
 
     # -- graphs inside ----------------------------------------------------------------------------------------------
 
     def subgraph(self, graph, inputs: list) -> list:
         """The outputs of a graph that is an attribute, for the given inputs."""
-        with self.inner_scope() as values:
-            self.weights(graph)
-            for value, given in zip(graph.input, inputs):
-                values[value.name] = given
-            self.nodes(graph.node)
-            return [self.value(o.name, "the inner graph's outputs") for o in graph.output]
+        declared, self.declared = self.declared, declared_shapes(graph)
+        try:
+            with self.inner_scope() as values:
+                self.weights(graph)
+                for value, given in zip(graph.input, inputs):
+                    values[value.name] = given
+                self.nodes(graph.node)
+                found = [self.value(o.name, "the inner graph's outputs") for o in graph.output]
+            inner = NodeContext(self, "the inner graph")
+            return [of_rank(inner, v, declared_rank(o)) for v, o in zip(found, graph.output)]
+        finally:
+            self.declared = declared
 
     def function(self, body, inputs: list, attributes) -> list:
         """The outputs of a function's body; it sees nothing but its inputs and the attributes of its call."""
@@ -342,11 +387,6 @@ class Importer(GraphImporter):
         finally:
             self.scopes, self.opsets, self.declared = outer, sets, declared
             self.depth -= 1
-
-
-def _result(value):
-    """A result of the model; a sequence is a tuple of its tensors."""
-    return Tuple(list(value.items)) if isinstance(value, Sequence) else as_tensor(value)
 
 
 def in_words(context: Context, problem: Exception) -> str:

@@ -1,25 +1,25 @@
-"""Converters of sequences and optionals.
-
-A sequence whose length is known when compiling is a list of expressions here, and nothing of it is left in the program.
-An optional is what it holds, or nothing.
-"""
+"""Converters of sequences and optionals; values.py says what they are."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from ....error import TVMError
+from ....ir.tensor_type import TensorType
 from ... import op as relay
 from ...expr import const
 from .load import onnx_dtype
+from .run_time import Step, repeated, scalar
 from .shape_ops import split_sizes
-from .table import Sequence, argument, axis_of, op
+from .table import argument, axis_of, op
+from .values import Nothing, Sequence, is_list, is_option, joined_type
 
 
-def _items(value, what: str = "the input") -> tuple:
-    if not isinstance(value, Sequence):
-        raise TVMError(f"{what} must be a sequence")
-    return value.items
+def _of_run(ctx, value, position=None) -> bool:
+    """Whether the run finds the length of a sequence, or the position that is asked for."""
+    if not isinstance(value, Sequence) and not is_list(value):
+        raise TVMError("the input must be a sequence")
+    return is_list(value) or position is not None and ctx.value(position) is None
 
 
 def _place(ctx, position, count: int, ends: int) -> int:
@@ -46,25 +46,45 @@ def sequence_empty(ctx, inputs, attrs):
 
 @op("SequenceAt")
 def sequence_at(ctx, inputs, attrs):
-    items = _items(inputs[0])
-    return items[_place(ctx, inputs[1], len(items), 0)]
+    value, position = inputs
+    if not _of_run(ctx, value, position):
+        return value.items[_place(ctx, position, len(value.items), 0)]
+    lists = ctx.importer.lists
+    xs = lists.as_list(value)
+    return lists.call("sequence_at", [xs, lists.place(xs, position)], lists.element(xs))
 
 
 @op("SequenceLength")
 def sequence_length(ctx, inputs, attrs):
-    return const(len(_items(inputs[0])), "int64")
+    if _of_run(ctx, inputs[0]):
+        return ctx.importer.lists.count(inputs[0])
+    return const(len(inputs[0].items), "int64")
 
 
 @op("SequenceInsert")
 def sequence_insert(ctx, inputs, attrs):
-    items, position = _items(inputs[0]), argument(inputs, 2)
-    at = len(items) if position is None else _place(ctx, position, len(items), 1)
-    return Sequence((*items[:at], inputs[1], *items[at:]))
+    value, tensor, position = inputs[0], inputs[1], argument(inputs, 2)
+    if not _of_run(ctx, value, position):
+        items = value.items
+        at = len(items) if position is None else _place(ctx, position, len(items), 1)
+        return Sequence((*items[:at], tensor, *items[at:]))
+    lists = ctx.importer.lists
+    xs = lists.as_list(value)
+    t = lists.list_of(joined_type(xs.checked_type_.args[0], lists.type_of(tensor)))
+    if position is None:
+        return lists.call("sequence_append", [xs, tensor], t)
+    return lists.call("sequence_insert", [xs, lists.place(xs, position), tensor], t)
 
 
 @op("SequenceErase")
 def sequence_erase(ctx, inputs, attrs):
-    items, position = _items(inputs[0]), argument(inputs, 1)
+    value, position = inputs[0], argument(inputs, 1)
+    if _of_run(ctx, value, position):
+        lists = ctx.importer.lists
+        xs = lists.as_list(value)
+        at = lists.place(xs, const(-1, "int64") if position is None else position)
+        return lists.call("sequence_erase", [xs, at], xs.checked_type_)
+    items = value.items
     if not items:
         raise TVMError("nothing can be taken from an empty sequence")
     at = len(items) - 1 if position is None else _place(ctx, position, len(items), 0)
@@ -73,7 +93,9 @@ def sequence_erase(ctx, inputs, attrs):
 
 @op("ConcatFromSequence")
 def concat_from_sequence(ctx, inputs, attrs):
-    items = list(_items(inputs[0]))
+    if _of_run(ctx, inputs[0]):
+        return _joined_list(ctx, inputs[0], attrs)
+    items = list(inputs[0].items)
     if not items:
         raise TVMError("an empty sequence cannot be joined")
     if attrs.get("new_axis", 0):
@@ -82,17 +104,31 @@ def concat_from_sequence(ctx, inputs, attrs):
     return items[0] if len(items) == 1 else relay.concatenate(items, axis)
 
 
+def _joined_list(ctx, xs, attrs):
+    """The tensors of a list joined; along a new axis, each gets it first."""
+    lists = ctx.importer.lists
+    element = lists.element(xs)
+    if not attrs.get("new_axis", 0):
+        return lists.concatenated(xs, element, axis_of(attrs["axis"], len(element.shape)))
+    axis = axis_of(attrs["axis"], len(element.shape) + 1)
+    wide = TensorType([*element.shape[:axis], 1, *element.shape[axis:]], element.dtype)
+    rows = lists.mapped(xs, lambda x: relay.expand_dims(x, axis), element, wide)
+    return lists.concatenated(rows, wide, axis)
+
+
 @op("SplitToSequence")
 def split_to_sequence(ctx, inputs, attrs):
     """Parts of the given sizes: one size for all and a smaller rest, a list, or single elements."""
     data, sizes = inputs[0], argument(inputs, 1)
     axis = axis_of(attrs.get("axis", 0), ctx.rank(data))
-    total = ctx.known_size(data, axis)
-    if sizes is None:
+    total, known = ctx.shape(data)[axis], ctx.value(sizes)
+    if not isinstance(total, int) or sizes is not None and known is None:
+        return _split_by_run(ctx, data, sizes, axis, bool(attrs.get("keepdims", 1)))
+    if known is None:
         parts = split_sizes(data, [1] * total, axis)
         return Sequence(tuple(parts if attrs.get("keepdims", 1) else [relay.squeeze(p, [axis]) for p in parts]))
-    rank, numbers = ctx.rank(sizes), ctx.ints(sizes, "the sizes")
-    if rank == 0:
+    numbers = [int(v) for v in known.reshape(-1)]
+    if not known.ndim:
         each = numbers[0]
         if each < 1:
             raise TVMError(f"parts have at least one element, got {each}")
@@ -102,23 +138,61 @@ def split_to_sequence(ctx, inputs, attrs):
     return Sequence(tuple(split_sizes(data, numbers, axis)))
 
 
+def _split_by_run(ctx, data, sizes, axis: int, keepdims: bool):
+    """Parts whose number or sizes the run finds: a loop puts one after the other into a list."""
+    importer = ctx.importer
+    infer, lists = importer.typer.infer, importer.lists
+    zero, one = const(0, "int64"), const(1, "int64")
+    total = infer(relay.take(relay.shape_of(data, "int64"), const(axis, "int64"), 0))
+    listed = sizes is not None and ctx.rank(sizes) == 1
+    if listed:
+        count = infer(relay.take(relay.shape_of(sizes, "int64"), zero, 0))
+        sizes = infer(relay.cast(sizes, "int64"))
+    else:
+        each = one if sizes is None else relay.maximum(scalar(ctx, sizes, "int64"), one)
+        each = infer(each)
+        count = infer(relay.floor_divide(relay.subtract(relay.add(total, each), one), each))
+
+    def step(number, values: list) -> Step:
+        scope = importer.scopes[-1]
+        inside, size = importer.captured(scope, data), importer.captured(scope, sizes if listed else each)
+        begin = values[0]
+        end = relay.add(begin, relay.take(size, number, 0) if listed else size)
+        end = infer(relay.minimum(end, importer.captured(scope, total)))
+        part = relay.take(inside, relay.arange(begin, end, one, "int64"), axis)
+        part = infer(part if keepdims or sizes is not None else relay.squeeze(part, [axis]))
+        t = lists.list_of(joined_type(values[1].checked_type_.args[0], part.checked_type_))
+        return Step(None, [end, lists.call("Cons", [part, values[1]], t)], [])
+
+    states, _ = repeated(ctx, count, None, [zero, Sequence(())], step)
+    return lists.call("rev", [states[1]], states[1].checked_type_)
+
+
 # -- optionals --------------------------------------------------------------------------------------------------------
 
 
 @op("Optional")
 def optional(ctx, inputs, attrs):
-    if not inputs:
-        raise TVMError("an optional that holds nothing is not supported")
-    return inputs[0]
+    if inputs:
+        return inputs[0]
+    if "type" not in attrs:
+        raise TVMError("an optional that holds nothing says by its attribute 'type' what it could hold")
+    return Nothing(ctx.importer.lists.declared(attrs["type"], None, "the optional"))
 
 
 @op("OptionalHasElement")
 def optional_has_element(ctx, inputs, attrs):
-    return const(np.array(bool(inputs)), "bool")
+    if inputs and is_option(inputs[0]):
+        return ctx.importer.lists.call("has_element", [inputs[0]], TensorType((), "bool"))
+    return const(np.array(bool(inputs) and not isinstance(inputs[0], Nothing)), "bool")
 
 
 @op("OptionalGetElement")
 def optional_get_element(ctx, inputs, attrs):
+    if isinstance(inputs[0], Nothing):
+        raise TVMError("the optional holds nothing")
+    if is_option(inputs[0]):
+        return ctx.importer.lists.call("get_element", [inputs[0]], inputs[0].checked_type_.args[0])
     return inputs[0]
 
 

@@ -5,7 +5,7 @@ A converter is ``f(ctx, inputs, attrs)``: inputs are expressions (None where lef
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from ...expr import RelayExpr
 from ..common.context import MOST_STEPS, NodeContext, axis_of, check_steps
@@ -18,12 +18,6 @@ if TYPE_CHECKING:
 
 CONVERTERS = Converters("ONNX")
 op = CONVERTERS.op
-
-
-class Sequence(NamedTuple):
-    """A value that is a sequence of tensors; see sequence_ops.py."""
-
-    items: tuple
 
 
 class Context(NodeContext):
@@ -95,13 +89,13 @@ _READERS = {
     7: lambda a: list(a.ints),
     8: lambda a: [s.decode("utf-8", "replace") for s in a.strings],
     11: lambda a: a.sparse_tensor,
+    13: lambda a: a.tp,
 }
 
 __all__ = [
     "CONVERTERS",
     "MOST_STEPS",
     "Context",
-    "Sequence",
     "argument",
     "attribute_values",
     "axis_of",

@@ -1,0 +1,233 @@
+"""Sequences and optionals of the run: lists and options of Relay's data types, and the functions over them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....error import TVMError
+from ....ir.module import GlobalVar
+from ....ir.prim import Any_, IntImm
+from ....ir.tensor_type import TensorType
+from ....ir.type import IncompleteType, TupleType, Type, TypeCall
+from ... import op as relay
+from ...adt import Clause, Match, Pattern, PatternConstructor, PatternVar, PatternWildcard
+from ...expr import Call, Constant, Function, RelayExpr, Var, const
+from ...infer import infer_module
+from ...parser import Parser
+from ...prelude import PRELUDE
+from .load import onnx_dtype
+from .values import Choice, Nothing, Sequence, in_words, is_list, is_option, is_type, joined_type
+
+if TYPE_CHECKING:
+    from .reader import Importer
+
+# Positions count from the front, and are tested by the functions: a match without a clause for the value is an error.
+LIBRARY = """
+def @sequence_count[A](%xs: List[A], %n: int64) -> int64 {
+  match (%xs) { Cons(_, %rest) => @sequence_count(%rest, %n + 1i64), Nil => %n, }
+}
+
+def @sequence_at[A](%xs: List[A], %n: int64) -> A {
+  match? (%xs) { Cons(%x, %rest) => { if (%n == 0i64) { %x } else { @sequence_at(%rest, %n - 1i64) } }, }
+}
+
+def @sequence_insert[A](%xs: List[A], %n: int64, %x: A) -> List[A] {
+  if (%n == 0i64) { Cons(%x, %xs) } else {
+    match? (%xs) { Cons(%y, %rest) => Cons(%y, @sequence_insert(%rest, %n - 1i64, %x)), }
+  }
+}
+
+def @sequence_append[A](%xs: List[A], %x: A) -> List[A] {
+  match (%xs) { Cons(%y, %rest) => Cons(%y, @sequence_append(%rest, %x)), Nil => Cons(%x, Nil), }
+}
+
+def @sequence_erase[A](%xs: List[A], %n: int64) -> List[A] {
+  match? (%xs) {
+    Cons(%y, %rest) => { if (%n == 0i64) { %rest } else { Cons(%y, @sequence_erase(%rest, %n - 1i64)) } },
+  }
+}
+
+def @has_element[A](%o: Option[A]) -> bool { match (%o) { Some(_) => True, None => False, } }
+
+def @get_element[A](%o: Option[A]) -> A { match? (%o) { Some(%x) => %x, } }
+
+def @never[A](%xs: List[A]) -> A { match? (%xs) { Cons(%x, Nil) => %x, } }
+"""
+
+
+class Lists:
+    """The data types and functions of a module that is being imported; they are defined when they are first used."""
+
+    def __init__(self, importer: Importer):
+        self.importer = importer
+        self.joins: dict[tuple, GlobalVar] = {}
+
+    @property
+    def module(self) -> Any:
+        module = self.importer.module
+        if not module.type_definitions:
+            module.update(infer_module(Parser(PRELUDE + LIBRARY, "sequences.rly").parse_module()))
+        return module
+
+    def list_of(self, element: Type) -> TypeCall:
+        return TypeCall(self.module.get_type("List")[0], (element,))
+
+    def option_of(self, held: Type) -> TypeCall:
+        return TypeCall(self.module.get_type("Option")[0], (held,))
+
+    def constructor(self, name: str) -> Any:
+        made = {"Cons": ("List", 1), "Nil": ("List", 2), "Some": ("Option", 1), "None": ("Option", 2)}[name]
+        return self.module.get_type(made[0])[made[1]]
+
+    def call(self, name: str, args: list[RelayExpr], t: Type) -> RelayExpr:
+        """A call of a function or constructor with a result of type ``t``."""
+        callee = self.constructor(name) if name[0].isupper() else self.module.get_global_var(name)
+        return self.importer.given_type(Call(callee, tuple(args)), t)
+
+    def declared(self, proto, dims: list | None, name: str) -> Type:
+        """The type of an input that a model declares. Tensors of a sequence may differ in the sizes left open."""
+        kind = proto.WhichOneof("value")
+        if kind == "optional_type":
+            return self.option_of(self.declared(proto.optional_type.elem_type, dims, name))
+        if kind == "sequence_type":
+            return self.list_of(self.declared(proto.sequence_type.elem_type, dims, name))
+        if kind != "tensor_type":
+            raise TVMError(f"input '{name}' is no tensor, sequence or optional; maps are not supported")
+        t = proto.tensor_type
+        if dims is None and not t.HasField("shape"):
+            raise TVMError(
+                f"the model does not say the shape of the tensors in input '{name}'; give it: shape={{'{name}': [...]}}"
+            )
+        if dims is None:
+            dims = [d.dim_value if d.HasField("dim_value") else Any_() for d in t.shape.dim]
+        return TensorType(dims, onnx_dtype(t.elem_type))
+
+    # -- values as expressions --------------------------------------------------------------------------------------
+
+    def type_of(self, value) -> Type:
+        """The type of a value of the run."""
+        if isinstance(value, Sequence):
+            element: Type = IncompleteType()
+            for item in value.items:
+                element = joined_type(element, self.type_of(item))
+            return self.list_of(element)
+        if isinstance(value, Nothing):
+            return self.option_of(value.type)
+        if isinstance(value, Choice):
+            raise TVMError("the number of dimensions of a tensor is known only when the model runs")
+        kind = self.importer.small.get(id(value))
+        if kind is not None:
+            raise TVMError(f"a tensor of {kind[1].name} cannot come from what is decided when the model runs")
+        return self.importer.typer.typed(value).checked_type_
+
+    def expression(self, value, t: Type) -> RelayExpr:
+        """A value as an expression of type ``t``."""
+        if isinstance(value, Nothing):
+            return self.call("None", [], t)
+        if is_type(t, "Option") and not is_option(value):
+            return self.call("Some", [self.expression(value, t.args[0])], t)
+        if not isinstance(value, Sequence):
+            return value
+        made = self.call("Nil", [], t)
+        for item in reversed(value.items):
+            made = self.call("Cons", [item, made], t)
+        return made
+
+    def settled(self, t: Type) -> Type:
+        """A type without holes: what nothing ever describes is a scalar."""
+        if isinstance(t, IncompleteType):
+            return TensorType((), "float32")
+        return TypeCall(t.func, tuple(map(self.settled, t.args))) if isinstance(t, TypeCall) else t
+
+    def element(self, xs: RelayExpr) -> Type:
+        """The type of the tensors of a list."""
+        found = xs.checked_type_.args[0]
+        if isinstance(found, IncompleteType):
+            raise TVMError("the sequence is empty, and nothing says what tensors it would hold")
+        return found
+
+    def as_list(self, value) -> RelayExpr:
+        return value if is_list(value) else self.expression(value, self.type_of(value))
+
+    def mapped(self, xs: RelayExpr, change: Callable[[RelayExpr], RelayExpr], have: Type, made: Type) -> RelayExpr:
+        """The list with each of its tensors changed."""
+        x = Var("x", have)
+        function = Function([x], change(x), made)
+        return self.call("map", [function, xs], self.list_of(made))
+
+    # -- tensors joined ---------------------------------------------------------------------------------------------
+
+    def concatenated(self, xs: RelayExpr, element: TensorType, axis: int, empty: bool = False) -> RelayExpr:
+        """The tensors of a list joined along an axis; ``empty`` says that there may be none, and then gives a tensor
+        without elements. Neighbours are joined four by four until one is left, so that no element is copied often."""
+        if not isinstance(element, TensorType):
+            raise TVMError(f"tensors are wanted, the sequence is of {in_words(element)}")
+        shape = [Any_() if i == axis else d for i, d in enumerate(element.shape)]
+        part = TensorType(shape, element.dtype)
+        key = (str(part), axis, empty)
+        if key not in self.joins:
+            self.joins[key] = self._join_function(part, axis, empty)
+        return self.importer.given_type(Call(self.joins[key], (xs,)), part)
+
+    def _join_function(self, part: TensorType, axis: int, empty: bool) -> GlobalVar:
+        """join(xs) = x for [x], else join(reversed fours of reversed xs)."""
+        many = self.list_of(part)
+        fours, join = self._fours_function(part, axis), self.importer.new_function("join")
+        xs, only, rest = Var("xs", many), Var("x", part), Var("rest", many)
+        nil = self.constructor("Nil")
+        one = PatternConstructor(self.constructor("Cons"), (PatternVar(only), PatternConstructor(nil)))
+        clauses = [Clause(one, only)]
+        if empty:
+            sizes = [d.value if isinstance(d, IntImm) and i != axis else 0 for i, d in enumerate(part.shape)]
+            clauses.append(Clause(PatternConstructor(nil), relay.zeros(sizes, part.dtype)))
+            pattern: Pattern = PatternVar(rest)
+        else:
+            pattern = PatternConstructor(self.constructor("Cons"), (PatternWildcard(), PatternWildcard()))
+            rest = xs
+        back = Call(self.module.get_global_var("rev"), (Call(fours, (rest, Call(nil, ()))),))
+        clauses.append(Clause(pattern, Call(join, (back,))))
+        self.importer.module[join] = Function([xs], Match(xs, clauses, empty), part)
+        return join
+
+    def _fours_function(self, part: TensorType, axis: int) -> GlobalVar:
+        """fours(xs, done): the tensors of ``xs`` joined four by four, the last ones by two, in reverse order."""
+        many = self.list_of(part)
+        fours = self.importer.new_function("join_four")
+        cons, nil = self.constructor("Cons"), self.constructor("Nil")
+        xs, done = Var("xs", many), Var("done", many)
+        clauses = []
+        for count in (4, 2, 1):
+            items = [Var(f"x{i}", part) for i in range(count)]
+            rest = Var("rest", many)
+            pattern: Pattern = PatternVar(rest)
+            for item in reversed(items):
+                pattern = PatternConstructor(cons, (PatternVar(item), pattern))
+            made = items[0] if count == 1 else relay.concatenate(items, axis)
+            clauses.append(Clause(pattern, Call(fours, (rest, Call(cons, (made, done))))))
+        clauses.append(Clause(PatternConstructor(nil), done))
+        self.importer.module[fours] = Function([xs, done], Match(xs, clauses), many)
+        return fours
+
+    # -- positions ----------------------------------------------------------------------------------------------------
+
+    def count(self, xs: RelayExpr) -> RelayExpr:
+        return self.call("sequence_count", [xs, const(0, "int64")], TensorType((), "int64"))
+
+    def place(self, xs: RelayExpr, position: RelayExpr) -> RelayExpr:
+        """A position, counted from the front."""
+        infer = self.importer.typer.infer
+        at = infer(relay.cast(relay.reshape(position, ()), "int64"))
+        if isinstance(at, Constant) and int(at.data.numpy()) >= 0:
+            return at
+        return infer(relay.where(relay.less(at, const(0, "int64")), relay.add(at, self.count(xs)), at))
+
+    # -- what cannot go on --------------------------------------------------------------------------------------------
+
+    def never(self, types: list[Type]) -> RelayExpr:
+        """Values of these types that cannot be computed: the run ends here with an error."""
+        t = types[0] if len(types) == 1 else TupleType(tuple(types))
+        return self.call("never", [self.call("Nil", [], self.list_of(t))], t)
+
+
+__all__ = ["Lists"]

@@ -1,0 +1,135 @@
+"""What a name of an ONNX graph may stand for: a tensor, a sequence, an optional, or one of two such by a condition.
+
+A tensor is an expression. A sequence whose length is known when compiling is a list of expressions here, and nothing of
+it is left in the program; otherwise it is an expression of type ``List``. An optional is what it holds or ``Nothing``,
+otherwise an expression of type ``Option``. Values of different ranks, of which a condition that is computed when the
+model runs chooses one, are a ``Choice``: operators are converted for both until the ranks are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from ....error import TVMError
+from ....ir.prim import Any_, IntImm
+from ....ir.tensor_type import TensorType
+from ....ir.type import IncompleteType, TupleType, Type, TypeCall
+from ...expr import RelayExpr
+
+
+class Sequence(NamedTuple):
+    """A sequence of tensors whose length is known; see sequence_ops.py."""
+
+    items: tuple
+
+
+class Nothing(NamedTuple):
+    """An optional that holds nothing. ``type`` is of what it could hold, as far as the model says it."""
+
+    type: Type
+
+
+class Choice(NamedTuple):
+    """``yes`` or ``no``, by a condition that is computed when the model runs."""
+
+    condition: RelayExpr
+    yes: Any
+    no: Any
+
+
+def mapped(value, change: Callable[[RelayExpr], RelayExpr]):
+    """The value with each of its expressions changed."""
+    if isinstance(value, Sequence):
+        return Sequence(tuple(mapped(item, change) for item in value.items))
+    if isinstance(value, Choice):
+        return Choice(change(value.condition), mapped(value.yes, change), mapped(value.no, change))
+    return value if isinstance(value, Nothing) else change(value)
+
+
+def is_type(t: Any, name: str) -> bool:
+    """Whether a type is the data type of that name."""
+    return isinstance(t, TypeCall) and getattr(t.func, "name_hint", None) == name
+
+
+def is_list(value) -> bool:
+    """Whether a value is a sequence whose length is known only when the model runs."""
+    return isinstance(value, RelayExpr) and is_type(value.checked_type_, "List")
+
+
+def is_option(value) -> bool:
+    """Whether it is known only when the model runs if an optional holds something."""
+    return isinstance(value, RelayExpr) and is_type(value.checked_type_, "Option")
+
+
+def is_tensor(value) -> bool:
+    return isinstance(value, RelayExpr) and not is_list(value) and not is_option(value)
+
+
+# -- types --------------------------------------------------------------------------------------------------------
+
+
+def in_words(t: Any) -> str:
+    """A type for messages."""
+    if isinstance(t, TensorType):
+        return f"{t.dtype} of shape ({', '.join(str(d) for d in t.shape)})"
+    if isinstance(t, TypeCall) and t.args:
+        return f"{'a sequence' if is_type(t, 'List') else 'an optional'} of {in_words(t.args[0])}"
+    return "tensors that nothing describes" if isinstance(t, IncompleteType) else str(t)
+
+
+def joined_type(a: Type, b: Type) -> Type:
+    """The type of a value that has one of two types when the model runs: sizes that differ are unknown. What is not an
+    optional is one that holds something where the other is an optional."""
+    if isinstance(a, IncompleteType):
+        return b
+    if isinstance(b, IncompleteType):
+        return a
+    if is_type(a, "Option") != is_type(b, "Option"):
+        option, held = (a, b) if is_type(a, "Option") else (b, a)
+        return TypeCall(option.func, (joined_type(option.args[0], held),))
+    if isinstance(a, TypeCall) and isinstance(b, TypeCall) and a.func is b.func:
+        return TypeCall(a.func, tuple(joined_type(x, y) for x, y in zip(a.args, b.args)))
+    if not (isinstance(a, TensorType) and isinstance(b, TensorType)):
+        raise TVMError(f"a value is {in_words(a)} or {in_words(b)}, by what is computed when the model runs")
+    if a.dtype != b.dtype or len(a.shape) != len(b.shape):
+        raise TVMError(f"a value is {in_words(a)} or {in_words(b)}, by what is computed when the model runs; "
+                       "element types and numbers of dimensions must be the same")  # fmt: skip
+    return TensorType([_joined_size(x, y) for x, y in zip(a.shape, b.shape)], a.dtype)
+
+
+def _joined_size(a: Any, b: Any) -> Any:
+    if a is b or isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value:
+        return a
+    return a if isinstance(a, Any_) else Any_()
+
+
+def same_type(a: Type, b: Type) -> bool:
+    """Whether two types have the same known sizes; unknown ones may differ."""
+    if isinstance(a, TensorType) and isinstance(b, TensorType):
+        return a.dtype == b.dtype and len(a.shape) == len(b.shape) and all(map(_same_size, a.shape, b.shape))
+    if isinstance(a, TypeCall) and isinstance(b, TypeCall):
+        return a.func is b.func and all(map(same_type, a.args, b.args))
+    if isinstance(a, TupleType) and isinstance(b, TupleType):
+        return len(a.fields) == len(b.fields) and all(map(same_type, a.fields, b.fields))
+    return isinstance(a, IncompleteType) and isinstance(b, IncompleteType)
+
+
+def _same_size(a: Any, b: Any) -> bool:
+    known = isinstance(a, IntImm), isinstance(b, IntImm)
+    return a.value == b.value if all(known) else not any(known)
+
+
+__all__ = [
+    "Choice",
+    "Nothing",
+    "Sequence",
+    "in_words",
+    "is_list",
+    "is_option",
+    "is_tensor",
+    "is_type",
+    "joined_type",
+    "mapped",
+    "same_type",
+]
