@@ -98,6 +98,9 @@ bench-compile: setup ## time and memory of compiling, against the bars
 bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH"; BENCH=--table: all)
 	$(BIN)/python -m benchmarks.models $(BENCH)
 
+bench-vm: setup ## models with open sizes on the virtual machine beside onnxruntime (BENCH="--models bert_base --at 2"; BENCH="--chain --memory")
+	$(BIN)/python -m benchmarks.vm $(BENCH)
+
 test-ray: lib ## tuning and compiling on a Ray cluster of this machine, in an environment with ray (build/ray)
 	$(PYTHON) tools/environment.py build/ray test ray
 	RAY_USAGE_STATS_ENABLED=0 build/ray/bin/python -m pytest tests/farm -q -n 0
@@ -179,5 +182,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
+.PHONY: help demo test compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
 .DEFAULT_GOAL := help

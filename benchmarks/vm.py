@@ -1,0 +1,309 @@
+"""The virtual machine: models compiled once and run at many sizes, beside onnxruntime and our own builds of one size.
+
+    python -m benchmarks.vm --models mobilenet_v2,bert_base --rounds 20
+    python -m benchmarks.vm --models mobilenet_v2 --at 0,2 --no-static
+    python -m benchmarks.vm --chain --memory        the machine alone: 100 trivial calls, 1,000 runs of random sizes
+
+Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
+timed; rounds are interleaved, and the 20th percentile stands for what the code can do. ``vm`` is the model compiled
+once with open sizes, ``vm_static`` the machine and ``static`` the graph executor with a build for the size alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvm.utils.peers import PROGRAMS, Program, answers, peak_bytes, serve
+from tvm.utils.rounds import ROOT, ROUND_SECONDS, Worker, WorkerFailed, in_turn, missing, runs_in_a_round
+
+from .harness import commit, percentile, save
+from .vm_models import CASES, Sizes, model_path, sample
+
+ALLOWED_ERROR = 1e-3
+WARM_UP_ROUNDS = 3
+RUNS = 1000
+
+
+# ---- our programs, each in a worker ----
+
+
+def compile_model(spec: dict) -> dict:
+    """Write the library of a model: for the machine, or for the graph executor; how long it took."""
+    import tvm
+    from tvm import relay
+
+    start = time.perf_counter()
+    mod, params = relay.frontend.from_onnx(spec["model"], shape=spec["shapes"])
+    with tvm.transform.PassContext(opt_level=3):
+        if spec["executor"] == "vm":
+            made = relay.vm.compile(mod, target=spec["target"], params=params)
+        else:
+            made = relay.build(mod, target=spec["target"], params=params)
+    made.export_library(spec["library"])
+    return {"compile_s": time.perf_counter() - start, "peak_bytes": peak_bytes()}
+
+
+def _machine(path: str):
+    import tvm
+
+    return tvm.runtime.vm.VirtualMachine(tvm.runtime.load_module(path), tvm.cpu())
+
+
+def _on_machine(spec: dict, inputs: dict) -> Program:
+    import tvm
+
+    machine = _machine(spec["library"])
+    machine.set_input("main", **{name: tvm.nd.array(array) for name, array in inputs.items()})
+    run = machine.module["invoke_stateful"]
+    return Program(lambda: run("main"), lambda: machine.get_outputs()[0].numpy(), tvm.__version__)
+
+
+def _on_graph(spec: dict, inputs: dict) -> Program:
+    import tvm
+    from tvm.contrib import graph_executor
+
+    module = graph_executor.GraphModule(tvm.runtime.load_module(spec["library"])["default"](tvm.cpu()))
+    module.set_input(**inputs)
+    return Program(module.run, lambda: module.get_output(0).numpy(), tvm.__version__)
+
+
+MAKERS = {"vm": _on_machine, "vm_static": _on_machine, "static": _on_graph, "onnxruntime": PROGRAMS["onnxruntime"]}
+
+
+# ---- the machine alone ----
+
+
+def chain(spec: dict) -> dict:
+    """Microseconds of a chain of 100 calls: of kernels that add one number, and of functions that are not inlined."""
+    import tvm
+    from tvm import relay
+
+    def seconds(mod, level: int) -> float:
+        with tvm.transform.PassContext(opt_level=level):
+            machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, target="llvm"), tvm.cpu())
+        machine.set_input("main", tvm.nd.array(np.zeros(1, "float32")))
+        time_run = machine.module.time_evaluator("invoke_stateful", tvm.cpu(), number=500, repeat=20)
+        return percentile(time_run("main").results, 20)
+
+    x = relay.var("x", shape=(1,))
+    body = x
+    for _ in range(100):
+        body = body + relay.const(1.0)
+    kernels = seconds(tvm.IRModule.from_expr(relay.Function([x], body)), 0)
+    y, z = relay.var("y", shape=(1,)), relay.var("z", shape=(1,))
+    f = relay.GlobalVar("f")
+    # Its value is one of its arguments: no kernel runs, and recursion in the other branch keeps it from being inlined.
+    never = relay.const(False)
+    mod = tvm.IRModule({f: relay.Function([y], relay.If(never, f(y), y), relay.TensorType((1,)))})
+    body = z
+    for _ in range(100):
+        body = f(body)
+    mod["main"] = relay.Function([z], body)
+    return {"kernels_us": 1e6 * kernels, "functions_us": 1e6 * seconds(mod, 3)}
+
+
+def memory(spec: dict) -> dict:
+    """Bytes of the machine over many runs of random sizes, beside those of a run of the largest."""
+    import tvm
+
+    rng = np.random.default_rng(1)
+    rooms: list[Sizes] = [(int(n), 3, 8 * int(h), 8 * int(w)) for n, h, w in
+                          zip(rng.integers(1, 5, RUNS), rng.integers(4, 17, RUNS), rng.integers(4, 17, RUNS))]
+
+    def run(machine, shape: Sizes) -> int:
+        machine.set_input("main", tvm.nd.array(np.zeros(shape, "float32")))
+        machine.invoke_stateful("main")
+        return machine.module["get_memory"]()
+
+    largest = run(_machine(spec["library"]), max(rooms, key=math.prod))
+    machine = _machine(spec["library"])
+    bytes_of = [run(machine, shape) for shape in rooms]
+    half = RUNS // 2
+    return {"runs": RUNS, "largest_run": largest, "most": max(bytes_of), "ratio": max(bytes_of) / largest,
+            "most_of_halves": [max(bytes_of[:half]), max(bytes_of[half:])], "peak_bytes": peak_bytes()}  # fmt: skip
+
+
+def main_of_worker() -> None:
+    """Do what the argument (JSON) asks for, or serve a program."""
+    answer = answers()
+    spec = json.loads(sys.argv[1])
+    tasks: dict[str, Callable[[dict], dict]] = {"compile": compile_model, "chain": chain, "memory": memory}
+    if spec["peer"] in tasks:
+        answer(tasks[spec["peer"]](spec))
+    else:
+        serve(MAKERS[spec["peer"]], spec, sample({name: tuple(s) for name, s in spec["shapes"].items()}), answer)
+
+
+# ---- the side that asks ----
+
+
+class Bench:
+    """The timing of one model after the other."""
+
+    def __init__(self, options: argparse.Namespace, folder: str):
+        self.options, self.folder = options, folder
+        self.packages = os.path.abspath(options.packages or folder)
+        os.makedirs(self.packages, exist_ok=True)
+        self.others = [] if missing(["onnxruntime"]) else ["onnxruntime"]
+
+    def worker(self, peer: str, **more: Any) -> Worker:
+        spec = {"peer": peer, "threads": self.options.threads, "target": self.options.target, "folder": self.folder,
+                **more}  # fmt: skip
+        limits = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+        environment = {**dict.fromkeys(limits, str(self.options.threads)), "TOPHUB_LOCATION": "NONE"}
+        if peer == "compile":
+            environment["TVM_NO_CACHE"] = "1"  # compile times are those of an empty cache
+        return Worker(spec, sys.executable, environment, "benchmarks.vm", ROOT)
+
+    def once(self, peer: str, **more: Any) -> dict:
+        """The only answer of a worker."""
+        worker = self.worker(peer, **more)
+        try:
+            return worker.first()
+        finally:
+            worker.close()
+
+    def library(self, name: str, executor: str, shapes: dict[str, Sizes] | None) -> tuple[str, float | None]:
+        """The library of a model, and the seconds of compiling it where it was not there."""
+        tag = "open" if shapes is None else "_".join("x".join(map(str, s)) for s in shapes.values())
+        path = os.path.join(self.packages, f"{name}.{executor}.{tag}.{self.options.threads}t.so")
+        if os.path.exists(path):
+            return path, None
+        model = str(model_path(self.options.zoo, name))
+        return path, self.once("compile", model=model, shapes=shapes, executor=executor, library=path)["compile_s"]
+
+    def row(self, name: str, shapes: dict[str, Sizes]) -> dict:
+        """The programs of a model at one size: compared, then timed in turn."""
+        builds = {"vm": self.library(name, "vm", None)}
+        if self.options.static:
+            builds["static"] = self.library(name, "graph", shapes)
+            builds["vm_static"] = self.library(name, "vm", shapes)
+        row: dict[str, Any] = {"model": name, "shapes": shapes, "commit": commit(),
+                               "compile_s": {k: s for k, (_, s) in builds.items() if s is not None}}  # fmt: skip
+        model = str(model_path(self.options.zoo, name))
+        workers: dict[str, Worker] = {}
+        try:
+            for peer in [*builds, *self.others]:
+                path = builds[peer][0] if peer in builds else ""
+                workers[peer] = self.worker(peer, model=model, shapes=shapes, library=path)
+                workers[peer].first()
+            row["error"] = self._errors(workers)
+            first = runs_in_a_round(workers, WARM_UP_ROUNDS)
+            number = max(1, round(ROUND_SECONDS / min(first.values())))
+            turns = in_turn(workers, dict.fromkeys(workers, number), self.options.rounds)
+        finally:
+            for worker in workers.values():
+                worker.close()
+        row["seconds"] = {peer: [one["seconds"] for one in got.values()] for peer, got in turns.items()}
+        row["p20"] = {peer: percentile(seconds, 20) for peer, seconds in row["seconds"].items()}
+        return row
+
+    def _errors(self, workers: dict[str, Worker]) -> dict[str, float]:
+        """How far the first output of each program is from ours with open sizes, relative to its size."""
+        got = {}
+        for peer, worker in workers.items():
+            path = os.path.join(self.folder, f"{peer}.npy")
+            worker.ask(save=path)
+            got[peer] = np.load(path).astype("float64")
+        ours = got.pop("vm")
+        found = {}
+        for peer, want in got.items():
+            same = want.shape == ours.shape
+            found[peer] = float(np.linalg.norm(ours - want) / np.linalg.norm(want)) if same else math.inf
+            if not found[peer] <= ALLOWED_ERROR:
+                raise WorkerFailed(f"vm: its output differs from that of {peer} by {found[peer]:.2g} of its size")
+        return found
+
+
+def line(row: dict) -> str:
+    """A row for people: milliseconds of each program, and ours with open sizes against the others."""
+    ours, shown = row["p20"]["vm"], " ".join("x".join(map(str, s)) for s in row["shapes"].values())
+    parts = [f"vm {1e3 * ours:.3f} ms"]
+    parts += [f"{peer} {1e3 * p:.3f} ({ours / p:.2f})" for peer, p in row["p20"].items() if peer != "vm"]
+    return f"{row['model']} {shown}: {', '.join(parts)}"
+
+
+def summary(rows: list[dict]) -> list[str]:
+    """Geometric mean and worst case of ours with open sizes against each other program; the machine against the graph
+    executor with builds for one size."""
+    pairs = [("vm", "onnxruntime"), ("vm", "static"), ("vm_static", "static")]
+    said = []
+    for mine, other in pairs:
+        ratios = [(r["p20"][mine] / r["p20"][other], r["model"]) for r in rows if {mine, other} <= r["p20"].keys()]
+        if ratios:
+            mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
+            said.append(f"{mine} against {other}: geometric mean {mean:.3f}, worst {max(ratios)[0]:.3f} "
+                        f"({max(ratios)[1]}), {len(ratios)} rows")
+    return said
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="benchmarks.vm", description=__doc__.splitlines()[0])
+    add = parser.add_argument
+    add("--models", default="", help=f"with commas, of {', '.join(CASES)}; all without --chain and --memory")
+    add("--at", default="", metavar="NUMBERS", help="which sizes of the models, as in 0,2 (default: all)")
+    add("--rounds", type=int, default=30)
+    add("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    add("--target", default="llvm")
+    add("--no-static", dest="static", action="store_false", help="leave out builds for one size")
+    add("--chain", action="store_true", help="a chain of 100 trivial calls")
+    add("--memory", action="store_true", help=f"memory of {RUNS} runs of random sizes")
+    add("--zoo", default=str(ROOT / "build" / "zoo"), help="folder of the models, made where they are missing")
+    add("--packages", default="", help="keep compiled models in this folder and use those that are there")
+    add("--json", default=str(ROOT / "build" / "bench" / "vm.json"), help="where the rows are written")
+    options = parser.parse_args()
+    alone = options.chain or options.memory
+    options.models = [n for n in (options.models or ("" if alone else ",".join(CASES))).split(",") if n]
+    unknown = [n for n in options.models if n not in CASES]
+    if unknown:
+        parser.error(f"unknown model {unknown[0]}; there are {', '.join(CASES)}")
+    options.at = [int(n) for n in options.at.split(",") if n]
+    return options
+
+
+def main() -> None:
+    options = parse()
+    # An ended run ends its workers, which are stopped and would not notice.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    result: dict[str, Any] = {"rows": []}
+    with tempfile.TemporaryDirectory() as folder:
+        bench = Bench(options, folder)
+        if options.chain:
+            result["chain"] = bench.once("chain")
+            print("100 calls: " + ", ".join(f"{name} {value:.1f}" for name, value in result["chain"].items()))
+        if options.memory:
+            path, _ = bench.library("mobilenet_v2_image", "vm", None)
+            result["memory"] = bench.once("memory", library=path)
+            print(f"memory: {result['memory']}")
+        for name in options.models:
+            shapes = CASES[name].shapes
+            for at in options.at or range(len(shapes)):
+                try:
+                    row = bench.row(name, shapes[at])
+                except WorkerFailed as problem:
+                    print(f"{name} {shapes[at]}: {problem}", flush=True)
+                    continue
+                print(line(row), flush=True)
+                result["rows"].append(row)
+    print("\n".join(summary(result["rows"])))
+    Path(options.json).parent.mkdir(parents=True, exist_ok=True)
+    save(options.json, result)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:2] and sys.argv[1].startswith("{"):
+        main_of_worker()
+    else:
+        main()
