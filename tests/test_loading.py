@@ -49,3 +49,11 @@ def test_a_command_loads_the_modules_it_needs():
     program = "from tvm.driver.tvmc.main import _main\ntry: _main(['run', '--help'])\nexcept SystemExit: pass"
     modules = loaded(program)
     assert "tvm.driver.tvmc.runner" in modules and "tvm.ir" not in modules and "tvm.driver.tvmc.compiler" not in modules
+
+
+def test_relay_brings_the_templates_that_scripts_name():
+    loaded("from tvm import autotvm, relay\n"
+           "a, b = (('TENSOR', (n, 8), 'float32') for n in (4, 16))\n"
+           "task = autotvm.task.create('dense_pack.x86', (a, b, None, 'float32'), 'llvm')\n"
+           "assert task.flop == 2 * 4 * 8 * 16\n"
+           "autotvm.task.create('dense_small_batch.gpu', (a, b, None, 'float32'), 'cuda')")

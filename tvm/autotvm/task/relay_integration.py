@@ -19,14 +19,9 @@ from ...relay.pipeline import fusion
 from ...target import Target
 from ...te.graph import post_order_ops
 from ...te.tensor import Operation, Tensor
-from ...topi.cpu import tasks as cpu_tasks
-from ...topi.gpu import tasks as gpu_tasks
 from ..utils import logger
 from .task import Task, create
 from .topi_integration import workload_of
-
-# Importing them registers them.
-TEMPLATES_OF = (cpu_tasks, gpu_tasks)
 
 # The operators a model is written with, by the beginning of the name of their tasks.
 _OPERATORS = (

@@ -11,8 +11,13 @@ from typing import Any
 
 from ....ir.op import OPS, Op, register_op_attr
 from ....target import override_native_generic_func
+from ....topi.cpu import tasks as cpu_tasks
+from ....topi.gpu import tasks as gpu_tasks
 from ..implementation import NativeStrategy, is_computed, short_name
 from . import cpu, gpu
+
+# Importing them registers the templates that records and scripts name.
+TEMPLATES = (cpu_tasks, gpu_tasks)
 
 _MADE: dict[str, Callable[..., Any]] = {}
 # Operators whose strategies have other names than theirs.
