@@ -1,36 +1,20 @@
 """What the docstring of a public function must say about its values and its errors, read from its source.
 
-    python3 tools/docstring_rules.py            # what is not said
-    python3 tools/docstring_rules.py --methods  # and what of methods
+    python3 tools/docstring_rules.py  # what is not said
 
 A function that returns a value has a section ``Returns``, in words: below the type, or in the first sentence, where it
 names the value ("The sum of ..."). A sentence that says what to do ("Load a library ...") names none. A function that
-raises an error of its own has a section ``Raises`` that names it. The same holds for the methods of public classes, and
-for those classes that most programs use (``CENTRAL``) without exception.
+raises an error of its own has a section ``Raises`` that names it. The same holds for the methods of public classes.
 """
 
 from __future__ import annotations
 
 import ast
 import inspect
-import sys
 import textwrap
 from collections.abc import Iterator
 
 from public_names import Public, complaint, methods, public_names, sections
-
-# The classes of most programs, whose methods are all described.
-CENTRAL = frozenset(
-    """
-    tvm.te.Schedule tvm.te.Stage tvm.ir.IRModule tvm.ir.Node tvm.relay.transform.PassContext
-    tvm.relay.transform.FunctionPass tvm.runtime.NDArray tvm.runtime.Module tvm.runtime.Device
-    tvm.contrib.graph_executor.GraphModule tvm.contrib.debugger.debug_executor.GraphModuleDebug
-    tvm.autotvm.ConfigSpace tvm.autotvm.tuner.Tuner tvm.auto_scheduler.search_task.SearchTask tvm.target.Target
-    tvm.rpc.RPCSession tvm.rpc.LocalSession tvm.rpc.Server tvm.rpc.TrackerSession tvm.auto_scheduler.State
-    tvm.auto_scheduler.ComputeDAG tvm.autotvm.ConfigEntity tvm.tir.Buffer tvm.tir.ir_builder.IRBuilder tvm.relay.op.Op
-    tvm.runtime.Report
-    """.split()
-)
 
 # How sentences begin that say what a function does instead of what it gives.
 IMPERATIVES = frozenset(
@@ -99,9 +83,9 @@ def complaints(public: Public) -> list[str]:
     return found
 
 
-def undescribed_methods() -> dict[str, list[str]]:
-    """What is not said of the methods of public classes, by class."""
-    found: dict[str, list[str]] = {}
+def undescribed_methods() -> list[str]:
+    """What is not said of the methods of public classes."""
+    found: list[str] = []
     seen: set[int] = set()
     for public in public_names():
         for method in methods(public):
@@ -110,16 +94,13 @@ def undescribed_methods() -> dict[str, list[str]]:
                 lacks = complaint(method)
                 said = [lacks] if lacks else complaints(method)
                 if said:
-                    found.setdefault(public.path, []).append("; ".join(said))
+                    found.append("; ".join(said))
     return found
 
 
 def main() -> None:
-    for public in public_names():
-        for said in complaints(public):
-            print(said)
-    if "--methods" in sys.argv:
-        print("\n".join(said for lines in undescribed_methods().values() for said in lines))
+    for said in [*(said for public in public_names() for said in complaints(public)), *undescribed_methods()]:
+        print(said)
 
 
 if __name__ == "__main__":

@@ -26,22 +26,82 @@ class ObjectPath:
 
     @staticmethod
     def root(root_name: str | None = None) -> ObjectPath:
+        """The path of an object itself, which others go on from.
+
+        Parameters
+        ----------
+        root_name : str, optional
+            What the object is called in texts; "<root>" without it.
+
+        Returns
+        -------
+        ObjectPath
+        """
         return RootPath(None, root_name)
 
     def attr(self, attr_key: str | None) -> ObjectPath:
-        """The attribute of that name; None stands for one that cannot be named."""
+        """The attribute of that name; None stands for one that cannot be named.
+
+        Parameters
+        ----------
+        attr_key : str, optional
+            The name of the attribute.
+
+        Returns
+        -------
+        ObjectPath
+        """
         return UnknownAttributeAccessPath(self) if attr_key is None else AttributeAccessPath(self, attr_key)
 
     def array_index(self, index: int) -> ObjectPath:
+        """The path of an element of the list at this path.
+
+        Parameters
+        ----------
+        index : int
+            The place of the element.
+
+        Returns
+        -------
+        ObjectPath
+        """
         return ArrayIndexPath(self, int(index))
 
     def missing_array_element(self, index: int) -> ObjectPath:
+        """The path of an element that the list at this path lacks, where another list has one.
+
+        Parameters
+        ----------
+        index : int
+            The place where it would be.
+
+        Returns
+        -------
+        ObjectPath
+        """
         return MissingArrayElementPath(self, int(index))
 
     def map_value(self, key: Any) -> ObjectPath:
+        """The path of a value of the dictionary at this path.
+
+        Parameters
+        ----------
+        key : Any
+            The key of the value.
+
+        Returns
+        -------
+        ObjectPath
+        """
         return MapValuePath(self, key)
 
     def missing_map_entry(self) -> ObjectPath:
+        """The path of an entry that the dictionary at this path lacks, where another dictionary has one.
+
+        Returns
+        -------
+        ObjectPath
+        """
         return MissingMapEntryPath(self)
 
     def _text(self) -> str:
@@ -59,7 +119,22 @@ class ObjectPath:
         return len(self._steps())
 
     def get_prefix(self, length: int) -> ObjectPath:
-        """The path of the first ``length`` steps; the root is one."""
+        """The path of the first ``length`` steps; the root is one.
+
+        Parameters
+        ----------
+        length : int
+            How many steps.
+
+        Returns
+        -------
+        ObjectPath
+
+        Raises
+        ------
+        IndexError
+            The path has no steps, or fewer.
+        """
         size = len(self)
         if not 1 <= length <= size:
             raise IndexError(f"{self} has prefixes of length 1 to {size}; length {length} was asked for")
@@ -69,6 +144,18 @@ class ObjectPath:
         return path
 
     def is_prefix_of(self, other: ObjectPath) -> bool:
+        """Whether another path begins with the steps of this one.
+
+        Parameters
+        ----------
+        other : ObjectPath
+            The other path.
+
+        Returns
+        -------
+        bool
+            True also where they are equal.
+        """
         steps = self._steps()
         return other._steps()[: len(steps)] == steps
 

@@ -214,22 +214,116 @@ class Analyzer(Interner):
     # --- building blocks used by the rules ---------------------------------------------------------------------
 
     def make(self, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+        """The simplified form of ``cls(a, b)``, remembered for the context.
+
+        Parameters
+        ----------
+        cls : type
+            The class of the node, one with two operands such as ``Add`` or ``LT``.
+        a : PrimExpr
+            The left operand, simplified and interned.
+        b : PrimExpr
+            The right operand, simplified and interned.
+
+        Returns
+        -------
+        PrimExpr
+            An interned expression of the same value.
+        """
         got = self.done.get((cls, a, b))
         return got if got is not None else rewrite.make(self, cls, a, b)
 
     def make_not(self, a: PrimExpr) -> PrimExpr:
+        """The simplified negation of a condition.
+
+        Parameters
+        ----------
+        a : PrimExpr
+            The condition, simplified and interned.
+
+        Returns
+        -------
+        PrimExpr
+            An interned expression that is true where ``a`` is false.
+        """
         return rewrite.make_not(self, a)
 
     def make_select(self, condition, yes, no) -> PrimExpr:
+        """The simplified choice between two values: one of them where the condition is a literal or both are the same.
+
+        Parameters
+        ----------
+        condition : PrimExpr
+            The condition, simplified and interned.
+        yes : PrimExpr
+            The value where it holds.
+        no : PrimExpr
+            The value where it does not.
+
+        Returns
+        -------
+        PrimExpr
+            An interned expression.
+        """
         return rewrite.make_select(self, condition, yes, no)
 
     def make_ramp(self, base, stride, lanes) -> PrimExpr:
+        """The vector ``base, base + stride, ...``: its base where it has one lane, a broadcast where the stride is
+        zero.
+
+        Parameters
+        ----------
+        base : PrimExpr
+            The value of the first lane.
+        stride : PrimExpr
+            The step from one lane to the next.
+        lanes : int
+            The number of lanes.
+
+        Returns
+        -------
+        PrimExpr
+            An interned expression.
+        """
         return rewrite.make_ramp(self, base, stride, lanes)
 
     def make_broadcast(self, value, lanes) -> PrimExpr:
+        """A scalar in every lane of a vector; the scalar itself where the vector has one lane.
+
+        Parameters
+        ----------
+        value : PrimExpr
+            The scalar.
+        lanes : int
+            The number of lanes.
+
+        Returns
+        -------
+        PrimExpr
+            An interned expression.
+        """
         return rewrite.make_broadcast(self, value, lanes)
 
     def literal(self, value: int, dtype: str) -> PrimExpr:
+        """The interned integer literal of a value and a type.
+
+        Parameters
+        ----------
+        value : int
+            The integer.
+        dtype : str
+            An integer type; one of several lanes gives a broadcast.
+
+        Returns
+        -------
+        PrimExpr
+            The literal.
+
+        Raises
+        ------
+        LiteralOverflow
+            A scalar type does not hold the value, so the rule that wanted it must not fire.
+        """
         got = self.nodes.get((IntImm, value, dtype))
         if got is not None:
             return got
@@ -241,17 +335,71 @@ class Analyzer(Interner):
         return Interner.literal(self, value, dtype)
 
     def zero(self, dtype: str) -> PrimExpr:
+        """The interned zero of a type.
+
+        Parameters
+        ----------
+        dtype : str
+            An integer type.
+
+        Returns
+        -------
+        PrimExpr
+            The literal.
+        """
         return self.literal(0, dtype)
 
     def bound(self, e: PrimExpr, depth: int = 0) -> Bound:
+        """The smallest and the largest value of an expression in this context.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            An interned expression.
+        depth : int, optional
+            How many nodes above it are being bounded; a deep expression has the bound of its type.
+
+        Returns
+        -------
+        tuple of int
+            Both ends; ``NEG_INF`` and ``POS_INF`` where it is unbounded.
+        """
         got = self.bounds.get(e)
         return got if got is not None else bound_of(self, e, depth)
 
     def modular(self, e: PrimExpr, depth: int = 0) -> tuple[int, int]:
+        """What is known of the remainders of an expression: it is ``coeff * k + base`` for some integer k.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            An interned expression.
+        depth : int, optional
+            How many nodes above it are being looked at; nothing is known of a deep expression.
+
+        Returns
+        -------
+        tuple of int
+            ``coeff`` and ``base``; ``coeff`` is 0 for a constant and 1 where nothing is known.
+        """
         return modular_of(self, e, depth)
 
     def linear(self, e: PrimExpr, depth: int = 0) -> Sum:
-        """``e`` as a sum of few terms, each node's kept; the dictionary must not be changed."""
+        """``e`` as a sum of few terms, each node's kept; the dictionary must not be changed.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            An interned expression.
+        depth : int, optional
+            How many nodes above it are part of the sum already.
+
+        Returns
+        -------
+        Sum
+            Its terms with their coefficients, and a constant; ``e`` is the only term where it is no sum of scalar
+            indices, has too many terms, or may leave its type.
+        """
         got = self.forms.get(e)
         if got is not None:
             return got
@@ -272,7 +420,20 @@ class Analyzer(Interner):
         return got
 
     def difference_bound(self, a: PrimExpr, b: PrimExpr) -> Bound:
-        """Bound of ``a - b`` for index types, scalar or vector."""
+        """Bound of ``a - b`` for index types, scalar or vector.
+
+        Parameters
+        ----------
+        a : PrimExpr
+            An interned expression.
+        b : PrimExpr
+            Another of the same type.
+
+        Returns
+        -------
+        tuple of int
+            The smallest and the largest difference; terms that both have in common cancel.
+        """
         if a is b:
             return 0, 0
         if not rewrite.KINDS[a.dtype].is_scalar:
@@ -285,7 +446,17 @@ class Analyzer(Interner):
 
     @contextmanager
     def known_value(self, var: Var, bound: Bound, modulus: tuple[int, int]):
-        """Inside the block the variable of a let has the bounds of its value."""
+        """Inside the block the variable of a let has the bounds of its value.
+
+        Parameters
+        ----------
+        var : Var
+            The variable.
+        bound : tuple of int
+            The smallest and the largest value.
+        modulus : tuple of int
+            Coefficient and base of the modular set, as ``modular`` gives them.
+        """
         saved = self.bounds, self.moduli, self.var_bounds.get(var), self.var_moduli.get(var)
         self.bounds, self.moduli = {}, {}
         self.var_bounds[var], self.var_moduli[var] = bound, modulus
@@ -302,17 +473,65 @@ class Analyzer(Interner):
     # --- questions the rules ask -------------------------------------------------------------------------------
 
     def is_const(self, e: PrimExpr) -> bool:
+        """Whether an expression is an integer literal.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            The expression.
+
+        Returns
+        -------
+        bool
+        """
         return e.__class__ is IntImm
 
     def is_extreme(self, e: PrimExpr) -> bool:
+        """Whether an expression is a min or a max.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            The expression.
+
+        Returns
+        -------
+        bool
+        """
         return e.__class__ is Min or e.__class__ is Max
 
     def finite(self, e: PrimExpr) -> bool:
+        """Whether both bounds of an expression are known.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            An interned expression.
+
+        Returns
+        -------
+        bool
+        """
         lo, hi = self.bound(e)
         return lo != NEG_INF and hi != POS_INF
 
     def never_above(self, a: PrimExpr, b: PrimExpr, depth: int = 0) -> bool:
-        """Whether a <= b always."""
+        """Whether a <= b always.
+
+        Parameters
+        ----------
+        a : PrimExpr
+            An interned expression.
+        b : PrimExpr
+            Another of the same type.
+        depth : int, optional
+            How many operands of min and max were taken apart on the way; at most three are.
+
+        Returns
+        -------
+        bool
+            False also where it is not known.
+        """
         if self.difference_bound(a, b)[1] <= 0:
             return True
         if depth < 3:
@@ -327,20 +546,72 @@ class Analyzer(Interner):
         return False
 
     def below(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether 0 <= a < b always."""
+        """Whether 0 <= a < b always.
+
+        Parameters
+        ----------
+        a : PrimExpr
+            An interned expression.
+        b : PrimExpr
+            Another of the same type.
+
+        Returns
+        -------
+        bool
+            False also where it is not known.
+        """
         return self.bound(a)[0] >= 0 and self.difference_bound(a, b)[1] < 0
 
     def decided(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether a < b is known to be true or known to be false."""
+        """Whether a < b is known to be true or known to be false.
+
+        Parameters
+        ----------
+        a : PrimExpr
+            An interned expression.
+        b : PrimExpr
+            Another of the same type.
+
+        Returns
+        -------
+        bool
+        """
         lo, hi = self.difference_bound(a, b)
         return hi < 0 or lo >= 0
 
     def has_product(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether the program multiplies these two already, so that the product is known to fit its type."""
+        """Whether the program multiplies these two already, so that the product is known to fit its type.
+
+        Parameters
+        ----------
+        a : PrimExpr
+            An interned factor.
+        b : PrimExpr
+            The other factor; the order does not matter.
+
+        Returns
+        -------
+        bool
+        """
         return (Mul, a, b) in self.nodes or (Mul, b, a) in self.nodes
 
     def in_chain(self, chain: PrimExpr, e: PrimExpr, is_min: bool) -> bool:
-        """Whether ``e`` is an operand of a chain of min (or max) nodes."""
+        """Whether ``e`` is an operand of a chain of min (or max) nodes.
+
+        Parameters
+        ----------
+        chain : PrimExpr
+            The outermost node of the chain, which grows to the left.
+        e : PrimExpr
+            The operand that is looked for.
+        is_min : bool
+            Whether the chain is one of min.
+
+        Returns
+        -------
+        bool
+            False also where it is more than eight nodes deep.
+        """
         cls = Min if is_min else Max
         for _ in range(8):
             if chain.__class__ is not cls:
@@ -362,13 +633,54 @@ class Analyzer(Interner):
         return False
 
     def in_conjunction(self, e: PrimExpr, tree: PrimExpr) -> bool:
+        """Whether a condition is one of those that an ``and`` joins.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            The condition that is looked for.
+        tree : PrimExpr
+            The outermost ``and``; the chain grows to the left.
+
+        Returns
+        -------
+        bool
+            False also where it is more than sixteen nodes deep.
+        """
         return self._in_tree(tree, e, And)
 
     def in_disjunction(self, e: PrimExpr, tree: PrimExpr) -> bool:
+        """Whether a condition is one of those that an ``or`` joins.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            The condition that is looked for.
+        tree : PrimExpr
+            The outermost ``or``; the chain grows to the left.
+
+        Returns
+        -------
+        bool
+            False also where it is more than sixteen nodes deep.
+        """
         return self._in_tree(tree, e, Or)
 
     def implied(self, e: PrimExpr, given: PrimExpr) -> bool:
-        """Whether the comparison ``given`` makes ``e`` true, by the bound it puts on the same sum of terms."""
+        """Whether the comparison ``given`` makes ``e`` true, by the bound it puts on the same sum of terms.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            The comparison to be shown.
+        given : PrimExpr
+            The comparison that holds.
+
+        Returns
+        -------
+        bool
+            False also where one of them is no comparison of scalar indices.
+        """
         a, b = self._as_fact(e), self._as_fact(given)
         if a is None or b is None or len(a) != 1 or len(b) != 1:
             return False
@@ -380,25 +692,97 @@ class Analyzer(Interner):
         return lo <= known[0] and known[1] <= hi
 
     def same_difference(self, a, b, c, d) -> bool:
-        """Whether a - b equals c - d."""
+        """Whether a - b equals c - d.
+
+        Parameters
+        ----------
+        a : PrimExpr
+            What the first difference is taken of.
+        b : PrimExpr
+            What the first difference takes away.
+        c : PrimExpr
+            What the second difference is taken of.
+        d : PrimExpr
+            What the second difference takes away.
+
+        Returns
+        -------
+        bool
+            False also where their linear forms do not show it.
+        """
         left = combine(self.linear(a), self.linear(b), -1)
         right = combine(self.linear(c), self.linear(d), -1)
         return left == right
 
     def is_congruent(self, e: PrimExpr, c: int) -> bool:
-        """Whether the remainder of ``e`` by ``c`` is known."""
+        """Whether the remainder of ``e`` by ``c`` is known.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            An interned expression.
+        c : int
+            The divisor.
+
+        Returns
+        -------
+        bool
+        """
         coeff, _ = modular_of(self, e)
         return coeff % c == 0
 
     def congruent(self, e: PrimExpr, c: int) -> int:
+        """The remainder of an expression by ``c``, which ``is_congruent`` said is known.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            An interned expression.
+        c : int
+            The divisor.
+
+        Returns
+        -------
+        int
+            From 0 to ``c`` - 1.
+        """
         return modular_of(self, e)[1] % c
 
     def is_multiple(self, e: PrimExpr, c: int) -> bool:
+        """Whether an expression is known to be divisible by ``c``.
+
+        Parameters
+        ----------
+        e : PrimExpr
+            An interned expression.
+        c : int
+            The divisor.
+
+        Returns
+        -------
+        bool
+        """
         coeff, base = modular_of(self, e)
         return coeff % c == 0 and base % c == 0
 
     def one_bucket(self, base: PrimExpr, stride: int, lanes: int, c: int) -> bool:
-        """Whether all lanes of a ramp have the same quotient by ``c`` > 0, whatever the base."""
+        """Whether all lanes of a ramp have the same quotient by ``c`` > 0, whatever the base.
+
+        Parameters
+        ----------
+        base : PrimExpr
+            The first lane of the ramp.
+        stride : int
+            The step from one lane to the next.
+        lanes : int
+            The number of lanes.
+        c : int
+            The divisor.
+
+        Returns
+        -------
+        bool
+        """
         coeff, rest = modular_of(self, base)
         step = gcd(coeff, c)
         if step == 0:
@@ -407,7 +791,20 @@ class Analyzer(Interner):
         return 0 <= first < step and 0 <= last < step
 
     def never_equal(self, a: PrimExpr, b: PrimExpr) -> bool:
-        """Whether a and b differ by what divides them: 3 * x + 1 is never 0."""
+        """Whether a and b differ by what divides them: 3 * x + 1 is never 0.
+
+        Parameters
+        ----------
+        a : PrimExpr
+            An interned expression.
+        b : PrimExpr
+            Another of the same type.
+
+        Returns
+        -------
+        bool
+            False also where they are no scalar indices.
+        """
         if info(a.dtype).lanes != 1 or not is_index(a.dtype):
             return False
         (p, x), (q, y) = modular_of(self, a), modular_of(self, b)
@@ -417,7 +814,20 @@ class Analyzer(Interner):
     # --- context -----------------------------------------------------------------------------------------------
 
     def under(self, condition: PrimExpr, e: PrimExpr) -> PrimExpr:
-        """``e`` simplified where an interned condition is known to hold."""
+        """``e`` simplified where an interned condition is known to hold.
+
+        Parameters
+        ----------
+        condition : PrimExpr
+            The condition, interned.
+        e : PrimExpr
+            The expression.
+
+        Returns
+        -------
+        PrimExpr
+            An expression that equals ``e`` wherever the condition holds.
+        """
         saved = self._enter(condition)
         got = self.walk(self, e)
         self._leave(saved)

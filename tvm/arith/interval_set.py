@@ -214,17 +214,52 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         return self.min_value is _NEG_INF and self.max_value is _POS_INF
 
     def is_single_point(self) -> bool:
+        """Whether the set is known to have one element.
+
+        Returns
+        -------
+        bool
+        """
         low, high = self.min_value, self.max_value
         return low is high or (isinstance(low, IntImm) and isinstance(high, IntImm) and low.value == high.value)
 
     def has_lower_bound(self) -> bool:
+        """Whether the set has a smallest element.
+
+        Returns
+        -------
+        bool
+        """
         return self.min_value is not _NEG_INF and self.min_value is not _POS_INF
 
     def has_upper_bound(self) -> bool:
+        """Whether the set has a largest element.
+
+        Returns
+        -------
+        bool
+        """
         return self.max_value is not _POS_INF and self.max_value is not _NEG_INF
 
     def range(self, default: Range | None = None, analyzer: Analyzer | None = None) -> Range:
-        """The set as a Range; ``default`` where an end is missing."""
+        """The set as a Range; ``default`` where an end is missing.
+
+        Parameters
+        ----------
+        default : Range, optional
+            What is given where an end is missing.
+        analyzer : Analyzer, optional
+            Simplifies the extent in its context; without it, in an empty one.
+
+        Returns
+        -------
+        Range
+
+        Raises
+        ------
+        ValueError
+            An end is missing and there is no ``default``.
+        """
         if not (self.has_lower_bound() and self.has_upper_bound()):
             if default is None:
                 raise ValueError(f"the set {self} has no finite range")

@@ -44,7 +44,20 @@ class LayoutRewriteOption:
     @staticmethod
     def get_target_default(target: Any, in_relay_integration: bool = False) -> int:
         """What is done without being told: CPUs read constants in the order of their loops, which a model stores so
-        and a single computation makes so. GPUs read through shared memory, where the order matters less."""
+        and a single computation makes so. GPUs read through shared memory, where the order matters less.
+
+        Parameters
+        ----------
+        target : Target or str
+            What the code is for.
+        in_relay_integration : bool, optional
+            Whether the computation is of a model, whose constants can be stored in any order.
+
+        Returns
+        -------
+        int
+            One of the options of this class.
+        """
         if not Target(target).features.is_cpu:
             return LayoutRewriteOption.NO_REWRITE
         return (LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED if in_relay_integration

@@ -29,14 +29,47 @@ class DispatchContext:
     def query(
         self, target: Any, workload_key: str, has_complex_op: bool, dag: Any, func_name: str
     ) -> StateObject | None:
-        """The state for a workload, None where nobody has one."""
+        """The state for a workload, None where nobody has one.
+
+        Parameters
+        ----------
+        target : Target or str
+            What the code is for.
+        workload_key : str
+            The key of the workload.
+        has_complex_op : bool
+            Whether it has a reduction.
+        dag : ComputeDAG
+            Its computation, for contexts that make a state of their own.
+        func_name : str
+            What the kernel is called, for what is said of it.
+
+        Returns
+        -------
+        StateObject, optional
+        """
         found = self._query_inside(target, workload_key, func_name)
         if found is None and self._outer is not None:
             found = self._outer.query(target, workload_key, has_complex_op, dag, func_name)
         return found
 
     def update(self, target: Any, workload_key: str, state: Any) -> None:
-        """Set the state of a workload."""
+        """Give a workload a state, which comes before what records say.
+
+        Parameters
+        ----------
+        target : Target or str
+            What the code is for.
+        workload_key : str
+            The key of the workload.
+        state : State or StateObject
+            The state.
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
     def _query_inside(self, target: Any, workload_key: str, func_name: str) -> StateObject | None:
@@ -77,7 +110,20 @@ class ApplyHistoryBest(DispatchContext):
         self.load(records, n_lines)
 
     def load(self, records: Records, n_lines: int | None = None) -> None:
-        """Take in more records."""
+        """Take in more records.
+
+        Parameters
+        ----------
+        records : str, list of str, or list of (MeasureInput, MeasureResult)
+            A file, files, or pairs of inputs and results.
+        n_lines : int, optional
+            How many of each file, or pairs, are read at most.
+
+        Raises
+        ------
+        TVMError
+            A file is not there, or a line of it is no record.
+        """
         if isinstance(records, (str, os.PathLike)):
             self._take(islice(read_rows(records), n_lines))
             return

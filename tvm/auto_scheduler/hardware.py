@@ -62,11 +62,27 @@ class HardwareParams:
             object.__setattr__(self, field.name, int(default if own is None else own))
 
     def to_json(self) -> list[int]:
+        """The numbers in the order of the fields, as records have them.
+
+        Returns
+        -------
+        list of int
+        """
         return [getattr(self, field.name) for field in fields(self)]
 
     @staticmethod
     def from_json(values: list[int]) -> HardwareParams:
-        """What a record says; those of early logs end sooner."""
+        """What a record says; those of early logs end sooner.
+
+        Parameters
+        ----------
+        values : list of int
+            The numbers in the order of the fields; those that are missing are 0, further ones are left out.
+
+        Returns
+        -------
+        HardwareParams
+        """
         count = len(fields(HardwareParams))
         return HardwareParams(*values[:count], *[0] * (count - len(values)))
 

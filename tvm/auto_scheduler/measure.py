@@ -76,13 +76,30 @@ class MeasureInput:
             self.state = self.state.state_object
 
     def serialize(self) -> list[str]:
-        """What another process needs to have this input: its text, and the text of its workload."""
+        """What another process needs to have this input: its text, and the text of its workload.
+
+        Returns
+        -------
+        list of str
+            Two texts of JSON, as ``deserialize`` takes them.
+        """
         steps = to_json(self.state.transform_steps)
         return [json.dumps([self.task.to_json(), steps]), serialize_workload_registry_entry(self.task.workload_key)]
 
     @staticmethod
     def deserialize(data: Sequence[str]) -> MeasureInput:
-        """The input that ``serialize`` gave."""
+        """Make the input that ``serialize`` gave, and register its workload in this process.
+
+        Parameters
+        ----------
+        data : list of str
+            The texts of the input and of its workload.
+
+        Returns
+        -------
+        MeasureInput
+            An input whose state has steps alone.
+        """
         values, entry = data
         deserialize_workload_registry_entry(entry)
         task, steps = json.loads(values)
@@ -157,6 +174,25 @@ class ProgramBuilder:
     n_parallel = 1
 
     def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
+        """Compile states for the targets of their tasks.
+
+        Parameters
+        ----------
+        measure_inputs : list of MeasureInput
+            The states with their tasks.
+        verbose : int, optional
+            Whether the measurer that asks speaks of its rounds.
+
+        Returns
+        -------
+        list of BuildResult
+            The code of each input, or why there is none.
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
 
@@ -164,12 +200,43 @@ class ProgramRunner:
     """Measures code."""
 
     def parallel(self, task: SearchTask) -> int:
-        """How many states of a task are measured at once."""
+        """How many states of a task are measured at once.
+
+        Parameters
+        ----------
+        task : SearchTask
+            The task.
+
+        Returns
+        -------
+        int
+        """
         return 1
 
     def run(
         self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[BuildResult], verbose: int = 1
     ) -> list[MeasureResult]:
+        """Measure what a builder made.
+
+        Parameters
+        ----------
+        measure_inputs : list of MeasureInput
+            The states with their tasks.
+        build_results : list of BuildResult
+            What the builder gave for each.
+        verbose : int, optional
+            Whether the measurer that asks speaks of its rounds.
+
+        Returns
+        -------
+        list of MeasureResult
+            The times of each input, or what went wrong.
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
 
@@ -199,7 +266,18 @@ class LocalBuilder(ProgramBuilder):
         return [BuildResult(one) for one in made]
 
     def make(self, candidates: Sequence[Candidate]) -> list[Built | Failed]:
-        """The code of schedules, each given by the function that makes it and its target."""
+        """The code of schedules, each given by the function that makes it and its target.
+
+        Parameters
+        ----------
+        candidates : list of tuple
+            A function that gives a schedule and its arguments, and the target, for each.
+
+        Returns
+        -------
+        list of Built or Failed
+            The code of each candidate, or why there is none.
+        """
         return build_all(candidates, self.timeout, self._workers(), self._library, self._links)
 
     def _workers(self) -> Workers:
@@ -244,7 +322,24 @@ class LocalRunner(ProgramRunner):
         is_whole: bool = True,
     ) -> MeasureResult:
         """Measure code of a task, or a part of it where it is not ``is_whole``. ``reference`` gives a schedule and its
-        arguments, with whose results without the schedule those of the code are compared."""
+        arguments, with whose results without the schedule those of the code are compared.
+
+        Parameters
+        ----------
+        task : SearchTask
+            The task, whose inputs of the user's own the code runs on.
+        built : Built or Failed
+            What the builder gave.
+        reference : callable, optional
+            Gives the schedule and arguments to compare with; without it, results are not looked at.
+        is_whole : bool, optional
+            Whether the code computes all of the task, so that its time is one of the task.
+
+        Returns
+        -------
+        MeasureResult
+            The times, or what went wrong: no code, too long a time, wrong results.
+        """
         if isinstance(built, Failed):
             return _failure(built)
         key, start = (task.workload_key, task.target_text), time.monotonic()
@@ -308,7 +403,17 @@ class RPCRunner(LocalRunner):
         self._devices.check()
 
     def parallel(self, task: SearchTask) -> int:
-        """How many devices are used at once."""
+        """The number of devices that are used at once, whatever the task.
+
+        Parameters
+        ----------
+        task : SearchTask
+            The task.
+
+        Returns
+        -------
+        int
+        """
         return self.n_parallel
 
     def run(
@@ -374,6 +479,22 @@ class MeasureCallback:
     """Hears of measurements."""
 
     def callback(self, policy: Any, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
+        """Something was measured.
+
+        Parameters
+        ----------
+        policy : SearchPolicy, optional
+            The policy that proposed it.
+        inputs : list of MeasureInput
+            The states with their tasks.
+        results : list of MeasureResult
+            What was found of each.
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
 
@@ -407,6 +528,7 @@ class ProgramMeasurer:
         self.reset()
 
     def reset(self) -> None:
+        """Forget the measurements so far: the counts, and the best state of each task."""
         # Measurements so far, those that failed, and the failures since the last success.
         self.ct = self.error_ct = self.continuous_error_ct = 0
         self.best_cost: dict[str, float] = {}
@@ -417,7 +539,27 @@ class ProgramMeasurer:
     def measure(
         self, task: SearchTask, policy: SearchPolicy | None, inputs: Sequence[MeasureInput]
     ) -> list[MeasureResult]:
-        """Measure states; callbacks hear of each as soon as it is measured."""
+        """Measure states; callbacks hear of each as soon as it is measured.
+
+        Parameters
+        ----------
+        task : SearchTask
+            The task, which the best state is kept for.
+        policy : SearchPolicy, optional
+            The policy that proposed the states, which callbacks are told.
+        inputs : list of MeasureInput
+            The states.
+
+        Returns
+        -------
+        list of MeasureResult
+            What was found of each.
+
+        Raises
+        ------
+        TuningError
+            ``max_continuous_error`` states failed one after the other.
+        """
         results: list[MeasureResult] = []
         size = _BUILT_AT_ONCE * self.builder.n_parallel
         for first in range(0, len(inputs), size):

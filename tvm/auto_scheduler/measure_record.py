@@ -155,14 +155,43 @@ class RecordReader:
                     raise NoRecord(f"{self.filename}, line {number}: {error}") from None
 
     def check_workload_key(self, inputs: Sequence[MeasureInput]) -> None:
-        """Refuse inputs whose workloads are not registered: their computations are asked for."""
+        """Refuse inputs whose workloads are not registered: their computations are asked for.
+
+        Parameters
+        ----------
+        inputs : list of MeasureInput
+            Inputs, such as those of ``read_lines``.
+
+        Raises
+        ------
+        TVMError
+            The function that makes the computation of an input is not registered here.
+        """
         for inp in inputs:
             inp.task.compute_dag  # noqa: B018
 
     def read_lines(
         self, max_lines: int | None = None, skip_lines: int = 0
     ) -> tuple[list[MeasureInput], list[MeasureResult]]:
-        """At most ``max_lines`` records after the first ``skip_lines``."""
+        """At most ``max_lines`` records after the first ``skip_lines``.
+
+        Parameters
+        ----------
+        max_lines : int, optional
+            How many records are given; all without it, or where it is negative.
+        skip_lines : int, optional
+            How many records are left out first.
+
+        Returns
+        -------
+        tuple of list
+            The inputs, and the results.
+
+        Raises
+        ------
+        TVMError
+            A line that is reached is no record.
+        """
         stop = None if max_lines is None or max_lines < 0 else skip_lines + max_lines
         rows = list(islice(self, skip_lines, stop))
         return [inp for inp, _ in rows], [res for _, res in rows]

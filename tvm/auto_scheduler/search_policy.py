@@ -37,6 +37,18 @@ class SearchCallback:
     """Prepares a policy before it searches."""
 
     def prepare(self, policy: SearchPolicy) -> None:
+        """Change a policy before it proposes its first states.
+
+        Parameters
+        ----------
+        policy : SearchPolicy
+            The policy.
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
 
@@ -81,6 +93,18 @@ class PreloadCustomSketchRule(SearchCallback):
         self.meet_condition_func, self.apply_func, self.rule_name = meet_condition_func, apply_func, rule_name
 
     def prepare(self, policy: SearchPolicy) -> None:
+        """Put the rule before those that the policy has.
+
+        Parameters
+        ----------
+        policy : SearchPolicy
+            A policy that makes sketches.
+
+        Raises
+        ------
+        TVMError
+            The policy is no ``SketchPolicy``.
+        """
         if not isinstance(policy, SketchPolicy):
             raise TVMError(f"PreloadCustomSketchRule: a {type(policy).__name__} makes no sketches")
 
@@ -117,25 +141,78 @@ class SearchPolicy:
             callback.prepare(self)
 
     def set_verbose(self, verbose: int) -> None:
+        """Set whether rounds are told of.
+
+        Parameters
+        ----------
+        verbose : int
+            0 for silence.
+        """
         self.verbose = verbose
 
     def propose(self, count: int) -> list[StateObject]:
-        """At most so many states that were not measured yet; none where the search is done."""
+        """At most so many states that were not measured yet; none where the search is done.
+
+        Parameters
+        ----------
+        count : int
+            How many states are wanted.
+
+        Returns
+        -------
+        list of StateObject
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
     def best_guess(self) -> StateObject:
-        """The state to take without measuring."""
+        """The state to take without measuring.
+
+        Returns
+        -------
+        StateObject
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
     def learn(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Take in measurements of this task."""
+        """Take in measurements of this task.
+
+        Parameters
+        ----------
+        inputs : list of MeasureInput
+            The states that were measured.
+        results : list of MeasureResult
+            What was found of each.
+        """
         for inp, res in zip(inputs, results):
             self.measured[inp.state.transform_steps] = res.mean_cost if res.error_no == 0 else None
 
     def continue_search_one_round(
         self, num_measure: int, measurer: ProgramMeasurer
     ) -> tuple[list[MeasureInput], list[MeasureResult]]:
-        """Measure at most ``num_measure`` more states."""
+        """Propose states, measure them and learn from what was found.
+
+        Parameters
+        ----------
+        num_measure : int
+            How many states are measured at most.
+        measurer : ProgramMeasurer
+            What builds and runs them.
+
+        Returns
+        -------
+        tuple of list
+            The inputs that were measured, and their results; empty where the search is done.
+        """
         inputs = [MeasureInput(self.search_task, state) for state in self.propose(num_measure)]
         results = measurer.measure(self.search_task, self, inputs)
         self.learn(inputs, results)
@@ -272,7 +349,18 @@ class SketchPolicy(SearchPolicy):
         return self._space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
-        """All structures of loops that the rules give."""
+        """All structures of loops that the rules give.
+
+        Parameters
+        ----------
+        print_for_debug : bool, optional
+            Whether each is printed with its number.
+
+        Returns
+        -------
+        list of State
+            The sketches, whose tiles have no sizes yet.
+        """
         states = [State(sketch, self.search_task.compute_dag) for sketch in self.breeder.sketches]
         if print_for_debug:
             for number, state in enumerate(states):
@@ -349,14 +437,33 @@ class SketchPolicy(SearchPolicy):
         return known.take(rows), np.array(self._scores([one for one in made if one is not None]), dtype="float64")
 
     def sample_initial_population(self) -> list[State]:
-        """States by chance, ``sample_init_min_population`` of them with some of the best so far."""
+        """States by chance, ``sample_init_min_population`` of them with some of the best so far.
+
+        Returns
+        -------
+        list of State
+            Different states; fewer where there are not so many.
+        """
         count = min(self.params["sample_init_min_population"], self.params["evolutionary_search_population"])
         leaders = self._leaders()[: int(count * self.params["sample_init_use_measured_ratio"])]
         sampled = [*leaders, *self._random(count - len(leaders))]
         return [State(candidate.state, self.search_task.compute_dag) for candidate in sampled]
 
     def evolutionary_search(self, init_populations: Sequence[Any], out_size: int) -> list[State]:
-        """The best states, by the cost model, of those given and of those that come from them."""
+        """The best states, by the cost model, of those given and of those that come from them.
+
+        Parameters
+        ----------
+        init_populations : list of State or StateObject
+            The parents; those that are no states of this policy's sketches are left out.
+        out_size : int
+            How many states are wanted.
+
+        Returns
+        -------
+        list of State
+            At most so many, the best first.
+        """
         objects = [getattr(state, "state_object", state) for state in init_populations]
         leaders = [c for c in (self.breeder.recovered(state) for state in objects) if c is not None]
         return [State(c.state, self.search_task.compute_dag) for c in self._best(leaders, out_size, is_new=False)]

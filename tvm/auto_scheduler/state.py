@@ -55,7 +55,24 @@ class Stage:
 
     @staticmethod
     def of(op: Operation, is_output: bool = False) -> Stage:
-        """The stage of an operation in plain loops."""
+        """The stage of an operation in plain loops.
+
+        Parameters
+        ----------
+        op : Operation
+            The operation; a placeholder has no loops.
+        is_output : bool, optional
+            Whether it is a result of the computation.
+
+        Returns
+        -------
+        Stage
+
+        Raises
+        ------
+        TVMError
+            A loop has no constant length.
+        """
         return Stage(op, fresh_iterators(op), is_output=is_output)
 
     @property
@@ -104,7 +121,24 @@ class StateObject:
     transform_steps: tuple[TransformStep, ...] = ()
 
     def then(self, step: TransformStep, dag: ComputeDAG) -> StateObject:
-        """The state after one more step."""
+        """The state after one more step.
+
+        Parameters
+        ----------
+        step : TransformStep
+            The step.
+        dag : ComputeDAG
+            The computation that the state is of.
+
+        Returns
+        -------
+        StateObject
+
+        Raises
+        ------
+        TVMError
+            The step names a stage or a loop that is not there, is one for a placeholder, or cannot be applied.
+        """
         if not 0 <= step.stage_id < len(self.stages):
             step.refuse(f"there is no stage number {step.stage_id}; there are {len(self.stages)}")
         if self.stages[step.stage_id].is_placeholder and not step.changes_ops:
@@ -118,19 +152,64 @@ class StateObject:
                    if step.code == "SP")
 
     def iterator(self, stage_id: int, iter_id: int, step: TransformStep) -> Iterator:
-        """The loop that a step names."""
+        """The loop that a step names.
+
+        Parameters
+        ----------
+        stage_id : int
+            The place of the stage.
+        iter_id : int
+            The place of the loop in it, outermost first.
+        step : TransformStep
+            The step, which is named where it is refused.
+
+        Returns
+        -------
+        Iterator
+
+        Raises
+        ------
+        TVMError
+            There is no such loop.
+        """
         iters = self.stages[stage_id].iters if 0 <= stage_id < len(self.stages) else ()
         if not 0 <= iter_id < len(iters):
             step.refuse(f"stage {stage_id} has no loop number {iter_id}")
         return iters[iter_id]
 
     def attached_to(self, stage_id: int, iter_id: int) -> list[int]:
-        """The stages that are computed inside of a loop."""
+        """The stages that are computed inside of a loop.
+
+        Parameters
+        ----------
+        stage_id : int
+            The place of the stage.
+        iter_id : int
+            The place of its loop.
+
+        Returns
+        -------
+        list of int
+            The places of the stages.
+        """
         return [i for i, stage in enumerate(self.stages) if stage.attach == (stage_id, iter_id)]
 
     # -- states with something changed -----------------------------------------------------------------------------
 
     def with_stage(self, stage_id: int, **changes: Any) -> StateObject:
+        """The state with one stage changed.
+
+        Parameters
+        ----------
+        stage_id : int
+            The place of the stage.
+        **changes
+            New values of fields of ``Stage``, by their names.
+
+        Returns
+        -------
+        StateObject
+        """
         stages = list(self.stages)
         stages[stage_id] = replace(stages[stage_id], **changes)
         return replace(self, stages=tuple(stages))
@@ -138,7 +217,21 @@ class StateObject:
     def with_iters(
         self, stage_id: int, iters: tuple[Iterator, ...], moved: Callable[[int], int] | None = None
     ) -> StateObject:
-        """Other loops of a stage; ``moved`` says where the old ones are, for the stages computed inside of them."""
+        """Other loops of a stage; ``moved`` says where the old ones are, for the stages computed inside of them.
+
+        Parameters
+        ----------
+        stage_id : int
+            The place of the stage.
+        iters : tuple of Iterator
+            Its loops, outermost first.
+        moved : callable, optional
+            Gives for the place of an old loop its new one; without it, loops are where they were.
+
+        Returns
+        -------
+        StateObject
+        """
         state = self.with_stage(stage_id, iters=iters)
         if moved is None or all(s.attach is None or s.attach[0] != stage_id for s in self.stages):
             return state
@@ -148,7 +241,20 @@ class StateObject:
         return replace(state, stages=stages)
 
     def with_new_stage(self, place: int, stage: Stage) -> StateObject:
-        """A stage more; those from ``place`` on move up."""
+        """A stage more; those from ``place`` on move up.
+
+        Parameters
+        ----------
+        place : int
+            Where the stage is put.
+        stage : Stage
+            The stage.
+
+        Returns
+        -------
+        StateObject
+            Stages are computed in the loops they were computed in.
+        """
         def shifted(s: Stage) -> Stage:
             return replace(s, attach=(s.attach[0] + 1, s.attach[1])) if s.attach and s.attach[0] >= place else s
 
@@ -157,12 +263,37 @@ class StateObject:
         return replace(self, stages=tuple(stages))
 
     def with_ops(self, ops: Sequence[Operation]) -> StateObject:
-        """The same loops of other operations."""
+        """The same loops of other operations.
+
+        Parameters
+        ----------
+        ops : list of Operation
+            An operation for each stage, with the axes of the one that it replaces.
+
+        Returns
+        -------
+        StateObject
+        """
         stages = tuple(s if s.op is op else replace(s, op=op) for s, op in zip(self.stages, ops))
         return replace(self, stages=stages)
 
     def with_fresh_iters(self, stage_id: int) -> StateObject:
-        """A stage in plain loops, computed where it was."""
+        """A stage in plain loops, computed where it was.
+
+        Parameters
+        ----------
+        stage_id : int
+            The place of the stage.
+
+        Returns
+        -------
+        StateObject
+
+        Raises
+        ------
+        TVMError
+            A loop of its operation has no constant length.
+        """
         return self.with_stage(stage_id, iters=fresh_iterators(self.stages[stage_id].op))
 
     def __str__(self) -> str:

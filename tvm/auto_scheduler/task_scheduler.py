@@ -28,10 +28,26 @@ class TaskSchedulerCallback:
     """Hears of rounds."""
 
     def pre_tune(self, task_scheduler: TaskScheduler, task_id: int) -> None:
-        """Before a round of a task; -1 before the first."""
+        """Before a round of a task; -1 before the first.
+
+        Parameters
+        ----------
+        task_scheduler : TaskScheduler
+            The scheduler, with its counts and times so far.
+        task_id : int
+            The place of the task among those of the scheduler, or -1.
+        """
 
     def post_tune(self, task_scheduler: TaskScheduler, task_id: int) -> None:
-        """After a round of a task."""
+        """After a round of a task.
+
+        Parameters
+        ----------
+        task_scheduler : TaskScheduler
+            The scheduler, with its counts and times so far.
+        task_id : int
+            The place of the task among those of the scheduler.
+        """
 
 
 class PrintTableInfo(TaskSchedulerCallback):
@@ -167,7 +183,26 @@ class TaskScheduler:
         search_policy_params: dict[str, Any] | None = None, adaptive_training: bool = False,
         per_task_early_stopping: int | None = None,
     ) -> None:
-        """Tune all tasks; what is measured goes to the callbacks of the options."""
+        """Tune all tasks; what is measured goes to the callbacks of the options.
+
+        Parameters
+        ----------
+        tune_option : TuningOptions
+            Trials and size of rounds of all tasks together, builder, runner and callbacks.
+        search_policy : str or list of SearchPolicy, optional
+            "sketch.xgb", "sketch.random", or "default" for what suits the targets; or a policy for each task.
+        search_policy_params : dict, optional
+            Numbers that replace the defaults of ``SketchPolicy``, by name.
+        adaptive_training : bool, optional
+            Whether the cost model is trained again only when there is a fifth more to learn from.
+        per_task_early_stopping : int, optional
+            A task ends after so many trials without a better one; without it, it goes on.
+
+        Raises
+        ------
+        ValueError
+            There are fewer trials than tasks, the policy is not known, or there are not as many policies as tasks.
+        """
         if not self.tasks:
             return
         self.tic, self.verbose, self.ct, self.best_ct = time.time(), tune_option.verbose, 0, 0

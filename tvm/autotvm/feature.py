@@ -95,7 +95,18 @@ class SpaceFeatures:
         self.dims = np.array(space.dims, dtype=np.int64)
 
     def knobs(self, indexes: Any) -> np.ndarray:
-        """The choice of each knob, one row for each index."""
+        """The choice of each knob, one row for each index.
+
+        Parameters
+        ----------
+        indexes : sequence of int
+            Places of configurations in the space.
+
+        Returns
+        -------
+        ndarray
+            Integers, configurations × knobs.
+        """
         import numpy as np
 
         left = np.asarray(indexes, dtype=np.int64).copy()
@@ -106,6 +117,18 @@ class SpaceFeatures:
         return np.stack(columns, axis=1) if columns else np.zeros((len(left), 0), np.int64)
 
     def of_knobs(self, knobs: np.ndarray) -> np.ndarray:
+        """The features of configurations that are given by the choice of each knob.
+
+        Parameters
+        ----------
+        knobs : ndarray
+            Integers, configurations × knobs, as ``knobs`` gives them.
+
+        Returns
+        -------
+        ndarray
+            Numbers, configurations × features.
+        """
         import numpy as np
 
         columns = [table[knobs[:, i]] for i, table in enumerate(self.tables)]
@@ -113,10 +136,33 @@ class SpaceFeatures:
         return self._with_tile_products(np.concatenate(columns, axis=1) if columns else empty)
 
     def of_indexes(self, indexes: Any) -> np.ndarray:
+        """The features of configurations that are given by their places in the space.
+
+        Parameters
+        ----------
+        indexes : sequence of int
+            The places.
+
+        Returns
+        -------
+        ndarray
+            Numbers, configurations × features.
+        """
         return self.of_knobs(self.knobs(indexes))
 
     def of_configs(self, configs: Sequence[ConfigEntity]) -> np.ndarray:
-        """Features of configurations that may be of another space with the same knobs (records of other shapes)."""
+        """Features of configurations that may be of another space with the same knobs (records of other shapes).
+
+        Parameters
+        ----------
+        configs : sequence of ConfigEntity
+            The configurations; features of a knob that one does not have are 0.
+
+        Returns
+        -------
+        ndarray
+            Numbers, configurations × features.
+        """
         import numpy as np
 
         rows = []

@@ -107,11 +107,30 @@ class PopenWorker:
         self._uses = 0
 
     def is_alive(self) -> bool:
+        """Whether the process runs.
+
+        Returns
+        -------
+        bool
+            False also before the first call.
+        """
         return self._process is not None and self._process.is_alive()
 
     def send(self, fn: Callable[..., Any], args: Iterable[Any] = (), kwargs: dict | None = None,
              timeout: float | None = None) -> None:  # fmt: skip
-        """Start a call."""
+        """Start a call in the process. One that does not run, or has had its ``maximum_uses``, is replaced first.
+
+        Parameters
+        ----------
+        fn : callable
+            The function, which the other process imports by its name.
+        args : Iterable[Any], optional
+            Its arguments.
+        kwargs : dict, optional
+            Its named arguments.
+        timeout : float, optional
+            How many seconds ``recv`` waits for the result; without it, as long as it takes.
+        """
         if self.is_alive() and self._uses == self._maximum_uses:
             self.kill()
         if not self.is_alive():
@@ -121,7 +140,22 @@ class PopenWorker:
         self._pipe.send((fn, tuple(args), kwargs or {}))
 
     def recv(self) -> Any:
-        """The result of the call; TimeoutError or ChildProcessError where there is none."""
+        """Wait for the result of the call.
+
+        Returns
+        -------
+        Any
+            What the function returned. An error that it raised is raised here.
+
+        Raises
+        ------
+        RuntimeError
+            Nothing was sent.
+        TimeoutError
+            The call took longer than its ``timeout``; the process is ended.
+        ChildProcessError
+            The process ended before the call did.
+        """
         if self._process is None:
             raise RuntimeError("PopenWorker: nothing was sent")
         if not self._pipe.poll(self._timeout):
@@ -137,6 +171,13 @@ class PopenWorker:
         return value
 
     def join(self, timeout: float | None = None) -> None:
+        """Wait for the process to end.
+
+        Parameters
+        ----------
+        timeout : float, optional
+            How many seconds at most.
+        """
         if self._process is not None:
             self._process.join(timeout)
 
@@ -197,11 +238,39 @@ class PopenPoolExecutor:
         return worker.recv()
 
     def submit(self, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
-        """Start a call; its future has the result."""
+        """Start a call as soon as a process is free.
+
+        Parameters
+        ----------
+        fn : callable
+            The function, which the other process imports by its name.
+        *args
+            Its arguments.
+        **kwargs
+            Its named arguments.
+
+        Returns
+        -------
+        Future
+            Has the result, or the error: the function's own, a TimeoutError or a ChildProcessError.
+        """
         return self._threads.submit(self._run, fn, args, kwargs)
 
     def map_with_error_catching(self, fn: Callable[..., Any], iterator: Iterable[Any]) -> Iterator[MapResult]:
-        """The call on every item, in order; one that fails or takes too long does not end the others."""
+        """The call on every item, in order; one that fails or takes too long does not end the others.
+
+        Parameters
+        ----------
+        fn : callable
+            The function of one argument.
+        iterator : Iterable[Any]
+            The arguments, all of which are taken before the first result is given.
+
+        Yields
+        ------
+        MapResult
+            How the call ended, and its result or its error.
+        """
         for future in [self.submit(fn, item) for item in iterator]:
             try:
                 yield MapResult(StatusKind.COMPLETE, future.result())
@@ -211,7 +280,13 @@ class PopenPoolExecutor:
                 yield MapResult(StatusKind.EXCEPTION, error)
 
     def shutdown(self, wait: bool = True) -> None:
-        """End the processes."""
+        """End the processes; calls that wait for one are still made first.
+
+        Parameters
+        ----------
+        wait : bool, optional
+            Whether calls that run may end; without it, their processes are ended at once.
+        """
         self._threads.shutdown(wait=wait)
         for worker in self._workers:
             worker.kill()

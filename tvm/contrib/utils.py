@@ -25,7 +25,18 @@ class TempDirectory:
 
     @classmethod
     def set_keep_for_debug(cls, set_to: bool = True):
-        """Keep the folders made inside this scope."""
+        """A scope for ``with``: folders that are made inside of it stay when the program ends.
+
+        Parameters
+        ----------
+        set_to : bool, optional
+            Whether they stay; false for a scope in which they are removed.
+
+        Returns
+        -------
+        context manager
+            The scope.
+        """
         return _Keep(cls, set_to)
 
     def __init__(self, custom_path: str | None = None, keep_for_debug: bool | None = None):
@@ -43,6 +54,7 @@ class TempDirectory:
         return self.temp_dir
 
     def remove(self) -> None:
+        """Remove the folder with what is in it, unless it was to be kept."""
         if not self._removed and not self._keep:
             shutil.rmtree(self.temp_dir, ignore_errors=True)
         self._removed = True
@@ -64,10 +76,26 @@ class TempDirectory:
         self.remove()
 
     def relpath(self, name: str) -> str:
-        """The path of a file in the folder."""
+        """The path of a file in the folder.
+
+        Parameters
+        ----------
+        name : str
+            The name of the file, relative to the folder.
+
+        Returns
+        -------
+        str
+        """
         return os.path.join(self.temp_dir, name)
 
     def listdir(self) -> list[str]:
+        """The names of the files in the folder.
+
+        Returns
+        -------
+        list of str
+        """
         return os.listdir(self.temp_dir)
 
 
@@ -128,6 +156,7 @@ class FileLock:
             _LOCKS.setdefault(path, threading.Lock()).acquire()
 
     def release(self) -> None:
+        """Let the next one have the lock, and close the file; a lock that was released stays so."""
         if self._file is None:
             return
         try:

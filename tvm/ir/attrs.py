@@ -154,12 +154,30 @@ class DictAttrs(Node, key="DictAttrs"):
         self.span = span
 
     def keys(self) -> KeysView[str]:
+        """The names of the attributes.
+
+        Returns
+        -------
+        KeysView
+        """
         return self.entries.keys()
 
     def items(self) -> ItemsView[str, Any]:
+        """The attributes as pairs of name and value.
+
+        Returns
+        -------
+        ItemsView
+        """
         return self.entries.items()
 
     def values(self) -> ValuesView[Any]:
+        """The values of the attributes.
+
+        Returns
+        -------
+        ValuesView
+        """
         return self.entries.values()
 
     def __getitem__(self, key: str) -> Any:
@@ -184,6 +202,19 @@ class DictAttrs(Node, key="DictAttrs"):
         return len(self.entries)
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The value of an attribute.
+
+        Parameters
+        ----------
+        key : str
+            The name of the attribute.
+        default : Any, optional
+            The value where there is no such attribute.
+
+        Returns
+        -------
+        Any
+        """
         return self.entries.get(key, default)
 
 

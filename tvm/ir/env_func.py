@@ -32,7 +32,22 @@ class EnvFunc(Node, key="EnvFunc"):
 
     @staticmethod
     def get(name: str) -> EnvFunc:
-        """The global function ``name``; it must exist."""
+        """The global function ``name``; it must exist.
+
+        Parameters
+        ----------
+        name : str
+            The name it is registered under.
+
+        Returns
+        -------
+        EnvFunc
+
+        Raises
+        ------
+        ValueError
+            No global function has this name.
+        """
         _find(name)
         return EnvFunc(name)
 

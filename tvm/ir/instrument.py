@@ -29,14 +29,42 @@ class PassInstrument:
         """The context with this instrument is left."""
 
     def should_run(self, mod, info) -> bool:
-        """Whether the pass may run. One instrument that says no is enough; required passes run regardless."""
+        """Whether the pass may run. One instrument that says no is enough; required passes run regardless.
+
+        Parameters
+        ----------
+        mod : IRModule
+            What the pass would get.
+        info : PassInfo
+            Name and level of the pass.
+
+        Returns
+        -------
+        bool
+        """
         return True
 
     def run_before_pass(self, mod, info) -> None:
-        """The pass is about to run on ``mod``."""
+        """The pass is about to run on ``mod``.
+
+        Parameters
+        ----------
+        mod : IRModule
+            What the pass gets.
+        info : PassInfo
+            Name and level of the pass.
+        """
 
     def run_after_pass(self, mod, info) -> None:
-        """The pass gave ``mod``."""
+        """The pass gave ``mod``.
+
+        Parameters
+        ----------
+        mod : IRModule
+            What the pass gave.
+        info : PassInfo
+            Name and level of the pass.
+        """
 
 
 def pass_instrument(pi_cls=None):
@@ -104,6 +132,15 @@ class PassTimingInstrument(PassInstrument):
         _TIMINGS.stack.append(profile)
 
     def run_after_pass(self, mod, info) -> None:
+        """The innermost running pass ended, or failed: its time is what went by since it began.
+
+        Parameters
+        ----------
+        mod : IRModule
+            What the pass gave; what it got, where it failed.
+        info : PassInfo
+            Name and level of the pass.
+        """
         if _TIMINGS.stack:
             profile = _TIMINGS.stack.pop()
             profile.seconds = time.perf_counter() - profile.start
@@ -112,7 +149,13 @@ class PassTimingInstrument(PassInstrument):
 
     @staticmethod
     def render() -> str:
-        """One line per pass, indented under the pass that ran it: microseconds, without inner passes, shares."""
+        """One line per pass, indented under the pass that ran it: microseconds, without inner passes, shares.
+
+        Returns
+        -------
+        str
+            The table of the passes that this thread ran in the context; empty where there were none.
+        """
         total = sum(p.seconds for p in _TIMINGS.root)
         lines: list[str] = []
         stack = [(p, 0, total) for p in reversed(_TIMINGS.root)]
@@ -203,6 +246,15 @@ class DumpIR(PassInstrument):
         stack.append(mod)
 
     def pass_failed(self, mod, info) -> None:
+        """The pass raised an error: it gets no file.
+
+        Parameters
+        ----------
+        mod : IRModule
+            What the pass got.
+        info : PassInfo
+            Name and level of the pass.
+        """
         self._before.modules.pop()
 
     def run_after_pass(self, mod, info) -> None:

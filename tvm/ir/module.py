@@ -49,6 +49,19 @@ class RelayExpr(BaseExpr):
         return got
 
     def astext(self, show_meta_data=True, annotate=None) -> str:
+        """The text of the expression in Relay's syntax.
+
+        Parameters
+        ----------
+        show_meta_data : bool, optional
+            Whether constants are written out after it, so that ``tvm.relay.fromtext`` can read it.
+        annotate : callable, optional
+            Gives a comment for each expression.
+
+        Returns
+        -------
+        str
+        """
         return AS_TEXT(self, show_meta_data, annotate)
 
 

@@ -77,7 +77,23 @@ class Span(_Place, key="Span"):
         self.span = span
 
     def merge(self, other: Span) -> Span:
-        """The smallest span with both; they must be of one source."""
+        """The smallest span with both; they must be of one source.
+
+        Parameters
+        ----------
+        other : Span
+            Another span.
+
+        Returns
+        -------
+        Span
+            From the earlier of the two beginnings to the later of the two ends.
+
+        Raises
+        ------
+        ValueError
+            The spans are of different sources.
+        """
         if self.source_name != other.source_name:
             raise ValueError(f"spans of '{self.source_name}' and '{other.source_name}' cannot be merged")
         start = min((self.line, self.column), (other.line, other.column))

@@ -260,6 +260,25 @@ class Pass:
     info: PassInfo
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:
+        """The module that the pass makes of another; subclasses define it. Calling the pass does this with the current
+        context and its instruments.
+
+        Parameters
+        ----------
+        mod : IRModule
+            What the pass gets, which it must not change.
+        ctx : PassContext
+            Levels and options of the run.
+
+        Returns
+        -------
+        IRModule
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define run(mod, ctx)")
 
     def __call__(self, mod: IRModule) -> IRModule:

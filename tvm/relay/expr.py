@@ -170,6 +170,13 @@ class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):
         return len(self.fields)
 
     def astype(self, _):
+        """A tuple is refused: its fields have types of their own.
+
+        Raises
+        ------
+        TypeError
+            Always.
+        """
         raise TypeError("a tuple has no element type to cast")
 
 
@@ -353,6 +360,17 @@ class TempExpr(ExprWithOp):
     """An expression that only exists inside a pass."""
 
     def realize(self):
+        """The expression that stands for this one outside of the pass.
+
+        Returns
+        -------
+        RelayExpr
+
+        Raises
+        ------
+        TypeError
+            The class does not define it.
+        """
         raise TypeError(f"{type(self).__name__} has no realization")
 
 
@@ -419,9 +437,21 @@ class TupleWrapper:
         self.size = size
 
     def astuple(self) -> RelayExpr:
+        """The tuple as one expression.
+
+        Returns
+        -------
+        RelayExpr
+        """
         return self.tuple_value
 
     def astext(self):
+        """The text of the tuple in Relay's syntax.
+
+        Returns
+        -------
+        str
+        """
         return str(self.tuple_value)
 
     def __getitem__(self, index: int):
@@ -441,6 +471,12 @@ class TupleWrapper:
         return f"TupleWrapper({self.tuple_value!r}, {self.size})"
 
     def asobject(self):
+        """The tuple as one expression, which is what it becomes as an operand.
+
+        Returns
+        -------
+        RelayExpr
+        """
         return self.tuple_value
 
 

@@ -56,7 +56,23 @@ class ExprFunctor:
         self._depth = 0
 
     def visit(self, expr: RelayExpr) -> Any:
-        """The result for an expression; remembered."""
+        """The result for an expression; remembered.
+
+        Parameters
+        ----------
+        expr : RelayExpr
+            The expression.
+
+        Returns
+        -------
+        Any
+            What the method for its class gave the first time.
+
+        Raises
+        ------
+        TypeError
+            It is no expression that a method is for.
+        """
         if expr in self.memo_map:
             return self.memo_map[expr]
         if self._depth >= 50:
@@ -96,6 +112,22 @@ class ExprFunctor:
             self._depth = held
 
     def _unknown(self, expr: RelayExpr) -> Any:
+        """What stands for an expression of one class; subclasses define it for each class that they meet.
+
+        Parameters
+        ----------
+        expr : RelayExpr
+            The expression.
+
+        Returns
+        -------
+        Any
+
+        Raises
+        ------
+        NotImplementedError
+            The subclass does not define it.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not define {_METHODS[type(expr)]}")
 
     visit_function = visit_call = visit_let = visit_var = visit_global_var = visit_if = visit_tuple = _unknown
@@ -461,12 +493,51 @@ class MixedModeMutator(ExprMutator):
         return self.rewrite_tuple_getitem(op, super().visit_tuple_getitem(op))
 
     def rewrite_call(self, pre, post):
+        """What takes the place of a call; the call itself unless a subclass says otherwise.
+
+        Parameters
+        ----------
+        pre : Call
+            The call as it was.
+        post : Call
+            The call with its operands rewritten.
+
+        Returns
+        -------
+        RelayExpr
+        """
         return post
 
     def rewrite_tuple(self, pre, post):
+        """What takes the place of a tuple; the tuple itself unless a subclass says otherwise.
+
+        Parameters
+        ----------
+        pre : Tuple
+            The tuple as it was.
+        post : Tuple
+            The tuple with its fields rewritten.
+
+        Returns
+        -------
+        RelayExpr
+        """
         return post
 
     def rewrite_tuple_getitem(self, pre, post):
+        """What takes the place of a field of a tuple; the field itself unless a subclass says otherwise.
+
+        Parameters
+        ----------
+        pre : TupleGetItem
+            The expression as it was.
+        post : TupleGetItem
+            The expression with its tuple rewritten.
+
+        Returns
+        -------
+        RelayExpr
+        """
         return post
 
 

@@ -190,13 +190,63 @@ class Prelude:
         import_prelude(self.mod)
 
     def get_global_var(self, name: str) -> GlobalVar:
+        """The variable that names a function of the library, or of the module around it.
+
+        Parameters
+        ----------
+        name : str
+            The name, such as "map".
+
+        Returns
+        -------
+        GlobalVar
+
+        Raises
+        ------
+        ValueError
+            There is no function of this name.
+        """
         return self.mod.get_global_var(name)
 
     def get_type(self, name: str) -> tuple:
-        """The type and its constructors: ``list_type, cons, nil = prelude.get_type("List")``."""
+        """The type and its constructors: ``list_type, cons, nil = prelude.get_type("List")``.
+
+        Parameters
+        ----------
+        name : str
+            The name of the type.
+
+        Returns
+        -------
+        tuple
+            The type, then each constructor.
+
+        Raises
+        ------
+        ValueError
+            There is no type of this name.
+        """
         return self.mod.get_type(name)
 
     def get_ctor(self, ty_name: str, ctor_name: str) -> Constructor:
+        """A constructor of a type.
+
+        Parameters
+        ----------
+        ty_name : str
+            The name of the type, such as "List".
+        ctor_name : str
+            The name of the constructor, such as "Cons".
+
+        Returns
+        -------
+        Constructor
+
+        Raises
+        ------
+        ValueError
+            There is no such type, or it has no such constructor.
+        """
         for c in self.mod.get_type(ty_name)[1:]:
             if c.name_hint == ctor_name:
                 return c

@@ -27,7 +27,23 @@ class BenchmarkResult:
         self.std = math.sqrt(spread / len(self.results))
 
     def percentile(self, percent: float) -> float:
-        """The run time that ``percent`` of the repeats do not exceed, interpolated between neighbours."""
+        """The run time that ``percent`` of the repeats do not exceed, interpolated between neighbours.
+
+        Parameters
+        ----------
+        percent : float
+            From 0, the fastest repeat, to 100, the slowest.
+
+        Returns
+        -------
+        float
+            Seconds.
+
+        Raises
+        ------
+        ValueError
+            ``percent`` is not from 0 to 100.
+        """
         if not 0 <= percent <= 100:
             raise ValueError(f"percentile: expected a number from 0 to 100, got {percent}")
         ordered = sorted(self.results)

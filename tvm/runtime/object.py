@@ -11,6 +11,18 @@ class Object(metaclass=ABCMeta):  # noqa: B024 - the metaclass is there for `reg
     __slots__ = ()
 
     def same_as(self, other: object) -> bool:
+        """Whether another object is this very one.
+
+        Parameters
+        ----------
+        other : object
+            The other object.
+
+        Returns
+        -------
+        bool
+            False for an equal object that is another one.
+        """
         return self is other
 
 
@@ -20,6 +32,17 @@ class ObjectGeneric:
     __slots__ = ()
 
     def asobject(self):
+        """The object that stands for this one.
+
+        Returns
+        -------
+        Object
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError(f"{type(self).__name__} does not say what object it becomes")
 
 

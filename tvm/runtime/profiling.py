@@ -41,6 +41,18 @@ class Metric(Object):
     __hash__ = Object.__hash__
 
     def add(self, other: Metric) -> Metric:
+        """The sum of two metrics, for the total of several calls.
+
+        Parameters
+        ----------
+        other : Metric
+            A metric of the same kind.
+
+        Returns
+        -------
+        Metric
+            One of the same kind.
+        """
         return type(self)(self.value + other.value)
 
 
@@ -117,6 +129,18 @@ class Ratio(Metric):
         return self.value
 
     def add(self, other: Metric) -> Metric:
+        """No number: the ratio of several calls is not the sum of their ratios.
+
+        Parameters
+        ----------
+        other : Metric
+            Another ratio.
+
+        Returns
+        -------
+        Metric
+            A ratio that is NaN.
+        """
         return Ratio(float("nan"))
 
 
@@ -358,14 +382,42 @@ class MetricCollector(Object):
     """Base of what measures more than time: ``init(devices)``, ``start(device)`` and ``stop(token)``."""
 
     def init(self, devices: Sequence[DeviceWrapper]) -> None:
-        """Called once, before anything runs."""
+        """Called once, before anything runs.
+
+        Parameters
+        ----------
+        devices : list of DeviceWrapper
+            The devices that will be measured.
+        """
 
     def start(self, device: Device) -> object:
-        """Called before a run; the result is given to ``stop``."""
+        """Called before a run; the result is given to ``stop``.
+
+        Parameters
+        ----------
+        device : Device
+            The device that runs.
+
+        Returns
+        -------
+        object
+            What tells this run from others, of any kind.
+        """
         return None
 
     def stop(self, token: object) -> Mapping[str, Metric]:
-        """The metrics of the run that ``token`` started."""
+        """The metrics of the run that ``token`` started.
+
+        Parameters
+        ----------
+        token : object
+            What ``start`` gave.
+
+        Returns
+        -------
+        dict of str to Metric
+            The metrics by their names, which become columns of the report.
+        """
         return {}
 
 

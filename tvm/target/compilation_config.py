@@ -35,6 +35,22 @@ class CompilationConfig:
     optional_homogeneous_target: Target | None
 
     def find_primitive_target_for_device_type(self, device_type: int) -> Target:
+        """The first target of kernels that runs on a kind of device.
+
+        Parameters
+        ----------
+        device_type : int
+            The number of the kind, as DLPack has it: 1 for CPUs, 2 for CUDA.
+
+        Returns
+        -------
+        Target
+
+        Raises
+        ------
+        TargetError
+            No target of this build runs there.
+        """
         for target in self.primitive_targets:
             if target.get_target_device_type() == device_type:
                 return target
@@ -42,7 +58,23 @@ class CompilationConfig:
         raise TargetError(f"no target of this build runs on devices of type {device_type}; the targets are: {known}")
 
     def canonical_virtual_device(self, virtual_device: VirtualDevice) -> VirtualDevice:
-        """``virtual_device`` with its target filled in from this build."""
+        """``virtual_device`` with its target filled in from this build.
+
+        Parameters
+        ----------
+        virtual_device : VirtualDevice
+            Where something is, perhaps by the kind of device alone.
+
+        Returns
+        -------
+        VirtualDevice
+            ``virtual_device`` itself where it has a target already, or says nothing of a device.
+
+        Raises
+        ------
+        TargetError
+            No target of this build runs on its kind of device.
+        """
         if virtual_device.target is not None or virtual_device.device_type_int < 0:
             return virtual_device
         target = self.find_primitive_target_for_device_type(virtual_device.device_type_int)

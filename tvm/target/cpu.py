@@ -75,7 +75,17 @@ class ResolvedCPU:
         return ",".join(self.features)
 
     def has(self, *names: str) -> bool:
-        """Are all of these LLVM features there?"""
+        """Whether all of these features are there.
+
+        Parameters
+        ----------
+        *names : str
+            Features by LLVM's names, such as "avx2".
+
+        Returns
+        -------
+        bool
+        """
         return self.enabled.issuperset(names)
 
     @property

@@ -167,7 +167,17 @@ class Features:
         raise AttributeError(f"target features have no '{name}'; they are {', '.join(f.name for f in fields(self))}")
 
     def lanes(self, bits: int) -> int:
-        """Elements of ``bits`` width in one vector register; at least 1."""
+        """Elements of ``bits`` width in one vector register; at least 1.
+
+        Parameters
+        ----------
+        bits : int
+            The width of an element.
+
+        Returns
+        -------
+        int
+        """
         return max(1, self.vector_bits // bits)
 
 

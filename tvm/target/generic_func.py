@@ -31,7 +31,22 @@ class GenericFunc:
         return self.select(Target.current())(*args, **kwargs)
 
     def select(self, target: Target | None) -> Callable:
-        """The function a call under ``target`` runs."""
+        """The function a call under ``target`` runs.
+
+        Parameters
+        ----------
+        target : Target, optional
+            The target; without it, the default is taken.
+
+        Returns
+        -------
+        callable
+
+        Raises
+        ------
+        KeyError
+            There is no function for a key of the target, and no default.
+        """
         for key in target.keys if target is not None else ():
             if key in self.functions:
                 return self.functions[key]
@@ -43,11 +58,41 @@ class GenericFunc:
         return self.default
 
     def set_default(self, func: Callable, allow_override: bool = False) -> None:
+        """Set what runs for targets that no function is registered for.
+
+        Parameters
+        ----------
+        func : callable
+            The function.
+        allow_override : bool, optional
+            Whether it may replace another default.
+
+        Raises
+        ------
+        ValueError
+            There is a default, and ``allow_override`` is false.
+        """
         if self.default is not None and not allow_override:
             raise ValueError(f"generic function '{self.name}' has a default already; pass allow_override=True")
         self.default = func
 
     def register(self, func: Callable, key_list: str | Iterable[str], allow_override: bool = False) -> None:
+        """Set what runs for targets with some keys.
+
+        Parameters
+        ----------
+        func : callable
+            The function.
+        key_list : str or list of str
+            A key of targets, such as "cpu" or "gpu", or several.
+        allow_override : bool, optional
+            Whether it may replace other functions.
+
+        Raises
+        ------
+        ValueError
+            A key has a function, and ``allow_override`` is false; then no key is given this one.
+        """
         keys = [key_list] if isinstance(key_list, str) else list(key_list)
         for key in keys:
             if key in self.functions and not allow_override:
@@ -58,7 +103,17 @@ class GenericFunc:
             self.functions[key] = func
 
     def get_packed_func(self) -> Callable:
-        """The function for the current target: what is set as the default of another may call back to this one."""
+        """The function for the current target: what is set as the default of another may call back to this one.
+
+        Returns
+        -------
+        callable
+
+        Raises
+        ------
+        KeyError
+            There is no function for a key of the target, and no default.
+        """
         return self.select(Target.current(allow_none=True))
 
 

@@ -88,10 +88,36 @@ class TargetKind:
 
     @staticmethod
     def options_from_name(kind_name: str) -> dict[str, str]:
+        """The options of a kind, with the names of their types.
+
+        Parameters
+        ----------
+        kind_name : str
+            The name of the kind, such as "llvm".
+
+        Returns
+        -------
+        dict of str to str
+
+        Raises
+        ------
+        KeyError
+            There is no such kind.
+        """
         return KINDS[kind_name].options
 
     def add_attr_option(self, name: str, type: object, default: object = None) -> None:
-        """Declare one more option, for back ends that bring their own."""
+        """Declare one more option, for back ends that bring their own.
+
+        Parameters
+        ----------
+        name : str
+            The name, without the dash before it.
+        type : type
+            int, bool, str, or list for a list of str.
+        default : object, optional
+            The value where a target does not say.
+        """
         self.schema[name] = Option(type, default)
 
     def __str__(self) -> str:

@@ -26,7 +26,13 @@ class SpecializedCondition:
 
     @staticmethod
     def current() -> SpecializedCondition | None:
-        """The innermost condition that is entered."""
+        """The innermost condition that is entered.
+
+        Returns
+        -------
+        SpecializedCondition, optional
+            None outside of all conditions.
+        """
         entered = _CURRENT.get()
         return entered[-1] if entered else None
 

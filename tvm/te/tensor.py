@@ -38,6 +38,20 @@ class TensorSlice(ExprOp):
         return TensorSlice(self.tensor, self.indices + more)
 
     def asobject(self) -> PrimExpr:
+        """The element at the indices.
+
+        Returns
+        -------
+        PrimExpr
+            A load from the tensor.
+
+        Raises
+        ------
+        ValueError
+            There are not as many indices as the tensor has dimensions.
+        TypeError
+            An index is no integer expression.
+        """
         return self.tensor(*self.indices)
 
     @property
@@ -79,7 +93,17 @@ class Tensor(ExprOp, Node, key="Tensor"):
 
     @classmethod
     def from_fields(cls, fields: dict) -> Tensor:
-        """The tensor that saved fields stand for: that of its operation, so that there is one."""
+        """The tensor that saved fields stand for: that of its operation, so that there is one.
+
+        Parameters
+        ----------
+        fields : dict
+            ``op``, the operation, and ``value_index``, which output of it the tensor is.
+
+        Returns
+        -------
+        Tensor
+        """
         return fields["op"].output(fields["value_index"])
 
     def children(self):
@@ -154,7 +178,17 @@ class Operation(Node):
 
     @classmethod
     def from_fields(cls, fields: dict) -> Operation:
-        """An operation from its saved fields, with no outputs made yet."""
+        """An operation from its saved fields, with no outputs made yet.
+
+        Parameters
+        ----------
+        fields : dict
+            The value of each field by its name; a field that is not among them is None.
+
+        Returns
+        -------
+        Operation
+        """
         op = cls.__new__(cls)
         for name in (*cls._fields, "span"):
             setattr(op, name, fields.get(name))
@@ -168,10 +202,32 @@ class Operation(Node):
         return len(self.output_types())
 
     def output_types(self) -> list[tuple[tuple, str]]:
-        """Shape and dtype of each output."""
+        """Shape and dtype of each output.
+
+        Returns
+        -------
+        list of tuple
+            A tuple of extents and the name of a type for each output.
+
+        Raises
+        ------
+        TypeError
+            The class does not say what its outputs are.
+        """
         raise TypeError(f"{type(self).__name__} has no outputs")
 
     def output(self, index: int) -> Tensor:
+        """The tensor of one output. Tensors are made when first asked for, and once.
+
+        Parameters
+        ----------
+        index : int
+            Which output.
+
+        Returns
+        -------
+        Tensor
+        """
         if not self._outputs:
             self._outputs.extend(Tensor(s, d, self, i) for i, (s, d) in enumerate(self.output_types()))
         return self._outputs[index]
@@ -294,7 +350,18 @@ class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inp
         return list(self._inputs)
 
     def with_body(self, body: tuple) -> ComputeOp:
-        """The same axes with another body: schedules made on the axes stay valid."""
+        """The same axes with another body: schedules made on the axes stay valid.
+
+        Parameters
+        ----------
+        body : tuple of PrimExpr
+            The values of an element, one for each output, over the axes of this operation.
+
+        Returns
+        -------
+        ComputeOp
+            A new operation of the same name, tag and attributes.
+        """
         return ComputeOp(self.name, self.tag, self.attrs, self.axis_, body)
 
 
@@ -360,6 +427,20 @@ class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs":
         return self.axis_[: self.schedulable_ndim] + self.reduce_axis_
 
     def with_inputs(self, inputs, scalar_inputs) -> TensorComputeOp:
+        """The same computation on other tensors.
+
+        Parameters
+        ----------
+        inputs : list of Tensor
+            The tensors that are read, in the order of the ones they replace.
+        scalar_inputs : tuple of PrimExpr
+            Numbers the intrinsic is given.
+
+        Returns
+        -------
+        TensorComputeOp
+            A new operation with the same axes and regions.
+        """
         return TensorComputeOp(self.name, self.tag, self.attrs, self.axis_, self.reduce_axis_, self.schedulable_ndim,
                                self.intrin, inputs, self.input_regions, scalar_inputs)
 

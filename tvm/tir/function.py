@@ -207,10 +207,48 @@ class TensorIntrin(Node, key="tir.TensorIntrin"):
 
     @staticmethod
     def register(name: str, desc: PrimFunc, impl: PrimFunc, override: bool = False) -> None:
+        """Register an intrinsic under a name.
+
+        Parameters
+        ----------
+        name : str
+            The name ``TensorIntrin.get`` finds it by.
+        desc : PrimFunc
+            What is computed, as plain loops.
+        impl : PrimFunc
+            The call that computes it.
+        override : bool, optional
+            Whether an intrinsic of the same name is replaced.
+
+        Raises
+        ------
+        ValueError
+            The name is taken and ``override`` is false.
+        ExprValueError
+            The two differ in the number of their parameters, or a parameter is no buffer.
+        """
         _INTRINSICS.register(name, TensorIntrin(desc, impl), override)
 
     @staticmethod
     def get(name: str, allow_missing: bool = False) -> TensorIntrin | None:
+        """The intrinsic registered under a name.
+
+        Parameters
+        ----------
+        name : str
+            The name.
+        allow_missing : bool, optional
+            Whether None is given where there is none.
+
+        Returns
+        -------
+        TensorIntrin, optional
+
+        Raises
+        ------
+        ExprValueError
+            There is none and ``allow_missing`` is false.
+        """
         got = _INTRINSICS.get(name)
         if got is None and not allow_missing:
             raise ExprValueError(f"no tensor intrinsic '{name}' is registered")

@@ -75,7 +75,13 @@ class BufferVar(ExprOp):
         return self._content_type
 
     def as_parameter(self) -> Buffer | Var:
-        """What stands for it among parameters and arguments: memory of unknown size is a plain pointer."""
+        """What stands for it among parameters and arguments: memory of unknown size is a plain pointer.
+
+        Returns
+        -------
+        Buffer or Var
+            The variable of the pointer for bare memory, else the buffer.
+        """
         return self._buffer.data if self._is_pointer else self._buffer
 
     asobject = as_parameter

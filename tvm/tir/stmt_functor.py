@@ -136,19 +136,66 @@ class Renaming:
         return rewrite(node, self._post, memo=self._memo)
 
     def var(self, var: Var) -> Var:
-        """The variable that takes the place of ``var`` where it is defined."""
+        """The variable that takes the place of ``var`` where it is defined.
+
+        Parameters
+        ----------
+        var : Var
+            The variable.
+
+        Returns
+        -------
+        Var
+            ``var`` itself where it is replaced by nothing, or by no variable.
+        """
         got = self.lookup(var)
         return got if isinstance(got, Var) else var
 
     def axis(self, axis: IterVar) -> IterVar:
+        """The axis that takes the place of ``axis``: its variable renamed, its range left as it is.
+
+        Parameters
+        ----------
+        axis : IterVar
+            The axis.
+
+        Returns
+        -------
+        IterVar
+            ``axis`` itself where its variable stays.
+        """
         var = self.var(axis.var)
         return axis if var is axis.var else axis.replace(var=var)
 
     def all(self, items: tuple) -> tuple:
+        """Expressions with their variables replaced.
+
+        Parameters
+        ----------
+        items : tuple of PrimExpr
+            The expressions, such as indices or a shape.
+
+        Returns
+        -------
+        tuple of PrimExpr
+            ``items`` itself where nothing changes.
+        """
         new = tuple(self(i) for i in items)
         return items if all(a is b for a, b in zip(items, new)) else new
 
     def buffer(self, buffer: Any) -> Any:
+        """The buffer that takes the place of another, with variables replaced in its pointer, shape, strides and
+        offset. It is made once, so that all its accesses are of one buffer.
+
+        Parameters
+        ----------
+        buffer : Any
+            A buffer; anything else is given back as it is.
+
+        Returns
+        -------
+        Any
+        """
         if not isinstance(buffer, Buffer):
             return buffer
         got = self._buffers.get(id(buffer))
@@ -445,6 +492,19 @@ class StmtExprMutator(_Functor):
 
 def _add_defaults(functor: type) -> None:
     def default(self, op):
+        """Treat a node that no method of the subclass is for: a visitor visits its parts, a mutator rebuilds it from
+        them.
+
+        Parameters
+        ----------
+        op : Node
+            The statement or expression.
+
+        Returns
+        -------
+        Node, optional
+            The rebuilt node, which is the same object where no part changed; None from a visitor.
+        """
         return functor._default(self, op)
 
     for name in set(METHODS.values()):

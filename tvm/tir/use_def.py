@@ -53,6 +53,18 @@ class UseDef:
     # --- entry ---
 
     def run(self, node: Any) -> UseDef:
+        """Record what a program defines and uses.
+
+        Parameters
+        ----------
+        node : PrimFunc, Stmt, PrimExpr or list of these
+            The program. Variables of a function's parameters are defined in its body.
+
+        Returns
+        -------
+        UseDef
+            This object, whose tables are filled.
+        """
         if isinstance(node, PrimFunc):
             for param in node.params:
                 self._define(param, node)
@@ -86,7 +98,20 @@ class UseDef:
             self.undefined.setdefault(var, where)
 
     def buffer_definition(self, buffer: Buffer, where: Node) -> list[Var]:
-        """A declaration defines the variables that stand alone in the buffer's fields and are not known yet."""
+        """A declaration defines the variables that stand alone in the buffer's fields and are not known yet.
+
+        Parameters
+        ----------
+        buffer : Buffer
+            The buffer that is declared.
+        where : Node
+            The function or statement that declares it.
+
+        Returns
+        -------
+        list of Var
+            The variables it defines.
+        """
         new = []
         for e in (buffer.data, *buffer.shape, *buffer.strides, buffer.elem_offset):
             if isinstance(e, Var) and not self._scope.get(e, 0):
@@ -99,6 +124,16 @@ class UseDef:
     # --- the walk ---
 
     def expression(self, e: Node, where: Node) -> None:
+        """Record the variables that an expression uses; those of its lets, reducers and reduction axes are defined
+        inside it.
+
+        Parameters
+        ----------
+        e : Node
+            The expression.
+        where : Node
+            The statement it is in, which is named for a variable that is not defined.
+        """
         order = list(post_order(e))
         inner: list[Var] = []
         for node in order:
@@ -121,6 +156,13 @@ class UseDef:
             self._scope[var] -= 1
 
     def statement(self, stmt: Stmt) -> None:
+        """Record what a statement and those inside it define and use.
+
+        Parameters
+        ----------
+        stmt : Stmt
+            The statement.
+        """
         for child in stmt.children():
             if isinstance(child, PrimExpr) or not isinstance(child, (Stmt, IterVar, BufferRegion, MatchBufferRegion)):
                 self.expression(child, stmt)
@@ -131,6 +173,13 @@ class UseDef:
             self.parts(stmt)
 
     def parts(self, stmt: Stmt) -> None:
+        """Record what the statements directly inside another define and use.
+
+        Parameters
+        ----------
+        stmt : Stmt
+            The statement around them.
+        """
         for child in stmt.children():
             if isinstance(child, Stmt):
                 self.statement(child)

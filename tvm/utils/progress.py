@@ -73,7 +73,13 @@ class Progress:
             self._draw(now, at_once=is_new)
 
     def event(self, event: Any) -> None:
-        """What happens in a tuning run, as ``tuning.tune`` tells it."""
+        """Show what happens in a tuning run: to be given to ``tuning.tune``.
+
+        Parameters
+        ----------
+        event : Event
+            What happened; that a trial or a stage began or ended is shown, and the rest passed over.
+        """
         from ..tuning import events
 
         if isinstance(event, events.RunStarted):
@@ -85,7 +91,17 @@ class Progress:
             self(f"tuning: {event.stage.value}", 0, 0)
 
     def line(self, now: float) -> str:
-        """The stage in words: how far it is where that is known, and the seconds since the work began."""
+        """The stage in words: how far it is where that is known, and the seconds since the work began.
+
+        Parameters
+        ----------
+        now : float
+            The time by ``clock``.
+
+        Returns
+        -------
+        str
+        """
         count = ""
         if self.total:
             full = min(self.done, self.total) * _BAR // self.total

@@ -22,15 +22,63 @@ class CostModel:
     scores_rows = False
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Learn from measurements."""
+        """Learn from measurements.
+
+        Parameters
+        ----------
+        inputs : list of MeasureInput
+            The states that were measured, with their tasks.
+        results : list of MeasureResult
+            What was found of each.
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
-        """The score of each state; -inf for one that cannot be compiled."""
+        """The score of each state; -inf for one that cannot be compiled.
+
+        Parameters
+        ----------
+        task : SearchTask
+            The task of the states.
+        states : list of State or StateObject
+            The states.
+
+        Returns
+        -------
+        list of float
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
     def predict_rows(self, task: SearchTask, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The scores of the states of each group."""
+        """The scores of the states of each group.
+
+        Parameters
+        ----------
+        task : SearchTask
+            The task of the states.
+        groups : list of ndarray
+            The features of states, each group an array of states × stages × features.
+
+        Returns
+        -------
+        list of ndarray
+            An array for each group, with a score for each of its states.
+
+        Raises
+        ------
+        NotImplementedError
+            The class has no ``scores_rows``.
+        """
         raise NotImplementedError
 
 
@@ -43,10 +91,25 @@ class RandomModel(CostModel):
         self._generator = random.Random()
 
     def seed(self, number: int) -> None:
+        """Begin another sequence of scores, which is the same for the same number.
+
+        Parameters
+        ----------
+        number : int
+            The seed.
+        """
         self._generator.seed(number)
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """There is nothing to learn."""
+        """Nothing is learned: scores by chance do not depend on measurements.
+
+        Parameters
+        ----------
+        inputs : list of MeasureInput
+            The states that were measured.
+        results : list of MeasureResult
+            What was found of each.
+        """
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
         return [self._generator.random() for _ in states]

@@ -134,7 +134,16 @@ class XGBModel(PythonBasedModel):
     # -- learning --------------------------------------------------------------------------------------------------
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
-        """Take in measurements, and train where there are enough."""
+        """Take in measurements, and train where there are enough: ``num_warmup_sample`` of them, and with
+        ``adaptive_training`` a fifth more than the last time.
+
+        Parameters
+        ----------
+        inputs : list of MeasureInput
+            The states that were measured, with their tasks.
+        results : list of MeasureResult
+            What was found of each; one that failed counts as very slow.
+        """
         for inp, res in zip(inputs, results):
             (rows,) = self._features(inp.task, [inp.state])
             self._rows.append(rows)
@@ -183,7 +192,20 @@ class XGBModel(PythonBasedModel):
 
     def predict_stages(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
         """The scores of states; then, for each of them, how many stages it has and the part of its score that each is:
-        the longer a stage is thought to take, the larger."""
+        the longer a stage is thought to take, the larger.
+
+        Parameters
+        ----------
+        task : SearchTask
+            The task of the states.
+        states : list of State or StateObject
+            The states.
+
+        Returns
+        -------
+        list of float
+            The scores, then the count and the parts of the first state, of the second, and so on.
+        """
         found = self.predict(task, states)
         stages = [rows[:, None] for rows in self._features(task, states)]
         for score, own in zip(tuple(found), self.predict_rows(task, stages) if states else ()):
@@ -194,7 +216,20 @@ class XGBModel(PythonBasedModel):
     # -- files -----------------------------------------------------------------------------------------------------
 
     def update_from_file(self, file_name: str, n_lines: int | None = None) -> None:
-        """Learn from the records of a file whose workloads are registered, at most ``n_lines`` of them."""
+        """Learn from the records of a file whose workloads are registered, at most ``n_lines`` of them.
+
+        Parameters
+        ----------
+        file_name : str
+            The record file.
+        n_lines : int, optional
+            How many of its records are read; all without it.
+
+        Raises
+        ------
+        TVMError
+            There is no such file, or a line of it is no record.
+        """
         tasks: dict[str, ComputeDAG | None] = {}
         rows = []
         for inp, res in islice(RecordReader(file_name), n_lines):
@@ -211,14 +246,31 @@ class XGBModel(PythonBasedModel):
             self.update([inp for inp, _ in rows], [res for _, res in rows])
 
     def save(self, file_name: str) -> None:
-        """Write what was learned."""
+        """Write the trees that were learned to a file.
+
+        Parameters
+        ----------
+        file_name : str
+            The file.
+
+        Raises
+        ------
+        TVMError
+            The model has not been trained or loaded.
+        """
         if self.bst is None:
             raise TVMError("XGBModel: there is nothing to save before the model has learned")
         with open(file_name, "wb") as file:
             file.write(self.bst.save_raw("ubj"))
 
     def load(self, file_name: str) -> None:
-        """Score by what was learned before."""
+        """Score by the trees that ``save`` wrote.
+
+        Parameters
+        ----------
+        file_name : str
+            The file.
+        """
         with open(file_name, "rb") as file:
             content = bytearray(file.read())
         self.bst = self._xgb.Booster()

@@ -42,7 +42,18 @@ class MeasureInput(_Input):
     final: bool = False
 
     def instantiate(self) -> tuple[Any, list[Any]]:
-        """The schedule and arguments of the candidate; an InstantiationError where its template refuses it."""
+        """The schedule and arguments of the candidate.
+
+        Returns
+        -------
+        tuple
+            The schedule, and the list of its arguments.
+
+        Raises
+        ------
+        InstantiationError
+            The template refuses the configuration.
+        """
         assert self.target is not None
         with self.target:
             schedule, args = self.task.instantiate(self.config)
@@ -118,11 +129,35 @@ class Builder:
         self.task: Task | None = None
 
     def set_task(self, task: Task, build_kwargs: dict[str, Any] | None = None) -> None:
+        """Say what is built next.
+
+        Parameters
+        ----------
+        task : Task
+            The task of the inputs to come.
+        build_kwargs : dict, optional
+            What the runner says about its device (``Runner.get_build_kwargs``).
+        """
         self.task = task
         self.build_kwargs = build_kwargs or {}
 
     def build(self, measure_inputs: Sequence[MeasureInput]) -> list[Any]:
-        """Code for each input; where there is none, its MeasureResult says why."""
+        """Code for each input; where there is none, its MeasureResult says why.
+
+        Parameters
+        ----------
+        measure_inputs : sequence of MeasureInput
+            The candidates.
+
+        Returns
+        -------
+        list of BuildResult or MeasureResult
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
 
@@ -145,13 +180,45 @@ class Runner:
         self.task: Task | None = None
 
     def set_task(self, task: Task) -> None:
+        """Say what is measured next.
+
+        Parameters
+        ----------
+        task : Task
+            The task of the inputs to come.
+        """
         self.task = task
 
     def get_build_kwargs(self) -> dict[str, Any]:
-        """What the builder has to know about the device."""
+        """What the builder has to know about the device.
+
+        Returns
+        -------
+        dict
+            Facts by name; empty where the target says all.
+        """
         return {}
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
+        """Measure what a builder made.
+
+        Parameters
+        ----------
+        measure_inputs : sequence of MeasureInput
+            The candidates.
+        build_results : sequence of BuildResult or MeasureResult
+            What the builder gave for each.
+
+        Returns
+        -------
+        list of MeasureResult
+            The times of each candidate, or the error.
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError
 
 

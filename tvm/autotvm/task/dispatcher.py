@@ -226,7 +226,13 @@ class ApplyHistoryBest(DispatchContext):
         self._processor = ""
 
     def load(self, records: Any) -> None:
-        """Read more records."""
+        """Read more records. The last one of a configuration holds; failures are left out.
+
+        Parameters
+        ----------
+        records : str, file, or iterable of these or of pairs
+            A path, an open file, pairs (input, result), or several of them.
+        """
         from ..record import iterate_records, measure_str_key
 
         for inp, res in iterate_records(records, self.unread):
@@ -258,7 +264,20 @@ class ApplyHistoryBest(DispatchContext):
         self._forget_uses()
 
     def best_record(self, target: Target, workload: Any) -> tuple[Any, Any] | None:
-        """The best record that no template has refused."""
+        """The best record that no template has refused.
+
+        Parameters
+        ----------
+        target : Target
+            What the code is for.
+        workload : tuple
+            The name of a task with its arguments.
+
+        Returns
+        -------
+        tuple, optional
+            The input and its result; None where no record fits the target.
+        """
         refused, here = self._refused.get(workload, ()), processor_of(target)
         usable = [
             (preference, inp, res) for inp, res in self._by_workload.get(workload, ())
@@ -410,7 +429,15 @@ class FallbackContext(DispatchContext):
         return None if found is None or found.is_fallback else found
 
     def clear_cache(self, target: Target, workload: Any) -> None:
-        """Forget a workload, so that its template makes its defaults again."""
+        """Forget a workload, so that its template makes its defaults again.
+
+        Parameters
+        ----------
+        target : Target
+            The target it was asked for.
+        workload : tuple
+            The name of its task with the arguments.
+        """
         self.memory.pop((str(target), workload), None)
 
     def update(self, target: Target, workload: Any, cfg: ConfigSpace) -> None:

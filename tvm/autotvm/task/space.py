@@ -958,7 +958,20 @@ class FallbackConfigEntity(ConfigSpace):
         self.is_fallback = True
 
     def fallback_split(self, name: str, constraints: Sequence[int]) -> None:
-        """Cut as near as possible to the wanted sizes (-1: whatever is left), from the innermost out."""
+        """Cut as near as possible to the wanted sizes (-1: whatever is left), from the innermost out.
+
+        Parameters
+        ----------
+        name : str
+            The name of a knob that splits an axis.
+        constraints : sequence of int
+            The largest size of each part, outermost first; one may be -1.
+
+        Raises
+        ------
+        RuntimeError
+            The knob splits nothing, there are not as many sizes as parts, or they are not positive.
+        """
         space = self.space_map.get(name)
         if not isinstance(space, SplitSpace):
             raise RuntimeError(f"fallback_split: '{name}' is no knob that splits")
@@ -978,7 +991,18 @@ class FallbackConfigEntity(ConfigSpace):
         self._entity_map[name] = SplitEntity(sizes)
 
     def fallback_with_reference_log(self, ref_log: Sequence[Any]) -> None:
-        """Take the configuration of the record whose workload is nearest, and cut axes as near to it as they allow."""
+        """Take the configuration of the record whose workload is nearest, and cut axes as near to it as they allow.
+
+        Parameters
+        ----------
+        ref_log : sequence of pairs
+            Inputs and results, such as the records of tuned shapes; without any, nothing is taken.
+
+        Raises
+        ------
+        RuntimeError
+            A knob that splits in the record does not split here, or splits into other numbers of parts.
+        """
         nearest, best = None, -1.0
         for inp, _ in ref_log:
             score = _likeness(getattr(inp.task, "workload", ()), getattr(self, "workload", ()))

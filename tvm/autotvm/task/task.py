@@ -170,7 +170,23 @@ class Task:
         return (self.name, *serialize_args(self.args))
 
     def instantiate(self, config: ConfigSpace) -> tuple[Any, list[Tensor]]:
-        """The schedule and arguments that a configuration makes."""
+        """The schedule and arguments that a configuration makes.
+
+        Parameters
+        ----------
+        config : ConfigSpace or ConfigEntity
+            The configuration, or a space that is filled while the template runs.
+
+        Returns
+        -------
+        tuple
+            The schedule, and the list of its arguments.
+
+        Raises
+        ------
+        RuntimeError
+            No template of this name is registered.
+        """
         config.flop = 0
         with ApplyConfig(config, self.name):
             schedule, arguments = self.func(*deserialize_args(self.args), **self.kwargs)
@@ -179,7 +195,27 @@ class Task:
         return schedule, arguments
 
     def start_search(self, tuner: Any = "xgb", measure_option: Any = None, baseline_first: bool = True) -> Any:
-        """The task as ``tvm.tuning.tune`` takes it, with a tuner (or its name) and a way to measure."""
+        """The task as ``tvm.tuning.tune`` takes it, with a tuner (or its name) and a way to measure.
+
+        Parameters
+        ----------
+        tuner : str or Tuner, optional
+            The tuner, or its name: "xgb", "ga", "random", "gridsearch".
+        measure_option : dict, optional
+            Builder and runner, as ``autotvm.measure_option`` gives them; those of this machine without it.
+        baseline_first : bool, optional
+            Whether a tuner that is given by its name begins with what runs without tuning.
+
+        Returns
+        -------
+        TemplateSearch
+            The search of this task.
+
+        Raises
+        ------
+        ValueError
+            No tuner has this name.
+        """
         from ..search import TemplateSearch
 
         return TemplateSearch(self, tuner, measure_option, baseline_first)

@@ -132,6 +132,17 @@ class TaskExtractEnv:
 
     @staticmethod
     def get(allow_duplicate: bool = False) -> TaskExtractEnv:
+        """The environment of this process, made when first asked for.
+
+        Parameters
+        ----------
+        allow_duplicate : bool, optional
+            Whether a task that is met again is kept again, from then on.
+
+        Returns
+        -------
+        TaskExtractEnv
+        """
         if TaskExtractEnv.current is None:
             TaskExtractEnv.current = TaskExtractEnv()
         TaskExtractEnv.current.allow_duplicate = allow_duplicate
@@ -145,16 +156,39 @@ class TaskExtractEnv:
         self.tracing = False
 
     def reset(self, wanted_relay_ops: Any = None) -> None:
+        """Forget the tasks so far.
+
+        Parameters
+        ----------
+        wanted_relay_ops : iterable of Op, optional
+            Operators that are kept under ``wanted_relay_ops``; tasks of all operators are collected.
+        """
         self.task_collection, self.counts = [], {}
         self.wanted_relay_ops = set(wanted_relay_ops) if wanted_relay_ops else None
 
     def add_task(self, task_name: str, args: tuple[Any, ...]) -> None:
+        """Count a task, and keep it where it is met for the first time or duplicates are allowed.
+
+        Parameters
+        ----------
+        task_name : str
+            The name of its template.
+        args : tuple
+            The arguments, in the form of a workload.
+        """
         key = (task_name, *args)
         self.counts[key] = self.counts.get(key, 0) + 1
         if self.counts[key] == 1 or self.allow_duplicate:
             self.task_collection.append((task_name, args))
 
     def get_tasks(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """The tasks that were kept, in the order they were met.
+
+        Returns
+        -------
+        list of tuple
+            The name of the template, and the arguments.
+        """
         return self.task_collection
 
 

@@ -89,14 +89,27 @@ class Monitor:
             self.timestamps.append(result.timestamp)
 
     def reset(self) -> None:
+        """Forget the trials so far."""
         self.scores, self.timestamps = [], []
 
     def trial_scores(self) -> Any:
+        """The speed of every trial, in operations a second; 0 for one that failed.
+
+        Returns
+        -------
+        ndarray
+        """
         import numpy as np
 
         return np.array(self.scores)
 
     def trial_timestamps(self) -> Any:
+        """When every trial was measured, in seconds since 1970.
+
+        Returns
+        -------
+        ndarray
+        """
         import numpy as np
 
         return np.array(self.timestamps)
@@ -147,6 +160,13 @@ class Progress:
             self.out.flush()
 
     def line(self) -> str:
+        """The text of the line: the speed of the last trials and of the best, how many there were, and the seconds so
+        far.
+
+        Returns
+        -------
+        str
+        """
         current, best = (format_si_prefix(x, self.si_prefix) for x in (self.current, self.best))
         return (
             f"{self.prefix} Current/Best: {current:7.2f}/{best:7.2f} {self.si_prefix}FLOPS "
@@ -158,7 +178,15 @@ class Progress:
         self.advance([tuner.flops(r) for r in results], "".join(mark(r) for r in results))
 
     def advance(self, flops: Sequence[float], marks: str) -> None:
-        """Some more trials: the operations a second and the mark of each."""
+        """Show some more trials; nothing is shown where the log of every trial is printed.
+
+        Parameters
+        ----------
+        flops : sequence of float
+            The operations a second of each.
+        marks : str
+            The mark of each, as ``mark`` gives it.
+        """
         if logging.getLogger("autotvm").level == logging.DEBUG and logging.getLogger("autotvm").handlers:
             return
         self.current = max(flops, default=0.0)
@@ -171,6 +199,13 @@ class Progress:
         self.out.flush()
 
     def write_marks(self, marks: str) -> None:
+        """Write the marks of trials to a log, a hundred to a line.
+
+        Parameters
+        ----------
+        marks : str
+            The mark of each.
+        """
         for letter in marks:
             self.out.write(letter)
             self.column += 1

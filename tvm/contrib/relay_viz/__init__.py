@@ -62,7 +62,13 @@ class RelayVisualizer:
                 graph.edge(edge)
 
     def render(self, filename: str | None = None) -> None:
-        """Print or write it, as the plotter does."""
+        """Print or write it, as the plotter does.
+
+        Parameters
+        ----------
+        filename : str, optional
+            The file; without it, the plotter decides, and that of the terminal prints.
+        """
         self._plotter.render(filename)  # type: ignore[arg-type]
 
 

@@ -102,14 +102,31 @@ class DotPlotter(Plotter):
         return self._name_to_graph[name]
 
     def text(self) -> str:
-        """All graphs in Graphviz's language."""
+        """All graphs in Graphviz's language.
+
+        Returns
+        -------
+        str
+            One graph, in which each function is a cluster.
+        """
         root = dot.Digraph()
         for graph in self._name_to_graph.values():
             root.subgraph(graph.digraph)
         return root.text()
 
     def render(self, filename: str | None = None) -> None:
-        """Write the graphs, as the class says."""
+        """Write the graphs, as the class says.
+
+        Parameters
+        ----------
+        filename : str, optional
+            The file without its ending; that of ``render_kwargs`` without it, or "Digraph.gv".
+
+        Raises
+        ------
+        RuntimeError
+            The format or the engine needs Graphviz, which is not there.
+        """
         given = self._render_kwargs
         program = shutil.which(given.get("engine", "dot"))
         path = os.path.join(given.get("directory") or "", filename or given.get("filename") or "Digraph.gv")

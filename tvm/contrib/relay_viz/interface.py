@@ -104,7 +104,18 @@ class VizParser(abc.ABC):
         """
 
     def operands(self, node: Any) -> Sequence[Any]:
-        """What of an expression is looked at next; its own expressions unless a parser says otherwise."""
+        """What of an expression is looked at next; its own expressions unless a parser says otherwise.
+
+        Parameters
+        ----------
+        node : Expr
+            The expression.
+
+        Returns
+        -------
+        list of Expr
+            The expressions it is made of.
+        """
         return [*node.params, node.body] if isinstance(node, relay.Function) else node.children()
 
 
@@ -113,11 +124,23 @@ class VizGraph(abc.ABC):
 
     @abc.abstractmethod
     def node(self, viz_node: VizNode) -> None:
-        """Take a node in."""
+        """Take a node in.
+
+        Parameters
+        ----------
+        viz_node : VizNode
+            Its identity, type and details.
+        """
 
     @abc.abstractmethod
     def edge(self, viz_edge: VizEdge) -> None:
-        """Take an edge in."""
+        """Take an edge in.
+
+        Parameters
+        ----------
+        viz_edge : VizEdge
+            The identities of the operand and of what uses it.
+        """
 
 
 class Plotter(abc.ABC):
@@ -125,11 +148,28 @@ class Plotter(abc.ABC):
 
     @abc.abstractmethod
     def create_graph(self, name: str) -> VizGraph:
-        """A new graph, of the function of that name."""
+        """A new graph, of the function of that name.
+
+        Parameters
+        ----------
+        name : str
+            The name of the function.
+
+        Returns
+        -------
+        VizGraph
+            What nodes and edges are given to, and ``render`` writes.
+        """
 
     @abc.abstractmethod
     def render(self, filename: str) -> None:
-        """Write all graphs."""
+        """Write all graphs.
+
+        Parameters
+        ----------
+        filename : str
+            The file; None for what the plotter writes to by itself.
+        """
 
 
 def attribute_lines(attrs: Any) -> list[str]:

@@ -48,7 +48,13 @@ class TermGraph(VizGraph):
         self._used.add(viz_edge.start)
 
     def render(self) -> str:
-        """The text: each node once, and later uses by its number."""
+        """The text: each node once, and later uses by its number.
+
+        Returns
+        -------
+        str
+            Lines, of which the first is the name of the function.
+        """
         started = [start for starts in self._operands.values() for start in starts]
         keys = list(dict.fromkeys([*self._nodes, *self._operands, *started]))
         roots = [key for key in keys if key not in self._used]
@@ -101,7 +107,13 @@ class TermPlotter(Plotter):
         return self._name_to_graph[name]
 
     def render(self, filename: str | None = None) -> None:
-        """Print the text, or write it to ``filename``."""
+        """Print the text, or write it to ``filename``.
+
+        Parameters
+        ----------
+        filename : str, optional
+            The file.
+        """
         text = "\n".join(graph.render() for graph in self._name_to_graph.values())
         if not filename:
             print(text)

@@ -73,14 +73,31 @@ class PagePlotter(Plotter):
         return sum(len(graph.nodes) for graph in self._name_to_graph.values())
 
     def section(self) -> str:
-        """All graphs as a part of a page."""
+        """All graphs as a part of a page.
+
+        Returns
+        -------
+        str
+            HTML: a heading and a picture for each function.
+        """
         graphs = self._name_to_graph.values()
         return "".join(
             f"<h3>{escape(g.name)}</h3>{scrolled(g.drawing())}" for g in graphs
         ) or "<p>There is no function.</p>"
 
     def render(self, filename: str | None = None) -> None:
-        """Write the file; its name says as what. Without one: graph.html."""
+        """Write the file; its name says as what. Without one: graph.html.
+
+        Parameters
+        ----------
+        filename : str, optional
+            A name that ends in ".svg" gets a picture, any other a page.
+
+        Raises
+        ------
+        ValueError
+            A picture is asked for, and there is not exactly one function.
+        """
         filename = filename or "graph.html"
         graphs = list(self._name_to_graph.values())
         if not filename.endswith(".svg"):

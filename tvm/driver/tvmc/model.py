@@ -49,7 +49,14 @@ class TVMCModel:
         return utils.tempdir()
 
     def save(self, model_path: str) -> None:
-        """Write the graph and its parameters into an archive."""
+        """Write the graph and its parameters into an archive, with tuning records and a package at their default places
+        where there are some.
+
+        Parameters
+        ----------
+        model_path : str
+            The archive, which appears whole or not at all.
+        """
         from ...ir.serialize import save_json
 
         with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
@@ -61,7 +68,18 @@ class TVMCModel:
             _write_tar(model_path, [os.path.join(folder, n) for n in files] + extra)
 
     def load(self, model_path: str) -> None:
-        """Read what ``save`` wrote."""
+        """Read what ``save`` wrote.
+
+        Parameters
+        ----------
+        model_path : str
+            The archive.
+
+        Raises
+        ------
+        TVMCException
+            The file is not there, cannot be read, or holds no saved model.
+        """
         from ...ir.serialize import load_json
 
         folder = self._tmp_dir.relpath("model")
@@ -75,9 +93,21 @@ class TVMCModel:
             raise TVMCException(f"{model_path} is not a saved model: {problem}") from problem
 
     def default_tuning_records_path(self) -> str:
+        """The path that tuning records are written to where none is given: a file in a temporary folder of this model.
+
+        Returns
+        -------
+        str
+        """
         return self._tmp_dir.relpath("tuning_records")
 
     def default_package_path(self) -> str:
+        """The path that a package is written to where none is given: a file in a temporary folder of this model.
+
+        Returns
+        -------
+        str
+        """
         return self._tmp_dir.relpath("model_package.tar")
 
     def export_classic_format(
@@ -89,7 +119,28 @@ class TVMCModel:
         lib_format="so",
         manifest: dict | None = None,
     ) -> str:
-        """Write ``mod.so``, ``mod.json`` and ``mod.params`` into an archive."""
+        """Write ``mod.so``, ``mod.json`` and ``mod.params`` into an archive.
+
+        Parameters
+        ----------
+        executor_factory : GraphExecutorFactoryModule
+            The compiled model, as ``relay.build`` gives it.
+        package_path : str, optional
+            The archive, which appears whole or not at all; ``default_package_path`` without it.
+        cross : str, optional
+            The compiler that links the library for another machine.
+        cross_options : str, optional
+            Its options, as on a command line.
+        lib_format : str, optional
+            "so" for a shared library, "tar" for an archive of objects.
+        manifest : dict, optional
+            What ``manifest.json`` says of the model; without it, there is no such file.
+
+        Returns
+        -------
+        str
+            The path of the archive.
+        """
         lib_name = f"mod.{lib_format}"
         graph_name, params_name = "mod.json", "mod.params"
         if package_path is None:
@@ -112,11 +163,53 @@ class TVMCModel:
         return package_path
 
     def export_vm_format(self, vm_exec, package_path=None, lib_format="so") -> str:
-        """Packages of the virtual machine wait for it."""
+        """Refuse to write a package of the virtual machine, which is not supported yet.
+
+        Parameters
+        ----------
+        vm_exec : Executable
+            The compiled model.
+        package_path : str, optional
+            The archive.
+        lib_format : str, optional
+            "so" for a shared library, "tar" for an archive of objects.
+
+        Raises
+        ------
+        TVMCException
+            Always.
+        """
         raise TVMCException("the virtual machine is not supported yet; compile for the graph executor")
 
     def export_package(self, executor_factory, package_path=None, cross=None, cross_options=None, output_format="so",
                        manifest: dict | None = None) -> str:
+        """Write a compiled model into an archive.
+
+        Parameters
+        ----------
+        executor_factory : GraphExecutorFactoryModule
+            The compiled model, as ``relay.build`` gives it.
+        package_path : str, optional
+            The archive, which appears whole or not at all; ``default_package_path`` without it.
+        cross : str, optional
+            The compiler that links the library for another machine.
+        cross_options : str, optional
+            Its options, as on a command line.
+        output_format : str, optional
+            "so" for a shared library, "tar" for an archive of objects.
+        manifest : dict, optional
+            What ``manifest.json`` says of the model; without it, there is no such file.
+
+        Returns
+        -------
+        str
+            The path of the archive.
+
+        Raises
+        ------
+        TVMCException
+            The format is not known, or is "mlf", which is not there yet.
+        """
         if output_format not in ("so", "tar", "mlf"):
             raise TVMCException("Only 'so', 'tar', and 'mlf' output formats are supported.")
         if output_format == "mlf":
@@ -125,13 +218,30 @@ class TVMCModel:
 
     @staticmethod
     def refuse_mlf(cross) -> None:
-        """The Model Library Format is not there yet."""
+        """Refuse the Model Library Format, which is not there yet.
+
+        Parameters
+        ----------
+        cross : str, optional
+            The compiler for another machine, with which the format will not be there either.
+
+        Raises
+        ------
+        TVMCException
+            Always.
+        """
         if cross:
             raise TVMCException("Specifying the MLF output and a cross compiler is not supported.")
         raise TVMCException("the Model Library Format needs ahead-of-time output, which does not exist yet; use -f so")
 
     def summary(self, file=None) -> None:
-        """Print the graph."""
+        """Print the graph in Relay's syntax.
+
+        Parameters
+        ----------
+        file : file, optional
+            Where it is printed; the standard output without it.
+        """
         print(self.mod, file=file)
 
 
@@ -193,7 +303,18 @@ class TVMCPackage:
         self.import_package(self.package_path)
 
     def import_package(self, package_path: str) -> None:
-        """Unpack and find the parts."""
+        """Unpack and find the parts.
+
+        Parameters
+        ----------
+        package_path : str
+            The archive.
+
+        Raises
+        ------
+        TVMCException
+            The file is not there or cannot be read, lacks a part, is damaged, or is of a kind that does not run here.
+        """
         folder = self._tmp_dir.relpath("package")
         os.makedirs(folder, exist_ok=True)
         _extract(package_path, folder)
@@ -253,13 +374,42 @@ class TVMCResult:
         self.times = times
 
     def format_times(self) -> str:
+        """The times as a table.
+
+        Returns
+        -------
+        str
+            "None" where they were not asked for.
+        """
         return str(self.times)
 
     def get_output(self, name: str):
+        """An output by its name.
+
+        Parameters
+        ----------
+        name : str
+            The name, such as "output_0".
+
+        Returns
+        -------
+        ndarray
+
+        Raises
+        ------
+        KeyError
+            There is no output of this name.
+        """
         return self.outputs[name]
 
     def save(self, output_path: str) -> None:
-        """Write the outputs into an .npz file."""
+        """Write the outputs into an .npz file.
+
+        Parameters
+        ----------
+        output_path : str
+            The file; ".npz" is added where it does not end so, unless it is a pipe or a device.
+        """
         import numpy as np
 
         output_path = os.fspath(output_path)

@@ -138,10 +138,39 @@ class ExprOp:
         return self.__bool__()
 
     def equal(self, other, span=None):
-        """The expression ``self == other``."""
+        """The expression ``self == other``.
+
+        Parameters
+        ----------
+        other : PrimExpr or number
+            The other operand.
+
+        Returns
+        -------
+        PrimExpr
+            A condition; where both are literals, a literal.
+        """
         return ops().equal(self, other)
 
     def astype(self, dtype, span=None):
+        """The value converted to another type. Literals are converted at once: floats to integers truncate, integers
+        wrap.
+
+        Parameters
+        ----------
+        dtype : str
+            The type, such as "float32"; one of several lanes broadcasts a scalar.
+
+        Returns
+        -------
+        PrimExpr
+            The value itself where it has the type already.
+
+        Raises
+        ------
+        ExprTypeError
+            The value is a pointer or a string, or has another number of lanes than the type.
+        """
         return ops().cast(dtype, self)
 
 

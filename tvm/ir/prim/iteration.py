@@ -44,6 +44,19 @@ class Range(Node, key="Range"):
 
     @staticmethod
     def from_min_extent(min_value, extent, span=None) -> Range:
+        """The range of so many integers from one on.
+
+        Parameters
+        ----------
+        min_value : PrimExpr or int
+            The first integer.
+        extent : PrimExpr or int
+            How many there are.
+
+        Returns
+        -------
+        Range
+        """
         return Range(min=min_value, extent=extent)
 
 

@@ -44,9 +44,31 @@ class Var(PrimExpr, key="tir.Var"):
         return self.name
 
     def copy_with_suffix(self, suffix: str) -> Var:
+        """A variable of the same type, and of another identity, whose name is this one's with something after it.
+
+        Parameters
+        ----------
+        suffix : str
+            What comes after the name.
+
+        Returns
+        -------
+        Var
+        """
         return type(self)(self.name + suffix, self.dtype, self.type_annotation)
 
     def copy_with_name(self, name: str) -> Var:
+        """A variable of the same type, and of another identity, with a name of its own.
+
+        Parameters
+        ----------
+        name : str
+            The name of the new variable.
+
+        Returns
+        -------
+        Var
+        """
         return type(self)(name, self.dtype, self.type_annotation)
 
 

@@ -212,7 +212,13 @@ class WildcardPattern(DFPattern):
     """Matches everything."""
 
     def redirect_to(self, pat: DFPattern) -> None:
-        """Let this pattern stand for another: for patterns that refer to themselves."""
+        """Let this pattern stand for another: for patterns that refer to themselves.
+
+        Parameters
+        ----------
+        pat : DFPattern
+            The pattern it stands for, which may contain this one.
+        """
         self.target = pat
 
     def parts(self):
@@ -389,6 +395,23 @@ class _Around(DFPattern):
         return [self.pattern]
 
     def holds(self, e: RelayExpr) -> bool:
+        """Whether an expression that the pattern inside matches passes the further test.
+
+        Parameters
+        ----------
+        e : RelayExpr
+            The expression.
+
+        Returns
+        -------
+        bool
+            False also where the test is one of the type, and it cannot be inferred.
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError(type(self).__name__)
 
 

@@ -47,9 +47,49 @@ class DFPatternCallback:
         self.rewrite_once = rewrite_once
 
     def rewrite(self, expr: RelayExpr) -> RelayExpr:
+        """Apply this callback to everything in an expression that matches, until it changes nothing.
+
+        Parameters
+        ----------
+        expr : RelayExpr
+            The expression.
+
+        Returns
+        -------
+        RelayExpr
+            The expression after the last change.
+
+        Raises
+        ------
+        ValueError
+            ``pattern`` is not set.
+        TVMError
+            Rewriting does not come to an end.
+        """
         return rewrite(self, expr)
 
     def callback(self, pre: RelayExpr, post: RelayExpr, node_map: NodeMap) -> RelayExpr:
+        """What takes the place of a match.
+
+        Parameters
+        ----------
+        pre : RelayExpr
+            The expression that matched, as it was.
+        post : RelayExpr
+            The same with its operands rewritten, which what is given is made of.
+        node_map : NodeMap
+            For each pattern the list of expressions that it matched.
+
+        Returns
+        -------
+        RelayExpr
+            The new expression; ``post`` to leave the match as it is.
+
+        Raises
+        ------
+        NotImplementedError
+            The class does not define it.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define callback(pre, post, node_map)")
 
 

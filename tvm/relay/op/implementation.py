@@ -59,10 +59,29 @@ class OpSpecialization:
         self.implementations: list[OpImplementation] = []
 
     def add_implementation(self, compute, schedule, name="default", plevel=10) -> None:
+        """Offer a computation with its schedule where the condition holds.
+
+        Parameters
+        ----------
+        compute : callable
+            Gives the tensors, for the attributes, the inputs and the type of the result.
+        schedule : callable
+            Gives the schedule of a kernel, for the attributes, the outputs and the target.
+        name : str, optional
+            Its name.
+        plevel : int, optional
+            Which one is preferred: the highest.
+        """
         self.implementations.append(OpImplementation(compute, schedule, name, plevel))
 
     def holds(self) -> bool:
-        """Whether the condition is known to hold."""
+        """Whether the condition is known to hold.
+
+        Returns
+        -------
+        bool
+            True without a condition; false where the shapes do not decide it.
+        """
         if self.condition is None:
             return True
         analyzer = Analyzer()
@@ -76,7 +95,19 @@ class OpStrategy:
         self.specializations: list[OpSpecialization] = []
 
     def add_implementation(self, compute, schedule, name="default", plevel=10) -> None:
-        """Offer a computation with its schedule; inside of ``with SpecializedCondition(...)`` for where that holds."""
+        """Offer a computation with its schedule; inside of ``with SpecializedCondition(...)`` for where that holds.
+
+        Parameters
+        ----------
+        compute : callable
+            Gives the tensors, for the attributes, the inputs and the type of the result.
+        schedule : callable
+            Gives the schedule of a kernel, for the attributes, the outputs and the target.
+        name : str, optional
+            Its name.
+        plevel : int, optional
+            Which one is preferred: the highest.
+        """
         condition = SpecializedCondition.current()
         special = next((s for s in self.specializations if s.condition is condition), None)
         if special is None:
@@ -85,7 +116,12 @@ class OpStrategy:
         special.add_implementation(compute, schedule, name, plevel)
 
     def valid(self) -> list[OpImplementation]:
-        """Those whose condition holds, in the order they were offered."""
+        """Those whose condition holds, in the order they were offered.
+
+        Returns
+        -------
+        list of OpImplementation
+        """
         return [offer for special in self.specializations if special.holds() for offer in special.implementations]
 
 

@@ -48,11 +48,18 @@ class LayoutConfig:
         self.skip_counter = 0
 
     def check_skip(self) -> bool:
+        """Whether the next of the layers to be converted keeps its layout; asking moves on to the one after it.
+
+        Returns
+        -------
+        bool
+        """
         skip = self.skip_counter in self.skip_layers
         self.skip_counter += 1
         return skip
 
     def reset(self) -> None:
+        """Begin again with the first layer, none of which keeps its layout."""
         self.skip_counter = 0
         self.skip_layers = []
 

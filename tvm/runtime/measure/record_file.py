@@ -32,6 +32,19 @@ class RecordFile:
         self.path, self.begin = Path(path), begin.encode()
 
     def append(self, lines: Iterable[str]) -> None:
+        """Append lines at once, with nothing of other processes between them. A line that a crash cut short is dealt
+        with first; file and folder are made where they are not there.
+
+        Parameters
+        ----------
+        lines : Iterable[str]
+            The lines, without their ends; none for finding out whether the file can be written to.
+
+        Raises
+        ------
+        TVMError
+            The file cannot be written to.
+        """
         data = "".join(line + "\n" for line in lines).encode()
         try:
             if self.path.parent != Path("."):
@@ -48,7 +61,12 @@ class RecordFile:
             ) from None
 
     def is_cut_short(self) -> bool:
-        """Whether the last line was never ended and is the beginning of a record."""
+        """Whether the last line was never ended and is the beginning of a record.
+
+        Returns
+        -------
+        bool
+        """
         with open(self.path, "rb") as file:
             file.seek(0, os.SEEK_END)
             file.seek(max(file.tell() - _TAIL, 0))

@@ -218,15 +218,46 @@ class HybridModule:
         self.func_ = script(space[functions[0].name])
 
     def get_source(self) -> str:
+        """The text of the script.
+
+        Returns
+        -------
+        str
+            Empty where no script was given or loaded.
+        """
         return self.src or ""
 
     def save(self, path: str) -> None:
+        """Write the script to a file.
+
+        Parameters
+        ----------
+        path : str
+            The file; ".py" is added where it does not end so.
+
+        Raises
+        ------
+        TVMError
+            There is no script.
+        """
         if self.src is None:
             raise TVMError("this hybrid module is empty: there is nothing to save")
         with open(path if path.endswith(".py") else path + ".py", "w", encoding="utf-8") as f:
             f.write(self.src)
 
     def load(self, path: str) -> None:
+        """Read the script from a file and compile it.
+
+        Parameters
+        ----------
+        path : str
+            The file.
+
+        Raises
+        ------
+        TVMError
+            The file does not hold exactly one function.
+        """
         with open(path, encoding="utf-8") as f:
             self._set(f.read())
 
