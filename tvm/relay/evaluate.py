@@ -64,7 +64,7 @@ def _cast(array, dtype: str):
     """Floats beyond the range of an integer type become its end, NaN becomes zero."""
     import numpy as np
 
-    if array.dtype.kind in "iub" or not (info(dtype).is_int or info(dtype).is_uint):
+    if array.dtype.kind in "iub" or dtype == "bool" or not (info(dtype).is_int or info(dtype).is_uint):
         return array.astype(dtype)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
     wide = array.astype("float64")

@@ -92,3 +92,10 @@ def test_tuples_of_folded_constants_fold(placed):
         np.testing.assert_allclose(
             folded.data.numpy(), np.concatenate(wanted if order is parts else wanted[::-1]), rtol=1e-6
         )
+
+
+def test_floats_are_cast_to_bools_as_a_compiled_cast_does():
+    values = np.array([0.0, -0.0, 0.5, -3.0, np.inf], "float32")
+    assert folded(relay.Function([], relay.cast(relay.const(values), "bool"))).body.data.numpy().tolist() == [
+        False, False, True, True, True,
+    ]  # fmt: skip

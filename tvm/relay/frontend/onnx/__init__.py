@@ -19,6 +19,7 @@ from . import (
     sequence_ops,
     shape_ops,
     signal_ops,
+    training_ops,
 )
 from .reader import from_onnx
 

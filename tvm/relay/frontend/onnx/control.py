@@ -6,7 +6,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .check import MOST_NODES, all_nodes
-from .run_time import Step, chosen, repeated, scalar
+from .loops import Step, chosen, repeated, scalar
 from .table import MOST_STEPS, argument, axis_of, check_steps, op
 
 

@@ -246,18 +246,6 @@ def identity(ctx, inputs, attrs):
     return inputs[0]
 
 
-@op("Dropout")
-def dropout(ctx, inputs, attrs):
-    training = ctx.value(argument(inputs, 2))
-    if argument(inputs, 2) is not None and training is None:
-        raise TVMError("training_mode must be known when compiling")
-    ratio = ctx.value(argument(inputs, 1))
-    if training is not None and training.item() and (ratio is None or ratio.item() != 0):
-        raise TVMError("training mode is not supported")
-    dtype = "bool" if ctx.version >= 10 else ctx.dtype(inputs[0])
-    return [inputs[0], relay.ones(ctx.known_shape(inputs[0]), dtype)] if ctx.wants(1) else inputs[0]
-
-
 @op("Where")
 def where(ctx, inputs, attrs):
     return relay.where(*inputs)

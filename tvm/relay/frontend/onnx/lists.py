@@ -17,7 +17,7 @@ from ...infer import infer_module
 from ...parser import Parser
 from ...prelude import PRELUDE
 from .load import onnx_dtype
-from .values import Choice, Nothing, Sequence, in_words, is_list, is_option, is_type, joined_type
+from .values import Choice, Nothing, Sequence, in_words, is_list, is_option, is_type, joined_type, opened
 
 if TYPE_CHECKING:
     from .reader import Importer
@@ -71,10 +71,11 @@ class Lists:
         return module
 
     def list_of(self, element: Type) -> TypeCall:
-        return TypeCall(self.module.get_type("List")[0], (element,))
+        """Tensors of a list may differ in all sizes that are no numbers."""
+        return TypeCall(self.module.get_type("List")[0], (opened(element),))
 
     def option_of(self, held: Type) -> TypeCall:
-        return TypeCall(self.module.get_type("Option")[0], (held,))
+        return TypeCall(self.module.get_type("Option")[0], (opened(held),))
 
     def constructor(self, name: str) -> Any:
         made = {"Cons": ("List", 1), "Nil": ("List", 2), "Some": ("Option", 1), "None": ("Option", 2)}[name]
@@ -164,7 +165,7 @@ class Lists:
         if not isinstance(element, TensorType):
             raise TVMError(f"tensors are wanted, the sequence is of {in_words(element)}")
         shape = [Any_() if i == axis else d for i, d in enumerate(element.shape)]
-        part = TensorType(shape, element.dtype)
+        part = opened(TensorType(shape, element.dtype))
         key = (str(part), axis, empty)
         if key not in self.joins:
             self.joins[key] = self._join_function(part, axis, empty)

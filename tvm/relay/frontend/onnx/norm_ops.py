@@ -19,8 +19,10 @@ def _across(ctx, vector, rank: int, axis: int = 1):
 
 @op("BatchNormalization")
 def batch_normalization(ctx, inputs, attrs):
-    if attrs.get("training_mode", 0) or ctx.version < 7 and not attrs.get("is_test", 1):
-        raise TVMError("training mode is not supported")
+    if ctx.version < 7 and not attrs.get("is_test", 1):
+        raise TVMError("training mode is not supported in operator sets before 14")
+    if attrs.get("training_mode", 0):
+        return _batch_normalization_in_training(ctx, inputs, attrs)
     x, vectors = inputs[0], inputs[1:5]
     epsilon = attrs.get("epsilon", 1e-5)
     if all(ctx.dtype(v) == ctx.dtype(x) for v in vectors):
@@ -28,6 +30,27 @@ def batch_normalization(ctx, inputs, attrs):
     kept = ctx.dtype(x)
     wide = [relay.cast(v, "float32") for v in (x, *vectors)]
     return relay.cast(relay.nn.batch_norm(*wide, epsilon=epsilon)[0], kept)
+
+
+def _batch_normalization_in_training(ctx, inputs, attrs) -> list:
+    """Each channel by the mean and variance of the batch, with which the running ones are averaged."""
+    x, scale, bias, means, variances = inputs
+    rank, kept = ctx.rank(x), ctx.dtype(x)
+    axes = [a for a in range(rank) if a != 1]
+    wide = x if kept in ("float32", "float64") else relay.cast(x, "float32")
+    mean = mean_of(ctx, wide, axes)
+    apart = ctx.importer.typer.infer(relay.subtract(wide, mean))
+    variance = mean_of(ctx, relay.multiply(apart, apart), axes)
+    deviation = relay.sqrt(relay.add(variance, ctx.like(attrs.get("epsilon", 1e-5), apart)))
+    scale, bias = (_across(ctx, relay.cast_like(v, apart), rank) for v in (scale, bias))
+    out = relay.add(relay.multiply(relay.divide(apart, deviation), scale), bias)
+    momentum = attrs.get("momentum", 0.9)
+    running = []
+    for past, new in ((means, mean), (variances, variance)):
+        new = relay.cast_like(relay.reshape(new, (-1,)), past)
+        old = relay.multiply(past, ctx.like(momentum, past))
+        running.append(relay.add(old, relay.multiply(new, ctx.like(1 - momentum, past))))
+    return [relay.cast(out, kept), *running]
 
 
 def mean_of(ctx, x, axes):

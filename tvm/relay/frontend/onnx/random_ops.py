@@ -9,7 +9,7 @@ import struct
 from ....error import TVMError
 from ... import op as relay
 from .load import onnx_dtype
-from .table import op
+from .table import argument, op
 
 
 def _key(attrs):
@@ -47,6 +47,24 @@ def bernoulli(ctx, inputs, attrs):
     dtype = onnx_dtype(attrs["dtype"]) if attrs.get("dtype") else ctx.dtype(x)
     drawn = _drawn(attrs, ctx.known_shape(x), ctx.dtype(x), False)
     return relay.cast(relay.less(drawn, x), dtype)
+
+
+@op("Dropout")
+def dropout(ctx, inputs, attrs):
+    """Nothing is dropped but in training, and then by chance: other implementations draw other numbers."""
+    x, training = inputs[0], argument(inputs, 2)
+    known = ctx.value(training)
+    if training is None or known is not None and not known.item():
+        dtype = "bool" if ctx.version >= 10 else ctx.dtype(x)
+        return [x, relay.cast(relay.ones_like(x), dtype)] if ctx.wants(1) else x
+    ratio = ctx.like(0.5, x) if argument(inputs, 1) is None else relay.cast(inputs[1], ctx.dtype(x))
+    kept = relay.greater_equal(_drawn(attrs, ctx.known_shape(x), ctx.dtype(x), False), ratio)
+    larger = relay.divide(x, relay.subtract(ctx.like(1, x), ratio))
+    out = relay.where(kept, larger, relay.zeros_like(x))
+    if known is None:
+        out = relay.where(training, out, x)
+        kept = relay.logical_or(kept, relay.logical_not(training))
+    return [out, kept]
 
 
 @op("Multinomial")

@@ -34,9 +34,9 @@ from .external import Folder
 from .functions import function_body, resolved
 from .lists import Lists
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
+from .loops import both_ways, of_rank, open_choice
 from .open_sizes import named_sizes, sizes_of
 from .rename import save_renamed
-from .run_time import both_ways, of_rank, open_choice
 from .sequence_ops import TAKE_SEQUENCES
 from .small_types import KNOWING, MOVING, SmallType, small_type
 from .table import CONVERTERS, Context, attribute_values

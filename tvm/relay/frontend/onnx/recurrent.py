@@ -1,12 +1,16 @@
-"""Converters of recurrent networks: steps unrolled, the products with the inputs of all steps done at once."""
+"""Converters of recurrent networks: the products with the inputs of all steps are done at once. As many steps as are
+known when compiling are unrolled; otherwise they are a loop."""
 
 from __future__ import annotations
+
+import copy
 
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from .loops import Step, repeated
 from .quantize import dequantized, dynamically_quantized
-from .table import CONVERTERS, argument, check_steps, op
+from .table import CONVERTERS, MOST_STEPS, argument, op
 
 _DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -32,14 +36,14 @@ class Recurrent:
         self.lengths = argument(inputs, 4)
         if ctx.rank(self.data) != 3:
             raise TVMError(f"the input has {ctx.rank(self.data)} dimensions; steps, batch and features are wanted")
-        self.steps, self.batch, self.features = ctx.known_shape(self.data)
-        check_steps("a sequence", self.steps)
+        self.steps, self.batch = ctx.shape(self.data)[:2]
+        self.features = ctx.known_size(self.weight, 2)
         self.directions, _, self.hidden = ctx.known_shape(self.recurrence)
         self.states = [argument(inputs, 5), argument(inputs, 6) if kind == "LSTM" else None]
         self.peepholes = argument(inputs, 7) if kind == "LSTM" else None
         self.dtype = ctx.dtype(self.data)
         known = ctx.value(self.lengths)
-        if known is not None and (known == self.steps).all():
+        if known is not None and isinstance(self.steps, int) and (known == self.steps).all():
             self.lengths = None
 
     def rounded(self, x):
@@ -55,8 +59,11 @@ class Recurrent:
 
     def state(self, which: int, direction: int):
         given = self.states[which]
-        if given is None:
+        if given is None and isinstance(self.batch, int):
             return relay.zeros((self.batch, self.hidden), self.dtype)
+        if given is None:
+            batch = relay.strided_slice(relay.shape_of(self.data, "int64"), [1], [2], [1], [0])
+            return relay.zeros(relay.concatenate([batch, const([self.hidden], "int64")], 0), self.dtype)
         given = relay.transpose(given, (1, 0, 2)) if self.layout else given
         return self.part(given, direction)
 
@@ -103,29 +110,69 @@ class Recurrent:
     def direction(self, index: int, backwards: bool) -> list:
         gates = _GATES[self.kind] * self.hidden
         data = self.turned(self.data) if backwards else self.data
-        flat = relay.reshape(self.rounded(data), (self.steps * self.batch, self.features))
-        ahead = relay.nn.dense(flat, self.part(self.weight, index))
+        ahead = relay.nn.dense(relay.reshape(self.rounded(data), (-1, self.features)), self.part(self.weight, index))
         bias = self.part(self.bias, index)
-        halves = None
         if bias is not None:
-            halves = [relay.strided_slice(bias, [i * gates], [(i + 1) * gates], [1], [0]) for i in (0, 1)]
-            ahead = relay.add(ahead, halves[0])
-        ahead = relay.reshape(ahead, (self.steps, self.batch, gates))
-        rows = list(relay.split(ahead, self.steps, 0)) if self.steps > 1 else [ahead]
-        step = {"RNN": _RNN, "GRU": _GRU, "LSTM": _LSTM}[self.kind](self, index, halves[1] if halves else None)
+            ahead = relay.add(ahead, relay.strided_slice(bias, [0], [gates], [1], [0]))
+        if isinstance(self.steps, int) and isinstance(self.batch, int):
+            ahead = relay.reshape(ahead, (self.steps, self.batch, gates))
+        else:
+            ahead = relay.reshape_like(ahead, data, 0, 1, 0, 2)
         states = [self.state(0, index)] + ([self.state(1, index)] if self.kind == "LSTM" else [])
-        outs = []
-        for t, row in enumerate(rows):
-            new = step(relay.squeeze(row, [0]), states)
-            out = new[0]
-            if self.lengths is not None:
-                alive = relay.expand_dims(relay.greater(self.lengths, self.ctx.like(t, self.lengths)), 1)
-                out = relay.where(alive, new[0], relay.zeros_like(new[0]))
-                new = [relay.where(alive, n, s) for n, s in zip(new, states)]
-            outs.append(out)
-            states = new
-        y = relay.stack(outs, 0)
+        unrolled = isinstance(self.steps, int) and 0 < self.steps <= MOST_STEPS
+        y, states = (self.unrolled if unrolled else self.looped)(index, ahead, states)
         return [self.turned(y) if backwards else y, *states]
+
+    def cell(self, index: int):
+        """What computes a step of a direction."""
+        bias, gates = self.part(self.bias, index), _GATES[self.kind] * self.hidden
+        if bias is not None:
+            bias = relay.strided_slice(bias, [gates], [2 * gates], [1], [0])
+        return {"RNN": _RNN, "GRU": _GRU, "LSTM": _LSTM}[self.kind](self, index, bias)
+
+    def unrolled(self, index: int, ahead, states: list) -> tuple:
+        rows = list(relay.split(ahead, self.steps, 0)) if self.steps > 1 else [ahead]
+        cell, outs = self.cell(index), []
+        for t, row in enumerate(rows):
+            out, states = self.step(cell, relay.squeeze(row, [0]), states, const(t, "int64"))
+            outs.append(out)
+        return relay.stack(outs, 0), states
+
+    def step(self, cell, row, states: list, number) -> tuple:
+        """The output and the states after a step; sequences that have ended keep their states and give zeros."""
+        new = cell(row, states)
+        if self.lengths is None:
+            return new[0], new
+        alive = relay.greater(relay.cast(self.lengths, "int64"), number)
+        alive = relay.expand_dims(alive, 1)
+        return relay.where(alive, new[0], relay.zeros_like(new[0])), [
+            relay.where(alive, n, s) for n, s in zip(new, states)
+        ]
+
+    def looped(self, index: int, ahead, states: list) -> tuple:
+        importer = self.ctx.importer
+        infer = importer.typer.infer
+        ahead, states = infer(ahead), [infer(s) for s in states]
+        count = infer(relay.take(relay.shape_of(ahead, "int64"), const(0, "int64"), 0))
+        shared = {name: None if value is None else infer(value) for name, value in self.shared().items()}
+
+        def step(number, values: list) -> Step:
+            def inside(value):
+                return None if value is None else importer.captured(importer.scopes[-1], value)
+
+            net = copy.copy(self)
+            for name, value in shared.items():
+                setattr(net, name, inside(value))
+            row = relay.take(inside(ahead), number, 0)
+            out, new = net.step(net.cell(index), row, values, number)
+            return Step(None, [infer(n) for n in new], [infer(out)])
+
+        states, (y,) = repeated(self.ctx, count, None, states, step)
+        return y, states
+
+    def shared(self) -> dict:
+        """What all steps use."""
+        return {name: getattr(self, name) for name in ("recurrence", "bias", "peepholes", "lengths")}
 
     def cut(self, x, count: int, axis: int = 1) -> list:
         return list(relay.split(x, count, axis)) if count > 1 else [x]

@@ -9,7 +9,7 @@ from ....ir.tensor_type import TensorType
 from ... import op as relay
 from ...expr import const
 from .load import onnx_dtype
-from .run_time import Step, repeated, scalar
+from .loops import Step, repeated, scalar
 from .shape_ops import split_sizes
 from .table import argument, axis_of, op
 from .values import Nothing, Sequence, is_list, is_option, joined_type

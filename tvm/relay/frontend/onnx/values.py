@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from ....error import TVMError
 from ....ir.prim import Any_, IntImm
+from ....ir.structural import structural_equal
 from ....ir.tensor_type import TensorType
 from ....ir.type import IncompleteType, TupleType, Type, TypeCall
 from ...expr import RelayExpr
@@ -99,13 +100,11 @@ def joined_type(a: Type, b: Type) -> Type:
 
 
 def _joined_size(a: Any, b: Any) -> Any:
-    if a is b or isinstance(a, IntImm) and isinstance(b, IntImm) and a.value == b.value:
-        return a
-    return a if isinstance(a, Any_) else Any_()
+    return a if _same_size(a, b) else Any_()
 
 
 def same_type(a: Type, b: Type) -> bool:
-    """Whether two types have the same known sizes; unknown ones may differ."""
+    """Whether two types have the same sizes, as far as they are known."""
     if isinstance(a, TensorType) and isinstance(b, TensorType):
         return a.dtype == b.dtype and len(a.shape) == len(b.shape) and all(map(_same_size, a.shape, b.shape))
     if isinstance(a, TypeCall) and isinstance(b, TypeCall):
@@ -116,8 +115,16 @@ def same_type(a: Type, b: Type) -> bool:
 
 
 def _same_size(a: Any, b: Any) -> bool:
-    known = isinstance(a, IntImm), isinstance(b, IntImm)
-    return a.value == b.value if all(known) else not any(known)
+    return a is b or isinstance(a, Any_) and isinstance(b, Any_) or structural_equal(a, b)
+
+
+def opened(t: Type) -> Type:
+    """The type with all sizes unknown that are no numbers."""
+    if isinstance(t, TensorType):
+        return TensorType([d if isinstance(d, IntImm) else Any_() for d in t.shape], t.dtype)
+    if isinstance(t, TupleType):
+        return TupleType(tuple(map(opened, t.fields)))
+    return TypeCall(t.func, tuple(map(opened, t.args))) if isinstance(t, TypeCall) else t
 
 
 __all__ = [
@@ -131,5 +138,6 @@ __all__ = [
     "is_type",
     "joined_type",
     "mapped",
+    "opened",
     "same_type",
 ]
