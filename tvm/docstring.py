@@ -14,8 +14,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T")
 # A parameter's type and what it is.
 Descriptions = Mapping[str, "tuple[str, str]"]
 _TITLE = "Parameters\n----------\n"
@@ -44,12 +45,12 @@ def _entry(name: str, kind: str, text: str) -> str:
     return f"{name} : {kind}\n    {text}"
 
 
-def described(known: Descriptions, returns: str = "") -> Callable[[Any], Any]:
+def described(known: Descriptions, returns: str = "") -> Callable[[T], T]:
     """A decorator that adds to the docstring of a function, or of a class, the parameters it says nothing about, as
     ``known`` describes them."""
 
-    def decorate(value: Any) -> Any:
-        function = value.__init__ if isinstance(value, type) else value
+    def decorate(value: T) -> T:
+        function: Any = value.__init__ if isinstance(value, type) else value
         value.__doc__ = completed(value.__doc__ or "", function.__code__, known, returns)
         return value
 

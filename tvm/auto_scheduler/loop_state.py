@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ..docstring import described
 from ..te.tensor import Operation, Tensor
 from .annotation_steps import AnnotationStep, PragmaStep, StorageAlignStep
 from .attach_steps import ComputeAtStep, ComputeInlineStep, ComputeRootStep
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from .compute_dag import ComputeDAG
 
 StageKey = Any
+# The parameters that most methods share.
+_NAMED = {"stage": ("int, Operation or Tensor", "The stage."), "iterator": ("Iterator", "The loop.")}
 
 
 class State:
@@ -120,15 +123,12 @@ class State:
         self._then(AnnotationStep(stage_id, place, int(annotation)))
         return self.stages[stage_id].iters[place]
 
+    @described(_NAMED)
     def bind(self, stage: StageKey, iterator: Iterator, thread_name: str) -> Iterator:
         """Let hardware threads ("blockIdx.x", "threadIdx.y", "vthread", ...) carry a loop.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
         thread_name : str
             The threads.
 
@@ -147,15 +147,9 @@ class State:
             raise ValueError(f"bind: '{thread_name}' is no name of threads")
         return self._annotate(stage, iterator, Annotation(number))
 
+    @described(_NAMED)
     def parallel(self, stage: StageKey, iterator: Iterator) -> Iterator:
         """Spread the iterations of a loop over threads.
-
-        Parameters
-        ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
 
         Returns
         -------
@@ -164,15 +158,12 @@ class State:
         """
         return self._annotate(stage, iterator, Annotation.PARALLEL)
 
+    @described(_NAMED)
     def unroll(self, stage: StageKey, iterator: Iterator, max_unroll: int | None = None) -> Iterator:
         """Unroll a loop, unless it has more iterations than ``max_unroll``.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
         max_unroll : int, optional
             The most iterations.
 
@@ -185,15 +176,9 @@ class State:
             return iterator
         return self._annotate(stage, iterator, Annotation.UNROLL)
 
+    @described(_NAMED)
     def vectorize(self, stage: StageKey, iterator: Iterator) -> Iterator:
         """Run the iterations of a loop as lanes of vectors.
-
-        Parameters
-        ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
 
         Returns
         -------
@@ -202,13 +187,12 @@ class State:
         """
         return self._annotate(stage, iterator, Annotation.VECTORIZE)
 
+    @described(_NAMED)
     def fuse(self, stage: StageKey, iters: Sequence[Iterator]) -> Iterator:
         """Make one loop of neighbouring ones.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
         iters : list of Iterator
             The loops, from the outer to the inner.
 
@@ -222,28 +206,24 @@ class State:
         self._then(FuseStep(stage_id, places))
         return self.stages[stage_id].iters[places[0] if places else 0]
 
+    @described(_NAMED)
     def pragma(self, stage: StageKey, iterator: Iterator, pragma_type: str) -> None:
         """Note something at a loop: ``auto_unroll_max_step$64``.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
         pragma_type : str
             What is noted.
         """
         stage_id = self._stage(stage)
         self._then(PragmaStep(stage_id, self._place(stage_id, iterator), pragma_type))
 
+    @described(_NAMED)
     def reorder(self, stage: StageKey, order: Sequence[Iterator]) -> None:
         """All loops of a stage in another order.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
         order : list of Iterator
             The loops.
         """
@@ -254,6 +234,7 @@ class State:
         iters = self.stages[stage_id].iters
         return list(iters[place : place + 1 + len(iters) - before])
 
+    @described(_NAMED)
     def split(
         self, stage: StageKey, iterator: Iterator, lengths: Sequence[int | None], inner_to_outer: bool = True
     ) -> list[Iterator]:
@@ -262,10 +243,6 @@ class State:
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
         lengths : list of int
             The lengths.
         inner_to_outer : bool
@@ -282,15 +259,12 @@ class State:
         self._then(SplitStep(stage_id, place, iterator.extent, known, bool(inner_to_outer)))
         return self._split_made(stage_id, place, before)
 
+    @described(_NAMED)
     def follow_split(self, stage: StageKey, iterator: Iterator, src_step_id: int, n_split: int) -> list[Iterator]:
         """Split a loop as an earlier step did another one.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
         src_step_id : int
             The number of the step.
         n_split : int
@@ -306,6 +280,7 @@ class State:
         self._then(FollowSplitStep(stage_id, place, src_step_id, n_split))
         return self._split_made(stage_id, place, before)
 
+    @described(_NAMED)
     def follow_fused_split(
         self, stage: StageKey, iterator: Iterator, src_step_ids: Sequence[int], level: int, factor_or_nparts: bool
     ) -> list[Iterator]:
@@ -313,10 +288,6 @@ class State:
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
         src_step_ids : list of int
             The numbers of the steps.
         level : int
@@ -334,15 +305,12 @@ class State:
         self._then(FollowFusedSplitStep(stage_id, place, tuple(src_step_ids), level, bool(factor_or_nparts)))
         return self._split_made(stage_id, place, before)
 
+    @described(_NAMED)
     def storage_align(self, stage: StageKey, iterator: Iterator, factor: int, offset: int) -> None:
         """Make the stride of a dimension factor * k + offset.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
         factor : int
             The factor.
         offset : int
@@ -351,13 +319,12 @@ class State:
         stage_id = self._stage(stage)
         self._then(StorageAlignStep(stage_id, self._place(stage_id, iterator), factor, offset))
 
+    @described(_NAMED)
     def compute_at(self, stage: StageKey, target_stage: StageKey, target_iter: Iterator) -> None:
         """Compute what a stage needs inside one of its loops.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
         target_stage : int, Operation or Tensor
             The stage that reads it.
         target_iter : Iterator
@@ -366,33 +333,22 @@ class State:
         target = self._stage(target_stage)
         self._then(ComputeAtStep(self._stage(stage), target, self._place(target, target_iter)))
 
+    @described(_NAMED)
     def compute_inline(self, stage: StageKey) -> None:
-        """Compute every element where it is used.
-
-        Parameters
-        ----------
-        stage : int, Operation or Tensor
-            The stage.
-        """
+        """Compute every element where it is used."""
         self._then(ComputeInlineStep(self._stage(stage)))
 
+    @described(_NAMED)
     def compute_root(self, stage: StageKey) -> None:
-        """Compute the whole of a stage before its users.
-
-        Parameters
-        ----------
-        stage : int, Operation or Tensor
-            The stage.
-        """
+        """Compute the whole of a stage before its users."""
         self._then(ComputeRootStep(self._stage(stage)))
 
+    @described(_NAMED)
     def cache_read(self, stage: StageKey, scope_name: str, reader_stages: Sequence[StageKey]) -> Operation:
         """A copy of what a stage makes that certain readers use; its operation.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
         scope_name : str
             The kind of memory.
         reader_stages : list of int, Operation or Tensor
@@ -407,13 +363,12 @@ class State:
         self._then(CacheReadStep(stage_id, scope_name, readers))
         return self._made(stage_id + 1)
 
+    @described(_NAMED)
     def cache_write(self, stage: StageKey, scope_name: str) -> Operation:
         """Compute a stage in a scope and copy it out; the operation that computes.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
         scope_name : str
             The kind of memory.
 
@@ -426,15 +381,12 @@ class State:
         self._then(CacheWriteStep(stage_id, scope_name))
         return self._made(stage_id)
 
+    @described(_NAMED)
     def rfactor(self, stage: StageKey, iterator: Iterator, factor_iter_id: int) -> Operation:
         """Split a reduction in two; the operation that makes the parts, which a loop of the reduction tells apart.
 
         Parameters
         ----------
-        stage : int, Operation or Tensor
-            The stage.
-        iterator : Iterator
-            The loop.
         factor_iter_id : int
             Where the new dimension stands.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...docstring import described
 from ...error import ExprTypeError
 from .base import SCOPE, PrimExpr, PrimExprWithOp
 
@@ -33,255 +34,119 @@ _COMPARE: dict[str, Any] = {"derived": {"dtype": "bool_like(a.dtype)"}, "check":
 
 
 class Add(BinaryOpExpr, key="tir.Add", **_ARITH):
-    """``a + b``; both have one type, and integers wrap around.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """``a + b``; both have one type, and integers wrap around."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Sub(BinaryOpExpr, key="tir.Sub", **_ARITH):
-    """``a - b``; both have one type, and integers wrap around.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """``a - b``; both have one type, and integers wrap around."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Mul(BinaryOpExpr, key="tir.Mul", **_ARITH):
-    """``a * b``; both have one type, and integers wrap around.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """``a * b``; both have one type, and integers wrap around."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Div(BinaryOpExpr, key="tir.Div", **_ARITH):
-    """Division; truncates on integers.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Division; truncates on integers."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Mod(BinaryOpExpr, key="tir.Mod", **_ARITH):
-    """Remainder of the truncating division.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Remainder of the truncating division."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class FloorDiv(BinaryOpExpr, key="tir.FloorDiv", **_ARITH):
-    """The quotient of integers rounded down.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """The quotient of integers rounded down."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class FloorMod(BinaryOpExpr, key="tir.FloorMod", **_ARITH):
-    """What FloorDiv leaves; it has the sign of the divisor.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """What FloorDiv leaves; it has the sign of the divisor."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Min(BinaryOpExpr, key="tir.Min", **_ARITH):
-    """The smaller of two values.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """The smaller of two values."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Max(BinaryOpExpr, key="tir.Max", **_ARITH):
-    """The larger of two values.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """The larger of two values."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class EQ(CmpExpr, key="tir.EQ", **_COMPARE):
-    """Whether two values are equal; a bool of as many lanes.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Whether two values are equal; a bool of as many lanes."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class NE(CmpExpr, key="tir.NE", **_COMPARE):
-    """Whether two values differ; a bool of as many lanes.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Whether two values differ; a bool of as many lanes."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class LT(CmpExpr, key="tir.LT", **_COMPARE):
-    """Whether ``a`` is below ``b``.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Whether ``a`` is below ``b``."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class LE(CmpExpr, key="tir.LE", **_COMPARE):
-    """Whether ``a`` is at most ``b``.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Whether ``a`` is at most ``b``."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class GT(CmpExpr, key="tir.GT", **_COMPARE):
-    """Whether ``a`` is above ``b``.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Whether ``a`` is above ``b``."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class GE(CmpExpr, key="tir.GE", **_COMPARE):
-    """Whether ``a`` is at least ``b``.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Whether ``a`` is at least ``b``."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class And(LogicalExpr, key="tir.And", **_ARITH):
-    """Whether both conditions hold; ``b`` is evaluated only where ``a`` does.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Whether both conditions hold; ``b`` is evaluated only where ``a`` does."""
 
     a: PrimExpr
     b: PrimExpr
 
 
 class Or(LogicalExpr, key="tir.Or", **_ARITH):
-    """Whether one of two conditions holds; ``b`` is evaluated only where ``a`` does not.
-
-    Parameters
-    ----------
-    a : PrimExpr
-        The left operand.
-    b : PrimExpr
-        The right operand.
-    """
+    """Whether one of two conditions holds; ``b`` is evaluated only where ``a`` does not."""
 
     a: PrimExpr
     b: PrimExpr
@@ -331,6 +196,10 @@ class Select(PrimExprWithOp, key="tir.Select", derived={"dtype": "true_value.dty
     true_value: PrimExpr
     false_value: PrimExpr
 
+
+_describe_operands = described({"a": ("PrimExpr", "The left operand."), "b": ("PrimExpr", "The right operand.")})
+for _operator in (Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max, EQ, NE, LT, LE, GT, GE, And, Or):
+    _describe_operands(_operator)
 
 __all__ = [
     "Add", "And", "BinaryOpExpr", "Cast", "CmpExpr", "Div", "EQ", "FloorDiv", "FloorMod", "GE", "GT", "LE", "LT",
