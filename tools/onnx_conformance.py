@@ -102,7 +102,7 @@ _NEEDS = (
 _NOTES = {
     "bernoulli": ("chance", "the results are random; the stored ones are one draw"),
     "training_dropout": ("chance", "what is dropped is random; the stored results are one draw"),
-    "dft_inverse_opset19": ("chance", "the exact results are 0; the stored ones are rounding noise, 1.9e-7"),
+    "dft_inverse": ("chance", "the exact results are 0; the stored ones are rounding noise, 1.9e-7"),
 }
 
 

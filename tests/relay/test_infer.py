@@ -138,3 +138,9 @@ def test_an_open_annotation_is_as_none():
     x, y = relay.var("x", shape=(2,)), relay.Var("y", relay.IncompleteType())
     typed = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], relay.Let(y, x + x, y))))["main"]
     assert typed.body.var.type_annotation == relay.TensorType((2,), "float32")
+
+
+def test_sizes_that_branches_do_not_share_are_unknown():
+    c, x = relay.var("c", shape=(), dtype="bool"), relay.var("x", shape=(2, 3))
+    function = relay.Function([c, x], relay.If(c, relay.concatenate([x, x], 0), x))
+    assert str(run_infer_type(function).ret_type) == "Tensor[(?, 3), float32]"

@@ -11,20 +11,17 @@ from onnx import helper
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
 from ..ir.transform import PassContext
-from ..relay.expr import Tuple
+from ..ir.type import TupleType
 from ..relay.frontend.onnx import from_onnx
-from ..relay.frontend.onnx.small_types import from_carrier, small_type, to_carrier
-from ..runtime import ndarray
-
-
-def _groups(body, count: int) -> list[int | None]:
-    """For each result of a model the number of its tensors if it is a sequence, None if it is one tensor."""
-    results = [body] if count == 1 else body.fields
-    return [len(r.fields) if isinstance(r, Tuple) else None for r in results]
+from ..relay.frontend.onnx.small_types import from_carrier, small_type
+from ..relay.infer import infer_module
+from .onnx_values import given, open_shapes, taken
 
 
 class CompiledModel(BackendRep):
-    """A compiled model; ``run`` takes inputs in the model's order, or by name.
+    """A compiled model; ``run`` takes inputs in the model's order, or by name. A sequence is a list, an optional that
+    holds nothing is None. A model that leaves the number of dimensions of an input open is compiled when it first runs,
+    for the numbers it is then given.
 
     Parameters
     ----------
@@ -35,30 +32,58 @@ class CompiledModel(BackendRep):
     """
 
     def __init__(self, model, opt_level: int = 3):
-        from ..relay import build
-        from ..runtime import cpu
-        from . import graph_executor
-
-        module, params = from_onnx(model)
-        self.groups = _groups(module["main"].body, len(model.graph.output))
-        self.inputs = {p.name_hint: p.type_annotation.dtype for p in module["main"].params}
+        self.model, self.opt_level = model, opt_level
+        weights = {w.name for w in model.graph.initializer}
+        self.inputs = [v.name for v in model.graph.input if v.name not in weights]
         self.outputs = [o.name for o in model.graph.output]
         self.small = [small_type(o.type.tensor_type.elem_type) for o in model.graph.output]
-        with PassContext(opt_level=opt_level):
-            lib = build(module, "llvm", params=params)
-        self.module = graph_executor.GraphModule(lib["default"](cpu(0)))
+        self.program: _Program | None = None
+        if not open_shapes(model, {}):
+            self.program = _Program(model, {}, opt_level)
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         if not isinstance(inputs, dict):
             inputs = dict(zip(self.inputs, inputs))
-        for name, value in inputs.items():
-            self.module.set_input(name, ndarray.array(to_carrier(np.array(value, order="C"))))
-        self.module.run()
-        count = sum(1 if n is None else n for n in self.groups)
-        arrays = iter([self.module.get_output(i).numpy() for i in range(count)])
-        results = [next(arrays) if n is None else [next(arrays) for _ in range(n)] for n in self.groups]
+        if self.program is None:
+            self.program = _Program(self.model, open_shapes(self.model, inputs), self.opt_level)
+        results = self.program(inputs)
         results = [from_carrier(r, kind) if kind else r for r, kind in zip(results, self.small)]
         return namedtupledict("Outputs", self.outputs)(*results)
+
+
+class _Program:
+    """A model compiled for the graph executor if that can run it, otherwise for the virtual machine."""
+
+    def __init__(self, model, shape: dict[str, list], opt_level: int):
+        from ..relay import build, vm
+        from ..runtime import cpu
+        from ..runtime.vm import VirtualMachine
+        from . import graph_executor
+
+        module, params = from_onnx(model, shape=shape)
+        main = infer_module(module)["main"]
+        result = main.checked_type_.ret_type
+        self.types = [result] if len(model.graph.output) == 1 else list(result.fields)
+        self.inputs = {p.name_hint: p.checked_type_ for p in main.params}
+        # Why the model needs the virtual machine; None if the graph executor runs it.
+        self.reason = vm.needs_vm(module, params)
+        with PassContext(opt_level=opt_level):
+            if self.reason is None:
+                self.module = graph_executor.GraphModule(build(module, "llvm", params=params)["default"](cpu(0)))
+            else:
+                self.module = VirtualMachine(vm.compile(module, "llvm", params=params), cpu(0))
+
+    def __call__(self, inputs: dict[str, Any]) -> list:
+        values = {name: given(value, self.inputs.get(name)) for name, value in inputs.items()}
+        if self.reason is not None:
+            self.module.set_input("main", **values)
+            result = self.module.invoke("main")
+            return [taken(v, t) for v, t in zip([result] if len(self.types) == 1 else result, self.types)]
+        for name, value in values.items():
+            self.module.set_input(name, value)
+        self.module.run()
+        arrays = iter([self.module.get_output(i).numpy() for i in range(self.module.get_num_outputs())])
+        return [[next(arrays) for _ in t.fields] if isinstance(t, TupleType) else next(arrays) for t in self.types]
 
 
 class TVMBackend(Backend):

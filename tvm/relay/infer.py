@@ -388,7 +388,7 @@ def _with_sizes(t: Type, table: dict[PrimVar, PrimExpr]) -> Type:
 
 
 def opened(a: Type, b: Type) -> tuple[Type, Type]:
-    """Two types that a value may have, with sizes unknown that are not the same in both; numbers stay."""
+    """Two types that a value may have, with sizes unknown that are not the same in both."""
     if isinstance(a, TupleType) and isinstance(b, TupleType) and len(a.fields) == len(b.fields):
         pairs = [opened(x, y) for x, y in zip(a.fields, b.fields)]
         return TupleType(tuple(p[0] for p in pairs)), TupleType(tuple(p[1] for p in pairs))
@@ -397,8 +397,7 @@ def opened(a: Type, b: Type) -> tuple[Type, Type]:
         return TypeCall(a.func, tuple(p[0] for p in pairs)), TypeCall(b.func, tuple(p[1] for p in pairs))
     if not (isinstance(a, TensorType) and isinstance(b, TensorType)) or len(a.shape) != len(b.shape):
         return a, b
-    same = [x is y or isinstance(x, IntImm) and isinstance(y, IntImm) or structural_equal(x, y)
-            for x, y in zip(a.shape, b.shape)]  # fmt: skip
+    same = [x is y or structural_equal(x, y) for x, y in zip(a.shape, b.shape)]
     if all(same):
         return a, b
     first, second = (TensorType([d if s else Any_() for d, s in zip(t.shape, same)], t.dtype) for t in (a, b))

@@ -78,7 +78,8 @@ def pass_down_domain(relations, ranges: Ranges, analyzer: Analyzer, fixed_size: 
         ranges[axis] = Range(min=zero(extent.dtype), extent=extent)
 
     def tight(axis: IterVar, asked: PrimExpr, limit: PrimExpr) -> PrimExpr:
-        if axis not in fixed_size and analyzer.can_prove(limit < asked):
+        # A limit that is no number would leave vectors and unrolled loops without one.
+        if axis not in fixed_size and isinstance(limit, IntImm) and analyzer.can_prove(limit < asked):
             return limit
         return asked
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from machine import Machine
 from onnx import TensorProto, helper
+from random_control import random_model
 from small_models import graph_model
 
 from tvm.error import TVMError
@@ -225,3 +226,13 @@ def test_a_body_that_cannot_be_repeated_is_refused_with_its_name(nodes, shape, w
     model = graph_model([loop], [info("n", I, []), info("x", F, shape)], [info("y")], {"axes": np.array([0])})
     with pytest.raises(TVMError, match=words):
         from_onnx(model)
+
+
+# -- random programs ----------------------------------------------------------------------------------------------
+
+
+def test_a_random_program_of_branches_and_loops_computes_what_onnxruntime_does(rng):
+    machine = Machine(random_model(rng))
+    for n in (0, 1, 4):
+        x, y = (rng.random((2, 3)) * 2 - 1).astype("float32")
+        machine.check(x=x, y=y, n=np.array(n), c=np.array(bool(n % 2)), rtol=1e-3, atol=1e-4)

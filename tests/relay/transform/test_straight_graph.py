@@ -93,3 +93,19 @@ def test_a_long_chain_of_lets_is_no_deep_recursion():
 
     mod = main(chain)
     assert not isinstance(straighten(mod["main"], mod).body, relay.Let)
+
+
+def test_both_branches_of_an_if_are_computed_where_they_have_one_size():
+    def chosen(x):
+        one, other = (relay.Tuple([x * relay.const(k), relay.sum(x)]) for k in (2.0, 3.0))
+        inner = relay.If(relay.sum(x) > relay.const(-9.0), one, other)
+        outer = relay.If(relay.max(x) > relay.const(2.5), inner, relay.Tuple([x, relay.max(x)]))
+        return relay.TupleGetItem(outer, 0) + relay.TupleGetItem(outer, 1)
+
+    np.testing.assert_allclose(run(main(chosen)), X * 2 + X.sum())
+    np.testing.assert_allclose(run(main(chosen), X - 1), X - 1 + 2)
+
+
+def test_branches_of_different_sizes_need_the_virtual_machine():
+    with pytest.raises(tvm.TVMError, match="control flow needs the virtual machine"):
+        run(main(lambda x: relay.If(relay.sum(x) > relay.const(0.0), relay.concatenate([x, x], 0), x)))

@@ -11,6 +11,7 @@ from ...ir.prim import Any_, PrimExpr, convert
 from ...ir.tensor_type import TensorType
 from ...topi.assumptions import agree, assume
 from ...topi.broadcast import becomes
+from ...topi.utils import simplify
 from ..expr import Constant, RelayExpr, TupleWrapper, const
 from .dynamic import is_dynamic
 from .dynamic_shapes import SHAPES
@@ -112,7 +113,8 @@ def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
 
 def _reshape_type(attrs, types):
     t = tensor(types[0])
-    return TensorType(new_shape(dims(t), attrs.newshape, attrs.allowzero), t.dtype)
+    # Sizes that are joined and parted again are what they were.
+    return TensorType([simplify(d) for d in new_shape(dims(t), attrs.newshape, attrs.allowzero)], t.dtype)
 
 
 @op(

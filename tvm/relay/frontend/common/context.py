@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from ....error import TVMError
-from ....ir.prim import Any_, IntImm
+from ....ir.prim import IntImm
 from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, const
 from ...substitute import free_vars
@@ -66,6 +67,10 @@ class NodeContext:
         """A number as a constant of the element type of ``e``."""
         return const(value, self.dtype(e))
 
+    def made(self, e: RelayExpr) -> RelayExpr:
+        """A part of what a converter builds, with its type; of small constants it is a constant."""
+        return self.importer.typer.infer(e)
+
     def value(self, e: RelayExpr | None):
         """The array of an expression if it is known when compiling, otherwise None."""
         return None if e is None else self.importer.typer.array(e)
@@ -82,11 +87,30 @@ class NodeContext:
     def late(self, what: str, values: list) -> TVMError:
         """The error that a value is computed when the model runs, with what can be done about it."""
         inputs = {v.name_hint: v for e in values if e is not None for v in free_vars(e)}
-        sized = [n for n, v in inputs.items() if any(isinstance(d, Any_) for d in tensor_type(v).shape)]
+        sized = [n for n, v in inputs.items() if any(not isinstance(d, IntImm) for d in tensor_type(v).shape)]
         text = f"{what} must be known when compiling; it is computed when the model runs"
         if sized:
             return TVMError(f"{text}, from sizes left open: give the shape of input {_listed(sized)}")
         return TVMError(f"{text}, from input {_listed(list(inputs))}: make that a constant of the model")
+
+    def is_late(self, *values: RelayExpr | None) -> bool:
+        """Whether one of the values is computed when the model runs."""
+        return any(e is not None and self.value(e) is None for e in values)
+
+    def length(self, e: RelayExpr, what: str) -> int:
+        """How many numbers a vector has, which says how many dimensions a result has."""
+        sizes = self.shape(e)
+        if len(sizes) > 1 or any(not isinstance(d, int) for d in sizes):
+            text = ", ".join(str(d) for d in sizes)
+            raise TVMError(f"{what}: a vector of a known number of elements is wanted, which says how many dimensions "
+                           f"the result has; its shape is ({text})")  # fmt: skip
+        return math.prod(sizes)
+
+    def numbers(self, e: RelayExpr) -> list:
+        """The elements of a short vector of integers as far as they follow from sizes: a number, an expression over the
+        open sizes of inputs, or None."""
+        found = self.importer.typer.sizes.of(self.importer.typer.typed(e))
+        return [None] * math.prod(self.known_shape(e)) if found is None else list(found.reshape(-1))
 
     def ints(self, e: RelayExpr | None, what: str) -> list[int] | None:
         array = self.array(e, what)

@@ -14,14 +14,15 @@ from typing import Any
 from ....dtype import canonical
 from ....error import OpAttributeInvalid, TVMError
 from ....ir.module import GlobalVar, IRModule
+from ....ir.prim import Any_, SizeVar
 from ....ir.span import Span
 from ....ir.tensor_type import TensorType
 from ....ir.type import Type
 from ....runtime import ndarray
 from ...expr import ORIGIN, Constant, Function, RelayExpr, Tuple, Var
-from ...substitute import free_vars
+from ...substitute import free_vars, substitute_vars
 from ...transform.dead_code import reachable
-from .incremental import IncrementalTyper
+from .incremental import IncrementalTyper, opened
 
 
 class UnknownInput(TVMError, AssertionError):
@@ -50,6 +51,9 @@ class GraphImporter:
         # The functions that the graph calls, and the data types it uses.
         self.module = IRModule()
         self.numbers = itertools.count()
+        # Open sizes of inputs: the variable of each, and the one of each name.
+        self.open_sizes: dict[SizeVar, Any_] = {}
+        self.named_sizes: dict[str, SizeVar] = {}
 
     # -- values ---------------------------------------------------------------------------------------------------
 
@@ -61,8 +65,9 @@ class GraphImporter:
             self.scopes[-1][name] = Var(name, TensorType(array.shape, canonical(str(array.dtype))))
 
     def add_input(self, name: str, dims, dtype: str) -> Var:
-        """An input of the model, which the caller enters into the scope."""
-        return self.add_typed_input(name, TensorType(dims, dtype))
+        """An input of the model, which the caller enters into the scope. While importing, open sizes are variables, one
+        for all of one name: what is computed from shapes is known to be equal where it is."""
+        return self.add_typed_input(name, TensorType([self._size(d) for d in dims], dtype))
 
     def add_typed_input(self, name: str, t: Type) -> Var:
         """An input of any type."""
@@ -70,6 +75,17 @@ class GraphImporter:
         variable.checked_type_ = variable.type_annotation
         self.inputs.append(variable)
         return variable
+
+    def _size(self, d):
+        if not isinstance(d, Any_):
+            return d
+        found = self.named_sizes.get(d.name)
+        if found is None:
+            found = SizeVar(d.name, "int64")
+            self.open_sizes[found] = d
+            if d.name != Any_().name:
+                self.named_sizes[d.name] = found
+        return found
 
     def value(self, name: str, where: str):
         crossed: list[ClosedScope] = []
@@ -94,9 +110,9 @@ class GraphImporter:
         return scope.captured[id(value)][1]
 
     def local(self, name: str, t: Type) -> Var:
-        """A variable of a function that the graph calls."""
-        variable = Var(name, t)
-        variable.checked_type_ = t
+        """A variable of a function that the graph calls. Sizes of inputs have no names in it."""
+        variable = Var(name, opened(t))
+        variable.checked_type_ = variable.type_annotation
         self.typer.locals.add(variable)
         return variable
 
@@ -144,11 +160,21 @@ class GraphImporter:
         """The module of the imported graph, and the values of its parameters."""
         body = outputs[0] if len(outputs) == 1 else Tuple(outputs)
         extra = [v for v in free_vars(body) if v not in self.inputs]
-        main = Function([*self.inputs, *extra], body)
+        inputs = [self._opened(v) for v in self.inputs]
+        if any(new is not old for new, old in zip(inputs, self.inputs)):
+            body = substitute_vars(body, dict(zip(self.inputs, inputs)))
+        main = Function([*inputs, *extra], body)
         module = IRModule.from_expr(main, self.module.functions, self.module.type_definitions)
         kept = reachable(module, ["main"])
         module = module.map_functions(lambda var, func: func if var.name_hint in kept else None)
         return module, {} if self.freeze else self.params
+
+    def _opened(self, v: Var) -> Var:
+        """The input as users see it, with open sizes in place of variables."""
+        t = v.type_annotation
+        if not isinstance(t, TensorType) or not any(d in self.open_sizes for d in t.shape):
+            return v
+        return Var(v.name_hint, TensorType([self.open_sizes.get(d, d) for d in t.shape], t.dtype), v.span)
 
 
 __all__ = ["ClosedScope", "GraphImporter", "UnknownInput"]

@@ -13,12 +13,14 @@ from typing import Any
 
 from ....error import DiagnosticError, TVMError
 from ....ir.op import Op
+from ....ir.prim import Any_, IntImm
 from ....ir.tensor_type import TensorType
-from ....ir.type import TupleType
+from ....ir.type import TupleType, Type, TypeCall
 from ....ir.visit import post_order
 from ...evaluate import evaluate_call
 from ...expr import Call, Constant, RelayExpr, Tuple, TupleGetItem, TupleWrapper, Var
 from ...infer import infer_type
+from ...size_values import SizeValues
 
 # Results of constants with at most this many elements are computed while importing.
 SMALL = 4096
@@ -41,6 +43,8 @@ class IncrementalTyper:
         # Variables of functions inside the graph, and what those stand for that have a value from around them.
         self.locals: set[Var] = set()
         self.stands_for: dict[int, tuple[Var, RelayExpr]] = {}
+        # What follows from sizes that are known only when the model runs.
+        self.sizes = SizeValues()
 
     def infer(self, value) -> RelayExpr:
         """The value with a type, its small constant parts computed."""
@@ -180,4 +184,13 @@ def tensor_type(e: RelayExpr) -> TensorType:
     return e.checked_type_
 
 
-__all__ = ["SMALL", "IncrementalTyper", "as_tensor", "set_type", "tensor_type"]
+def opened(t: Type) -> Type:
+    """The type with all sizes unknown that are no numbers."""
+    if isinstance(t, TensorType):
+        return TensorType([d if isinstance(d, IntImm) else Any_() for d in t.shape], t.dtype)
+    if isinstance(t, TupleType):
+        return TupleType(tuple(map(opened, t.fields)))
+    return TypeCall(t.func, tuple(map(opened, t.args))) if isinstance(t, TypeCall) else t
+
+
+__all__ = ["SMALL", "IncrementalTyper", "as_tensor", "opened", "set_type", "tensor_type"]

@@ -5,6 +5,7 @@ from . import (
     attention,
     control,
     elementwise,
+    found_ops,
     image_ops,
     index_ops,
     microsoft,

@@ -42,6 +42,11 @@ def declared_rank(value) -> int:
     return len(t.shape.dim) if value.type.HasField("tensor_type") and t.HasField("shape") else -1
 
 
+def decides(ctx, data) -> bool:
+    """Whether the declared shape of the node's result says what it does to data of known shape."""
+    return ctx.declared() is not None and all(isinstance(d, int) for d in ctx.shape(data))
+
+
 def shape_of_output(ctx, what: str, index: int = 0) -> tuple[int, ...]:
     """The declared shape of the node's result, or the error that the value is not known."""
     found = ctx.declared(index)
@@ -195,6 +200,7 @@ def counted(ctx, start, delta):
 __all__ = [
     "counted",
     "declared_rank",
+    "decides",
     "declared_shapes",
     "padded",
     "reduced_axes",

@@ -11,7 +11,8 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from .declared import shape_of_output
+from . import run_time_resize
+from .declared import decides, shape_of_output
 from .load import check_count
 from .nn_ops import biased
 from .table import argument, axis_of, check_steps, op
@@ -120,7 +121,7 @@ def _cubic(d, a: float):
 
 def resized(ctx, data, out_sizes, scales, attrs, roi=None, axes=None):
     """``data`` with every axis resized; sizes, scales and the region are for ``axes``."""
-    shape = ctx.known_shape(data)
+    shape = ctx.shape(data)
     axes = list(range(len(shape))) if axes is None else [axis_of(a, len(shape)) for a in axes]
     mode = attrs.get("mode", "nearest")
     mode = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
@@ -132,7 +133,9 @@ def resized(ctx, data, out_sizes, scales, attrs, roi=None, axes=None):
     outside = np.zeros((1,) * len(shape), bool)
     for i, axis in enumerate(axes):
         region = (roi[i], roi[i + len(axes)]) if crop and roi else (0.0, 1.0)
-        if out_sizes[i] == shape[axis] and scales[i] == 1.0 and not (crop and region != (0.0, 1.0)):
+        cut = crop and region != (0.0, 1.0)
+        # An open size stays as it is.
+        if not isinstance(shape[axis], int) or out_sizes[i] == shape[axis] and scales[i] == 1.0 and not cut:
             continue
         rule = Axis(shape[axis], out_sizes[i], scales[i], attrs, region)
         out = rule.apply(ctx, out, axis, mode)
@@ -143,12 +146,27 @@ def resized(ctx, data, out_sizes, scales, attrs, roi=None, axes=None):
 
 
 def _by_scales(ctx, data, scales, attrs, roi=None, axes=None):
-    shape = ctx.known_shape(data)
+    shape = ctx.shape(data)
     chosen = range(len(shape)) if axes is None else [axis_of(a, len(shape)) for a in axes]
     if len(scales) != len(chosen) or not all(0 < s < np.inf for s in scales):
         raise TVMError(f"the scales must be {len(chosen)} positive numbers, got {list(scales)}")
-    sizes = [int(np.floor(shape[a] * s)) for a, s in zip(chosen, scales)]
+    if not all(isinstance(shape[a], int) for a, s in zip(chosen, scales) if s != 1.0 or roi):
+        return _open_by_scales(ctx, data, list(chosen), list(scales), attrs, roi)
+    sizes = [shape[a] if s == 1.0 else int(np.floor(shape[a] * s)) for a, s in zip(chosen, scales)]
     return resized(ctx, data, sizes, scales, attrs, roi, axes)
+
+
+def _open_by_scales(ctx, data, axes, scales, attrs, roi):
+    """Scales that are known, of sizes that are not. Whole factors repeat every element; whatever the rule for the
+    middle of an element, the nearest one is the same then."""
+    rule = (attrs.get("coordinate_transformation_mode", "half_pixel"), attrs.get("nearest_mode", "round_prefer_floor"))
+    same = rule in (("asymmetric", "floor"), ("half_pixel", "round_prefer_floor"), ("half_pixel", "round_prefer_ceil"))
+    if attrs.get("mode", "nearest") == "nearest" and same and all(s == int(s) for s in scales):
+        for axis, s in zip(axes, scales):
+            data = relay.repeat(data, int(s), axis) if s != 1.0 else data
+        return data
+    region = None if roi is None else const(np.array(roi, "float64"))
+    return run_time_resize.resized(ctx, data, const(np.array(scales, "float64")), None, attrs, region, axes)
 
 
 @op("Upsample")
@@ -159,46 +177,65 @@ def upsample_7(ctx, inputs, attrs):
 @op("Upsample", since=9)
 @op("Resize", since=10)
 def upsample(ctx, inputs, attrs):
+    if ctx.is_late(inputs[1]):
+        return run_time_resize.resized(ctx, inputs[0], inputs[1], None, _upsampling(attrs))
     return _upsample(ctx, inputs[0], [float(v) for v in ctx.array(inputs[1], "the scales").reshape(-1)], attrs)
 
 
 def _upsample(ctx, data, scales, attrs):
-    rules = {
+    return _by_scales(ctx, data, scales, _upsampling(attrs))
+
+
+def _upsampling(attrs) -> dict:
+    return {
         "mode": attrs.get("mode", "nearest"),
         "coordinate_transformation_mode": "asymmetric",
         "nearest_mode": "floor",
     }
-    return _by_scales(ctx, data, scales, rules)
 
 
 @op("Resize", since=11)
 def resize(ctx, inputs, attrs):
     data = inputs[0]
-    axes = attrs.get("axes")
-    shape = ctx.known_shape(data)
-    chosen = list(range(len(shape))) if axes is None else [axis_of(a, len(shape)) for a in axes]
-    late = argument(inputs, 3)
-    if late is not None and ctx.value(late) is None and attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch":
-        sizes = [shape_of_output(ctx, "the sizes")[a] for a in chosen]
-        if attrs.get("coordinate_transformation_mode") != "tf_crop_and_resize":
-            return resized(ctx, data, sizes, [o / shape[a] for o, a in zip(sizes, chosen)], attrs, None, axes)
-    given = [
-        ctx.array(argument(inputs, i), what) for i, what in ((1, "the region"), (2, "the scales"), (3, "the sizes"))
-    ]
-    roi = None if given[0] is None or not given[0].size else [float(v) for v in given[0].reshape(-1)]
-    if given[1] is not None and given[1].size:
-        return _by_scales(ctx, data, [float(v) for v in given[1].reshape(-1)], attrs, roi, axes)
-    if given[2] is None:
+    shape = ctx.shape(data)
+    chosen = [axis_of(a, len(shape)) for a in attrs.get("axes", range(len(shape)))]
+    roi, scales, sizes = _resizing(ctx, inputs, attrs)
+    if ctx.is_late(roi, scales, sizes):
+        plain = attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch" and roi is None
+        if not (plain and sizes is not None and decides(ctx, data)):
+            return run_time_resize.resized(ctx, data, scales, sizes, attrs, roi, chosen)
+        wanted = [shape_of_output(ctx, "the sizes")[a] for a in chosen]
+        return resized(ctx, data, wanted, [o / shape[a] for o, a in zip(wanted, chosen)], attrs, None, chosen)
+    region = None if roi is None else [float(v) for v in ctx.array(roi, "the region").reshape(-1)]
+    if sizes is None:
+        factors = [float(v) for v in ctx.array(scales, "the scales").reshape(-1)]
+        return _by_scales(ctx, data, factors, attrs, region, chosen)
+    if not all(isinstance(shape[a], int) for a in chosen):
+        return run_time_resize.resized(ctx, data, None, sizes, attrs, roi, chosen)
+    return _by_sizes(ctx, data, ctx.ints(sizes, "the sizes"), attrs, region, chosen)
+
+
+def _resizing(ctx, inputs, attrs) -> list:
+    """Region, scales and sizes of a Resize, None for those that are left out or empty. The region counts in one way of
+    computing coordinates only."""
+    given = [argument(inputs, i) for i in (1, 2, 3)]
+    roi, scales, sizes = (None if e is None or 0 in ctx.shape(e) else e for e in given)
+    if scales is None and sizes is None:
         raise TVMError("neither scales nor sizes are given")
-    sizes = [int(v) for v in given[2].reshape(-1)]
-    if len(sizes) != len(chosen) or any(s < 0 for s in sizes) or any(shape[a] == 0 for a in chosen):
-        raise TVMError(f"the sizes must be {len(chosen)} numbers of at least 0, got {sizes} for {list(shape)}")
-    scales = [o / shape[a] for o, a in zip(sizes, chosen)]
+    crop = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    return [roi if crop else None, scales, None if scales is not None else sizes]
+
+
+def _by_sizes(ctx, data, sizes, attrs, roi, axes):
+    shape = ctx.shape(data)
+    if len(sizes) != len(axes) or any(s < 0 for s in sizes) or any(shape[a] == 0 for a in axes):
+        raise TVMError(f"the sizes must be {len(axes)} numbers of at least 0, got {sizes} for {list(shape)}")
+    scales = [o / shape[a] for o, a in zip(sizes, axes)]
     policy = attrs.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":
         one = min(scales) if policy == "not_larger" else max(scales)
         scales = [one] * len(scales)
-        sizes = [int(np.floor(one * shape[a] + 0.5)) for a in chosen]
+        sizes = [int(np.floor(one * shape[a] + 0.5)) for a in axes]
     return resized(ctx, data, sizes, scales, attrs, roi, axes)
 
 

@@ -7,6 +7,8 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
+from ...size_values import plain, same_size
+from . import run_time
 from .declared import shape_of_output
 from .load import check_count
 from .table import argument, axis_of, check_steps, op
@@ -17,10 +19,17 @@ def from_end(ctx, data, indices, axis: int):
     size = ctx.shape(data)[axis]
     if isinstance(indices, Constant):
         array = indices.data.numpy()
-        return Constant(np.where(array < 0, array + size, array).astype(array.dtype)) if (array < 0).any() else indices
-    return relay.where(
-        relay.less(indices, ctx.like(0, indices)), relay.add(indices, ctx.like(int(size), indices)), indices
-    )
+        if not (array < 0).any():
+            return indices
+        if isinstance(size, int):
+            return Constant(np.where(array < 0, array + size, array).astype(array.dtype))
+    limit = ctx.like(size, indices) if isinstance(size, int) else _size_like(ctx, data, axis, indices)
+    return relay.where(relay.less(indices, ctx.like(0, indices)), relay.add(indices, limit), indices)
+
+
+def _size_like(ctx, data, axis: int, e):
+    """A size that is known when the model runs, as a number of the element type of ``e``."""
+    return run_time.scalar(ctx, run_time.size_of(ctx, data, axis), ctx.dtype(e))
 
 
 @op("Gather")
@@ -34,9 +43,13 @@ def gather_elements(ctx, inputs, attrs):
     data, axis = inputs[0], attrs.get("axis", 0)
     axis = axis_of(axis, ctx.rank(data))
     indices = from_end(ctx, data, inputs[1], axis)
-    have, want = ctx.known_shape(data), ctx.known_shape(indices)
-    rest = [i for i in range(len(have)) if i != axis and have[i] != want[i]]
-    if rest:
+    have, want = ctx.shape(data), ctx.shape(indices)
+    rest = [i for i in range(len(have)) if i != axis and not same_size(plain(have[i]), plain(want[i]))]
+    if any(not isinstance(want[i], int) for i in rest):
+        ends = run_time.joined(ctx, [run_time.size_of(ctx, indices, i) for i in rest])
+        zero, one = (run_time.number([v] * len(rest)) for v in (0, 1))
+        data = relay.strided_slice(data, zero, ends, one, rest)
+    elif rest:
         data = relay.strided_slice(data, [0] * len(rest), [want[i] for i in rest], [1] * len(rest), rest)
     return relay.gather(data, axis, indices)
 
@@ -52,8 +65,13 @@ def gather_nd(ctx, inputs, attrs):
 
 def _points(ctx, data, indices, batch: int):
     """Coordinates counted from the start."""
-    sizes = ctx.known_shape(data)[batch : batch + ctx.known_shape(indices)[-1]]
-    limit = const(np.array(sizes, ctx.dtype(indices)))
+    count = ctx.known_size(indices, -1)
+    sizes = ctx.shape(data)[batch : batch + count]
+    if all(isinstance(d, int) for d in sizes):
+        limit = const(np.array(sizes, ctx.dtype(indices)))
+    else:
+        limit = relay.strided_slice(run_time.shape_of(ctx, data), [batch], [batch + count], [1], [0])
+        limit = relay.cast(limit, ctx.dtype(indices))
     return relay.where(relay.less(indices, ctx.like(0, indices)), relay.add(indices, limit), indices)
 
 
@@ -110,7 +128,9 @@ def one_hot(ctx, inputs, attrs):
     indices, depth, values = inputs
     rank = ctx.rank(indices) + 1
     axis = axis_of(attrs.get("axis", -1), rank)
-    depth = shape_of_output(ctx, "the depth")[axis] if ctx.value(depth) is None else ctx.ints(depth, "the depth")[0]
+    if ctx.is_late(depth) and ctx.declared() is None:
+        return _late_one_hot(ctx, indices, depth, values, axis)
+    depth = shape_of_output(ctx, "the depth")[axis] if ctx.is_late(depth) else ctx.ints(depth, "the depth")[0]
     check_count("the depth", [depth])
     indices = relay.cast(indices, "int64")
     indices = relay.where(relay.less(indices, const(0, "int64")), relay.add(indices, const(depth, "int64")), indices)
@@ -120,13 +140,22 @@ def one_hot(ctx, inputs, attrs):
     return relay.where(hit, on, off)
 
 
+def _late_one_hot(ctx, indices, depth, values, axis: int):
+    depth, indices = run_time.scalar(ctx, depth), relay.cast(indices, "int64")
+    indices = relay.where(relay.less(indices, const(0, "int64")), relay.add(indices, depth), indices)
+    off, on = (relay.take(values, const(i, "int64"), 0) for i in (0, 1))
+    return relay.one_hot(indices, on, off, run_time.joined(ctx, [depth]), axis, ctx.dtype(values))
+
+
 @op("TopK")
 def topk(ctx, inputs, attrs):
     axis = axis_of(attrs.get("axis", -1), ctx.rank(inputs[0]))
     if "k" in attrs:
         k = attrs["k"]
+    elif ctx.is_late(inputs[1]) and ctx.declared() is None:
+        return run_time.largest(ctx, inputs[0], inputs[1], axis, not attrs.get("largest", 1))
     else:
-        k = shape_of_output(ctx, "k")[axis] if ctx.value(inputs[1]) is None else ctx.ints(inputs[1], "k")[0]
+        k = shape_of_output(ctx, "k")[axis] if ctx.is_late(inputs[1]) else ctx.ints(inputs[1], "k")[0]
     shape = ctx.shape(inputs[0])
     if k < 0 or isinstance(shape[axis], int) and k > shape[axis]:
         raise TVMError(f"k is {k}, and axis {axis} has {shape[axis]} elements")
@@ -181,34 +210,6 @@ def running(ctx, name: str, data, axis: int, attrs):
 
 op("CumSum")(_running("cumsum"))
 op("CumProd")(_running("cumprod"))
-
-
-@op("Compress")
-def compress(ctx, inputs, attrs):
-    keep = np.nonzero(ctx.array(inputs[1], "the condition"))[0]
-    axis = attrs.get("axis")
-    data = inputs[0] if axis is not None else relay.reshape(inputs[0], (-1,))
-    return relay.take(data, const(keep.astype("int64")), 0 if axis is None else axis)
-
-
-def _unsized() -> TVMError:
-    return TVMError(
-        "the number of results depends on the data, and a compiled graph has known sizes; end the model before this "
-        "node (onnx.utils.extract_model) and compute the rest outside"
-    )
-
-
-@op("NonZero")
-def non_zero(ctx, inputs, attrs):
-    found = ctx.value(inputs[0])
-    if found is None:
-        raise _unsized()
-    return Constant(np.stack(np.nonzero(found)).astype("int64"))
-
-
-@op("Unique", "NonMaxSuppression")
-def data_dependent(ctx, inputs, attrs):
-    raise _unsized()
 
 
 @op("Einsum")

@@ -17,7 +17,7 @@ from ... import op as relay
 from ...expr import Call, Constant, Function, If, RelayExpr, Tuple, TupleGetItem, const
 from ..common.importer import ClosedScope
 from .check import node_name
-from .values import Choice, Nothing, Sequence, joined_type, same_type
+from .values import Choice, Nothing, Sequence, joined_type, opened, same_type
 
 BOOL = TensorType((), "bool")
 INT64 = TensorType((), "int64")
@@ -163,7 +163,7 @@ def repeated(
     what was collected, each stacked along a new first axis. ``step`` converts the body for the number of the step and
     the carried values; it is asked again where these have other sizes after it than before."""
     importer, lists = ctx.importer, ctx.importer.lists
-    types = [lists.type_of(s) for s in states]
+    types = [opened(lists.type_of(s)) for s in states]
     while True:
         scope = ClosedScope()
         with importer.inner_scope(scope):

@@ -6,8 +6,9 @@ import numpy as np
 
 from ....error import TVMError
 from ... import op as relay
-from ...expr import const
 from ...op.rules import broadcast_dims
+from ...size_values import plain, same_size
+from . import run_time
 from .table import argument, axis_of, op
 
 
@@ -35,7 +36,9 @@ def pads(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: lis
     if mode not in ("SAME_UPPER", "SAME_LOWER"):
         raise TVMError(f"auto_pad '{mode}' is not supported")
     before, after = [], []
-    for size, k, s, d in zip(ctx.spatial(data), kernel, strides, dilations):
+    # Windows that visit every place are padded alike, whatever the size.
+    sizes = [0] * n if max(strides) == 1 else ctx.spatial(data)
+    for size, k, s, d in zip(sizes, kernel, strides, dilations):
         total = max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
         low = total // 2 if mode == "SAME_UPPER" else total - total // 2
         before.append(low)
@@ -125,12 +128,12 @@ def centered(ctx, x, zero, column: tuple):
 def conv_transpose(ctx, inputs, attrs):
     """Spread out by the stride and padded, the data meets the turned kernel: one plain convolution for every form."""
     data, weight = inputs[:2]
-    shape, sizes = ctx.known_shape(weight), ctx.spatial(data)
+    shape = ctx.known_shape(weight)
     n = len(shape) - 2
     kernel = list(attrs.get("kernel_shape", shape[2:]))
     strides, dilations = window_of(attrs, kernel)
     extra, groups = attrs.get("output_padding", [0] * n), attrs.get("group", 1)
-    before, after = _transposed_pads(attrs, sizes, kernel, strides, dilations, extra)
+    before, after = _transposed_pads(ctx, data, attrs, kernel, strides, dilations, extra)
     function = {1: "conv1d_transpose", 2: "conv2d_transpose", 3: "conv3d_transpose"}.get(n)
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
@@ -150,14 +153,15 @@ def conv_transpose(ctx, inputs, attrs):
     return biased(out, argument(inputs, 2))
 
 
-def _transposed_pads(attrs, sizes, kernel, strides, dilations, extra) -> tuple[list[int], list[int]]:
+def _transposed_pads(ctx, data, attrs, kernel, strides, dilations, extra) -> tuple[list[int], list[int]]:
     n = len(kernel)
-    full = [s * (d - 1) + e + (k - 1) * l + 1 for s, d, e, k, l in zip(strides, sizes, extra, kernel, dilations)]
     mode = attrs.get("auto_pad", "NOTSET")
     wanted = attrs.get("output_shape")
     if wanted is None and mode in ("NOTSET", "", "VALID"):
         pads = attrs.get("pads", [0] * 2 * n) if mode != "VALID" else [0] * 2 * n
         return list(pads[:n]), list(pads[n:])
+    sizes = ctx.spatial(data)
+    full = [s * (d - 1) + e + (k - 1) * l + 1 for s, d, e, k, l in zip(strides, sizes, extra, kernel, dilations)]
     wanted = [d * s for d, s in zip(sizes, strides)] if wanted is None else list(wanted)[-n:]
     total = [f - w for f, w in zip(full, wanted)]
     less = [t // 2 for t in total]
@@ -240,7 +244,7 @@ def product(ctx, a, b, out_dtype: str = ""):
     """NumPy's matmul; fp16 is accumulated in fp32."""
     if ctx.dtype(a) == "float16" and not out_dtype:
         return relay.cast(product(ctx, a, b, "float32"), "float16")
-    x, y = ctx.known_shape(a), ctx.known_shape(b)
+    x, y = ctx.shape(a), ctx.shape(b)
     if not x or not y:
         raise TVMError("scalars have no matrix product")
     if len(x) == 1 or len(y) == 1:
@@ -250,6 +254,8 @@ def product(ctx, a, b, out_dtype: str = ""):
         last = len(ctx.shape(out)) - 1
         gone = ([last - 1] if len(x) == 1 else []) + ([last] if len(y) == 1 else [])
         return relay.squeeze(out, gone)
+    if not all(isinstance(d, int) for d in (*x, *y)):
+        return _open_product(ctx, a, b, out_dtype)
     if len(y) == 2:
         flat = relay.reshape(a, (int(np.prod(x[:-1])), x[-1]), True) if len(x) > 2 else a
         out = relay.nn.dense(flat, relay.transpose(b, (1, 0)), out_dtype=out_dtype)
@@ -260,11 +266,46 @@ def product(ctx, a, b, out_dtype: str = ""):
     b = relay.broadcast_to(b, (*batch, *y[-2:])) if batch != tuple(y[:-2]) else b
     a = relay.reshape(a, (count, *x[-2:]), True) if len(batch) != 1 else a
     b = relay.reshape(b, (count, *y[-2:]), True) if len(batch) != 1 else b
-    if ctx.importer.config.get("use_nt_batch_matmul", False):
-        out = relay.nn.batch_matmul(a, relay.transpose(b, (0, 2, 1)), out_dtype=out_dtype)
-    else:
-        out = relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
+    out = _stacks(ctx, a, b, out_dtype)
     return relay.reshape(out, (*batch, x[-2], y[-1]), True) if len(batch) != 1 else out
+
+
+def _stacks(ctx, a, b, out_dtype: str):
+    if ctx.importer.config.get("use_nt_batch_matmul", False):
+        return relay.nn.batch_matmul(a, relay.transpose(b, (0, 2, 1)), out_dtype=out_dtype)
+    return relay.nn.batch_matmul(a, b, out_dtype=out_dtype, transpose_b=False)
+
+
+def _open_product(ctx, a, b, out_dtype: str):
+    """The product of matrices or stacks of them, some of whose sizes are known when the model runs."""
+    x, y = ([plain(d) for d in ctx.type(e).shape] for e in (a, b))
+    if len(y) == 2:
+        rows = len(x) - 1
+        out = relay.nn.dense(run_time.flattened(ctx, a, rows), relay.transpose(b, (1, 0)), out_dtype=out_dtype)
+        return run_time.unflattened(ctx, ctx.made(out), a, rows)
+    if len(x) != len(y) or not all(same_size(p, q) for p, q in zip(x[:-2], y[:-2])):
+        a, b = _same_stacks(ctx, a, b)
+    count = ctx.rank(a) - 2
+    out = ctx.made(_stacks(ctx, *(ctx.made(run_time.flattened(ctx, e, count)) for e in (a, b)), out_dtype))
+    return run_time.unflattened(ctx, out, a, count)
+
+
+def _same_stacks(ctx, a, b) -> list:
+    """Two stacks of matrices broadcast against each other."""
+    rank = max(ctx.rank(a), ctx.rank(b))
+    rows, sizes = [], [[1] * (rank - ctx.rank(e)) + [plain(d) for d in ctx.type(e).shape[:-2]] for e in (a, b)]
+    for e in (a, b):
+        own = relay.strided_slice(run_time.shape_of(ctx, e), [0], [ctx.rank(e) - 2], [1], [0])
+        rows.append(run_time.joined(ctx, [run_time.number([1] * (rank - ctx.rank(e))), ctx.made(own)]))
+    batch = ctx.made(relay.where(relay.equal(rows[0], run_time.number(1)), rows[1], rows[0]))
+    known = [run_time.broadcast_size(p, q) for p, q in zip(*sizes)]
+    out = []
+    for e in (a, b):
+        last = relay.strided_slice(run_time.shape_of(ctx, e), [ctx.rank(e) - 2], [ctx.rank(e)], [1], [0])
+        target = run_time.joined(ctx, [batch, ctx.made(last)])
+        made = relay.broadcast_to(e, target)
+        out.append(run_time.sharpened(ctx, made, [*known, *ctx.shape(e)[-2:]]))
+    return out
 
 
 # -- softmax --------------------------------------------------------------------------------
@@ -274,10 +315,13 @@ def _flat(function):
     """The first operator sets made a matrix of the input, cut at the axis."""
 
     def convert(ctx, inputs, attrs):
-        shape = ctx.known_shape(inputs[0])
+        shape = ctx.shape(inputs[0])
         axis = attrs.get("axis", 1) % max(len(shape), 1)
         if axis == len(shape) - 1:
             return function(ctx, inputs[0], axis)
+        if not all(isinstance(d, int) for d in shape):
+            matrix = ctx.convert("Flatten", inputs[0], axis=axis)
+            return relay.reshape_like(function(ctx, ctx.made(matrix), 1), inputs[0])
         rows = int(np.prod(shape[:axis]))
         out = function(ctx, relay.reshape(inputs[0], (rows, int(np.prod(shape[axis:])))), 1)
         return relay.reshape(out, shape)
@@ -307,10 +351,9 @@ def _log_softmax(ctx, x, axis: int):
 
 
 def _hardmax(ctx, x, axis: int):
-    rank, size = ctx.rank(x), ctx.known_size(x, axis)
     place = relay.cast(relay.argmax(x, axis=axis, keepdims=True), "int64")
-    places = np.arange(size, dtype="int64").reshape([size if i == axis else 1 for i in range(rank)])
-    return relay.cast(relay.equal(place, const(places)), ctx.dtype(x))
+    places = run_time.along(ctx, run_time.counted(ctx, run_time.size_of(ctx, x, axis)), axis, ctx.rank(x))
+    return relay.cast(relay.equal(place, places), ctx.dtype(x))
 
 
 for _name, _function in (("Softmax", _softmax), ("LogSoftmax", _log_softmax), ("Hardmax", _hardmax)):

@@ -144,13 +144,14 @@ def rms_normalization(ctx, inputs, attrs):
 @op("GroupNormalization")
 def group_normalization(ctx, inputs, attrs):
     x, scale, bias = inputs
-    shape = ctx.known_shape(x)
+    shape = ctx.shape(x)
     groups = attrs["num_groups"]
-    wide = relay.reshape(_in_precision(ctx, x, attrs), (shape[0], groups, -1))
+    wide = relay.reshape(_in_precision(ctx, x, attrs), (0, groups, -1))
     out = relay.cast(centered(ctx, wide, (2,), attrs.get("epsilon", 1e-5)), ctx.dtype(x))
     if ctx.version < 21 and ctx.shape(scale)[0] == groups and groups != shape[1]:
-        scale, bias = (relay.repeat(v, shape[1] // groups, 0) for v in (scale, bias))
-    out = relay.reshape(out, shape)
+        scale, bias = (relay.repeat(v, ctx.known_size(x, 1) // groups, 0) for v in (scale, bias))
+    known = all(isinstance(d, int) for d in shape)
+    out = relay.reshape(out, shape) if known else relay.reshape_like(out, x)
     return relay.add(relay.multiply(out, _across(ctx, scale, len(shape))), _across(ctx, bias, len(shape)))
 
 

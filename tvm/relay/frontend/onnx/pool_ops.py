@@ -9,6 +9,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from . import run_time_windows
 from .declared import shape_of_output
 from .nn_ops import pads, window_of
 from .reduce_ops import limits
@@ -226,6 +227,8 @@ def max_unpool(ctx, inputs, attrs):
 def col2im(ctx, inputs, attrs):
     """Columns added back where they were taken from, window element by window element."""
     data = inputs[0]
+    if ctx.is_late(*inputs[1:3]) or not all(isinstance(d, int) for d in ctx.shape(data)):
+        return run_time_windows.added_back(ctx, data, inputs[1], inputs[2], attrs)
     image, block = ctx.ints(inputs[1], "the image shape"), ctx.ints(inputs[2], "the block shape")
     n = len(image)
     strides, dilations = window_of(attrs, block)

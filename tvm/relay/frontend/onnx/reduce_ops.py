@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ... import op as relay
 from ...expr import const
-from .declared import reduced_axes
+from . import declared, run_time
 from .shape_ops import axes_of, late_axes
 from .table import axis_of, op
 
@@ -46,8 +46,12 @@ def _reduce(name: str, since_input: int):
 
     def convert(ctx, inputs, attrs):
         x = inputs[0]
+        if late_axes(ctx, inputs) and not declared.decides(ctx, x):
+            return _late(ctx, name, inputs, attrs)
         if late_axes(ctx, inputs):
-            rows = [(c, convert(ctx, [x], {**attrs, "axes": a})) for a, c in reduced_axes(ctx, x, inputs[1], attrs)]
+            rows = [
+                (c, convert(ctx, [x], {**attrs, "axes": a})) for a, c in declared.reduced_axes(ctx, x, inputs[1], attrs)
+            ]
             out = rows[-1][1]
             for condition, row in rows[-2::-1]:
                 out = relay.where(condition, row, out)
@@ -70,6 +74,18 @@ def _reduce(name: str, since_input: int):
         return form(x, axes, keepdims)
 
     return convert
+
+
+def _late(ctx, name: str, inputs, attrs):
+    """A reduction over axes that are known when the model runs."""
+    data, axes = inputs
+    none = ctx.length(axes, "the axes") == 0
+    if none or not ctx.rank(data):
+        rest = {**attrs, "axes": []}
+        return ctx.convert(name, data, **rest)
+    keepdims = bool(attrs.get("keepdims", 1))
+    return run_time.reduced(ctx, data, axes, keepdims, lambda rows, a, k: _reduce(name, 0)(
+        ctx, [rows], {"axes": a, "keepdims": int(k)}))  # fmt: skip
 
 
 def _empty(ctx, name: str, x, axes, keepdims: bool):

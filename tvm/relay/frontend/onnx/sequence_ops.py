@@ -168,6 +168,49 @@ def _split_by_run(ctx, data, sizes, axis: int, keepdims: bool):
     return lists.call("rev", [states[1]], states[1].checked_type_)
 
 
+@op("SequenceMap")
+def sequence_map(ctx, inputs, attrs):
+    """The body applied to the tensors of the sequences, place by place; tensors are given to it each time."""
+    body, importer = attrs["body"], ctx.importer
+    _of_run(ctx, inputs[0])
+    if any(is_list(value) for value in inputs):
+        return _mapped_by_run(ctx, inputs, body)
+    lengths = {len(value.items) for value in inputs if isinstance(value, Sequence)}
+    if len(lengths) > 1:
+        raise TVMError(f"the sequences are of one length, got {sorted(lengths)}")
+    rows = [
+        importer.subgraph(body, [v.items[k] if isinstance(v, Sequence) else v for v in inputs])
+        for k in range(lengths.pop())
+    ]
+    return [Sequence(tuple(row[i] for row in rows)) for i in range(len(body.output))]
+
+
+def _mapped_by_run(ctx, inputs: list, body) -> list:
+    """A loop that takes the first tensors of the lists, and puts results before those it has."""
+    importer, lists = ctx.importer, ctx.importer.lists
+    many = [isinstance(value, Sequence) or is_list(value) for value in inputs]
+    rests = [lists.as_list(value) for value, is_many in zip(inputs, many) if is_many]
+    zero = const(0, "int64")
+
+    def step(number, values: list) -> Step:
+        scope, taken = importer.scopes[-1], iter(values)
+        given = []
+        for value, is_many in zip(inputs, many):
+            xs = next(taken) if is_many else None
+            given.append(lists.call("sequence_at", [xs, zero], lists.element(xs)) if is_many
+                         else importer.captured(scope, value))  # fmt: skip
+        left = [lists.call("sequence_erase", [xs, zero], xs.checked_type_) for xs in values[: len(rests)]]
+        made = []
+        for xs, result in zip(values[len(rests) :], importer.subgraph(body, given)):
+            t = lists.list_of(joined_type(xs.checked_type_.args[0], lists.type_of(result)))
+            made.append(lists.call("Cons", [result, xs], t))
+        return Step(None, [*left, *made], [])
+
+    start = [*rests, *(Sequence(()) for _ in body.output)]
+    states, _ = repeated(ctx, lists.count(rests[0]), None, start, step)
+    return [lists.call("rev", [xs], xs.checked_type_) for xs in states[len(rests) :]]
+
+
 # -- optionals --------------------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
 from ...op.rules import broadcast_dims
-from . import declared
+from . import declared, run_time
 from .load import check_count, onnx_dtype
 from .table import argument, axis_of, op
 
@@ -22,9 +22,11 @@ def reshape_1(ctx, inputs, attrs):
 
 @op("Reshape", since=5)
 def reshape(ctx, inputs, attrs):
-    if ctx.value(inputs[1]) is None:
-        return declared.reshaped(ctx, inputs[0], "the shape")
     zero = bool(attrs.get("allowzero", 0))
+    if ctx.is_late(inputs[1]):
+        if declared.decides(ctx, inputs[0]):
+            return declared.reshaped(ctx, inputs[0], "the shape")
+        return run_time.reshaped(ctx, inputs[0], inputs[1], zero)
     wanted = ctx.ints(inputs[1], "the shape")
     if 0 in ctx.shape(inputs[0]):
         have = ctx.known_shape(inputs[0])
@@ -42,8 +44,15 @@ def flatten(ctx, inputs, attrs):
     axis = rank if axis == rank else axis_of(axis, rank)
     if axis == 1 and rank > 1:
         return relay.nn.batch_flatten(inputs[0])
-    shape = ctx.known_shape(inputs[0])
-    return relay.reshape(inputs[0], (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))), True)
+    shape = ctx.shape(inputs[0])
+    if all(isinstance(d, int) for d in shape):
+        return relay.reshape(inputs[0], (int(np.prod(shape[:axis])), int(np.prod(shape[axis:]))), True)
+    sides = [ctx.made(relay.prod(part, axis=0)) for part in _halves(run_time.shape_of(ctx, inputs[0]), axis, rank)]
+    return run_time.reshaped(ctx, inputs[0], run_time.joined(ctx, sides), True)
+
+
+def _halves(vector, at: int, count: int) -> list:
+    return [relay.strided_slice(vector, [low], [high], [1], [0]) for low, high in ((0, at), (at, count))]
 
 
 @op("Transpose")
@@ -59,14 +68,20 @@ def concat(ctx, inputs, attrs):
 @op("Shape")
 def shape(ctx, inputs, attrs):
     dims = ctx.shape(inputs[0])
-    if all(isinstance(d, int) for d in dims):
-        return Constant(np.array(dims[attrs.get("start", 0) : attrs.get("end", len(dims))], "int64"))
-    return relay.shape_of(inputs[0], "int64")
+    part = slice(attrs.get("start", 0), attrs.get("end", len(dims)))
+    if all(isinstance(d, int) for d in dims[part]):
+        return Constant(np.array(dims[part], "int64"))
+    begin, end, _ = part.indices(len(dims))
+    whole = relay.shape_of(inputs[0], "int64")
+    return whole if (begin, end) == (0, len(dims)) else relay.strided_slice(whole, [begin], [end], [1], [0])
 
 
 @op("Size")
 def size(ctx, inputs, attrs):
-    return const(int(np.prod(ctx.known_shape(inputs[0]), dtype="int64")), "int64")
+    dims = ctx.shape(inputs[0])
+    if all(isinstance(d, int) for d in dims):
+        return const(int(np.prod(dims, dtype="int64")), "int64")
+    return relay.ndarray_size(inputs[0], "int64")
 
 
 def axes_of(ctx, inputs, attrs, since_input: int):
@@ -84,10 +99,14 @@ def late_axes(ctx, inputs) -> bool:
 @op("Squeeze")
 def squeeze(ctx, inputs, attrs):
     if late_axes(ctx, inputs):
-        return declared.reshaped(ctx, inputs[0], "the axes")
+        if declared.decides(ctx, inputs[0]):
+            return declared.reshaped(ctx, inputs[0], "the axes")
+        ctx.length(inputs[1], "the axes")
+        return relay.squeeze(inputs[0], run_time.vector(ctx, inputs[1]))
     axes = axes_of(ctx, inputs, attrs, 13)
     dims = ctx.shape(inputs[0])
     if axes is None:
+        # A size that is known only when the model runs stays: how many dimensions there are does not depend on it.
         axes = [i for i, d in enumerate(dims) if isinstance(d, int) and d == 1]
     bad = [a for a in axes if isinstance(dims[a], int) and dims[a] != 1]
     if bad:
@@ -98,7 +117,9 @@ def squeeze(ctx, inputs, attrs):
 @op("Unsqueeze")
 def unsqueeze(ctx, inputs, attrs):
     if late_axes(ctx, inputs):
-        return declared.reshaped(ctx, inputs[0], "the axes")
+        if declared.decides(ctx, inputs[0]):
+            return declared.reshaped(ctx, inputs[0], "the axes")
+        return run_time.unsqueezed(ctx, inputs[0], inputs[1])
     axes = axes_of(ctx, inputs, attrs, 13)
     rank = ctx.rank(inputs[0]) + len(axes)
     out = inputs[0]
@@ -116,8 +137,10 @@ def slice_1(ctx, inputs, attrs):
 def slice_(ctx, inputs, attrs):
     data, starts, ends = inputs[:3]
     axes, steps = argument(inputs, 3), argument(inputs, 4)
-    if any(v is not None and ctx.value(v) is None for v in (starts, ends, axes, steps)):
-        return declared.sliced(ctx, data, starts, axes, steps)
+    if ctx.is_late(starts, ends, axes, steps):
+        if declared.decides(ctx, data):
+            return declared.sliced(ctx, data, starts, axes, steps)
+        return run_time.sliced(ctx, data, starts, ends, axes, steps)
     return _slice(
         ctx,
         data,
@@ -155,21 +178,35 @@ def _slice(ctx, data, starts, ends, axes, steps):
 def split(ctx, inputs, attrs):
     data = inputs[0]
     axis = axis_of(attrs.get("axis", 0), ctx.rank(data))
+    count = len(ctx.node.output)
     if "split" not in attrs and late_axes(ctx, inputs):
-        return split_sizes(
-            data, [declared.shape_of_output(ctx, "the sizes", i)[axis] for i in range(len(ctx.node.output))], axis
-        )
+        if all(ctx.declared(i) is not None for i in range(count)):
+            return split_sizes(data, [declared.shape_of_output(ctx, "the sizes", i)[axis] for i in range(count)], axis)
+        if ctx.length(inputs[1], "the sizes") != count:
+            raise TVMError(f"{ctx.length(inputs[1], 'the sizes')} sizes are given for {count} outputs")
+        return run_time.split(ctx, data, inputs[1], axis, count)
     sizes = attrs.get("split") or (ctx.ints(argument(inputs, 1), "the sizes") if ctx.version >= 13 else None)
     if sizes is None:
-        count = attrs.get("num_outputs", len(ctx.node.output))
-        if count < 1 or count != len(ctx.node.output):
-            raise TVMError(f"num_outputs is {count}, and the node has {len(ctx.node.output)} outputs")
-        total = ctx.known_size(data, axis)
+        wanted = attrs.get("num_outputs", count)
+        if wanted < 1 or wanted != count:
+            raise TVMError(f"num_outputs is {wanted}, and the node has {count} outputs")
+        total = ctx.shape(data)[axis]
+        if not isinstance(total, int):
+            return _equal_parts(ctx, data, axis, count)
         each = -(-total // count)
         sizes = [each] * (count - 1) + [total - each * (count - 1)]
     if len(sizes) == 1:
         return data
     return split_sizes(data, sizes, axis)
+
+
+def _equal_parts(ctx, data, axis: int, count: int) -> list:
+    """Parts of an axis whose size is known when the model runs; the last one is what is left."""
+    total = run_time.size_of(ctx, data, axis)
+    each = relay.floor_divide(relay.add(total, run_time.number(count - 1)), run_time.number(count))
+    last = relay.subtract(total, relay.multiply(each, run_time.number(count - 1)))
+    sizes = run_time.joined(ctx, [ctx.made(s) for s in [each] * (count - 1) + [last]])
+    return run_time.split(ctx, data, sizes, axis, count)
 
 
 def split_sizes(data, sizes: list[int], axis: int) -> list:
@@ -181,9 +218,12 @@ def split_sizes(data, sizes: list[int], axis: int) -> list:
 
 @op("Expand")
 def expand(ctx, inputs, attrs):
-    if ctx.value(inputs[1]) is None:
-        return relay.broadcast_to(inputs[0], declared.shape_of_output(ctx, "the shape"))
-    return relay.broadcast_to(inputs[0], broadcast_dims(ctx.shape(inputs[0]), tuple(ctx.ints(inputs[1], "the shape"))))
+    data, shape = inputs
+    if ctx.is_late(shape) and declared.decides(ctx, data):
+        return relay.broadcast_to(data, declared.shape_of_output(ctx, "the shape"))
+    if ctx.is_late(shape) or not all(isinstance(d, int) for d in ctx.shape(data)):
+        return run_time.expanded(ctx, data, shape)
+    return relay.broadcast_to(data, broadcast_dims(ctx.shape(data), tuple(ctx.ints(shape, "the shape"))))
 
 
 @op("Tile")
@@ -195,16 +235,20 @@ def tile_1(ctx, inputs, attrs):
 
 @op("Tile", since=6)
 def tile(ctx, inputs, attrs):
-    if ctx.value(inputs[1]) is None:
-        return relay.tile(inputs[0], declared.repeats(ctx, inputs[0]))
+    if ctx.is_late(inputs[1]):
+        if declared.decides(ctx, inputs[0]):
+            return relay.tile(inputs[0], declared.repeats(ctx, inputs[0]))
+        return run_time.tiled(ctx, inputs[0], inputs[1])
     return relay.tile(inputs[0], ctx.ints(inputs[1], "the repeats"))
 
 
 @op("ConstantOfShape")
 def constant_of_shape(ctx, inputs, attrs):
     value = ctx.tensor(attrs["value"]).reshape(-1) if "value" in attrs else np.zeros(1, "float32")
-    known = ctx.value(inputs[0]) is not None
-    dims = ctx.ints(inputs[0], "the shape") if known else list(declared.shape_of_output(ctx, "the shape"))
+    late = ctx.is_late(inputs[0])
+    if late and ctx.declared() is None:
+        return run_time.filled(ctx, const(value[0], str(value.dtype)), inputs[0])
+    dims = list(declared.shape_of_output(ctx, "the shape")) if late else ctx.ints(inputs[0], "the shape")
     if min(dims, default=0) < 0:
         raise TVMError(f"the shape {dims} has a negative size")
     if math.prod(dims) <= 1 << 16:
@@ -214,7 +258,9 @@ def constant_of_shape(ctx, inputs, attrs):
 
 @op("Range")
 def range_(ctx, inputs, attrs):
-    if any(ctx.value(i) is None for i in inputs[:3]):
+    if ctx.is_late(*inputs[:3]):
+        if ctx.declared() is None:
+            return run_time.ranged(ctx, *inputs[:3])
         return declared.counted(ctx, inputs[0], inputs[2])
     start, limit, delta = (ctx.array(i, "the range").reshape(-1)[0] for i in inputs[:3])
     if delta == 0:
@@ -230,10 +276,18 @@ def range_(ctx, inputs, attrs):
 
 @op("EyeLike")
 def eye_like(ctx, inputs, attrs):
+    dtype = onnx_dtype(attrs["dtype"]) if "dtype" in attrs else ctx.dtype(inputs[0])
+    if not all(isinstance(d, int) for d in ctx.shape(inputs[0])):
+        return relay.cast(relay.equal(_apart(ctx, inputs[0]), const(attrs.get("k", 0), "int64")), dtype)
     rows, columns = ctx.known_shape(inputs[0])
     check_count("the matrix", [rows, columns])
-    dtype = onnx_dtype(attrs["dtype"]) if "dtype" in attrs else ctx.dtype(inputs[0])
     return relay.cast(const(np.eye(rows, columns, attrs.get("k", 0), "float32")), dtype)
+
+
+def _apart(ctx, data):
+    """How far each element of a matrix is above the diagonal."""
+    rows, columns = (run_time.counted(ctx, run_time.size_of(ctx, data, axis)) for axis in (-2, -1))
+    return relay.subtract(relay.expand_dims(columns, 0), relay.expand_dims(rows, 1))
 
 
 def _block(attrs) -> int:
@@ -244,8 +298,11 @@ def _block(attrs) -> int:
 
 @op("DepthToSpace")
 def depth_to_space(ctx, inputs, attrs):
+    b = _block(attrs)
+    if not all(isinstance(d, int) for d in ctx.shape(inputs[0])) and ctx.rank(inputs[0]) == 4:
+        return relay.nn.depth_to_space(inputs[0], b, "NCHW", attrs.get("mode", "DCR"))
     n, c, *space = ctx.known_shape(inputs[0])
-    b, k = _block(attrs), len(space)
+    k = len(space)
     cells = [b] * k
     inner = c // b**k
     if attrs.get("mode", "DCR") == "DCR":
@@ -259,8 +316,11 @@ def depth_to_space(ctx, inputs, attrs):
 
 @op("SpaceToDepth")
 def space_to_depth(ctx, inputs, attrs):
+    b, is_plain = _block(attrs), attrs.get("mode", "DCR") == "DCR"
+    if not all(isinstance(d, int) for d in ctx.shape(inputs[0])) and ctx.rank(inputs[0]) == 4 and is_plain:
+        return relay.nn.space_to_depth(inputs[0], b, "NCHW")
     n, c, *space = ctx.known_shape(inputs[0])
-    b, k = _block(attrs), len(space)
+    k = len(space)
     parts = [d for s in space for d in (s // b, b)]
     out = relay.reshape(inputs[0], (n, c, *parts))
     cells, places = [3 + 2 * i for i in range(k)], [2 + 2 * i for i in range(k)]
@@ -281,9 +341,12 @@ def trilu(ctx, inputs, attrs):
     data, k = inputs[0], argument(inputs, 1)
     if ctx.rank(data) < 2:
         raise TVMError("a matrix has two dimensions or more")
-    rows, columns = ctx.known_size(data, -2), ctx.known_size(data, -1)
-    check_count("the triangle", [rows, columns])
-    apart = const(np.arange(columns, dtype="int64")[None, :] - np.arange(rows, dtype="int64")[:, None])
+    rows, columns = ctx.shape(data)[-2:]
+    if isinstance(rows, int) and isinstance(columns, int):
+        check_count("the triangle", [rows, columns])
+        apart = const(np.arange(columns, dtype="int64")[None, :] - np.arange(rows, dtype="int64")[:, None])
+    else:
+        apart = _apart(ctx, data)
     k = const(0, "int64") if k is None else relay.cast(relay.reshape(k, ()) if ctx.rank(k) else k, "int64")
     keep = relay.greater_equal(apart, k) if attrs.get("upper", 1) else relay.less_equal(apart, k)
     return relay.where(keep, data, relay.zeros_like(data))
@@ -292,8 +355,11 @@ def trilu(ctx, inputs, attrs):
 @op("CenterCropPad")
 def center_crop_pad(ctx, inputs, attrs):
     data = inputs[0]
-    shape = ctx.known_shape(data)
+    shape = ctx.shape(data)
     axes = [axis_of(a, len(shape)) for a in attrs.get("axes", range(len(shape)))]
+    known = all(isinstance(d, int) for d in shape)
+    if not known or ctx.is_late(inputs[1]) and not declared.decides(ctx, data):
+        return _late_center(ctx, data, run_time.vector(ctx, inputs[1]), axes)
     if ctx.value(inputs[1]) is None:
         wanted = [declared.shape_of_output(ctx, "the shape")[a] for a in axes]
     else:
@@ -309,6 +375,24 @@ def center_crop_pad(ctx, inputs, attrs):
             pads[axis] = (low, size - have - low)
     out = relay.strided_slice(data, begin, end, [1] * len(shape), list(range(len(shape))))
     return relay.nn.pad(out, pads, ctx.like(0, data))
+
+
+def _late_center(ctx, data, wanted, axes: list[int]):
+    """The middle of the data in a shape that is known when the model runs, cut or with zeros around it."""
+    if ctx.length(wanted, "the shape") != len(axes):
+        raise TVMError(f"{ctx.length(wanted, 'the shape')} sizes are given for {len(axes)} axes")
+    zero, two = run_time.number(0), run_time.number(2)
+    have = run_time.joined(ctx, [run_time.size_of(ctx, data, a) for a in axes])
+    more = relay.subtract(wanted, have)
+    cut = relay.maximum(relay.subtract(zero, more), zero)
+    begin = relay.floor_divide(cut, two)
+    end = relay.subtract(have, relay.subtract(cut, begin))
+    out = relay.strided_slice(data, ctx.made(begin), ctx.made(end), run_time.number([1] * len(axes)), axes)
+    added = relay.maximum(more, zero)
+    low = relay.floor_divide(added, two)
+    amounts = run_time.joined(ctx, [ctx.made(low), ctx.made(relay.subtract(added, low))])
+    shown = run_time.sharpened(ctx, out, [None if i in axes else d for i, d in enumerate(ctx.shape(data))])
+    return run_time.padded(ctx, shown, amounts, run_time.number(axes), ctx.like(0, data), "constant")
 
 
 # -- padding ----------------------------------------------------------------------------------------------------------
@@ -330,8 +414,10 @@ def pad(ctx, inputs, attrs):
         value = ctx.like(0, data)
     elif ctx.rank(value):
         value = relay.reshape(value, ())
-    if ctx.value(inputs[1]) is None or axes is not None and ctx.value(axes) is None:
-        return declared.padded(ctx, data, inputs[1], axes, value, mode)
+    if ctx.is_late(inputs[1], axes):
+        if declared.decides(ctx, data):
+            return declared.padded(ctx, data, inputs[1], axes, value, mode)
+        return run_time.padded(ctx, data, inputs[1], axes, value, mode)
     amounts = ctx.ints(inputs[1], "the padding")
     rank = ctx.rank(data)
     if axes is not None:
@@ -347,17 +433,19 @@ def padded(ctx, data, amounts: list[int], value, mode: str):
     """Negative amounts cut; the other modes read places inside by index, so they may be as long as one likes."""
     n = len(amounts) // 2
     before, after = amounts[:n], amounts[n:]
+    shape = ctx.shape(data)
     if mode == "constant":
         if min(amounts, default=0) < 0:
-            shape = ctx.known_shape(data)
             data = relay.strided_slice(
                 data,
                 [max(-b, 0) for b in before],
-                [d - max(-a, 0) for d, a in zip(shape, after)],
+                [d - max(-a, 0) if isinstance(d, int) else min(a, 0) or run_time.FAR for d, a in zip(shape, after)],
                 [1] * n,
                 list(range(n)),
             )
         return relay.nn.pad(data, [(max(b, 0), max(a, 0)) for b, a in zip(before, after)], value)
+    if not all(isinstance(d, int) for d in shape):
+        return run_time.padded(ctx, data, run_time.number(amounts), None, value, mode)
     if (
         mode in ("reflect", "edge")
         and min(amounts) >= 0

@@ -6,6 +6,7 @@ import numpy as np
 
 from ... import op as relay
 from ...expr import const
+from . import run_time, run_time_signal
 from .declared import shape_of_output
 from .load import onnx_dtype
 from .table import argument, axis_of, op
@@ -67,6 +68,10 @@ def dft_17(ctx, inputs, attrs):
 
 @op("DFT", since=20)
 def dft(ctx, inputs, attrs):
+    inverse, onesided = bool(attrs.get("inverse", 0)), bool(attrs.get("onesided", 0))
+    if ctx.is_late(argument(inputs, 2), argument(inputs, 1)):
+        axis = run_time.number(-2) if argument(inputs, 2) is None else inputs[2]
+        return run_time_signal.dft(ctx, inputs[0], axis, argument(inputs, 1), inverse, onesided)
     axis = ctx.ints(argument(inputs, 2), "the axis")
     return _dft(ctx, inputs, attrs, axis[0] if axis else -2)
 
@@ -83,6 +88,10 @@ def _dft(ctx, inputs, attrs, axis: int):
 @op("STFT")
 def stft(ctx, inputs, attrs):
     signal, window = inputs[0], argument(inputs, 2)
+    if ctx.is_late(inputs[1], argument(inputs, 3)) or not isinstance(ctx.shape(signal)[1], int):
+        signal = relay.expand_dims(signal, 2) if ctx.rank(signal) == 2 else signal
+        onesided = bool(attrs.get("onesided", 1))
+        return run_time_signal.stft(ctx, ctx.made(signal), inputs[1], window, argument(inputs, 3), onesided)
     step = ctx.ints(inputs[1], "the step")[0]
     length = ctx.ints(argument(inputs, 3), "the length")
     length = length[0] if length else ctx.known_shape(window)[0]
@@ -99,6 +108,8 @@ def stft(ctx, inputs, attrs):
 
 @op("MelWeightMatrix")
 def mel_weight_matrix(ctx, inputs, attrs):
+    if ctx.is_late(*inputs):
+        return run_time_signal.mel_weights(ctx, *inputs, onnx_dtype(attrs.get("output_datatype", 1)))
     bins, length, rate, low, high = (ctx.array(i, "the parameters").reshape(-1)[0] for i in inputs)
     dtype = onnx_dtype(attrs.get("output_datatype", 1))
     spectrum = int(length) // 2 + 1
@@ -122,11 +133,14 @@ def mel_weight_matrix(ctx, inputs, attrs):
 def _window(weights):
     def convert(ctx, inputs, attrs):
         known = ctx.value(inputs[0])
+        dtype = onnx_dtype(attrs.get("output_datatype", 1))
+        if known is None and ctx.declared() is None:
+            return run_time_signal.window(ctx, inputs[0], weights, bool(attrs.get("periodic", 1)), dtype)
         size = shape_of_output(ctx, "the size")[0] if known is None else int(known.reshape(-1)[0])
         length = size if attrs.get("periodic", 1) else size - 1
         angle = 2 * np.pi * np.arange(size) / max(length, 1)
         values = sum(w * np.cos(k * angle) for k, w in enumerate(weights))
-        return const(np.asarray(values).astype(onnx_dtype(attrs.get("output_datatype", 1))))
+        return const(np.asarray(values).astype(dtype))
 
     return convert
 

@@ -12,11 +12,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ....error import TVMError
-from ....ir.prim import Any_, IntImm
+from ....ir.prim import Any_
 from ....ir.structural import structural_equal
 from ....ir.tensor_type import TensorType
 from ....ir.type import IncompleteType, TupleType, Type, TypeCall
 from ...expr import RelayExpr
+from ..common.incremental import opened
 
 
 class Sequence(NamedTuple):
@@ -116,15 +117,6 @@ def same_type(a: Type, b: Type) -> bool:
 
 def _same_size(a: Any, b: Any) -> bool:
     return a is b or isinstance(a, Any_) and isinstance(b, Any_) or structural_equal(a, b)
-
-
-def opened(t: Type) -> Type:
-    """The type with all sizes unknown that are no numbers."""
-    if isinstance(t, TensorType):
-        return TensorType([d if isinstance(d, IntImm) else Any_() for d in t.shape], t.dtype)
-    if isinstance(t, TupleType):
-        return TupleType(tuple(map(opened, t.fields)))
-    return TypeCall(t.func, tuple(map(opened, t.args))) if isinstance(t, TypeCall) else t
 
 
 __all__ = [

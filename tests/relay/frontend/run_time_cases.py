@@ -1,0 +1,211 @@
+"""Operators of ONNX whose arguments are inputs of the model: for each a model, and arguments of odd, empty and hostile
+sizes. Inputs have open sizes; how many dimensions there are is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from onnx import TensorProto, helper
+
+CODES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+FAR = 1 << 40
+
+
+class Case(NamedTuple):
+    """``inputs``: element type and number of dimensions (open sizes), or a list of sizes, of each input. ``feeds``
+    gives arguments that onnxruntime takes too, ``refused`` such as are an error."""
+
+    node: Callable
+    inputs: dict
+    feeds: Callable
+    refused: Callable = lambda rng: []
+    outputs: int = 1
+    opset: int = 18
+
+    def model(self):
+        outputs = [f"y{i}" for i in range(self.outputs)]
+        node = self.node(list(self.inputs), outputs)
+        inputs = [
+            helper.make_tensor_value_info(n, CODES[t], [None] * s if isinstance(s, int) else s)
+            for n, (t, s) in self.inputs.items()
+            if n
+        ]
+        made = [helper.make_empty_tensor_value_info(o) for o in outputs]
+        graph = helper.make_graph([node], "g", inputs, made)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)], ir_version=9)
+
+
+def ints(*values):
+    return np.array(values, "int64")
+
+
+def data(rng, *shape):
+    return rng.standard_normal(shape).astype("float32")
+
+
+def node(name, **attrs):
+    return lambda inputs, outputs: helper.make_node(name, inputs, outputs, "here", **attrs)
+
+
+def sizes(rng, rank, low=0, high=6):
+    return [int(d) for d in rng.integers(low, high, rank)]
+
+
+def reshapes(rng):
+    a, b, c = sizes(rng, 3, 1)
+    empty = np.zeros((0, b), "float32")
+    yield data(rng, a, b), ints(b, a, 1)
+    yield data(rng, a, b * c), ints(0, b, -1)
+    yield data(rng, a, b), ints(-1, 1, 1)
+    yield empty, ints(0, b, a)
+
+
+def slices(rng):
+    x = data(rng, *sizes(rng, 2, 1, 8))
+    for _ in range(4):
+        starts, ends = rng.integers(-10, 10, 2), rng.integers(-10, 10, 2)
+        steps = rng.choice([-3, -2, -1, 1, 2, 3, FAR], 2)
+        yield x, starts, ends, rng.permutation([0, -1]).astype("int64"), steps.astype("int64")
+    yield x, ints(-FAR, FAR), ints(FAR, -FAR), ints(0, 1), ints(1, -1)
+    yield np.zeros((0, 3), "float32"), ints(0, 2), ints(5, -9), ints(0, 1), ints(1, -2)
+
+
+def expands(rng):
+    a, b = sizes(rng, 2, 1)
+    yield data(rng, a, 1), ints(1, b, 1)[1:] if rng.integers(2) else ints(a, b)
+    yield data(rng, 1, b), ints(a, 1)
+    yield data(rng, 1, 1), ints(0, b)
+
+
+def pads(mode):
+    def feeds(rng):
+        a, b = sizes(rng, 2, 3, 7)
+        low = -2 if mode == "constant" else 0
+        for _ in range(3):
+            yield data(rng, a, b), rng.integers(low, 3, 4), np.float32(rng.standard_normal())
+
+    return feeds
+
+
+def splits(rng):
+    a, b, c = sizes(rng, 3)
+    yield data(rng, 3, a + b + c), ints(a, b, c)
+    yield data(rng, 0, a), ints(a, 0, 0)
+
+
+def split_refused(rng):
+    x = data(rng, 2, 6)
+    return [(x, ints(1, 2, 4)), (x, ints(1, 2, 2)), (x, ints(-1, 3, 4)), (x, ints(FAR, 0, -FAR + 6))]
+
+
+def largest(rng):
+    n = int(rng.integers(1, 8))
+    for k in (0, 1, n):
+        yield data(rng, 3, n), ints(k)
+    yield np.zeros((2, 0), "float32"), ints(0)
+
+
+def reductions(rng):
+    a, b, c = sizes(rng, 3, 1)
+    for axes in ((0, 1), (-1, 0), (2, 1)):
+        yield data(rng, a, b, c), ints(*axes)
+    yield np.zeros((a, 0, c), "float32"), ints(0, 2)
+
+
+def boxes(rng):
+    n = int(rng.integers(1, 12))
+    corner = rng.random((1, n, 2)).astype("float32")
+    whole = np.concatenate([corner, corner + rng.random((1, n, 2)).astype("float32")], 2)
+    score = rng.permutation(2 * n).reshape(1, 2, n).astype("float32") / (2 * n)
+    for limit in (0, 3, FAR):
+        yield whole, score, ints(limit), np.array([0.3], "float32"), np.array([0.25], "float32")
+
+
+def resizes(by_scales):
+    def feeds(rng):
+        a, b = sizes(rng, 2, 2, 7)
+        x = data(rng, 1, 1, a, b)
+        if by_scales:
+            yield x, np.array([1, 1, *rng.choice([0.5, 1.0, 2.0, 3.0], 2)], "float32")
+        else:
+            yield x, ints(1, 1, *rng.integers(1, 9, 2))
+
+    return feeds
+
+
+ANY = {"x": ("float32", 2)}
+VECTOR = ("int64", [2])
+CASES = {
+    "reshape": Case(node("Reshape"), {**ANY, "s": ("int64", [3])}, reshapes,
+                    lambda rng: [(data(rng, 2, 3), ints(2, 2, 2)), (data(rng, 2, 3), ints(-1, -3, -1))]),
+    "expand": Case(node("Expand"), {**ANY, "s": VECTOR},
+                   lambda rng: ((x, s) for x, s in expands(rng) if s.size == 2),
+                   lambda rng: [(data(rng, 2, 3), ints(2, 4)), (data(rng, 2, 3), ints(-2, 3))]),
+    "tile": Case(node("Tile"), {**ANY, "r": VECTOR},
+                 lambda rng: [(data(rng, *sizes(rng, 2)), rng.integers(0, 4, 2)) for _ in range(3)],
+                 lambda rng: [(data(rng, 2, 3), ints(-1, 2))]),
+    "constant of shape": Case(node("ConstantOfShape"), {"s": ("int64", [3])},
+                              lambda rng: [(ints(*sizes(rng, 3)),), (ints(0, 2, 3),)],
+                              lambda rng: [(ints(2, -1, 2),)]),
+    "range": Case(node("Range"), {n: ("int64", []) for n in ("start", "limit", "delta")},
+                  lambda rng: [tuple(map(np.int64, row)) for row in ((0, 7, 2), (5, -4, -3), (3, 3, 1), (4, 0, 1))],
+                  lambda rng: [tuple(map(np.int64, (0, 5, 0)))]),
+    "range of floats": Case(node("Range"), {n: ("float32", []) for n in ("start", "limit", "delta")},
+                            lambda rng: [tuple(map(np.float32, row)) for row in ((0, 2, 0.5), (1, -1, -0.75))]),
+    "slice": Case(node("Slice"), {**ANY, **dict.fromkeys(("starts", "ends", "axes", "steps"), VECTOR)}, slices,
+                  lambda rng: [(data(rng, 3, 4), ints(0, 0), ints(3, 3), ints(0, 1), ints(1, 0))]),
+    "split": Case(node("Split", axis=1), {**ANY, "s": ("int64", [3])}, splits, split_refused, outputs=3),
+    "pad": Case(node("Pad"), {**ANY, "p": ("int64", [4]), "v": ("float32", [])}, pads("constant"),
+                lambda rng: [(data(rng, 2, 3), ints(-3, 0, 0, 0), np.float32(0))]),
+    "pad edge": Case(node("Pad", mode="edge"), {**ANY, "p": ("int64", [4]), "v": ("float32", [])}, pads("edge"),
+                     lambda rng: [(data(rng, 0, 3), ints(1, 0, 0, 0), np.float32(0))]),
+    "pad reflect": Case(node("Pad", mode="reflect"), {**ANY, "p": ("int64", [4]), "v": ("float32", [])},
+                        pads("reflect"), lambda rng: [(data(rng, 0, 3), ints(1, 0, 0, 0), np.float32(0))]),
+    "pad wrap": Case(node("Pad", mode="wrap"), {**ANY, "p": ("int64", [4]), "v": ("float32", [])}, pads("wrap"),
+                     lambda rng: [(data(rng, 0, 3), ints(1, 0, 0, 0), np.float32(0))], opset=19),
+    "top k": Case(node("TopK"), {**ANY, "k": ("int64", [1])}, largest,
+                  lambda rng: [(data(rng, 2, 3), ints(k)) for k in (4, -1, FAR)], outputs=2),
+    "one hot": Case(node("OneHot"), {"x": ("int64", 2), "d": ("int64", [1]), "v": ("float32", [2])},
+                    lambda rng: [(rng.integers(-9, 9, sizes(rng, 2)), ints(n), data(rng, 2)) for n in (1, 5)],
+                    lambda rng: [(ints(1, 2).reshape(1, 2), ints(-1), data(rng, 2))]),
+    "squeeze": Case(node("Squeeze"), {"x": ("float32", 3), "a": VECTOR},
+                    lambda rng: [(data(rng, 1, 4, 1), ints(0, 2)), (data(rng, 1, 1, 3), ints(-2, -3))],
+                    lambda rng: [(data(rng, 1, 4, 1), ints(0, 1)), (data(rng, 1, 4, 1), ints(0, 7))]),
+    "unsqueeze": Case(node("Unsqueeze"), {**ANY, "a": VECTOR},
+                      lambda rng: [(data(rng, *sizes(rng, 2)), ints(*a)) for a in ((0, 3), (-1, 1), (2, 0))],
+                      lambda rng: [(data(rng, 2, 3), ints(1, 1)), (data(rng, 2, 3), ints(0, 9))]),
+    "reduce sum": Case(node("ReduceSum", keepdims=0), {"x": ("float32", 3), "a": VECTOR}, reductions,
+                       lambda rng: [(data(rng, 2, 3, 4), ints(1, 1))]),
+    "reduce max": Case(node("ReduceMax", keepdims=1), {"x": ("float32", 3), "a": VECTOR},
+                       lambda rng: [f for f in reductions(rng) if f[0].size]),
+    "reduce mean": Case(node("ReduceMean", keepdims=1), {"x": ("float32", 3), "a": VECTOR},
+                        lambda rng: [f for f in reductions(rng) if f[0].size]),
+    "non zero": Case(node("NonZero"), ANY, lambda rng: [
+        ((data(rng, *sizes(rng, 2)) * rng.integers(0, 2)).astype("float32"),), (np.zeros((2, 0), "float32"),)]),
+    "compress": Case(node("Compress", axis=1), {**ANY, "c": ("bool", 1)}, lambda rng: [
+        (data(rng, 2, n), rng.integers(0, 2, max(n - 1, 0)).astype(bool)) for n in (1, 4, 7)]),
+    "unique": Case(node("Unique"), ANY, lambda rng: [
+        (rng.integers(-3, 3, s).astype("float32"),) for s in ((3, 4), (1, 1), (5, 7))], outputs=4),
+    "unique rows": Case(node("Unique", axis=1, sorted=1), ANY, lambda rng: [
+        (rng.integers(0, 2, s).astype("float32"),) for s in ((2, 7), (1, 1), (3, 4))], outputs=4),
+    "non max suppression": Case(node("NonMaxSuppression"), {
+        "b": ("float32", [None, None, 4]), "s": ("float32", 3), "n": ("int64", [1]), "i": ("float32", [1]),
+        "t": ("float32", [1])}, boxes),
+    "resize nearest": Case(node("Resize", mode="nearest", coordinate_transformation_mode="asymmetric",
+                                nearest_mode="floor"), {"x": ("float32", 4), "": ("float32", 0),
+                                                        "s": ("float32", [4])}, resizes(True)),
+    "resize linear": Case(node("Resize", mode="linear"), {"x": ("float32", 4), "": ("float32", 0),
+                                                          "s": ("float32", [4])}, resizes(True)),
+    "resize cubic": Case(lambda inputs, outputs: helper.make_node(
+        "Resize", ["x", "", "", "s"], outputs, "here", mode="cubic"), {"x": ("float32", 4), "s": ("int64", [4])},
+        resizes(False)),
+    "flatten": Case(node("Flatten", axis=2), {"x": ("float32", 4)},
+                    lambda rng: [(data(rng, *sizes(rng, 4)),), (data(rng, 2, 0, 3, 1),)]),
+    "matmul": Case(node("MatMul"), {"a": ("float32", 4), "b": ("float32", 3)}, lambda rng: [
+        (data(rng, 2, p, 3, 4), data(rng, q, 4, 5)) for p, q in ((3, 3), (1, 3), (3, 1))],
+        lambda rng: [(data(rng, 2, 2, 3, 4), data(rng, 3, 4, 5)), (data(rng, 1, 1, 3, 4), data(rng, 1, 5, 4))]),
+    "gather from the end": Case(node("Gather", axis=1), {**ANY, "i": ("int64", 1)}, lambda rng: [
+        (data(rng, 2, n), rng.integers(-n, n, 5)) for n in (1, 4, 7)]),
+}  # fmt: skip

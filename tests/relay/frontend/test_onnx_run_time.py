@@ -1,0 +1,103 @@
+"""Operators whose arguments are known only when the model runs, beside onnxruntime: one compiled model for all of them.
+
+A part of the cases is tried in each run, another with each commit; ``make symbolic`` tries all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnx")
+
+from onnx import helper
+from run_time_cases import CASES
+from small_models import graph_model, onnxruntime_results
+
+import tvm
+from tvm.contrib import onnx_backend
+from tvm.ir.prim import Any_
+from tvm.relay.frontend import from_onnx
+
+# How many cases are tried in a run that does not try all.
+SAMPLE = 4
+
+
+def chosen():
+    if os.environ.get("TVM_TEST_ALL_SYMBOLIC"):
+        return sorted(CASES)
+    return random.Random(os.environ.get("TVM_TEST_SEED", "1")).sample(sorted(CASES), SAMPLE)
+
+
+@pytest.mark.parametrize("name", chosen())
+def test_run_time_arguments_do_what_onnxruntime_does_with_them(name, rng):
+    case = CASES[name]
+    model = case.model()
+    compiled = onnx_backend.prepare(model)
+    assert compiled.program.reason is not None
+    names = [n for n in case.inputs if n]
+    for feed in case.feeds(rng):
+        given = dict(zip(names, map(np.asarray, feed)))
+        for got, want in zip(compiled.run(given), onnxruntime_results(model, given), strict=True):
+            said = {n: a.tolist() if a.dtype.kind == "i" else a.shape for n, a in given.items()}
+            assert got.shape == want.shape and got.dtype == want.dtype, said
+            np.testing.assert_allclose(got, want, 1e-4, 1e-5, err_msg=str(said))
+    for feed in case.refused(rng):
+        with pytest.raises(tvm.TVMError):
+            compiled.run(dict(zip(names, map(np.asarray, feed))))
+
+
+def info(name, shape, kind=1):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def attention():
+    """What exporters make of the shapes of an attention: sizes are taken out of shapes and joined again."""
+    make = helper.make_node
+    nodes = [make("Shape", ["x"], ["s"])]
+    for i in (0, 1):
+        nodes += [make("Constant", [], [f"i{i}"], value_int=i), make("Gather", ["s", f"i{i}"], [f"n{i}"])]
+        nodes += [make("Unsqueeze", [f"n{i}", "zero"], [f"v{i}"])]
+    nodes += [
+        make("Concat", ["v0", "v1", "heads"], ["apart"], axis=0),
+        make("Reshape", ["x", "apart"], ["h"]),
+        make("Transpose", ["h"], ["q"], perm=[0, 2, 1, 3]),
+        make("Transpose", ["h"], ["k"], perm=[0, 2, 3, 1]),
+        make("MatMul", ["q", "k"], ["qk"]),
+        make("Softmax", ["qk"], ["w"], axis=-1),
+        make("MatMul", ["w", "q"], ["o"]),
+        make("Transpose", ["o"], ["t"], perm=[0, 2, 1, 3]),
+        make("Mul", ["n1", "one"], ["n1_"]),
+        make("Unsqueeze", ["n1_", "zero"], ["v1_"]),
+        make("Concat", ["v0", "v1_", "whole"], ["joined"], axis=0),
+        make("Reshape", ["t", "joined"], ["y"]),
+    ]
+    weights = {"zero": np.array([0]), "one": np.array(1), "heads": np.array([2, 4]), "whole": np.array([8])}
+    return graph_model(nodes, [info("x", ["batch", "length", 8])], [info("y", None)], weights)
+
+
+def test_shapes_computed_from_shapes_stay_known_to_be_equal():
+    mod, _ = from_onnx(attention())
+    text = mod.astext()
+    assert "dyn." not in text and "newshape=[0, 0, 2, 4]" in text and "newshape=[0, 0, 8]" in text
+    main = mod["main"]
+    assert [isinstance(d, Any_) for d in main.params[0].type_annotation.shape] == [True, True, False]
+    named = tvm.relay.transform.NameSizes()(mod)["main"]
+    assert str(named.ret_type) == "Tensor[(n0, n1, 8), float32]"
+
+
+def test_an_attention_of_open_sizes_runs_at_every_size(rng):
+    model = attention()
+    compiled = onnx_backend.prepare(model)
+    for batch, length in ((1, 1), (3, 7), (2, 16)):
+        x = rng.standard_normal((batch, length, 8)).astype("float32")
+        np.testing.assert_allclose(compiled.run([x])[0], onnxruntime_results(model, {"x": x})[0], 1e-4, 1e-5)
+
+
+def test_models_of_known_sizes_are_run_by_the_graph_executor():
+    model = graph_model([helper.make_node("Relu", ["x"], ["y"])], [info("x", [2])], [info("y", [2])])
+    compiled = onnx_backend.prepare(model)
+    assert compiled.program.reason is None and compiled.run([np.array([-1, 2], "float32")])[0].tolist() == [0, 2]

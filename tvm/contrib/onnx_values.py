@@ -1,0 +1,113 @@
+"""Sequences and optionals of ONNX between Python and the virtual machine: lists, and a value or None."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..ir.tensor_type import TensorType
+from ..ir.type import TupleType, Type
+from ..relay.frontend.onnx.small_types import to_carrier
+from ..relay.frontend.onnx.values import is_type
+from ..runtime import ndarray
+from ..runtime.container import ADT
+
+# The numbers of the constructors of List and Option.
+CONS = SOME = 0
+NIL = NONE = 1
+
+
+def given(value: Any, t: Type) -> Any:
+    """A value for an input of this type.
+
+    Parameters
+    ----------
+    value : numpy.ndarray, list or None
+        The value.
+    t : Type
+        The type of the input.
+
+    Returns
+    -------
+    NDArray or ADT
+        What the machine takes.
+
+    Raises
+    ------
+    TypeError
+        A sequence is wanted, and the value is no list.
+    """
+    if is_type(t, "Option"):
+        return ADT(NONE) if value is None else ADT(SOME, [given(value, t.args[0])])
+    if not is_type(t, "List"):
+        return ndarray.array(to_carrier(np.array(value, order="C")))
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"a sequence of tensors is a list, got {type(value).__name__}")
+    made = ADT(NIL)
+    for item in reversed(value):
+        made = ADT(CONS, [given(item, t.args[0]), made])
+    return made
+
+
+def taken(value: Any, t: Type) -> Any:
+    """A result of this type as Python's value.
+
+    Parameters
+    ----------
+    value : NDArray or ADT
+        What the machine gave.
+    t : Type
+        Its type.
+
+    Returns
+    -------
+    numpy.ndarray, list or None
+        The value; a tuple is a list, too.
+    """
+    if isinstance(t, TensorType):
+        return value.numpy()
+    if isinstance(t, TupleType):
+        return [taken(v, f) for v, f in zip(value, t.fields)]
+    if is_type(t, "Option"):
+        return taken(value[0], t.args[0]) if value.tag == SOME else None
+    items = []
+    while value.tag == CONS:
+        item, value = value
+        items.append(taken(item, t.args[0]))
+    return items
+
+
+def open_shapes(model, inputs: dict[str, Any]) -> dict[str, list]:
+    """Shapes of as many dimensions as values have, for the inputs whose number of dimensions the model leaves open.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The model.
+    inputs : dict
+        Values by name; {} says which inputs need one.
+
+    Returns
+    -------
+    dict of str to list
+        By input the shape of its tensors, all sizes unknown.
+    """
+    from ..relay import Any as Unknown
+
+    weights = {w.name for w in model.graph.initializer}
+    found: dict[str, list] = {}
+    for value in model.graph.input:
+        kind = value.type
+        while kind.WhichOneof("value") in ("sequence_type", "optional_type"):
+            kind = getattr(kind, kind.WhichOneof("value")).elem_type
+        if value.name in weights or kind.tensor_type.HasField("shape"):
+            continue
+        tensor = inputs.get(value.name, ())
+        while isinstance(tensor, (list, tuple)):
+            tensor = tensor[0] if tensor else np.zeros(())
+        found[value.name] = [Unknown() for _ in np.shape(tensor)]
+    return found
+
+
+__all__ = ["given", "open_shapes", "taken"]

@@ -1,0 +1,390 @@
+"""Operators whose arguments are computed when the model runs: the number of dimensions is known, sizes need not be.
+
+Where a shape is computed from the shapes of other values, what is equal stays known to be equal: a reshape says which
+sizes it keeps, joins and parts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import RelayExpr, const
+from ...size_values import plain, same_size
+from .table import axis_of
+
+# Further than the end of any axis.
+FAR = (1 << 63) - 1
+
+
+def number(value) -> RelayExpr:
+    """Numbers as 64-bit integers."""
+    return const(np.array(value, "int64"))
+
+
+def vector(ctx, e) -> RelayExpr:
+    """A vector of 64-bit integers; one number is a vector of one."""
+    e = e if ctx.dtype(e) == "int64" else relay.cast(e, "int64")
+    return ctx.made(relay.reshape(e, (-1,)) if ctx.rank(e) != 1 else e)
+
+
+def scalar(ctx, e, dtype: str = "int64") -> RelayExpr:
+    """A tensor of one element as a number."""
+    e = relay.reshape(e, ()) if ctx.rank(e) else e
+    return ctx.made(relay.cast(e, dtype) if ctx.dtype(e) != dtype else e)
+
+
+def element(ctx, e, index: int) -> RelayExpr:
+    return ctx.made(relay.take(e, number(index), 0))
+
+
+def shape_of(ctx, data) -> RelayExpr:
+    """The shape as a vector of 64-bit integers, a constant where it is known."""
+    sizes = ctx.shape(data)
+    if all(isinstance(d, int) for d in sizes):
+        return number(sizes)
+    return ctx.made(relay.shape_of(data, "int64"))
+
+
+def size_of(ctx, data, axis: int) -> RelayExpr:
+    """One size as a number."""
+    axis = axis_of(axis, ctx.rank(data))
+    size = ctx.shape(data)[axis]
+    return number(size) if isinstance(size, int) else element(ctx, shape_of(ctx, data), axis)
+
+
+def joined(ctx, parts: list) -> RelayExpr:
+    """Vectors and numbers one after the other."""
+    rows = [p if ctx.rank(p) else relay.expand_dims(p, 0) for p in parts]
+    return ctx.made(relay.concatenate(rows, 0)) if len(rows) > 1 else ctx.made(rows[0])
+
+
+def counted(ctx, count) -> RelayExpr:
+    """0, 1, ... below a number."""
+    known = ctx.value(count)
+    if known is not None:
+        return number(np.arange(int(known)))
+    return ctx.made(relay.arange(number(0), count, number(1), "int64"))
+
+
+def along(ctx, places, axis: int, rank: int) -> RelayExpr:
+    """A vector that broadcasts along an axis."""
+    return ctx.made(relay.reshape(places, [-1 if i == axis else 1 for i in range(rank)]))
+
+
+def sharpened(ctx, e, sizes: list) -> RelayExpr:
+    """The same tensor with a type that says the sizes which are known."""
+    e = ctx.made(e)
+    more = any(isinstance(s, int) and s > 0 and not isinstance(d, int) for s, d in zip(sizes, ctx.shape(e)))
+    codes = [s if isinstance(s, int) and s > 0 else 0 for s in sizes]
+    return ctx.made(relay.reshape(e, codes)) if more else e
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def reshaped(ctx, data, shape, allowzero: bool = False):
+    ctx.length(shape, "the shape")
+    wanted = ctx.numbers(shape)
+    have = [plain(d) for d in ctx.type(data).shape]
+    codes = None if allowzero or 0 in have else reshape_codes(have, wanted)
+    if codes is not None:
+        return relay.reshape(data, codes)
+    known = [None if w in (0, -1) else w for w in wanted]
+    return sharpened(ctx, relay.reshape(data, vector(ctx, shape), allowzero), known)
+
+
+def reshape_codes(have: list, wanted: list) -> list[int] | None:
+    """Relay's codes for a shape whose sizes are numbers or follow from those of the data; None if there are none."""
+    codes: list = []
+    for i, want in enumerate(wanted):
+        keeps = i < len(have) and same_size(want, have[i])
+        codes.append(0 if keeps and not isinstance(want, int) else want if isinstance(want, int) else None)
+    if sum(c is None or c == -1 for c in codes) <= 1 and None not in wanted:
+        return [-1 if c is None else c for c in codes]
+    return _grouped(have, wanted) if None not in [*have, *wanted] and not {0, -1} & {*_ints(wanted)} else None
+
+
+def _ints(values: list) -> list[int]:
+    return [v for v in values if isinstance(v, int)]
+
+
+def _grouped(have: list, wanted: list) -> list[int] | None:
+    """Sizes that are kept, two that become one, and one that becomes two."""
+    codes: list[int] = []
+    i = j = 0
+    while i < len(have) and j < len(wanted):
+        pair = wanted[j : j + 2]
+        if same_size(have[i], wanted[j]):
+            codes.append(0)
+        elif i + 1 < len(have) and same_size(have[i] * have[i + 1], wanted[j]):
+            codes.append(-3)
+            i += 1
+        elif len(pair) == 2 and _ints(pair) and same_size(have[i], pair[0] * pair[1]):
+            codes += [-4, *(p if isinstance(p, int) else -1 for p in pair)]
+            j += 1
+        else:
+            return None
+        i, j = i + 1, j + 1
+    return codes if i == len(have) and j == len(wanted) else None
+
+
+def flattened(ctx, data, count: int):
+    """The first ``count`` dimensions as one."""
+    if count == 0:
+        return relay.expand_dims(data, 0)
+    rest = ctx.shape(data)[count:]
+    if count > 1 and all(isinstance(d, int) and d > 0 for d in rest):
+        return relay.reshape(data, (-1, *rest))
+    for _ in range(count - 1):
+        data = relay.reshape(data, (-3, -2) if rest or count > 2 else (-3,))
+        count -= 1
+    return data
+
+
+def unflattened(ctx, data, like, count: int):
+    """The first dimension as the first ``count`` dimensions of another tensor."""
+    if count == 1:
+        return data
+    have = [plain(d) for d in ctx.type(data).shape]
+    wanted = [*(plain(d) for d in ctx.type(like).shape[:count]), *have[1:]]
+    codes = None if 0 in wanted else reshape_codes(have, wanted)
+    return relay.reshape(data, codes) if codes is not None else relay.reshape_like(data, like, 0, 1, 0, count)
+
+
+def expanded(ctx, data, shape):
+    """Broadcast both ways: a size of 1 in the shape keeps that of the data."""
+    count, rank = ctx.length(shape, "the shape"), ctx.rank(data)
+    total = max(count, rank)
+    have = [1] * (total - rank) + [plain(d) for d in ctx.type(data).shape]
+    wanted = [1] * (total - count) + ctx.numbers(shape)
+    sizes = [broadcast_size(h, w) for h, w in zip(have, wanted)]
+    if total == rank and all(same_size(s, h) for s, h in zip(sizes, have)):
+        return data
+    if all(isinstance(s, int) for s in sizes):
+        return relay.broadcast_to(data, sizes)
+    own = joined(ctx, [number([1] * (total - rank)), shape_of(ctx, data)]) if total > rank else shape_of(ctx, data)
+    want = vector(ctx, shape)
+    want = joined(ctx, [number([1] * (total - count)), want]) if total > count else want
+    target = ctx.made(relay.where(relay.equal(want, number(1)), own, want))
+    return sharpened(ctx, relay.broadcast_to(data, target), sizes)
+
+
+def broadcast_size(have, want):
+    """The size of a result, None where it is not known."""
+    if isinstance(want, int) and want == 1:
+        return have
+    if isinstance(have, int) and have == 1 or isinstance(want, int):
+        return want
+    return have if isinstance(have, int) or same_size(have, want) else None
+
+
+def tiled(ctx, data, repeats):
+    if ctx.length(repeats, "the repeats") != ctx.rank(data):
+        raise TVMError(f"{ctx.length(repeats, 'the repeats')} repeats are given for {ctx.rank(data)} dimensions")
+    sizes = [
+        None if h is None or r is None else plain(h * r)
+        for h, r in zip([plain(d) for d in ctx.type(data).shape], ctx.numbers(repeats))
+    ]
+    return sharpened(ctx, relay.tile(data, vector(ctx, repeats)), sizes)
+
+
+def filled(ctx, value: RelayExpr, shape):
+    ctx.length(shape, "the shape")
+    return sharpened(ctx, relay.full(value, vector(ctx, shape), ctx.dtype(value)), ctx.numbers(shape))
+
+
+def unsqueezed(ctx, data, axes):
+    """Ones at the axes, the other sizes in their order."""
+    new, rank = ctx.length(axes, "the axes"), ctx.rank(data)
+    if not rank:
+        return relay.reshape(data, [1] * new)
+    hit = _hits(ctx, axes, rank + new)
+    before = relay.subtract(relay.cumsum(relay.cast(hit, "int64"), 0), relay.cast(hit, "int64"))
+    source = relay.take(shape_of(ctx, data), relay.subtract(number(range(rank + new)), before), 0)
+    return relay.reshape(data, ctx.made(relay.where(hit, number(1), source)))
+
+
+def _hits(ctx, axes, rank: int) -> RelayExpr:
+    """For each of ``rank`` axes whether it is among run-time ones, of which negative ones count from the end."""
+    axes = vector(ctx, axes)
+    axes = relay.where(relay.less(axes, number(0)), relay.add(axes, number(rank)), axes)
+    same = relay.equal(relay.expand_dims(axes, 1), number([list(range(rank))]))
+    return ctx.made(relay.any(same, axis=0))
+
+
+def of_axes(ctx, values, axes, rank: int, default: int) -> RelayExpr:
+    """For each axis its number out of a vector that belongs to run-time axes, or the default."""
+    axes, values = vector(ctx, axes), vector(ctx, values)
+    axes = relay.where(relay.less(axes, number(0)), relay.add(axes, number(rank)), axes)
+    same = relay.equal(relay.expand_dims(axes, 1), number([list(range(rank))]))
+    own = relay.where(same, relay.expand_dims(values, 1), number(0))
+    return ctx.made(relay.where(relay.any(same, axis=0), relay.sum(own, axis=0), number(default)))
+
+
+def sliced(ctx, data, starts, ends, axes, steps):
+    rank, count = ctx.rank(data), ctx.length(starts, "starts")
+    if count > rank:
+        raise TVMError(f"{count} starts are given for {rank} dimensions")
+    steps = number([1] * count) if steps is None else steps
+    bounds = (starts, ends, steps)
+    if axes is not None and ctx.is_late(axes):
+        chosen = list(range(rank))
+        bounds = tuple(of_axes(ctx, v, axes, rank, default) for v, default in zip(bounds, (0, FAR, 1)))
+    else:
+        chosen = list(range(count)) if axes is None else [axis_of(a, rank) for a in ctx.ints(axes, "axes")]
+    out = relay.strided_slice(data, *(vector(ctx, v) for v in bounds), axes=chosen)
+    return sharpened(ctx, out, [None if i in chosen else d for i, d in enumerate(ctx.shape(data))])
+
+
+def split(ctx, data, sizes, axis: int, count: int) -> list:
+    """Parts of run-time sizes; each is compared with what the data has for it."""
+    sizes, rank = vector(ctx, sizes), ctx.rank(data)
+    shape = [size_of(ctx, data, i) for i in range(rank)]
+    out, at = [], number(0)
+    for i in range(count):
+        size = element(ctx, sizes, i)
+        end = relay.add(at, size) if i + 1 < count else number(FAR)
+        ends = [joined(ctx, [ctx.made(e)]) for e in (at, end)]
+        part = relay.strided_slice(data, *ends, number([1]), axes=[axis])
+        wanted = joined(ctx, [size if d == axis else shape[d] for d in range(rank)])
+        part = relay.reshape(part, wanted, True)
+        out.append(sharpened(ctx, part, [None if d == axis else s for d, s in enumerate(ctx.shape(data))]))
+        at = ctx.made(end)
+    return out
+
+
+def padded(ctx, data, amounts, axes, value, mode: str):
+    """Padding by run-time amounts; negative ones cut."""
+    rank, count = ctx.rank(data), ctx.length(amounts, "the padding")
+    if count % 2 or count > 2 * rank:
+        raise TVMError(f"{count} amounts of padding are given for {rank} dimensions; there are two for each")
+    amounts, known = vector(ctx, amounts), ctx.numbers(amounts)
+    half = count // 2
+    before, after = (relay.strided_slice(amounts, [k * half], [k * half + half], [1], [0]) for k in (0, 1))
+    chosen: list[int] | None = list(range(half))
+    if axes is not None:
+        chosen = None if ctx.is_late(axes) else [axis_of(a, rank) for a in ctx.ints(axes, "the axes")]
+        before, after = (of_axes(ctx, ctx.made(v), axes, rank, 0) for v in (before, after))
+    elif half < rank:
+        raise TVMError(f"{count} amounts of padding are given for {rank} dimensions; there are two for each")
+    sizes = _padded_sizes(ctx, data, known, chosen)
+    if mode in ("constant", "edge"):
+        width = ctx.made(relay.stack([before, after], 1))
+        return sharpened(ctx, relay.nn.pad(data, width, value, mode), sizes)
+    if mode not in ("reflect", "wrap"):
+        raise TVMError(f"padding mode '{mode}' is not supported")
+    for axis in range(rank) if chosen is None else chosen:
+        low, high = (element(ctx, ctx.made(v), axis) for v in (before, after))
+        data = _byplaces(ctx, data, axis, low, high, mode)
+    return sharpened(ctx, data, sizes)
+
+
+def _padded_sizes(ctx, data, amounts: list, axes: list[int] | None) -> list:
+    sizes: list = [plain(d) for d in ctx.type(data).shape]
+    if axes is None:
+        return [None] * len(sizes)
+    half = len(amounts) // 2
+    for i, axis in enumerate(axes):
+        parts = (sizes[axis], amounts[i], amounts[i + half])
+        sizes[axis] = None if None in parts else plain(parts[0] + parts[1] + parts[2])
+    return sizes
+
+
+def _byplaces(ctx, data, axis: int, before, after, mode: str):
+    """Elements of an axis by index, as far as they repeat or turn back."""
+    size = size_of(ctx, data, axis)
+    count = relay.add(relay.add(size, before), after)
+    at = relay.subtract(counted(ctx, ctx.made(count)), before)
+    if mode == "wrap":
+        at = relay.floor_mod(at, relay.maximum(size, number(1)))
+    else:
+        last = relay.subtract(size, number(1))
+        period = relay.maximum(relay.multiply(last, number(2)), number(1))
+        at = relay.floor_mod(at, period)
+        at = relay.minimum(at, relay.subtract(period, at))
+        # One element turns back to itself.
+        at = relay.minimum(at, last)
+    return ctx.made(relay.take(data, ctx.made(at), axis))
+
+
+def ranged(ctx, start, limit, delta):
+    start, limit, delta = (scalar(ctx, v, ctx.dtype(start)) for v in (start, limit, delta))
+    return relay.arange(start, limit, delta, ctx.dtype(start))
+
+
+def largest(ctx, data, k, axis: int, is_ascend: bool) -> list:
+    """As many elements as is known when running: none for 0, where the operator of Relay takes all."""
+    k, size = scalar(ctx, k), size_of(ctx, data, axis)
+    least = relay.where(relay.equal(k, number(0)), relay.minimum(size, number(1)), k)
+    # More than there are is refused, and so is a negative number.
+    most = joined(ctx, [ctx.made(relay.where(relay.less(k, number(0)), number(FAR), least))])
+    found = relay.topk(data, most, axis, "both", is_ascend, "int64")
+    ends = [number([0]), joined(ctx, [k]), number([1])]
+    return [relay.strided_slice(f, *ends, axes=[axis]) for f in found]
+
+
+def reduced(ctx, data, axes, keepdims: bool, form):
+    """A reduction over run-time axes: the elements of each result are gathered into a row, which is reduced.
+    ``form(rows, axes, keepdims)`` builds it."""
+    rank, count = ctx.rank(data), ctx.length(axes, "the axes")
+    if count > rank:
+        raise TVMError(f"{count} axes are given for a tensor of {rank} dimensions")
+    hit, sizes = _hits(ctx, axes, rank), shape_of(ctx, data)
+    one = number(1)
+    own, gone = relay.where(hit, one, sizes), relay.where(hit, sizes, one)
+    rows, columns = (places(ctx, ctx.made(part), sizes, rank) for part in (own, gone))
+    index = relay.add(relay.expand_dims(rows, 1), relay.expand_dims(columns, 0))
+    taken = ctx.made(relay.take(relay.reshape(data, (-1,)), ctx.made(index), 0))
+    out = form(taken, [1], False)
+    if keepdims:
+        return relay.reshape(out, ctx.made(own), True)
+    # Sizes that stay, in front, in their order.
+    order = relay.argsort(relay.cast(hit, "int64"), 0, True, "int64")
+    kept = relay.strided_slice(relay.take(sizes, order, 0), [0], [rank - count], [1], [0])
+    return relay.reshape(out, ctx.made(kept), True)
+
+
+def places(ctx, part, sizes, rank: int) -> RelayExpr:
+    """The places in the flat data of all elements of some axes; the other axes have one element in ``part``."""
+    count = ctx.made(relay.prod(part, axis=0))
+    at, out = counted(ctx, count), None
+    stride, inner = number(1), number(1)
+    for axis in reversed(range(rank)):
+        size, own = element(ctx, sizes, axis), element(ctx, part, axis)
+        along_axis = relay.floor_mod(relay.floor_divide(at, inner), relay.maximum(own, number(1)))
+        step = relay.multiply(along_axis, stride)
+        out = step if out is None else relay.add(out, step)
+        stride = ctx.made(relay.multiply(stride, size))
+        inner = ctx.made(relay.maximum(relay.multiply(inner, own), number(1)))
+    return ctx.made(out)
+
+
+__all__ = [
+    "along",
+    "broadcast_size",
+    "counted",
+    "element",
+    "expanded",
+    "filled",
+    "flattened",
+    "joined",
+    "largest",
+    "number",
+    "padded",
+    "places",
+    "ranged",
+    "reduced",
+    "reshaped",
+    "scalar",
+    "shape_of",
+    "sharpened",
+    "size_of",
+    "sliced",
+    "split",
+    "tiled",
+    "unflattened",
+    "unsqueezed",
+    "vector",
+]

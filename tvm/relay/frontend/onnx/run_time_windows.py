@@ -1,0 +1,63 @@
+"""Windows whose sizes are known only when the model runs."""
+
+from __future__ import annotations
+
+from ....error import TVMError
+from ... import op as relay
+from . import run_time
+from .run_time import number
+from .table import check_steps
+
+
+def added_back(ctx, data, image, block, attrs):
+    """Columns (batch, channels times elements of a block, blocks) added where they were taken from: for every element
+    of every block its place in the padded image."""
+    n = ctx.length(image, "the image shape")
+    if ctx.length(block, "the block shape") != n or n < 1:
+        raise TVMError(f"the image has {n} dimensions, the block {ctx.length(block, 'the block shape')}")
+    check_steps("the dimensions of an image", n)
+    image, block = run_time.vector(ctx, image), run_time.vector(ctx, block)
+    strides, dilations = (attrs.get(name, [1] * n) for name in ("strides", "dilations"))
+    amounts = attrs.get("pads", [0] * 2 * n)
+    if len(strides) != n or len(dilations) != n or len(amounts) != 2 * n or min(*strides, *dilations) < 1:
+        raise TVMError(f"strides and dilations are {n} positive numbers and pads {2 * n}, for {n} dimensions")
+    sizes = relay.add(image, number([amounts[i] + amounts[i + n] for i in range(n)]))
+    reach = relay.multiply(relay.subtract(block, number(1)), number(dilations))
+    room = relay.subtract(relay.subtract(sizes, reach), number(1))
+    counts = ctx.made(relay.add(relay.floor_divide(room, number(strides)), number(1)))
+    sizes = ctx.made(sizes)
+    places = _places(ctx, sizes, counts, block, strides, dilations, n)
+    whole, columns = ctx.made(relay.prod(block, axis=0)), ctx.made(relay.prod(counts, axis=0))
+    parts = relay.multiply(whole, columns)
+    batch = run_time.size_of(ctx, data, 0)
+    channels = relay.floor_divide(run_time.size_of(ctx, data, 1), relay.maximum(whole, number(1)))
+    lines = ctx.made(relay.multiply(batch, channels))
+    # Another number of blocks than the image has room for is refused here.
+    updates = ctx.made(relay.reshape(data, run_time.joined(ctx, [lines, ctx.made(parts)]), True))
+    total = run_time.joined(ctx, [lines, ctx.made(relay.prod(sizes, axis=0))])
+    empty = ctx.made(relay.full(ctx.like(0, data), total, ctx.dtype(data)))
+    spread = ctx.made(relay.broadcast_to(relay.expand_dims(places, 0), run_time.shape_of(ctx, updates)))
+    out = relay.scatter_elements(empty, spread, updates, 1, "add")
+    out = ctx.made(relay.reshape(out, run_time.joined(ctx, [batch, ctx.made(channels), sizes]), True))
+    begin, axes = number(amounts[:n]), list(range(2, n + 2))
+    return relay.strided_slice(out, begin, ctx.made(relay.add(begin, image)), number([1] * n), axes)
+
+
+def _places(ctx, sizes, counts, block, strides, dilations, n: int):
+    """The places in the flat image of all elements of blocks: an element of the block is the slower index."""
+    elements, columns = (run_time.counted(ctx, ctx.made(relay.prod(v, axis=0))) for v in (block, counts))
+    out, stride, inner, outer = None, number(1), number(1), number(1)
+    for d in reversed(range(n)):
+        size, own, count = (run_time.element(ctx, v, d) for v in (sizes, block, counts))
+        k = relay.floor_mod(relay.floor_divide(elements, inner), relay.maximum(own, number(1)))
+        at = relay.floor_mod(relay.floor_divide(columns, outer), relay.maximum(count, number(1)))
+        k, at = relay.multiply(k, number(dilations[d])), relay.multiply(at, number(strides[d]))
+        place = relay.multiply(relay.add(relay.expand_dims(k, 1), relay.expand_dims(at, 0)), stride)
+        out = place if out is None else relay.add(out, place)
+        stride = ctx.made(relay.multiply(stride, size))
+        inner = ctx.made(relay.maximum(relay.multiply(inner, own), number(1)))
+        outer = ctx.made(relay.maximum(relay.multiply(outer, count), number(1)))
+    return ctx.made(relay.reshape(ctx.made(out), (-1,)))
+
+
+__all__ = ["added_back"]
