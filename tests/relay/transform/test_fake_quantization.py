@@ -28,6 +28,12 @@ def image(name="x"):
     return dequantized(name, (1, 4, 6, 6))
 
 
+def by_channel(name="x", axis=1, zeros=(5, 3, -2, 0)):
+    scales = np.array([0.02, 0.05, 0.07, 0.1])
+    return relay.qnn.op.dequantize(
+        relay.var(name, shape=(1, 4, 6, 4), dtype="int8"), relay.const(scales), relay.const(list(zeros)), axis=axis)
+
+
 CASES = {
     "conv2d": lambda: relay.nn.relu(relay.nn.conv2d(image(), weight(8, 4, 3, 3), padding=1)),
     "conv2d of several scales": lambda: relay.nn.conv2d(image(), weight(2, 4, 1, 1, scale=[0.01, 0.03])),
@@ -43,6 +49,21 @@ CASES = {
     "global pool": lambda: relay.nn.global_avg_pool2d(image()),
     "clip": lambda: relay.clip(relay.transpose(image(), (0, 2, 3, 1)), -1.0, 2.0),
     "pad": lambda: relay.nn.pad(image(), ((0, 0), (0, 0), (1, 1), (2, 0))),
+    "adaptive pool": lambda: relay.nn.adaptive_avg_pool1d(relay.reshape(image(), (1, 4, 36)), 3),
+    "mean": lambda: relay.mean(relay.multiply(image(), relay.const(2.0)), (2, 3)),
+    "sum": lambda: relay.sum(relay.clip(image(), -0.3, 0.3), 1),
+    "a part": lambda: relay.split(image(), (1, 3), 1)[1],
+    "topk": lambda: relay.topk(image(), 3, axis=2, ret_type="values", is_ascend=True),
+    "take": lambda: relay.take(image(), relay.const([3, 1, 1]), axis=1),
+    "smaller": lambda: relay.minimum(image(), dequantized("y", (1, 4, 6, 6), 0.07, -4)),
+    "larger than a number": lambda: relay.maximum(image(), relay.const(0.4)),
+    "leaky": lambda: relay.nn.leaky_relu(image(), 0.2),
+    "tanh": lambda: relay.tanh(image()),
+    "abs": lambda: relay.abs(relay.nn.conv2d(image(), weight(8, 4, 3, 3))),
+    "pad with the lowest number": lambda: relay.nn.pad(image(), ((0, 0), (0, 0), (1, 1), (2, 0)), relay.const(-3e38)),
+    "add of several scales": lambda: relay.add(by_channel(), by_channel("y", 3, (1, 2, 3, 4))),
+    "multiply of several scales": lambda: relay.multiply(by_channel(), by_channel("y")),
+    "larger of several scales": lambda: relay.maximum(by_channel("x", -1), by_channel("y")),
     "reshape": lambda: relay.reshape(relay.strided_slice(image(), [0, 1], [1, 3]), (2, -1)),
 }  # fmt: skip
 
@@ -88,10 +109,38 @@ def test_operators_without_a_rule_stay_or_are_refused():
         relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
 
 
-def test_functions_are_taken_when_asked_for():
-    mod = module(relay.sigmoid(image()), 1 / 128, 0)
-    assert "sigmoid" in operators(relay.transform.FakeQuantizationToInteger()(mod))
-    new = relay.transform.FakeQuantizationToInteger(optional_qnn_ops=["sigmoid"])(mod)
-    assert operators(new) == {"qnn.sigmoid"}
+@pytest.mark.parametrize("function", [relay.nn.relu, lambda x: relay.clip(x, -1.0, 2.0)])
+def test_limits_of_several_scales_are_those_of_each(function):
+    scales, zeros = relay.const(np.array([0.02, 0.05, 0.07, 0.1])), relay.const([5, 3, -2, 0])
+    made = relay.qnn.op.quantize(function(by_channel()), scales, zeros, axis=1)
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(made))
+    new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    assert "qnn.dequantize" not in operators(new)
+    data = rng.integers(-128, 127, (1, 4, 6, 4)).astype("int8")
+    np.testing.assert_array_equal(results(mod, [data]), results(new, [data]))
+
+
+def test_softmax_is_taken_when_asked_for():
+    mod = module(relay.nn.softmax(image()), 1 / 128, 0)
+    assert "nn.softmax" in operators(relay.transform.FakeQuantizationToInteger()(mod))
+    new = relay.transform.FakeQuantizationToInteger(optional_qnn_ops=["nn.softmax", "sigmoid"])(mod)
+    assert operators(new) == {"qnn.softmax"}
     with pytest.raises(tvm.TVMError, match="no optional rule for sin"):
         relay.transform.FakeQuantizationToInteger(optional_qnn_ops=["sin"])
+
+
+def test_what_no_quantize_follows_is_brought_to_integers_when_asked_for():
+    body = relay.nn.batch_matmul(relay.reshape(dequantized("x", (3, 2, 4)), (2, 3, 4)), dequantized("y", (2, 5, 4)))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.erf(relay.add(body, relay.const(1.0)))))
+    assert "nn.batch_matmul" in operators(relay.transform.FakeQuantizationToInteger()(mod))
+    new = relay.transform.FakeQuantizationToInteger(use_qat=True)(mod)
+    assert operators(new) == {"reshape", "qnn.batch_matmul", "qnn.dequantize", "add", "erf"}
+    arrays = [rng.integers(-60, 60, shape).astype("int8") for shape in ((3, 2, 4), (2, 5, 4))]
+    was, now = (relay.create_executor("debug", m).evaluate()(*arrays).numpy() for m in (mod, new))
+    np.testing.assert_allclose(was, now, rtol=1e-5, atol=1e-5)
+
+
+def test_one_operand_in_float_keeps_an_operator_in_float():
+    body = relay.nn.batch_matmul(dequantized("x", (2, 3, 4)), relay.add(dequantized("y", (2, 5, 4)), relay.const(1.0)))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(body))
+    assert tvm.ir.structural_equal(relay.transform.FakeQuantizationToInteger(use_qat=True)(mod), mod)

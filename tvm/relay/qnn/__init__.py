@@ -1,3 +1,4 @@
 """Quantized networks: integers with a scale and a zero point."""
 
 from . import op, transform
+from .op.qnn import *
