@@ -115,6 +115,14 @@ peers: ## build/peers: a Python with PyTorch, for benchmarks beside it
 conformance: setup ## every node test of the onnx package; writes the table in docs/coverage.md
 	$(BIN)/python tools/onnx_conformance.py --jobs $(JOBS)
 
+conformance-tflite: setup ## every TFLite operator and model beside LiteRT's outputs; writes the table in docs/coverage.md
+	$(BIN)/python tools/tflite_conformance.py
+	TVM_CONFORMANCE_CASES=all $(BIN)/python -m pytest tests/relay/frontend/tflite/test_tflite_models.py -q -n $(JOBS)
+
+fuzz-tflite: setup ## damaged TFLite files into the importer (CASES=20000)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
+	  tests/relay/frontend/tflite/test_tflite_reader.py -k mutated -q -p no:xdist
+
 cpptest: ## C tests of the runtime, without Python
 	@$(MAKE) --no-print-directory -C csrc test
 

@@ -79,7 +79,7 @@ PARTS: dict[str, Part] = {
     "tvm.relay.frontend": Part(
         "the importer",
         "from_caffe from_caffe2 from_coreml from_darknet from_keras from_mxnet from_oneflow from_paddle from_pytorch"
-        " from_tensorflow from_tflite",
+        " from_tensorflow",
     ),
     "tvm.relay.frontend.caffe2": Part("the importer of Caffe2", "from_caffe2"),
     "tvm.relay.frontend.coreml": Part("the importer of Core ML", "from_coreml"),
@@ -97,7 +97,6 @@ PARTS: dict[str, Part] = {
         "CCacheKey CCacheValue LoweredOutput lower_call",
     ),
     "tvm.relay.frontend.tensorflow": Part("the importer of TensorFlow", "from_tensorflow"),
-    "tvm.relay.frontend.tflite": Part("the importer of TensorFlow Lite", "OperatorConverter from_tflite"),
     "tvm.relay.testing.byoc": Part("the annotator of code for other compilers", "CcompilerAnnotator"),
     "tvm.relay.testing.darknet": Part("the importer of Darknet", "LAYERTYPE ACTIVATION __darknetffi__"),
     "tvm.relay.testing.tf": Part(

@@ -36,6 +36,11 @@ class Frontend:
     def suffixes() -> list[str]:
         raise TypeError("an importer has file endings")
 
+    @staticmethod
+    def recognizes(head: bytes) -> bool:
+        """Whether a file that begins with these bytes is of this format, whatever its ending."""
+        return False
+
     def load(self, path, shape_dict=None, **kwargs) -> tuple[Any, dict]:
         raise TypeError("an importer can load")
 
@@ -98,6 +103,27 @@ def _shown(dims) -> str:
     return ",".join("?" if d is None else str(d) for d in dims)
 
 
+class TFLiteFrontend(Frontend):
+    """TFLite files."""
+
+    @staticmethod
+    def name() -> str:
+        return "tflite"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["tflite"]
+
+    @staticmethod
+    def recognizes(head: bytes) -> bool:
+        return head[4:8] == b"TFL3"
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.tflite import from_tflite
+
+        return from_tflite(path, shape_dict, **kwargs)
+
+
 class RelayFrontend(Frontend):
     """Graphs as text."""
 
@@ -155,7 +181,6 @@ def _planned(name: str, suffixes: list[str], package: str) -> type:
 
 KerasFrontend = _planned("keras", ["h5"], "Keras")
 TensorflowFrontend = _planned("pb", ["pb"], "TensorFlow")
-TFLiteFrontend = _planned("tflite", ["tflite"], "TFLite")
 PyTorchFrontend = _planned("pytorch", ["pth", "pt", "zip"], "PyTorch")
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
@@ -175,8 +200,21 @@ def get_frontend_by_name(name: str) -> Frontend:
     raise TVMCException(f"unrecognized frontend '{name}'; there are {', '.join(get_frontend_names())}{hint}")
 
 
+def _head(path: str) -> bytes:
+    """The first bytes of a file; none of one that cannot be read, of which whoever opens it will tell."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(64)
+    except OSError:
+        return b""
+
+
 def guess_frontend(path: str) -> Frontend:
-    """The importer by the file's ending."""
+    """The importer by the file's first bytes, where they tell, or else by its ending."""
+    head = _head(path)
+    for frontend in ALL_FRONTENDS:
+        if frontend.recognizes(head):
+            return frontend()
     suffix = os.path.splitext(path)[1].lower().lstrip(".")
     for frontend in ALL_FRONTENDS:
         if suffix in frontend.suffixes():

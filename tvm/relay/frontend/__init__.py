@@ -2,8 +2,9 @@
 
 from ...not_built import name_of as _name_of
 from .onnx import from_onnx
+from .tflite import from_tflite
 
-__all__ = ["from_onnx"]
+__all__ = ["from_onnx", "from_tflite"]
 
 
 def __getattr__(name: str):

@@ -11,11 +11,13 @@ from ....error import OpNotImplemented
 class Converters:
     """Converters of operators by name and by the version of the operator set they start with.
 
-    ``@table.op("Softmax", 13)`` registers a function for version 13 and later, until a newer one.
+    ``@table.op("Softmax", 13)`` registers a function for version 13 and later, until a newer one. ``versions`` is what
+    errors call a version.
     """
 
-    def __init__(self, framework: str):
+    def __init__(self, framework: str, versions: str = "operator set"):
         self.framework = framework
+        self.versions = versions
         self._rows: dict[str, list[tuple[int, Callable[..., Any]]]] = {}
 
     def op(self, *names: str, since: int = 1) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -56,7 +58,7 @@ class Converters:
                 missing.setdefault((name, version), []).append(node)
         if missing:
             rows = [
-                f"  {n} (operator set {v}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
+                f"  {n} ({self.versions} {v}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
                 for (n, v), w in sorted(missing.items())
             ]
             raise OpNotImplemented(

@@ -1,0 +1,59 @@
+"""Real TFLite files against the outputs of LiteRT beside them, in shared/models/formats beside the checkout."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tvm.relay.frontend import from_tflite
+
+
+def _folder() -> Path | None:
+    """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""
+    if os.environ.get("TVM_TEST_MODELS"):
+        return Path(os.environ["TVM_TEST_MODELS"])
+    for folder in Path(__file__).resolve().parents:
+        if (folder / "shared" / "models").is_dir():
+            return folder / "shared" / "models"
+    return None
+
+
+# Where data is quantized as it comes, one value that rounds the other way moves the result.
+SMALL = {"mlperf_tiny/kws_ref_model_float32.tflite": 2e-4, "mlperf_tiny/kws_ref_model.tflite": 0}
+# One of these, another one with every seed; ``make conformance-tflite`` has all.
+LARGE = {"mlperf_tiny/pretrainedResnet.tflite": 1e-5, "mlperf_tiny/pretrainedResnet_quant.tflite": 0,
+         "tflite/version-RFB-320_without_postprocessing.tflite": 2e-5}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_a_small_model_gives_what_litert_gave(root, name):
+    check(root, name, SMALL[name])
+
+
+@pytest.mark.slow
+def test_a_larger_model_gives_what_litert_gave(root, seed):
+    chosen = sorted(LARGE) if os.environ.get("TVM_CONFORMANCE_CASES") else sorted(LARGE)[seed % len(LARGE) :][:1]
+    for name in chosen:
+        check(root, name, LARGE[name])
+
+
+def check(root, name: str, tolerance: float) -> None:
+    folder = _folder()
+    if folder is None or not (folder / "formats" / name).is_file():
+        pytest.skip(f"{name} is not in shared/models/formats (TVM_TEST_MODELS names another folder than shared/models)")
+    spec = importlib.util.spec_from_file_location("tflite_conformance", root / "tools" / "tflite_conformance.py")
+    runner = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(runner)
+    path = folder / "formats" / name
+    with np.load(f"{path}.npz") as arrays:
+        feeds = {k[3:]: arrays[k] for k in arrays if k.startswith("in_")}
+        wanted = [arrays[k] for k in arrays if k.startswith("out_")]
+    assert not from_tflite(path)[1]
+    for got, value in zip(runner.run_model(path.read_bytes(), feeds), wanted, strict=True):
+        assert got.dtype == value.dtype
+        np.testing.assert_allclose(got.astype("float64"), value.astype("float64"), rtol=0, atol=tolerance)

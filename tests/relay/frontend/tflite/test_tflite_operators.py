@@ -1,0 +1,43 @@
+"""Operators of TFLite against what LiteRT's reference kernels made of the same models (expected.npz)."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+from tflite_cases import CASES
+
+from tvm import relay
+from tvm.relay.frontend import from_tflite
+from tvm.relay.frontend.tflite.table import CONVERTERS, QUANTIZED
+
+# A case is compiled in a third of a second; every seed has others, and ``make conformance-tflite`` has all.
+COUNT = 14
+
+
+@pytest.fixture(scope="module")
+def runner(root):
+    spec = importlib.util.spec_from_file_location("tflite_conformance", root / "tools" / "tflite_conformance.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_case_is_imported_with_the_types_that_litert_gave(runner):
+    expected = runner.expected_outputs()
+    assert set(expected) == set(CASES)
+    for name, case in CASES.items():
+        body = from_tflite(case.model)[0]["main"].body
+        got = [e.checked_type for e in (body.fields if isinstance(body, relay.Tuple) else [body])]
+        assert [(t.concrete_shape, t.dtype) for t in got] == [(v.shape, str(v.dtype)) for v in expected[name]], name
+
+
+def test_a_sample_of_cases_gives_what_litert_gave(runner, rng):
+    expected = runner.expected_outputs()
+    for name in rng.choice(sorted(CASES), COUNT, replace=False):
+        assert not runner.difference(CASES[name], expected[name]), name
+
+
+def test_every_operator_has_a_case_or_a_test_of_its_own():
+    own = {"L2_POOL_2D", "WHERE", "CUSTOM TFLite_Detection_PostProcess"}
+    assert {*CONVERTERS.names(), *QUANTIZED.names()} - {c.operator for c in CASES.values()} <= own

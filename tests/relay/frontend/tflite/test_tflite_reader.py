@@ -1,0 +1,188 @@
+"""Reading TFLite files: what is found in them, and what is refused."""
+
+from __future__ import annotations
+
+import os
+import struct
+
+import numpy as np
+import pytest
+from tflite_cases import CASES
+from tflite_writer import NodeSpec, Spec, constant, one_node, write_model
+
+from tvm import relay
+from tvm.error import OpNotImplemented, TVMError
+from tvm.relay.frontend import from_tflite
+from tvm.relay.frontend.tflite import OperatorConverter
+from tvm.relay.frontend.tflite.load import load
+from tvm.relay.frontend.tflite.schema import OPTION_TYPES
+
+MUTATIONS = int(os.environ.get("TVM_FUZZ_CASES", "200"))
+
+
+def test_the_package_tflite_is_read_through_the_bytes_of_its_object():
+    class Table:
+        Bytes = CASES["add_0"].model
+
+    class Model:
+        _tab = Table()
+
+    assert str(from_tflite(Model())[0]) == str(from_tflite(CASES["add_0"].model)[0])
+
+
+def test_a_path_is_read(tmp_path):
+    path = tmp_path / "model.tflite"
+    path.write_bytes(CASES["add_0"].model)
+    assert len(from_tflite(path)[0]["main"].params) == 2
+
+
+def test_shapes_of_inputs_can_be_given():
+    model = one_node("ABS", [Spec((1, 3))], [Spec((1, 3))])
+    assert from_tflite(model, {"t0": (5, 3)}, {"t0": "float32"})[0]["main"].body.checked_type.concrete_shape == (5, 3)
+
+
+@pytest.mark.parametrize(("shapes", "dtypes", "words"), [
+    ({"x": (1, 3)}, None, "the model has no input 'x'; its inputs are t0"),
+    ({"t0": (3,)}, None, "1 dimensions are given"),
+    ({"t0": (-1, 3)}, None, "has a negative size"), ({"t0": 3}, None, "a list of numbers is wanted"),
+    (None, {"t0": "int8"}, "'t0' is of float32, dtype_dict says int8"),
+])  # fmt: skip
+def test_a_wrong_shape_or_type_is_refused(shapes, dtypes, words):
+    with pytest.raises(TVMError, match=words.replace("(", r"\(")):
+        from_tflite(one_node("ABS", [Spec((1, 3))], [Spec((1, 3))]), shapes, dtypes)
+
+
+def test_what_is_no_model_is_refused_by_its_type():
+    with pytest.raises(TypeError, match="bytes or a path is wanted, got int"):
+        from_tflite(3)
+    with pytest.raises(TypeError, match="shape_dict is a dictionary"):
+        from_tflite(CASES["add_0"].model, [1])
+
+
+def test_all_operators_without_a_converter_are_named_with_their_counts():
+    tensors = [Spec((1, 3)) for _ in range(5)]
+    nodes = [NodeSpec("RFFT2D", [0], [1]), NodeSpec("Mine", [1], [2], custom=b""), NodeSpec("RFFT2D", [2], [3])]
+    with pytest.raises(OpNotImplemented) as caught:
+        from_tflite(write_model(tensors, nodes, [0], [3]))
+    assert "CUSTOM Mine (version 1): 1 node, first 't2'" in str(caught.value)
+    assert "RFFT2D (version 1): 2 nodes, first 't1'" in str(caught.value)
+
+
+def test_errors_and_spans_name_the_operator():
+    model = one_node("RESHAPE", [Spec((2, 3)), constant(np.array([5, -7], "int32"))], [Spec((6,))], {})
+    with pytest.raises(TVMError, match="^RESHAPE 't2': the new shape .* has a negative size"):
+        from_tflite(model)
+    body = from_tflite(one_node("ABS", [Spec((1, 3))], [Spec((1, 3))]))[0]["main"].body
+    assert body.span.source_name.name == "t1"
+
+
+class Twice(OperatorConverter):
+    def __init__(self, model, subgraph, exp_tab):
+        super().__init__(model, subgraph, exp_tab)
+        self.convert_map["Twice"] = self.convert_twice
+        self.convert_map["ABS"] = self.convert_abs
+
+    def convert_twice(self, op):
+        (tensor,) = self.get_input_tensors(op)
+        assert self.get_op_code_str(op) == "Twice"
+        assert self.has_expr(tensor.tensor_idx)
+        assert not self.is_quantized(op)
+        return relay.add(self.get_expr(tensor.tensor_idx), self.get_tensor_expr(tensor))
+
+    def convert_abs(self, op):
+        return relay.negative(self.convert_op(op))
+
+
+def test_a_script_converts_operators_of_its_own():
+    nodes = [NodeSpec("Twice", [0], [1], custom=b""), NodeSpec("ABS", [1], [2])]
+    model = write_model([Spec((3,))] * 3, nodes, [0], [2])
+    mod = from_tflite(model, op_converter=Twice)[0]
+    x = np.array([-1.0, 2.0, -3.0], "float32")
+    got = relay.create_executor("graph", mod=mod, target="llvm").evaluate()(x)
+    np.testing.assert_array_equal(got.numpy(), -np.abs(2 * x))
+
+
+# -- damage -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("data", [b"", b"TFL3", b"\0" * 8, b"\x10\0\0\0TFL3", b"\xff\xff\xff\xffTFL3" + b"\0" * 64])
+def test_what_is_no_flatbuffer_is_refused(data):
+    with pytest.raises(TVMError):
+        from_tflite(data)
+
+
+def test_a_file_cut_anywhere_is_refused_or_complete():
+    model = CASES["conv_same_int8"].model
+    for end in range(0, len(model), 7):
+        with pytest.raises(TVMError):
+            from_tflite(model[:end])
+
+
+def test_parts_that_refer_to_one_place_many_times_are_refused():
+    """Thousands of graphs that are one table, whose thousands of tensors are one table, would be read for hours."""
+    model = write_model([Spec((1,))], [NodeSpec("ABS", [0], [0])] * 1000, [0], [0], copies=1000)
+    assert len(model) < 100_000
+    with pytest.raises(TVMError, match="refer to each other more often than a model's do"):
+        load(model)
+
+
+@pytest.mark.parametrize(("tensors", "nodes", "words"), [
+    ([Spec((3,))], [NodeSpec("ABS", [0], [7])], "refers to tensor 7 of 1"),
+    ([Spec((3,))] * 2, [NodeSpec("ABS", [1], [0])], "'t1' is used by .* but nothing makes it"),
+    ([Spec((3,))] * 2, [NodeSpec("ABS", [0], [1]), NodeSpec("ABS", [0], [1])], "'t1' is made twice"),
+    ([Spec((3, -2))], [], "with a negative size"),
+    ([Spec((1 << 20, 1 << 20), "float32", np.zeros(3, "float32"))] * 2, [NodeSpec("ABS", [1], [0])], "the file has 12"),
+    ([Spec((3,), "int8", None, [0.1, 0.2], 0, 0)], [], "has 2 scales along axis 0"),
+    ([Spec((3,), "int8", None, float("nan"))], [], "no positive number"),
+    ([Spec((3,), "string")], [], "tensors of string are not supported"),
+])  # fmt: skip
+def test_a_file_that_lies_is_refused(tensors, nodes, words):
+    with pytest.raises(TVMError, match=words):
+        from_tflite(write_model(tensors, nodes, [0], [0]))
+
+
+def test_options_of_another_operator_are_refused():
+    model = bytearray(one_node("SOFTMAX", [Spec((1, 3))], [Spec((1, 3))], {"beta": 1.0}))
+    refused = 0
+    for i in (i for i in range(len(model)) if model[i] == OPTION_TYPES.index("Softmax")):
+        # The type of the options, wherever it stands.
+        changed = bytes(model[:i]) + b"\x0a" + bytes(model[i + 1 :])
+        try:
+            from_tflite(changed)
+        except TVMError as problem:
+            refused += "carries options of Concatenation, not of Softmax" in str(problem)
+    assert refused
+
+
+def test_mutated_files_are_converted_or_refused(rng):
+    """Every error but TVMError fails the test, as does a work without end."""
+    models = [c.model for c in CASES.values()]
+    refused = 0
+    for _ in range(MUTATIONS):
+        data = bytearray(models[int(rng.integers(len(models)))])
+        for _ in range(int(rng.integers(1, 5))):
+            _mutate(data, rng)
+        try:
+            from_tflite(bytes(data))
+        except TVMError:
+            refused += 1
+    assert refused or MUTATIONS < 50
+
+
+def _mutate(data: bytearray, rng) -> None:
+    """Another byte, another number of 32 bits, a part cut out or written elsewhere."""
+    at = int(rng.integers(4, len(data) - 4))
+    way = int(rng.integers(5))
+    if way == 0:
+        data[at] = int(rng.integers(256))
+    elif way == 1:
+        numbers = [0, 1, 2, 127, 128, 255, 65535, 1 << 16, 1 << 30, (1 << 31) - 1, 1 << 31, (1 << 32) - 1]
+        struct.pack_into("<I", data, at & ~3, int(rng.choice(numbers)))
+    elif way == 2:
+        data[at] = (data[at] + int(rng.choice([1, 255]))) & 255
+    elif way == 3:
+        other = int(rng.integers(4, len(data) - 4))
+        data[at & ~3 : (at & ~3) + 4] = data[other & ~3 : (other & ~3) + 4]
+    else:
+        del data[at : at + int(rng.integers(1, 9))]
+        data += bytes(16)

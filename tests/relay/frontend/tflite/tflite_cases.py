@@ -1,0 +1,449 @@
+"""Small models of one operator each, with inputs. What LiteRT's reference kernels make of them lies in expected.npz,
+written by tools/tflite_reference.py."""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+import numpy as np
+from tflite_writer import Spec, constant, one_node
+
+
+class Case(NamedTuple):
+    """A model and its inputs. ``exact`` is whether integers must be equal, not only within a step."""
+
+    name: str
+    operator: str
+    model: bytes
+    feeds: dict
+    exact: bool = True
+
+
+CASES: dict[str, Case] = {}
+
+
+class _Numbers:
+    """Numbers that every version of NumPy draws alike, from the name of the case."""
+
+    def __init__(self, name: str):
+        self.state = np.random.RandomState(zlib.crc32(name.encode()) & 0x7FFFFFFF)
+
+    def of(self, spec: Spec, low=None, high=None) -> np.ndarray:
+        if spec.dtype.startswith("float"):
+            low, high = -4.0 if low is None else low, 4.0 if high is None else high
+            return self.state.uniform(low, high, spec.shape).astype(spec.dtype)
+        if spec.dtype == "bool":
+            return self.state.randint(0, 2, spec.shape).astype("bool")
+        kind = np.iinfo(spec.dtype)
+        low = max(kind.min, -100 if spec.dtype not in ("int8", "uint8") else kind.min) if low is None else low
+        high = min(kind.max, 100 if spec.dtype not in ("int8", "uint8") else kind.max) if high is None else high
+        return self.state.randint(low, high + 1, spec.shape).astype(spec.dtype)
+
+
+def case(name: str, operator: str, inputs: list, outputs: list, options=None, *, low=None, high=None, exact=True,
+         custom=None) -> None:  # fmt: skip
+    assert name not in CASES, name
+    numbers = _Numbers(name)
+    model = one_node(operator, inputs, outputs, options, custom)
+    present = [s for s in inputs if s is not None]
+    feeds = {f"t{i}": numbers.of(s, low, high) for i, s in enumerate(present) if s.value is None and not s.variable}
+    CASES[name] = Case(name, operator, model, feeds, exact)
+
+
+def real(*shape) -> Spec:
+    return Spec(shape)
+
+
+def i8(*shape, scale=0.05, zero=3) -> Spec:
+    return Spec(shape, "int8", None, scale, zero)
+
+
+def u8(*shape, scale=0.05, zero=120) -> Spec:
+    return Spec(shape, "uint8", None, scale, zero)
+
+
+def draw(name: str, shape, dtype="float32", low=None, high=None) -> np.ndarray:
+    return _Numbers(name + " weights").of(Spec(tuple(shape), dtype), low, high)
+
+
+def ints(*values) -> Spec:
+    return constant(np.array(values, "int32"))
+
+
+def scalar(value, dtype="int32") -> Spec:
+    return constant(np.array(value, dtype))
+
+
+# -- convolutions -----------------------------------------------------------------------------------------------------
+
+
+def _conv_cases() -> None:
+    for label, padding, stride, dilation, fused in (("same", 0, 1, 1, 0), ("valid_stride", 1, 2, 1, 1),
+                                                    ("dilated", 0, 1, 2, 3), ("same_stride", 0, 2, 1, 2)):  # fmt: skip
+        options = {"padding": padding, "stride_w": stride, "stride_h": stride, "fused_activation": fused,
+                   "dilation_w": dilation, "dilation_h": dilation}  # fmt: skip
+        span = 2 * dilation + 1
+        size = [-(-d // stride) if padding == 0 else (d - span) // stride + 1 for d in (7, 9)]
+        for kind, operator in (("conv", "CONV_2D"), ("depthwise", "DEPTHWISE_CONV_2D")):
+            shape = (6, 3, 3, 3) if kind == "conv" else (1, 3, 3, 6)
+            more = {} if kind == "conv" else {"depth_multiplier": 2}
+            name = f"{kind}_{label}"
+            w, b = draw(name, shape), draw(name + "b", (6,))
+            case(name, operator, [real(1, 7, 9, 3), constant(w), constant(b)], [real(1, *size, 6)], {**options, **more})
+            axis = 0 if kind == "conv" else 3
+            weights = draw(name, shape, "int8")
+            bias = draw(name + "b", (6,), "int32", -3000, 3000)
+            per = np.linspace(0.002, 0.009, 6)
+            case(f"{name}_int8", operator,
+                 [i8(1, 7, 9, 3), constant(weights, scale=per, axis=axis), constant(bias, scale=per * 0.05)],
+                 [i8(1, *size, 6, scale=0.09, zero=-11)], {**options, **more})  # fmt: skip
+            case(f"{name}_uint8", operator,
+                 [u8(1, 7, 9, 3), constant(draw(name, shape, "uint8"), scale=0.004, zero=130),
+                  constant(bias, scale=0.0002)],
+                 [u8(1, *size, 6, scale=0.07, zero=110)], {**options, **more})  # fmt: skip
+    plain = {"padding": 0, "stride_w": 1, "stride_h": 1}
+    w = draw("grouped", (4, 3, 3, 2))
+    ones = constant(np.ones(4, "float32"))
+    case("conv_grouped", "CONV_2D", [real(1, 5, 4, 4), constant(w), ones], [real(1, 5, 4, 4)], plain)
+    w = draw("one channel", (1, 3, 3, 4))
+    case("depthwise_one_channel", "DEPTHWISE_CONV_2D", [real(1, 5, 4, 1), constant(w), ones], [real(1, 5, 4, 4)],
+         {**plain, "depth_multiplier": 4})  # fmt: skip
+
+
+def _transposed_cases() -> None:
+    forms = (("same", 0, 2, (8, 10)), ("valid", 1, 2, (9, 11)), ("valid_more", 1, 2, (10, 12)),
+             ("same_3", 0, 3, (12, 15)), ("same_odd", 0, 2, (7, 9)))  # fmt: skip
+    for label, padding, stride, out in forms:
+        options = {"padding": padding, "stride_w": stride, "stride_h": stride}
+        name = f"transpose_conv_{label}"
+        shape = ints(1, *out, 2)
+        w = draw(name, (2, 3, 3, 3))
+        case(name, "TRANSPOSE_CONV", [shape, constant(w), real(1, 4, 5, 3)], [real(1, *out, 2)], options)
+        wi = draw(name, (2, 3, 3, 3), "int8")
+        per = np.array([0.003, 0.006])
+        bias = constant(np.array([300, -500], "int32"), scale=per * 0.05)
+        case(f"{name}_int8", "TRANSPOSE_CONV", [shape, constant(wi, scale=per), i8(1, 4, 5, 3), bias],
+             [i8(1, *out, 2, scale=0.1, zero=5)], options)  # fmt: skip
+    w = draw("conv3d", (2, 3, 2, 3, 4))
+    case("conv_3d", "CONV_3D", [real(1, 4, 5, 6, 3), constant(w), constant(np.arange(4, dtype="float32"))],
+         [real(1, 4, 5, 6, 4)], {"padding": 0, "stride_d": 1, "stride_w": 1, "stride_h": 1, "fused_activation": 1})
+
+
+def _matrix_cases() -> None:
+    w, b = draw("dense", (4, 10)), constant(draw("dense b", (4,)))
+    case("dense", "FULLY_CONNECTED", [real(3, 10), constant(w), b], [real(3, 4)], {"fused_activation": 1})
+    case("dense_no_bias", "FULLY_CONNECTED", [real(3, 10), constant(w), None], [real(3, 4)], {})
+    case("dense_keep", "FULLY_CONNECTED", [real(2, 3, 10), constant(w), b], [real(2, 3, 4)], {"keep_num_dims": True})
+    case("dense_flat", "FULLY_CONNECTED", [real(2, 5, 2), constant(w), b], [real(2, 4)], {})
+    wi, bias = draw("dense", (4, 10), "int8"), constant(np.array([5, -900, 30, 1000], "int32"), scale=0.0002)
+    case("dense_int8", "FULLY_CONNECTED", [i8(3, 10), constant(wi, scale=0.004), bias], [i8(3, 4, scale=0.08, zero=-4)],
+         {"fused_activation": 3})  # fmt: skip
+    wu = constant(draw("dense", (4, 10), "uint8"), scale=0.004, zero=99)
+    case("dense_uint8", "FULLY_CONNECTED", [u8(3, 10), wu, bias], [u8(3, 4, scale=0.08, zero=104)], {})
+    for label, adj_x, adj_y in (("", False, False), ("_x", True, False), ("_y", False, True)):
+        x, y = real(2, 3, *((5, 4) if adj_x else (4, 5))), real(2, 3, *((6, 5) if adj_y else (5, 6)))
+        case(f"batch_matmul{label}", "BATCH_MATMUL", [x, y], [real(2, 3, 4, 6)], {"adj_x": adj_x, "adj_y": adj_y})
+    case("batch_matmul_broadcast", "BATCH_MATMUL", [real(2, 3, 4, 5), real(5, 6)], [real(2, 3, 4, 6)], {})
+    case("batch_matmul_int8", "BATCH_MATMUL", [i8(2, 4, 5), i8(2, 5, 6, scale=0.03, zero=0)],
+         [i8(2, 4, 6, scale=0.07, zero=9)], {})  # fmt: skip
+
+
+# -- pooling and normalization ----------------------------------------------------------------------------------------
+
+
+def _pool_cases() -> None:
+    for label, padding, stride, filter_, fused in (("same", 0, 2, 3, 0), ("valid", 1, 2, 2, 1), ("global", 1, 1, 0, 0),
+                                                   ("same_1", 0, 1, 3, 3)):  # fmt: skip
+        h, w = (7, 9)
+        k = (filter_, filter_) if filter_ else (h, w)
+        options = {"padding": padding, "stride_w": stride, "stride_h": stride, "filter_height": k[0],
+                   "filter_width": k[1], "fused_activation": fused}  # fmt: skip
+        size = [-(-d // stride) if padding == 0 else (d - f) // stride + 1 for d, f in zip((h, w), k)]
+        for operator in ("AVERAGE_POOL_2D", "MAX_POOL_2D", "L2_POOL_2D"):
+            name = f"{operator.lower()}_{label}"
+            case(name, operator, [real(2, h, w, 3)], [real(2, *size, 3)], options)
+            if operator != "L2_POOL_2D":
+                case(f"{name}_int8", operator, [i8(2, h, w, 3)], [i8(2, *size, 3)], options)
+                case(f"{name}_uint8", operator, [u8(2, h, w, 3)], [u8(2, *size, 3)], options)
+
+
+def _normal_cases() -> None:
+    case("softmax", "SOFTMAX", [real(3, 7)], [real(3, 7)], {"beta": 1.0})
+    case("softmax_beta", "SOFTMAX", [real(2, 3, 7)], [real(2, 3, 7)], {"beta": 0.5})
+    case("softmax_int8", "SOFTMAX", [i8(5, 9, scale=0.1)], [i8(5, 9, scale=1 / 256, zero=-128)], {"beta": 1.0})
+    case("softmax_uint8", "SOFTMAX", [u8(5, 9, scale=0.1)], [u8(5, 9, scale=1 / 256, zero=0)], {"beta": 1.5})
+    case("log_softmax", "LOG_SOFTMAX", [real(3, 7)], [real(3, 7)])
+    case("log_softmax_int8", "LOG_SOFTMAX", [i8(3, 7, scale=0.1)], [i8(3, 7, scale=16 / 256, zero=127)], exact=False)
+    case("l2_normalization", "L2_NORMALIZATION", [real(2, 3, 7)], [real(2, 3, 7)], {})
+    case("l2_normalization_int8", "L2_NORMALIZATION", [i8(2, 2, 3, 7)], [i8(2, 2, 3, 7, scale=1 / 128, zero=0)], {},
+         exact=False)  # fmt: skip
+    case("lrn", "LOCAL_RESPONSE_NORMALIZATION", [real(1, 3, 4, 9)], [real(1, 3, 4, 9)],
+         {"radius": 2, "bias": 1.5, "alpha": 0.2, "beta": 0.6})  # fmt: skip
+
+
+# -- elements ---------------------------------------------------------------------------------------------------------
+
+
+def _unary_cases() -> None:
+    for operator in "EXP SIN COS ABS FLOOR CEIL TANH NEG LOGISTIC SQUARE ROUND ELU HARD_SWISH SIGN".split():
+        case(operator.lower(), operator, [real(3, 17)], [real(3, 17)], low=-6.0, high=6.0)
+    for operator in ("LOG", "SQRT", "RSQRT"):
+        case(operator.lower(), operator, [real(3, 17)], [real(3, 17)], low=0.01, high=6.0)
+    for approximate in (False, True):
+        case(f"gelu_{approximate}", "GELU", [real(3, 17)], [real(3, 17)], {"approximate": approximate})
+    case("leaky_relu", "LEAKY_RELU", [real(3, 17)], [real(3, 17)], {"alpha": 0.3})
+    for operator in ("RELU", "RELU6", "RELU_N1_TO_1"):
+        name = operator.lower()
+        case(name, operator, [real(3, 17)], [real(3, 17)], low=-8.0, high=8.0)
+        case(name + "_int8", operator, [i8(3, 170, scale=0.06)], [i8(3, 170, scale=0.04, zero=-9)])
+        case(name + "_uint8", operator, [u8(3, 170, scale=0.06)], [u8(3, 170, scale=0.04, zero=99)])
+    case("relu_0_to_1", "RELU_0_TO_1", [real(3, 17)], [real(3, 17)])
+    probability = {"LOGISTIC": (1 / 256, -128), "TANH": (1 / 128, 0)}
+    for operator, (scale, zero) in probability.items():
+        case(operator.lower() + "_int8", operator, [i8(3, 170)], [i8(3, 170, scale=scale, zero=zero)])
+        case(operator.lower() + "_uint8", operator, [u8(3, 170)], [u8(3, 170, scale=scale, zero=zero + 128)])
+    for x, y in ((0.05, 0.04), (0.02, 0.021), (0.1, 0.05)):
+        case(f"hard_swish_int8_{x}", "HARD_SWISH", [i8(3, 170, scale=x)], [i8(3, 170, scale=y, zero=-100)])
+    case("hard_swish_uint8", "HARD_SWISH", [u8(3, 170)], [u8(3, 170, scale=0.045, zero=5)])
+    case("elu_int8", "ELU", [i8(3, 170)], [i8(3, 170, scale=0.04, zero=-90)])
+    case("gelu_int8", "GELU", [i8(3, 170)], [i8(3, 170, scale=0.04, zero=-90)], {"approximate": True})
+    case("exp_int8", "EXP", [i8(3, 170, scale=0.01)], [i8(3, 170, scale=0.02, zero=-128)])
+    case("leaky_relu_int8", "LEAKY_RELU", [i8(3, 170)], [i8(3, 170, scale=0.04, zero=-20)], {"alpha": 0.2})
+    case("abs_int8", "ABS", [i8(3, 170)], [i8(3, 170, scale=0.04, zero=-100)], exact=False)
+    case("rsqrt_int8", "RSQRT", [i8(3, 170, zero=-128)], [i8(3, 170, scale=0.02, zero=-100)], low=-100, exact=False)
+    slope = draw("prelu", (1, 1, 5), low=-1.0, high=1.0)
+    case("prelu", "PRELU", [real(2, 3, 4, 5), constant(slope)], [real(2, 3, 4, 5)])
+    case("prelu_int8", "PRELU", [i8(2, 3, 4, 5), constant(draw("prelu", (1, 1, 5), "int8"), scale=0.01, zero=7)],
+         [i8(2, 3, 4, 5, scale=0.06, zero=-3)])  # fmt: skip
+    for source, target in (("float32", "int32"), ("int32", "float32"), ("int64", "int32"), ("bool", "float32"),
+                           ("uint8", "float32"), ("float32", "bool"), ("int8", "int32")):  # fmt: skip
+        case(f"cast_{source}_{target}", "CAST", [Spec((3, 5), source)], [Spec((3, 5), target)],
+             {"in_data_type": 0, "out_data_type": 0})  # fmt: skip
+    case("fake_quant", "FAKE_QUANT", [real(3, 17)], [real(3, 17)], {"min": -2.5, "max": 3.0, "num_bits": 8})
+    case("logical_not", "LOGICAL_NOT", [Spec((3, 5), "bool")], [Spec((3, 5), "bool")])
+
+
+def _binary_cases() -> None:
+    for operator in ("ADD", "SUB", "MUL", "DIV"):
+        name = operator.lower()
+        for fused in range(4):
+            case(f"{name}_{fused}", operator, [real(2, 3, 5), real(3, 1)], [real(2, 3, 5)], {"fused_activation": fused})
+        if operator != "DIV":
+            for fused in (0, 3):
+                case(f"{name}_int8_{fused}", operator, [i8(2, 30, 5), i8(30, 5, scale=0.11, zero=-30)],
+                     [i8(2, 30, 5, scale=0.13, zero=12)], {"fused_activation": fused})  # fmt: skip
+            case(f"{name}_uint8", operator, [u8(2, 30, 5), u8(2, 30, 5, scale=0.02, zero=30)],
+                 [u8(2, 30, 5, scale=0.05, zero=90)], {})  # fmt: skip
+        case(f"{name}_int32", operator, [Spec((3, 5), "int32"), constant(draw(name, (5,), "int32", 1, 9))],
+             [Spec((3, 5), "int32")], {})  # fmt: skip
+    for operator in "EQUAL NOT_EQUAL LESS LESS_EQUAL GREATER GREATER_EQUAL".split():
+        case(operator.lower(), operator, [Spec((3, 50), "int32"), Spec((50,), "int32")], [Spec((3, 50), "bool")],
+             low=-3, high=3)  # fmt: skip
+        case(operator.lower() + "_int8", operator, [i8(3, 50), i8(3, 50)], [Spec((3, 50), "bool")])
+    for operator in ("LOGICAL_AND", "LOGICAL_OR"):
+        case(operator.lower(), operator, [Spec((3, 5), "bool"), Spec((3, 5), "bool")], [Spec((3, 5), "bool")])
+    for operator in ("MAXIMUM", "MINIMUM"):
+        case(operator.lower(), operator, [real(3, 5), real(1, 5)], [real(3, 5)])
+        case(operator.lower() + "_int8", operator, [i8(3, 5), i8(1, 5)], [i8(3, 5)])
+    case("pow", "POW", [real(3, 5), real(3, 5)], [real(3, 5)], low=0.1, high=3.0)
+    for operator in ("FLOOR_DIV", "FLOOR_MOD"):
+        case(operator.lower(), operator, [real(3, 5), real(3, 5)], [real(3, 5)])
+        case(operator.lower() + "_int32", operator, [Spec((3, 5), "int32"), ints(3, -4, 7, -1, 9)],
+             [Spec((3, 5), "int32")])  # fmt: skip
+    case("squared_difference", "SQUARED_DIFFERENCE", [real(3, 5), real(5)], [real(3, 5)])
+    case("squared_difference_int8", "SQUARED_DIFFERENCE", [i8(3, 5), i8(3, 5)], [i8(3, 5, scale=0.6, zero=-100)],
+         exact=False)  # fmt: skip
+    case("atan2", "ATAN2", [real(3, 5), real(3, 5)], [real(3, 5)])
+    case("add_n", "ADD_N", [real(3, 5), real(3, 5), real(3, 5)], [real(3, 5)])
+    case("select", "SELECT", [Spec((3,), "bool"), real(3, 5), real(3, 5)], [real(3, 5)])
+    case("select_v2", "SELECT_V2", [Spec((3, 1), "bool"), real(3, 5), real(1, 5)], [real(3, 5)])
+    case("select_v2_int8", "SELECT_V2", [Spec((3, 5), "bool"), i8(3, 5), i8(3, 5)], [i8(3, 5)])
+    case("bitwise_xor", "BITWISE_XOR", [Spec((3, 5), "int32"), Spec((3, 5), "int32")], [Spec((3, 5), "int32")])
+    case("right_shift", "RIGHT_SHIFT", [Spec((3, 5), "int32"), constant(np.array([1, 2, 0, 5, 31], "int32"))],
+         [Spec((3, 5), "int32")])  # fmt: skip
+
+
+def _quantize_cases() -> None:
+    case("quantize_int8", "QUANTIZE", [real(3, 100)], [i8(3, 100, scale=0.03, zero=-4)], low=-5.0, high=5.0)
+    case("quantize_uint8", "QUANTIZE", [real(3, 100)], [u8(3, 100, scale=0.03, zero=90)], low=-5.0, high=5.0)
+    halves = constant(np.arange(-40, 40, dtype="float32") / 4)
+    case("quantize_halves", "QUANTIZE", [halves], [i8(80, scale=0.5, zero=-4)])
+    case("requantize_int8", "QUANTIZE", [i8(3, 100)], [i8(3, 100, scale=0.03, zero=-4)])
+    case("requantize_uint8_int8", "QUANTIZE", [u8(3, 100)], [i8(3, 100, scale=0.05, zero=-8)])
+    case("requantize_coarse", "QUANTIZE", [i8(3, 100, scale=0.5)], [i8(3, 100, scale=1.7, zero=10)])
+    case("dequantize_int8", "DEQUANTIZE", [i8(3, 100)], [real(3, 100)])
+    case("dequantize_uint8", "DEQUANTIZE", [u8(3, 100)], [real(3, 100)])
+    case("dequantize_float16", "DEQUANTIZE", [constant(draw("half", (3, 7), "float16"))], [real(3, 7)])
+
+
+# -- shapes -----------------------------------------------------------------------------------------------------------
+
+
+def _shape_cases() -> None:
+    case("reshape", "RESHAPE", [real(2, 6), ints(3, -1)], [real(3, 4)], {"new_shape": [3, -1]})
+    case("reshape_int8", "RESHAPE", [i8(2, 6), ints(3, -1)], [i8(3, 4)], {"new_shape": [3, -1]})
+    case("transpose", "TRANSPOSE", [real(2, 3, 4, 5), ints(0, 3, 1, 2)], [real(2, 5, 3, 4)])
+    case("transpose_int8", "TRANSPOSE", [i8(2, 3, 4), ints(2, 0, 1)], [i8(4, 2, 3)])
+    case("squeeze", "SQUEEZE", [real(1, 3, 1, 4)], [real(3, 1, 4)], {"squeeze_dims": [0]})
+    case("squeeze_all", "SQUEEZE", [real(1, 3, 1, 4)], [real(3, 4)], {})
+    case("expand_dims", "EXPAND_DIMS", [real(3, 4), scalar(-1)], [real(3, 4, 1)])
+    case("tile", "TILE", [real(2, 3), ints(2, 3)], [real(4, 9)])
+    case("broadcast_to", "BROADCAST_TO", [real(3, 1), ints(2, 3, 4)], [real(2, 3, 4)])
+    case("broadcast_args", "BROADCAST_ARGS", [ints(3, 1), ints(2, 1, 4)], [Spec((3,), "int32")])
+    case("shape", "SHAPE", [real(2, 3, 4)], [Spec((3,), "int32")], {"out_type": 2})
+    case("rank", "RANK", [real(2, 3, 4)], [Spec((), "int32")])
+    case("slice", "SLICE", [real(4, 5, 6), ints(1, 0, 2), ints(2, -1, 3)], [real(2, 5, 3)])
+    for label, begin, end, strides, masks, out in (
+        ("plain", (1, 0), (3, 4), (1, 2), {}, (2, 2, 6)),
+        ("negative", (-1, 4), (0, -6), (-1, -2), {}, (3, 3, 6)),
+        ("reverse_all", (0, 0, 0), (0, 0, 0), (-1, 1, -1), {"begin_mask": 7, "end_mask": 7}, (4, 5, 6)),
+        ("shrink", (1, 2, 0), (2, 3, 6), (1, 1, 1), {"shrink_axis_mask": 3}, (6,)),
+        ("shrink_last", (0, 0, -1), (0,) * 3, (1,) * 3, {"shrink_axis_mask": 4, "begin_mask": 3, "end_mask": 3},
+         (4, 5)),
+        ("ellipsis", (0, 1), (0, 4), (1, 2), {"ellipsis_mask": 1}, (4, 5, 2)),
+        ("new_axis", (0, 1), (0, 3), (1, 1), {"new_axis_mask": 1}, (1, 2, 5, 6)),
+        ("masks", (2, 1), (3, 2), (1, 1), {"begin_mask": 1, "end_mask": 2}, (3, 4, 6)),
+    ):  # fmt: skip
+        case(f"strided_slice_{label}", "STRIDED_SLICE", [real(4, 5, 6), ints(*begin), ints(*end), ints(*strides)],
+             [real(*out)], masks)  # fmt: skip
+    case("strided_slice_int8", "STRIDED_SLICE", [i8(4, 5), ints(1, 0), ints(3, 4), ints(1, 2)], [i8(2, 2)], {})
+    case("split", "SPLIT", [scalar(1), real(2, 6)], [real(2, 2)] * 3, {"num_splits": 3})
+    case("split_int8", "SPLIT", [scalar(1), i8(2, 6)], [i8(2, 2)] * 3, {"num_splits": 3})
+    case("split_v", "SPLIT_V", [real(2, 7), ints(2, -1, 1), scalar(-1)], [real(2, 2), real(2, 4), real(2, 1)],
+         {"num_splits": 3})  # fmt: skip
+    case("concat", "CONCATENATION", [real(2, 3), real(2, 4)], [real(2, 7)], {"axis": -1})
+    case("concat_int8", "CONCATENATION", [i8(2, 3), i8(2, 4)], [i8(2, 7)], {"axis": 1})
+    case("concat_uint8_scales", "CONCATENATION", [u8(2, 90), u8(2, 40, scale=0.03, zero=100)],
+         [u8(2, 130, scale=0.06, zero=110)], {"axis": 1}, exact=False)  # fmt: skip
+    case("pack", "PACK", [real(2, 3)] * 3, [real(2, 3, 3)], {"values_count": 3, "axis": 1})
+    case("unpack", "UNPACK", [real(2, 3, 4)], [real(2, 4)] * 3, {"num": 3, "axis": 1})
+    edges = constant(np.array([[0, 0], [1, 2], [0, 3]], "int32"))
+    case("pad", "PAD", [real(2, 3, 4), edges], [real(2, 6, 7)])
+    case("pad_int8", "PAD", [i8(2, 3, 4), edges], [i8(2, 6, 7)])
+    case("padv2", "PADV2", [real(2, 3, 4), edges, scalar(1.5, "float32")], [real(2, 6, 7)])
+    case("padv2_int8", "PADV2", [i8(2, 3, 4), edges, constant(np.array(7, "int8"), scale=0.05, zero=3)], [i8(2, 6, 7)])
+    narrow = constant(np.array([[0, 0], [1, 2], [2, 3]], "int32"))
+    for mode in (0, 1):
+        case(f"mirror_pad_{mode}", "MIRROR_PAD", [real(2, 4, 5), narrow], [real(2, 7, 10)], {"mode": mode})
+    case("reverse", "REVERSE_V2", [real(2, 3, 4), ints(1)], [real(2, 3, 4)])
+    case("reverse_sequence", "REVERSE_SEQUENCE", [real(3, 5, 2), ints(2, 5, 3)], [real(3, 5, 2)],
+         {"seq_dim": 1, "batch_dim": 0})  # fmt: skip
+    case("space_to_depth", "SPACE_TO_DEPTH", [real(2, 4, 6, 3)], [real(2, 2, 3, 12)], {"block_size": 2})
+    case("depth_to_space", "DEPTH_TO_SPACE", [real(2, 2, 3, 12)], [real(2, 4, 6, 3)], {"block_size": 2})
+    none = constant(np.array([[1, 1], [0, 1]], "int32"))
+    case("space_to_batch", "SPACE_TO_BATCH_ND", [real(2, 4, 5, 3), ints(2, 3), none], [real(12, 3, 2, 3)])
+    case("space_to_batch_int8", "SPACE_TO_BATCH_ND", [i8(2, 4, 5, 3), ints(2, 3), none], [i8(12, 3, 2, 3)])
+    case("batch_to_space", "BATCH_TO_SPACE_ND", [real(12, 3, 2, 3), ints(2, 3), none], [real(2, 4, 5, 3)])
+    case("fill", "FILL", [ints(2, 3), scalar(2.5, "float32")], [real(2, 3)])
+    case("zeros_like", "ZEROS_LIKE", [real(2, 3)], [real(2, 3)])
+    case("range", "RANGE", [scalar(3), scalar(12), scalar(4)], [Spec((3,), "int32")])
+    case("range_down", "RANGE", [scalar(1.0, "float32"), scalar(-1.0, "float32"), scalar(-0.5, "float32")], [real(4)])
+
+
+def _index_cases() -> None:
+    case("gather", "GATHER", [real(4, 5), ints(3, 0, 0)], [real(4, 3)], {"axis": 1})
+    case("gather_batch", "GATHER", [real(2, 5, 3), constant(np.array([[1, 4], [0, 2]], "int32"))], [real(2, 2, 3)],
+         {"axis": 1, "batch_dims": 1})  # fmt: skip
+    case("gather_int8", "GATHER", [i8(4, 5), ints(3, 0)], [i8(2, 5)], {"axis": 0})
+    places = constant(np.array([[1, 2], [0, 4], [3, 0]], "int32"))
+    case("gather_nd", "GATHER_ND", [real(4, 5, 2), places], [real(3, 2)])
+    case("scatter_nd", "SCATTER_ND", [places, real(3, 2), ints(4, 5, 2)], [real(4, 5, 2)])
+    case("one_hot", "ONE_HOT", [ints(1, 3, 7, -1), scalar(4), scalar(2.0, "float32"), scalar(-1.0, "float32")],
+         [real(4, 4)], {"axis": -1})  # fmt: skip
+    case("one_hot_axis", "ONE_HOT", [constant(np.array([[1, 0]], "int32")), scalar(3), scalar(1), scalar(0)],
+         [Spec((1, 3, 2), "int32")], {"axis": 1})  # fmt: skip
+    case("embedding_lookup", "EMBEDDING_LOOKUP", [ints(2, 0), constant(draw("embedding", (4, 3)))], [real(2, 3)])
+    case("sparse_to_dense", "SPARSE_TO_DENSE", [ints(1, 3), ints(5), constant(np.array([2.0, 3.0], "float32")),
+                                                scalar(-1.0, "float32")], [real(5)], {})  # fmt: skip
+    case("matrix_diag", "MATRIX_DIAG", [real(2, 3)], [real(2, 3, 3)])
+    case("matrix_set_diag", "MATRIX_SET_DIAG", [real(2, 3, 3), real(2, 3)], [real(2, 3, 3)])
+    case("dynamic_update_slice", "DYNAMIC_UPDATE_SLICE", [real(4, 5), real(2, 3), ints(1, 4)], [real(4, 5)])
+
+
+def _reduce_cases() -> None:
+    for operator in ("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"):
+        name = operator.lower()
+        case(name, operator, [real(2, 3, 4, 5), ints(1, 2)], [real(2, 5)], {"keep_dims": False})
+        case(name + "_keep", operator, [real(2, 3, 4), ints(-1)], [real(2, 3, 1)], {"keep_dims": True})
+    for operator in ("REDUCE_ANY", "REDUCE_ALL"):
+        case(operator.lower(), operator, [Spec((4, 3), "bool"), ints(1)], [Spec((4,), "bool")], {"keep_dims": False})
+    for label, axes, keep, out in (("hw_keep", (1, 2), True, (2, 1, 1, 50)), ("hw", (1, 2), False, (2, 50)),
+                                   ("channels", (3,), True, (2, 3, 5, 1))):  # fmt: skip
+        case(f"mean_int8_{label}", "MEAN", [i8(2, 3, 5, 50), ints(*axes)], [i8(*out, scale=0.04, zero=-7)],
+             {"keep_dims": keep})  # fmt: skip
+        case(f"mean_int8_same_{label}", "MEAN", [i8(2, 3, 5, 50), ints(*axes)], [i8(*out)], {"keep_dims": keep})
+    case("mean_uint8", "MEAN", [u8(2, 3, 5, 50), ints(1, 2)], [u8(2, 1, 1, 50, scale=0.04, zero=100)],
+         {"keep_dims": True})  # fmt: skip
+    case("sum_int8", "SUM", [i8(2, 3, 5, 50), ints(1, 2)], [i8(2, 50, scale=0.2, zero=-7)], {"keep_dims": False},
+         exact=False)  # fmt: skip
+    case("reduce_max_int8", "REDUCE_MAX", [i8(2, 3, 5), ints(1)], [i8(2, 5)], {"keep_dims": False})
+    for operator in ("ARG_MAX", "ARG_MIN"):
+        case(operator.lower(), operator, [real(3, 7), scalar(-1)], [Spec((3,), "int32")], {"output_type": 2})
+        case(operator.lower() + "_int8", operator, [i8(3, 70), scalar(1)], [Spec((3,), "int64")], {"output_type": 4})
+    case("topk", "TOPK_V2", [real(3, 7), scalar(3)], [real(3, 3), Spec((3, 3), "int32")])
+    for exclusive in (False, True):
+        case(f"cumsum_{exclusive}", "CUMSUM", [real(3, 7), scalar(1)], [real(3, 7)],
+             {"exclusive": exclusive, "reverse": not exclusive})  # fmt: skip
+    case("segment_sum", "SEGMENT_SUM", [real(5, 2), ints(0, 0, 1, 2, 2)], [real(3, 2)])
+
+
+def _image_cases() -> None:
+    forms = ((False, False, (7, 9)), (True, False, (7, 9)), (False, True, (7, 9)), (False, True, (2, 3)),
+             (False, False, (2, 3)), (True, False, (2, 1)))  # fmt: skip
+    for corners, half, size in forms:
+        options = {"align_corners": corners, "half_pixel_centers": half}
+        for operator in ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"):
+            name = f"{operator.lower()}_{corners}_{half}_{size[0]}"
+            case(name, operator, [real(2, 4, 5, 3), ints(*size)], [real(2, *size, 3)], options)
+            case(name + "_int8", operator, [i8(2, 4, 5, 3), ints(*size)], [i8(2, *size, 3)], options)
+    case("resize_bilinear_uint8", "RESIZE_BILINEAR", [u8(2, 4, 5, 3), ints(7, 9)], [u8(2, 7, 9, 3)],
+         {"half_pixel_centers": True}, exact=False)  # fmt: skip
+
+
+def _recurrent_cases() -> None:
+    batch, time, depth, units = 2, 4, 3, 5
+    gates = [constant(draw(f"lstm {i}", (units, depth), low=-0.5, high=0.5)) for i in range(4)]
+    back = [constant(draw(f"lstm back {i}", (units, units), low=-0.5, high=0.5)) for i in range(4)]
+    bias = [constant(draw(f"lstm bias {i}", (units,), low=-0.5, high=0.5)) for i in range(4)]
+    peep = [constant(draw(f"lstm peep {i}", (units,), low=-0.5, high=0.5)) for i in range(3)]
+    state = Spec((batch, units), variable=True)
+
+    def lstm(name, gates, back, peep, bias, options):
+        inputs = [real(batch, time, depth), *gates, *back, *peep, *bias, None, None, state, state, *[None] * 4]
+        case(name, "UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [real(batch, time, units)],
+             {"fused_activation": 4, **options})  # fmt: skip
+
+    lstm("lstm", gates, back, [None] * 3, bias, {})
+    lstm("lstm_peephole", gates, back, peep, bias, {"cell_clip": 0.3})
+    lstm("lstm_coupled", [None, *gates[1:]], [None, *back[1:]], [None] * 3, [None, *bias[1:]], {})
+    case("rnn", "UNIDIRECTIONAL_SEQUENCE_RNN", [real(batch, time, depth), gates[0], back[0], bias[0], state],
+         [real(batch, time, units)], {"fused_activation": 4})  # fmt: skip
+
+
+def _hybrid_cases() -> None:
+    """Real data and integer weights; the data of each row or image has a scale of its own."""
+    options = {"padding": 0, "stride_w": 1, "stride_h": 1, "fused_activation": 1}
+    bias = constant(draw("hybrid bias", (6,)))
+    per = np.linspace(0.002, 0.009, 6)
+    weights = draw("hybrid conv", (6, 3, 3, 3), "int8", -127, 127)
+    for label, scale in (("", 0.005), ("_channels", per)):
+        case(f"conv_hybrid{label}", "CONV_2D", [real(2, 5, 6, 3), constant(weights, scale=scale), bias],
+             [real(2, 5, 6, 6)], options)  # fmt: skip
+        rows = constant(draw("hybrid dense", (6, 10), "int8", -127, 127), scale=scale)
+        for asymmetric in (False, True):
+            case(f"dense_hybrid{label}_{asymmetric}", "FULLY_CONNECTED", [real(3, 10), rows, bias], [real(3, 6)],
+                 {"asymmetric_quantize_inputs": asymmetric})  # fmt: skip
+    rows = draw("hybrid depthwise", (1, 3, 3, 6), "int8", -127, 127)
+    case("depthwise_hybrid_channels", "DEPTHWISE_CONV_2D", [real(2, 5, 6, 3), constant(rows, scale=per, axis=3), bias],
+         [real(2, 5, 6, 6)], {**options, "depth_multiplier": 2})  # fmt: skip
+    right = constant(draw("hybrid matmul", (2, 5, 6), "int8", -127, 127), scale=0.006)
+    for asymmetric in (False, True):
+        case(f"batch_matmul_hybrid_{asymmetric}", "BATCH_MATMUL", [real(2, 4, 5), right], [real(2, 4, 6)],
+             {"asymmetric_quantize_inputs": asymmetric})  # fmt: skip
+
+
+for _family in (_hybrid_cases, _conv_cases, _transposed_cases, _matrix_cases, _pool_cases, _normal_cases, _unary_cases,
+                _binary_cases, _quantize_cases, _shape_cases, _index_cases, _reduce_cases, _image_cases,
+                _recurrent_cases):  # fmt: skip
+    _family()

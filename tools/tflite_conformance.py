@@ -1,0 +1,114 @@
+"""Runs the models of tests/relay/frontend/tflite/tflite_cases.py against the outputs of LiteRT beside them and writes
+the table in docs/coverage.md."""
+
+from __future__ import annotations
+
+import sys
+from multiprocessing import get_context
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "tests" / "relay" / "frontend" / "tflite"
+sys.path[:0] = [str(ROOT), str(FOLDER)]
+TABLE = ROOT / "docs" / "coverage.md"
+BEGIN, END = "<!-- tflite operators: begin -->", "<!-- tflite operators: end -->"
+
+
+def run_model(model: bytes, feeds: dict) -> list:
+    """The outputs of a model that is compiled for this machine."""
+    import tvm
+    from tvm import relay
+    from tvm.contrib import graph_executor
+
+    mod, params = relay.frontend.from_tflite(model)
+    with tvm.transform.PassContext(opt_level=3):
+        compiled = relay.build(mod, "llvm", params=params)
+    module = graph_executor.GraphModule(compiled["default"](tvm.cpu()))
+    module.run(**feeds)
+    return [module.get_output(i).numpy() for i in range(module.get_num_outputs())]
+
+
+def difference(case, expected: list) -> str:
+    """What is wrong with the outputs of a case; empty if nothing is."""
+    import numpy as np
+
+    got = run_model(case.model, case.feeds)
+    if len(got) != len(expected):
+        return f"{len(expected)} outputs are wanted, got {len(got)}"
+    for value, wanted in zip(got, expected):
+        if value.shape != wanted.shape or value.dtype != wanted.dtype:
+            return f"{wanted.dtype}{list(wanted.shape)} is wanted, got {value.dtype}{list(value.shape)}"
+        if wanted.dtype.kind == "f":
+            if not np.allclose(value, wanted, rtol=1e-5, atol=1e-5, equal_nan=True):
+                return f"off by {np.abs(value - wanted).max()}"
+        elif wanted.size and np.abs(value.astype("int64") - wanted.astype("int64")).max() > (0 if case.exact else 1):
+            return f"{(value != wanted).sum()} of {wanted.size} integers are wrong"
+    return ""
+
+
+def expected_outputs() -> dict[str, list]:
+    """The outputs of LiteRT by the name of a case."""
+    import numpy as np
+
+    out: dict[str, list] = {}
+    with np.load(FOLDER / "expected.npz") as arrays:
+        for key in sorted(arrays, key=lambda k: (k.rpartition("/")[0], int(k.rpartition("/")[2]))):
+            out.setdefault(key.rpartition("/")[0], []).append(arrays[key])
+    return out
+
+
+def check(name: str) -> tuple[str, str]:
+    from tflite_cases import CASES
+
+    try:
+        return name, difference(CASES[name], expected_outputs()[name])
+    except Exception as problem:
+        return name, f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
+
+
+def kind(name: str) -> str:
+    return next((t for t in ("uint8", "int8") if f"_{t}" in name), "plain")
+
+
+def table(results: dict[str, str]) -> str:
+    """A row for each operator that has a converter."""
+    from tflite_cases import CASES
+
+    from tvm.relay.frontend.tflite.table import CONVERTERS, MOVING, QUANTIZED, TABLED
+
+    rows = ["| operator | on integers | cases | equal to LiteRT |", "|---|---|---|---|"]
+    names = sorted({*CONVERTERS.names(), *QUANTIZED.names()})
+    for operator in names:
+        own = [n for n, c in CASES.items() if c.operator == operator]
+        way = "as the reference kernel" if operator in QUANTIZED.names() else "moved" if operator in MOVING else (
+            "by a table" if operator in TABLED else "through real numbers")
+        bad = [f"{n}: {results[n]}" for n in own if results[n]]
+        verdict = "; ".join(bad) or ("yes" if own else "no case")
+        rows.append(f"| {operator} | {way} | {len(own)} | {verdict} |")
+    head = (f"## TFLite operators\n\n{len(names)} operators; `make conformance-tflite` writes this table. Real numbers "
+            "are equal within 1e-5, integers exactly, or within one step where the way is not the kernel's.\n")
+    return "\n".join([head, *rows])
+
+
+def main() -> int:
+    from tflite_cases import CASES
+
+    with get_context("spawn").Pool(2) as pool:
+        results = dict(pool.imap_unordered(check, CASES, chunksize=4))
+    for name, problem in results.items():
+        if problem:
+            print(f"{name}: {problem}")
+    text = TABLE.read_text()
+    part = f"{BEGIN}\n{table(results)}\n{END}"
+    if BEGIN in text:
+        text = text[: text.index(BEGIN)] + part + text[text.index(END) + len(END) :]
+    else:
+        text = f"{text.rstrip()}\n\n{part}\n"
+    TABLE.write_text(text)
+    wrong = sum(1 for p in results.values() if p)
+    print(f"{len(results) - wrong} passed, {wrong} failed")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

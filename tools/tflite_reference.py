@@ -1,0 +1,86 @@
+"""Writes what LiteRT makes of the models of tests/relay/frontend/tflite/tflite_cases.py into expected.npz beside them.
+
+Run it with a Python that has NumPy and the package ai-edge-litert: ``python tools/tflite_reference.py``. Its reference
+kernels are taken, or the others where an operator has none, or a wrong one."""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "tests" / "relay" / "frontend" / "tflite"
+sys.path[:0] = [str(ROOT), str(FOLDER)]
+
+
+# Reference kernels that are wrong: one leaves the last neighbour out, one gives -1 for sums of int8.
+FAULTY = ("LOCAL_RESPONSE_NORMALIZATION", "SUM")
+
+
+def outputs(operator: str, model: bytes, feeds: dict) -> list:
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    others = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    kernels = others if operator in FAULTY else OpResolverType.BUILTIN_REF
+    try:
+        interpreter = Interpreter(model_content=model, experimental_op_resolver_type=kernels)
+    except ValueError:
+        interpreter = Interpreter(model_content=model, experimental_op_resolver_type=others)
+    interpreter.allocate_tensors()
+    places = {row["name"]: row["index"] for row in interpreter.get_input_details()}
+    for name, value in feeds.items():
+        interpreter.set_tensor(places[name], value)
+    interpreter.invoke()
+    return [interpreter.get_tensor(row["index"]) for row in interpreter.get_output_details()]
+
+
+def apart(operator: str, model: bytes, feeds: dict):
+    """The outputs of a model, or in words why there are none; a kernel that aborts takes only its own process along."""
+    import numpy as np
+
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read)
+        try:
+            found = outputs(operator, model, feeds)
+        except Exception as problem:
+            found = [np.array(f"failed: {problem}")]
+        file = io.BytesIO()
+        np.savez(file, *found)
+        with os.fdopen(write, "wb") as pipe:
+            pipe.write(file.getvalue())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as pipe:
+        raw = pipe.read()
+    os.waitpid(child, 0)
+    if not raw:
+        return "the kernel aborted"
+    with np.load(io.BytesIO(raw)) as arrays:
+        found = [arrays[f"arr_{i}"] for i in range(len(arrays.files))]
+    return str(found[0]) if found[0].dtype.kind == "U" else found
+
+
+def main() -> int:
+    import numpy as np
+    from tflite_cases import CASES
+
+    arrays, failed = {}, 0
+    for name, case in CASES.items():
+        found = apart(case.operator, case.model, case.feeds)
+        if isinstance(found, str):
+            failed += 1
+            print(f"{name}: {found}")
+            continue
+        for i, value in enumerate(found):
+            arrays[f"{name}/{i}"] = value
+    np.savez_compressed(FOLDER / "expected.npz", **arrays)
+    print(f"{len(CASES) - failed} of {len(CASES)} models")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

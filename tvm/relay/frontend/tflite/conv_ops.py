@@ -1,0 +1,300 @@
+"""Converters of convolutions and products. Data stays with its channels last."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ... import qnn
+from ...expr import Constant, RelayExpr
+from .elementwise import activated
+from .hybrid import asymmetric, is_hybrid, symmetric, weight_scale, whole_weight
+from .quantization import finished, real_array, rescaled
+from .table import Context, argument, is_quantized, op, quantized
+
+_PADDINGS = ("SAME", "VALID")
+
+
+def same_or_valid(number: int, sizes, kernel, strides, dilations) -> tuple[int, ...]:
+    """Padding of a window: befores, then afters."""
+    if not 0 <= number < 2:
+        raise TVMError(f"padding number {number} is not known")
+    if any(v < 1 for v in (*kernel, *strides, *dilations)):
+        raise TVMError(f"a window of {list(kernel)} with strides {list(strides)} and dilations {list(dilations)} has a "
+                       "number below 1")
+    if _PADDINGS[number] == "VALID":
+        return (0,) * (2 * len(kernel))
+    before, after = [], []
+    for size, k, s, d in zip(sizes, kernel, strides, dilations):
+        total = max((-(-size // s) - 1) * s + (k - 1) * d + 1 - size, 0)
+        before.append(total // 2)
+        after.append(total - total // 2)
+    return (*before, *after)
+
+
+def weight_array(ctx: Context, inputs: list, index: int, real: bool) -> np.ndarray | None:
+    """The constant that an input is, its integers made real numbers where that is wanted; None if it is computed."""
+    array = ctx.value(inputs[index])
+    found = ctx.tensor(index)
+    if array is None or not real or array.dtype == "float32":
+        return array
+    if found.quantization is not None:
+        return real_array(array, found.quantization)
+    return array.astype("float32")
+
+
+def moved_weight(ctx: Context, inputs: list, index: int, axes: tuple[int, ...], real: bool) -> RelayExpr:
+    """The weights of a convolution with their axes in another order."""
+    if ctx.rank(inputs[index]) != len(axes):
+        raise TVMError(f"weights of {len(axes)} dimensions are wanted, got {ctx.rank(inputs[index])}")
+    array = weight_array(ctx, inputs, index, real)
+    if array is None:
+        if is_quantized(ctx.tensor(index)) and real:
+            raise TVMError("quantized weights must be constants")
+        return relay.transpose(inputs[index], axes)
+    return Constant(np.ascontiguousarray(array.transpose(axes)))
+
+
+def biased(ctx: Context, out: RelayExpr, inputs: list, index: int) -> RelayExpr:
+    bias = argument(inputs, index)
+    return out if bias is None else relay.add(out, bias)
+
+
+def scales(ctx: Context, data: int = 0, weight: int = 1) -> np.ndarray:
+    """The factor from sums of products to steps of the result: one, or one for each channel."""
+    x, w = ctx.quantization(ctx.tensor(data)).scale, ctx.tensor(weight).quantization
+    if w is None:
+        raise TVMError("the weights have no scale")
+    out = ctx.quantization(ctx.result()).scale.astype("float64")
+    if ctx.tensor(weight).dtype == "uint8":
+        # The product of the scales is one of 32 bits for tensors of this type.
+        return (x * w.scale).astype("float64") / out
+    return x.astype("float64") * w.scale.astype("float64") / out
+
+
+def zero_points(ctx: Context, data: int = 0, weight: int = 1) -> tuple:
+    """Arguments of a quantized product: zero points, and scales, which are one because only its sums are wanted."""
+    w = ctx.tensor(weight).quantization
+    if w is None or not w.is_single and w.zero_point.any():
+        raise TVMError("weights with a zero point for each channel are not supported")
+    zero = int(w.zero_point[0])
+    return int(ctx.quantization(ctx.tensor(data)).zero_point[0]), zero, 1.0, 1.0
+
+
+def check_integers(ctx: Context) -> None:
+    types = [t.type for t in ctx.tensors[:2] if t is not None]
+    if "int16" in types or len(types) < 2 or not is_quantized(ctx.result()):
+        raise TVMError(f"products of {' and '.join(types)} into {ctx.result().type} are not supported")
+
+
+def _window(ctx: Context, options, sizes, kernel) -> dict:
+    strides, dilations = (options.stride_h, options.stride_w), (options.dilation_h, options.dilation_w)
+    padding = same_or_valid(options.padding, sizes, kernel, strides, dilations)
+    return {"strides": strides, "padding": padding, "dilation": dilations, "kernel_size": kernel, "data_layout": "NHWC"}
+
+
+def _plain(ctx: Context, inputs: list, options, real: bool) -> tuple[RelayExpr, dict]:
+    """The weights and the attributes of a convolution."""
+    outputs, height, width, depth = ctx.known_shape(inputs[1])
+    channels = ctx.known_size(inputs[0], 3)
+    if not depth or channels % depth or outputs % max(channels // depth, 1):
+        raise TVMError(f"{channels} channels and weights for {depth} do not fit")
+    attrs = _window(ctx, options, ctx.known_shape(inputs[0])[1:3], (height, width))
+    weight = moved_weight(ctx, inputs, 1, (1, 2, 3, 0), real)
+    return weight, {**attrs, "groups": channels // depth, "channels": outputs, "kernel_layout": "HWIO"}
+
+
+def _depthwise(ctx: Context, inputs: list, options, real: bool) -> tuple[RelayExpr, dict]:
+    one, height, width, outputs = ctx.known_shape(inputs[1])
+    channels = ctx.known_size(inputs[0], 3)
+    if one != 1 or not channels or outputs % channels:
+        raise TVMError(f"{channels} channels and weights for {outputs} do not fit")
+    attrs = _window(ctx, options, ctx.known_shape(inputs[0])[1:3], (height, width))
+    array = weight_array(ctx, inputs, 1, real)
+    shape = (height, width, channels, outputs // channels)
+    weight = relay.reshape(inputs[1], shape) if array is None else Constant(np.ascontiguousarray(array).reshape(shape))
+    # One channel makes a plain convolution, whose filters are the results.
+    layout = "HWOI" if channels > 1 else "HWIO"
+    return weight, {**attrs, "groups": channels, "channels": outputs, "kernel_layout": layout}
+
+
+def _real(form):
+    def convert(ctx, inputs, options):
+        data, scale = inputs[0], None
+        if is_hybrid(ctx, inputs):
+            single = ctx.tensor(1).quantization.is_single and ctx.node.operator == "CONV_2D"
+            data, scale = (symmetric if single else asymmetric)(data, (1, 2, 3))
+            inputs = [data, Constant(whole_weight(ctx, inputs)), *inputs[2:]]
+        weight, attrs = form(ctx, inputs, options, scale is None)
+        out = relay.nn.conv2d(data, weight, **attrs)
+        out = out if scale is None else relay.multiply(out, relay.multiply(scale, weight_scale(ctx)))
+        return activated(ctx, biased(ctx, out, inputs, 2), options)
+
+    return convert
+
+
+def _integer(form):
+    def convert(ctx, inputs, options):
+        check_integers(ctx)
+        weight, attrs = form(ctx, inputs, options, False)
+        sums = qnn.op.conv2d(inputs[0], weight, *zero_points(ctx), **attrs)
+        sums = rescaled(biased(ctx, sums, inputs, 2), scales(ctx))
+        return finished(sums, ctx.result(), ctx.activation(options.fused_activation))
+
+    return convert
+
+
+for _name, _form in (("CONV_2D", _plain), ("DEPTHWISE_CONV_2D", _depthwise)):
+    op(_name)(_real(_form))
+    quantized(_name)(_integer(_form))
+
+
+@op("CONV_3D")
+def conv_3d(ctx, inputs, options):
+    *kernel, channels, outputs = ctx.known_shape(inputs[1])
+    strides = (options.stride_d, options.stride_h, options.stride_w)
+    dilations = (options.dilation_d, options.dilation_h, options.dilation_w)
+    padding = same_or_valid(options.padding, ctx.known_shape(inputs[0])[1:4], kernel, strides, dilations)
+    out = relay.nn.conv3d(
+        inputs[0], inputs[1], strides=strides, padding=padding, dilation=dilations,
+        groups=ctx.known_size(inputs[0], 4) // channels, channels=outputs, kernel_size=tuple(kernel),
+        data_layout="NDHWC", kernel_layout="DHWIO",
+    )  # fmt: skip
+    return activated(ctx, biased(ctx, out, inputs, 2), options)
+
+
+# -- transposed -------------------------------------------------------------------------------------------------------
+
+
+def _transposed(ctx: Context, inputs: list, options, real: bool, build, *more) -> RelayExpr:
+    """The data is input 2, the weights input 1, input 0 the shape of the result."""
+    outputs, height, width, _ = ctx.known_shape(inputs[1])
+    shape, sizes = ctx.ints(inputs[0], "the shape of the result"), ctx.known_shape(inputs[2])
+    strides, kernel = (options.stride_h, options.stride_w), (height, width)
+    if len(shape) != 4 or len(sizes) != 4:
+        raise TVMError(f"a result of 4 dimensions is wanted, got {shape}")
+    same_or_valid(options.padding, (1, 1), kernel, strides, (1, 1))
+    befores, afters, extra = [], [], []
+    for size, out, k, s in zip(sizes[1:3], shape[1:3], kernel, strides):
+        if _PADDINGS[options.padding] == "SAME":
+            total = max((size - 1) * s + k - out, 0)
+        else:
+            total = 0
+        befores.append(total // 2)
+        afters.append(total - total // 2)
+        # Results beyond the reach of the last window are zeros, as a window that reached further would make them.
+        extra.append(out - ((size - 1) * s + k - total))
+    if min(extra) < 0:
+        raise TVMError(f"the result {shape} is smaller than the convolution of {list(sizes)} makes it")
+    weight = moved_weight(ctx, inputs, 1, (3, 0, 1, 2), real)
+    data = relay.transpose(inputs[2], (0, 3, 1, 2))
+    fits = all(e < s for e, s in zip(extra, strides))
+    out = build(
+        data, weight, *more, strides=strides, padding=(*befores, *afters), channels=outputs, kernel_size=kernel,
+        output_padding=tuple(extra) if fits else (0, 0),
+    )  # fmt: skip
+    out = relay.transpose(out, (0, 2, 3, 1))
+    return out if fits else relay.nn.pad(out, ((0, 0), (0, extra[0]), (0, extra[1]), (0, 0)))
+
+
+@op("TRANSPOSE_CONV")
+def transpose_conv(ctx, inputs, options):
+    out = _transposed(ctx, inputs, options, True, relay.nn.conv2d_transpose)
+    return activated(ctx, biased(ctx, out, inputs, 3), options)
+
+
+@quantized("TRANSPOSE_CONV")
+def integer_transpose_conv(ctx, inputs, options):
+    if not is_quantized(ctx.tensor(2)):
+        return transpose_conv(ctx, inputs, options)
+    sums = _transposed(ctx, inputs, options, False, qnn.op.conv2d_transpose, *zero_points(ctx, 2, 1))
+    sums = rescaled(biased(ctx, sums, inputs, 3), scales(ctx, 2, 1))
+    return finished(sums, ctx.result(), ctx.activation(options.fused_activation))
+
+
+# -- products of matrices ---------------------------------------------------------------------------------------------
+
+
+def _rows(ctx: Context, inputs: list, options) -> tuple[RelayExpr, tuple]:
+    """The data as a matrix, and the shape of the result."""
+    if getattr(options, "weights_format", 0):
+        raise TVMError(f"weights of format {options.weights_format} are not supported")
+    units, depth = ctx.known_shape(inputs[1])
+    shape = ctx.known_shape(inputs[0])
+    count = int(np.prod(shape))
+    if not depth or count % depth:
+        raise TVMError(f"data of shape {shape} has no rows of {depth}")
+    rows = (*shape[:-1], units) if options.keep_num_dims else (count // depth, units)
+    if options.keep_num_dims and shape[-1:] != (depth,):
+        raise TVMError(f"the last axis of data of shape {shape} must have size {depth}")
+    data = inputs[0] if len(shape) == 2 and shape[1] == depth else relay.reshape(inputs[0], (count // depth, depth))
+    return data, rows
+
+
+def _shaped(ctx: Context, out: RelayExpr, shape: tuple) -> RelayExpr:
+    return out if len(shape) == 2 else relay.reshape(out, shape)
+
+
+@op("FULLY_CONNECTED")
+def fully_connected(ctx, inputs, options):
+    data, shape = _rows(ctx, inputs, options)
+    if is_hybrid(ctx, inputs):
+        data, scale = (asymmetric if options.asymmetric_quantize_inputs else symmetric)(data, (1,))
+        out = relay.nn.dense(data, Constant(whole_weight(ctx, inputs)))
+        out = relay.multiply(out, relay.multiply(scale, weight_scale(ctx)))
+    else:
+        out = relay.nn.dense(data, moved_weight(ctx, inputs, 1, (0, 1), True))
+    out = biased(ctx, out, inputs, 2)
+    return activated(ctx, _shaped(ctx, out, shape), options)
+
+
+@quantized("FULLY_CONNECTED")
+def integer_fully_connected(ctx, inputs, options):
+    check_integers(ctx)
+    data, shape = _rows(ctx, inputs, options)
+    sums = qnn.op.dense(data, inputs[1], *zero_points(ctx), units=shape[-1])
+    sums = rescaled(biased(ctx, sums, inputs, 2), scales(ctx))
+    return finished(_shaped(ctx, sums, shape), ctx.result(), ctx.activation(options.fused_activation))
+
+
+def _matrices(ctx: Context, inputs: list, options) -> tuple[RelayExpr, RelayExpr, tuple]:
+    """Stacks of matrices over one batch axis, the right one transposed, and the shape of the result."""
+    a, b = inputs[:2]
+    a = _swapped(ctx, a) if options.adj_x else a
+    b = b if options.adj_y else _swapped(ctx, b)
+    x, y = ctx.known_shape(a), ctx.known_shape(b)
+    if len(x) < 2 or len(y) < 2 or x[-1] != y[-1]:
+        raise TVMError(f"matrices of shapes {x} and {y} (transposed) have no product")
+    batch = np.broadcast_shapes(x[:-2], y[:-2])
+    count = int(np.prod(batch))
+    a = relay.reshape(relay.broadcast_to(a, (*batch, *x[-2:])), (count, *x[-2:]))
+    b = relay.reshape(relay.broadcast_to(b, (*batch, *y[-2:])), (count, *y[-2:]))
+    return a, b, (*batch, x[-2], y[-2])
+
+
+def _swapped(ctx: Context, x: RelayExpr) -> RelayExpr:
+    rank = ctx.rank(x)
+    return relay.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+
+
+@op("BATCH_MATMUL")
+def batch_matmul(ctx, inputs, options):
+    if not is_hybrid(ctx, inputs):
+        a, b, shape = _matrices(ctx, inputs, options)
+        return relay.reshape(relay.nn.batch_matmul(a, b), shape)
+    a, b, shape = _matrices(ctx, [inputs[0], Constant(whole_weight(ctx, inputs))], options)
+    a, scale = (asymmetric if options.asymmetric_quantize_inputs else symmetric)(a, (2,))
+    product = relay.multiply(relay.nn.batch_matmul(a, b), relay.multiply(scale, weight_scale(ctx)))
+    return relay.reshape(product, shape)
+
+
+@quantized("BATCH_MATMUL")
+def integer_batch_matmul(ctx, inputs, options):
+    check_integers(ctx)
+    a, b, shape = _matrices(ctx, inputs, options)
+    sums = qnn.op.batch_matmul(a, b, *zero_points(ctx))
+    return finished(rescaled(relay.reshape(sums, shape), scales(ctx)), ctx.result())
+
+
+__all__ = ["biased", "same_or_valid", "weight_array"]

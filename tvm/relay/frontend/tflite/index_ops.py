@@ -1,0 +1,111 @@
+"""Converters of operators that read and write elements by their places."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import RelayExpr, const
+from .quantization import real_array
+from .shape_ops import check_count
+from .table import Context, axis_of, moving, op
+
+
+def _integers(ctx: Context, x: RelayExpr) -> RelayExpr:
+    return x if ctx.dtype(x) in ("int32", "int64") else relay.cast(x, "int32")
+
+
+@moving("GATHER")
+def gather(ctx, inputs, options):
+    axis = axis_of(options.axis, ctx.rank(inputs[0]))
+    batch = options.batch_dims
+    if not 0 <= batch <= min(axis, ctx.rank(inputs[1])):
+        raise TVMError(f"{batch} batch axes do not fit")
+    return relay.take(inputs[0], _integers(ctx, inputs[1]), axis=axis, batch_dims=batch, mode="clip")
+
+
+@moving("GATHER_ND")
+def gather_nd(ctx, inputs, options):
+    indices = _integers(ctx, inputs[1])
+    rank = ctx.rank(indices)
+    if not rank:
+        raise TVMError("places must have one axis or more")
+    return relay.gather_nd(inputs[0], relay.transpose(indices, (rank - 1, *range(rank - 1))))
+
+
+@op("EMBEDDING_LOOKUP")
+def embedding_lookup(ctx, inputs, options):
+    table, tensor = inputs[1], ctx.tensor(1)
+    if tensor.quantization is not None and ctx.dtype(table) != ctx.result().dtype:
+        array = ctx.array(table, "the table")
+        table = const(real_array(array, tensor.quantization))
+    return relay.take(table, _integers(ctx, inputs[0]), axis=0, mode="clip")
+
+
+@op("ONE_HOT")
+def one_hot(ctx, inputs, options):
+    depth = ctx.ints(inputs[1], "the depth")
+    rank = ctx.rank(inputs[0])
+    if len(depth) != 1:
+        raise TVMError(f"the depth must be one number, got {depth}")
+    check_count("an axis", depth)
+    axis = axis_of(options.axis, rank + 1)
+    on, off = (relay.reshape(v, ()) for v in inputs[2:4])
+    places = np.arange(depth[0]).reshape([-1 if i == axis else 1 for i in range(rank + 1)])
+    hit = relay.equal(relay.expand_dims(inputs[0], axis), const(places.astype(ctx.dtype(inputs[0]))))
+    return relay.where(hit, on, off)
+
+
+@op("SCATTER_ND")
+def scatter_nd(ctx, inputs, options):
+    indices, updates = inputs[:2]
+    shape = ctx.ints(inputs[2], "the shape")
+    check_count("a tensor", shape)
+    rank = ctx.rank(indices)
+    if not rank:
+        raise TVMError("places must have one axis or more")
+    empty = relay.full(ctx.like(0, updates), shape, ctx.dtype(updates))
+    return relay.scatter_nd(empty, relay.transpose(indices, (rank - 1, *range(rank - 1))), updates, "add")
+
+
+@op("SPARSE_TO_DENSE")
+def sparse_to_dense(ctx, inputs, options):
+    shape = ctx.ints(inputs[1], "the shape")
+    check_count("a tensor", shape)
+    return relay.sparse_to_dense(inputs[0], shape, inputs[2], relay.reshape(inputs[3], ()))
+
+
+@op("WHERE")
+def where(ctx, inputs, options):
+    """The places of what is not zero; how many they are is known when the model runs."""
+    x = inputs[0]
+    truth = x if ctx.dtype(x) == "bool" else relay.not_equal(x, ctx.like(0, x))
+    return relay.cast(relay.argwhere(truth), "int64")
+
+
+@op("MATRIX_DIAG")
+def matrix_diag(ctx, inputs, options):
+    size = ctx.known_size(inputs[0], -1)
+    eye = const(np.eye(size).astype(ctx.dtype(inputs[0])))
+    return relay.multiply(relay.expand_dims(inputs[0], ctx.rank(inputs[0])), eye)
+
+
+@op("MATRIX_SET_DIAG")
+def matrix_set_diag(ctx, inputs, options):
+    return relay.matrix_set_diag(inputs[0], inputs[1])
+
+
+@moving("DYNAMIC_UPDATE_SLICE")
+def dynamic_update_slice(ctx, inputs, options):
+    """The places of the update are shifted by its start, which is kept inside."""
+    data, update, start = inputs[:3]
+    shape, part = ctx.known_shape(data), ctx.known_shape(update)
+    if len(shape) != len(part) or any(p > s for p, s in zip(part, shape)):
+        raise TVMError(f"an update of shape {part} does not fit into {shape}")
+    check_count("an update", part)
+    most = const(np.array([s - p for s, p in zip(shape, part)], "int32"))
+    first = relay.maximum(relay.minimum(relay.cast(start, "int32"), most), const(np.zeros(len(shape), "int32")))
+    places = np.indices(part, dtype="int32")
+    first = relay.reshape(first, (len(shape), *[1] * len(part)))
+    return relay.scatter_nd(data, relay.add(const(places), first), update, "update")

@@ -1,0 +1,211 @@
+"""A TFLite file as plain records, checked: whatever a record refers to exists."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....error import TVMError
+from .flatbuffer import Flatbuffer
+from .schema import OPERATORS, OPTION_TYPES, OPTIONS, TABLES, TENSOR_TYPES, options_of
+
+IDENTIFIER = b"TFL3"
+_TABLES = {**TABLES, **{f"{name}Options": fields for name, fields in OPTIONS.items()}}
+# Element types with a NumPy form; values of four bits are unpacked into bytes.
+_PLAIN = "float32 float16 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool"
+_NUMPY = {**{name: name for name in _PLAIN.split()}, "int4": "int8"}
+
+
+class Quantization(NamedTuple):
+    """real = (integer - zero_point) * scale; one number each, or one for each place along the axis."""
+
+    scale: np.ndarray
+    zero_point: np.ndarray
+    axis: int
+
+    @property
+    def is_single(self) -> bool:
+        return self.scale.size == 1
+
+
+class Tensor(NamedTuple):
+    """A tensor of a graph. ``type`` is the format's name of the element type; ``trouble`` says why its value cannot be
+    read."""
+
+    index: int
+    name: str
+    shape: tuple[int, ...]
+    type: str
+    data: memoryview | None
+    quantization: Quantization | None
+    is_variable: bool
+    trouble: str
+
+    @property
+    def tensor_idx(self) -> int:
+        """The number of the tensor, as scripts call it."""
+        return self.index
+
+    @property
+    def dtype(self) -> str:
+        found = _NUMPY.get(self.type)
+        if found is None:
+            raise TVMError(f"tensor '{self.name}': tensors of {self.type} are not supported")
+        return found
+
+    def array(self) -> np.ndarray:
+        """The value of a constant."""
+        if self.trouble or self.data is None:
+            raise TVMError(f"tensor '{self.name}' {self.trouble or 'has no value'}")
+        count, dtype = math.prod(self.shape), np.dtype(self.dtype)
+        wanted = (count + 1) // 2 if self.type == "int4" else count * dtype.itemsize
+        if len(self.data) != wanted:
+            raise TVMError(f"tensor '{self.name}' of shape {self.shape} and type {self.type} takes {wanted} bytes, "
+                           f"the file has {len(self.data)}")
+        if self.type == "int4":
+            pairs = np.frombuffer(self.data, "int8")
+            halves = np.stack([(pairs << 4).astype("int8") >> 4, pairs >> 4], axis=1)
+            return halves.reshape(-1)[:count].reshape(self.shape)
+        raw = np.frombuffer(self.data, "uint8" if self.dtype == "bool" else dtype.newbyteorder("<"))
+        return (raw != 0 if self.dtype == "bool" else raw.astype(dtype)).reshape(self.shape)
+
+
+class Node(NamedTuple):
+    """An operator of a graph; ``inputs`` and ``outputs`` are numbers of tensors, -1 where left out."""
+
+    index: int
+    operator: str
+    inputs: list[int]
+    outputs: list[int]
+    options: SimpleNamespace
+    custom_options: memoryview | None
+    version: int
+
+
+class Graph(NamedTuple):
+    name: str
+    tensors: list[Tensor]
+    inputs: list[int]
+    outputs: list[int]
+    nodes: list[Node]
+
+
+def load(data) -> list[Graph]:
+    """The graphs of a TFLite file, given as bytes; the first is the model."""
+    if len(data) < 8 or bytes(data[4:8]) != IDENTIFIER:
+        raise TVMError("not a TFLite model of schema version 3: its bytes 4 to 8 are not TFL3")
+    buffer = Flatbuffer(data, _TABLES)
+    model = buffer.root("Model")
+    if model.version != 3:
+        raise TVMError(f"a TFLite model of schema version 3 is wanted, got version {model.version}")
+    if not model.subgraphs:
+        raise TVMError("the TFLite model has no graph")
+    codes = [(_operator_name(code), code.version) for code in model.operator_codes or []]
+    arrays = [_content(b, buffer.data) for b in model.buffers or []]
+    return [_graph(g, i, codes, arrays, buffer) for i, g in enumerate(model.subgraphs)]
+
+
+def _operator_name(code) -> str:
+    # The first field is too small for newer operators, which stand in the second; older files have the first alone.
+    number = max(code.deprecated_builtin_code, code.builtin_code)
+    if not 0 <= number < len(OPERATORS):
+        return f"operator number {number}"
+    return f"CUSTOM {code.custom_code or ''}".strip() if OPERATORS[number] == "CUSTOM" else OPERATORS[number]
+
+
+def _content(buffer, data: memoryview) -> memoryview | None:
+    """The bytes of a buffer; those of files beyond 2 GB lie behind the flatbuffer."""
+    if buffer.offset > 1:
+        if buffer.offset + buffer.size > len(data):
+            raise TVMError("the file is cut short: a weight lies beyond its end")
+        return data[buffer.offset : buffer.offset + buffer.size]
+    return buffer.data if buffer.data is not None and len(buffer.data) else None
+
+
+def _graph(graph, number: int, codes: list, arrays: list, buffer: Flatbuffer) -> Graph:
+    name = graph.name or (f"graph {number}" if number else "main")
+    tensors = [_tensor(t, i, arrays) for i, t in enumerate(graph.tensors or [])]
+    nodes = [_node(o, i, codes, len(tensors), buffer) for i, o in enumerate(graph.operators or [])]
+    inputs, outputs = list(graph.inputs or []), list(graph.outputs or [])
+    _check_indices([*inputs, *outputs], 0, len(tensors), f"the graph '{name}'")
+    return Graph(name, tensors, inputs, outputs, nodes)
+
+
+def _check_indices(indices: list[int], least: int, count: int, what: str) -> None:
+    for i in indices:
+        if not least <= i < count:
+            raise TVMError(f"{what} refers to tensor {i} of {count}")
+
+
+def _tensor(tensor, index: int, arrays: list) -> Tensor:
+    name = tensor.name or f"tensor_{index}"
+    if not 0 <= tensor.type < len(TENSOR_TYPES):
+        raise TVMError(f"tensor '{name}' has element type number {tensor.type}, which is not known")
+    if not 0 <= tensor.buffer < max(len(arrays), 1):
+        raise TVMError(f"tensor '{name}' refers to buffer {tensor.buffer} of {len(arrays)}")
+    shape = tuple(tensor.shape or ())
+    if any(d < 0 for d in shape):
+        raise TVMError(f"tensor '{name}' has the shape {shape}, with a negative size")
+    trouble = ""
+    if tensor.sparsity is not None:
+        trouble = "is stored sparse, which is not supported"
+    elif tensor.external_buffer:
+        trouble = "lies in another file, which is not supported"
+    data = arrays[tensor.buffer] if arrays else None
+    found = _quantization(tensor.quantization, shape, name)
+    return Tensor(index, name, shape, TENSOR_TYPES[tensor.type], data, found, tensor.is_variable, trouble)
+
+
+def _quantization(found, shape: tuple[int, ...], name: str) -> Quantization | None:
+    if found is None or not found.scale:
+        if found is not None and found.details_type:
+            raise TVMError(f"tensor '{name}' is quantized by blocks, which is not supported")
+        return None
+    scale = np.array(found.scale, "float32")
+    zero = np.array(found.zero_point or [0] * scale.size, "int64")
+    axis = found.quantized_dimension
+    if not np.isfinite(scale).all() or (scale < 0).any():
+        raise TVMError(f"tensor '{name}' has a quantization scale that is no positive number")
+    if zero.size not in (1, scale.size) or abs(zero).max() > 1 << 31:
+        raise TVMError(f"tensor '{name}' has {scale.size} scales and zero points {zero[:4].tolist()}")
+    if scale.size > 1 and not (0 <= axis < len(shape) and shape[axis] == scale.size):
+        raise TVMError(f"tensor '{name}' of shape {shape} has {scale.size} scales along axis {axis}")
+    if not scale.any():
+        return None
+    return Quantization(scale, np.broadcast_to(zero, scale.shape).astype("int32"), axis)
+
+
+def _node(operator, index: int, codes: list, tensors: int, buffer: Flatbuffer) -> Node:
+    if not 0 <= operator.opcode_index < len(codes):
+        raise TVMError(f"operator {index} has number {operator.opcode_index} of {len(codes)} kinds of operators")
+    name, version = codes[operator.opcode_index]
+    inputs, outputs = list(operator.inputs or []), list(operator.outputs or [])
+    what = f"{name} (operator {index})"
+    _check_indices(inputs, -1, tensors, what)
+    _check_indices(outputs, -1, tensors, what)
+    custom = operator.custom_options
+    if operator.large_custom_options_offset > 1:
+        end = operator.large_custom_options_offset + operator.large_custom_options_size
+        if end > len(buffer.data):
+            raise TVMError(f"{what}: its options lie beyond the end of the file")
+        custom = buffer.data[operator.large_custom_options_offset : end]
+    return Node(index, name, inputs, outputs, _options(operator, name, what, buffer), custom, version)
+
+
+def _options(operator, name: str, what: str, buffer: Flatbuffer) -> Any:
+    wanted = options_of(name)
+    if wanted not in OPTIONS:
+        return SimpleNamespace()
+    number = operator.builtin_options_type
+    if number == 0 or operator.builtin_options is None:
+        return buffer.default(f"{wanted}Options")
+    given = OPTION_TYPES[number] if number < len(OPTION_TYPES) else f"number {number}"
+    if given != wanted:
+        raise TVMError(f"{what} carries options of {given}, not of {wanted}")
+    return buffer.table(operator.builtin_options, f"{wanted}Options")
+
+
+__all__ = ["IDENTIFIER", "Graph", "Node", "Quantization", "Tensor", "load"]

@@ -1,0 +1,243 @@
+"""Converters of pooling, normalization and the steps between real numbers and integers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, RelayExpr, const
+from .conv_ops import same_or_valid
+from .elementwise import activated
+from .quantization import (
+    RANGES,
+    centered,
+    finished,
+    fixed_point,
+    limits,
+    looked_up,
+    real_array,
+    rescaled,
+    to_integers,
+    to_real,
+)
+from .table import Context, is_quantized, op, quantized
+
+# -- windows ----------------------------------------------------------------------------------------------------------
+
+
+def _window(ctx: Context, x: RelayExpr, options) -> dict:
+    kernel, strides = (options.filter_height, options.filter_width), (options.stride_h, options.stride_w)
+    sizes = ctx.known_shape(x)[1:3]
+    padding = same_or_valid(options.padding, sizes, kernel, strides, (1, 1))
+    return {"pool_size": kernel, "strides": strides, "padding": padding, "layout": "NHWC"}
+
+
+@op("AVERAGE_POOL_2D")
+def average_pool(ctx, inputs, options):
+    return activated(ctx, relay.nn.avg_pool2d(inputs[0], **_window(ctx, inputs[0], options)), options)
+
+
+@op("MAX_POOL_2D")
+def max_pool(ctx, inputs, options):
+    return activated(ctx, relay.nn.max_pool2d(inputs[0], **_window(ctx, inputs[0], options)), options)
+
+
+@op("L2_POOL_2D")
+def l2_pool(ctx, inputs, options):
+    squares = relay.multiply(inputs[0], inputs[0])
+    return activated(ctx, relay.sqrt(relay.nn.avg_pool2d(squares, **_window(ctx, inputs[0], options))), options)
+
+
+@quantized("MAX_POOL_2D")
+def integer_max_pool(ctx, inputs, options):
+    out = relay.nn.max_pool2d(inputs[0], **_window(ctx, inputs[0], options))
+    return _limited(ctx, out, options)
+
+
+def _limited(ctx: Context, x: RelayExpr, options) -> RelayExpr:
+    """Integers of the result's scale within its activation."""
+    result = ctx.result()
+    low, high = limits(result, ctx.activation(options.fused_activation))
+    if ctx.dtype(x) == result.dtype:
+        return x if (low, high) == RANGES[result.dtype] else relay.clip(x, low, high)
+    return relay.cast(relay.clip(x, low, high), result.dtype)
+
+
+@quantized("AVERAGE_POOL_2D")
+def integer_average_pool(ctx, inputs, options):
+    """Sums of the integers over the number of elements that a window has inside, halves away from zero."""
+    x = inputs[0]
+    window = _window(ctx, x, options)
+    (height, width), kernel = ctx.known_shape(x)[1:3], window["pool_size"]
+    if kernel == (height, width) and not any(window["padding"]):
+        sums = relay.sum(relay.cast(x, "int32"), axis=(1, 2), keepdims=True)
+    else:
+        size = kernel[0] * kernel[1]
+        if size > 1 << 13:
+            raise TVMError(f"windows of {kernel[0]} x {kernel[1]} integers are not supported")
+        # Means of whole numbers as large as these, times their count, are within less than a half of the sums.
+        means = relay.nn.avg_pool2d(relay.cast(x, "float32"), **window, count_include_pad=True)
+        sums = relay.cast(relay.round(relay.multiply(means, const(float(size)))), "int32")
+    counts = _counts((height, width), window)
+    return _limited(ctx, divided(sums, counts), options)
+
+
+def _counts(sizes: tuple[int, int], window: dict) -> np.ndarray:
+    """How many elements of each window are inside."""
+    rows = []
+    for axis, size in enumerate(sizes):
+        k, s, before = window["pool_size"][axis], window["strides"][axis], window["padding"][axis]
+        total = size + before + window["padding"][axis + 2]
+        begin = np.arange((total - k) // s + 1) * s - before
+        rows.append(np.minimum(begin + k, size) - np.maximum(begin, 0))
+    return np.outer(*rows).reshape(1, len(rows[0]), len(rows[1]), 1)
+
+
+def divided(x: RelayExpr, counts: np.ndarray) -> RelayExpr:
+    """Integers over positive ones, halves away from zero."""
+    counts = counts.astype("int32")
+    if (counts == counts.flat[0]).all():
+        counts = counts.flat[:1].reshape(())
+    raised = relay.add(relay.abs(x), Constant(counts // 2))
+    return relay.multiply(relay.sign(x), relay.floor_divide(raised, Constant(counts)))
+
+
+# -- normalization ----------------------------------------------------------------------------------------------------
+
+
+@op("SOFTMAX")
+def softmax(ctx, inputs, options):
+    x = inputs[0]
+    return relay.nn.softmax(x if options.beta == 1 else relay.multiply(x, ctx.like(options.beta, x)), -1)
+
+
+@quantized("SOFTMAX")
+def integer_softmax(ctx, inputs, options):
+    """Exponents of differences from the greatest, out of a table; the quotient is rounded upwards."""
+    tensor, result = ctx.tensor(0), ctx.result()
+    if tensor.dtype == "int16" or result.dtype != tensor.dtype:
+        raise TVMError(f"softmax from {tensor.type} to {result.type} is not supported")
+    x, y = ctx.quantization(tensor), ctx.quantization(result)
+    step = np.float32(x.scale[0]) * np.float32(options.beta)
+    powers = np.exp(-step * np.arange(255, -1, -1, dtype="float32"))
+    wide = relay.cast(inputs[0], "int32")
+    places = relay.add(relay.subtract(wide, relay.max(wide, axis=-1, keepdims=True)), const(255, "int32"))
+    found = relay.take(Constant(powers.astype("float32")), places, mode="clip")
+    total = relay.multiply(relay.sum(found, axis=-1, keepdims=True), const(float(y.scale[0])))
+    steps = relay.multiply(found, relay.divide(const(1.0), total))
+    return finished(relay.cast(relay.floor(relay.add(steps, const(0.5))), "int32"), result)
+
+
+@op("LOG_SOFTMAX")
+def log_softmax(ctx, inputs, options):
+    x = inputs[0]
+    shifted = relay.subtract(x, relay.max(x, axis=-1, keepdims=True))
+    return relay.subtract(shifted, relay.log(relay.sum(relay.exp(shifted), axis=-1, keepdims=True)))
+
+
+@op("L2_NORMALIZATION")
+def l2_normalization(ctx, inputs, options):
+    x = inputs[0]
+    total = relay.sum(relay.multiply(x, x), axis=-1, keepdims=True)
+    norm = relay.maximum(relay.sqrt(total), ctx.like(1e-6, x))
+    return activated(ctx, relay.divide(x, norm), options)
+
+
+@op("LOCAL_RESPONSE_NORMALIZATION")
+def local_response_normalization(ctx, inputs, options):
+    size = 2 * options.radius + 1
+    if not 0 <= options.radius < 1 << 20:
+        raise TVMError(f"a radius of {options.radius} is not supported")
+    # The operator divides alpha by the size of the window; the format does not.
+    return relay.nn.lrn(inputs[0], size, 3, options.bias, options.alpha * size, options.beta)
+
+
+# -- between real numbers and integers --------------------------------------------------------------------------------
+
+
+@op("QUANTIZE")
+def unknown_quantize(ctx, inputs, options):
+    raise TVMError("the result has no scale")
+
+
+@quantized("QUANTIZE")
+def quantize(ctx, inputs, options):
+    tensor, result = ctx.tensor(0), ctx.result()
+    y = ctx.quantization(result)
+    if result.dtype not in RANGES:
+        raise TVMError(f"quantization to {result.type} is not supported")
+    if not is_quantized(tensor):
+        if not ctx.is_float(inputs[0]):
+            raise TVMError(f"quantization of {tensor.type} without a scale is not supported")
+        return to_integers(relay.cast(inputs[0], "float32"), result)
+    x = ctx.quantization(tensor)
+    steps = rescaled(centered(inputs[0], x), float(x.scale[0]) / float(y.scale[0]))
+    return finished(steps, result)
+
+
+@op("DEQUANTIZE")
+def plain_dequantize(ctx, inputs, options):
+    """Halves become floats; weights at once."""
+    tensor = ctx.tensor(0)
+    if not ctx.is_float(inputs[0]) and tensor.quantization is None:
+        raise TVMError("the input has no scale")
+    array = ctx.value(inputs[0]) if tensor.data is not None else None
+    if array is not None:
+        found = tensor.quantization
+        return Constant(array.astype("float32") if found is None else real_array(array, found))
+    if tensor.quantization is None:
+        return relay.cast(inputs[0], "float32")
+    return to_real(inputs[0], tensor, ctx.rank(inputs[0]))
+
+
+quantized("DEQUANTIZE")(plain_dequantize)
+
+
+@quantized("HARD_SWISH")
+def integer_hard_swish(ctx, inputs, options):
+    tensor, result = ctx.tensor(0), ctx.result()
+    if tensor.dtype == "int16":
+        raise TVMError("int16 is not supported")
+    low, high = RANGES[tensor.dtype]
+    entries = _hard_swish(np.arange(low, high + 1), ctx.quantization(tensor), ctx.quantization(result))
+    table = np.clip(entries, *RANGES[result.dtype]).astype(result.dtype)
+    return looked_up(inputs[0], table, tensor.dtype)
+
+
+def _hard_swish(x: np.ndarray, source, target) -> np.ndarray:
+    """In integers of 16 bits: the input with seven bits more, times the input brought from -3..3 to 0..1."""
+    fine = np.float32(1 / 128) * source.scale[0]
+    wide = (x.astype("int64") - int(source.zero_point[0])) << 7
+    factor, shift = _halved(fixed_point(float(np.float32(fine / target.scale[0]))))
+    if shift > 0:
+        raise TVMError("the scale of the result is too small for the operator")
+    scaled = _high_half(wide, factor)
+    gate_factor, gate_shift = _halved(fixed_point(float(np.float32(fine / np.float32(3 / 32768)))))
+    gate = np.clip(wide << max(gate_shift - 1, 0), -32768, 32767)
+    gate = _high_half(gate, gate_factor)
+    if gate_shift > 0:
+        gate = np.clip(gate << 1, -32768, 32767)
+    elif gate_shift < 0:
+        gate = _halves_away(gate, -gate_shift)
+    product = ((gate + (1 << 15)) >> 1) * scaled
+    product = np.sign(product) * (np.abs(product) >> 15)
+    return _halves_away(product, -shift) + int(target.zero_point[0])
+
+
+def _halved(number: tuple[int, int]) -> tuple[int, int]:
+    """A fixed-point number of 31 bits with 15."""
+    factor, shift = number
+    return min((factor + (1 << 15)) >> 16, 32767), shift
+
+
+def _high_half(x: np.ndarray, factor: int) -> np.ndarray:
+    product = x * factor
+    return np.sign(product) * ((np.abs(product) + (1 << 14) - (product < 0)) >> 15)
+
+
+def _halves_away(x: np.ndarray, exponent: int) -> np.ndarray:
+    return np.sign(x) * ((np.abs(x) + (1 << exponent >> 1)) >> exponent)
+
+
+__all__ = ["divided"]

@@ -1,0 +1,228 @@
+"""From a TFLite model to a module: all operators are looked up first, then converted one after the other."""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ....error import TVMError, did_you_mean
+from ....ir.module import IRModule
+from ....ir.prim import Any_
+from ...expr import Constant, RelayExpr, TupleWrapper
+from ..common.importer import GraphImporter, UnknownInput
+from .load import Graph, Node, Tensor, load
+from .operator_converter import OperatorConverter, converter_key
+from .quantization import RANGES, looked_up, to_integers, to_real
+from .table import CONVERTERS, MOVING, QUANTIZED, TABLED, Context, is_quantized
+
+
+def model_bytes(model):
+    """The bytes of a model: given as they are, the path of a file, or the ``tflite`` package's object on them."""
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        return model
+    if isinstance(model, (str, os.PathLike)):
+        with open(model, "rb") as file:
+            return file.read()
+    found = getattr(getattr(model, "_tab", None), "Bytes", None)
+    if found is None:
+        raise TypeError(f"from_tflite: a tflite.Model, bytes or a path is wanted, got {type(model).__name__}")
+    return found
+
+
+class Importer(GraphImporter):
+    """Converts one model. Values are kept by the number of their tensor."""
+
+    def __init__(self, graphs: list[Graph], shapes: Mapping | None, dtypes: Mapping | None, converter: type):
+        super().__init__()
+        self.graph = graphs[0]
+        self.converter = converter(graphs, self.graph, self)
+        self.shapes, self.dtypes = dict(shapes or {}), dict(dtypes or {})
+        self.values: dict[int, RelayExpr] = {}
+
+    def run(self) -> tuple[IRModule, dict[str, Any]]:
+        graph = self.graph
+        self.check_operators()
+        self.check_names()
+        for index in graph.inputs:
+            self.values[index] = self.input(graph.tensors[index])
+        for node in graph.nodes:
+            self.node(node)
+        outputs = [self.tensor_value(graph.tensors[i], "the graph's outputs") for i in graph.outputs]
+        if not outputs:
+            raise TVMError("the TFLite graph has no outputs")
+        return self.finish(outputs)
+
+    def check_operators(self) -> None:
+        CONVERTERS.check_all([(n.operator, self.node_name(n), n.version, "") for n in self.graph.nodes], self.is_known)
+
+    def is_known(self, name: str, version: int, domain: str) -> bool:
+        """Whether an operator without a converter of the table is converted all the same."""
+        return QUANTIZED.find(name, version) is not None or converter_key(name) in self.converter.convert_map
+
+    def node_name(self, node: Node) -> str:
+        """Operators of the format have no names; that of the first result serves."""
+        return next((self.graph.tensors[i].name for i in node.outputs if i >= 0), f"operator {node.index}")
+
+    # -- values ---------------------------------------------------------------------------------------------------
+
+    def check_names(self) -> None:
+        names = [self.graph.tensors[i].name for i in self.graph.inputs]
+        for given in (self.shapes, self.dtypes):
+            unknown = [n for n in given if n not in names]
+            if unknown:
+                raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(names))}"
+                                   + did_you_mean(unknown[0], names, "; "))
+        doubled = {n for n in names if names.count(n) > 1} if len(names) < 1000 else set()
+        if doubled or len(set(names)) < len(names):
+            raise TVMError(f"two inputs of the model have the name '{min(doubled, default='')}'")
+
+    def input(self, tensor: Tensor):
+        dims = list(tensor.shape)
+        if tensor.name in self.shapes:
+            given = self.shapes[tensor.name]
+            try:
+                dims = [d if isinstance(d, Any_) else operator.index(d) for d in given]
+            except TypeError as problem:
+                words = f"shape of input '{tensor.name}': a list of numbers is wanted, got {given!r}"
+                raise TVMError(words) from problem
+            if any(isinstance(d, int) and d < 0 for d in dims):
+                raise TVMError(f"shape of input '{tensor.name}': {dims} has a negative size")
+            if tensor.shape and len(dims) != len(tensor.shape):
+                raise TVMError(f"shape of input '{tensor.name}': {len(dims)} dimensions are given, the model has "
+                               f"{len(tensor.shape)}")
+        dtype = tensor.dtype
+        if self.dtypes.get(tensor.name, dtype) != dtype:
+            raise TVMError(f"input '{tensor.name}' is of {dtype}, dtype_dict says {self.dtypes[tensor.name]}")
+        return self.add_input(tensor.name, dims, dtype)
+
+    def tensor_value(self, tensor: Tensor, where: str) -> RelayExpr:
+        """What a tensor holds: the result of an operator, a constant, or zeros where it is the state of an operator."""
+        if tensor.index not in self.values:
+            if tensor.is_variable and tensor.data is None:
+                found = np.zeros(tensor.shape, tensor.dtype)
+            elif tensor.data is None and 0 not in tensor.shape:
+                raise TVMError(f"'{tensor.name}' is used by {where} but nothing makes it")
+            else:
+                found = tensor.array() if tensor.data is not None else np.zeros(tensor.shape, tensor.dtype)
+            self.values[tensor.index] = self.typer.infer(Constant(found))
+        return self.values[tensor.index]
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def node(self, node: Node) -> None:
+        name = self.node_name(node)
+        where = self.where(node)
+        with self.at_node(where, name, lambda problem: in_words(node, problem)):
+            got = self.converter.convert_map[converter_key(node.operator)](node)
+            results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
+            if len(results) < len(node.outputs):
+                raise TVMError(f"{len(node.outputs)} results are wanted, {len(results)} are supported")
+            for index, value in zip(node.outputs, results):
+                if index >= 0:
+                    if index in self.values:
+                        raise TVMError(f"tensor '{self.graph.tensors[index].name}' is made twice")
+                    self.values[index] = self.typer.infer(value)
+
+    def where(self, node: Node) -> str:
+        """How errors name an operator."""
+        return f"{node.operator} '{self.node_name(node)}'"
+
+    def convert(self, node: Node):
+        """The results of an operator by the tables."""
+        where = self.where(node)
+        context = Context(self, node, self.graph.tensors, where)
+        inputs = [None if t is None else self.tensor_value(t, where) for t in context.tensors]
+        plain = CONVERTERS.find(node.operator, node.version)
+        if not context.is_quantized:
+            if plain is None:
+                raise TVMError("the operator is supported on quantized tensors only")
+            return plain(context, inputs, node.options)
+        exact = QUANTIZED.find(node.operator, node.version)
+        if exact is not None:
+            return exact(context, inputs, node.options)
+        if node.operator in MOVING and _same_parameters(context):
+            return plain(context, inputs, node.options)
+        if node.operator in TABLED and context.tensor(0).dtype in ("int8", "uint8"):
+            return self.table(context, plain, inputs)
+        return self.through_reals(context, plain, inputs)
+
+    def table(self, context: Context, convert, inputs: list) -> RelayExpr:
+        """An operator on single elements as a table of its 256 results."""
+        tensor = context.tensor(0)
+        low, high = RANGES[tensor.dtype]
+        every = to_real(Constant(np.arange(low, high + 1).astype(tensor.dtype)), tensor, 1)
+        reals = convert(context, [every, *inputs[1:]], context.node.options)
+        entries = to_integers(reals, context.result(), inverse=True)
+        return looked_up(inputs[0], context.array(entries, "the table"), tensor.dtype)
+
+    def through_reals(self, context: Context, convert, inputs: list) -> list:
+        """An operator on real numbers, between integers."""
+        reals = [to_real(x, t, context.rank(x)) if x is not None and is_quantized(t) else x
+                 for x, t in zip(inputs, context.tensors)]
+        got = convert(context, reals, context.node.options)
+        results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
+        return [to_integers(x, t) if is_quantized(t) and context.is_float(self.typer.infer(x)) else x
+                for x, t in zip(results, context.results)]
+
+
+def _same_parameters(context: Context) -> bool:
+    """Whether all quantized inputs and results have one scale and one zero point."""
+    found = [t.quantization for t in (*context.tensors, *context.results) if is_quantized(t)]
+    return all(np.array_equal(q.scale, found[0].scale) for q in found) and all(
+        np.array_equal(q.zero_point, found[0].zero_point) for q in found
+    )
+
+
+def in_words(node: Node, problem: Exception) -> str:
+    """What went wrong in a converter, for the user."""
+    if isinstance(problem, MemoryError):
+        return "there is not enough memory for this"
+    given = len([i for i in node.inputs if i >= 0])
+    shown = ", ".join(f"{k}={v}" for k, v in vars(node.options).items())
+    return f"with {given} inputs and options ({shown}): {problem or type(problem).__name__}"
+
+
+def from_tflite(
+    model, shape_dict=None, dtype_dict=None, op_converter=OperatorConverter
+) -> tuple[IRModule, dict[str, Any]]:
+    """A TFLite model as a module and its parameters. Weights become constants, so that there are no parameters. Neither
+    TensorFlow nor the ``tflite`` package is needed.
+
+    Data keeps its channels last. Integers are computed as LiteRT's reference kernels do. The state of recurrent layers
+    is zero when a run begins.
+
+    Parameters
+    ----------
+    model : tflite.Model, bytes or str
+        The model: an object of the ``tflite`` package, the bytes of a file, or its path.
+    shape_dict : dict of str to tuple, optional
+        Shapes of inputs by name, in place of the model's own.
+    dtype_dict : dict of str to str, optional
+        Types of inputs by name; they must be the model's.
+    op_converter : type, optional
+        A class derived from OperatorConverter, with converters of the script's own.
+
+    Returns
+    -------
+    tuple[IRModule, dict[str, Any]]
+
+    Raises
+    ------
+    TypeError
+        ``model`` is none of these, or ``shape_dict`` or ``dtype_dict`` is no dictionary.
+    TVMError
+        The file is damaged, or an operator cannot be converted.
+    OpNotImplemented
+        For operators without a converter; all of them are named.
+    """
+    for what, given in (("shape_dict", shape_dict), ("dtype_dict", dtype_dict)):
+        if given is not None and not isinstance(given, Mapping):
+            raise TypeError(f"from_tflite: {what} is a dictionary by input, got {type(given).__name__}")
+    return Importer(load(model_bytes(model)), shape_dict, dtype_dict, op_converter).run()
+
+
+__all__ = ["Importer", "from_tflite", "model_bytes"]

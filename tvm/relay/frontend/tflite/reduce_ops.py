@@ -1,0 +1,110 @@
+"""Converters of reductions and of the greatest and least elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import RelayExpr, const
+from .quantization import centered, finished, fixed_point, rescaled, scaled
+from .table import Context, axis_of, moving, op, quantized
+
+
+def _axes(ctx: Context, inputs: list) -> list[int]:
+    rank = ctx.rank(inputs[0])
+    return sorted({axis_of(a, rank) for a in ctx.ints(inputs[1], "the axes")})
+
+
+def _reduced(ctx: Context, x: RelayExpr, inputs: list, options, function) -> RelayExpr:
+    axes = _axes(ctx, inputs)
+    return function(x, axis=axes, keepdims=options.keep_dims) if axes else x
+
+
+def _reduce(name: str, function) -> None:
+    op(name)(lambda ctx, inputs, options: _reduced(ctx, inputs[0], inputs, options, function))
+
+
+for _name, _function in (("SUM", relay.sum), ("REDUCE_PROD", relay.prod), ("REDUCE_ANY", relay.any),
+                         ("REDUCE_ALL", relay.all)):  # fmt: skip
+    _reduce(_name, _function)
+# The greatest integer stands for the greatest number.
+for _name, _function in (("REDUCE_MAX", relay.max), ("REDUCE_MIN", relay.min)):
+    moving(_name)(lambda ctx, inputs, options, f=_function: _reduced(ctx, inputs[0], inputs, options, f))
+
+
+@op("MEAN")
+def mean(ctx, inputs, options):
+    x = inputs[0]
+    if ctx.is_float(x):
+        return _reduced(ctx, x, inputs, options, relay.mean)
+    total = _reduced(ctx, relay.cast(x, "int64"), inputs, options, relay.sum)
+    return relay.cast(relay.trunc_divide(total, const(_count(ctx, inputs), "int64")), ctx.dtype(x))
+
+
+def _count(ctx: Context, inputs: list) -> int:
+    shape = ctx.known_shape(inputs[0])
+    count = int(np.prod([shape[a] for a in _axes(ctx, inputs)]))
+    if not 0 < count < 1 << 31:
+        raise TVMError(f"a reduction of {count} elements is not supported")
+    return count
+
+
+@quantized("MEAN")
+def integer_mean(ctx, inputs, options):
+    """The sum times a factor that holds the division by the count, with as many bits as the count takes."""
+    x, y = ctx.quantization(ctx.tensor(0)), ctx.quantization(ctx.result())
+    total = _reduced(ctx, centered(inputs[0], x), inputs, options, relay.sum)
+    count = _count(ctx, inputs)
+    factor, shift = fixed_point(float(x.scale[0]) / float(y.scale[0]))
+    bits = min(count.bit_length() - 1, 32, 31 + shift)
+    return finished(scaled(total, [((factor << bits) // count, shift - bits)]), ctx.result())
+
+
+@quantized("SUM")
+def integer_sum(ctx, inputs, options):
+    x, y = ctx.quantization(ctx.tensor(0)), ctx.quantization(ctx.result())
+    total = _reduced(ctx, centered(inputs[0], x), inputs, options, relay.sum)
+    return finished(rescaled(total, np.float64(x.scale[0] / y.scale[0])), ctx.result())
+
+
+def _place(function):
+    def convert(ctx, inputs, options):
+        axis = ctx.ints(inputs[1], "the axis")
+        if len(axis) != 1:
+            raise TVMError(f"one axis is wanted, got {axis}")
+        found = function(inputs[0], axis=axis_of(axis[0], ctx.rank(inputs[0])))
+        return relay.cast(found, ctx.result().dtype)
+
+    return convert
+
+
+for _name, _function in (("ARG_MAX", relay.argmax), ("ARG_MIN", relay.argmin)):
+    moving(_name)(_place(_function))
+
+
+@moving("TOPK_V2")
+def topk(ctx, inputs, options):
+    k = ctx.ints(inputs[1], "k")
+    size = ctx.known_size(inputs[0], -1)
+    if len(k) != 1 or not 0 < k[0] <= size:
+        raise TVMError(f"the {k} greatest of {size} elements are not supported")
+    values, places = relay.topk(inputs[0], k[0], axis=-1, ret_type="both", dtype="int32")
+    return [values, places]
+
+
+@op("CUMSUM")
+def cumsum(ctx, inputs, options):
+    axis = ctx.ints(inputs[1], "the axis")
+    if len(axis) != 1:
+        raise TVMError(f"one axis is wanted, got {axis}")
+    at = axis_of(axis[0], ctx.rank(inputs[0]))
+    x = relay.reverse(inputs[0], at) if options.reverse else inputs[0]
+    out = relay.cumsum(x, at, ctx.dtype(x), options.exclusive)
+    return relay.reverse(out, at) if options.reverse else out
+
+
+@op("SEGMENT_SUM")
+def segment_sum(ctx, inputs, options):
+    ids = ctx.array(inputs[1], "the segments")
+    return relay.segment_sum(inputs[0], inputs[1], int(ids.max()) + 1 if ids.size else 0)

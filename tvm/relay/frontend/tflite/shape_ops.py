@@ -1,0 +1,379 @@
+"""Converters of operators that move elements: shapes, slices, joints, padding."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, const
+from ..common.context import check_steps
+from .elementwise import activated
+from .quantization import centered, finished, rescaled
+from .table import Context, argument, axis_of, moving, op, quantized
+
+MOST_ELEMENTS = 1 << 28
+
+
+def check_count(what: str, dims) -> None:
+    """Refuse a table or a constant of more elements than the importer makes."""
+    if any(d < 0 for d in dims) or math.prod(dims) > MOST_ELEMENTS:
+        raise TVMError(f"{what} of shape {list(dims)} is not supported; at most {MOST_ELEMENTS} elements are made")
+
+
+@moving("RESHAPE")
+def reshape(ctx, inputs, options):
+    shape = argument(inputs, 1)
+    known = ctx.value(shape)
+    if known is not None and known.ndim == 1:
+        wanted = [int(v) for v in known]
+    elif options.new_shape is not None:
+        wanted = [] if options.new_shape == [0] else list(options.new_shape)
+    elif shape is not None and known is None:
+        return relay.reshape(inputs[0], shape)
+    else:
+        raise TVMError("the new shape is missing")
+    if any(d < -1 for d in wanted):
+        raise TVMError(f"the new shape {wanted} has a negative size")
+    return relay.reshape(inputs[0], wanted, True)
+
+
+@moving("TRANSPOSE")
+def transpose(ctx, inputs, options):
+    rank = ctx.rank(inputs[0])
+    axes = [axis_of(a, rank) for a in ctx.ints(inputs[1], "the order of axes")]
+    if sorted(axes) != list(range(rank)):
+        raise TVMError(f"{axes} is no order of {rank} axes")
+    return relay.transpose(inputs[0], axes) if rank else inputs[0]
+
+
+@moving("SQUEEZE")
+def squeeze(ctx, inputs, options):
+    shape = ctx.shape(inputs[0])
+    axes = sorted({axis_of(a, len(shape)) for a in options.squeeze_dims or []})
+    if not axes:
+        axes = [i for i, d in enumerate(shape) if isinstance(d, int) and d == 1]
+    return relay.squeeze(inputs[0], axes) if axes else inputs[0]
+
+
+@moving("EXPAND_DIMS")
+def expand_dims(ctx, inputs, options):
+    axis = ctx.ints(inputs[1], "the axis")
+    if len(axis) != 1:
+        raise TVMError(f"one axis is wanted, got {axis}")
+    return relay.expand_dims(inputs[0], axis_of(axis[0], ctx.rank(inputs[0]) + 1))
+
+
+@moving("TILE")
+def tile(ctx, inputs, options):
+    reps = ctx.ints(inputs[1], "the repetitions")
+    if len(reps) != ctx.rank(inputs[0]) or any(r < 0 for r in reps):
+        raise TVMError(f"{reps} are no repetitions of {ctx.rank(inputs[0])} axes")
+    return relay.tile(inputs[0], reps) if reps else inputs[0]
+
+
+@moving("BROADCAST_TO")
+def broadcast_to(ctx, inputs, options):
+    return relay.broadcast_to(inputs[0], ctx.ints(inputs[1], "the shape"))
+
+
+@op("BROADCAST_ARGS")
+def broadcast_args(ctx, inputs, options):
+    shapes = [ctx.ints(x, "the shapes") for x in inputs[:2]]
+    return Constant(np.array(np.broadcast_shapes(*map(tuple, shapes)), ctx.result().dtype))
+
+
+@op("SHAPE")
+def shape_of(ctx, inputs, options):
+    shape, kind = ctx.shape(inputs[0]), ctx.result().dtype
+    if all(isinstance(d, int) for d in shape):
+        return Constant(np.array(shape, kind))
+    return relay.shape_of(inputs[0], kind)
+
+
+quantized("SHAPE")(shape_of)
+
+
+@op("RANK")
+def rank(ctx, inputs, options):
+    return const(ctx.rank(inputs[0]), "int32")
+
+
+quantized("RANK")(rank)
+
+
+# -- slices -----------------------------------------------------------------------------------------------------------
+
+
+@moving("SLICE")
+def slice_(ctx, inputs, options):
+    shape = ctx.known_shape(inputs[0])
+    begin, size = ctx.ints(inputs[1], "the begin"), ctx.ints(inputs[2], "the size")
+    if not len(begin) == len(size) == len(shape):
+        raise TVMError(f"begin {begin} and size {size} do not fit {len(shape)} axes")
+    end = [d if s == -1 else b + s for b, s, d in zip(begin, size, shape)]
+    if any(not 0 <= b <= e <= d for b, e, d in zip(begin, end, shape)):
+        raise TVMError(f"the slice from {begin} of sizes {size} is not inside of {list(shape)}")
+    return relay.strided_slice(inputs[0], begin, end) if shape else inputs[0]
+
+
+@moving("STRIDED_SLICE")
+def strided_slice(ctx, inputs, options):
+    rows = [ctx.ints(x, w) for x, w in zip(inputs[1:4], ("the begin", "the end", "the strides"))]
+    if len({len(r) for r in rows}) != 1:
+        raise TVMError("begin, end and strides have different lengths")
+    if options.offset:
+        rows[1] = [b + e for b, e in zip(rows[0], rows[1])]
+    specs = _specs(options, len(rows[0]), ctx.rank(inputs[0]))
+    shape = ctx.known_shape(inputs[0])
+    begin, end, strides, kept, axis = [], [], [], [], 0
+    for kind, i in specs:
+        if kind == "new":
+            kept.append(1)
+            continue
+        first, last, step = _bounds(kind, i, rows, options, shape[axis])
+        begin.append(first)
+        end.append(last)
+        strides.append(step)
+        if kind != "shrink":
+            kept.append(max(-(-(last - first) // step), 0))
+        axis += 1
+    if not shape:
+        return relay.reshape(inputs[0], kept, True)
+    # The place before the first element is written as one that lies a whole axis further.
+    end = [e if e >= 0 else -1 - d for e, d in zip(end, shape)]
+    return relay.reshape(relay.strided_slice(inputs[0], begin, end, strides), kept, True)
+
+
+def _specs(options, count: int, rank: int) -> list[tuple[str, int]]:
+    """What each part of the slice does: a range, one place, a new axis; an ellipsis stands for the other axes."""
+    check_steps("a slice", count)
+    out: list[tuple[str, int]] = []
+    for i in range(count):
+        bit = 1 << i
+        if options.ellipsis_mask & bit:
+            later = sum(1 for j in range(i + 1, count) if not options.new_axis_mask & 1 << j)
+            used = sum(1 for kind, _ in out if kind != "new")
+            out += [("all", i)] * max(rank - used - later, 0)
+        elif options.new_axis_mask & bit:
+            out.append(("new", i))
+        else:
+            out.append(("shrink" if options.shrink_axis_mask & bit else "range", i))
+    used = sum(1 for kind, _ in out if kind != "new")
+    if used > rank:
+        raise TVMError(f"a slice of {used} axes does not fit {rank}")
+    return out + [("all", -1)] * (rank - used)
+
+
+def _bounds(kind: str, i: int, rows: list, options, size: int) -> tuple[int, int, int]:
+    """First, last (not included) and step along one axis; a negative step ends at -1 before the first element."""
+    if kind == "all":
+        return 0, size, 1
+    first, last, step = rows[0][i], rows[1][i], rows[2][i]
+    if step == 0:
+        raise TVMError("a slice has the stride 0")
+    if kind == "shrink":
+        first = first + size if first < 0 else first
+        if not 0 <= first < size:
+            raise TVMError(f"place {rows[0][i]} is not inside of an axis of size {size}")
+        return first, first + 1, 1
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    first = first + size if first < 0 else first
+    last = last + size if last < 0 else last
+    first = min(max(first, low), high)
+    last = min(max(last, low), high)
+    if options.begin_mask & 1 << i:
+        first = low if step > 0 else high
+    if options.end_mask & 1 << i:
+        last = high if step > 0 else low
+    return first, last, step
+
+
+@moving("SPLIT")
+def split(ctx, inputs, options):
+    axis = axis_of(_single(ctx, inputs[0], "the axis"), ctx.rank(inputs[1]))
+    count, size = options.num_splits, ctx.known_size(inputs[1], axis)
+    check_steps("a split", count)
+    if count < 1 or size % count:
+        raise TVMError(f"{size} elements have no {count} equal parts")
+    return list(relay.split(inputs[1], count, axis)) if count > 1 else [inputs[1]]
+
+
+@moving("SPLIT_V")
+def split_v(ctx, inputs, options):
+    axis = axis_of(_single(ctx, inputs[2], "the axis"), ctx.rank(inputs[0]))
+    sizes, size = ctx.ints(inputs[1], "the sizes"), ctx.known_size(inputs[0], axis)
+    check_steps("a split", len(sizes))
+    if sizes.count(-1) == 1:
+        sizes[sizes.index(-1)] = size - sum(sizes) - 1
+    if any(s < 0 for s in sizes) or sum(sizes) != size:
+        raise TVMError(f"parts of sizes {sizes} do not make {size}")
+    if len(sizes) == 1:
+        return [inputs[0]]
+    return list(relay.split(inputs[0], [int(v) for v in np.cumsum(sizes[:-1])], axis))
+
+
+def _single(ctx: Context, x, what: str) -> int:
+    values = ctx.ints(x, what)
+    if values is None or len(values) != 1:
+        raise TVMError(f"{what} must be one number, got {values}")
+    return values[0]
+
+
+# -- joints -----------------------------------------------------------------------------------------------------------
+
+
+@op("CONCATENATION")
+def concatenation(ctx, inputs, options):
+    axis = axis_of(options.axis, ctx.rank(inputs[0]))
+    return activated(ctx, relay.concatenate(inputs, axis) if len(inputs) > 1 else inputs[0], options)
+
+
+@quantized("CONCATENATION")
+def integer_concatenation(ctx, inputs, options):
+    result = ctx.result()
+    y = ctx.quantization(result)
+    parts = []
+    for i, x in enumerate(inputs):
+        found = ctx.quantization(ctx.tensor(i))
+        if found.scale[0] != y.scale[0] or found.zero_point[0] != y.zero_point[0]:
+            x = finished(rescaled(centered(x, found), np.float64(found.scale[0] / y.scale[0])), result)
+        parts.append(x)
+    return relay.concatenate(parts, axis_of(options.axis, ctx.rank(inputs[0]))) if len(parts) > 1 else parts[0]
+
+
+@moving("PACK")
+def pack(ctx, inputs, options):
+    axis = axis_of(options.axis, ctx.rank(inputs[0]) + 1)
+    return relay.stack(inputs, axis)
+
+
+@moving("UNPACK")
+def unpack(ctx, inputs, options):
+    axis = axis_of(options.axis, ctx.rank(inputs[0]))
+    count = ctx.known_size(inputs[0], axis)
+    check_steps("a stack", count)
+    if count != options.num:
+        raise TVMError(f"{options.num} results are wanted of {count}")
+    if count == 1:
+        return [relay.squeeze(inputs[0], [axis])]
+    return [relay.squeeze(part, [axis]) for part in relay.split(inputs[0], count, axis)]
+
+
+# -- padding ----------------------------------------------------------------------------------------------------------
+
+
+def _pad_width(ctx: Context, inputs: list) -> tuple:
+    width = ctx.array(inputs[1], "the padding")
+    if width.shape != (ctx.rank(inputs[0]), 2) or (width < 0).any():
+        raise TVMError(f"padding of shape {width.shape} does not fit {ctx.rank(inputs[0])} axes, or is negative")
+    return tuple((int(a), int(b)) for a, b in width)
+
+
+@op("PAD", "PADV2")
+def pad(ctx, inputs, options):
+    value = argument(inputs, 2)
+    width = _pad_width(ctx, inputs)
+    return relay.nn.pad(inputs[0], width, ctx.like(0, inputs[0]) if value is None else relay.reshape(value, ()))
+
+
+@quantized("PAD", "PADV2")
+def integer_pad(ctx, inputs, options):
+    zero = ctx.like(int(ctx.quantization(ctx.tensor(0)).zero_point[0]), inputs[0])
+    return pad(ctx, [*inputs[:2], zero if argument(inputs, 2) is None else inputs[2]], options)
+
+
+@moving("MIRROR_PAD")
+def mirror_pad(ctx, inputs, options):
+    if options.mode not in (0, 1):
+        raise TVMError(f"mode {options.mode} is not known")
+    return relay.nn.mirror_pad(inputs[0], _pad_width(ctx, inputs), ("REFLECT", "SYMMETRIC")[options.mode])
+
+
+@moving("REVERSE_V2")
+def reverse(ctx, inputs, options):
+    out = inputs[0]
+    for axis in ctx.ints(inputs[1], "the axes"):
+        out = relay.reverse(out, axis_of(axis, ctx.rank(out)))
+    return out
+
+
+@moving("REVERSE_SEQUENCE")
+def reverse_sequence(ctx, inputs, options):
+    return relay.reverse_sequence(inputs[0], inputs[1], options.seq_dim, options.batch_dim)
+
+
+# -- blocks -----------------------------------------------------------------------------------------------------------
+
+
+@moving("SPACE_TO_DEPTH")
+def space_to_depth(ctx, inputs, options):
+    n, h, w, c = ctx.known_shape(inputs[0])
+    b = options.block_size
+    if b < 1 or h % b or w % b:
+        raise TVMError(f"blocks of {b} do not divide {h} x {w}")
+    out = relay.reshape(inputs[0], (n, h // b, b, w // b, b, c))
+    return relay.reshape(relay.transpose(out, (0, 1, 3, 2, 4, 5)), (n, h // b, w // b, b * b * c))
+
+
+@moving("DEPTH_TO_SPACE")
+def depth_to_space(ctx, inputs, options):
+    n, h, w, c = ctx.known_shape(inputs[0])
+    b = options.block_size
+    if b < 1 or c % (b * b):
+        raise TVMError(f"{c} channels are no blocks of {b} x {b}")
+    out = relay.reshape(inputs[0], (n, h, w, b, b, c // (b * b)))
+    return relay.reshape(relay.transpose(out, (0, 1, 3, 2, 4, 5)), (n, h * b, w * b, c // (b * b)))
+
+
+def _blocks(ctx: Context, inputs: list) -> tuple[list[int], list]:
+    block, edges = ctx.ints(inputs[1], "the blocks"), ctx.array(inputs[2], "the edges")
+    if edges.shape != (len(block), 2) or any(b < 1 for b in block) or len(block) >= ctx.rank(inputs[0]):
+        raise TVMError(f"blocks {block} and edges of shape {edges.shape} do not fit {ctx.rank(inputs[0])} axes")
+    return block, [[int(v) for v in row] for row in edges]
+
+
+@moving("SPACE_TO_BATCH_ND")
+def space_to_batch(ctx, inputs, options):
+    block, paddings = _blocks(ctx, inputs)
+    zero = 0
+    if ctx.tensor(0).quantization is not None and not ctx.is_float(inputs[0]):
+        zero = int(ctx.quantization(ctx.tensor(0)).zero_point[0])
+    return relay.nn.space_to_batch_nd(inputs[0], block, paddings, zero)
+
+
+@moving("BATCH_TO_SPACE_ND")
+def batch_to_space(ctx, inputs, options):
+    block, crops = _blocks(ctx, inputs)
+    return relay.nn.batch_to_space_nd(inputs[0], block, crops)
+
+
+# -- new tensors ------------------------------------------------------------------------------------------------------
+
+
+@moving("FILL")
+def fill(ctx, inputs, options):
+    shape = ctx.ints(inputs[0], "the shape")
+    check_count("a filled tensor", shape)
+    return relay.full(relay.reshape(inputs[1], ()), shape, ctx.dtype(inputs[1]))
+
+
+@op("ZEROS_LIKE")
+def zeros_like(ctx, inputs, options):
+    shape = ctx.known_shape(inputs[0])
+    return relay.full(ctx.like(0, inputs[0]), shape, ctx.dtype(inputs[0]))
+
+
+@op("RANGE")
+def range_(ctx, inputs, options):
+    start, stop, step = (ctx.array(x, w).reshape(-1) for x, w in zip(inputs[:3], ("start", "limit", "delta")))
+    if any(v.size != 1 for v in (start, stop, step)) or step[0] == 0:
+        raise TVMError("start, limit and delta are one number each, and delta is not 0")
+    count = max(math.ceil((float(stop[0]) - float(start[0])) / float(step[0])), 0)
+    check_count("a range", [count])
+    return Constant((start[0] + np.arange(count) * step[0]).astype(start.dtype))
+
+
+__all__ = ["check_count"]
