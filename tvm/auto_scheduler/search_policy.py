@@ -455,7 +455,7 @@ class SketchPolicy(SearchPolicy):
         Parameters
         ----------
         init_populations : list of State or StateObject
-            The parents; those that are no states of this policy's sketches are left out.
+            The first parents, beside some by chance; those that are no states of this policy's sketches are left out.
         out_size : int
             How many states are wanted.
 

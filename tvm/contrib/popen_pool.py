@@ -280,12 +280,13 @@ class PopenPoolExecutor:
                 yield MapResult(StatusKind.EXCEPTION, error)
 
     def shutdown(self, wait: bool = True) -> None:
-        """End the processes; calls that wait for one are still made first.
+        """End the processes.
 
         Parameters
         ----------
         wait : bool, optional
-            Whether calls that run may end; without it, their processes are ended at once.
+            Whether calls that run or wait for a process may end first; without it, processes are ended at once, and the
+            calls in them fail.
         """
         self._threads.shutdown(wait=wait)
         for worker in self._workers:

@@ -78,7 +78,7 @@ class Progress:
         Parameters
         ----------
         event : Event
-            What happened; that a trial or a stage began or ended is shown, and the rest passed over.
+            What happened; trials that ended and stages that began are shown.
         """
         from ..tuning import events
 

@@ -32,8 +32,8 @@ class RecordFile:
         self.path, self.begin = Path(path), begin.encode()
 
     def append(self, lines: Iterable[str]) -> None:
-        """Append lines at once, with nothing of other processes between them. A line that a crash cut short is dealt
-        with first; file and folder are made where they are not there.
+        """Append lines at once, with nothing of other processes between them. A record that a crash cut short is taken
+        away first; file and folder are made where they are not there.
 
         Parameters
         ----------
