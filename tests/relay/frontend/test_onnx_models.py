@@ -121,7 +121,27 @@ def test_the_style_model_agrees_as_closely_as_onnxruntime_does_with_itself(rng):
     assert np.mean(~np.isclose(got, want, rtol=1e-3, atol=1e-4)) < 1e-4
 
 
-def test_branches_on_a_run_time_condition_are_refused_clearly():
+@pytest.mark.slow
+def test_one_program_detects_voices_at_both_rates_with_its_state_carried(rng):
+    """Branches for 8 and 16 kHz, and in each of them tensors whose rank and size the run decides."""
+    runtime = pytest.importorskip("onnxruntime")
+    path = path_of("onnx/silero_vad.onnx")
+    module, params = from_onnx(path, shape={"input": [1, relay.Any()], "state": [2, 1, 128]})
+    machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(module, "llvm", params=params), tvm.cpu())
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for rate, size in ((16000, 576), (8000, 288), (8000, 256)):
+        ours = theirs = np.zeros((2, 1, 128), "float32")
+        for _ in range(3):
+            sound = (rng.standard_normal((1, size)) / 3).astype("float32")
+            machine.set_input("main", input=sound, state=ours, sr=np.array(rate))
+            voice, ours = (r.numpy() for r in machine.invoke("main"))
+            want, theirs = session.run(None, {"input": sound, "state": theirs, "sr": np.array(rate)})
+            np.testing.assert_allclose(voice, want, rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=1e-4)
+
+
+def test_a_branch_that_contradicts_the_given_shapes_is_refused_clearly():
+    """The length for 16 kHz does not fit the branch for 8 kHz."""
     with pytest.raises(tvm.error.TVMError, match="If node 'If_0': the condition is computed when the model runs"):
         from_onnx(path_of("onnx/silero_vad.onnx"), shape={"input": [1, 576], "state": [2, 1, 128]})
 

@@ -54,17 +54,35 @@ def lstm_step() -> list:
     ]
 
 
-def test_an_lstm_written_as_a_scan_is_compiled_once_for_any_length(rng):
+def loop_of(head, outputs) -> list:
+    """The step as the body of a Loop over the first axis of x."""
+    counted = [info("i", TensorProto.INT64, []), info("c", TensorProto.BOOL, [])]
+    steps = [node("Gather", ["x", "i"], ["xt"], axis=0), *lstm_step()]
+    body = helper.make_graph(steps, "body", [*counted, *head[:2]], [info("c", TensorProto.BOOL, []), *outputs])
+    return [
+        node("Shape", ["x"], ["sizes"]),
+        node("Gather", ["sizes", "first"], ["n"]),
+        node("Loop", ["n", "", "h0", "h0"], ["h", "s", "y"], body=body),
+    ]
+
+
+def scan_of(head, outputs) -> list:
+    body = helper.make_graph(lstm_step(), "body", head, outputs)
+    return [node("Scan", ["h0", "h0", "x"], ["h", "s", "y"], body=body, num_scan_inputs=1)]
+
+
+@pytest.mark.parametrize("written", [loop_of, scan_of])
+def test_an_lstm_written_in_single_steps_is_compiled_once_for_any_length(written, rng):
     hidden, features = 4, 3
     head = [info("h", F, [2, hidden]), info("s", F, [2, hidden]), info("xt", F, [2, features])]
-    body = helper.make_graph(lstm_step(), "body", head, [info("h2"), info("s2"), info("row")])
-    scan = node("Scan", ["h0", "h0", "x"], ["h", "s", "y"], body=body, num_scan_inputs=1)
     weights = {
         "w": rng.standard_normal((features, 4 * hidden)).astype("float32"),
         "r": rng.standard_normal((hidden, 4 * hidden)).astype("float32"),
         "h0": np.zeros((2, hidden), "float32"),
+        "first": np.array(0),
     }
-    machine = Machine(graph_model([scan], [info("x", F, ["T", 2, features])], [info("y"), info("s")], weights))
+    nodes = written(head, [info("h2"), info("s2"), info("row")])
+    machine = Machine(graph_model(nodes, [info("x", F, ["T", 2, features])], [info("y"), info("s")], weights))
     for steps in (1, 2, 19):
         got = machine.check(x=rng.standard_normal((steps, 2, features)).astype("float32"), rtol=1e-4, atol=1e-5)
         assert got[0].shape == (steps, 2, hidden)

@@ -62,8 +62,9 @@ class Recurrent:
         if given is None and isinstance(self.batch, int):
             return relay.zeros((self.batch, self.hidden), self.dtype)
         if given is None:
-            batch = relay.strided_slice(relay.shape_of(self.data, "int64"), [1], [2], [1], [0])
-            return relay.zeros(relay.concatenate([batch, const([self.hidden], "int64")], 0), self.dtype)
+            # Zeros of a known number of columns, and of as many rows as the data have.
+            rows = relay.sum(relay.zeros_like(self.data), (0, 2))
+            return relay.add(relay.expand_dims(rows, 1), relay.zeros((1, self.hidden), self.dtype))
         given = relay.transpose(given, (1, 0, 2)) if self.layout else given
         return self.part(given, direction)
 
