@@ -104,9 +104,10 @@ def cases(resnet: Path, out: Path) -> list[Case]:
         Case("import onnx and tvm, `from_onnx` ResNet-50", [sys.executable, "-c", load], 4),
     ]
     if MOBILENET.exists():
+        shapes = ["--input-shapes", "data:[1,3,224,224]"]
         found += [
-            Case("`tvmc compile` MobileNetV2, cold", [*compile_, str(MOBILENET)], 25, 2 * _GIB),
-            Case("`tvmc compile` MobileNetV2, again", [*compile_, str(MOBILENET)], 4, cold=False),
+            Case("`tvmc compile` MobileNetV2, cold", [*compile_, *shapes, str(MOBILENET)], 25, 2 * _GIB),
+            Case("`tvmc compile` MobileNetV2, again", [*compile_, *shapes, str(MOBILENET)], 4, cold=False),
         ]
     return found
 

@@ -34,9 +34,11 @@ def peer_milliseconds(data) -> float | None:
 def run() -> int:
     with tempfile.TemporaryDirectory() as folder:
         package = os.path.join(folder, "mobilenet_v2.tar")
-        print("tvmc compile --target llvm --output mobilenet_v2.tar mobilenet_v2.onnx", flush=True)
+        shapes = "data:[1,3,224,224]"
+        print(f'tvmc compile --target llvm --input-shapes "{shapes}" --output mobilenet_v2.tar mobilenet_v2.onnx',
+              flush=True)
         start = time.perf_counter()
-        if main._main(["compile", "--target", "llvm", "--output", package, MODEL]):
+        if main._main(["compile", "--target", "llvm", "--input-shapes", shapes, "--output", package, MODEL]):
             return 1
         print(f"compiled in {time.perf_counter() - start:.1f} s, package of {os.path.getsize(package) / 2**20:.1f} MiB")
         data = load_image(PHOTO, [1, 3, 224, 224], "float32")

@@ -50,8 +50,8 @@ class Commands:
         return done.stdout
 
     def compile(self, package: str, *options: str, target: str = "", **environment: str) -> None:
-        self.python("tvm.driver.tvmc", "compile", MODEL, "--target", target or self.target, *options, "-o", package,
-                    **environment)  # fmt: skip
+        self.python("tvm.driver.tvmc", "compile", MODEL, "--target", target or self.target, "--input-shapes",
+                    "data:[1,3,224,224]", *options, "-o", package, **environment)  # fmt: skip
 
     def output(self, package: str, device: str) -> np.ndarray:
         self.python("tvm.driver.tvmc", "run", package, "--device", device, "--inputs", "inputs.npz", "-o", "out.npz")

@@ -60,7 +60,8 @@ def model(tmp_path_factory) -> Path:
 def files(model, tmp_path_factory) -> Path:
     """The folder a package was unpacked into."""
     folder = tmp_path_factory.mktemp("package")
-    assert not _main(["compile", "--target", "llvm", "--output", str(folder / "net.tar"), str(model)])
+    shapes = ["--input-shapes", "data:[1,3,8,8]"]
+    assert not _main(["compile", "--target", "llvm", *shapes, "--output", str(folder / "net.tar"), str(model)])
     with tarfile.open(folder / "net.tar") as archive:
         archive.extractall(folder, filter="data")
     return folder

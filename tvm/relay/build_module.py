@@ -128,7 +128,7 @@ def optimize(mod, target=None, params=None) -> tuple[IRModule, dict]:
     return infer_module(mod), dict(params or {})
 
 
-def _say_nothing(stage: str, done: int, total: int) -> None:
+def say_nothing(stage: str, done: int, total: int) -> None:
     """The progress nobody asked for."""
 
 
@@ -145,7 +145,7 @@ def _fuse(mod: IRModule, target: Target, ctx: PassContext) -> IRModule:
 
 def build(
     ir_mod, target=None, target_host=None, executor=None, runtime=None, workspace_memory_pools=None,
-    constant_memory_pools=None, params=None, mod_name="default", *, progress=_say_nothing,
+    constant_memory_pools=None, params=None, mod_name="default", *, progress=say_nothing,
 ) -> Any:
     """Compile the function ``main``; the result makes executors: ``lib["default"](device)``.
 
@@ -237,7 +237,7 @@ def to_kernels(mod: IRModule, target: Target) -> IRModule:
     return _fuse(optimized, target, PassContext.current())
 
 
-def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, progress=_say_nothing) -> Any:
+def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, progress=say_nothing) -> Any:
     """The code of all kernels as one module."""
 
     def compile_all():

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import profiling
+from . import profiling, vm_code
 from .devices import Device
 from .module import num_threads
-from .vm import Executable, VirtualMachine
+from .vm import VirtualMachine
 
 
 def enabled() -> bool:
@@ -61,7 +61,8 @@ class VirtualMachineProfiler(VirtualMachine):
         total = self.module.time_evaluator("invoke", self.devices[0], number=1)(func_name).mean * 1e6
         calls = [line.split("\t") for line in self.module["profile"](func_name).splitlines()]
         where = f"{self.devices[0]}".replace("(", "").replace(")", "")
-        names = (self._exec if isinstance(self._exec, Executable) else Executable(self._exec)).primitive_ops
+        # Modules at the other end of a connection give their words, too.
+        names = vm_code.from_words(self._executable["get_words"]()).kernels
         rows = [_row(names[int(kernel)], float(took), total, where, shapes) for kernel, took, shapes in calls]
         device_row: dict[str, Any] = {"Duration (us)": profiling.Duration(total), "Percent": profiling.Percent(100.0),
                                       "Count": profiling.Count(1)}  # fmt: skip

@@ -329,7 +329,9 @@ class VirtualMachine:
         if not isinstance(exe, Executable) and not isinstance(exe, Module):
             raise TypeError(f"VirtualMachine: an Executable or a Module is wanted, got {type(exe).__name__}")
         self._exec = exe
-        self.module = (exe.mod if isinstance(exe, Executable) else exe)["vm_load_executable"]()
+        # The module of the executable, which may lie at the other end of a connection.
+        self._executable = exe.mod if isinstance(exe, Executable) else exe
+        self.module = self._executable["vm_load_executable"]()
         self._set_input = self.module["set_input"]
         self._invoke = self.module["invoke"]
         # The arrays that the next run of a function writes, by its name.
@@ -380,7 +382,7 @@ class VirtualMachine:
         return [*args, *(kwargs[n] for n in left)]
 
     def _parameters(self, func_name: str) -> list[str]:
-        mod = self._exec.mod if isinstance(self._exec, Executable) else self._exec
+        mod = self._executable
         return [mod["get_function_param_name"](func_name, i) for i in range(mod["get_function_arity"](func_name))]
 
     def set_one_input(self, func_name: str, *args, **kwargs) -> None:

@@ -116,6 +116,8 @@ def _tvm(spec: dict, inputs: dict) -> Program:
 
     package = TVMCPackage(spec["package"])
     device = tvm.device(_device(spec), 0)
+    if package.is_vm:
+        return _on_machine(spec, package, device, inputs)
     module = graph_executor.create(package.graph, tvm.runtime.load_module(package.lib_path), device)
     module.load_params_from_file(package.params_path)
     module.set_input(**inputs)
@@ -127,6 +129,22 @@ def _tvm(spec: dict, inputs: dict) -> Program:
 
     return Program(module.run if _device(spec) == "cpu" else run, lambda: module.get_output(0).numpy(),
                    tvm.__version__, spec.get("precision") or "as is")
+
+
+def _on_machine(spec: dict, package: Any, device: Any, inputs: dict) -> Program:
+    """A package for the virtual machine."""
+    import tvm
+
+    machine = tvm.runtime.vm.VirtualMachine(package.executable, device)
+    machine.set_input("main", **{name: tvm.nd.array(array, device) for name, array in inputs.items()})
+    invoke = machine.module["invoke_stateful"]
+
+    def run() -> None:
+        invoke("main")
+        if _device(spec) != "cpu":
+            device.sync()
+
+    return Program(run, lambda: machine.get_outputs()[0].numpy(), tvm.__version__, spec.get("precision") or "as is")
 
 
 PROGRAMS: dict[str, Maker] = {OURS: _tvm, "onnxruntime": _onnxruntime, "openvino": _openvino, "torch": _torch}

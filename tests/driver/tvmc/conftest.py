@@ -36,7 +36,16 @@ def model_path(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="session")
 def package(model_path, tmp_path_factory) -> str:
+    """The network for the graph executor, with a batch of 1."""
     path = str(tmp_path_factory.mktemp("package") / "net.tar")
+    assert _main(["compile", "--target", "llvm", "--output", path, "--input-shapes", "data:[1,3,9,7]", model_path]) == 0
+    return path
+
+
+@pytest.fixture(scope="session")
+def open_package(model_path, tmp_path_factory) -> str:
+    """The network for the virtual machine, with its batch open."""
+    path = str(tmp_path_factory.mktemp("package") / "open.tar")
     assert _main(["compile", "--target", "llvm", "--output", path, model_path]) == 0
     return path
 

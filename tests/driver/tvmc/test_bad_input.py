@@ -265,7 +265,7 @@ def test_parts_that_are_missing_or_no_text(refused, package, tmp_path):
                        ("manifest.json", b"{"), ("manifest.json", b"3"), ("mod.so", b"\x7fELF")):
         refused(4, "", "run", pack(tmp_path / "p.tar", {**files, name: data}))
     refused(4, "Model Library Format", "run", pack(tmp_path / "p.tar", {"metadata.json": b"{}"}))
-    refused(4, "for the virtual machine", "run", pack(tmp_path / "p.tar", {"lib.so": b""}))
+    refused(4, "it is not an ELF file", "run", pack(tmp_path / "p.tar", {"lib.so": b""}))
     half = files["mod.params"][: len(files["mod.params"]) // 2]
     refused(4, "corrupt, truncated", "run", pack(tmp_path / "p.tar", {**files, "mod.params": half}))
 

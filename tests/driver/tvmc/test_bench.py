@@ -89,7 +89,8 @@ def test_bad_command_lines(refused, model_path, package, tmp_path):
     refused(2, "invalid choice: 'npu'", "bench", "--device", "npu", package)
     refused(4, "doesn't exist", "bench", str(tmp_path / "none.onnx"))
     refused(4, "doesn't exist", "bench", "--model", str(tmp_path / "none.onnx"), package)
-    refused(4, "is compiled already", "bench", "--batch", "2", package)
+    refused(4, "is compiled for fixed ones", "bench", "--batch", "2", package)
+    refused(4, "is compiled already", "bench", "--target", "llvm", package)
     refused(4, "there is no directory", "bench", "--json", str(tmp_path / "no" / "b.json"), package)
     refused(4, "did you mean 'llvm'?", "bench", "--target", "lvm", model_path)
     refused(4, "there is no file", "bench", "--tuning-records", str(tmp_path / "none"), model_path)
@@ -107,18 +108,28 @@ def test_bad_files(refused, tmp_path, package):
     refused(4, "did you mean 'data'?", "bench", "--inputs", str(tmp_path / "in.npz"), package)
 
 
-def test_a_batch_is_that_of_inputs_that_leave_it_open(model_path, tmp_path):
+def test_a_batch_is_that_of_inputs_that_leave_it_open(model_path, tmp_path, refused, capsys):
     import onnx
 
-    assert tuple(bench.batched(model_path, 5, None)["data"]) == (5, 3, 9, 7)
     model = onnx.load(model_path)
     model.graph.input[0].type.tensor_type.shape.dim[0].dim_value = 4
     fixed = str(tmp_path / "fixed.onnx")
     onnx.save(model, fixed)
-    assert bench.batched(fixed, 4, None) == {}
     assert _main(["bench", *FEW, "--batch", "4", fixed]) == 0
-    with pytest.raises(bench.TVMCException, match="input 'data' has a fixed batch of 4"):
-        bench.batched(fixed, 2, None)
+    assert "batch 4" in capsys.readouterr().out
+    refused(4, "input 'data' has a fixed batch of 4", "bench", *FEW, "--batch", "2", fixed)
+
+
+def test_a_package_with_open_sizes_is_measured_at_those_given(open_package, model_path, tmp_path, refused, capsys):
+    pytest.importorskip("onnxruntime")
+    beside = ["--compare", "onnxruntime", "--model", model_path, "--json", str(tmp_path / "b.json")]
+    assert _main(["bench", *FEW, *beside, "--input-shapes", "data:[3,3,9,7]", open_package]) == 0
+    result = json.loads((tmp_path / "b.json").read_text())
+    assert result["batch"] == 3 and result["inputs"] == ["data: 3x3x9x7 float32"]
+    assert result["programs"]["onnxruntime"]["difference"] < 1e-3
+    assert _main(["bench", *FEW, "--batch", "2", open_package]) == 0
+    assert "batch 2" in capsys.readouterr().out
+    refused(4, "the model wants [N, 3, 9, 7]", "bench", *FEW, "--input-shapes", "data:[3,3,9,8]", open_package)
 
 
 class Reader(html.parser.HTMLParser):

@@ -53,7 +53,7 @@ def test_a_leading_size_is_a_batch_only_if_its_name_stands_nowhere_else():
     shapes, notes = complete_shapes(product(["N", 3], ["N", 1]), {})
     assert shapes == {"y": [1, 3], "x": [1, 1]} and len(notes) == 2
     shapes, notes = complete_shapes(product([None, 3], [3]), {})
-    assert shapes == {"y": [1, 3]} and "compiling for batch 1" in notes[0]
+    assert shapes == {"y": [1, 3], "x": [3]} and "compiling for batch 1" in notes[0]
     assert complete_shapes(product(["N", 3], ["N", 1]), {"x": [5, 1]}) == ({"y": [5, 3], "x": [5, 1]}, [])
     with pytest.raises(TVMCException, match=r"y:\[N,N\] x:\[N\]"):
         complete_shapes(product(["N", "N"], ["N"]), {})

@@ -305,6 +305,13 @@ def tune_tasks(
         bar.end()
 
 
+def _sized(model: TVMCModel) -> Any:
+    """The module of a model whose open batch is 1: tasks have fixed sizes."""
+    from .module_sizes import with_batch_of_one
+
+    return with_batch_of_one(model, "tuning")
+
+
 def tune_model(
     tvmc_model: TVMCModel, target: Any, tuning_records: str | None = None, prior_records: str | None = None,
     enable_autoscheduler: bool = False, rpc_key: str | None = None, hostname: str | None = None, port: int = 9090,
@@ -418,7 +425,7 @@ def tune_model(
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
     try:
-        mod = apply_graph_transforms(tvmc_model.mod, transforms)
+        mod = apply_graph_transforms(_sized(tvmc_model), transforms)
         known = (mod, tvmc_model.params, where)
         sketches = _sketches(*known, hardware_params, include_simple_tasks) if enable_autoscheduler else None
         tasks = sketches.tasks if sketches else autotvm_get_tuning_tasks(*known)

@@ -10,10 +10,11 @@ import os
 import sys
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ... import __version__
-from ...error import TVMError, did_you_mean
+from ...error import did_you_mean
 from ...runtime import host_cpu
 from ...runtime.benchmark import BenchmarkResult
 from ...utils import rounds
@@ -25,9 +26,10 @@ from .arguments import add_command, add_verbose, register_parser
 from .devices import NAMES as DEVICES
 from .errors import TVMCException
 from .files import check_records, check_writable, write_whole
-from .info import facts_of
+from .info import Tensor
 from .machine import check_machine
-from .model import TVMCPackage
+from .model import TVMCModel, TVMCPackage
+from .open_sizes import Dims, completed, is_open
 from .runner import FILL_MODES, make_inputs_dict, package_inputs, positive, read_npz
 from .shape_parser import parse_shape_string
 from .target import check_code, target_from_cli
@@ -76,7 +78,9 @@ def add_bench_parser(subparsers, _, json_params) -> None:
     add("--number", metavar="N", type=positive, default=None, help="runs in a round (default: as many as fill 20 ms)")
     add("--threads", metavar="N", type=positive, default=None, help="threads of each program (default: all cores)")
     add("--device", choices=DEVICES, default="cpu", help="what to run on (default: cpu)")
-    add("--batch", metavar="N", type=positive, default=None, help="batch of a model that leaves it open")
+    add("--batch", metavar="N", type=positive, default=None, help="batch of a model or package that leaves it open")
+    add("--input-shapes", type=parse_shape_string, default=None, metavar="SHAPES",
+        help='shapes of inputs, of a package where its sizes are open: "name:[dim1,dim2,...] other:[...]"')
     add("--precision", choices=["float16"], default=None,
         help="a smaller float type where it is safe: for tvm and openvino; others run the model as it is")
     add("-i", "--inputs", metavar="FILE", help="an .npz file of inputs")
@@ -89,8 +93,6 @@ def add_bench_parser(subparsers, _, json_params) -> None:
     group = parser.add_argument_group("for a model, which is compiled first")
     group.add_argument("--target", help="what to compile for (default: that of the device)")
     group.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
-    group.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="SHAPES",
-                       help='shapes of inputs: "name:[dim1,dim2,...] other:[...]"')
     group.add_argument("--model-format", choices=frontends.get_frontend_names(), metavar="FORMAT",
                        help=f"one of {', '.join(frontends.get_frontend_names())}")
     add_verbose(parser)
@@ -131,7 +133,6 @@ class Bench:
         self.is_package = tarfile.is_tarfile(args.FILE) or not _has_importer(args)
         self.package = TVMCPackage(args.FILE if self.is_package else self._compile())
         check_machine(self.package.manifest.get("machine"))
-        self.facts = facts_of(self.package)
         self.inputs = os.path.join(folder, "inputs.npz")
         self._save_inputs()
 
@@ -143,31 +144,30 @@ class Bench:
         check_records(args.tuning_records)
         target = args.target or TARGETS.get(args.device, args.device)
         check_code(target_from_cli(target)[0])
-        model = frontends.load_model(args.FILE, args.model_format, self._shapes())
+        model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
+        model.mod = _fixed(model, args.batch)
         path = os.path.join(self.folder, "model.tar")
         compile_model(model, target, tuning_records=args.tuning_records or None, package_path=path,
                       mixed_precision=args.precision == "float16")
         return path
 
-    def _shapes(self) -> dict | None:
-        """The shapes to compile for, with the batch that is asked for."""
-        args = self.args
-        if args.batch is None:
-            return args.input_shapes
-        if not args.FILE.lower().endswith(".onnx"):
-            raise TVMCException("--batch is for ONNX models; --input-shapes gives the shapes of others")
-        return batched(args.FILE, args.batch, args.input_shapes)
-
     def _save_inputs(self) -> None:
         import numpy as np
 
         args = self.args
-        if self.is_package and (args.batch or args.precision or args.target or args.input_shapes):
-            raise TVMCException("--batch, --precision, --target and --input-shapes are for a model; "
-                                f"{args.FILE} is compiled already")
-        shapes, dtypes = package_inputs(self.package)
+        if self.is_package and (args.precision or args.target):
+            raise TVMCException(f"--precision and --target are for a model; {args.FILE} is compiled already")
+        rows, dtypes = package_inputs(self.package)
+        if self.is_package and (args.batch or args.input_shapes) and not any(is_open(dims) for dims in rows.values()):
+            raise TVMCException("--batch and --input-shapes are for a model and for a package that leaves sizes open; "
+                                f"{args.FILE} is compiled for fixed ones")
         given = read_npz(args.inputs) if args.inputs else None
-        np.savez(self.inputs, **make_inputs_dict(shapes, dtypes, given, args.fill_mode))
+        shapes = args.input_shapes if self.is_package else None
+        if self.is_package and args.batch is not None:
+            shapes = {**_batched(rows, args.batch), **(shapes or {})}
+        data = make_inputs_dict(rows, dtypes, given, args.fill_mode, shapes)
+        self.tensors = [Tensor(name, data[name].shape, dtypes[name]) for name in rows]
+        np.savez(self.inputs, **data)
 
     # -- programs --------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class Bench:
                 number = self._time(workers, programs)
             except WorkerFailed as problem:
                 raise TVMCException(str(problem)) from problem
-        batch = self.facts.inputs[0].shape[0] if self.facts.inputs and self.facts.inputs[0].shape else 1
+        batch = self.tensors[0].shape[0] if self.tensors and self.tensors[0].shape else 1
         for facts in programs.values():
             if "median" in facts:
                 facts["throughput"] = batch / facts["median"]
@@ -235,7 +235,7 @@ class Bench:
             "format": 1, "name": os.path.basename(args.FILE), "date": _now(), "tvm_version": __version__,
             "machine": host_cpu.triple(), "target": self.package.manifest.get("target"), "device": args.device,
             "threads": self.threads, "batch": batch, "rounds": args.rounds, "warm_up": args.warm_up, "number": number,
-            "inputs": [str(tensor) for tensor in self.facts.inputs], "programs": programs,
+            "inputs": [str(tensor) for tensor in self.tensors], "programs": programs,
         }
 
     def _compare(self, workers: dict[str, Worker], programs: dict[str, dict]) -> None:
@@ -293,23 +293,28 @@ def _now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def batched(path: str, batch: int, given: dict | None) -> dict:
-    """Shapes of an ONNX model's inputs where an open batch is ``batch``; a fixed one must be it already."""
-    from ...relay.frontend.onnx.open_sizes import completed
-    from ...relay.frontend.onnx.reader import load_file
+def _fixed(model: TVMCModel, batch: int | None) -> Any:
+    """The module of a model with an open batch as a number, 1 where nobody asks for another."""
+    from .module_sizes import fixed, inputs_of
 
-    try:
-        model = load_file(path).model
-    except (TVMError, OSError, ValueError) as problem:
-        raise TVMCException(f"{path} cannot be read: {problem}") from problem
-    weights = {tensor.name for tensor in model.graph.initializer}
-    inputs = [v for v in model.graph.input if v.name not in weights and v.type.HasField("tensor_type")]
-    shapes, open_batches, _ = completed(inputs, given or {})
-    for value in inputs:
-        first = next((dim.dim_value for dim in value.type.tensor_type.shape.dim), 0)
-        if first and value.name not in (given or {}) and first != batch:
-            raise TVMCException(f"--batch {batch}: input '{value.name}' has a fixed batch of {first}")
-    return {name: (batch, *tuple(shape)[1:]) if name in open_batches else shape for name, shape in shapes.items()}
+    mod, batches = fixed(model.mod, model.params, batch or 1)
+    if batch is not None:
+        _refuse_fixed({name: dims for name, dims in inputs_of(model.mod, model.params).items() if name not in batches},
+                      batch)
+    return mod
+
+
+def _batched(rows: Mapping[str, Dims], batch: int) -> dict[str, list[int]]:
+    """The shapes of a package's inputs whose batch is open, with this one."""
+    shapes, batches, _ = completed(rows, {}, batch)
+    _refuse_fixed({name: dims for name, dims in rows.items() if name not in batches}, batch)
+    return {name: shapes[name] for name in batches}
+
+
+def _refuse_fixed(rows: Mapping[str, Dims], batch: int) -> None:
+    for name, dims in rows.items():
+        if dims and isinstance(dims[0], int) and dims[0] != batch:
+            raise TVMCException(f"--batch {batch}: input '{name}' has a fixed batch of {dims[0]}")
 
 
 def figures(seconds: list[float]) -> dict:
@@ -341,4 +346,4 @@ def summary(result: dict) -> str:
             f"{result['device']}, {result['threads']} threads, batch {result['batch']}; above 1x is slower than tvm")
 
 
-__all__ = ["Bench", "PEERS", "batched", "drive_bench", "figures", "peers", "summary", "table_of"]
+__all__ = ["Bench", "PEERS", "drive_bench", "figures", "peers", "summary", "table_of"]

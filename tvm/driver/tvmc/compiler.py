@@ -18,18 +18,19 @@ from ...relay.backend import writers
 from ...target.backend import compiled_cpu
 from ...target.detect import local_arch
 from ...utils.progress import Progress
-from . import frontends
+from . import frontends, vm_package
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
 from .composite_target import get_codegen_by_target
 from .errors import TVMCException
 from .farm import add_farm, compile_many, farm_of
 from .files import check_records, check_writable, write_whole
-from .info import compiled_for, facts_of
+from .info import compiled_for, kernels_of
 from .machine import check_linker, machine
 from .model import TVMCModel, TVMCPackage
+from .open_sizes import is_open, shown
 from .pass_config import parse_configs
 from .pass_list import parse_pass_list_str
-from .registry import generate_registry_args, reconstruct_registry_entity
+from .registry import VM, generate_registry_args, reconstruct_registry_entity
 from .shape_parser import parse_shape_string
 from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
 from .terminal import size
@@ -64,7 +65,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--pass-config", action="append", metavar="name=value",
                         help="an option of a pass; can be given several times")
     generate_target_args(parser)
-    generate_registry_args(parser, "executor", "graph")
+    generate_registry_args(parser, "executor")
     generate_registry_args(parser, "runtime", "cpp")
     generate_workspace_pools_args(parser)
     parser.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
@@ -74,7 +75,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(4), metavar="[0-3]",
                         help="how much to improve the graph (default: 3)")
     parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
-                        help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
+                        help='shapes of inputs, whose open sizes stay open: "input_name:[dim1,dim2,...] other:[...]"')
     parser.add_argument(
         "--disabled-pass", type=parse_pass_list_str, default="", help="passes to leave out, with commas"
     )
@@ -129,7 +130,19 @@ def compile_file(args: argparse.Namespace, path: str) -> str:
         print_pass_times=args.print_pass_times,
         **parse_graph_transform_args(args),
     )
+    if package.is_vm and executor is None:
+        print(f"{os.path.basename(path)} runs on the virtual machine: {package.manifest['reason']}"
+              f"{_how_to_fix(package)}")
     return outcome(package, time.monotonic() - begin)
+
+
+def _how_to_fix(package: TVMCPackage) -> str:
+    """How sizes that stay open are fixed, where there are some."""
+    rows = {v.name: v.sizes for v in vm_package.facts_of(package).inputs if v.sizes is not None and is_open(v.sizes)}
+    if not rows:
+        return ""
+    shapes = " ".join(f"{name}:[{shown(dims)}]" for name, dims in rows.items())
+    return f"; its sizes stay open (--input-shapes \"{shapes}\" with numbers fixes them)"
 
 
 def note(text: str) -> None:
@@ -144,7 +157,7 @@ def outcome(package: TVMCPackage, seconds: float) -> str:
     path = package.package_path
     # A package written to a pipe or a device is gone.
     made = f", {size(os.path.getsize(path))}" if os.path.isfile(path) else ""
-    kernels = len(facts_of(package).kernels)
+    kernels = len(kernels_of(package))
     return f"{path}{made}, {kernels} kernels, {seconds:.1f} s, for {compiled_for(package.manifest)}"
 
 
@@ -167,8 +180,9 @@ def compile_model(
         What it is compiled for, such as "llvm" or "cuda".
     opt_level : int, optional
         The level of optimization.
-    executor : Executor, optional
-        How the model is run.
+    executor : Executor or str, optional
+        How the model is run: "graph", or "vm" for the virtual machine. Without it the graph executor runs the model if
+        it can, and the virtual machine if it must.
     runtime : Runtime, optional
         The runtime it is for.
     tuning_records : str, optional
@@ -194,7 +208,7 @@ def compile_model(
     additional_target_options : dict, optional
         Options of targets by kind.
     use_vm : bool, optional
-        Whether the virtual machine is compiled for; refused.
+        Whether the virtual machine is compiled for, like ``executor="vm"``.
     mod_name : str, optional
         The name of the module.
     workspace_pools : WorkspaceMemoryPools, optional
@@ -234,7 +248,8 @@ def compile_model(
     >>> tvmc.run(package, "cpu", inputs={"x": np.array([-1, 1], "float32")}).get_output("output_0").tolist()
     [0.0, 1.0]
     """
-    _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_format, cross, mod_name)
+    executor = VM if use_vm else executor
+    _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, cross, mod_name)
     dump_code = [dump_code] if isinstance(dump_code, str) else dump_code
     for path in [package_path, *(f"{package_path}.{kind}" for kind in dump_code or ())] if package_path else ():
         check_writable(path)
@@ -246,10 +261,8 @@ def compile_model(
     timing = PassTimingInstrument() if print_pass_times else None
     used = [*(instruments or ()), *([timing] if timing else ())]
     transforms = {
-        "desired_layout": desired_layout,
-        "desired_layout_ops": desired_layout_ops,
-        "mixed_precision": mixed_precision,
-        "mixed_precision_ops": mixed_precision_ops,
+        "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops,
+        "mixed_precision": mixed_precision, "mixed_precision_ops": mixed_precision_ops,
         "mixed_precision_calculation_type": mixed_precision_calculation_type,
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
@@ -262,17 +275,18 @@ def compile_model(
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
             Progress(said=note) as progress,
         ):
-            mod = apply_graph_transforms(tvmc_model.mod, transforms)
+            mod, build, reason = _sized_and_placed(tvmc_model, executor, tuning_records)
+            mod = apply_graph_transforms(mod, transforms)
             mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
             with records.context:
-                factory = build(mod, tvm_target, tvmc_model.params, mod_name, progress)
+                built = build(mod, tvm_target, tvmc_model.params, mod_name, progress, reason)
             times = timing.render() if timing else ""
-            texts = dumps(factory, mod, dump_code or [])
+            texts = dumps(built, mod, dump_code or [])
             progress("linking", 0, 0)
-            if factory.memory_plan is not None:
-                note(factory.memory_plan.summary())
-            manifest = make_manifest(factory, tvm_target, mod_name)
-            made = tvmc_model.export_package(factory, package_path, cross, cross_options, output_format, manifest)
+            if built.plan is not None:
+                note(built.plan)
+            manifest = {**make_manifest(tvm_target, mod_name), **built.facts}
+            made = tvmc_model.export_package(built.model, package_path, cross, cross_options, output_format, manifest)
     except TVMCException:
         raise
     except (TVMError, TypeError, NotImplementedError) as problem:
@@ -293,18 +307,33 @@ def _records(path: str | None) -> Applied:
     return records_of_file(path)
 
 
-def _refuse_what_is_missing(use_vm, executor, runtime, workspace_pools, output_format, cross, mod_name) -> None:
+def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, cross, mod_name) -> None:
     """Options that ask for parts that do not exist yet."""
-    if use_vm:
-        raise TVMCException("the virtual machine is not supported yet; leave use_vm out")
     try:
-        writers.choose(executor, runtime, workspace_pools)
+        writers.choose(None if executor == VM else executor, runtime, workspace_pools)
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     if output_format == "mlf":
         TVMCModel.refuse_mlf(cross)
     if not re.fullmatch(r"\w+", mod_name, re.ASCII):
         raise TVMCException(f"--module-name '{mod_name}': letters, digits and underscores are possible")
+
+
+def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | None) -> tuple[Any, Any, str | None]:
+    """The module of a model, what builds it, and why it needs the virtual machine where nobody asked for that."""
+    from ...relay.vm import needs_vm
+    from .built import build_for_machine, build_graph
+    from .module_sizes import with_batch_of_one
+
+    # Records are for kernels of fixed sizes.
+    mod = with_batch_of_one(model, "compiling") if tuning_records else model.mod
+    if executor == VM:
+        return mod, build_for_machine, None
+    reason = needs_vm(mod, model.params)
+    if executor is not None and reason is not None:
+        raise TVMCException(f"the graph executor cannot run the model: {reason}; --executor vm can, and so can leaving "
+                            "--executor out. --input-shapes fixes sizes that are open")
+    return mod, build_graph if reason is None else build_for_machine, reason
 
 
 def _say_target(target, given: str) -> None:
@@ -328,46 +357,28 @@ def partition(mod, params, extra_targets, mod_name: str):
     return mod
 
 
-def build(mod, target, params, mod_name: str, progress):
-    """The compiled model."""
-    from ... import relay
-
-    return relay.build(mod, target=target, params=params, mod_name=mod_name, progress=progress)
-
-
-def make_manifest(factory, target, mod_name: str) -> dict[str, Any]:
-    """What the package holds: version, target, inputs and outputs."""
-    main = factory.ir_mod["main"]
-    result = main.checked_type_.ret_type
-    results = result.fields if hasattr(result, "fields") else [result]
+def make_manifest(target, mod_name: str) -> dict[str, Any]:
+    """What a package says of itself beside what is in it: version, name, target."""
     return {
         "format": 1,
         "tvm_version": __version__,
         "module_name": mod_name,
         "target": str(target).strip(),
         "machine": machine(target),
-        "executor": "graph",
-        "inputs": [
-            {"name": p.name_hint, "shape": [int(d) for d in p.checked_type_.shape], "dtype": p.checked_type_.dtype}
-            for p in main.params
-        ],
-        "outputs": [
-            {"name": f"output_{i}", "shape": [int(d) for d in t.shape], "dtype": t.dtype} for i, t in enumerate(results)
-        ],
     }
 
 
-def dumps(factory, mod, formats: list[str]) -> dict[str, str]:
+def dumps(built, mod, formats: list[str]) -> dict[str, str]:
     """The texts that --dump-code asks for."""
     out = {}
     for kind in formats:
         if kind == "relay":
             out[kind] = str(mod)
         elif kind == "tir":
-            out[kind] = "\n".join(str(k.module) for k in factory.kernels)
+            out[kind] = "\n".join(str(k.module) for k in built.kernels)
         else:
             try:
-                out[kind] = factory.get_lib().get_source(kind)
+                out[kind] = built.library.get_source(kind)
             except (TVMError, ValueError) as problem:
                 raise TVMCException(f"--dump-code {kind}: {problem}; relay and tir are there, too") from problem
     return out

@@ -10,6 +10,7 @@ from typing import Any
 from ...error import TVMError, did_you_mean
 from .errors import TVMCException, TVMCFileNotFoundError, TVMCImportError
 from .model import TVMCModel
+from .open_sizes import is_open, settled, shown
 
 logger = logging.getLogger("TVMC")
 
@@ -63,13 +64,21 @@ class OnnxFrontend(Frontend):
     def load(self, path, shape_dict=None, **kwargs):
         lazy_import("onnx")
         from ...relay.frontend.onnx import from_onnx
-        from ...relay.frontend.onnx.reader import load_file
+        from ...relay.frontend.onnx.reader import UnknownInput, load_file
 
         file = load_file(path)
-        shapes, notes = complete_shapes(file.model, shape_dict)
+        try:
+            return from_onnx(file, shape=shape_dict, **kwargs)
+        except UnknownInput:
+            raise
+        except TVMError as problem:
+            shapes, notes = complete_shapes(file.model, shape_dict, problem)
+            if not notes:
+                raise
+            made = from_onnx(file, shape=shapes, **kwargs)
         for note in notes:
             print(note)
-        return from_onnx(file, shape=shapes, **kwargs)
+        return made
 
     def companions(self, path: str) -> dict[str, bytes]:
         """The files that weights lie in."""
@@ -80,27 +89,22 @@ class OnnxFrontend(Frontend):
         return external_files(load_file(path))
 
 
-def complete_shapes(model, shape_dict) -> tuple[dict, list[str]]:
-    """Shapes of all inputs: an unknown batch (the first dimension) becomes 1; other unknown sizes must be given."""
-    from ...relay.frontend.onnx.open_sizes import completed
+def complete_shapes(model, shape_dict, problem: Exception | None = None) -> tuple[dict, list[str]]:
+    """Shapes of all inputs of an ONNX model whose open sizes cannot stay open because of ``problem``: an unknown batch
+    (the first dimension) becomes 1; other unknown sizes are asked for."""
+    from ...relay.frontend.onnx.open_sizes import sizes_of
 
     weights = {t.name for t in model.graph.initializer}
     inputs = [v for v in model.graph.input if v.name not in weights and v.type.HasField("tensor_type")]
-    shapes, batches, unanswered = completed(inputs, shape_dict or {})
-    if unanswered:
-        text = " ".join(f"{n}:[{_shown(dims)}]" for n, dims in unanswered.items())
-        names = [d for dims in unanswered.values() for d in dims if isinstance(d, str)]
-        once = " with one number for equal names" if len(names) > len(set(names)) else ""
-        raise TVMCException(f'the model leaves sizes of its inputs open; give them{once}: --input-shapes "{text}"')
-    return shapes, [
+    rows = {v.name: sizes_of(v, zero_is_open=True) for v in inputs}
+    given = {name: shape for name, shape in (shape_dict or {}).items() if not is_open(shape)}
+    why = f" ({problem})" if problem else ""
+    shapes, batches = settled(rows, given, why=why)
+    return {**shapes, **(shape_dict or {})}, [
         f"input '{name}' has no fixed batch; compiling for batch 1 (--input-shapes "
-        f"\"{name}:[{_shown(shapes[name])}]\" sets another)"
+        f"\"{name}:[{shown(shapes[name])}]\" sets another){why}"
         for name in batches
     ]
-
-
-def _shown(dims) -> str:
-    return ",".join("?" if d is None else str(d) for d in dims)
 
 
 class TFLiteFrontend(Frontend):

@@ -7,11 +7,12 @@ import math
 import os
 import sys
 from collections import Counter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ...dtype import info as dtype_info
 from ...error import TVMError
 from ...runtime.params import param_names
+from . import vm_package
 from .arguments import add_command, add_verbose, register_parser
 from .errors import TVMCException
 from .model import TVMCPackage
@@ -22,8 +23,10 @@ _NO_CALL = "__nop"
 
 
 class Tensor(NamedTuple):
+    """A tensor of a package; sizes that are no numbers are open."""
+
     name: str
-    shape: tuple[int, ...]
+    shape: tuple
     dtype: str
 
     @property
@@ -31,7 +34,8 @@ class Tensor(NamedTuple):
         return math.prod(self.shape) * ((dtype_info(self.dtype).bits + 7) // 8)
 
     def __str__(self) -> str:
-        return f"{self.name}: {'x'.join(map(str, self.shape)) or 'scalar'} {self.dtype}"
+        sizes = ["?" if d is None else str(d) for d in self.shape]
+        return f"{self.name}: {'x'.join(sizes) or 'scalar'} {self.dtype}"
 
 
 class PackageFacts(NamedTuple):
@@ -73,6 +77,11 @@ def facts_of(package: TVMCPackage) -> PackageFacts:
         raise TVMCException(f"the package {package.package_path} is damaged: {problem}") from problem
 
 
+def kernels_of(package: TVMCPackage) -> Counter[str]:
+    """The kernels of a package, with the number of their calls."""
+    return (vm_package.facts_of(package) if package.is_vm else facts_of(package)).kernels
+
+
 def compiled_for(manifest: dict) -> str:
     """The machine of a package in a few words."""
     machine = manifest.get("machine")
@@ -91,10 +100,34 @@ def add_info_parser(subparsers, _, json_params) -> None:
     parser.add_argument("PACKAGE", help="the package made by tvmc compile")
 
 
+def _rows_of_graph(package: TVMCPackage) -> list[tuple[str, Any]]:
+    facts = facts_of(package)
+    return [
+        *(("input", tensor) for tensor in facts.inputs),
+        *(("output", tensor) for tensor in facts.outputs),
+        ("weights", f"{len(facts.params)} arrays, {size(sum(t.nbytes for t in facts.params))}"),
+        ("memory", f"{size(facts.workspace)} for intermediate results, beside the weights"),
+    ]
+
+
+def _rows_of_machine(package: TVMCPackage) -> list[tuple[str, Any]]:
+    facts = vm_package.facts_of(package)
+    values = [("input", v) for v in facts.inputs] + [("output", v) for v in facts.outputs]
+    reason = package.manifest.get("reason")
+    return [
+        *([("because", reason)] if reason else []),
+        *((what, f"{v.name}: {v.dtype}" if v.sizes is None else Tensor(v.name, tuple(v.sizes), v.dtype))
+          for what, v in values),
+        ("weights", f"{facts.weights} arrays, {size(facts.weight_bytes)}"),
+        ("memory", "for intermediate results as much as the sizes of a run need"),
+    ]
+
+
 def drive_info(args) -> int:
     """Print what is inside."""
     package = TVMCPackage(args.PACKAGE)
-    facts, manifest = facts_of(package), package.manifest
+    inside = _rows_of_machine(package) if package.is_vm else _rows_of_graph(package)
+    manifest, kernels = package.manifest, kernels_of(package)
     machine = manifest.get("machine") if isinstance(manifest.get("machine"), dict) else {}
     features = machine.get("features")
     rows = [
@@ -103,20 +136,17 @@ def drive_info(args) -> int:
         ("target", manifest.get("target") or "unknown: the package has no manifest"),
         ("runs on", compiled_for(manifest)
          + (f" with {', '.join(map(str, features))}" if isinstance(features, list) and features else "")),
-        *(("input", tensor) for tensor in facts.inputs),
-        *(("output", tensor) for tensor in facts.outputs),
-        ("weights", f"{len(facts.params)} arrays, {size(sum(t.nbytes for t in facts.params))}"),
-        ("memory", f"{size(facts.workspace)} for intermediate results, beside the weights"),
+        *inside,
         ("code", f"{package.lib_name}, {size(os.path.getsize(package.lib_path))}"),
-        ("kernels", f"{len(facts.kernels)}, called {facts.kernels.total()} times"),
+        ("kernels", f"{len(kernels)}, called {kernels.total()} times"),
     ]
     width = max(len(name) for name, _ in rows)
     for name, text in rows:
         print(f"{painted(name.ljust(width), BOLD, sys.stdout)}  {text}")
     if args.kernels:
-        counts = [(count, name) for name, count in facts.kernels.most_common()]
+        counts = [(count, name) for name, count in kernels.most_common()]
         print_table(counts, ("calls", "kernel"), sys.stdout, right=(0,))
     return 0
 
 
-__all__ = ["PackageFacts", "Tensor", "compiled_for", "drive_info", "facts_of"]
+__all__ = ["PackageFacts", "Tensor", "compiled_for", "drive_info", "facts_of", "kernels_of"]

@@ -13,11 +13,16 @@ from typing import Any
 
 from ...contrib import utils
 from ...error import TVMError
+from ...runtime import module as runtime_module
 from ...runtime.params import load_param_dict_from_file, save_param_dict, save_param_dict_to_file
+from ...runtime.vm import Executable
 from .errors import TVMCException
 from .files import is_special, write_whole
 
 MANIFEST = "manifest.json"
+# By the library in a package: its type, its executor, and the files beside the library.
+_CLASSIC, _VM = ("classic", "graph", ("mod.json", "mod.params")), ("vm", "vm", ())
+_KINDS = {"mod.so": _CLASSIC, "mod.tar": _CLASSIC, "lib.so": _VM, "lib.tar": _VM}
 
 
 class TVMCModel:
@@ -154,32 +159,49 @@ class TVMCModel:
             with open(os.path.join(folder, graph_name), "w", encoding="utf-8") as f:
                 f.write(executor_factory.get_graph_json())
             save_param_dict_to_file(executor_factory.get_params(), os.path.join(folder, params_name))
-            names = [graph_name, params_name]
+            files = [lib_path, *(os.path.join(folder, name) for name in (graph_name, params_name))]
             if manifest is not None:
-                with open(os.path.join(folder, MANIFEST), "w", encoding="utf-8") as f:
-                    json.dump(manifest, f, indent=1, sort_keys=True)
-                names.append(MANIFEST)
-            _write_tar(package_path, [lib_path, *(os.path.join(folder, n) for n in names)])
+                files.append(_write_manifest(manifest, folder))
+            _write_tar(package_path, files)
         return package_path
 
-    def export_vm_format(self, vm_exec, package_path=None, lib_format="so") -> str:
-        """Refuse to write a package of the virtual machine, which is not supported yet.
+    def export_vm_format(self, vm_exec, package_path=None, lib_format="so", cross=None, cross_options=None,
+                         manifest: dict | None = None) -> str:
+        """Write ``lib.so`` into an archive: the library with the code and the constants of an executable inside.
 
         Parameters
         ----------
         vm_exec : Executable
             The compiled model.
         package_path : str, optional
-            The archive.
+            The archive; without it, one in a temporary folder.
         lib_format : str, optional
             "so" for a shared library, "tar" for an archive of objects.
+        cross : str, optional
+            The compiler that links for another machine.
+        cross_options : str, optional
+            Its options.
+        manifest : dict, optional
+            What the package says of itself.
 
-        Raises
-        ------
-        TVMCException
-            Always.
+        Returns
+        -------
+        str
+            The path of the archive.
         """
-        raise TVMCException("the virtual machine is not supported yet; compile for the graph executor")
+        if package_path is None:
+            package_path = self.default_package_path()
+        # The library stays as long as the model does: lib_path names it.
+        lib_path = self._tmp_dir.relpath(f"lib.{lib_format}")
+        options = {"options": cross_options.split()} if cross_options else {}
+        vm_exec.mod.export_library(lib_path, _cross(cross) if cross else None, **options)
+        self.lib_path = lib_path
+        with tempfile.TemporaryDirectory(prefix="tvm-") as folder:
+            files = [lib_path]
+            if manifest is not None:
+                files.append(_write_manifest(manifest, folder))
+            _write_tar(package_path, files)
+        return package_path
 
     def export_package(self, executor_factory, package_path=None, cross=None, cross_options=None, output_format="so",
                        manifest: dict | None = None) -> str:
@@ -214,6 +236,8 @@ class TVMCModel:
             raise TVMCException("Only 'so', 'tar', and 'mlf' output formats are supported.")
         if output_format == "mlf":
             self.refuse_mlf(cross)
+        if isinstance(executor_factory, Executable):
+            return self.export_vm_format(executor_factory, package_path, output_format, cross, cross_options, manifest)
         return self.export_classic_format(executor_factory, package_path, cross, cross_options, output_format, manifest)
 
     @staticmethod
@@ -249,6 +273,14 @@ def _cross(compiler: str):
     from ...contrib.cc import cross_compiler
 
     return cross_compiler(compiler)
+
+
+def _write_manifest(manifest: dict, folder: str) -> str:
+    """The path of the manifest in a folder."""
+    path = os.path.join(folder, MANIFEST)
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(manifest, f, indent=1, sort_keys=True)
+    return path
 
 
 def _write_tar(path: str, files: list[str]) -> None:
@@ -318,34 +350,48 @@ class TVMCPackage:
         folder = self._tmp_dir.relpath("package")
         os.makedirs(folder, exist_ok=True)
         _extract(package_path, folder)
-        for name, what in (("metadata.json", "in Model Library Format"), ("lib.so", "for the virtual machine"),
-                           ("lib.tar", "for the virtual machine")):
-            if os.path.exists(os.path.join(folder, name)):
-                raise TVMCException(f"{package_path} is a package {what}, which is not supported yet")
-        for name in ("mod.so", "mod.tar"):
+        if os.path.exists(os.path.join(folder, "metadata.json")):
+            raise TVMCException(f"{package_path} is a package in Model Library Format, which is not supported yet")
+        for name in _KINDS:
             if os.path.exists(os.path.join(folder, name)):
                 self.lib_name = name
                 break
         else:
             raise TVMCException("Couldn't find exported library in the package.")
-        self.type, self.executor_type = "classic", "graph"
+        self.type, self.executor_type, others = _KINDS[self.lib_name]
         self.lib_path = os.path.join(folder, self.lib_name)
         self.params_path = os.path.join(folder, "mod.params")
-        for name in (self.lib_name, "mod.json", "mod.params"):
+        for name in (self.lib_name, *others):
             if not os.path.exists(os.path.join(folder, name)):
                 raise TVMCException(f"the package {package_path} has no {name}")
             if not os.path.isfile(os.path.join(folder, name)):
                 raise TVMCException(f"the package {package_path} is damaged: its {name} is a folder")
         try:
-            self.graph = Path(folder, "mod.json").read_text(encoding="utf-8")
+            self.graph = Path(folder, "mod.json").read_text(encoding="utf-8") if others else None
             self.manifest = _read_manifest(Path(folder, MANIFEST))
         except (OSError, ValueError, RecursionError) as problem:
             raise TVMCException(f"the package {package_path} is damaged: {problem}") from problem
 
     @property
-    def params(self) -> bytearray:
-        """The parameters as bytes, read anew each time: what runs a package reads the file array by array."""
-        return bytearray(Path(self.params_path).read_bytes())
+    def is_vm(self) -> bool:
+        """Whether the virtual machine runs it."""
+        return self.type == "vm"
+
+    @functools.cached_property
+    def executable(self) -> Executable:
+        """The executable of a package for the virtual machine, whose constants lie in the file."""
+        try:
+            return Executable(runtime_module.load_module(self.lib_path))
+        except TypeError as problem:
+            raise TVMCException(f"the package {self.package_path} is damaged: {problem}") from problem
+        except TVMError as problem:
+            raise TVMCException(str(problem)) from problem
+
+    @property
+    def params(self) -> bytearray | None:
+        """The parameters as bytes, read anew each time: what runs a package reads the file array by array. The virtual
+        machine has them in its library."""
+        return None if self.is_vm else bytearray(Path(self.params_path).read_bytes())
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

@@ -9,16 +9,19 @@ from ...relay.backend.options import Executor, Runtime
 from .errors import TVMCException
 from .parser import detail_group
 
-_REGISTRIES = {"executor": (Executor, Executor.OPTIONS), "runtime": (Runtime, Runtime.OPTIONS)}
+# The virtual machine is an executor of the command line; ``relay.vm.compile`` compiles for it.
+VM = "vm"
+_REGISTRIES = {"executor": (Executor, Executor.OPTIONS, "graph"), "runtime": (Runtime, Runtime.OPTIONS, "cpp")}
 
 
 def generate_registry_args(parser, registry, default=None) -> None:
     """--executor or --runtime and the options of its kinds."""
     name = registry if isinstance(registry, str) else registry.__name__.lower()
-    _, table = _REGISTRIES[name]
-    parser.add_argument(
-        f"--{name}", default=default, help=f"{name} to compile the model with: {', '.join(table)}"
-    )
+    _, table, _ = _REGISTRIES[name]
+    what = f"{name} to compile the model with: {', '.join(table)}"
+    if name == "executor":
+        what += f", {VM} (default: graph, and {VM} where the model needs it)"
+    parser.add_argument(f"--{name}", default=default, help=what)
     for kind, options in table.items():
         group = detail_group(parser, f"{name} {kind}")
         for option, type_ in options.items():
@@ -27,21 +30,24 @@ def generate_registry_args(parser, registry, default=None) -> None:
 
 
 def reconstruct_registry_entity(args, registry) -> Any:
-    """The executor or runtime that the arguments ask for."""
+    """The executor or runtime that the arguments ask for: by its name alone the virtual machine, and None where they
+    leave the choice open. Options of the usual kind choose it."""
     name = registry if isinstance(registry, str) else registry.__name__.lower()
-    make, table = _REGISTRIES[name]
-    chosen = getattr(args, name, None)
-    if chosen is None:
-        return None
-    if chosen not in table:
-        raise TVMCException(f'{name.capitalize()} "{chosen}" is not defined' + did_you_mean(chosen, table, "; "))
+    make, table, usual = _REGISTRIES[name]
+    asked = getattr(args, name, None)
+    known = [*table, VM] if name == "executor" else list(table)
+    if asked is not None and asked not in known:
+        raise TVMCException(f'{name.capitalize()} "{asked}" is not defined' + did_you_mean(asked, known, "; "))
+    chosen = asked or usual
     options = {}
-    for kind, known in table.items():
-        for option in known:
+    for kind, types in table.items():
+        for option in types:
             value = getattr(args, f"{name}_{kind}_{option}".replace("-", "_"), None)
             if value is None:
                 continue
             if kind != chosen:
                 raise TVMCException(f"Passed --{name}-{kind}-{option} but did not specify {kind} executor")
-            options[option] = bool(value) if known[option] is bool else value
+            options[option] = bool(value) if types[option] is bool else value
+    if chosen == VM or asked is None and not options:
+        return asked
     return make(chosen, options)

@@ -9,20 +9,23 @@ import os
 import sys
 import zipfile
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ...error import TVMError, did_you_mean
 from ...runtime import module as runtime_module
 from ...runtime.devices import device as make_device
 from ...runtime.params import load_param_dict, param_names
+from . import vm_package
 from .arguments import add_command, add_verbose, register_parser
 from .errors import TVMCException
 from .files import check_writable
 from .image import IMAGENET_MEAN, IMAGENET_STD, image_size, is_image, load_image, preparation
 from .machine import check_machine
 from .model import TVMCPackage, TVMCResult
+from .open_sizes import Dims, check_fits, is_open, settled
 from .result_utils import get_top_results
+from .shape_parser import parse_shape_string
 from .tracker import tracker_host_port_from_cli
 
 FILL_MODES = ("zeros", "ones", "random")
@@ -44,6 +47,8 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
                         help="the device to run on")
     parser.add_argument("--fill-mode", choices=FILL_MODES, default="random", help="data of inputs that are not given")
     parser.add_argument("-i", "--inputs", help="inputs: an .npz file, or a photo (.png, .jpg) for an image model")
+    parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
+                        help='shapes of inputs that are not given, where sizes are open: "name:[dim1,dim2,...]"')
     parser.add_argument("-o", "--outputs", help="the .npz file to write outputs to")
     parser.add_argument("--print-time", action="store_true", help="measure and print the time of a run")
     parser.add_argument("--print-top", metavar="N", type=positive, help="print the N largest values of output_0")
@@ -86,7 +91,8 @@ def drive_run(args) -> None:
     inputs = read_inputs(args, package)
     host, port = tracker_host_port_from_cli(args.rpc_tracker)
     result = run_module(package, args.device, host, port, args.rpc_key, inputs, args.fill_mode, args.print_time,
-                        repeat=args.repeat, number=args.number, profile=args.profile, end_to_end=args.end_to_end)
+                        repeat=args.repeat, number=args.number, profile=args.profile, end_to_end=args.end_to_end,
+                        input_shapes=args.input_shapes)
     if args.print_time:
         print(result.format_times())
         if args.repeat > 1:
@@ -108,7 +114,8 @@ def drive_run(args) -> None:
 
 def input_notes(args, package: TVMCPackage, given: Mapping | None) -> list[str]:
     """How a photo was prepared, and what the inputs that were not given hold: results of made-up inputs say nothing."""
-    shapes, dtypes = package_inputs(package)
+    rows, dtypes = package_inputs(package)
+    shapes = all_shapes(rows, given, args.input_shapes)
     if args.inputs and is_image(args.inputs):
         name, how = _photo(args, shapes, dtypes)
         prepared = preparation(image_size(args.inputs), shapes[name], dtypes[name], *how)
@@ -132,8 +139,9 @@ def read_inputs(args, package: TVMCPackage):
     """The arrays of --inputs."""
     if not args.inputs:
         return None
-    shapes, dtypes = package_inputs(package)
+    rows, dtypes = package_inputs(package)
     if is_image(args.inputs):
+        shapes = all_shapes(rows, None, args.input_shapes)
         name, how = _photo(args, shapes, dtypes)
         return {name: load_image(args.inputs, shapes[name], dtypes[name], *how)}
     return read_npz(args.inputs)
@@ -209,8 +217,10 @@ def get_input_info(graph_str: str, params: bytes) -> tuple[dict[str, list[int]],
     return _input_info(graph_str, known)
 
 
-def package_inputs(package: TVMCPackage) -> tuple[dict[str, list[int]], dict[str, str]]:
-    """Shapes and types of the inputs of a package that are not parameters."""
+def package_inputs(package: TVMCPackage) -> tuple[dict[str, Dims], dict[str, str]]:
+    """Sizes and types of the inputs of a package that are not parameters."""
+    if package.is_vm:
+        return vm_package.inputs_of(package)
     try:
         known = param_names(package.params_path)
     except TVMError as problem:
@@ -245,35 +255,49 @@ def generate_tensor_data(shape, dtype: str, fill_mode: str):
         np.dtype(dtype)
     except TypeError:
         raise TVMCException(f"the package is damaged: an input of type '{dtype}'") from None
-    if fill_mode == "zeros":
-        return np.zeros(shape=shape, dtype=dtype)
-    if fill_mode == "ones":
-        return np.ones(shape=shape, dtype=dtype)
-    if fill_mode == "random":
+    if fill_mode not in FILL_MODES:
+        raise TVMCException(f"unknown fill-mode: {fill_mode}")
+    try:
+        if fill_mode == "zeros":
+            return np.zeros(shape=shape, dtype=dtype)
+        if fill_mode == "ones":
+            return np.ones(shape=shape, dtype=dtype)
         if "int8" in dtype:
             return np.random.randint(128, size=shape).astype(dtype)
         return np.random.uniform(-1, 1, size=shape).astype(dtype)
-    raise TVMCException(f"unknown fill-mode: {fill_mode}")
+    except (ValueError, MemoryError) as problem:
+        raise TVMCException(f"an input of shape {list(shape)} cannot be made: {problem}") from problem
+
+
+def all_shapes(rows: Mapping[str, Dims], inputs: Mapping | None, shapes: Mapping | None) -> dict[str, list[int]]:
+    """The shapes of all inputs: of those that are given, of ``shapes``, and what follows from both."""
+    for name, shape in (shapes or {}).items():
+        if name not in rows:
+            raise TVMCException(f"--input-shapes: the input tensor '{name}' is not in the graph. Expected inputs: "
+                                f"{list(rows)}" + did_you_mean(name, rows, "; "))
+        if is_open(shape):
+            raise TVMCException(f"--input-shapes: a run has sizes above zero, and the shape of '{name}' has another")
+    given = {name: list(array.shape) for name, array in (inputs or {}).items() if name in rows}
+    return settled(rows, {**(shapes or {}), **given}, how="give data with --inputs FILE, or sizes")[0]
 
 
 def make_inputs_dict(
-    shape_dict: Mapping, dtype_dict: Mapping, inputs=None, fill_mode: str = "random"
+    shape_dict: Mapping, dtype_dict: Mapping, inputs=None, fill_mode: str = "random", shapes: Mapping | None = None
 ) -> dict[str, Any]:
-    """Given inputs, and generated ones for the others."""
+    """Given inputs, and generated ones for the others. Sizes that the model leaves open are those of the given inputs
+    and of ``shapes``."""
     given = {k: inputs[k] for k in inputs.keys()} if inputs is not None else {}
     for name in given:
         if name not in shape_dict:
             raise TVMCException(f"the input tensor '{name}' is not in the graph. Expected inputs: {list(shape_dict)}"
                                 + did_you_mean(name, shape_dict, "; "))
     for name, array in given.items():
-        if list(array.shape) != list(shape_dict[name]):
-            raise TVMCException(
-                f"input '{name}' has shape {list(array.shape)}, the model wants {list(shape_dict[name])}"
-            )
+        check_fits(name, array.shape, shape_dict[name])
         if array.dtype.kind not in "fiub":
             raise TVMCException(f"input '{name}' holds {array.dtype}, the model wants {dtype_dict[name]}")
+    sizes = all_shapes(shape_dict, given, shapes)
     return {
-        n: given[n] if n in given else generate_tensor_data(shape_dict[n], dtype_dict[n], fill_mode) for n in shape_dict
+        n: given[n] if n in given else generate_tensor_data(sizes[n], dtype_dict[n], fill_mode) for n in shape_dict
     }
 
 
@@ -291,6 +315,8 @@ def run_module(
     profile: bool = False,
     end_to_end: bool = False,
     options: dict | None = None,
+    *,
+    input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> TVMCResult:
     """Run a package and give its outputs.
 
@@ -322,6 +348,8 @@ def run_module(
         Whether copying inputs and outputs is timed too.
     options : dict, optional
         Options of the project; refused.
+    input_shapes : dict of str to list of int, optional
+        The shapes of inputs that are not given, where the model leaves sizes open.
 
     Returns
     -------
@@ -342,14 +370,16 @@ def run_module(
         raise TVMCException("run: rpc_key names a device of a tracker; give its address as hostname")
     if not hostname:
         check_machine(tvmc_package.manifest.get("machine"))
+
+    def make_data() -> dict[str, Any]:
+        return make_inputs_dict(*package_inputs(tvmc_package), inputs, fill_mode, input_shapes)
+
     try:
         with _session(hostname, port, rpc_key) as session:
             dev = make_device(device, 0) if session is None else session.device(device, 0)
             dev.sync()  # says why a device is not there
-            lib, params = _files(tvmc_package, session)
-            return _run(
-                tvmc_package, lib, params, dev, inputs, fill_mode, benchmark, repeat, number, profile, end_to_end
-            )
+            run = _run_machine if tvmc_package.is_vm else _run_graph
+            return run(tvmc_package, session, dev, make_data, benchmark, repeat, number, profile, end_to_end)
     except TVMCException:
         raise
     except TVMError as problem:
@@ -374,19 +404,34 @@ def _files(package: TVMCPackage, session) -> tuple[Any, str]:
     """The library of a package, loaded where it runs, and the path of the parameters there."""
     if session is None:
         return runtime_module.load_module(package.lib_path), package.params_path
-    library, params = os.path.basename(package.lib_path), os.path.basename(package.params_path)
-    session.upload(package.lib_path)
     session.upload(package.params_path)
-    return session.load_module(library), params
+    return _uploaded(session, package.lib_path), os.path.basename(package.params_path)
 
 
-def _run(package, lib, params, dev, inputs, fill_mode, benchmark, repeat, number, profile, end_to_end) -> TVMCResult:
+def _uploaded(session, path: str) -> Any:
+    """A library, loaded at the other end."""
+    session.upload(path)
+    return session.load_module(os.path.basename(path))
+
+
+def _run_machine(package, session, dev, make_data, benchmark, repeat, number, profile, end_to_end) -> TVMCResult:
+    lib = package.executable.mod if session is None else _uploaded(session, package.lib_path)
+    runner = vm_package.Runner(lib, dev, profiled=profile)
+    runner.set_inputs(make_data(), vm_package.inputs_of(package)[1])
+    if profile:
+        print(runner.machine.profile())
+    outputs = runner.outputs()
+    times = runner.benchmark(repeat, number, end_to_end) if benchmark else []
+    return TVMCResult(outputs, times)
+
+
+def _run_graph(package, session, dev, make_data, benchmark, repeat, number, profile, end_to_end) -> TVMCResult:
     from ...contrib import graph_executor
 
+    lib, params = _files(package, session)
     executor = graph_executor.create(package.graph, lib, dev)
-    shapes, dtypes = package_inputs(package)
+    data = make_data()
     executor.load_params_from_file(params)
-    data = make_inputs_dict(shapes, dtypes, inputs, fill_mode)
     executor.set_input(**data)
     times: Any = []
     if profile:

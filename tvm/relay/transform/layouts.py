@@ -89,7 +89,9 @@ def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) 
     """A tensor of the new layout with whole dimensions again, without what filled up its blocks."""
     if is_blocked(old):
         return transform.layout_transform(e, new, old)
-    whole = tuple(-(-n // blocks(new).get(c, 1)) * blocks(new).get(c, 1) for c, n in zip(letters(old), shape))
+    # Sizes that are not known have no blocks, and stay what they are.
+    block = blocks(new)
+    whole = tuple(-(-n // block[c]) * block[c] if c in block else n for c, n in zip(letters(old), shape))
     still = fold and _in_place(whole, old, new)
     e = transform.reshape(e, whole) if still else transform.layout_transform(e, new, old)
     if whole == shape:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ....error import TVMError
@@ -15,7 +15,7 @@ from ....runtime.ndarray import NDArray, array
 from ....runtime.vm import Executable, VirtualMachine
 from ....runtime.vm_code import Code, seal, to_words
 from ....target import Target
-from ...build_module import all_targets, bind_params_by_name, library_of, records_at_hand, to_kernels
+from ...build_module import all_targets, bind_params_by_name, library_of, records_at_hand, say_nothing, to_kernels
 from ...expr import Function
 from ...infer import infer_module
 from ...interpreter import Executor
@@ -30,6 +30,7 @@ from .region import RegionCompiler
 
 # What makes a module smaller before its functions are written.
 PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives())
+Progress = Callable[[str, int, int], None]
 
 
 class VMCompiler:
@@ -85,7 +86,10 @@ class VMCompiler:
         _one_target(target, target_host)
         return prepared(_with_params(mod, self.params)), self.get_params()
 
-    def lower(self, mod: IRModule, target: Any = None, target_host: Any = None) -> None:
+    def lower(
+        self, mod: IRModule, target: Any = None, target_host: Any = None, *, mod_name: str = "default",
+        progress: Progress = say_nothing,
+    ) -> None:  # fmt: skip
         """Compile the functions to instructions and kernels.
 
         Parameters
@@ -96,11 +100,26 @@ class VMCompiler:
             The target; without it, the current one.
         target_host : optional
             The target of the host's code.
+        mod_name : str, optional
+            The name of the module, which is part of the names of its kernels.
+        progress : callable, optional
+            Is told the stage of the work, as ``relay.build`` tells it.
         """
-        self._lowered = _Lowered(_with_params(mod, self.params), *_one_target(target, target_host))
+        progress("improving the graph", 0, 0)
+        self._lowered = _Lowered(_with_params(mod, self.params), *_one_target(target, target_host), mod_name)
 
-    def codegen(self) -> None:
+    @property
+    def kernels(self) -> list[Any]:
+        """The kernels of what was lowered, and the functions that compute their shapes."""
+        return self._lowered.regions.kernels() if self._lowered is not None else []
+
+    def codegen(self, progress: Progress = say_nothing) -> None:
         """Compile the kernels of what was lowered.
+
+        Parameters
+        ----------
+        progress : callable, optional
+            Is told the stage of the work, as ``relay.build`` tells it.
 
         Raises
         ------
@@ -109,7 +128,7 @@ class VMCompiler:
         """
         if self._lowered is None:
             raise TVMError("VMCompiler.codegen: lower a module first")
-        self._executable = self._lowered.executable()
+        self._executable = self._lowered.executable(progress)
 
     def get_exec(self) -> Executable:
         """What ``codegen`` made.
@@ -131,7 +150,7 @@ class VMCompiler:
 class _Lowered:
     """The instructions of a module and the functions of its kernels."""
 
-    def __init__(self, mod: IRModule, target: Target, host: Target):
+    def __init__(self, mod: IRModule, target: Target, host: Target, mod_name: str):
         self.target, self.host = target, host
         with contextlib.ExitStack() as scope:
             scope.enter_context(records_at_hand(target))
@@ -139,14 +158,14 @@ class _Lowered:
             kind = target.get_target_device_type()
             code = Code([Device.kDLCPU] if kind == Device.kDLCPU else [Device.kDLCPU, kind])
             self.tables = Tables(code, len(code.devices) - 1)
-            self.regions = RegionCompiler(target, host, "tvmgen_default", to_kernels)
+            self.regions = RegionCompiler(target, host, f"tvmgen_{mod_name}", to_kernels)
             names = [v.name_hint for v, f in mod.functions.items() if isinstance(f, Function)]
             entries = [n for n in names if n == "main"] or names
             ModuleWriter(mod, self.tables, self.regions).write(entries)
 
-    def executable(self) -> Executable:
+    def executable(self, progress: Progress) -> Executable:
         with records_at_hand(self.target):
-            library = library_of(self.regions.kernels(), [self.target], self.host)
+            library = library_of(self.regions.kernels(), [self.target], self.host, progress)
         made = Executable.load_exec(seal(to_words(self.tables.code)), library)
         slots = self.tables.code.constants
         made.load_late_bound_consts_from_map({s.name: a for s, a in zip(slots, self.tables.arrays)})

@@ -41,33 +41,4 @@ def named_sizes(values: Sequence, shapes: Mapping) -> dict[str, int]:
     return {name: size for name, (size, _) in found.items()}
 
 
-def completed(values: Sequence, shapes: Mapping) -> tuple[dict[str, list[int]], list[str], dict[str, list]]:
-    """Shapes of all inputs for compiling: those given, what follows from them, and a batch of 1.
-
-    Also the inputs whose batch was chosen, and the inputs with sizes that nothing answers. A batch is the first
-    dimension, where it is the only open one and its name stands at no other place.
-    """
-    known = named_sizes(values, shapes)
-    rows = {v.name: [known.get(d, d) if isinstance(d, str) else d for d in sizes_of(v, True)] for v in values}
-    inner = {d for dims in rows.values() for d in dims[1:] if isinstance(d, str)}
-    out, batches, unanswered = {n: list(s) for n, s in shapes.items()}, [], {}
-    for name, dims in rows.items():
-        if name in shapes or all(isinstance(d, int) for d in dims) and not _answered(values, name, known):
-            continue
-        if not isinstance(dims[0], int) and dims[0] not in inner and all(isinstance(d, int) for d in dims[1:]):
-            dims = [1, *dims[1:]]
-            batches.append(name)
-        if all(isinstance(d, int) for d in dims):
-            out[name] = dims
-        else:
-            unanswered[name] = dims
-    return out, batches, unanswered
-
-
-def _answered(values: Sequence, name: str, known: Mapping[str, int]) -> bool:
-    """Whether a size of the input follows from the shape of another."""
-    value = next(v for v in values if v.name == name)
-    return any(isinstance(d, str) and d in known for d in sizes_of(value))
-
-
-__all__ = ["completed", "named_sizes", "sizes_of"]
+__all__ = ["named_sizes", "sizes_of"]

@@ -1,0 +1,89 @@
+"""Sizes of inputs that a model leaves open: a number, the name of an open one, or None for an open one without a name.
+
+Open sizes of one name are one size, wherever they stand. What is compiled or run at fixed sizes takes those that are
+given, what follows from them, and a batch of 1; the others are asked for in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from .errors import TVMCException
+
+Dims = list[int | str | None]
+
+
+def is_open(dims: Sequence) -> bool:
+    """Whether a size is not a number."""
+    return not all(isinstance(d, int) for d in dims)
+
+
+def shown(dims: Sequence) -> str:
+    """Sizes as --input-shapes has them; a question mark for what has no name."""
+    return ",".join("?" if d is None else str(d) for d in dims)
+
+
+def check_fits(name: str, shape: Sequence[int], dims: Sequence) -> None:
+    """Refuse a shape that contradicts the sizes of an input."""
+    if len(shape) != len(dims) or any(isinstance(d, int) and d != s for s, d in zip(shape, dims)):
+        raise TVMCException(f"input '{name}' has shape {list(shape)}, the model wants "
+                            f"[{', '.join('?' if d is None else str(d) for d in dims)}]")
+
+
+def _by_name(rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The open sizes that given shapes answer."""
+    found: dict[str, tuple[int, str]] = {}
+    for name, shape in given.items():
+        for size, answer in zip(rows.get(name, []), shape):
+            if isinstance(size, str):
+                first, where = found.setdefault(size, (answer, name))
+                if first != answer:
+                    raise TVMCException(f"the open size '{size}' is {first} in the shape of input '{where}' and "
+                                        f"{answer} in that of '{name}'; it is one size")
+    return {name: size for name, (size, _) in found.items()}
+
+
+def completed(
+    rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]], batch: int = 1
+) -> tuple[dict[str, list[int]], list[str], dict[str, Dims]]:
+    """Shapes of all inputs: those given, what follows from them, and a batch.
+
+    Also the inputs whose batch was chosen, and the inputs with sizes that nothing answers. A batch is the first
+    dimension, where it is the only open one and its name stands at no other place.
+    """
+    for name, shape in given.items():
+        if name in rows:
+            check_fits(name, shape, rows[name])
+    known = _by_name(rows, given)
+    left = {name: [known.get(d, d) if isinstance(d, str) else d for d in dims] for name, dims in rows.items()}
+    inner = {d for dims in left.values() for d in dims[1:] if isinstance(d, str)}
+    shapes: dict[str, list[int]] = {}
+    batches, unanswered = [], {}
+    for name, dims in left.items():
+        if name in given:
+            dims = list(given[name])
+        elif is_open(dims) and not isinstance(dims[0], int) and dims[0] not in inner and not is_open(dims[1:]):
+            dims = [batch, *dims[1:]]
+            batches.append(name)
+        if is_open(dims):
+            unanswered[name] = dims
+        else:
+            shapes[name] = dims
+    return shapes, batches, unanswered
+
+
+def settled(
+    rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]], batch: int = 1, how: str = "give them", why: str = ""
+) -> tuple[dict[str, list[int]], list[str]]:
+    """Shapes of all inputs, and the inputs whose batch was chosen. Sizes that nothing answers are asked for, with the
+    reason ``why``."""
+    shapes, batches, unanswered = completed(rows, given, batch)
+    if unanswered:
+        text = " ".join(f"{n}:[{shown(dims)}]" for n, dims in unanswered.items())
+        names = [d for dims in unanswered.values() for d in dims if isinstance(d, str)]
+        once = " with one number for equal names" if len(names) > len(set(names)) else ""
+        raise TVMCException(f'the model leaves sizes of its inputs open; {how}{once}: --input-shapes "{text}"{why}')
+    return shapes, batches
+
+
+__all__ = ["Dims", "check_fits", "completed", "is_open", "settled", "shown"]
