@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tvm import tir
+from tvm.error import TVMError
 from tvm.ir.structural import structural_equal
 from tvm.tir import Buffer, decl_buffer, indexdiv, indexmod
 
@@ -90,3 +91,10 @@ def test_flattened_buffer():
 
 def test_offsets_are_simplified():
     assert structural_equal(decl_buffer((m, n), elem_offset=100).offset_of((2, 3)), [n * 2 + 103])
+
+
+@pytest.mark.parametrize("indices", [[0], [0, 0, 0], []])
+def test_a_load_has_an_index_for_each_dimension(indices):
+    buffer = decl_buffer((1, 2), name="B")
+    with pytest.raises(TVMError, match=f"Buffer B is 2-dimensional, cannot be indexed with {len(indices)} indices"):
+        tir.BufferLoad(buffer, indices)

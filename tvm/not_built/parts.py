@@ -230,10 +230,6 @@ PARTS: dict[str, Part] = {
     "tvm.contrib.thrust": _library("Thrust", "", "can_use_rocthrust can_use_thrust maybe_warn"),
     "tvm.contrib.torch": Part("the bridge to PyTorch", "compile optimize_torch", "as_torch"),
     "tvm.contrib.xcode": Part("the toolchain Xcode", "compile_coreml compile_metal create_dylib popen_test_rpc xcrun"),
-    "tvm.relay.op.op": Part(
-        "a rule of one's own for FakeQuantizationToInteger",
-        "register_fake_quantization_to_integer register_optional_fake_quantization_to_integer",
-    ),
     "tvm.relay.op": Part("the operator debug", "debug"),
     "tvm.relay.prelude": Part(
         "the set of operators on tensor arrays", "StaticTensorArrayOps TensorArrayOps get_tensor_array_shape"

@@ -149,11 +149,6 @@ def test_an_operator_without_computation_is_refused_by_name(new_op):
         run(relay.Call(made, [relay.var("x", shape=(3,))]), np.zeros(3, "float32"))
 
 
-def test_a_rule_for_integers_is_refused_when_given():
-    with pytest.raises(tvm.TVMError, match="FakeQuantizationToInteger is not available yet"):
-        _op.register_fake_quantization_to_integer("nn.relu", lambda expr, types: None)
-
-
 def test_an_intrinsic_of_ones_own_is_lowered(new_op, rng):
     name = "tir.test_doubled"
     OPS.remove(name)

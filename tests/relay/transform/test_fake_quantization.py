@@ -144,3 +144,34 @@ def test_one_operand_in_float_keeps_an_operator_in_float():
     body = relay.nn.batch_matmul(dequantized("x", (2, 3, 4)), relay.add(dequantized("y", (2, 5, 4)), relay.const(1.0)))
     mod = relay.transform.InferType()(tvm.IRModule.from_expr(body))
     assert tvm.ir.structural_equal(relay.transform.FakeQuantizationToInteger(use_qat=True)(mod), mod)
+
+
+@pytest.fixture
+def sine_rule():
+    yield lambda rule: relay.op.op.register_fake_quantization_to_integer("sin", rule)
+    relay.op.op.get("sin").reset_attr("FTVMFakeQuantizationToInteger")
+
+
+def test_a_rule_of_ones_own_is_used(sine_rule):
+    def negated(call, types):
+        x = call.args[0]
+        assert types[x].dtype == "int8" and types[call].scale.data.numpy() == np.float32(0.1)
+        t = types[x]
+        return [relay.multiply(x, relay.const(-1, "int8")), tvm.ir.TensorAffineType(t.scale, t.zero_point, t.dtype)]
+
+    sine_rule(negated)
+    mod = module(relay.sin(dequantized("x", (4,), 0.1, 0)), 0.1, 0)
+    new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    data = np.array([1, -7, 100, 0], "int8")
+    np.testing.assert_array_equal(results(new, [data]), -data)
+
+
+def test_a_rule_of_ones_own_may_leave_a_call_in_float(sine_rule):
+    def refused(call, types):
+        raise NotImplementedError
+
+    sine_rule(refused)
+    mod = module(relay.sin(image()))
+    assert tvm.ir.structural_equal(relay.transform.FakeQuantizationToInteger()(mod), mod)
+    with pytest.raises(tvm.TVMError, match="the rule of sin does not take this call"):
+        relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)

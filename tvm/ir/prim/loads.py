@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from ...dtype import info, with_lanes
+from ...error import TVMError
 from .base import PrimExpr, PrimExprWithOp
 
 
 def _load_dtype(buffer, indices) -> str:
+    if len(indices) != len(buffer.shape):
+        raise TVMError(f"Buffer {buffer.name} is {len(buffer.shape)}-dimensional, cannot be indexed with "
+                       f"{len(indices)} indices")  # fmt: skip
     lanes = 1
     for index in indices:
         lanes *= info(index.dtype).lanes

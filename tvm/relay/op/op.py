@@ -130,6 +130,15 @@ def register_shape_func(op_name: str, data_dependent: Any, shape_func: Any = Non
 
 
 register_mixed_precision_conversion = _fact("FTVMMixedPrecisionConversionType", "The operator in half precision.")
+register_fake_quantization_to_integer = _fact(
+    "FTVMFakeQuantizationToInteger",
+    "``(call, affine types) -> [expression, TensorAffineType]``: the operator over integers. The types are those of "
+    "the call's inputs and of its result; ``NotImplementedError`` leaves the operator in float.",
+)
+register_optional_fake_quantization_to_integer = _fact(
+    "FTVMOptionalFakeQuantizationToInteger",
+    "As ``register_fake_quantization_to_integer``, used where ``optional_qnn_ops`` names the operator.",
+)
 register_external_compiler = _fact("target.compiler", "Whether another compiler takes the operator.")
 register_compute = _fact("FTVMCompute", "``(attrs, inputs, out_type) -> list of tensors``.")
 register_schedule = _fact("FTVMSchedule", "``(attrs, outs, target) -> schedule`` of kernels the operator leads.")

@@ -17,7 +17,18 @@ from ...ir.visit import rewrite
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem
 from ..infer import infer_function
 from ..qnn.op import qnn
-from .fake_quantization_rules import ALWAYS, OPTIONAL, RULES, Affine, NoRule, Rule, Value, requantized, value_of
+from .fake_quantization_rules import (
+    ALWAYS,
+    OPTIONAL,
+    RULES,
+    Affine,
+    NoRule,
+    Rule,
+    Value,
+    registered,
+    requantized,
+    value_of,
+)
 from .function_pass import RelayFunctionPass, function_pass, is_call
 from .fuse_ops import own_nodes
 
@@ -132,11 +143,12 @@ def FakeQuantizationToInteger(
     TVMError
         An optional rule is not known.
     """
-    known = {**RULES, **OPTIONAL}
+    rules = {**RULES, **registered("FTVMFakeQuantizationToInteger")}
+    known = {**rules, **OPTIONAL, **registered("FTVMOptionalFakeQuantizationToInteger")}
     unknown = [n for n in optional_qnn_ops or () if n not in known]
     if unknown:
         raise TVMError(f"FakeQuantizationToInteger: no optional rule for {unknown[0]}; there are {', '.join(OPTIONAL)}")
-    rules = {**RULES, **{n: known[n] for n in optional_qnn_ops or ()}}
+    rules.update({n: known[n] for n in optional_qnn_ops or ()})
 
     @function_pass(opt_level=0, name="FakeQuantizationToInteger", required=["InferType"])
     def convert(func: Function, mod: IRModule, ctx: PassContext) -> Function:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...ir.affine_type import TensorAffineType
+from ...ir.op import OPS
 from ...ir.structural import structural_equal
-from ..expr import Call, Constant, RelayExpr, Var, const
+from ..expr import Call, Constant, RelayExpr, Tuple, Var, const
 from ..infer import dims, infer_type
 from ..op import nn, tensor
 from ..qnn.op import qnn
@@ -299,9 +301,34 @@ def _one(build) -> Rule:
 RULES.update({name: _one(lambda node, *args, build=getattr(qnn, name): build(*args))
               for name in ("tanh", "exp", "sqrt", "rsqrt", "erf", "log", "sigmoid", "abs")})  # fmt: skip
 RULES["nn.leaky_relu"] = _one(lambda node, x, *args: qnn.leaky_relu(x, node.attrs.alpha, *args))
+
+
+def _of_user(made_by: Callable[..., Any]) -> Rule:
+    def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
+        """What a function registered for the operator makes of its integers."""
+        if any(isinstance(a, Tuple) for a in node.args):
+            raise NoRule("a rule of one's own takes no tuples")
+        values = [value_of(a) for a in args]
+        call = _again(node, *(v.expr for v in values))
+        types = {e: TensorAffineType(*affine) for e, affine in (*values, (call, out))}
+        try:
+            expr, t = made_by(call, types)
+        except NotImplementedError:
+            raise NoRule(f"the rule of {node.op.name} does not take this call") from None
+        return Value(expr, Affine(infer_type(t.scale), infer_type(t.zero_point), t.dtype, t.axis))
+
+    return made
+
+
+def registered(key: str) -> dict[str, Rule]:
+    """The rules that were registered for operators under a key of ``register_op_attr``."""
+    found = {name: OPS[name].attrs.get(key) for name in OPS}
+    return {name: _of_user(function) for name, function in found.items() if function is not None}
+
+
 # Rules that are used where they are named.
 OPTIONAL = {"nn.softmax": _one(lambda node, *args: qnn.softmax(*args, axis=node.attrs.axis))}
 # Operators whose integers mean something whatever becomes of the result: what training with quantization left in float.
 ALWAYS = (*MOVED, "nn.conv2d", "nn.conv2d_transpose", "nn.dense", "nn.batch_matmul")
 
-__all__ = ["ALWAYS", "Affine", "NoRule", "OPTIONAL", "RULES", "Rule", "Value", "requantized", "value_of"]
+__all__ = ["ALWAYS", "Affine", "NoRule", "OPTIONAL", "RULES", "Rule", "Value", "registered", "requantized", "value_of"]
