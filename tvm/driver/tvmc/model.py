@@ -209,8 +209,8 @@ class TVMCModel:
 
         Parameters
         ----------
-        executor_factory : GraphExecutorFactoryModule
-            The compiled model, as ``relay.build`` gives it.
+        executor_factory : GraphExecutorFactoryModule or Executable
+            The compiled model, as ``relay.build`` or ``relay.vm.compile`` gives it.
         package_path : str, optional
             The archive, which appears whole or not at all; ``default_package_path`` without it.
         cross : str, optional
