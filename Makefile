@@ -57,8 +57,8 @@ states: setup ## random states of the auto-scheduler against plain loops (CASES=
 	TVM_TEST_SEED=$(NEW_SEED) TVM_TEST_STATES=$(or $(CASES),500) $(BIN)/python -m pytest tests/auto_scheduler/test_states.py \
 	  -q -n $(JOBS)
 
-symbolic: setup ## every operator with unknown sizes beside its static form
-	TVM_TEST_ALL_SYMBOLIC=1 $(BIN)/python -m pytest tests/relay/op/test_symbolic.py -q -n $(JOBS)
+symbolic: setup ## every operator with unknown sizes beside its static form, and ONNX's with run-time arguments
+	TVM_TEST_ALL_SYMBOLIC=1 $(BIN)/python -m pytest tests/relay/op/test_symbolic.py tests/relay/frontend/test_onnx_run_time.py -q -n $(JOBS)
 
 fuzz-tune: setup ## kill tuners and their workers at random moments and check that no record is lost (KILLS=50)
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED)

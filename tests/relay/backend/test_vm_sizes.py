@@ -45,6 +45,12 @@ def test_operators_with_unknown_sizes_broadcast():
     check(relay.Function([x, y], x + y * x), *[(numbers(*a), numbers(*b)) for a, b in cases])
 
 
+def test_a_slice_of_an_unknown_axis_may_be_shorter_than_a_vector():
+    x = unknown("x", None, None)
+    body = relay.strided_slice(x, [0], [2], [1], [1]) + relay.const(1)
+    check(relay.Function([x], body), *[(numbers(*s),) for s in ((3, 5), (3, 1), (2, 0), (4, 2))])
+
+
 def test_branches_may_differ_in_size():
     c, x = relay.var("c", shape=(), dtype="bool"), unknown("x", None)
     body = relay.If(c, x, relay.concatenate([x, x], 0)) * relay.const(2)

@@ -101,3 +101,35 @@ def test_models_of_known_sizes_are_run_by_the_graph_executor():
     model = graph_model([helper.make_node("Relu", ["x"], ["y"])], [info("x", [2])], [info("y", [2])])
     compiled = onnx_backend.prepare(model)
     assert compiled.program.reason is None and compiled.run([np.array([-1, 2], "float32")])[0].tolist() == [0, 2]
+
+
+def test_a_mask_expanded_to_sizes_of_inputs_has_these_sizes(rng):
+    """The mask of a decoder: (batch, 1, 1, length) as often as there are queries."""
+    make = helper.make_node
+    nodes = [make("Shape", ["x"], ["s"]), make("Gather", ["s", "zero"], ["b"]), make("Gather", ["s", "one"], ["n"])]
+    nodes += [
+        make("Concat", ["b", "one", "n", "n"], ["wanted"], axis=0),
+        make("Unsqueeze", ["m", "axes"], ["wide"]),
+        make("Expand", ["wide", "wanted"], ["mask"]),
+        make("ConstantOfShape", ["wanted"], ["none"]),
+        make("Where", ["mask", "none", "low"], ["y"]),
+    ]
+    weights = {"zero": np.array([0]), "one": np.array([1]), "axes": np.array([1, 2]), "low": np.float32(-9)}
+    inputs = [info("x", ["batch", "length", 8]), info("m", ["batch", "length"], 9)]
+    model = graph_model(nodes, inputs, [info("y", None)], weights)
+    mod, _ = from_onnx(model)
+    named = tvm.relay.vm.optimize(mod, "llvm")[0]["main"]
+    assert str(named.ret_type) == "Tensor[(batch, 1, length, length), float32]"
+    compiled = onnx_backend.prepare(model)
+    for batch, length in ((2, 5), (1, 1), (3, 0)):
+        feed = {"x": np.zeros((batch, length, 8), "float32"), "m": rng.integers(0, 2, (batch, length)).astype(bool)}
+        np.testing.assert_array_equal(compiled.run(feed)[0], onnxruntime_results(model, feed)[0])
+
+
+def test_a_slice_backwards_from_before_the_first_element_begins_with_it():
+    bounds = {"s": np.array([-9]), "e": np.array([-9]), "a": np.array([0]), "t": np.array([-2])}
+    node = helper.make_node("Slice", ["x", *bounds], ["y"])
+    for size in (3, "n"):
+        model = graph_model([node], [info("x", [size])], [info("y", None)], bounds)
+        x = np.arange(3, dtype="float32")
+        assert onnx_backend.prepare(model).run([x])[0].tolist() == onnxruntime_results(model, {"x": x})[0].tolist()

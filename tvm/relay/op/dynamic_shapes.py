@@ -118,7 +118,8 @@ def _slice_ends(attrs, dim, begin, end, stride) -> tuple[PrimExpr, PrimExpr, Pri
         return first, te.max(last - first, 0), _number(1)
     span = tir.Select(stride > 0, inside(end) - first, first - inside(end))
     step = te.max(tir.Select(stride > 0, stride, 0 - stride), 1)
-    return first, te.max(te.indexdiv(span + step - 1, step), 0), stride
+    # A step may be as long as numbers are, so nothing is added to it.
+    return first, tir.Select(span > 0, te.indexdiv(te.max(span - 1, 0), step) + 1, _number(0)), stride
 
 
 def _sliced(attrs, types, values) -> list[list[PrimExpr]]:
@@ -165,6 +166,7 @@ def _expanded(attrs, types, values) -> list[list[PrimExpr]]:
 def _squeezed(attrs, types, values) -> list[list[PrimExpr]]:
     old, axes = _sizes(types[0]), _elements(values, 1, types)
     rank, kept = len(old), len(old) - len(axes)
+    assume(tir.all(*[tir.all(a >= -rank, a < rank) for a in axes]), f"axes within the {rank} dimensions")
     sizes, place = [_number(0)] * kept, _number(0)
     for i, size in enumerate(old):
         gone = tir.any(*[primop.equal(te.indexmod(a + rank, rank), i) for a in axes])

@@ -54,6 +54,8 @@ class GraphImporter:
         # Open sizes of inputs: the variable of each, and the one of each name.
         self.open_sizes: dict[SizeVar, Any_] = {}
         self.named_sizes: dict[str, SizeVar] = {}
+        # The input and the axis that each variable is the size of.
+        self.holders: dict[SizeVar, tuple[Var, int]] = {}
 
     # -- values ---------------------------------------------------------------------------------------------------
 
@@ -67,7 +69,11 @@ class GraphImporter:
     def add_input(self, name: str, dims, dtype: str) -> Var:
         """An input of the model, which the caller enters into the scope. While importing, open sizes are variables, one
         for all of one name: what is computed from shapes is known to be equal where it is."""
-        return self.add_typed_input(name, TensorType([self._size(d) for d in dims], dtype))
+        made = self.add_typed_input(name, TensorType([self._size(d) for d in dims], dtype))
+        for axis, d in enumerate(made.type_annotation.shape):
+            if d in self.open_sizes:
+                self.holders.setdefault(d, (made, axis))
+        return made
 
     def add_typed_input(self, name: str, t: Type) -> Var:
         """An input of any type."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ....error import TVMError
 from ... import op as relay
-from ...expr import const
+from . import run_time
 from .nn_ops import product
 from .quantize import centered_integers
 from .table import argument, op
@@ -40,48 +38,57 @@ def _attended(ctx, joined, mask, past, extra, attrs):
     for name in _UNSUPPORTED:
         if attrs.get(name, 0):
             raise TVMError(f"{name} is not supported")
-    batch, length, width = ctx.known_shape(joined)
+    batch, width = ctx.shape(joined)[0], ctx.known_size(joined, 2)
     heads = attrs["num_heads"]
     if heads < 1 or width % (3 * heads) or len(set(attrs.get("qkv_hidden_sizes", [width // 3]))) > 1:
         raise TVMError(f"queries, keys and values of one size for {heads} heads are wanted; together they are {width}")
     size = width // 3 // heads
-    parts = relay.transpose(relay.reshape(joined, (batch, length, 3, heads, size)), (2, 0, 3, 1, 4))
+    parts = relay.transpose(relay.reshape(joined, (0, 0, 3, heads, size)), (2, 0, 3, 1, 4))
     query, key, value = (relay.squeeze(p, [0]) for p in relay.split(parts, 3, 0))
-    before = 0
     if past is not None:
-        if ctx.rank(past) != 5 or ctx.shape(past)[:3] != (2, batch, heads) or ctx.shape(past)[4] != size:
+        wanted = (2, batch, heads, None, size)
+        if ctx.rank(past) != 5 or not all(map(_fits, ctx.shape(past), wanted)):
             raise TVMError(f"the past must have the shape (2, {batch}, {heads}, length, {size}), got {ctx.shape(past)}")
-        before = ctx.known_shape(past)[3]
         old = [relay.squeeze(p, [0]) for p in relay.split(past, 2, 0)]
         key, value = relay.concatenate([old[0], key], 2), relay.concatenate([old[1], value], 2)
     scores = product(ctx, query, relay.transpose(key, (0, 1, 3, 2)))
     scores = relay.multiply(scores, ctx.like(attrs.get("scale", 0) or 1 / math.sqrt(size), scores))
-    scores = _masked(ctx, scores, mask, before, attrs)
+    scores = _masked(ctx, ctx.made(scores), mask, attrs)
     scores = scores if extra is None else relay.add(scores, extra)
     out = product(ctx, relay.nn.softmax(scores, -1), value)
-    out = relay.reshape(relay.transpose(out, (0, 2, 1, 3)), (batch, length, width // 3))
+    out = relay.reshape(relay.transpose(out, (0, 2, 1, 3)), (0, 0, width // 3))
     return [out, relay.stack([key, value], 0)] if ctx.wants(1) else out
 
 
-def _masked(ctx, scores, mask, before: int, attrs):
+def _fits(have, wanted) -> bool:
+    """Whether a size may be the one that is wanted; open ones are compared when the model runs."""
+    return not (isinstance(have, int) and isinstance(wanted, int)) or have == wanted
+
+
+def _masked(ctx, scores, mask, attrs):
     """A number that softmax makes nothing of, added where a key does not count."""
-    batch, _, length, total = ctx.known_shape(scores)
+    batch, _, length, total = ctx.shape(scores)
     off = ctx.like(attrs.get("mask_filter_value", -10000.0), scores)
     none = ctx.like(0, scores)
+    keys = run_time.counted(ctx, run_time.size_of(ctx, scores, 3))
     if mask is not None:
         shape = ctx.shape(mask)
-        if shape == (batch,):
-            counts = relay.less(const(np.arange(total, dtype=ctx.dtype(mask))), relay.expand_dims(mask, 1))
-        elif shape in ((batch, total), (batch, length, total)):
-            counts = relay.greater(mask, ctx.like(0, mask))
-        else:
+        wanted = {1: (batch,), 2: (batch, total), 3: (batch, length, total)}.get(len(shape), ())
+        if not wanted or not all(map(_fits, shape, wanted)):
             raise TVMError(
                 f"a mask of shape {shape} is not supported; ({batch},), ({batch}, {total}) and "
                 f"({batch}, {length}, {total}) are"
             )
-        rows = relay.reshape(counts, (batch, 1, length if len(shape) == 3 else 1, total))
+        if len(shape) == 1:
+            counts = relay.less(relay.cast(keys, ctx.dtype(mask)), relay.expand_dims(mask, 1))
+        else:
+            counts = relay.greater(mask, ctx.like(0, mask))
+        rows = relay.expand_dims(counts, 1, 2 if len(shape) < 3 else 1)
         scores = relay.add(scores, relay.where(rows, none, off))
     if attrs.get("unidirectional", 0):
-        later = np.arange(total)[None, :] > np.arange(length)[:, None] + before
-        scores = relay.where(const(later), ctx.like(float("-inf"), scores), scores)
+        # The queries are the last of the keys.
+        places = run_time.counted(ctx, run_time.size_of(ctx, scores, 2))
+        before = relay.subtract(run_time.size_of(ctx, scores, 3), run_time.size_of(ctx, scores, 2))
+        later = relay.greater(relay.expand_dims(keys, 0), relay.expand_dims(relay.add(places, before), 1))
+        scores = relay.where(ctx.made(later), ctx.like(float("-inf"), scores), scores)
     return scores

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from ....error import TVMError
 from ... import op as relay
+from ...expr import const
+from . import run_time
 from .elementwise import gelu_erf, gelu_tanh
 from .nn_ops import conv, gemm, product
 from .norm_ops import centered
@@ -92,12 +94,20 @@ def skip_layer_normalization(ctx, inputs, attrs):
 @op("com.microsoft.EmbedLayerNormalization")
 def embed_layer_normalization(ctx, inputs, attrs):
     ids, segments, words, places, kinds, gamma, beta = inputs[:7]
-    batch, length = ctx.known_shape(ids)
+    batch, length = ctx.shape(ids)
     x = relay.take(words, ids, 0)
-    row = relay.strided_slice(places, [0], [length], [1], [0])
+    if isinstance(length, int):
+        row = relay.strided_slice(places, [0], [length], [1], [0])
+    else:
+        row = relay.take(places, run_time.counted(ctx, run_time.size_of(ctx, ids, 1)), 0)
     x = relay.add(x, relay.expand_dims(row, 0))
     if segments is not None and kinds is not None:
         x = relay.add(x, relay.take(kinds, segments, 0))
     mask = argument(inputs, 7)
-    total = relay.zeros((batch,), "int32") if mask is None else relay.sum(relay.cast(mask, "int32"), axis=1)
+    if mask is not None:
+        total = relay.sum(relay.cast(mask, "int32"), axis=1)
+    elif isinstance(batch, int):
+        total = relay.zeros((batch,), "int32")
+    else:
+        total = run_time.filled(ctx, const(0, "int32"), run_time.joined(ctx, [run_time.size_of(ctx, ids, 0)]))
     return [_layer(ctx, x, gamma, beta, attrs.get("epsilon", 1e-12)), total, x]

@@ -280,9 +280,7 @@ def _open_product(ctx, a, b, out_dtype: str):
     """The product of matrices or stacks of them, some of whose sizes are known when the model runs."""
     x, y = ([plain(d) for d in ctx.type(e).shape] for e in (a, b))
     if len(y) == 2:
-        rows = len(x) - 1
-        out = relay.nn.dense(run_time.flattened(ctx, a, rows), relay.transpose(b, (1, 0)), out_dtype=out_dtype)
-        return run_time.unflattened(ctx, ctx.made(out), a, rows)
+        return relay.nn.dense(a, relay.transpose(b, (1, 0)), out_dtype=out_dtype)
     if len(x) != len(y) or not all(same_size(p, q) for p, q in zip(x[:-2], y[:-2])):
         a, b = _same_stacks(ctx, a, b)
     count = ctx.rank(a) - 2

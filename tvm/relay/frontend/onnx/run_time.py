@@ -74,11 +74,16 @@ def along(ctx, places, axis: int, rank: int) -> RelayExpr:
 
 
 def sharpened(ctx, e, sizes: list) -> RelayExpr:
-    """The same tensor with a type that says the sizes which are known."""
+    """The same tensor with a type that says the sizes which are known: numbers, and sizes of the model's inputs."""
     e = ctx.made(e)
     more = any(isinstance(s, int) and s > 0 and not isinstance(d, int) for s, d in zip(sizes, ctx.shape(e)))
     codes = [s if isinstance(s, int) and s > 0 else 0 for s in sizes]
-    return ctx.made(relay.reshape(e, codes)) if more else e
+    e = ctx.made(relay.reshape(e, codes)) if more else e
+    for axis, size in enumerate(sizes):
+        held = None if size is None or isinstance(size, int) else ctx.importer.holders.get(size)
+        if held is not None and not same_size(size, plain(ctx.type(e).shape[axis])):
+            e = ctx.made(relay.reshape_like(e, held[0], axis, axis + 1, held[1], held[1] + 1))
+    return e
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------
@@ -227,6 +232,8 @@ def sliced(ctx, data, starts, ends, axes, steps):
     rank, count = ctx.rank(data), ctx.length(starts, "starts")
     if count > rank:
         raise TVMError(f"{count} starts are given for {rank} dimensions")
+    if not count:
+        return data
     steps = number([1] * count) if steps is None else steps
     bounds = (starts, ends, steps)
     if axes is not None and ctx.is_late(axes):
@@ -234,7 +241,11 @@ def sliced(ctx, data, starts, ends, axes, steps):
         bounds = tuple(of_axes(ctx, v, axes, rank, default) for v, default in zip(bounds, (0, FAR, 1)))
     else:
         chosen = list(range(count)) if axes is None else [axis_of(a, rank) for a in ctx.ints(axes, "axes")]
-    out = relay.strided_slice(data, *(vector(ctx, v) for v in bounds), axes=chosen)
+    begin, end, stride = (vector(ctx, v) for v in bounds)
+    # What begins before the first element begins there, also where it goes backwards.
+    least = relay.subtract(number(0), joined(ctx, [size_of(ctx, data, a) for a in chosen]))
+    begin = ctx.made(relay.maximum(begin, least))
+    out = relay.strided_slice(data, begin, end, stride, axes=chosen)
     return sharpened(ctx, out, [None if i in chosen else d for i, d in enumerate(ctx.shape(data))])
 
 

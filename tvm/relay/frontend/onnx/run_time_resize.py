@@ -63,9 +63,7 @@ class LateAxis:
 
     def _inside(self, places) -> RelayExpr:
         places = relay.cast(places, "int64")
-        return relay.maximum(
-            relay.minimum(places, relay.subtract(self.size, run_time.number(1))), run_time.number(0)
-        )
+        return relay.maximum(relay.minimum(places, relay.subtract(self.size, run_time.number(1))), run_time.number(0))
 
     def _nearest(self) -> RelayExpr:
         rule = self.attrs.get("nearest_mode", "round_prefer_floor")

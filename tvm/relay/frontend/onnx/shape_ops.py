@@ -155,12 +155,15 @@ def _slice(ctx, data, starts, ends, axes, steps):
     dims = ctx.shape(data)
     axes = list(range(len(starts))) if axes is None else [axis_of(a, len(dims)) for a in axes]
     steps = steps or [1] * len(starts)
+    if any(not isinstance(dims[a], int) and step < 0 and s < -1 for s, a, step in zip(starts, axes, steps)):
+        return run_time.sliced(ctx, data, *(run_time.number(v) for v in (starts, ends, axes, steps)))
     begin, end, stride, kept = [], [], [], []
     for s, e, axis, step in zip(starts, ends, axes, steps):
         size = dims[axis]
         if isinstance(size, int):
-            # NumPy's clamping; an end of -1 - size then says "before the first element".
-            s, e, _ = slice(s, e, step).indices(size)
+            # NumPy's clamping, but what begins before the first element begins there, also where it goes backwards. An
+            # end of -1 - size then says "before the first element".
+            s, e, _ = slice(max(s, -size), e, step).indices(size)
             if step > 0:
                 e = max(e, s)
             elif e < 0:

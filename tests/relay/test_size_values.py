@@ -1,0 +1,51 @@
+"""What shapes computed from shapes hold, as far as it follows from sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tvm import relay
+from tvm.ir.prim import SizeVar
+from tvm.relay.infer import infer_type
+from tvm.relay.size_values import SizeValues, is_not_negative, plain, same_size
+
+n, m = SizeVar("n", "int64"), SizeVar("m", "int64")
+x = relay.var("x", shape=(n, 3, m), dtype="float32")
+
+
+def held(e):
+    found = SizeValues().of(infer_type(e))
+    return None if found is None else [plain(v) for v in found.reshape(-1)]
+
+
+def one(i):
+    return relay.take(relay.shape_of(x, "int64"), relay.const(i, "int64"), 0)
+
+
+def test_sizes_are_taken_out_of_shapes_computed_with_and_joined():
+    wanted = relay.concatenate([relay.expand_dims(one(0) * one(2), 0), relay.const(np.array([-1, 4]))], 0)
+    found = held(wanted)
+    assert same_size(found[0], n * m) and found[1:] == [-1, 4]
+    assert held(relay.prod(relay.shape_of(x, "int64"), axis=0))[0] is not None
+    assert same_size(held(relay.trunc_divide(one(0) * relay.const(12, "int64"), relay.const(4, "int64")))[0], n * 3)
+    assert held(relay.strided_slice(relay.shape_of(x, "int64"), [2], [-9], [-2], [0]))[1] is n
+
+
+def test_comparisons_with_sizes_are_decided_where_sizes_decide_them():
+    """Exporters write -1 for a size that stays, and choose it with a comparison."""
+    shape, minus = relay.shape_of(x, "int64"), relay.const(np.array([-1, -1, -1]))
+    chosen = relay.where(relay.equal(shape, minus), relay.const(np.array([7, 7, 7])), shape)
+    assert held(chosen) == [n, 3, m]
+    assert held(relay.where(relay.equal(one(0), one(2)), one(0), one(2))) is None
+    assert held(relay.maximum(one(0), relay.const(-1, "int64"))) == [n]
+    assert held(relay.maximum(one(0), one(2))) is None
+
+
+def test_nothing_is_said_of_data():
+    data = relay.var("d", shape=(3,), dtype="int64")
+    assert held(data) is None and held(data + data) is None
+    assert held(relay.concatenate([data, relay.shape_of(x, "int64")], 0)) is None
+    unknown = relay.var("u", shape=(relay.Any(), 2))
+    assert held(relay.shape_of(unknown, "int64")) == [None, 2]
+    assert held(relay.const(np.zeros(100, "int64"))) is None
+    assert not is_not_negative(n - m) and is_not_negative(n * m + 3) and not same_size(None, None)
