@@ -13,9 +13,9 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 from ..ir.transform import PassContext
 from ..ir.type import TupleType
 from ..relay.frontend.onnx import from_onnx
-from ..relay.frontend.onnx.small_types import from_carrier, small_type
+from ..relay.frontend.onnx.small_types import STRING, SmallType, Texts, from_carrier, small_type
 from ..relay.infer import infer_module
-from .onnx_values import given, open_shapes, taken
+from .onnx_values import given, open_shapes, taken, texts_of
 
 
 class CompiledModel(BackendRep):
@@ -37,6 +37,8 @@ class CompiledModel(BackendRep):
         self.inputs = [v.name for v in model.graph.input if v.name not in weights]
         self.outputs = [o.name for o in model.graph.output]
         self.small = [small_type(o.type.tensor_type.elem_type) for o in model.graph.output]
+        kinds = [v.type.tensor_type.elem_type for v in (*model.graph.input, *model.graph.output)]
+        self.has_strings = any(small_type(kind) is STRING for kind in kinds)
         self.program: _Program | None = None
         if not open_shapes(model, {}):
             self.program = _Program(model, {}, opt_level)
@@ -46,9 +48,14 @@ class CompiledModel(BackendRep):
             inputs = dict(zip(self.inputs, inputs))
         if self.program is None:
             self.program = _Program(self.model, open_shapes(self.model, inputs), self.opt_level)
+        texts = texts_of(self.model, inputs) if self.has_strings else None
         results = self.program(inputs)
-        results = [from_carrier(r, kind) if kind else r for r, kind in zip(results, self.small)]
+        results = [_from_carrier(r, kind, texts) if kind else r for r, kind in zip(results, self.small)]
         return namedtupledict("Outputs", self.outputs)(*results)
+
+
+def _from_carrier(array: Any, kind: SmallType, texts: Texts | None) -> Any:
+    return texts.strings(array) if texts is not None and kind is STRING else from_carrier(array, kind)
 
 
 class _Program:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType, Type
-from ..relay.frontend.onnx.small_types import to_carrier
+from ..relay.frontend.onnx.small_types import Texts, to_carrier
 from ..relay.frontend.onnx.values import is_type
 from ..runtime import ndarray
 from ..runtime.container import ADT
@@ -110,4 +110,46 @@ def open_shapes(model, inputs: dict[str, Any]) -> dict[str, list]:
     return found
 
 
-__all__ = ["given", "open_shapes", "taken"]
+def texts_of(model, inputs: dict[str, Any]) -> Texts:
+    """The strings that a model can give: its own and those of its inputs.
+
+    Parameters
+    ----------
+    model : ModelProto
+        The model.
+    inputs : dict
+        Values by name.
+
+    Returns
+    -------
+    Texts
+        The strings by their numbers.
+
+    Raises
+    ------
+    TVMError
+        Two strings have one number.
+    """
+    from onnx import TensorProto, numpy_helper
+
+    found = Texts()
+    stack = [model.graph, *model.functions]
+    while stack:
+        body = stack.pop()
+        tensors = list(getattr(body, "initializer", ()))
+        for attribute in (a for node in body.node for a in node.attribute):
+            stack += [*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs]
+            tensors.append(attribute.t)
+            found.numbers(np.array([attribute.s, *attribute.strings], object))
+        for tensor in tensors:
+            if tensor.data_type == TensorProto.STRING:
+                found.numbers(numpy_helper.to_array(tensor))
+    # What a table without a default gives.
+    found.numbers(np.array(["_Unused"], object))
+    for value in inputs.values():
+        if np.asarray(value).dtype.kind in "OUS":
+            found.numbers(value)
+    return found
+
+
+__all__ = ["given", "open_shapes", "taken", "texts_of"]

@@ -17,6 +17,7 @@ from ...infer import infer_module
 from ...parser import Parser
 from ...prelude import PRELUDE
 from .load import onnx_dtype
+from .small_types import small_type
 from .values import Choice, Nothing, Sequence, in_words, is_list, is_option, is_type, joined_type, opened
 
 if TYPE_CHECKING:
@@ -96,6 +97,9 @@ class Lists:
         if kind != "tensor_type":
             raise TVMError(f"input '{name}' is no tensor, sequence or optional; maps are not supported")
         t = proto.tensor_type
+        small = small_type(t.elem_type)
+        if small is not None:
+            raise TVMError(f"input '{name}': sequences and optionals of {small.name} are not supported")
         if dims is None and not t.HasField("shape"):
             raise TVMError(
                 f"the model does not say the shape of the tensors in input '{name}'; give it: shape={{'{name}': [...]}}"

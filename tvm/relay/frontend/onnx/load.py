@@ -16,7 +16,7 @@ _SPECIAL = {"BFLOAT16": "bfloat16"}
 # Tables that the importer computes have at most this many elements: places of elements, dense forms of sparse weights.
 # More of them say that a number in the model is wrong, and would only fill the memory.
 MOST_ELEMENTS = 1 << 28
-_REFUSED = ("STRING", "COMPLEX64", "COMPLEX128", "UNDEFINED")
+_REFUSED = ("COMPLEX64", "COMPLEX128", "UNDEFINED")
 
 
 class ModelFile(NamedTuple):

@@ -8,6 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from .load import check_count
+from .small_types import STRING, small_type, to_carrier
 from .table import check_steps, op
 
 
@@ -163,11 +164,16 @@ _VALUES = ("values_tensor", "values_int64s", "values_floats", "values_strings")
 
 @op("ai.onnx.ml.LabelEncoder")
 def label_encoder(ctx, inputs, attrs):
-    """Numbers exchanged for others by a table."""
+    """Numbers and strings exchanged for others by a table."""
     x = inputs[0]
-    keys, values = _numbers(ctx, attrs, _KEYS), _numbers(ctx, attrs, _VALUES)
+    (keys, by_string), (values, to_string) = _labels(ctx, attrs, _KEYS), _labels(ctx, attrs, _VALUES)
+    if by_string != (ctx.small(x) is STRING):
+        raise TVMError(f"the keys are {'strings' if by_string else 'numbers'}, the input is not")
+    ctx.made_small = STRING if to_string else None
     if "default_tensor" in attrs:
         default = ctx.tensor(attrs["default_tensor"]).reshape(-1)[0]
+    elif to_string:
+        default = to_carrier(np.array(attrs.get("default_string", "_Unused")))[()]
     else:
         default = attrs.get("default_int64", -1) if values.dtype.kind == "i" else attrs.get("default_float", -0.0)
     out = relay.full_like(relay.cast(x, str(values.dtype)), const(default, str(values.dtype)))
@@ -177,15 +183,17 @@ def label_encoder(ctx, inputs, attrs):
     return out
 
 
-def _numbers(ctx, attrs, names):
+def _labels(ctx, attrs, names) -> tuple:
+    """The labels of a table, and whether they are strings, which are numbers then."""
     for name in names:
-        if name in attrs:
-            if name.endswith("strings"):
-                break
-            if name.endswith("tensor"):
-                return ctx.tensor(attrs[name]).reshape(-1)
-            return np.array(attrs[name], "int64" if "int64s" in name else "float32")
-    raise TVMError("labels that are strings are not supported")
+        if name not in attrs:
+            continue
+        if name.endswith("strings"):
+            return to_carrier(np.array(attrs[name], object)), True
+        if name.endswith("tensor"):
+            return ctx.tensor(attrs[name]).reshape(-1), small_type(attrs[name].data_type) is STRING
+        return np.array(attrs[name], "int64" if "int64s" in name else "float32"), False
+    raise TVMError(f"none of {', '.join(names)} is given")
 
 
 # -- linear models ----------------------------------------------------------------------------------------------------

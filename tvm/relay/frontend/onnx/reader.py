@@ -38,7 +38,7 @@ from .loops import both_ways, of_rank, open_choice
 from .open_sizes import named_sizes, sizes_of
 from .rename import save_renamed
 from .sequence_ops import TAKE_SEQUENCES
-from .small_types import KNOWING, MOVING, SmallType, small_type
+from .small_types import KNOWING, MOVING, STRING, WITH_STRINGS, SmallType, small_type
 from .table import CONVERTERS, Context, attribute_values
 from .values import Choice, Nothing, Sequence, is_list, is_tensor, mapped
 
@@ -312,9 +312,13 @@ class Importer(GraphImporter):
         if not kinds:
             return
         node = context.node
+        if STRING in kinds and node.op_type not in WITH_STRINGS and self.local_function(node) is None:
+            raise TVMError("strings can be moved, compared and looked up in tables only")
+        if STRING in kinds and node.op_type == "Equal" and any(context.small(i) is not STRING for i in inputs):
+            raise TVMError("strings are compared with strings")
         if node.op_type in MOVING:
             context.made_small = context.small(inputs[0])
-        elif node.op_type not in KNOWING and self.local_function(node) is None:
+        elif STRING not in kinds and node.op_type not in KNOWING and self.local_function(node) is None:
             name = min(kinds).name
             raise TVMError(f"tensors of {name} can be cast, moved and dequantized only; cast them first")
 

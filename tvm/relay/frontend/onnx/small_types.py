@@ -1,17 +1,23 @@
-"""Element types of ONNX with fewer than eight bits, and floats of eight: they are carried in bytes.
+"""Element types of ONNX that are carried in others: those of fewer than eight bits and floats of eight in bytes,
+strings in numbers of 64 bits.
 
 The compiler has no values of these types. A small float is carried as its bit pattern in a uint8, a small integer as
 its value in an int8 or uint8; the importer remembers which values are carried (``ctx.small``). Operators that only
 move elements work on the bytes; casts and (de)quantization convert; every other operator is refused in words.
 A compiled program takes and gives the bytes: ``to_carrier`` and ``from_carrier`` convert arrays.
+
+A string is carried as a number made of its text. Strings can be moved, compared and looked up in tables; whoever gives
+them to a program makes sure that no two of them have one number (``Texts``).
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import NamedTuple
 
 import numpy as np
 
+from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 
@@ -20,6 +26,8 @@ MOVING = frozenset(
     "Concat DepthToSpace Expand Flatten Gather GatherElements GatherND Identity Pad Reshape Slice SpaceToDepth Split "
     "Squeeze Tile Transpose Unsqueeze".split()
 )
+# Operators that take strings, and those that move them.
+WITH_STRINGS = MOVING - {"Pad"} | {"Equal", "LabelEncoder", "Constant", "Shape", "Size", "If", "Loop"}
 # Operators whose converters know small types, and those that look at nothing but the shape.
 KNOWING = frozenset("Cast CastLike QuantizeLinear DequantizeLinear Constant Shape Size If Loop".split())
 
@@ -52,6 +60,7 @@ SMALL_TYPES = {
     "INT2": SmallType("int2", "int8", 2),
     "UINT2": SmallType("uint2", "uint8", 2),
 }
+STRING = SMALL_TYPES["STRING"] = SmallType("string", "int64")
 _BY_NAME = {t.name: t for t in SMALL_TYPES.values()}
 
 
@@ -64,6 +73,8 @@ def small_type(code: int) -> SmallType | None:
 
 def to_carrier(array: np.ndarray) -> np.ndarray:
     """An array of a small type as the bytes that carry it; every other array as it is."""
+    if array.dtype.kind in "OUS":
+        return Texts().numbers(array)
     kind = _BY_NAME.get(array.dtype.name)
     if kind is None:
         return array
@@ -71,7 +82,9 @@ def to_carrier(array: np.ndarray) -> np.ndarray:
 
 
 def from_carrier(array: np.ndarray, kind: SmallType) -> np.ndarray:
-    """The array of a small type that bytes carry."""
+    """The array of a small type that bytes carry. Strings are found by those who know them."""
+    if kind is STRING:
+        raise TVMError("the text of a string is not in its number")
     dtype = _numpy(kind)
     return array.astype(dtype) if kind.integer_bits else array.view(dtype)
 
@@ -82,11 +95,39 @@ def _numpy(kind: SmallType) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, kind.name))
 
 
+class Texts:
+    """Strings by the numbers that carry them."""
+
+    def __init__(self) -> None:
+        self.known: dict[int, str] = {}
+
+    def numbers(self, array) -> np.ndarray:
+        """The numbers of strings, which are known from here on. Two strings of one number are refused."""
+        texts = np.asarray(array, object)
+        out = np.empty(texts.shape, STRING.carrier)
+        for place, text in np.ndenumerate(texts):
+            text = text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+            number = int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little", signed=True)
+            if self.known.setdefault(number, text) != text:
+                raise TVMError(f"the strings '{self.known[number]}' and '{text}' cannot be told apart")
+            out[place] = number
+        return out
+
+    def strings(self, numbers: np.ndarray) -> np.ndarray:
+        """The strings of numbers that are known."""
+        out = np.empty(numbers.shape, object)
+        for place, number in np.ndenumerate(numbers):
+            out[place] = self.known[int(number)]
+        return out
+
+
 # -- conversions ------------------------------------------------------------------------------------------------------
 
 
 def decode(ctx, x, kind: SmallType):
     """The numbers that bytes carry, as float32 or int32; a new expression, which is not known as bytes."""
+    if kind is STRING:
+        raise TVMError("strings cannot be read as numbers")
     if kind.integer_bits:
         return relay.cast(x, "int32")
     with np.errstate(all="ignore"):
@@ -96,6 +137,8 @@ def decode(ctx, x, kind: SmallType):
 
 def encode(ctx, x, kind: SmallType, saturate: bool = True, round_mode: str = "up"):
     """Numbers as the bytes of a small type: floats are rounded to the nearest, ties to even; integers wrap around."""
+    if kind is STRING:
+        raise TVMError("numbers cannot be written as strings")
     if kind.integer_bits:
         return _wrapped(ctx, x, kind)
     wide = x if ctx.dtype(x) in ("float32", "float64") else relay.cast(x, "float32")
@@ -174,7 +217,10 @@ __all__ = [
     "KNOWING",
     "MOVING",
     "SMALL_TYPES",
+    "STRING",
     "SmallType",
+    "Texts",
+    "WITH_STRINGS",
     "decode",
     "encode",
     "from_carrier",
