@@ -94,7 +94,7 @@ def chain(spec: dict) -> dict:
         with tvm.transform.PassContext(opt_level=3, config={"relay.FuseOps.max_depth": depth}):
             machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, target="llvm"), tvm.cpu())
         machine.set_input("main", tvm.nd.array(np.zeros(1, "float32")))
-        time_run = machine.module.time_evaluator("invoke_stateful", tvm.cpu(), number=500, repeat=20)
+        time_run = machine.module.time_evaluator("invoke_stateful", tvm.cpu(), number=10, repeat=500)
         return percentile(time_run("main").results, 20)
 
     x = relay.var("x", shape=(1,))
