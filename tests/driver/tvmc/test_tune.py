@@ -58,6 +58,14 @@ def test_every_tuner_of_the_command_line_is_made():
         assert make_tuner(name, task, True).has_next(), name
 
 
+def test_a_tuner_that_is_not_known_is_refused(tmp_path):
+    from tvm.driver.tvmc.autotuner import tune_tasks
+    from tvm.testing.autotvm import get_sample_task
+
+    with pytest.raises(TVMCException, match="tuner 'fastest' is not known"):
+        tune_tasks([get_sample_task(16)[0]], str(tmp_path / "records.json"), {}, "fastest", 1)
+
+
 def test_tune_compile_run(model_file, tmp_path, capsys):
     records, report = tmp_path / "records.json", tmp_path / "report.html"
     assert _main(["tune", "--task", "list", model_file]) is None

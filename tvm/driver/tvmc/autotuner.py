@@ -295,7 +295,10 @@ def tune_tasks(
     from ...autotvm.search import make_tuner
 
     for number, task in enumerate(tasks):
-        searcher = make_tuner(tuner, task)
+        try:
+            searcher = make_tuner(tuner, task)
+        except ValueError as problem:
+            raise TVMCException(str(problem)) from problem
         if tuning_records and os.path.isfile(tuning_records):
             searcher.load_history(autotvm.record.load_from_file(tuning_records))
         count = min(trials, len(task.config_space))
