@@ -79,7 +79,7 @@ def table(results: dict[str, str]) -> str:
     rows = ["| operator | on integers | cases | equal to LiteRT |", "|---|---|---|---|"]
     names = sorted({*CONVERTERS.names(), *QUANTIZED.names()})
     for operator in names:
-        own = [n for n, c in CASES.items() if c.operator == operator]
+        own = [n for n, c in CASES.items() if c.operator == operator.removeprefix("CUSTOM ")]
         way = "as the reference kernel" if operator in QUANTIZED.names() else "moved" if operator in MOVING else (
             "by a table" if operator in TABLED else "through real numbers")
         bad = [f"{n}: {results[n]}" for n in own if results[n]]

@@ -8,12 +8,13 @@ import struct
 import numpy as np
 import pytest
 from tflite_cases import CASES
-from tflite_writer import NodeSpec, Spec, constant, one_node, write_model
+from tflite_writer import NodeSpec, Spec, constant, flexbuffer_map, one_node, write_model
 
 from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
 from tvm.relay.frontend import from_tflite
 from tvm.relay.frontend.tflite import OperatorConverter
+from tvm.relay.frontend.tflite.flexbuffer import number_map
 from tvm.relay.frontend.tflite.load import load
 from tvm.relay.frontend.tflite.schema import OPTION_TYPES
 
@@ -100,6 +101,18 @@ def test_a_script_converts_operators_of_its_own():
     x = np.array([-1.0, 2.0, -3.0], "float32")
     got = relay.create_executor("graph", mod=mod, target="llvm").evaluate()(x)
     np.testing.assert_array_equal(got.numpy(), -np.abs(2 * x))
+
+
+def test_options_of_a_detector_that_are_damaged_or_not_supported_are_refused():
+    whole = flexbuffer_map({"max_detections": 10, "num_classes": 3, "use_regular_nms": 1})
+    assert number_map(whole) == {"max_detections": 10, "num_classes": 3, "use_regular_nms": 1}
+    inputs = [Spec((1, 4, 4)), Spec((1, 4, 4)), constant(np.ones((4, 4)), "float32")]
+    outputs = [Spec((1, 10, 4)), Spec((1, 10)), Spec((1, 10)), Spec((1,))]
+    changed = [whole[:i] + b"\xff" + whole[i + 1 :] for i in range(len(whole))]
+    for options in (whole, whole[:-1], b"", b"\0" * 9, *changed):
+        model = one_node("TFLite_Detection_PostProcess", inputs, outputs, custom=options)
+        with pytest.raises(TVMError, match="TFLite_Detection_PostProcess 't3'"):
+            from_tflite(model)
 
 
 # -- damage -----------------------------------------------------------------------------------------------------------

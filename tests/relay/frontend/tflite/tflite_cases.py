@@ -7,7 +7,7 @@ import zlib
 from typing import NamedTuple
 
 import numpy as np
-from tflite_writer import Spec, constant, one_node
+from tflite_writer import Spec, constant, flexbuffer_map, one_node
 
 
 class Case(NamedTuple):
@@ -443,7 +443,23 @@ def _hybrid_cases() -> None:
              {"asymmetric_quantize_inputs": asymmetric})  # fmt: skip
 
 
-for _family in (_hybrid_cases, _conv_cases, _transposed_cases, _matrix_cases, _pool_cases, _normal_cases, _unary_cases,
-                _binary_cases, _quantize_cases, _shape_cases, _index_cases, _reduce_cases, _image_cases,
-                _recurrent_cases):  # fmt: skip
+def _detection_cases() -> None:
+    count, classes = 40, 4
+    state = np.random.RandomState(7)
+    anchors = np.concatenate([state.uniform(0.2, 0.8, (count, 2)), state.uniform(0.1, 0.4, (count, 2))], 1)
+    options = {"max_detections": 10, "max_classes_per_detection": 1, "num_classes": classes - 1, "y_scale": 10.0,
+               "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0, "nms_score_threshold": 0.55, "nms_iou_threshold": 0.4,
+               "use_regular_nms": 0}  # fmt: skip
+    for label, more in (("", {}), ("_few", {"nms_score_threshold": 0.93}), ("_many", {"max_detections": 40})):
+        chosen = {**options, **more}
+        most = chosen["max_detections"]
+        case(f"detection{label}", "TFLite_Detection_PostProcess",
+             [real(1, count, 4), real(1, count, classes), constant(anchors.astype("float32"))],
+             [real(1, most, 4), real(1, most), real(1, most), real(1)], custom=flexbuffer_map(chosen),
+             low=0.0, high=1.0)  # fmt: skip
+
+
+for _family in (_detection_cases, _hybrid_cases, _conv_cases, _transposed_cases, _matrix_cases, _pool_cases,
+                _normal_cases, _unary_cases, _binary_cases, _quantize_cases, _shape_cases, _index_cases, _reduce_cases,
+                _image_cases, _recurrent_cases):  # fmt: skip
     _family()

@@ -83,6 +83,27 @@ class _Writer:
         return start
 
 
+def flexbuffer_map(values: dict[str, float]) -> bytes:
+    """A flexbuffer of a map of whole and real numbers, all parts of four bytes."""
+    out, names = bytearray(), sorted(values)
+    texts = []
+    for name in names:
+        texts.append(len(out))
+        out += name.encode() + b"\0"
+    out += bytes(-len(out) % 4) + struct.pack("<I", len(names))
+    keys = len(out)
+    for at in texts:
+        out += struct.pack("<I", len(out) - at)
+    out += struct.pack("<III", len(out) - keys, 4, len(names))
+    start = len(out)
+    for name in names:
+        out += struct.pack("<f" if isinstance(values[name], float) else "<i", values[name])
+    # The type of a value and, in its lower two bits, its width.
+    out += bytes([(3 if isinstance(values[name], float) else 1) << 2 | 2 for name in names])
+    out += struct.pack("<I", len(out) - start)
+    return bytes(out) + bytes([9 << 2 | 2, 4])
+
+
 class Spec(NamedTuple):
     """A tensor of a test model. ``value`` makes it a constant; ``scale`` and ``zero`` are numbers or lists."""
 

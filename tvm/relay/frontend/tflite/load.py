@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....error import TVMError
+from ..common.incremental import MOST_ADDRESSED
 from .flatbuffer import Flatbuffer
 from .schema import OPERATORS, OPTION_TYPES, OPTIONS, TABLES, TENSOR_TYPES, options_of
 
 IDENTIFIER = b"TFL3"
+# Axes that an array of NumPy has at most.
+_MOST_AXES = 32
 _TABLES = {**TABLES, **{f"{name}Options": fields for name, fields in OPTIONS.items()}}
 # Element types with a NumPy form; values of four bits are unpacked into bytes.
 _PLAIN = "float32 float16 float64 int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool"
@@ -149,6 +152,8 @@ def _tensor(tensor, index: int, arrays: list) -> Tensor:
     shape = tuple(tensor.shape or ())
     if any(d < 0 for d in shape):
         raise TVMError(f"tensor '{name}' has the shape {shape}, with a negative size")
+    if len(shape) > _MOST_AXES or math.prod(max(d, 1) for d in shape) > MOST_ADDRESSED:
+        raise TVMError(f"tensor '{name}' has {len(shape)} axes, or more elements than can be addressed")
     trouble = ""
     if tensor.sparsity is not None:
         trouble = "is stored sparse, which is not supported"

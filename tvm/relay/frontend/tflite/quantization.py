@@ -70,7 +70,7 @@ def limits(result: Tensor, activation: str) -> tuple[int, int]:
     scale, zero = result.quantization.scale[0], int(result.quantization.zero_point[0])
 
     def integer(real: float) -> int:
-        return zero + int(away(np.float32(real) / scale))
+        return zero + int(np.clip(away(np.float32(real) / scale), -(1 << 31), 1 << 31))
 
     if activation in ("RELU", "RELU6"):
         low = max(low, integer(0.0))

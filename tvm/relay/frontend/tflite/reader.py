@@ -17,6 +17,7 @@ from ..common.importer import GraphImporter, UnknownInput
 from .load import Graph, Node, Tensor, load
 from .operator_converter import OperatorConverter, converter_key
 from .quantization import RANGES, looked_up, to_integers, to_real
+from .shape_ops import check_count
 from .table import CONVERTERS, MOVING, QUANTIZED, TABLED, Context, is_quantized
 
 
@@ -102,12 +103,13 @@ class Importer(GraphImporter):
     def tensor_value(self, tensor: Tensor, where: str) -> RelayExpr:
         """What a tensor holds: the result of an operator, a constant, or zeros where it is the state of an operator."""
         if tensor.index not in self.values:
-            if tensor.is_variable and tensor.data is None:
+            if tensor.data is not None:
+                found = tensor.array()
+            elif tensor.is_variable or 0 in tensor.shape:
+                check_count(f"the state '{tensor.name}'", tensor.shape)
                 found = np.zeros(tensor.shape, tensor.dtype)
-            elif tensor.data is None and 0 not in tensor.shape:
-                raise TVMError(f"'{tensor.name}' is used by {where} but nothing makes it")
             else:
-                found = tensor.array() if tensor.data is not None else np.zeros(tensor.shape, tensor.dtype)
+                raise TVMError(f"'{tensor.name}' is used by {where} but nothing makes it")
             self.values[tensor.index] = self.typer.infer(Constant(found))
         return self.values[tensor.index]
 
@@ -222,7 +224,9 @@ def from_tflite(
     for what, given in (("shape_dict", shape_dict), ("dtype_dict", dtype_dict)):
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"from_tflite: {what} is a dictionary by input, got {type(given).__name__}")
-    return Importer(load(model_bytes(model)), shape_dict, dtype_dict, op_converter).run()
+    # Scales that a damaged file has may be any numbers; what comes of them is checked or clipped.
+    with np.errstate(all="ignore"):
+        return Importer(load(model_bytes(model)), shape_dict, dtype_dict, op_converter).run()
 
 
 __all__ = ["Importer", "from_tflite", "model_bytes"]
