@@ -461,7 +461,7 @@ static int step_through(Run *run, VMValue *out) {
       case VM_GOTO: pc += in[1]; break;
       case VM_GET_TAG: status = do_get_tag(run, in); pc += 3; break;
       case VM_LOAD_CONSTI: put(run, in[1], (VMValue){VM_INT, {.number = in[2]}}); pc += 3; break;
-      case VM_FATAL: return tvm_error("virtual machine: no clause of the match fits the value");
+      case VM_FATAL: return tvm_error("virtual machine: function '%s': no clause of the match fits the value", run->function->name);
       case VM_ALLOC_STORAGE: status = do_alloc_storage(run, in); pc += 6; break;
       case VM_SHAPE_OF: status = do_shape_of(run, in); pc += 3; break;
       case VM_RESHAPE_TENSOR: status = do_reshape(run, in); pc += 4; break;

@@ -9,7 +9,7 @@ from ....error import TVMError
 from ....ir.module import GlobalVar
 from ....ir.prim import Any_, IntImm
 from ....ir.tensor_type import TensorType
-from ....ir.type import IncompleteType, TupleType, Type, TypeCall
+from ....ir.type import IncompleteType, Type, TypeCall
 from ... import op as relay
 from ...adt import Clause, Match, Pattern, PatternConstructor, PatternVar, PatternWildcard
 from ...expr import Call, Constant, Function, RelayExpr, Var, const
@@ -52,8 +52,6 @@ def @sequence_erase[A](%xs: List[A], %n: int64) -> List[A] {
 def @has_element[A](%o: Option[A]) -> bool { match (%o) { Some(_) => True, None => False, } }
 
 def @get_element[A](%o: Option[A]) -> A { match? (%o) { Some(%x) => %x, } }
-
-def @never[A](%xs: List[A]) -> A { match? (%xs) { Cons(%x, Nil) => %x, } }
 """
 
 
@@ -229,10 +227,13 @@ class Lists:
 
     # -- what cannot go on --------------------------------------------------------------------------------------------
 
-    def never(self, types: list[Type]) -> RelayExpr:
-        """Values of these types that cannot be computed: the run ends here with an error."""
-        t = types[0] if len(types) == 1 else TupleType(tuple(types))
-        return self.call("never", [self.call("Nil", [], self.list_of(t))], t)
+    def never(self, t: Type, name: str) -> RelayExpr:
+        """A value of this type that cannot be computed: the run ends here with an error that has this name."""
+        many, x = self.list_of(t), Var("x", opened(t))
+        xs, function = Var("xs", many), self.importer.new_function(name)
+        one = PatternConstructor(self.constructor("Cons"), (PatternVar(x), PatternWildcard()))
+        self.importer.module[function] = Function([xs], Match(xs, [Clause(one, x)], False), x.type_annotation)
+        return self.importer.given_type(Call(function, (self.call("Nil", [], many),)), x.type_annotation)
 
 
 __all__ = ["Lists"]
