@@ -136,11 +136,21 @@ def test_natural_numbers_of_the_standard_library():
     ([1, -(2**40)], "int64"), (1e300, "float64"), (float("-inf"), "float32"), (float("nan"), "float32"),
     (np.float64(1.5), "float32"), (np.int64(3), "int32"), (np.int64(2**40), "int64"), (np.float32(1.5), "float32"),
     (np.float16(1.5), "float16"), (np.uint8(3), "uint8"), (np.uint64(3), "uint64"), (np.bool_(True), "bool"),
-    (np.array([1.5]), "float64"), (np.array([1], "int64"), "int64")])  # fmt: skip
+    (np.array([1.5]), "float32"), (np.array([1], "int64"), "int32"), (np.array([2**40]), "int64"),
+    (np.array([[1e300]]), "float64"), (np.zeros((0,)), "float32")])  # fmt: skip
 def test_constants_of_numbers_have_32_bits_where_these_hold_them(value, dtype):
-    for made in (relay.const(value), relay.expr.const(value)):
-        assert made.data.dtype == dtype
-        np.testing.assert_array_equal(made.data.numpy(), np.array(value, dtype))
+    made = relay.const(value)
+    assert made.data.dtype == dtype
+    np.testing.assert_array_equal(made.data.numpy(), np.array(value, dtype))
+    kept = relay.expr.const(value)
+    assert kept.data.dtype == (str(value.dtype) if isinstance(value, np.ndarray) else dtype)
+
+
+def test_an_array_of_numpy_meets_a_variable_of_float32():
+    x = relay.var("x", shape=(2, 3))
+    table = np.arange(6.0).reshape(2, 3)
+    run = relay.create_executor("graph").evaluate(relay.Function([x], x + relay.const(table)))
+    np.testing.assert_array_equal(run(np.ones((2, 3), "float32")).numpy(), table.astype("float32") + 1)
 
 
 def test_integers_that_do_not_fit_their_type_are_refused():

@@ -21,6 +21,7 @@ from ..ir.type import (
 from ..ir.type import RelayRefType as RefType
 from ..runtime.params import load_param_dict, save_param_dict
 from . import adt, backend, expr, op, parser, printer, ty
+from .constants import const
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from .expr import (
     Any,
@@ -41,7 +42,6 @@ from .expr import (
     TupleWrapper,
     Var,
     bind,
-    const,
     var,
 )
 from .op import annotation, image, nn, random, vision

@@ -517,11 +517,13 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None)
     return Var(name_hint, type_annotation)
 
 
-def _narrow(array) -> str:
+def narrow_dtype(array) -> str:
     """The type of numbers that say none: half as wide as NumPy's where no value is lost."""
     import numpy as np
 
-    narrow = {"float64": "float32", "int64": "int32"}.get(str(array.dtype), str(array.dtype))
+    narrow = {"float64": "float32", "int64": "int32"}.get(str(array.dtype))
+    if narrow is None:
+        return str(array.dtype)
     with np.errstate(over="ignore"):
         cast = array.astype(narrow)
     whole = np.isfinite(cast) | ~np.isfinite(array) if narrow == "float32" else cast == array
@@ -566,7 +568,7 @@ def const(value, dtype=None, span=None) -> Constant:
     else:
         raise ValueError(f"const: a number, a bool or an array is wanted, got {type(value).__name__}")
     if dtype is None and not isinstance(value, np.ndarray):
-        dtype = _narrow(array)
+        dtype = narrow_dtype(array)
     if dtype is not None:
         if isinstance(value, int):
             prim_const(value, dtype)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ... import topi
 from ...dtype import canonical
 from ...ir.tensor_type import TensorType
-from ..expr import OPERATOR, Constant, RelayExpr, const
+from ..expr import OPERATOR, Constant, RelayExpr
 from .record import BROADCAST, COMM_REDUCE, ELEMWISE, OPAQUE, as_expr, call, op
 from .rules import (
     bool_like_first,
@@ -236,5 +236,4 @@ __all__ = [
     "einsum",
     "device_copy",
     "Constant",
-    "const",
 ]
