@@ -450,7 +450,7 @@ def _detection_cases() -> None:
     options = {"max_detections": 10, "max_classes_per_detection": 1, "num_classes": classes - 1, "y_scale": 10.0,
                "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0, "nms_score_threshold": 0.55, "nms_iou_threshold": 0.4,
                "use_regular_nms": 0}  # fmt: skip
-    for label, more in (("", {}), ("_few", {"nms_score_threshold": 0.93}), ("_many", {"max_detections": 40})):
+    for label, more in (("", {}), ("_few", {"nms_score_threshold": 0.93})):
         chosen = {**options, **more}
         most = chosen["max_detections"]
         case(f"detection{label}", "TFLite_Detection_PostProcess",

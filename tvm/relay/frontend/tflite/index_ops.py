@@ -87,8 +87,10 @@ def where(ctx, inputs, options):
 @op("MATRIX_DIAG")
 def matrix_diag(ctx, inputs, options):
     size = ctx.known_size(inputs[0], -1)
-    eye = const(np.eye(size).astype(ctx.dtype(inputs[0])))
-    return relay.multiply(relay.expand_dims(inputs[0], ctx.rank(inputs[0])), eye)
+    check_count("an axis", [size])
+    places = np.arange(size, dtype="int32")
+    diagonal = relay.equal(const(places[:, None]), const(places[None, :]))
+    return relay.where(diagonal, relay.expand_dims(inputs[0], ctx.rank(inputs[0])), ctx.like(0, inputs[0]))
 
 
 @op("MATRIX_SET_DIAG")

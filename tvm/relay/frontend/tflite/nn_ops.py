@@ -21,6 +21,7 @@ from .quantization import (
     to_integers,
     to_real,
 )
+from .shape_ops import check_count
 from .table import Context, is_quantized, op, quantized
 
 # -- windows ----------------------------------------------------------------------------------------------------------
@@ -70,6 +71,7 @@ def integer_average_pool(ctx, inputs, options):
     x = inputs[0]
     window = _window(ctx, x, options)
     (height, width), kernel = ctx.known_shape(x)[1:3], window["pool_size"]
+    check_count("an image", (height, width))
     if kernel == (height, width) and not any(window["padding"]):
         sums = relay.sum(relay.cast(x, "int32"), axis=(1, 2), keepdims=True)
     else:
@@ -165,8 +167,6 @@ def unknown_quantize(ctx, inputs, options):
 def quantize(ctx, inputs, options):
     tensor, result = ctx.tensor(0), ctx.result()
     y = ctx.quantization(result)
-    if result.dtype not in RANGES:
-        raise TVMError(f"quantization to {result.type} is not supported")
     if not is_quantized(tensor):
         if not ctx.is_float(inputs[0]):
             raise TVMError(f"quantization of {tensor.type} without a scale is not supported")
@@ -197,8 +197,8 @@ quantized("DEQUANTIZE")(plain_dequantize)
 @quantized("HARD_SWISH")
 def integer_hard_swish(ctx, inputs, options):
     tensor, result = ctx.tensor(0), ctx.result()
-    if tensor.dtype == "int16":
-        raise TVMError("int16 is not supported")
+    if tensor.dtype not in ("int8", "uint8"):
+        raise TVMError(f"{tensor.type} is not supported")
     low, high = RANGES[tensor.dtype]
     entries = _hard_swish(np.arange(low, high + 1), ctx.quantization(tensor), ctx.quantization(result))
     table = np.clip(entries, *RANGES[result.dtype]).astype(result.dtype)

@@ -76,8 +76,10 @@ class Context(NodeContext):
         return any(is_quantized(t) for t in (*self.tensors[:1], *self.results[:1]))
 
     def quantization(self, tensor: Tensor) -> Quantization:
-        """The parameters of a tensor with one scale."""
+        """The parameters of a tensor of narrow integers with one scale."""
         found = tensor.quantization
+        if tensor.type not in INTEGERS:
+            raise TVMError(f"tensor '{tensor.name}' is of {tensor.type}; one of {', '.join(INTEGERS)} is wanted")
         if found is None or not found.is_single:
             count = "no scale" if found is None else f"{found.scale.size} scales"
             raise TVMError(f"tensor '{tensor.name}' has {count}; one is wanted")
