@@ -138,13 +138,13 @@ def _all_rows(op: ComputeOp) -> int:
     """The rows that row blocks are made for."""
     m = access.extent_of(op.axis[-2])
     if m is None:
-        return MANY_ROWS if _is_blocked(op) else op.attrs["rows"]
+        return MANY_ROWS if _is_blocked(op) else NOMINAL_ROWS if op.attrs.get("fits") else op.attrs["rows"]
     return m
 
 
 def _is_blocked(op: ComputeOp) -> bool:
     """Whether a number of rows that is not known is large enough for blocks of k or of rows."""
-    return op.attrs["rows"] > PACK_FROM_ROWS
+    return op.attrs["rows"] > PACK_FROM_ROWS and not op.attrs.get("fits")
 
 
 def _width(op: ComputeOp) -> int:
@@ -171,6 +171,11 @@ def cache_blocks(width: int, dtype: str, machine: Machine, rows: int, m: int, k:
         k_block = max((d for d in range(64, limit + 1, UNROLL) if k % d == 0), default=k)
     blocks = ceil_div(m, max(room // (k_block * size) - panels, 4 * rows))
     return {"k_block": k_block, "row_parts": min(blocks, MAX_ROW_BLOCKS)}
+
+
+def rows_that_fit(width: int, dtype: str, machine: Machine, k: int) -> int:
+    """The most rows whose lhs is in the L2 cache beside two panels: they need no blocks."""
+    return machine.l2_bytes * 3 // 4 // (k * info(dtype).bytes) - 2 * width
 
 
 def row_block(m: int, rows: int, parts: int) -> int:
@@ -331,8 +336,6 @@ class Matmul(CPUTemplate):
         config = {"tile": tile, "unroll": min(UNROLL, k, machine.max_unroll), "k_block": k, "row_parts": 1}
         if op.tag == "dense_pack" and (_is_blocked(op) if "rows" in op.attrs else m >= 4 * tile[0]):
             config |= cache_blocks(_width(op), op.output(0).dtype, machine, tile[0], _all_rows(op), k)
-        if op.attrs.get("one_block"):
-            config["row_parts"] = 1
         return config
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:

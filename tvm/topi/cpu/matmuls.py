@@ -20,11 +20,10 @@ from .matmul import (
     MANY_ROWS,
     NOMINAL_ROWS,
     PACK_FROM_ROWS,
-    cache_blocks,
     plan_any_size,
     plan_matmul,
-    row_block,
     row_tile,
+    rows_that_fit,
 )
 
 
@@ -146,16 +145,16 @@ def dense_pack(
 
 def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
     """A number of rows that is not known, in full register tiles: small ones where rows are few, as memory is the bound
-    and what is computed of rows that are missing costs nothing. Rows that fit the L2 cache are one block."""
+    and what is computed of rows that are missing costs nothing. Rows that fit the L2 cache are not blocked."""
     rows, width, k = data.shape[-2], int(weight.shape[2]), int(weight.shape[1])
     tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
     classes = [rows < PACK_FROM_ROWS + 1]
-    parts = cache_blocks(width, dtype, machine, tile, MANY_ROWS, k).get("row_parts", 1)
-    if parts > 1:
-        classes.append(rows <= row_block(MANY_ROWS, tile, parts))
+    fitting = rows_that_fit(width, dtype, machine, k)
+    if PACK_FROM_ROWS < fitting < MANY_ROWS:
+        classes.append(rows <= fitting)
     chosen = size_class.which(classes)
     tile = PACK_FROM_ROWS if chosen == 1 else tile
-    return packed_matmul(data, weight, dtype, _whole(rows, tile), tile, {"one_block": True} if chosen == 2 else {})
+    return packed_matmul(data, weight, dtype, _whole(rows, tile), tile, {"fits": True} if chosen == 2 else {})
 
 
 def _padded_rows(data: Tensor, weight: Tensor, machine: Machine) -> int | None:
