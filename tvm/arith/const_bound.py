@@ -175,6 +175,14 @@ def linear_bound(an, terms: dict[PrimExpr, int], base: int, depth: int = 0) -> B
                 and c % atom.b.value == 0
             ):
                 got = intersect(got, _without_division(an, terms, atom, depth))
+            elif (
+                cls is FloorDiv
+                and an.facts
+                and atom.b.__class__ is IntImm
+                and atom.b.value > 1
+                and any(t.__class__ is SizeVar for t in terms)
+            ):
+                got = intersect(got, _of_quotient(an, terms, atom, depth))
     if base:
         got = add_bounds(got, (base, base))
     return got
@@ -211,6 +219,28 @@ def _without_division(an, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int
     left = floormod_bound(dividend, modulus) if atom.__class__ is FloorDiv else truncmod_bound(dividend, modulus)
     got = add_bounds(_sum_bound(an, rest, depth), scale_bound(left, -times))
     return add_bounds(got, (base * times, base * times))
+
+
+def _of_quotient(an, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> Bound:
+    """Bound from what is known of the dividend of one ``x // c`` beside a size that is not known: c times all terms has
+    ``x - x % c`` in its place."""
+    divisor = atom.b.value
+    inner, base = an.linear(atom.a)
+    if not any(t in inner for known, _ in an.facts.values() for t, _ in known):
+        return EVERYTHING
+    scale = divisor // _gcd(divisor, terms[atom])
+    times = terms[atom] * scale // divisor
+    rest = {t: c * scale for t, c in terms.items() if t is not atom}
+    for t, c in inner.items():
+        c = rest.get(t, 0) + c * times
+        if c:
+            rest[t] = c
+        else:
+            rest.pop(t, None)
+    left = floormod_bound(bound_of(an, atom.a, depth + 1), (divisor, divisor))
+    got = _with_facts(an, rest, _sum_bound(an, rest, depth), depth)
+    lo, hi = add_bounds(add_bounds(got, scale_bound(left, -times)), (base * times, base * times))
+    return lo if lo in EVERYTHING else -(-lo // scale), hi if hi in EVERYTHING else hi // scale
 
 
 def _with_facts(an, terms: dict[PrimExpr, int], got: Bound, depth: int) -> Bound:

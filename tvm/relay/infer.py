@@ -10,7 +10,7 @@ from ..ir.adt import Constructor
 from ..ir.module import GlobalVar, IRModule
 from ..ir.node import Node
 from ..ir.op import Op
-from ..ir.prim import Any_, IntImm, PrimExpr, SizeVar
+from ..ir.prim import Any_, IntImm, PrimExpr, SizeVar, convert
 from ..ir.prim import Var as PrimVar
 from ..ir.structural import structural_equal
 from ..ir.subst import substitute
@@ -18,6 +18,7 @@ from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, GlobalTypeVar, IncompleteType, RelayRefType, TupleType, Type, TypeCall
 from ..ir.visit import post_order
 from ..topi.assumptions import agree, of_operator
+from ..topi.utils import simplify
 from .adt import Clause, pattern_variables, renamed_pattern
 from .expr import (
     Call,
@@ -405,7 +406,8 @@ def opened(a: Type, b: Type) -> tuple[Type, Type]:
 
 
 def _settled(t: Type) -> Type:
-    """The type with sizes computed from unknown ones as unknown ones."""
+    """The type with sizes computed from unknown ones as unknown ones, and others in their simplest form: equal sizes
+    should look alike."""
     if isinstance(t, TupleType):
         return TupleType(tuple(_settled(f) for f in t.fields))
     if not isinstance(t, TensorType) or all(d.__class__ in _PLAIN_SIZES for d in t.shape):
@@ -415,7 +417,10 @@ def _settled(t: Type) -> Type:
 
 
 def _settled_size(d: PrimExpr) -> PrimExpr:
-    return Any_() if any(isinstance(n, Any_) for n in post_order(d)) else d
+    if any(isinstance(n, Any_) for n in post_order(d)):
+        return Any_()
+    got = simplify(d)
+    return convert(got.value) if isinstance(got, IntImm) else got
 
 
 _PLAIN_SIZES = (IntImm, Any_, PrimVar, SizeVar)

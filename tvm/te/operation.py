@@ -34,6 +34,13 @@ def _shape(shape, what: str) -> tuple[PrimExpr, ...]:
     return tuple(out)
 
 
+def _of_one_type(dims: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
+    """Sizes whose constants are as wide as the others: the axes of one computation are fused with each other."""
+    if not any(d.dtype == "int64" for d in dims):
+        return dims
+    return tuple(const(d.value, "int64") if isinstance(d, IntImm) and d.dtype == "int32" else d for d in dims)
+
+
 def placeholder(shape, dtype=None, name="placeholder") -> Tensor:
     """An input tensor.
 
@@ -160,7 +167,7 @@ def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=N
     A[i] + T.float32(1)
     """
     what = f"compute '{name}'"
-    dims = _shape(shape, what)
+    dims = _of_one_type(_shape(shape, what))
     if TagScope.current is not None:
         if tag:
             raise ValueError("compute: an explicit tag cannot be given inside a tag scope")

@@ -25,6 +25,11 @@ def extent_of(axis: IterVar) -> int | None:
     return e.value if isinstance(e, IntImm) else None
 
 
+def are_known(axes: Sequence[IterVar]) -> bool:
+    """Whether the extents of all axes are constants."""
+    return all(isinstance(a.dom.extent, IntImm) for a in axes)
+
+
 def elements(shape) -> int:
     """Elements of a shape; symbolic dimensions count as 64."""
     total = 1

@@ -1,12 +1,14 @@
-"""Size classes: an operator whose sizes are not known is compiled for large ones and, where that pays, for small ones.
+"""Size classes: an operator whose sizes are not known is compiled for all of them and, where that pays, for some as
+well: for small ones, for those that fit a cache.
 
-What computes or schedules an operator asks ``is_small(size, limit)``. Whoever compiles the kernel runs it twice where
-something was asked, and chooses between both when the kernel is called (``relay.backend.te_compiler``).
+What computes or schedules an operator asks ``is_small(size, limit)``, or ``which`` of several classes. Whoever compiles
+the kernel runs it once for each class, and chooses between them when the kernel is called
+(``relay.backend.te_compiler``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -14,20 +16,21 @@ from ..ir.prim import IntImm, PrimExpr
 
 
 class Choice:
-    """Which class is compiled, and the conditions for the small one that were asked for."""
+    """Which class is compiled (0: all sizes), the conditions for it, and the most classes that were asked for."""
 
-    def __init__(self, small: bool):
-        self.small = small
+    def __init__(self, number: int):
+        self.number = number
         self.conditions: list[PrimExpr] = []
+        self.classes = 0
 
 
 _CURRENT: ContextVar[Choice | None] = ContextVar("size class", default=None)
 
 
 @contextmanager
-def compiling(small: bool) -> Iterator[Choice]:
+def compiling(number: int) -> Iterator[Choice]:
     """Inside, kernels are made for one class of sizes."""
-    choice = Choice(small)
+    choice = Choice(number)
     token = _CURRENT.set(choice)
     try:
         yield choice
@@ -40,15 +43,23 @@ def is_chosen() -> bool:
     return _CURRENT.get() is not None
 
 
+def which(conditions: Sequence[PrimExpr]) -> int:
+    """The class the code is for: n where the n-th condition is the first that holds, 0 for all sizes."""
+    current = _CURRENT.get()
+    if current is None:
+        return 0
+    current.classes = max(current.classes, len(conditions))
+    if not 0 < current.number <= len(conditions):
+        return 0
+    current.conditions.append(conditions[current.number - 1])
+    return current.number
+
+
 def is_small(size: PrimExpr | int, limit: int) -> bool:
     """Whether the code is for a size below the limit."""
     if isinstance(size, (int, IntImm)):
         return int(size) < limit
-    current = _CURRENT.get()
-    if current is None:
-        return False
-    current.conditions.append(size < limit)
-    return current.small
+    return which([size < limit]) == 1
 
 
-__all__ = ["Choice", "compiling", "is_chosen", "is_small"]
+__all__ = ["Choice", "compiling", "is_chosen", "is_small", "which"]

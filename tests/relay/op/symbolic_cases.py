@@ -9,6 +9,7 @@ import numpy as np
 
 from tvm import relay
 from tvm.ir.op import OPS
+from tvm.relay.op.nn.winograd import contrib_conv2d_winograd_nchwc
 
 nn, image, vision = relay.nn, relay.image, relay.vision
 
@@ -166,6 +167,23 @@ ROWS = {
     "nn.correlation": (
         lambda x, y: nn.correlation(x, y, 1, 1, 1, 1, 0, True, "NCHW"), ["n 3 h w", "n 3 h w"]
     ),
+    "nn.contrib_conv2d_NCHWc": (
+        lambda x, w: nn.contrib_conv2d_nchwc(
+            x, w, (2, 1), (1, 1), kernel_size=(3, 3), channels=12, data_layout="NCHW4c", kernel_layout="OIHW4i4o"
+        ),
+        ["n 2 h w 4", "3 2 3 3 4 4"],
+    ),
+    "nn.contrib_depthwise_conv2d_NCHWc": (
+        lambda x, w: nn.contrib_depthwise_conv2d_nchwc(
+            x, w, (1, 2), (1, 1), groups=8, kernel_size=(3, 3), channels=8, data_layout="NCHW4c",
+            kernel_layout="OIHW1i4o",
+        ),
+        ["n 2 h w 4", "2 1 3 3 1 4"],
+    ),
+    "nn.contrib_conv2d_winograd_NCHWc": (
+        lambda x, w: contrib_conv2d_winograd_nchwc(x, w, (1, 1)), ["n 2 9 7 4", "2 4 4 2 4 1 4"],
+    ),
+    "nn.contrib_dense_pack": (lambda x, w: nn.contrib_dense_pack(x, w, "NC8n", 12), ["n m 9", "2 9 8"]),
     "nn.deformable_conv2d": (
         lambda x, o, w: nn.deformable_conv2d(x, o, w, channels=2, kernel_size=(3, 3)),
         ["n 3 7 9", "n 18 5 7", "2 3 3 3"],

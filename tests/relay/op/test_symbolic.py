@@ -39,14 +39,10 @@ REFUSED = {
     "random.threefry_split": "its state has a known size",
     "random.uniform": "its sizes are attributes",
     "nn.contrib_conv1d_NCWc": "made by AlterOpLayout for known sizes only",
-    "nn.contrib_conv2d_NCHWc": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv2d_NCHWc_int8": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv2d_transpose_NCHWc": "made by AlterOpLayout for known sizes only",
-    "nn.contrib_conv2d_winograd_NCHWc": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv2d_winograd_planes": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv3d_NCDHWc": "made by AlterOpLayout for known sizes only",
-    "nn.contrib_depthwise_conv2d_NCHWc": "made by AlterOpLayout for known sizes only",
-    "nn.contrib_dense_pack": "made by AlterOpLayout for known sizes only",
 }
 
 

@@ -95,22 +95,23 @@ class Kernel:
         return lower(graph.schedule(graph.outputs), graph.inputs + graph.outputs, self.name)
 
     def _by_size_class(self) -> PrimFunc:
-        """The loops for large sizes and, where an operator asks for them, those for small ones beside them."""
+        """The loops for all sizes and, where an operator asks for them, those for classes of sizes before them."""
         buffers: list[Buffer] = []
         decided: list[SizeVar] = []
-        large, conditions = self._for_class(False, buffers, decided)
-        if not conditions:
-            return large
-        small, _ = self._for_class(True, buffers, decided)
-        chosen = reduce(logical_and, {str(c): c for c in conditions}.values())
-        return large.with_body(IfThenElse(chosen, small.body, large.body))
+        general, choice = self._for_class(0, buffers, decided)
+        body = general.body
+        for number in range(choice.classes, 0, -1):
+            made, of_class = self._for_class(number, buffers, decided)
+            chosen = reduce(logical_and, {str(c): c for c in of_class.conditions}.values())
+            body = IfThenElse(chosen, made.body, body)
+        return general.with_body(body)
 
     def _for_class(
-        self, small: bool, buffers: list[Buffer], decided: list[SizeVar]
-    ) -> tuple[PrimFunc, list[PrimExpr]]:
+        self, number: int, buffers: list[Buffer], decided: list[SizeVar]
+    ) -> tuple[PrimFunc, size_class.Choice]:
         from ...driver.build_module import schedule_to_module
 
-        with size_class.compiling(small) as choice:
+        with size_class.compiling(number) as choice:
             graph = ToTensors(self.function, self.target, decided=decided)
             schedule = graph.schedule(graph.outputs)
         tensors = graph.inputs + graph.outputs
@@ -118,7 +119,7 @@ class Kernel:
             names = [f"{t.name}_{i}" if i >= len(graph.inputs) else t.name for i, t in enumerate(tensors)]
             buffers += [decl_buffer(t.shape, t.dtype, name) for t, name in zip(tensors, names)]
         made = schedule_to_module(schedule, tensors, self.name, dict(zip(tensors, buffers)))
-        return made[self.name], choice.conditions
+        return made[self.name], choice
 
 
 def _is_wide(function: Function) -> bool:

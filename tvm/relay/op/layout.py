@@ -190,7 +190,7 @@ def joined(attrs, types, old: str, new: str) -> LayoutChange | None:
     axis = normalize_axis(attrs.axis, len(letters(old)))
     name = letters(old)[axis]
     size = blocks(new).get(name, 1)
-    if any(dims(t)[axis] % size for t in types[0].fields[:-1]):
+    if size > 1 and any(dims(t)[axis] % size for t in types[0].fields[:-1]):
         return None
     return LayoutChange([new], new, _changed(attrs, axis=letters(new).index(name)))
 

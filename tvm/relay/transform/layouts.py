@@ -7,7 +7,7 @@ is rearranged only where an operator that cannot follow stands beside one that c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,12 +38,25 @@ class Held(NamedTuple):
 def _sizes(shape: tuple[int, ...], old: str, new: str) -> list[int]:
     """The shape of a tensor in the new layout."""
     size, block = dict(zip(letters(old), shape)), blocks(new)
-    return [count or -(-size[c] // block.get(c, 1)) for c, count in parts(new)]
+    return [count or (-(-size[c] // block[c]) if c in block else size[c]) for c, count in parts(new)]
+
+
+def _reshaped(e: RelayExpr, shape: tuple[int, ...], wanted: Sequence[int]) -> RelayExpr | None:
+    """A tensor in another shape; None where a size that is not known would have another place."""
+    kept = [k < len(shape) and d is shape[k] for k, d in enumerate(wanted)]
+    if not all(isinstance(d, int) or same for d, same in zip(wanted, kept)):
+        return None
+    # In a reshape, zero is the size that the data has in this place.
+    return transform.reshape(e, [d if isinstance(d, int) else 0 for d in wanted])
 
 
 def _order(shape: tuple[int, ...], old: str, new: str) -> list[str]:
     """The dimensions of the new layout that have more than one element, in order."""
-    return [c for (c, _), n in zip(parts(new), _sizes(shape, old, new)) if n != 1]
+    return [c for (c, _), n in zip(parts(new), _sizes(shape, old, new)) if not _is_one(n)]
+
+
+def _is_one(size: Any) -> bool:
+    return isinstance(size, int) and size == 1
 
 
 def _in_place(shape: tuple[int, ...], old: str, new: str) -> bool:
@@ -80,9 +93,8 @@ def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) ->
         return transform.layout_transform(e, old, new)
     if isinstance(e, Constant) and e.data.dtype != "bfloat16":
         return Constant(rearranged(e.data.numpy(), old, new))
-    if _in_place(shape, old, new):
-        return transform.reshape(e, _sizes(shape, old, new))
-    return transform.layout_transform(e, old, new)
+    still = _reshaped(e, shape, _sizes(shape, old, new)) if _in_place(shape, old, new) else None
+    return transform.layout_transform(e, old, new) if still is None else still
 
 
 def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) -> RelayExpr:
@@ -92,11 +104,12 @@ def _back(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) 
     # Sizes that are not known have no blocks, and stay what they are.
     block = blocks(new)
     whole = tuple(-(-n // block[c]) * block[c] if c in block else n for c, n in zip(letters(old), shape))
-    still = fold and _in_place(whole, old, new)
-    e = transform.reshape(e, whole) if still else transform.layout_transform(e, new, old)
-    if whole == shape:
+    held = tuple(_sizes(shape, old, new))
+    still = _reshaped(e, held, whole) if fold and _in_place(whole, old, new) else None
+    e = transform.layout_transform(e, new, old) if still is None else still
+    axes = [i for i, (a, b) in enumerate(zip(whole, shape)) if a is not b and a != b]
+    if not axes:
         return e
-    axes = [i for i, (a, b) in enumerate(zip(whole, shape)) if a != b]
     return transform.strided_slice(e, [0] * len(axes), [shape[a] for a in axes], axes=axes)
 
 
@@ -187,10 +200,11 @@ class Layouts:
         else:
             full = (1,) * (len(letters(old)) - len(shape)) + shape
         value = self.as_plain(e)
-        if full != shape:
-            if self.fold:
-                constant = isinstance(value, Constant)
-                value = Constant(value.data.numpy().reshape(full)) if constant else transform.reshape(value, full)
+        if len(full) != len(shape):
+            if self.fold and isinstance(value, Constant):
+                value = Constant(value.data.numpy().reshape(full))
+            elif self.fold and all(isinstance(d, int) for d in full):
+                value = transform.reshape(value, full)
             elif full[-len(shape):] == shape:
                 value = transform.expand_dims(value, 0, len(full) - len(shape))
             else:
@@ -284,15 +298,24 @@ class Layouts:
         found: dict[tuple[str, str], int] = {}
         tensors = [f for a in node.args for f in (a.fields if type(a) is Tuple else (a,))]
         types = [f.checked_type_ for f in tensors]
-        if not all(isinstance(t, TensorType) and all(isinstance(d, int) for d in dims(t)) for t in types):
+        if not all(isinstance(t, TensorType) for t in types):
             return
         rank = max((len(t.shape) for t in types), default=0)
         for e, t in zip(tensors, types):
             held = self.held.get(id(e))
             if held is not None and len(letters(held.old)) == rank:
-                size = int(np.prod(dims(t)))
+                size = int(np.prod([d for d in dims(t) if isinstance(d, int)]))
                 found[held.old, held.new] = max(found.get((held.old, held.new), 0), size)
-        yield from sorted(found, key=lambda k: -found[k])
+        for old, new in sorted(found, key=lambda k: -found[k]):
+            if all(_divisible(dims(t), old, new) for t in types):
+                yield old, new
+
+
+def _divisible(shape: tuple, old: str, new: str) -> bool:
+    """Whether all sizes that have to be known are: those that are divided into blocks, and those of a tensor with fewer
+    dimensions, which are not named."""
+    divided = {*blocks(old), *blocks(new)} if len(shape) == len(letters(old)) else set(letters(old))
+    return all(isinstance(d, int) or c.upper() not in divided for c, d in zip(letters(old), shape))
 
 
 def _layout(e: RelayExpr) -> str:

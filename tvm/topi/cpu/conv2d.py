@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...ir.prim import IntImm, IterVar
+from ...ir.prim import IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
@@ -29,10 +29,37 @@ ISSUE_WIDTH = 3
 MIN_VECTORS_OF_ROWS = 4
 # The least tiles in sequence with the same weights for which it pays to keep the weights in the L1 cache.
 MIN_WEIGHT_REUSE = 16
+# The height, and about the width, that schedules are chosen for where they are not known.
+NOMINAL_SIDE = 28
+
+
+def any_width_columns(machine: Machine) -> int:
+    """The pixels of a row in a register tile where the width is not known."""
+    return 7 if machine.registers >= 32 else 4
+
+
+def image_extents(op: ComputeOp) -> tuple[int, int, int, int, int]:
+    """The sizes of the output. A batch that is not known counts as one: more images are more tasks. Rows that are not
+    known have whole tiles."""
+    n, oc, h, w, ob = (access.extent_of(a) for a in op.axis)
+    columns = op.attrs.get("columns", 1)
+    return n or 1, oc or 1, h or NOMINAL_SIDE, w or NOMINAL_SIDE // columns * columns, ob or 1
+
+
+def is_image_known(op: ComputeOp) -> bool:
+    """Whether height and width are constants."""
+    return access.are_known(op.axis[2:4])
+
+
+def has_known_channels(op: ComputeOp) -> bool:
+    """Whether all sizes are constants but those of the batch and of the image, whose rows have whole tiles."""
+    is_tiled = "columns" in op.attrs or access.are_known(op.axis[3:4])
+    return is_tiled and access.are_known((op.axis[1], op.axis[4], *op.reduce_axis))
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
-    n, oc, h, w, ob = (access.extent_of(a) or 1 for a in op.axis)
+    """The sizes of a convolution by name."""
+    n, oc, h, w, ob = image_extents(op)
     ico, kh, kw, ici = (access.extent_of(a) or 1 for a in op.reduce_axis)
     return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "ici": ici,
             "groups": int(op.attrs.get("groups", 1))}
@@ -70,6 +97,8 @@ def unrollable(tile: tuple[int, int, int], machine: Machine) -> bool:
 
 def column_stride(op: ComputeOp) -> int:
     """The stride of the convolution along a row."""
+    if "step" in op.attrs:
+        return op.attrs["step"]
     data = next(load for load in access.loads(op.body) if load.producer is op.input_tensors[0])
     return access.stride_along(data.indices[3], op.axis[3].var) or 1
 
@@ -178,7 +207,7 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride:
 def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     """Split the output into tasks and tiles in the order that the configuration names; returns the loop of tasks."""
     tile_h, tile_w, tile_oc = config["tile"]
-    height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
+    height, width = (access.extent_of(a) or NOMINAL_SIDE for a in host.op.axis[2:4])
     n, oc, h, w, ob = host.op.axis
     oc_outer, oc_tile = host.split(oc, factor=tile_oc)
     rows, h = host.split(h, factor=min(config["rows"], height))
@@ -245,8 +274,8 @@ class Conv2d(CPUTemplate):
     tags = ("conv2d_NCHWc",)
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether sizes are known, and groups are whole blocks."""
-        if not all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis)):
+        """Whether channels are known, and groups are whole blocks."""
+        if not has_known_channels(op):
             return False
         x = extents(op)
         return x["oc"] % x["groups"] == 0
@@ -288,6 +317,8 @@ class Conv2d(CPUTemplate):
         # Prefetches keep the loads of one channel from being paired with those of the next.
         known = [t for t in tiles(x, machine) if x["ici"] == 1 or unrollable(t, machine)
                  or prefetch_distance(x, outer_loops(x, t, stride, machine), machine)]
+        if not is_image_known(op):
+            return self.choose_for_any_image(op, machine, tiles(x, machine))
         options = [(min(known, key=alone), 0)]
         options += [(tile, 0) for tile in known if is_bound_by_issue(outer_loops(x, tile, stride, machine), machine)]
         options += [(tile, 1) for tile in known if can_share(x, tile, stride, machine)]
@@ -309,6 +340,25 @@ class Conv2d(CPUTemplate):
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
                              and (u == 1 or u * size <= most and u <= machine.max_unroll)),
         }
+
+    def choose_for_any_image(
+        self, op: ComputeOp, machine: Machine, options: list[tuple[int, int, int]]
+    ) -> dict[str, Any]:
+        """The choice for images of any size: a task is a row of pixels, with all filters or with those of a tile."""
+        x, columns = extents(op), op.attrs.get("columns")
+        fit = [t for t in options if t[0] == 1 and t[1] == (columns or t[1])]
+        # Where elements are loaded in pairs, tiles for one channel at a time are the larger ones.
+        unrolled = [t for t in fit if unrollable(t, machine)] or fit
+        steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
+        tile = min(unrolled, key=lambda t: tile_cycles(t[1], t[2], steps) / (t[1] * t[2]))
+        weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"] // x["groups"]
+        outer = "filters" if weights > machine.l2_bytes // 2 else "pixels"
+        size = tile[1] * tile[2]
+        return {
+            "tile": tile, "share": 0, "rows": 1, "outer": outer, "pad": "task" if outer == "pixels" else "once",
+            "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
+                             and (u == 1 or u * size <= 112 and u <= machine.max_unroll)),
+        }  # fmt: skip
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """``host`` stores the output, with the epilogue if there is one; ``stage`` accumulates it in a register

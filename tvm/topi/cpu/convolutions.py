@@ -17,9 +17,16 @@ from .. import nn
 from ..nn.utils import spatial
 from ..utils import get_const_int
 from . import tuned
+from .conv2d import any_width_columns
 from .dot_products import with_instruction
+from .machine import Machine
 
 Logical = Sequence[int] | None
+
+
+def _columns() -> int:
+    """The pixels of a row that are computed together where the width is not known."""
+    return any_width_columns(Machine(Target.current(allow_none=True) or Target("llvm")))
 
 
 def conv2d_NCHWc(
@@ -27,6 +34,8 @@ def conv2d_NCHWc(
     out_layout: str = "NCHW8c", out_dtype: str = "float32", logical: Logical = None,
 ) -> Tensor:
     """``topi.nn.conv2d_NCHWc``; ``logical`` are channels, filters and groups."""
+    if not tuned.is_known(data.shape[3:4]):
+        return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, _columns())
     out = nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     wide, groups = get_const_int(kernel.shape[5]), out.op.attrs["groups"]
     per_group = get_const_int(kernel.shape[0]) * wide // groups
@@ -56,10 +65,11 @@ def depthwise_conv2d_NCHWc(
         Input = te.compute(
             source.shape, lambda *at: source(*at).astype(dtype) - tir.const(zero, dtype), "data_real", tag="injective"
         )
-    out = nn.depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype)
+    columns = None if tuned.is_known(Input.shape[3:4]) else _columns()
+    out = nn.depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype, columns)
     block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
     channels = get_const_int(Input.shape[1]) * block
-    if channels != get_const_int(Filter.shape[0]) * wide or block != wide:
+    if columns is not None or channels != get_const_int(Filter.shape[0]) * wide or block != wide:
         return out
     logical = logical or (channels,) * 3
     return _packed("depthwise_conv2d_NCHWc.x86", out, Input, Filter, stride, padding, dilation, logical)
@@ -105,7 +115,8 @@ def conv2d_winograd_NCHWc(
 ) -> Tensor:
     """``topi.nn.conv2d_winograd_NCHWc``; ``logical`` are channels and filters."""
     out = nn.conv2d_winograd_NCHWc(data, kernel, padding, out_dtype)
-    _mark_stage(out, "winograd_products", tuned.winograd_workload(data, kernel, padding, out.dtype, logical))
+    if tuned.is_known(data.shape):
+        _mark_stage(out, "winograd_products", tuned.winograd_workload(data, kernel, padding, out.dtype, logical))
     return out
 
 

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
 from ..template import CPUTemplate
 from . import taps
-from .conv2d import compute_padding, pad_stage
+from .conv2d import (
+    NOMINAL_SIDE,
+    compute_padding,
+    has_known_channels,
+    image_extents,
+    is_image_known,
+    pad_stage,
+)
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -25,9 +31,12 @@ MAX_UNROLLED_TAPS = 25
 # Taps are skipped where at most this fraction of them reads data; otherwise unrolling all of them is faster.
 MAX_COMPUTED = 0.75
 
+# Rows of a task where the height is not known: each pads the rows around them as well.
+ANY_IMAGE_ROWS = 8
+
 
 def extents(op: ComputeOp) -> dict[str, int]:
-    n, c, h, w, cb = (access.extent_of(a) or 1 for a in op.axis)
+    n, c, h, w, cb = image_extents(op)
     kh, kw = (access.extent_of(a) or 1 for a in op.reduce_axis)
     return {"n": n, "c": c, "h": h, "w": w, "cb": cb, "kh": kh, "kw": kw}
 
@@ -62,8 +71,8 @@ class Depthwise(CPUTemplate):
     tags = ("depthwise_conv2d_NCHWc",)
 
     def applies(self, op: ComputeOp) -> bool:
-        return len(op.axis) == 5 and len(op.reduce_axis) == 2 and all(
-            isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+        """Whether channels are known."""
+        return len(op.axis) == 5 and len(op.reduce_axis) == 2 and has_known_channels(op)
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
         """Every knob and its values."""
@@ -73,6 +82,10 @@ class Depthwise(CPUTemplate):
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The fewest, longest tiles of one row."""
         x = extents(op)
+        if not is_image_known(op):
+            columns = op.attrs.get("columns")
+            fit = [t for t in tiles(x, machine) if t[0] == 1 and t[1] == (columns or t[1])]
+            return {"tile": fit[-1] if fit else (1, columns), "rows": ANY_IMAGE_ROWS}
 
         def cost(tile: tuple[int, int]) -> float:
             # Each tile loads the overhang of its window, the remainder of a row as well.
@@ -82,7 +95,7 @@ class Depthwise(CPUTemplate):
         return {"tile": min((t for t in tiles(x, machine) if t[0] == 1), key=cost), "rows": task_rows(x, machine)}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        height, width = (access.extent_of(a) or 1 for a in host.op.axis[2:4])
+        height, width = (access.extent_of(a) or NOMINAL_SIDE for a in host.op.axis[2:4])
         n, c, h, w, cb = host.op.axis
         rows, h = host.split(h, factor=min(config["rows"], height))
         tile_h, tile_w = config["tile"]
@@ -95,7 +108,7 @@ class Depthwise(CPUTemplate):
         for axis in (h_tile, w_tile):
             host.unroll(axis)
         for axis, size, step in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
-            if size % step:
+            if size % step or axis is h_outer and access.extent_of(host.op.axis[2]) is None:
                 host.pragma(axis, "loop_partition_hint", True)
         task = host.fuse(n, rows, c)
         if access.work(stage.op) >= planner.parallel_points:

@@ -31,8 +31,10 @@ MAX_ADDRESSES = 9
 CHAINS = 8
 # The least m for which packing the rhs into panels pays: each element must be reused often enough.
 PACK_FROM_ROWS = 4
-# The m that tiles are chosen for where it is not known.
-NOMINAL_ROWS = 48
+# The m and k that tiles are chosen for where they are not known; n counts as m.
+NOMINAL_ROWS, NOMINAL_DEPTH = 48, 64
+# The m that row blocks are chosen for where it is not known: fewer rows are one block.
+MANY_ROWS = 512
 # The least m for which it pays to keep the lhs in the L2 cache.
 KEEP_LHS_FROM_ROWS = 128
 # The most row blocks.
@@ -96,6 +98,15 @@ class MatmulPlan(NamedTuple):
     columns: int = 0
 
 
+def plan_any_size(m: int | None, n: int | None, transposed: bool, dtype: str, machine: Machine) -> tuple[int, int]:
+    """The width of the panels (0 where the rhs is not packed) and the rows of the register tile of a batched matmul
+    some of whose sizes are not known."""
+    rows, columns = NOMINAL_ROWS if m is None else m, NOMINAL_ROWS if n is None else n
+    panel = panel_width(rows, columns, machine, dtype) if n is None else plan_matmul(
+        1, rows, columns, transposed, dtype, machine).panel
+    return panel, row_tile(rows, columns, panel or columns, machine, dtype)
+
+
 def plan_matmul(batch: int, m: int, n: int, transposed: bool, dtype: str, machine: Machine) -> MatmulPlan:
     """The plan of a batched matmul on a machine."""
     if m < PACK_FROM_ROWS or 0 in (batch, n):
@@ -111,13 +122,29 @@ def plan_matmul(batch: int, m: int, n: int, transposed: bool, dtype: str, machin
 
 
 def _sizes(op: ComputeOp) -> tuple[int, int, int] | None:
-    """m, n and k, None where one of them is not known."""
+    """m, n and k, None where one of them is neither known nor padded to full register tiles."""
     if len(op.axis) < 2 or not op.reduce_axis:
         return None
     m, n, k = (access.extent_of(a) for a in (*op.axis[-2:], op.reduce_axis[0]))
     if m is None and "rows" in op.attrs:
         m = NOMINAL_ROWS // op.attrs["rows"] * op.attrs["rows"]
+    if n is None and op.attrs.get("panel"):
+        n = ceil_div(NOMINAL_ROWS, op.attrs["panel"]) * op.attrs["panel"]
+    k = NOMINAL_DEPTH if k is None else k
     return (m, n, k) if m and n and k else None
+
+
+def _all_rows(op: ComputeOp) -> int:
+    """The rows that row blocks are made for."""
+    m = access.extent_of(op.axis[-2])
+    if m is None:
+        return MANY_ROWS if _is_blocked(op) else NOMINAL_ROWS if op.attrs.get("fits") else op.attrs["rows"]
+    return m
+
+
+def _is_blocked(op: ComputeOp) -> bool:
+    """Whether a number of rows that is not known is large enough for blocks of k or of rows."""
+    return op.attrs["rows"] > PACK_FROM_ROWS and not op.attrs.get("fits")
 
 
 def _width(op: ComputeOp) -> int:
@@ -131,10 +158,10 @@ def _lanes(op: ComputeOp, machine: Machine) -> int:
     return gcd(machine.lanes(op.output(0).dtype), _width(op))
 
 
-def _cache_blocks(op: ComputeOp, machine: Machine, rows: int, m: int, k: int) -> dict[str, int]:
+def cache_blocks(width: int, dtype: str, machine: Machine, rows: int, m: int, k: int) -> dict[str, int]:
     """The block_k and the number of row blocks for which the L2 cache holds a block of the lhs and two panels, the one
     in use and the one that is prefetched."""
-    panels, size = 2 * _width(op), info(op.output(0).dtype).bytes
+    panels, size = 2 * width, info(dtype).bytes
     room = machine.l2_bytes * 3 // 4
     if (m + panels) * k * size <= room:
         return {}
@@ -146,10 +173,18 @@ def _cache_blocks(op: ComputeOp, machine: Machine, rows: int, m: int, k: int) ->
     return {"k_block": k_block, "row_parts": min(blocks, MAX_ROW_BLOCKS)}
 
 
-def _row_block(m: int, config: dict[str, Any]) -> int:
+def rows_that_fit(width: int, dtype: str, machine: Machine, k: int) -> int:
+    """The most rows whose lhs is in the L2 cache beside two panels: they need no blocks."""
+    return machine.l2_bytes * 3 // 4 // (k * info(dtype).bytes) - 2 * width
+
+
+def row_block(m: int, rows: int, parts: int) -> int:
     """Rows of a row block: whole register tiles."""
-    rows = config["tile"][0]
-    return ceil_div(ceil_div(m, config["row_parts"]), rows) * rows
+    return ceil_div(ceil_div(m, parts), rows) * rows
+
+
+def _row_block(op: ComputeOp, config: dict[str, Any]) -> int:
+    return row_block(_all_rows(op), config["tile"][0], config["row_parts"])
 
 
 def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
@@ -163,12 +198,15 @@ def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: di
     part, _ = stage.split(k, factor=config["k_block"])
     tile = planner.s[planner.s.rfactor(op.output(0), part, 0)]
     *lead, i, j = consumer.op.axis
-    block, i = consumer.split(i, factor=_row_block(access.extent_of(op.axis[-2]) or 1, config))
+    block = None
+    if "rows" not in op.attrs or config["row_parts"] > 1:
+        block, i = consumer.split(i, factor=_row_block(op, config))
     j_outer, j_inner = consumer.split(j, factor=width)
     j_vector, lane = consumer.split(j_inner, factor=lanes)
-    consumer.reorder(block, j_outer, *lead, i, j_vector, lane)
+    outer = [j_outer] if block is None else [block, j_outer]
+    consumer.reorder(*outer, *lead, i, j_vector, lane)
     consumer.vectorize(lane)
-    task = consumer.fuse(block, j_outer)
+    task = consumer.fuse(*outer) if len(outer) > 1 else j_outer
     consumer.parallel(task)
     stage.compute_at(consumer, task)
     *lead, i, j = stage.op.axis
@@ -179,6 +217,9 @@ def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: di
     stage.vectorize(lane)
     stage.unroll(i_inner)
     stage.unroll(j_vector)
+    if "rows" in op.attrs and block is not None:
+        # The last block of rows may not be full.
+        stage.pragma(i_outer, "loop_partition_hint", True)
     tile.compute_at(stage, i_outer)
     steps = _accumulate(tile, lanes, config["unroll"])
     _prefetch(tile, op, steps, config, config["k_block"])
@@ -187,7 +228,7 @@ def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: di
 def _prefetch(stage: Stage, op: ComputeOp, steps: IterVar, config: dict[str, Any], k: int) -> None:
     """While a block of a panel is used tile by tile, prefetch the block after it, each tile its share. Without this the
     first tile waits for memory. Blocks and panels follow each other in memory."""
-    rows = _row_block(access.extent_of(op.axis[-2]) or 1, config)
+    rows = _row_block(op, config)
     runs, rounds = rows // config["tile"][0], k // config["unroll"]
     if runs < 4 or k % config["unroll"]:
         return
@@ -204,7 +245,8 @@ def _accumulate(stage: Stage, lanes: int, unroll: int) -> IterVar:
     stage.vectorize(lane)
     for axis in (k_inner, i, j_vector):
         stage.unroll(axis)
-    if (access.extent_of(k) or 0) % unroll:
+    steps = access.extent_of(k)
+    if steps is None or steps % unroll:
         stage.pragma(k_outer, "loop_partition_hint", True)
     stage.set_scope("local")
     return k_outer
@@ -292,8 +334,8 @@ class Matmul(CPUTemplate):
         m, n, k = sizes
         tile = fastest(self.space(op, machine)["tile"], m, n, _lanes(op, machine))
         config = {"tile": tile, "unroll": min(UNROLL, k, machine.max_unroll), "k_block": k, "row_parts": 1}
-        if op.tag == "dense_pack" and m >= 4 * tile[0] and "rows" not in op.attrs:
-            config |= _cache_blocks(op, machine, tile[0], m, k)
+        if op.tag == "dense_pack" and (_is_blocked(op) if "rows" in op.attrs else m >= 4 * tile[0]):
+            config |= cache_blocks(_width(op), op.output(0).dtype, machine, tile[0], _all_rows(op), k)
         return config
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
@@ -309,7 +351,7 @@ class Matmul(CPUTemplate):
         *lead, i, j = consumer.op.axis
         blocks = []
         if config["row_parts"] > 1:
-            block, i = consumer.split(i, factor=_row_block(sizes[0], config))
+            block, i = consumer.split(i, factor=_row_block(op, config))
             blocks = [block]
         i_outer, i_inner = consumer.split(i, factor=rows)
         j_outer, j_inner = consumer.split(j, factor=vectors * lanes)
@@ -320,6 +362,9 @@ class Matmul(CPUTemplate):
         consumer.vectorize(lane)
         consumer.unroll(i_inner)
         consumer.unroll(j_vector)
+        if blocks and "rows" in op.attrs:
+            # The last block of rows may not be full.
+            consumer.pragma(i_outer, "loop_partition_hint", True)
         panels = None if shared else _panels_stage(planner, op)
         if panels is None:
             inside = _parallelize(planner, consumer, outer, access.work(op))

@@ -6,16 +6,25 @@ from typing import Any
 
 from ... import te, tir
 from ...autotvm.task.topi_integration import mark
-from ...ir.prim import IntImm
+from ...ir.prim import IntImm, convert
 from ...target import Target
 from ...te.tensor import Tensor
 from .. import nn, size_class
-from ..nn.dense import batch_sizes, with_bias
-from ..nn.packed import crop_units, packed_matmul
+from ..nn.dense import Batch, batch_sizes, with_bias
+from ..nn.packed import crop_units, packed_matmul, standing_in
+from ..utils import same_dim, simplify
 from . import matmul_int8, tuned
 from .dot_products import ACCUMULATOR, dot_product, with_instruction
 from .machine import Machine
-from .matmul import NOMINAL_ROWS, PACK_FROM_ROWS, plan_matmul, row_tile
+from .matmul import (
+    MANY_ROWS,
+    NOMINAL_ROWS,
+    PACK_FROM_ROWS,
+    plan_any_size,
+    plan_matmul,
+    row_tile,
+    rows_that_fit,
+)
 
 
 def batch_matmul(
@@ -26,33 +35,67 @@ def batch_matmul(
     panel of the rhs."""
     dtype = out_dtype or tensor_a.dtype
     sizes = batch_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
-    count, m, n, reduction = sizes[:4]
-    if not all(isinstance(d, IntImm) for d in (count, m, n, reduction)):
+    if not all(isinstance(d, IntImm) for d in sizes[:4]):
+        made = _for_any_size(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), Machine(target))
+        if made is not None:
+            return made
         return nn.batch_matmul(tensor_a, tensor_b, oshape, out_dtype, transpose_a, transpose_b)
     of_bytes = None if transpose_a else _byte_products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
     if of_bytes is not None:
         return of_bytes
     workload = tuned.batch_matmul_workload(tensor_a, tensor_b, dtype, transpose_a, transpose_b)
-    plan = plan_matmul(count.value, m.value, n.value, transpose_b, dtype, Machine(target))
-    rhs = _in_panels(tensor_b, n, reduction, plan.panel, transpose_b) if plan.panel else tensor_b
+    count, m, n = (d.value for d in sizes[:3])
+    plan = plan_matmul(count, m, n, transpose_b, dtype, Machine(target))
+    padded = (plan.rows or sizes.m, plan.columns or sizes.n)
+    return _in_tiles(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), plan.panel, padded,
+                     {"workload": workload})
+
+
+def _for_any_size(
+    a: Tensor, b: Tensor, sizes: Batch, dtype: str, transposed: tuple[bool, bool], machine: Machine
+) -> Tensor | None:
+    """A batched matmul some of whose sizes are not known, padded to full register tiles when it runs; None where it has
+    so few rows that packing the rhs does not pay, and where batches may be broadcast when it runs."""
+    m, n = (d.value if isinstance(d, IntImm) else None for d in (sizes.m, sizes.n))
+    if m is not None and m < PACK_FROM_ROWS or n == 0:
+        return None
+    if not (sizes.one_a or sizes.one_b or same_dim(a.shape[0], b.shape[0])):
+        return None
+    panel, tile = plan_any_size(m, n, transposed[1], dtype, machine)
+    padded = (_whole(sizes.m, tile), _whole(sizes.n, panel) if panel else sizes.n)
+    return _in_tiles(a, b, sizes, dtype, transposed, panel, padded, {} if m is not None else {"rows": tile})
+
+
+def _whole(size: Any, tile: int) -> Any:
+    """A size padded to whole tiles."""
+    return simplify(te.indexdiv(size + (tile - 1), tile) * tile)
+
+
+def _in_tiles(
+    lhs: Tensor, rhs: Tensor, sizes: Batch, dtype: str, transposed: tuple[bool, bool], panel: int,
+    padded: tuple[Any, Any], attrs: dict[str, Any],
+) -> Tensor:
+    """The product of ``padded`` rows and columns, and of it the part that was asked for."""
+    count, m, n, reduction = sizes[:4]
+    is_whole = [same_dim(convert(have), convert(want)) for have, want in zip(padded, (m, n))]
+    rhs = _in_panels(rhs, n, reduction, panel, transposed[1]) if panel else rhs
     k = te.reduce_axis((0, reduction), name="k")
 
     def body(b, i, j):
-        row = te.min(i, m - 1) if plan.rows else i
-        x = tensor_a(0 if sizes.one_a else b, *((k, row) if transpose_a else (row, k)))
+        row = i if is_whole[0] else standing_in(i, m, attrs.get("rows"))
+        x = lhs(0 if sizes.one_a else b, *((k, row) if transposed[0] else (row, k)))
         at = 0 if sizes.one_b else b
-        if plan.panel:
-            y = rhs(at, te.indexdiv(j, plan.panel), k, te.indexmod(j, plan.panel))
+        if panel:
+            y = rhs(at, te.indexdiv(j, panel), k, te.indexmod(j, panel))
         else:
-            y = rhs(at, *((j, k) if transpose_b else (k, j)))
+            y = rhs(at, *((j, k) if transposed[1] else (k, j)))
         return te.sum(x.astype(dtype) * y.astype(dtype), axis=k)
 
-    attrs: dict[str, Any] = {"panel": plan.panel} if plan.panel else {}
-    padded = te.compute((count, plan.rows or m, plan.columns or n), body, name="T_batch_matmul", tag="batch_matmul",
-                        attrs={**attrs, "workload": workload})
-    if not plan.rows and not plan.columns:
-        return padded
-    return te.compute((count, m, n), lambda *at: padded(*at), name="T_batch_matmul_part", tag="injective")
+    attrs = {**({"panel": panel} if panel else {}), **attrs}
+    product = te.compute((count, *padded), body, name="T_batch_matmul", tag="batch_matmul", attrs=attrs)
+    if all(is_whole):
+        return product
+    return te.compute((count, m, n), lambda *at: product(*at), name="T_batch_matmul_part", tag="injective")
 
 
 def _byte_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
@@ -73,9 +116,11 @@ def _in_panels(tensor: Tensor, n: Any, k: Any, width: int, transposed: bool) -> 
     def body(b, panel, kk, j):
         column = panel * width + j
         value = tensor(b, column, kk) if transposed else tensor(b, kk, column)
-        return value if n.value % width == 0 else tir.if_then_else(column < n, value, tir.const(0, tensor.dtype))
+        is_full = isinstance(n, IntImm) and n.value % width == 0
+        return value if is_full else tir.if_then_else(column < n, value, tir.const(0, tensor.dtype))
 
-    shape = (tensor.shape[0], -(-n.value // width), k, width)
+    count = -(-n.value // width) if isinstance(n, IntImm) else te.indexdiv(n + (width - 1), width)
+    shape = (tensor.shape[0], count, k, width)
     return te.compute(shape, body, name="T_batch_matmul_panels", tag="panels")
 
 
@@ -100,12 +145,16 @@ def dense_pack(
 
 def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
     """A number of rows that is not known, in full register tiles: small ones where rows are few, as memory is the bound
-    and what is computed of rows that are missing costs nothing."""
-    rows, width = data.shape[-2], int(weight.shape[2])
-    tile = PACK_FROM_ROWS
-    if not size_class.is_small(rows, tile + 1):
-        tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
-    return packed_matmul(data, weight, dtype, te.indexdiv(rows + (tile - 1), tile) * tile, tile)
+    and what is computed of rows that are missing costs nothing. Rows that fit the L2 cache are not blocked."""
+    rows, width, k = data.shape[-2], int(weight.shape[2]), int(weight.shape[1])
+    tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
+    classes = [rows < PACK_FROM_ROWS + 1]
+    fitting = rows_that_fit(width, dtype, machine, k)
+    if PACK_FROM_ROWS < fitting < MANY_ROWS:
+        classes.append(rows <= fitting)
+    chosen = size_class.which(classes)
+    tile = PACK_FROM_ROWS if chosen == 1 else tile
+    return packed_matmul(data, weight, dtype, _whole(rows, tile), tile, {"fits": True} if chosen == 2 else {})
 
 
 def _padded_rows(data: Tensor, weight: Tensor, machine: Machine) -> int | None:

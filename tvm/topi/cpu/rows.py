@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # The longest row that stays in the L1 cache with the results of the operations on it.
 MAX_ROW = 1 << 15
+# The length that a row is taken to have where it is not known.
+NOMINAL_LENGTH = 128
 
 
 def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
@@ -29,9 +31,9 @@ def plan(planner: Planner, live: list[Stage], plain: Schedule) -> bool:
         return False
     last = outputs[0]
     shape = [a.dom.extent for a in last.op.axis]
-    length = access.extent_of(last.op.axis[-1]) if shape else None
-    if length is None or any(access.extent_of(a) == 0 for a in last.op.axis):
+    if not shape or any(access.extent_of(a) == 0 for a in last.op.axis):
         return False
+    length = access.extent_of(last.op.axis[-1]) or NOMINAL_LENGTH
     lanes = planner.machine.lanes(last.op.output(0).dtype)
     rows = access.elements([a.dom.extent for a in last.op.axis[:-1]])
     if not lanes <= length <= MAX_ROW or rows < 4 * planner.machine.threads < length // lanes:
@@ -97,8 +99,8 @@ def _schedule(planner: Planner, last: Stage, members: list[Stage], lanes: int) -
         if stage.op.reduce_axis:
             _reduce(planner, stage, last, row, lanes)
             continue
-        length = access.extent_of(stage.op.axis[-1]) if stage.op.axis else 1
-        if length == access.extent_of(along) and len(stage.op.axis) == len(last.op.axis):
+        is_whole = len(stage.op.axis) == len(last.op.axis) and same_dim(stage.op.axis[-1].dom.extent, along.dom.extent)
+        if is_whole:
             _vectors(stage, stage.op.axis[-1], lanes)
         _attach(stage, last, row)
 
@@ -115,8 +117,9 @@ def _vectors(stage: Stage, axis: IterVar, lanes: int) -> None:
 
 def _reduce(planner: Planner, stage: Stage, last: Stage, row: IterVar | None, lanes: int) -> None:
     """Reduce into several vectors of partial results, then those into fewer and fewer lanes."""
-    n = access.extent_of(stage.op.reduce_axis[0]) or 0
-    vectors = next((u for u in (4, 2) if n >= 2 * u * lanes), 1)
+    n = access.extent_of(stage.op.reduce_axis[0])
+    # What is left of a length that is not known is reduced one by one, so there are fewer vectors.
+    vectors = 2 if n is None else next((u for u in (4, 2) if n >= 2 * u * lanes), 1)
     widths = [w for w in dict.fromkeys((lanes * vectors, lanes, min(4, lanes))) if w > 1]
     for level, width in enumerate(widths):
         (k,) = stage.op.reduce_axis

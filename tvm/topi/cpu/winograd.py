@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
@@ -326,7 +325,8 @@ class Winograd(CPUTemplate):
     is_vectorized = True
 
     def applies(self, op: ComputeOp) -> bool:
-        return len(op.axis) == 8 and all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
+        """Whether all sizes but the batch are known."""
+        return len(op.axis) == 8 and access.are_known((*op.axis[:3], *op.axis[4:], *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
         """Every knob and its values; ``tiles`` is best a slice of a row, rows or images of the block."""

@@ -29,8 +29,27 @@ def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0):
     return source, strides, dilations, out
 
 
-def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32"):
+def _in_tiles(shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int):
+    """A convolution (n, O/o, h, w, o). Where the width is not known, ``columns`` pixels of a row are computed together:
+    the row is padded to whole tiles, in which its last pixel stands in for those that are missing."""
+    if columns is None:
+        return te.compute(shape, body, name=name, tag=name, attrs=attrs)
+    width = shape[3]
+    padded = simplify(te.indexdiv(width + (columns - 1), columns) * columns)
+
+    def tiled(n, oc, y, x, ob):
+        return body(n, oc, y, standing_in(x, width, columns), ob)
+
+    whole = te.compute((*shape[:3], padded, shape[4]), tiled, name=name, tag=name,
+                       attrs={**attrs, "columns": columns, "step": step})
+    return te.compute(shape, lambda *at: whole(*at), name=name + "_part", tag="injective")
+
+
+def conv2d_NCHWc(
+    data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32", columns=None
+):
     """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels.
+    ``columns`` are the pixels of a row that a schedule computes together where the width is not known.
 
     Raises
     ------
@@ -71,7 +90,7 @@ def conv2d_NCHWc(data, kernel, stride, padding, dilation, layout="NCHW8c", out_l
         )
 
     shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
-    return te.compute(shape, body, name="conv2d_NCHWc", tag="conv2d_NCHWc", attrs={"groups": groups})
+    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1])
 
 
 def conv2d_NCHWc_int8(
@@ -108,8 +127,11 @@ def conv2d_NCHWc_int8(
     return te.compute(result, body, name="conv2d_NCHWc_int8", tag="conv2d_NCHWc_int8")
 
 
-def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None):
-    """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C.
+def depthwise_conv2d_NCHWc(
+    Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None, columns=None
+):  # fmt: skip
+    """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C. ``columns`` are the pixels of a
+    row that a schedule computes together where the width is not known.
 
     Raises
     ------
@@ -141,12 +163,8 @@ def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out
             value = source(n, te.indexdiv(channel, block), *at, te.indexmod(channel, block))
         return te.sum(value.astype(out_dtype) * Filter(oc, 0, kh, kw, 0, ob).astype(out_dtype), axis=[kh, kw])
 
-    return te.compute(
-        (Input.shape[0], Filter.shape[0], height, width, Filter.shape[5]),
-        body,
-        name="depthwise_conv2d_NCHWc",
-        tag="depthwise_conv2d_NCHWc",
-    )
+    shape = (Input.shape[0], Filter.shape[0], height, width, Filter.shape[5])
+    return _in_tiles(shape, body, "depthwise_conv2d_NCHWc", {}, columns, strides[1])
 
 
 def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
@@ -156,7 +174,7 @@ def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
     return with_bias(crop_units(packed_matmul(data, weight, out_dtype), data, units), bias, out_dtype)
 
 
-def _standing_in(row, rows, tile: int | None):
+def standing_in(row, rows, tile: int | None):
     """The row of the data for a row of padded tiles; of tiles that are full, their own rows, as far as can be told."""
     last = te.min(row, rows - 1)
     if tile is None:
@@ -164,10 +182,12 @@ def _standing_in(row, rows, tile: int | None):
     return tir.Select(te.indexdiv(row, tile) < te.indexdiv(rows, tile), row, last)
 
 
-def packed_matmul(data, weight, out_dtype: str, rows: Any = None, tile: int | None = None):
+def packed_matmul(
+    data, weight, out_dtype: str, rows: Any = None, tile: int | None = None, facts: dict[str, Any] | None = None
+):
     """The product with all units of the blocks. With ``rows`` it has so many, the last of the data standing in for
-    those that are missing; ``tile`` are the rows that its schedule computes together where their number is not
-    known."""
+    those that are missing; ``tile`` are the rows that its schedule computes together where their number is not known,
+    ``facts`` what else the schedule is told."""
     if len(weight.shape) != 3:
         raise TVMError(f"dense_pack: a weight of 3 dimensions is wanted, got {len(weight.shape)}")
     block = weight.shape[2]
@@ -176,13 +196,13 @@ def packed_matmul(data, weight, out_dtype: str, rows: Any = None, tile: int | No
     def body(*at):
         *lead, j = at
         if rows is not None:
-            lead[-1] = _standing_in(lead[-1], data.shape[-2], tile)
+            lead[-1] = standing_in(lead[-1], data.shape[-2], tile)
         value = data(*lead, k).astype(out_dtype)
         return te.sum(value * weight(te.indexdiv(j, block), k, te.indexmod(j, block)).astype(out_dtype), axis=k)
 
     lead = (*data.shape[:-2], rows) if rows is not None else data.shape[:-1]
     shape = (*lead, simplify(weight.shape[0] * block))
-    attrs = {"panel": getattr(block, "value", 0), **({} if tile is None else {"rows": tile})}
+    attrs = {"panel": getattr(block, "value", 0), **({} if tile is None else {"rows": tile}), **(facts or {})}
     return te.compute(shape, body, name="T_dense_pack", tag="dense_pack", attrs=attrs)
 
 

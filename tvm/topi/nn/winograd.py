@@ -12,7 +12,7 @@ from typing import Any
 
 from ... import te, tir
 from ...error import TVMError
-from ..utils import get_const_int
+from ..utils import get_const_int, get_const_tuple
 from .utils import pads
 
 # Tags of the steps over planes: what is done where it is used, the data of all tiles, and the pixels of the result.
@@ -121,7 +121,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
             f"{len(kernel.shape)}"
         )
     dtype = out_dtype or data.dtype
-    batch, blocks, height, width, block = (get_const_int(d) for d in data.shape)
+    batch, blocks, height, width, block = get_const_tuple(data.shape)
     groups, reach, _, _, _, vectors, wide = (get_const_int(d) for d in kernel.shape)
     tile = reach - 2
     before, after = pads(padding, (3, 3), 2, "conv2d_winograd_NCHWc")

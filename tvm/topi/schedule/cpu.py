@@ -135,10 +135,17 @@ class Planner:
         if not axes or not self.is_large(stage.op, points):
             return
         chosen: list[IterVar] = []
-        count = 1
+        count, is_known = 1, True
         for axis in axes:
+            if not is_known and axis is axes[-1]:
+                # Dividing by sizes that are not known costs too much for each vector.
+                break
             chosen.append(axis)
-            count *= self.extent_now(stage, axis)
+            if axis.dom is not None and access.extent_of(axis) is None:
+                # It may be one.
+                is_known = False
+            else:
+                count *= self.extent_now(stage, axis)
             if count >= 64:
                 break
         stage.parallel(stage.fuse(*chosen) if len(chosen) > 1 else chosen[0])

@@ -100,9 +100,10 @@ def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
     if lanes is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout or out_type.dtype != "float32":
         return None
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
-    if kernel is None or tinfos[0].dtype != "float32" or not all(isinstance(d, int) for d in shape):
+    channels = shape[attrs.data_layout.index("C")]
+    if kernel is None or tinfos[0].dtype != "float32" or not isinstance(channels, int):
         return None
-    channels, filters = shape[attrs.data_layout.index("C")], kernel.shape[0]
+    filters = kernel.shape[0]
     options = {"strides": attrs.strides, "padding": attrs.padding, "dilation": attrs.dilation,
                "kernel_size": kernel.shape[2:], "out_dtype": attrs.out_dtype,
                "logical": (channels, filters, attrs.groups)}  # fmt: skip

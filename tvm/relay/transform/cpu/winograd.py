@@ -8,7 +8,10 @@ from __future__ import annotations
 from math import prod
 
 from ....ir.module import IRModule
+from ....ir.prim import IntImm
+from ....ir.tensor_type import TensorType
 from ....ir.transform import PassContext
+from ....ir.type import Type
 from ....target import Target
 from ....topi.cpu import winograd as template
 from ....topi.cpu.taps import Taps, computed_share
@@ -22,6 +25,14 @@ from .phases import Phases, merge_phases, split_phases
 
 # The rows and columns of a tile of direct convolution, which skips taps that read padding for all of it.
 DIRECT_TILE = (1, 8)
+
+
+def _image_shape(t: Type | None) -> tuple[int, ...] | None:
+    """The shape of blocked float32 data; a batch that is not known counts as one image. None where another size is not
+    known."""
+    if isinstance(t, TensorType) and not isinstance(t.shape[0], IntImm):
+        t = TensorType((1, *t.shape[1:]), t.dtype)
+    return float_shape(t)
 
 
 class Winograd:
@@ -39,11 +50,14 @@ class Winograd:
         if has_integer_values(kernel):
             return None
         attrs = node.attrs
-        k, out = float_shape(kernel.checked_type_), float_shape(node.checked_type_)
+        k, out = float_shape(kernel.checked_type_), _image_shape(node.checked_type_)
         if k is None or out is None or isinstance(attrs.padding, str) or attrs.groups != 1:
             return None
-        x = float_shape(data.checked_type_)
+        x = _image_shape(data.checked_type_)
         if x is None or k[2:4] != (3, 3) or tuple(attrs.strides) != (1, 1):
+            return None
+        if float_shape(data.checked_type_) is None and tuple(attrs.dilation) != (1, 1):
+            # Phases are images of a batch whose size is known.
             return None
         sides = [Phases(*side) for side in zip(x[2:4], out[2:4], attrs.padding, attrs.dilation)]
         plan = self.plan(k, x, out, sides)

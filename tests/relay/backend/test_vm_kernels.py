@@ -1,0 +1,168 @@
+"""Kernels whose sizes are not known have the layouts and register tiles of static ones: they are compiled once, compute
+what NumPy does at any size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tests.relay.symbolic_kernels import SymbolicKernel, primitive
+from tvm import relay
+
+FLOATS = np.random.default_rng(3)
+
+
+# One size for all tensors that have it.
+BATCH = tvm.tir.SizeVar("batch", "int64")
+
+
+def typed(*shape):
+    return relay.TensorType([relay.Any() if d is None else d for d in shape], "float32")
+
+
+def floats(*shape):
+    return FLOATS.standard_normal(shape).astype("float32")
+
+
+def checked(build, types):
+    """The kernel of a function, compiled so that each index is checked when it runs."""
+    with tvm.transform.PassContext(config={"tir.instrument_bound_checkers": True}):
+        return kernel_of(build, types)
+
+
+def kernel_of(build, types):
+    return SymbolicKernel(primitive(build, types))
+
+
+def network(batch, height=None, width=None):
+    """Convolutions of all kinds with constant weights, between them what they are fused with."""
+    rng = np.random.default_rng(5)
+
+    def conv(data, filters, inside, size, **options):
+        weight = relay.const(rng.standard_normal((filters, inside, size, size)).astype("float32") / (inside * size))
+        out = relay.nn.conv2d(data, weight, kernel_size=(size, size), channels=filters, **options)
+        return relay.nn.relu(out + relay.const(rng.standard_normal((filters, 1, 1)).astype("float32")))
+
+    x = relay.var("x", typed(batch, 3, height, width))
+    y = conv(x, 20, 3, 3, strides=2, padding=1)
+    z = conv(y, 20, 1, 3, padding=1, groups=20)
+    y = y + conv(z, 20, 20, 1)
+    y = relay.nn.max_pool2d(conv(y, 32, 20, 3, padding=1), (3, 3), (2, 2), padding=(1, 1))
+    y = conv(conv(y, 64, 32, 3, padding=1), 16, 64, 1)
+    y = relay.nn.batch_flatten(relay.nn.global_avg_pool2d(y))
+    weight = relay.const(rng.standard_normal((10, 16)).astype("float32"))
+    return tvm.IRModule.from_expr(relay.Function([x], relay.nn.softmax(relay.nn.dense(y, weight))))
+
+
+def kernels(executable):
+    return [name for name in executable.primitive_ops if "shape_func" not in name]
+
+
+def compiled(mod):
+    with tvm.transform.PassContext(opt_level=3):
+        executable = relay.vm.compile(mod, "llvm")
+    return executable, tvm.runtime.vm.VirtualMachine(executable, tvm.cpu())
+
+
+def test_a_network_with_unknown_batch_has_the_kernels_of_the_static_one():
+    (static, once), (dynamic, run) = compiled(network(1, 32, 32)), compiled(network(None, 32, 32))
+    assert kernels(dynamic) == kernels(static)
+    assert any("conv2d_NCHWc" in name for name in kernels(dynamic))
+    data = floats(3, 3, 32, 32)
+    wanted = np.concatenate([once.run(data[i : i + 1]).numpy() for i in range(3)])
+    for part in (data, data[:1], data[:0]):
+        np.testing.assert_allclose(run.run(part).numpy(), wanted[: len(part)], rtol=1e-4, atol=1e-5)
+
+
+def test_a_network_takes_images_of_any_size():
+    _, run = compiled(network(None, None, None))
+    for size in ((1, 19, 27), (2, 33, 32)):
+        data = floats(size[0], 3, *size[1:])
+        wanted = relay.create_executor("debug", network(*size)).evaluate()(data)
+        np.testing.assert_allclose(run.run(data).numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("size, stride, groups", [(1, 2, 1), (3, 1, 8)])
+def test_convolutions_of_images_of_any_size_stay_within_their_data(size, stride, groups):
+    weight = floats(8, 8 // groups, size, size)
+    packed = weight.reshape(2, 4, 8 // groups, size, size).transpose(0, 2, 3, 4, 1)
+    inner = 1 if groups > 1 else 4
+    packed = packed.reshape(2, -1, inner, size, size, 4).transpose(0, 1, 3, 4, 2, 5)
+    build = relay.nn.contrib_conv2d_nchwc if groups == 1 else relay.nn.contrib_depthwise_conv2d_nchwc
+    kernel = checked(
+        lambda x, w: relay.nn.relu(
+            build(x, w, (stride, stride), (size // 2,) * 2, groups=groups, kernel_size=(size, size), channels=8,
+                  data_layout="NCHW4c", kernel_layout=f"OIHW{inner}i4o")
+        ),
+        [typed(None, 2, None, None, 4), typed(*packed.shape)],
+    )
+    for n, h, w in ((1, 1, 1), (2, 3, 8), (1, 9, 7), (0, 4, 5), (1, 10, 15)):
+        x = floats(n, 8, h, w)
+        (got,) = kernel.run(
+            np.ascontiguousarray(x.reshape(n, 2, 4, h, w).transpose(0, 1, 3, 4, 2)), np.ascontiguousarray(packed)
+        )
+        wanted = np.maximum(convolution(x, weight, stride, size // 2, groups), 0)
+        np.testing.assert_allclose(got.transpose(0, 1, 4, 2, 3).reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-4)
+
+
+def convolution(x, weight, stride, pad, groups):
+    """A convolution NCHW in NumPy."""
+    filters, inside, size, _ = weight.shape
+    x = np.pad(x, ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    windows = np.lib.stride_tricks.sliding_window_view(x, (size, size), (2, 3))[:, :, ::stride, ::stride]
+    parts = [
+        np.einsum("nchwij,ocij->nohw", windows[:, g * inside : (g + 1) * inside],
+                  weight[g * filters // groups : (g + 1) * filters // groups])
+        for g in range(groups)
+    ]
+    return np.concatenate(parts, 1)
+
+
+@pytest.mark.parametrize("transpose_a, transpose_b", [(False, True), (True, False)])
+def test_batches_of_products_of_any_size_agree_with_numpy(transpose_a, transpose_b):
+    kernel = kernel_of(
+        lambda x, y: relay.nn.batch_matmul(x, y, transpose_a=transpose_a, transpose_b=transpose_b),
+        [typed(BATCH, None, None), typed(BATCH, None, None)],
+    )
+    for b, m, n, k in ((1, 1, 1, 1), (3, 5, 13, 9), (2, 8, 12, 16), (2, 17, 25, 7), (1, 3, 1, 0), (2, 0, 3, 4)):
+        x, y = floats(b, m, k), floats(b, k, n)
+        given = (np.swapaxes(x, 1, 2) if transpose_a else x), (np.swapaxes(y, 1, 2) if transpose_b else y)
+        (got,) = kernel.run(*map(np.ascontiguousarray, given))
+        np.testing.assert_allclose(got, x @ y, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("n, k", [(64, None), (None, 64)])
+def test_products_with_one_known_side_agree_with_numpy(n, k):
+    kernel = kernel_of(
+        lambda x, y: relay.nn.batch_matmul(x, y, transpose_b=k is not None),
+        [typed(BATCH, None, k), typed(BATCH, n, k) if k else typed(BATCH, k, n)],
+    )
+    for b, m, free in ((1, 1, 1), (4, 6, 8), (2, 15, 31), (1, 9, 0)):
+        x, y = floats(b, m, k or free), floats(b, k or free, n or free)
+        (got,) = kernel.run(x, np.ascontiguousarray(np.swapaxes(y, 1, 2)) if k else y)
+        np.testing.assert_allclose(got, x @ y, rtol=1e-4, atol=1e-4)
+
+
+def test_rows_of_a_product_with_packed_weights_may_be_any_number():
+    k = 768
+    weight = floats(24, k)
+    panels = np.ascontiguousarray(weight.reshape(2, 12, k).transpose(0, 2, 1))
+    kernel = kernel_of(
+        lambda x, w: relay.nn.contrib_dense_pack(x, w, "NC12n", 24), [typed(None, None, k), typed(2, k, 12)]
+    )
+    for lead, rows in ((1, 1), (2, 3), (1, 4), (3, 5), (1, 17), (1, 0), (0, 2), (1, 401)):
+        x = floats(lead, rows, k)
+        (got,) = kernel.run(x, panels)
+        np.testing.assert_allclose(got, x @ weight.T, rtol=1e-3, atol=1e-3)
+
+
+def test_softmax_over_rows_of_any_length_is_one_loop_over_rows():
+    kernel = kernel_of(relay.nn.softmax, [typed(None, None, None)])
+    for shape in ((1, 1, 1), (3, 2, 7), (2, 5, 8), (1, 4, 131), (2, 0, 3), (2, 3, 0)):
+        x = 10 * floats(*shape)
+        e = np.exp(x - x.max(-1, keepdims=True)) if x.size else x
+        (got,) = kernel.run(x)
+        np.testing.assert_allclose(got, e / e.sum(-1, keepdims=True), rtol=1e-4, atol=1e-6)
+    (loops,) = map(str, kernel.kernel.module.functions.values())
+    assert loops.count("T.parallel") == 1
