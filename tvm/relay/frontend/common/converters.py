@@ -11,8 +11,8 @@ from ....error import OpNotImplemented
 class Converters:
     """Converters of operators by name and by the version of the operator set they start with.
 
-    ``@table.op("Softmax", 13)`` registers a function for version 13 and later, until a newer one. ``versions`` is what
-    errors call a version.
+    ``@table.op("Softmax", since=13)`` registers a function for version 13 and later, until a newer one. ``versions`` is
+    what errors call a version; a framework without versions has all its rows at 0.
     """
 
     def __init__(self, framework: str, versions: str = "operator set"):
@@ -58,7 +58,7 @@ class Converters:
                 missing.setdefault((name, version), []).append(node)
         if missing:
             rows = [
-                f"  {n} ({self.versions} {v}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
+                f"  {n}{f' ({self.versions} {v})' if v else ''}: {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
                 for (n, v), w in sorted(missing.items())
             ]
             raise OpNotImplemented(
