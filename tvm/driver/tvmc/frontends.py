@@ -183,29 +183,13 @@ class PyTorchFrontend(Frontend):
         lazy_import("torch")
         kind, model = load_file(path)
         if kind == EXPORTED:
-            mod, params = from_exported_program(model, shape=shape_dict, **kwargs)
-            _refuse_open_sizes(mod, params)
-            return mod, params
+            given = {name: shape for name, shape in (shape_dict or {}).items() if not is_open(shape)}
+            return from_exported_program(model, shape=given, **kwargs)
         if not shape_dict:
             raise TVMCException(
                 "TorchScript does not say the shapes of its inputs; give them: --input-shapes \"x:[1,3,224,224]\""
             )
         return from_pytorch(model, list(shape_dict.items()), keep_quantized_weight=True, **kwargs)
-
-
-def _refuse_open_sizes(mod, params) -> None:
-    """The executors of tvmc compile for known sizes."""
-    from ...ir.prim import IntImm
-
-    rows = []
-    for p in mod["main"].params:
-        shape = p.type_annotation.shape
-        if p.name_hint not in params and any(not isinstance(d, IntImm) for d in shape):
-            rows.append(f"{p.name_hint}:[{_shown([d.value if isinstance(d, IntImm) else d.name for d in shape])}]")
-    if rows:
-        raise TVMCException(
-            f'the program leaves sizes of its inputs open; give them: --input-shapes "{" ".join(rows)}"'
-        )
 
 
 def _planned(name: str, suffixes: list[str], package: str) -> type:

@@ -57,10 +57,8 @@ class Converters:
             if not asked[key]:
                 missing.setdefault((name, version), []).append(node)
         if missing:
-            rows = [
-                f"  {n}{f' ({self.versions} {v})' if v else ''}: {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
-                for (n, v), w in sorted(missing.items())
-            ]
+            named = [(f"{n} ({self.versions} {v})" if v else n, w) for (n, v), w in sorted(missing.items())]
+            rows = [f"  {n}: {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'" for n, w in named]
             raise OpNotImplemented(
                 f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows)
             )

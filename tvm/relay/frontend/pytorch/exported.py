@@ -152,7 +152,7 @@ class FxReader(TorchImporter):
             if dtype is None:
                 raise TVMError(f"the input '{name}' is a {type(value).__name__}; tensors and numbers are supported")
             made = self.typer.infer(self.add_input(name, [], dtype))
-            self.symbols[id(made)] = (made, str(value.node.expr))
+            self.symbols[id(made)] = (made, self._size(Any_(str(value.node.expr))))
             return Number(made)
         dims = [d if isinstance(d, int) else self.open_size(d) for d in value.shape]
         return self.typer.infer(self.add_input(name, dims, dtype_name(value.dtype)))

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....error import OpNotImplemented, TVMError
+from ....ir.prim import SizeVar
 from ... import op as relay
 from ...expr import Constant, RelayExpr, Tuple, TupleWrapper
 from ..common.importer import GraphImporter
@@ -56,8 +57,8 @@ class TorchImporter(GraphImporter):
         self.views: dict[str, View] = {}
         # How often the tensor that a name stands for was changed.
         self.states: dict[str, int] = {}
-        # By identity: open sizes with their names.
-        self.symbols: dict[int, tuple[Any, str]] = {}
+        # By identity: open sizes with their variables.
+        self.symbols: dict[int, tuple[Any, SizeVar]] = {}
         # By the name of a list: what it is the parts of.
         self.parts: dict[str, tuple[str, str, dict[str, Any]]] = {}
 

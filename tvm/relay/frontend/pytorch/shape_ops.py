@@ -26,7 +26,7 @@ def reshaped(ctx, x, sizes: list):
     for i, s in enumerate(sizes):
         if isinstance(s, int):
             codes.append(s)
-        elif i < len(have) and ctx.symbol(s) is not None and ctx.symbol(s) == ctx.symbol(have[i]):
+        elif i < len(have) and ctx.is_same(s, have[i]):
             codes.append(0)
         else:
             codes.append(-1)
@@ -180,7 +180,7 @@ def slice_(ctx, self, dim=0, start=None, end=None, step=1):
         return self if (a, b, step) == (0, size, 1) else relay.strided_slice(self, [a], [max(a, b)], [step], [axis])
     whole = end is None or isinstance(end, int) and end >= (1 << 31) - 1
     if (start is None or start == 0) and step == 1:
-        if whole or isinstance(end, Number) and ctx.symbol(end) is not None and ctx.symbol(end) == ctx.symbol(size):
+        if whole or ctx.is_same(end, size):
             return self
     return _late_slice(ctx, self, axis, 0 if start is None else start, None if whole else end, step)
 
@@ -348,9 +348,7 @@ def expanded(ctx, x, sizes: list):
         (have[i - added] if i >= added else 1) if isinstance(s, int) and s == -1 else s for i, s in enumerate(sizes)
     ]
     keep = [
-        i >= added and (have[i - added] is s or isinstance(s, Number) and ctx.symbol(s) is not None
-                        and ctx.symbol(s) == ctx.symbol(have[i - added]))
-        for i, s in enumerate(wanted)
+        i >= added and (have[i - added] is s or ctx.is_same(s, have[i - added])) for i, s in enumerate(wanted)
     ]
     if all(isinstance(s, int) or k for s, k in zip(wanted, keep)) and all(isinstance(d, int) for d in have):
         if tuple(wanted) == have:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....error import TVMError
-from ....ir.prim import Any_
+from ....ir.prim import SizeVar
 from ....ir.tensor_type import TensorType
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
@@ -189,16 +189,20 @@ class Context(NodeContext):
             return found
         shape = self.importer.typer.infer(relay.shape_of(e, "int64"))
         one = self.importer.typer.infer(relay.take(shape, const(axis % self.rank(e), "int64"), 0))
-        if isinstance(found, Any_) and found.name not in ("", "any"):
-            self.importer.symbols[id(one)] = (one, found.name)
+        if isinstance(found, SizeVar):
+            self.importer.symbols[id(one)] = (one, found)
         return Number(one)
 
-    def symbol(self, size) -> str | None:
-        """The name of a size that is open, where it has one."""
+    def symbol(self, size) -> SizeVar | None:
+        """The variable that an open size is, where it is one."""
         if isinstance(size, Number):
             found = self.importer.symbols.get(id(size.expr))
             return None if found is None else found[1]
-        return size.name if isinstance(size, Any_) and size.name not in ("", "any") else None
+        return size if isinstance(size, SizeVar) else None
+
+    def is_same(self, a, b) -> bool:
+        """Whether two open sizes are one."""
+        return self.symbol(a) is not None and self.symbol(a) is self.symbol(b)
 
     def sizes(self, values) -> list:
         """Sizes of a list, which may hold tensors of one element."""
@@ -206,12 +210,12 @@ class Context(NodeContext):
         return [self.number(v) if isinstance(v, RelayExpr) else v for v in values]
 
     def sized(self, e: RelayExpr, sizes: list) -> RelayExpr:
-        """A tensor of a shape that is known when running, with what is known of it said again: numbers, and the names
-        of open sizes."""
+        """A tensor of a shape that is known when running, with what is known of it said again: numbers, and the
+        variables of open sizes."""
         made = self.infer(relay.reshape(e, [s if isinstance(s, int) else 0 for s in sizes])
                           if any(isinstance(s, int) for s in sizes) else e)
         names = [self.symbol(s) for s in sizes]
-        dims = [s if isinstance(s, int) else d if n is None else Any_(n)
+        dims = [s if isinstance(s, int) else d if n is None else n
                 for s, n, d in zip(sizes, names, self.type(made).shape)]
         made.checked_type_ = TensorType(dims, self.dtype(made))
         return made

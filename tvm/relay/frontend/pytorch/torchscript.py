@@ -98,7 +98,7 @@ class ScriptReader(TorchImporter):
     def __init__(self, graph, module, default_dtype: str, custom: Mapping | None, scopes: bool):
         super().__init__(False, default_dtype, custom)
         self.graph = graph
-        self.module = module
+        self.live = module
         self.use_scopes = scopes
         self.separator = "."
         self.counts: dict[str, int] = {}
@@ -166,7 +166,7 @@ class ScriptReader(TorchImporter):
     def take_inputs(self, infos: list) -> None:
         values = list(self.graph.inputs())
         if values and str(values[0].type().kind()) == "ClassType":
-            self.scopes[0][values.pop(0).debugName()] = Owner(self.module, ())
+            self.scopes[0][values.pop(0).debugName()] = Owner(self.live, ())
         if len(infos) != len(values):
             names = ", ".join(v.debugName() for v in values)
             raise UnknownInput(f"from_pytorch: the model has {len(values)} inputs ({names}), input_infos names "
