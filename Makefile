@@ -101,6 +101,13 @@ bench-models: setup ## whole models beside other runtimes (BENCH="--quick --mode
 bench-vm: setup ## models with open sizes on the virtual machine beside onnxruntime (BENCH="--models bert_base --at 2"; BENCH="--chain --memory")
 	$(BIN)/python -m benchmarks.vm $(BENCH)
 
+test-torch: lib ## the PyTorch importer in full, with an interpreter that has torch (TORCH_PYTHON=PATH; MODELS=1 for whole models too)
+	TVM_TEST_TORCH=$(if $(MODELS),models,operators) PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) -m pytest \
+	  tests/relay/frontend/pytorch tests/contrib/test_torch_dynamo.py tests/driver/tvmc/test_pytorch.py -q
+
+pytorch-models: lib ## every model of the PyTorch importer's table beside PyTorch, written to docs/pytorch_models.md (TORCH_PYTHON=PATH ONLY=vision)
+	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_models.py --only "$(ONLY)"
+
 test-ray: lib ## tuning and compiling on a Ray cluster of this machine, in an environment with ray (build/ray)
 	$(PYTHON) tools/environment.py build/ray test ray
 	RAY_USAGE_STATS_ENABLED=0 build/ray/bin/python -m pytest tests/farm -q -n 0
@@ -190,5 +197,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
+.PHONY: help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
 .DEFAULT_GOAL := help

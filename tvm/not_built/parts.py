@@ -78,7 +78,7 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.frontend": Part(
         "the importer",
-        "from_caffe from_caffe2 from_coreml from_darknet from_keras from_mxnet from_oneflow from_paddle from_pytorch"
+        "from_caffe from_caffe2 from_coreml from_darknet from_keras from_mxnet from_oneflow from_paddle"
         " from_tensorflow",
     ),
     "tvm.relay.frontend.caffe2": Part("the importer of Caffe2", "from_caffe2"),
@@ -87,7 +87,6 @@ PARTS: dict[str, Part] = {
     "tvm.relay.frontend.keras": Part("the importer of Keras", "from_keras"),
     "tvm.relay.frontend.mxnet": Part("the importer of MXNet", "from_mxnet"),
     "tvm.relay.frontend.paddlepaddle": Part("the importer of PaddlePaddle", "from_paddle"),
-    "tvm.relay.frontend.pytorch": Part("the importer of PyTorch", "from_pytorch"),
     "tvm.relay.frontend.pytorch_utils": Part(
         "the importer of PyTorch",
         "rewrite_batched_nms_with_max_out_size rewrite_nms_to_batched_nms rewrite_scatter_to_gather",

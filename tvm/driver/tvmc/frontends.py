@@ -164,6 +164,34 @@ class RelayFrontend(Frontend):
         return mod, params
 
 
+class PyTorchFrontend(Frontend):
+    """TorchScript and programs of torch.export."""
+
+    @staticmethod
+    def name() -> str:
+        return "pytorch"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["pth", "pt", "pt2", "jit", "zip"]
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.pytorch import from_exported_program, from_pytorch
+        from ...relay.frontend.pytorch.load import EXPORTED, file_kind, load_file
+
+        file_kind(path)
+        lazy_import("torch")
+        kind, model = load_file(path)
+        if kind == EXPORTED:
+            given = {name: shape for name, shape in (shape_dict or {}).items() if not is_open(shape)}
+            return from_exported_program(model, shape=given, **kwargs)
+        if not shape_dict:
+            raise TVMCException(
+                "TorchScript does not say the shapes of its inputs; give them: --input-shapes \"x:[1,3,224,224]\""
+            )
+        return from_pytorch(model, list(shape_dict.items()), keep_quantized_weight=True, **kwargs)
+
+
 def _planned(name: str, suffixes: list[str], package: str) -> type:
     class Planned(Frontend):
         @staticmethod
@@ -185,7 +213,6 @@ def _planned(name: str, suffixes: list[str], package: str) -> type:
 
 KerasFrontend = _planned("keras", ["h5"], "Keras")
 TensorflowFrontend = _planned("pb", ["pb"], "TensorFlow")
-PyTorchFrontend = _planned("pytorch", ["pth", "pt", "zip"], "PyTorch")
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
 ALL_FRONTENDS = [KerasFrontend, OnnxFrontend, TensorflowFrontend, TFLiteFrontend, PyTorchFrontend, PaddleFrontend,

@@ -2,9 +2,10 @@
 
 from ...not_built import name_of as _name_of
 from .onnx import from_onnx
+from .pytorch import from_exported_program, from_pytorch
 from .tflite import from_tflite
 
-__all__ = ["from_onnx", "from_tflite"]
+__all__ = ["from_exported_program", "from_onnx", "from_pytorch", "from_tflite"]
 
 
 def __getattr__(name: str):

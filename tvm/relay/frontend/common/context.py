@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 # What is written out element by element (windows, neighbours, steps of a loop) has at most so many parts; a program of
 # more could not be compiled.
 MOST_STEPS = 4096
+# Tables that an importer computes have at most this many elements: places of elements, dense forms of sparse weights.
+# More of them say that a number in the model is wrong, and would only fill the memory.
+MOST_ELEMENTS = 1 << 28
 
 
 class NodeContext:
@@ -126,6 +129,14 @@ def check_steps(what: str, count: int) -> None:
         raise TVMError(f"{what} of {count} elements is not supported; at most {MOST_STEPS} are written out")
 
 
+def check_count(what: str, dims) -> None:
+    """Refuse a table of more elements than the importer makes."""
+    count = math.prod(int(d) for d in dims)
+    if count > MOST_ELEMENTS or any(d < 0 for d in dims):
+        shown = " x ".join(str(int(d)) for d in dims)
+        raise TVMError(f"{what} would have {shown} elements; at most {MOST_ELEMENTS} are computed when compiling")
+
+
 def axis_of(axis: int, rank: int) -> int:
     """An axis counted from the front; negative ones count from the end."""
     if not -rank <= axis < rank:
@@ -133,4 +144,4 @@ def axis_of(axis: int, rank: int) -> int:
     return int(axis) % rank
 
 
-__all__ = ["MOST_STEPS", "NodeContext", "axis_of", "check_steps"]
+__all__ = ["MOST_STEPS", "NodeContext", "axis_of", "check_count", "check_steps"]

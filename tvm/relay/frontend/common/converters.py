@@ -11,8 +11,8 @@ from ....error import OpNotImplemented
 class Converters:
     """Converters of operators by name and by the version of the operator set they start with.
 
-    ``@table.op("Softmax", 13)`` registers a function for version 13 and later, until a newer one. ``versions`` is what
-    errors call a version.
+    ``@table.op("Softmax", since=13)`` registers a function for version 13 and later, until a newer one. ``versions`` is
+    what errors call a version; a framework without versions has all its rows at 0.
     """
 
     def __init__(self, framework: str, versions: str = "operator set"):
@@ -57,10 +57,8 @@ class Converters:
             if not asked[key]:
                 missing.setdefault((name, version), []).append(node)
         if missing:
-            rows = [
-                f"  {n} ({self.versions} {v}): {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'"
-                for (n, v), w in sorted(missing.items())
-            ]
+            named = [(f"{n} ({self.versions} {v})" if v else n, w) for (n, v), w in sorted(missing.items())]
+            rows = [f"  {n}: {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'" for n, w in named]
             raise OpNotImplemented(
                 f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows)
             )

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any, NamedTuple
 
 from ....dtype import canonical
 from ....error import TVMError
+from ..common.context import check_count
 from .external import Folder
 from .small_types import SMALL_TYPES, to_carrier
 
 # Element types of ONNX whose NumPy form has a name of its own here.
 _SPECIAL = {"BFLOAT16": "bfloat16"}
-# Tables that the importer computes have at most this many elements: places of elements, dense forms of sparse weights.
-# More of them say that a number in the model is wrong, and would only fill the memory.
-MOST_ELEMENTS = 1 << 28
 _REFUSED = ("COMPLEX64", "COMPLEX128", "UNDEFINED")
 
 
@@ -71,14 +68,6 @@ def sparse_array(sparse, folder: Folder | None) -> Any:
     else:
         out[tuple(indices.T)] = values
     return out
-
-
-def check_count(what: str, dims) -> None:
-    """Refuse a table of more elements than the importer makes."""
-    count = math.prod(int(d) for d in dims)
-    if count > MOST_ELEMENTS or any(d < 0 for d in dims):
-        shown = " x ".join(str(int(d)) for d in dims)
-        raise TVMError(f"{what} would have {shown} elements; at most {MOST_ELEMENTS} are computed when compiling")
 
 
 def onnx_dtype(code: int) -> str:

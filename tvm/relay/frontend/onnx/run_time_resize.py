@@ -1,6 +1,6 @@
 """Resizing by scales, sizes and regions that are known only when the model runs.
 
-Along each axis the places and weights of the elements are computed in the program, by the rules that ``image_ops.Axis``
+Along each axis the places and weights of the elements are computed in the program, by the rules that ``resize.Axis``
 computes them with while compiling.
 """
 

@@ -1,0 +1,325 @@
+"""Cases of ATen operators: a function and its inputs, on odd shapes and several element types.
+
+A row is ``name: (function, input, ...)``; an input is a shape (floats), or a ready tensor from ``make``. Rows are named
+after the operator, a dot and what is special.
+"""
+
+from __future__ import annotations
+
+
+def _make():
+    import torch
+
+    def floats(*shape, low=-2.0, high=2.0):
+        count = 1
+        for d in shape:
+            count *= d
+        # Values without ties, in no order, the same every time.
+        order = (torch.arange(count, dtype=torch.float64) * 0.7548776662466927 + 0.13) % 1.0
+        return (order * (high - low) + low).reshape(shape).to(torch.float32)
+
+    def ints(*shape, low=-5, high=6, dtype=torch.int64):
+        return floats(*shape, low=low, high=high).floor().clamp(low, high - 1).to(dtype)
+
+    def bools(*shape):
+        return floats(*shape) > 0
+
+    return floats, ints, bools
+
+
+def _set_inner(x, n, v):
+    x = x.clone()
+    x[:, n] = v
+    return x
+
+
+def core_cases() -> dict:
+    """The rows by name."""
+    import torch
+    import torch.nn.functional as F
+
+    f, i, b = _make()
+    aten = torch.ops.aten
+    inf, nan = float("inf"), float("nan")
+    special = torch.tensor([0.0, -0.0, 1.5, -2.5, 0.5, -inf, inf, nan, 1e30, -1e-30])
+    rows: dict = {}
+    for name in ("abs ceil floor round trunc sign neg exp expm1 sin cos tan tanh sinh cosh asinh atan erf sigmoid "
+                 "relu isnan isinf reciprocal").split():
+        rows[name] = (getattr(aten, name), f(3, 5, 7))
+        if name not in ("exp", "expm1", "sinh", "cosh", "reciprocal", "sin", "cos", "tan"):
+            rows[f"{name}.special"] = (getattr(aten, name), special)
+    for name in "log log2 log10 log1p sqrt rsqrt".split():
+        rows[name] = (getattr(aten, name), f(3, 5, low=0.01, high=30))
+    for name in "asin acos atanh".split():
+        rows[name] = (getattr(aten, name), f(3, 5, low=-0.99, high=0.99))
+    rows["acosh"] = (aten.acosh, f(3, 5, low=1.01, high=9))
+    for name in ("sin", "exp", "sqrt", "sigmoid", "erf"):
+        rows[f"{name}.int"] = (getattr(aten, name), i(4, 3, low=0, high=5))
+    for name in ("abs", "neg", "sign", "ceil", "relu"):
+        rows[f"{name}.int"] = (getattr(aten, name), i(4, 3))
+    rows["bitwise_not"] = (aten.bitwise_not, i(3, 5))
+    rows["bitwise_not.bool"] = (aten.bitwise_not, b(3, 5))
+    rows["logical_not"] = (aten.logical_not, i(3, 5))
+    for name in ("add", "sub", "mul", "div", "maximum", "minimum"):
+        op = getattr(aten, name)
+        rows[name] = (op, f(3, 1, 5), f(7, 1))
+        rows[f"{name}.mixed"] = (op, i(3, 5), f(5))
+        if name not in ("maximum", "minimum"):
+            rows[f"{name}.number"] = (lambda x, op=op: op(x, 3), f(3, 5))
+            rows[f"{name}.real"] = (lambda x, op=op: op(x, 2.5), i(3, 5))
+    rows["maximum.special"] = (aten.maximum, special, special.flip(0))
+    rows["add.alpha"] = (lambda x, y: aten.add(x, y, alpha=3), i(3, 5), i(5))
+    rows["sub.alpha"] = (lambda x, y: aten.sub(x, y, alpha=0.5), f(3, 5), f(5))
+    rows["add.bool"] = (aten.add, b(3, 5), b(5))
+    rows["mul.bool"] = (aten.mul, b(3, 5), b(5))
+    rows["add.small"] = (aten.add, i(3, 5, low=0, high=9, dtype=torch.uint8), i(3, 5, dtype=torch.int8))
+    rows["div.int"] = (aten.div, i(3, 5), i(3, 5, low=1, high=4))
+    for mode in ("floor", "trunc"):
+        rows[f"div.{mode}"] = (lambda x, y, m=mode: torch.div(x, y, rounding_mode=m), f(3, 5, low=-9, high=9), f(
+            5, low=0.5, high=2))
+        rows[f"div.{mode}_int"] = (lambda x, y, m=mode: torch.div(x, y, rounding_mode=m), i(3, 5, low=-9, high=9), i(
+            5, low=1, high=4))
+    rows["floor_divide"] = (torch.floor_divide, f(4, 5, low=-9, high=9), f(5, low=-2, high=-0.5))
+    rows["fmod"] = (aten.fmod, f(4, 5, low=-9, high=9), f(5, low=0.5, high=2))
+    rows["fmod.int"] = (lambda x: aten.fmod(x, 3), i(4, 5, low=-9, high=9))
+    rows["remainder"] = (aten.remainder, f(4, 5, low=-9, high=9), f(5, low=-2, high=-0.5))
+    rows["remainder.int"] = (lambda x: aten.remainder(x, 3), i(4, 5, low=-9, high=9))
+    rows["pow"] = (aten.pow, f(3, 5, low=0.1, high=3), f(5))
+    for e in (0, 1, 2, 3, -1, 0.5, -0.5, 2.5):
+        rows[f"pow.{e}"] = (lambda x, e=e: aten.pow(x, e), f(3, 5, low=0.1, high=3))
+    rows["pow.int"] = (lambda x: aten.pow(x, 4), i(3, 5))
+    rows["pow.base"] = (lambda x: aten.pow(2.0, x), f(3, 5))
+    rows["atan2"] = (aten.atan2, f(5, 6), f(6))
+    for name in "eq ne lt le gt ge".split():
+        rows[name] = (getattr(aten, name), i(3, 5), i(5))
+        rows[f"{name}.number"] = (lambda x, n=name: getattr(aten, n)(x, 0.5), f(3, 5))
+        rows[f"{name}.bool"] = (getattr(aten, name), b(3, 5), b(5))
+    for name in "logical_and logical_or logical_xor".split():
+        rows[name] = (getattr(aten, name), i(3, 5, low=-1, high=2), b(5))
+    for name in "bitwise_and bitwise_or bitwise_xor".split():
+        rows[name] = (getattr(aten, name), i(3, 5), i(5))
+        rows[f"{name}.number"] = (lambda x, n=name: getattr(aten, n)(x, 6), i(3, 5))
+        rows[f"{name}.bool"] = (getattr(aten, name), b(3, 5), b(5))
+    rows["where"] = (aten.where, b(3, 5), f(3, 5), f(5))
+    rows["where.mixed"] = (lambda c, x: torch.where(c, x, 2), b(3, 5), f(5))
+    rows["clamp"] = (lambda x: aten.clamp(x, -0.5, 1), f(3, 5))
+    rows["clamp.min"] = (lambda x: aten.clamp(x, min=0), i(3, 5))
+    rows["clamp.Tensor"] = (lambda x, y: aten.clamp(x, y, y + 1), f(3, 5), f(5))
+    rows["masked_fill"] = (lambda x, m: x.masked_fill(m, -inf), f(3, 5), b(5))
+    for name, call in {
+        "gelu": F.gelu, "gelu.tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": F.silu, "elu": F.elu,
+        "selu": F.selu, "celu": lambda x: F.celu(x, 1.3), "leaky_relu": lambda x: F.leaky_relu(x, 0.2),
+        "hardtanh": lambda x: F.hardtanh(x, -0.3, 0.7), "hardswish": F.hardswish, "hardsigmoid": F.hardsigmoid,
+        "softplus": lambda x: F.softplus(x * 20, 2, 15), "mish": F.mish, "logsigmoid": F.logsigmoid,
+        "softsign": F.softsign, "tanhshrink": F.tanhshrink, "softshrink": F.softshrink, "hardshrink": F.hardshrink,
+        "threshold": lambda x: F.threshold(x, 0.1, 20), "glu": lambda x: F.glu(x, 1), "relu6": lambda x: F.relu6(4 * x),
+        "prelu": lambda x: F.prelu(x, torch.linspace(-1, 1, 6)), "softmax": lambda x: x.softmax(1),
+        "log_softmax": lambda x: x.log_softmax(-1), "softmax.dtype": lambda x: x.softmax(0, dtype=torch.float64),
+        "nan_to_num": lambda x: torch.nan_to_num(x / x.round()), "square": torch.square,
+        "normalize": lambda x: F.normalize(x, dim=1), "logit": lambda x: torch.logit(x.sigmoid()),
+    }.items():
+        rows[name] = (call, f(3, 6, 5))
+    # Reductions.
+    for name in ("sum", "mean", "amax", "amin"):
+        op = getattr(torch, name)
+        rows[name] = (lambda x, op=op: op(x), f(3, 5, 7))
+        rows[f"{name}.dim"] = (lambda x, op=op: op(x, dim=(0, -1), keepdim=True), f(3, 5, 7))
+    for name in ("sum", "prod"):
+        rows[f"{name}.int"] = (lambda x, n=name: getattr(torch, n)(x), i(3, 4, low=1, high=3, dtype=torch.int32))
+        rows[f"{name}.dtype"] = (lambda x, n=name: getattr(torch, n)(x, 1, dtype=torch.float64), f(3, 4))
+    rows["prod"] = (lambda x: torch.prod(x, 1, keepdim=True), f(3, 5))
+    for name in ("any", "all"):
+        rows[name] = (lambda x, n=name: getattr(torch, n)(x), b(3, 5))
+        rows[f"{name}.dim"] = (lambda x, n=name: getattr(torch, n)(x, 1, keepdim=True), f(3, 5) > -1.9)
+    rows["any.dims"] = (lambda x: torch.any(x, dim=(0, 2)), b(3, 5, 2))
+    for name in ("max", "min"):
+        rows[f"{name}.all"] = (lambda x, n=name: getattr(torch, n)(x), f(3, 5))
+        rows[f"{name}.dim"] = (lambda x, n=name: getattr(torch, n)(x, 1), f(3, 5, 2))
+    for name in ("argmax", "argmin"):
+        rows[name] = (lambda x, n=name: getattr(torch, n)(x), f(3, 5))
+        rows[f"{name}.dim"] = (lambda x, n=name: getattr(torch, n)(x, 1, keepdim=True), f(3, 5, 2))
+    for name in ("var", "std"):
+        rows[name] = (lambda x, n=name: getattr(torch, n)(x), f(3, 5))
+        rows[f"{name}.dim"] = (lambda x, n=name: getattr(torch, n)(x, (0, 2), keepdim=True, correction=0), f(3, 5, 4))
+    rows["var_mean"] = (lambda x: torch.var_mean(x, 1), f(3, 5))
+    rows["logsumexp"] = (lambda x: torch.logsumexp(x, (0, 2)), f(3, 5, 4))
+    for p in (0, 1, 2, 3, inf, -inf):
+        rows[f"norm.{p}"] = (lambda x, p=p: torch.linalg.vector_norm(x, p, 1), f(3, 5, 4))
+    rows["cumsum"] = (lambda x: x.cumsum(1), f(3, 5, 2))
+    rows["cumsum.int"] = (lambda x: x.cumsum(0), i(5, 3, dtype=torch.int32))
+    rows["diff"] = (lambda x: (x.diff(dim=1), x.diff(2, 0, prepend=x[:1])), f(3, 5))
+    rows["cumprod"] = (lambda x: x.cumprod(1), f(3, 5))
+    # Shapes.
+    rows["view"] = (lambda x: x.view(5, -1), f(3, 5, 7))
+    rows["reshape.zero"] = (lambda x: x.reshape(0, 4), torch.zeros(2, 0))
+    rows["permute"] = (lambda x: x.permute(2, 0, -2), f(3, 5, 7))
+    rows["unsqueeze"] = (lambda x: x.unsqueeze(-1).unsqueeze(0), f(3, 5))
+    rows["squeeze"] = (lambda x: (x.squeeze(), x.squeeze(1), x.squeeze(0)), f(3, 1, 5, 1))
+    rows["squeeze.dims"] = (lambda x: torch.squeeze(x, (1, 0)), f(3, 1, 5, 1))
+    rows["expand"] = (lambda x: x.expand(2, -1, 4), f(3, 1))
+    rows["repeat"] = (lambda x: x.repeat(2, 1, 3), f(3, 5))
+    rows["repeat_interleave"] = (lambda x: x.repeat_interleave(3, 1), f(3, 5))
+    rows["cat"] = (lambda x, y: torch.cat([x, y, x], -1), f(3, 5), f(3, 2))
+    rows["cat.mixed"] = (lambda x, y: torch.cat([x, y]), f(3, 5), i(2, 5))
+    rows["stack"] = (lambda x, y: torch.stack([x, y], 1), f(3, 5), f(3, 5))
+    rows["split"] = (lambda x: x.split(2, 1), f(3, 5))
+    rows["split_with_sizes"] = (lambda x: x.split([1, 3, 1], 1), f(3, 5))
+    rows["chunk"] = (lambda x: x.chunk(3, 1), f(3, 7))
+    rows["unbind"] = (lambda x: x.unbind(1), f(3, 4))
+    rows["slice"] = (lambda x: x[:, 1:-1:2, -3:], f(3, 7, 5))
+    rows["select"] = (lambda x: x[:, -2], f(3, 5, 2))
+    rows["slice_scatter"] = (lambda x, y: aten.slice_scatter(x, y, 1, 1, None, 2), f(3, 6), f(3, 3))
+    rows["select_scatter"] = (lambda x, y: aten.select_scatter(x, y, 1, -2), f(3, 6), f(3))
+    rows["flip"] = (lambda x: x.flip(0, -1), f(3, 5, 2))
+    rows["roll"] = (lambda x: x.roll((2, -1), (0, 1)), f(3, 5))
+    rows["diagonal"] = (lambda x: (x.diagonal(1), x.diagonal(-1, 0, 2)), f(4, 5, 3))
+    rows["as_strided"] = (lambda x: torch.as_strided(x, (3, 4), (2, 1), 1), f(5, 4))
+    rows["unfold"] = (lambda x: x.unfold(1, 3, 2), f(2, 8, 3))
+    rows["constant_pad_nd"] = (lambda x: F.pad(x, (1, 2, 0, -1), value=1.5), f(3, 5, 4))
+    for mode in ("reflect", "replicate", "circular"):
+        rows[f"pad.{mode}"] = (lambda x, m=mode: F.pad(x, (2, 1, 1, 0), mode=m), f(2, 3, 5, 4))
+    rows["reflection_pad1d"] = (lambda x: aten.reflection_pad1d(x, [3, 1]), f(2, 3, 5))
+    rows["reflection_pad3d"] = (lambda x: F.pad(x, (1, 1, 1, 0, 0, 2), mode="reflect"), f(1, 2, 4, 3, 5))
+    rows["replication_pad3d"] = (lambda x: F.pad(x, (1, 1, 1, 0, 0, 2), mode="replicate"), f(1, 2, 4, 3, 5))
+    rows["pixel_shuffle"] = (lambda x: F.pixel_shuffle(x, 2), f(2, 12, 3, 5))
+    rows["pixel_unshuffle"] = (lambda x: F.pixel_unshuffle(x, 2), f(2, 3, 4, 6))
+    rows["triu"] = (lambda x: (x.triu(1), x.tril(-1)), f(2, 4, 5))
+    rows["meshgrid"] = (lambda x, y: torch.meshgrid(x, y, indexing="ij"), f(3), f(4))
+    # Indexing.
+    rows["index_select"] = (lambda x, n: x.index_select(1, n), f(3, 5, 2), i(7, low=0, high=5))
+    rows["gather"] = (lambda x, n: x.gather(1, n), f(3, 5), i(2, 7, low=0, high=5))
+    rows["embedding"] = (lambda n, w: F.embedding(n, w), i(2, 3, low=0, high=7), f(7, 4))
+    rows["index"] = (lambda x, n: x[:, n], f(3, 5, 2), i(2, 3, low=-5, high=5))
+    rows["index.two"] = (lambda x, n, m: x[n, :, m], f(4, 5, 6), i(3, low=0, high=4), i(3, low=0, high=6))
+    rows["index.side"] = (lambda x, n, m: x[:, n, m], f(4, 5, 6), i(3, 1, low=-5, high=5), i(2, low=0, high=6))
+    rows["index_put"] = (lambda x, n, v: x.index_put((n,), v), f(5, 3), torch.tensor([3, 0]), f(2, 3))
+    rows["index_put.add"] = (lambda x, n, v: x.index_put((n,), v, accumulate=True), f(5, 3), torch.tensor([3, 3]), f(3))
+    rows["index_put.mask"] = (lambda x, m: x.index_put((m,), torch.tensor(2.0)), f(5, 3), b(5, 3))
+    rows["index_put.inner"] = (_set_inner, f(4, 5, 3), torch.tensor([3, 0]), f(4, 2, 3))
+    rows["masked_scatter"] = (lambda x, m, s: x.masked_scatter(m, s), f(3, 5), b(3, 5), f(4, 5))
+    rows["scatter.src"] = (lambda x, n, s: x.scatter(1, n, s), f(3, 5), torch.tensor([[0, 2], [4, 1]]), f(2, 3))
+    rows["scatter.value"] = (lambda x, n: x.scatter(1, n, 9.0), f(3, 5), torch.tensor([[0, 2], [4, 1]]))
+    rows["scatter_add"] = (lambda x, n, s: x.scatter_add(0, n, s), f(4, 3), i(5, 3, low=0, high=4), f(5, 3))
+    for kind in ("sum", "prod", "mean", "amax", "amin"):
+        for own in (True, False):
+            rows[f"scatter_reduce.{kind}{own}"] = (
+                lambda x, n, s, k=kind, o=own: x.scatter_reduce(0, n, s, k, include_self=o),
+                f(4, 3), i(5, 3, low=0, high=4), f(5, 3))
+    rows["topk"] = (lambda x: x.topk(3, 1), f(4, 7))
+    rows["topk.small"] = (lambda x: x.topk(2, 0, largest=False), f(4, 7))
+    rows["sort"] = (lambda x: x.sort(1, descending=True), f(4, 7))
+    rows["argsort"] = (lambda x: x.argsort(0), f(4, 7))
+    rows["searchsorted"] = (lambda x, v: torch.searchsorted(x.sort().values, v), f(7), f(3, 4))
+    rows["bucketize"] = (lambda x: torch.bucketize(x, torch.tensor([-1.0, 0.0, 1.0]), right=True), f(3, 4))
+    rows["one_hot"] = (lambda n: F.one_hot(n, 6), i(3, 4, low=0, high=6))
+    rows["take"] = (lambda x, n: torch.take(x, n), f(3, 4), i(2, 5, low=-12, high=12))
+    # Making.
+    rows["arange"] = (lambda x: x + torch.arange(1, 8, 3), f(3))
+    rows["full"] = (lambda x: x + torch.full((2, 3), 4), f(3))
+    rows["full_like"] = (lambda x: torch.full_like(x, 4), i(3, 2))
+    rows["zeros"] = (lambda x: x + torch.zeros(2, 3) + torch.ones(3) + torch.empty(0, 3).sum(), f(3))
+    rows["scalar_tensor"] = (lambda x: x + torch.scalar_tensor(2.5), f(3))
+    rows["linspace"] = (lambda x: x * torch.linspace(0, 1, 5), f(5))
+    rows["eye"] = (lambda x: x @ torch.eye(4, 3), f(2, 4))
+    rows["to"] = (lambda x: (x.to(torch.int32), x.double(), x.bool(), x.half()), f(3, 5))
+    rows["to.int"] = (lambda x: (x.float(), x.to(torch.uint8), x.bool()), i(3, 5, low=0, high=9))
+    rows["fill"] = (lambda x: x.clone().fill_(3.0), f(3, 5))
+    rows["copy"] = (lambda x, y: aten.copy(x, y), f(3, 5), i(5))
+    rows["clone"] = (lambda x: (x.clone(), aten.alias(x)), f(3))
+    # Products and convolutions.
+    rows["mm"] = (torch.mm, f(3, 5), f(5, 4))
+    rows["bmm"] = (torch.bmm, f(2, 3, 5), f(2, 5, 4))
+    rows["addmm"] = (lambda c, x, y: torch.addmm(c, x, y, beta=0.5, alpha=2), f(4), f(3, 5), f(5, 4))
+    rows["matmul.stack"] = (torch.matmul, f(2, 1, 3, 5), f(4, 5, 6))
+    rows["matmul.vector"] = (lambda x, y, z: (x @ y, y @ z, z @ z), f(3), f(3, 5), f(5))
+    rows["linear"] = (F.linear, f(2, 3, 5), f(4, 5), f(4))
+    rows["einsum"] = (lambda x, y: torch.einsum("bij,bkj->bik", x, y), f(2, 3, 5), f(2, 4, 5))
+    rows["einsum.outer"] = (lambda x, y: torch.einsum("ab,cb->acb", x, y), f(3, 2), f(4, 2))
+    rows["cdist"] = (lambda x, y: torch.cdist(x, y, 1.0), f(2, 3, 5), f(2, 4, 5))
+    rows["pdist"] = (lambda x: F.pdist(x, 3.0), f(4, 5))
+    rows["conv1d"] = (lambda x, w: F.conv1d(x, w, stride=2, padding=1, dilation=2), f(2, 3, 17), f(4, 3, 3))
+    rows["conv2d"] = (lambda x, w, c: F.conv2d(x, w, c, (2, 1), (1, 2)), f(2, 3, 9, 7), f(4, 3, 3, 5), f(4))
+    rows["conv2d.groups"] = (lambda x, w: F.conv2d(x, w, groups=2, padding="same"), f(1, 4, 6, 5), f(6, 2, 2, 3))
+    rows["conv2d.depthwise"] = (lambda x, w: F.conv2d(x, w, groups=5, padding=1), f(1, 5, 6, 5), f(5, 1, 3, 3))
+    rows["conv3d"] = (lambda x, w: F.conv3d(x, w, padding=1), f(1, 2, 4, 5, 3), f(3, 2, 2, 3, 3))
+    rows["conv_transpose1d"] = (
+        lambda x, w: F.conv_transpose1d(x, w, stride=3, padding=1, output_padding=2), f(2, 3, 5),
+        f(3, 4, 4))
+    rows["conv_transpose2d"] = (
+        lambda x, w, c: F.conv_transpose2d(x, w, c, 2, 1, 1), f(1, 3, 4, 5), f(3, 2, 3, 3), f(2))
+    rows["conv_transpose2d.groups"] = (lambda x, w: F.conv_transpose2d(x, w, groups=2), f(1, 4, 4, 5), f(4, 3, 3, 2))
+    rows["conv_transpose2d.dilated"] = (lambda x, w: F.conv_transpose2d(x, w, stride=2, dilation=2), f(1, 2, 4, 5),
+                                        f(2, 3, 3, 2))
+    rows["conv2d.unbatched"] = (F.conv2d, f(3, 6, 5), f(2, 3, 3, 3))
+    rows["im2col"] = (lambda x: F.unfold(x, (2, 3), padding=1, stride=2), f(2, 3, 7, 6))
+    rows["col2im"] = (lambda x: F.fold(x, (5, 6), (2, 3), padding=(0, 1), stride=(1, 2)), f(2, 18, 12))
+    # Pooling.
+    rows["max_pool2d"] = (lambda x: F.max_pool2d(x, 3, 2, 1), f(2, 3, 9, 8))
+    rows["max_pool2d.ceil"] = (lambda x: F.max_pool2d(x, (3, 2), 2, 0, 1, ceil_mode=True), f(1, 2, 8, 9))
+    rows["max_pool2d.indices"] = (lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), f(2, 3, 7, 8))
+    rows["max_pool1d"] = (lambda x: F.max_pool1d(x, 3, 2, dilation=2), f(2, 3, 13))
+    rows["max_pool3d"] = (lambda x: F.max_pool3d(x, 2, 2, 1), f(1, 2, 5, 6, 7))
+    rows["max_pool3d.indices"] = (lambda x: F.max_pool3d(x, 2, return_indices=True), f(1, 2, 4, 6, 4))
+    for pad in (True, False):
+        rows[f"avg_pool2d.{pad}"] = (lambda x, p=pad: F.avg_pool2d(x, 3, 2, 1, count_include_pad=p), f(2, 3, 9, 8))
+    rows["avg_pool2d.ceil"] = (lambda x: F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), f(1, 2, 8, 8))
+    rows["avg_pool2d.divisor"] = (lambda x: F.avg_pool2d(x, (2, 3), divisor_override=5), f(1, 2, 8, 8))
+    rows["avg_pool1d"] = (lambda x: F.avg_pool1d(x, 3, 2, 1), f(2, 3, 9))
+    rows["avg_pool3d"] = (lambda x: F.avg_pool3d(x, 2, 2), f(1, 2, 5, 6, 4))
+    rows["adaptive_avg_pool1d"] = (lambda x: F.adaptive_avg_pool1d(x, 3), f(2, 3, 8))
+    rows["_adaptive_avg_pool2d"] = (lambda x: F.adaptive_avg_pool2d(x, (3, None)), f(2, 3, 8, 7))
+    rows["_adaptive_avg_pool3d"] = (lambda x: F.adaptive_avg_pool3d(x, (3, 2, 1)), f(1, 2, 8, 7, 3))
+    rows["adaptive_max_pool2d"] = (lambda x: F.adaptive_max_pool2d(x, (3, 2)), f(2, 3, 8, 7))
+    # Normalizations.
+    rows["batch_norm"] = (
+        lambda x, m, v, w, c: F.batch_norm(x, m, v.exp(), w, c), f(2, 3, 4, 5), f(3), f(3), f(3), f(3))
+    rows["batch_norm.plain"] = (lambda x, m, v: F.batch_norm(x, m, v.exp(), eps=1e-3), f(4, 3), f(3), f(3))
+    rows["batch_norm.own"] = (lambda x: F.batch_norm(x, None, None, training=True), f(4, 3, 5))
+    rows["layer_norm"] = (lambda x, w, c: F.layer_norm(x, (5,), w, c), f(2, 3, 5), f(5), f(5))
+    rows["layer_norm.two"] = (lambda x: F.layer_norm(x, (3, 5)), f(2, 3, 5))
+    rows["group_norm"] = (lambda x, w, c: F.group_norm(x, 2, w, c), f(2, 6, 3, 5), f(6), f(6))
+    rows["instance_norm"] = (lambda x: F.instance_norm(x), f(2, 3, 4, 5))
+    rows["local_response_norm"] = (lambda x: F.local_response_norm(x, 3), f(2, 7, 3))
+    rows["rms_norm"] = (lambda x, w: F.rms_norm(x, (5,), w), f(2, 3, 5), f(5))
+    # Attention.
+    rows["attention"] = (F.scaled_dot_product_attention, f(2, 3, 4, 5), f(2, 3, 6, 5), f(2, 3, 6, 7))
+    rows["attention.mask"] = (
+        lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), f(2, 3, 4, 5), f(2, 3, 6, 5),
+        f(2, 3, 6, 5), f(4, 6) > -1.5)
+    rows["attention.causal"] = (lambda q: F.scaled_dot_product_attention(q, q, q, is_causal=True, scale=0.3),
+                                f(2, 3, 4, 5))
+    # Images.
+    for mode in ("nearest", "nearest-exact", "bilinear", "bicubic"):
+        more = {} if "nearest" in mode else {"align_corners": False}
+        rows[f"interpolate.{mode}"] = (lambda x, m=mode, k=more: F.interpolate(x, (7, 5), mode=m, **k), f(1, 2, 4, 6))
+        rows[f"interpolate.{mode}_scale"] = (
+            lambda x, m=mode, k=more: F.interpolate(x, scale_factor=(1.7, 0.6), mode=m, **k), f(1, 2, 5, 6))
+    rows["interpolate.corners"] = (
+        lambda x: F.interpolate(x, (7, 5), mode="bilinear", align_corners=True), f(1, 2, 4, 6))
+    rows["interpolate.linear"] = (lambda x: F.interpolate(x, 7, mode="linear"), f(1, 2, 4))
+    rows["interpolate.trilinear"] = (lambda x: F.interpolate(x, (3, 7, 2), mode="trilinear"), f(1, 2, 4, 3, 4))
+    rows["interpolate.antialias"] = (lambda x: F.interpolate(x, (3, 4), mode="bilinear", antialias=True), f(1, 2, 9, 7))
+    for mode in ("bilinear", "nearest", "bicubic"):
+        for pad in ("zeros", "border", "reflection"):
+            rows[f"grid_sample.{mode}_{pad}"] = (
+                lambda x, g, m=mode, p=pad: F.grid_sample(x, g, m, p, align_corners=False), f(1, 2, 5, 6),
+                f(1, 3, 4, 2, low=-1.3, high=1.3))
+    rows["grid_sample.corners"] = (lambda x, g: F.grid_sample(x, g, align_corners=True), f(1, 2, 5, 6), f(1, 3, 4, 2))
+    return rows
+
+
+# Core operators that have no case, with the reason.
+LEFT_OUT = {
+    "_adaptive_avg_pool2d_backward": "gradients are computed in PyTorch",
+    "avg_pool2d_backward": "gradients are computed in PyTorch",
+    "convolution_backward": "gradients are computed in PyTorch",
+    "embedding_dense_backward": "gradients are computed in PyTorch",
+    "max_pool2d_with_indices_backward": "gradients are computed in PyTorch",
+    "native_group_norm_backward": "gradients are computed in PyTorch",
+    "native_layer_norm_backward": "gradients are computed in PyTorch",
+    "_fft_c2r": "complex numbers have no element type here",
+    "_fft_r2c": "complex numbers have no element type here",
+    "rand": "random numbers are drawn outside of a compiled model",
+    "randn": "random numbers are drawn outside of a compiled model",
+    "randperm": "random numbers are drawn outside of a compiled model",
+}

@@ -1,0 +1,83 @@
+"""Programs of torch.export: names, open sizes, branches, refusals."""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.relay.frontend.pytorch.support import array, names_of, run, same
+from tvm import relay
+from tvm.error import TVMError
+
+
+class Attention(torch.nn.Module):
+    """A small model whose batch and length may be open."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(8, 24)
+        self.last = torch.nn.Linear(8, 3)
+
+    def forward(self, x):
+        b, n, _ = x.shape
+        q, k, v = self.inner(x).view(b, n, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        y = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        return self.last(y.transpose(1, 2).reshape(b, n, 8))
+
+
+def test_inputs_and_parameters_have_the_names_of_the_program():
+    model = torch.nn.Linear(3, 4).eval()
+    mod, params = relay.frontend.from_exported_program(torch.export.export(model, (torch.randn(2, 3),)))
+    assert names_of(mod, params) == ["input"] and set(params) == {"weight", "bias"}
+
+
+def test_open_sizes_are_compiled_once_for_all_of_them():
+    model = Attention().eval()
+    batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length", max=64)
+    program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=({0: batch, 1: length},))
+    mod, params = relay.frontend.from_exported_program(program)
+    for shape in ((2, 5, 8), (3, 7, 8)):
+        x = torch.randn(*shape)
+        same(run(mod, params, {"x": array(x)}, "vm"), [model(x)])
+
+
+def test_the_callers_shapes_answer_open_sizes():
+    model = Attention().eval()
+    program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    mod, params = relay.frontend.from_exported_program(program, shape={"x": (4, 5, 8)})
+    x = torch.randn(4, 5, 8)
+    same(run(mod, params, {"x": array(x)}), [model(x)])
+    with pytest.raises(TVMError, match="6 is given where the program has 5"):
+        relay.frontend.from_exported_program(program, shape={"x": (4, 6, 8)})
+    with pytest.raises(AssertionError, match="no input 'y'"):
+        relay.frontend.from_exported_program(program, shape={"y": (4, 5, 8)})
+
+
+def test_a_branch_that_data_decides_runs_on_the_virtual_machine():
+    class Branch(torch.nn.Module):
+        def forward(self, x):
+            return torch.cond(x.sum() > 0, lambda v: v * 2, lambda v: v - 1, (x,))
+
+    mod, params = relay.frontend.from_exported_program(torch.export.export(Branch(), (torch.ones(3),)))
+    for x in (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, 1.0])):
+        same(run(mod, params, {"x": array(x)}, "vm"), [Branch()(x)])
+
+
+def test_a_buffer_that_changes_is_refused_by_its_name():
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(2))
+
+        def forward(self, x):
+            self.total.add_(x)
+            return self.total * 2
+
+    with pytest.raises(TVMError, match="changes its buffer or input '.*total'"):
+        relay.frontend.from_exported_program(torch.export.export(Counter(), (torch.ones(2),)))
+
+
+def test_an_object_that_is_no_program_is_refused():
+    with pytest.raises(TypeError, match=r"torch\.export\.export"):
+        relay.frontend.from_exported_program(torch.nn.ReLU())

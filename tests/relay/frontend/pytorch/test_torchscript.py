@@ -1,0 +1,191 @@
+"""TorchScript: names, options, tensors changed in place, branches and loops, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.relay.frontend.pytorch.support import array, check, run, same
+from tvm import relay
+from tvm.error import OpNotImplemented, TVMError
+
+
+class Case(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs):
+        return self.function(*inputs)
+
+
+def _slices(x):
+    y = x.clone()
+    y[:, 1] = 3.0
+    y[1:, ::2] += 1
+    return y
+
+
+def _view_before(x):
+    y = x.clone()
+    part = y.view(-1)[2:5]
+    y.mul_(2)
+    part.add_(1)
+    return y, part
+
+
+def _copy_of_a_turned_view(x):
+    y = x * 1
+    z = y.t().contiguous()
+    z.add_(1)
+    return y, z
+
+
+def _parts(x):
+    y = x.clone()
+    first, second = y.chunk(2, 1)
+    second.zero_()
+    return y, first
+
+
+@pytest.mark.parametrize("function", [_slices, _view_before, _copy_of_a_turned_view, _parts])
+@pytest.mark.parametrize("way", ["trace", "export"])
+def test_a_change_in_place_is_seen_by_every_view(function, way):
+    check(Case(function), [torch.randn(3, 4)], way, level=0)
+
+
+def test_parameters_have_the_names_of_the_state_dict():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2)).eval()
+    script = torch.jit.trace(model, torch.randn(1, 3))
+    _, params = relay.frontend.from_pytorch(script, [("x", (1, 3))])
+    assert set(params) == set(model.state_dict())
+    _, params = relay.frontend.from_pytorch(script, [("x", (1, 3))], use_parser_friendly_name=True)
+    assert set(params) == {name.replace(".", "_") for name in model.state_dict()}
+
+
+def test_nodes_are_named_by_kind_and_number_or_by_submodule():
+    model = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()).eval()
+    script = torch.jit.trace(model, torch.randn(1, 3))
+    mod, _ = relay.frontend.from_pytorch(script, [("x", (1, 3))])
+    assert mod["main"].body.span.source_name.name == "aten::relu_0"
+    mod, _ = relay.frontend.from_pytorch(script, [("x", (1, 3))], preserve_pytorch_scopes=True)
+    assert mod["main"].body.span.source_name.name.endswith("/aten::relu_0")
+
+
+def test_the_graph_is_written_with_names_of_nodes(tmp_path):
+    script = torch.jit.trace(torch.nn.ReLU(), torch.randn(1, 3))
+    relay.frontend.from_pytorch(script, [("x", (1, 3))], export_renamed_c_graph_path=str(tmp_path))
+    (file,) = tmp_path.iterdir()
+    assert "aten::relu_0" in file.read_text()
+
+
+def test_a_converter_of_the_caller_comes_first():
+    script = torch.jit.trace(torch.nn.ReLU(), torch.randn(1, 3))
+    own = {"aten::relu": lambda inputs, types: relay.negative(inputs[0])}
+    mod, params = relay.frontend.from_pytorch(script, [("x", (1, 3))], custom_convert_map=own)
+    x = torch.randn(1, 3)
+    same(run(mod, params, {"x": array(x)}), [-x])
+
+
+def test_all_operators_without_a_converter_are_named_at_once():
+    script = torch.jit.trace(lambda x: torch.fft.fft(x) + torch.linalg.svdvals(x) + torch.linalg.svdvals(x).sum(),
+                             torch.randn(3, 3))
+    with pytest.raises(OpNotImplemented) as found:
+        relay.frontend.from_pytorch(script, [("x", (3, 3))])
+    assert "linalg_svdvals: 2 nodes, first 'aten::linalg_svdvals_0'" in str(found.value)
+    assert "fft_fft: 1 node" in str(found.value)
+
+
+def test_a_wrong_number_of_inputs_and_a_model_that_is_no_script_are_refused():
+    script = torch.jit.trace(lambda x, y: x + y, (torch.randn(2), torch.randn(2)))
+    with pytest.raises(AssertionError, match="the model has 2 inputs"):
+        relay.frontend.from_pytorch(script, [("x", (2,))])
+    with pytest.raises(TypeError, match=r"torch\.jit\.trace"):
+        relay.frontend.from_pytorch(torch.nn.ReLU(), [("x", (2,))])
+
+
+def test_numbers_lists_and_loops_of_a_script_are_computed_while_importing():
+    @torch.jit.script
+    def function(x, times: int):
+        parts = []
+        for i in range(times):
+            if i % 2 == 0:
+                parts.append(x * i)
+            else:
+                parts.append(x - float(i))
+        return torch.cat(parts, 1)
+
+    mod, params = relay.frontend.from_pytorch(function, [("x", (2, 3)), ("times", 4)])
+    x = torch.randn(2, 3)
+    same(run(mod, params, {"x": array(x)}, level=0), [function(x, 4)])
+
+
+def test_a_branch_that_data_decides_runs_on_the_virtual_machine():
+    @torch.jit.script
+    def function(x):
+        if bool(x.sum() > 0):
+            y = x * 2
+        else:
+            y = x - 1
+        return y
+
+    mod, params = relay.frontend.from_pytorch(function, [("x", (3,))])
+    for x in (torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, 1.0])):
+        same(run(mod, params, {"x": array(x)}, "vm"), [function(x)])
+
+
+def test_a_loop_whose_steps_data_decides_runs_on_the_virtual_machine():
+    @torch.jit.script
+    def function(x):
+        steps = 0
+        while bool(x.sum() < 100.0):
+            x = x * 2
+            steps += 1
+        return x, torch.tensor(steps)
+
+    mod, params = relay.frontend.from_pytorch(function, [("x", (3,))])
+    for start in (1.0, 40.0):
+        x = torch.full((3,), start)
+        same(run(mod, params, {"x": array(x)}, "vm"), list(function(x)))
+
+
+def test_a_size_may_be_open():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+    script = torch.jit.trace(model, torch.randn(2, 4))
+    mod, params = relay.frontend.from_pytorch(script, [("x", (relay.Any(), 4))])
+    for rows in (1, 5):
+        x = torch.randn(rows, 4)
+        same(run(mod, params, {"x": array(x)}, "vm"), [model(x)])
+
+
+def test_errors_begin_with_the_node():
+    script = torch.jit.trace(lambda x: x.bernoulli(), torch.rand(2, 3), check_trace=False)
+    with pytest.raises(TVMError, match=r"aten::bernoulli node 'aten::bernoulli_0': bernoulli draws random numbers"):
+        relay.frontend.from_pytorch(script, [("x", (2, 3))])
+
+
+def test_state_in_an_attribute_is_refused_by_its_name():
+    class Counter(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.total = torch.zeros(2)
+
+        def forward(self, x):
+            self.total = self.total + x
+            return self.total
+
+    with pytest.raises(TVMError, match="keeps state in its attribute 'total'"):
+        relay.frontend.from_pytorch(torch.jit.script(Counter()), [("x", (2,))])
+
+
+def test_half_precision_is_computed_as_pytorch_computes_it():
+    layer = torch.nn.Linear(5, 3).to(torch.bfloat16).eval()
+    script = torch.jit.trace(layer, torch.randn(2, 5).to(torch.bfloat16))
+    mod, params = relay.frontend.from_pytorch(script, [("x", ((2, 5), "bfloat16"))])
+    assert mod["main"].body.checked_type.dtype == "bfloat16"
+    assert {str(v.dtype) for v in params.values()} == {"bfloat16"}
+    assert np.isfinite(params["weight"].numpy().astype("float32")).all()

@@ -1,0 +1,23 @@
+"""The PyTorch importer: TorchScript and exported programs, with one table of operators."""
+
+# The families of converters register themselves.
+from . import (
+    activations,
+    attention,
+    container_ops,
+    elementwise,
+    image_ops,
+    index_ops,
+    make_ops,
+    nn_ops,
+    norm_ops,
+    pool_ops,
+    recurrent,
+    reduce_ops,
+    shape_ops,
+    vision_ops,
+)
+from .exported import from_exported_program
+from .torchscript import from_pytorch
+
+__all__ = ["from_exported_program", "from_pytorch"]

@@ -1,0 +1,147 @@
+"""Converters of TorchScript's lists, dictionaries, text and other plain values."""
+
+from __future__ import annotations
+
+from ....error import TVMError
+from ...expr import RelayExpr
+from .table import Number, op
+
+
+def _known(*values) -> None:
+    if any(isinstance(v, (RelayExpr, Number)) for v in values):
+        raise TVMError("a place in a list or dictionary is computed when the model runs")
+
+
+@op("__getitem__")
+def getitem(ctx, self, index=None, other=None, key=None):
+    at = next((v for v in (index, other, key) if v is not None), None)
+    at = ctx.number(at) if isinstance(at, RelayExpr) else at
+    _known(at)
+    return self[at]
+
+
+@op("_set_item")
+def set_item(ctx, self, index=None, other=None, el=None, k=None, v=None):
+    at = index if index is not None else k if k is not None else other
+    _known(at)
+    self[at] = el if el is not None else v
+    return None
+
+
+@op("append")
+def append(ctx, self, el=None, other=None):
+    self.append(el if el is not None else other)
+    return self
+
+
+@op("extend")
+def extend(ctx, self, other):
+    self.extend(other)
+    return self
+
+
+@op("insert")
+def insert(ctx, self, index, other=None, el=None):
+    self.insert(index, el if el is not None else other)
+    return self
+
+
+@op("pop")
+def pop(ctx, self, index=-1):
+    return self.pop(index)
+
+
+@op("reverse")
+def reverse(ctx, self):
+    self.reverse()
+    return self
+
+
+@op("clear")
+def clear(ctx, self):
+    self.clear()
+    return self
+
+
+@op("list", "copy.t")
+def list_(ctx, self):
+    return list(self)
+
+
+@op("__contains__")
+def contains(ctx, self, item=None, key=None, other=None):
+    return next((v for v in (item, key, other) if v is not None), None) in self
+
+
+@op("keys")
+def keys(ctx, self):
+    return list(self.keys())
+
+
+@op("values")
+def values(ctx, self):
+    return list(self.values())
+
+
+@op("items")
+def items(ctx, self):
+    return list(self.items())
+
+
+@op("get")
+def get(ctx, self, key, default_value=None):
+    return self.get(key, default_value)
+
+
+@op("__is__")
+def is_(ctx, self, other, obj=None):
+    return self is other
+
+
+@op("__isnot__")
+def isnot(ctx, self, other, obj=None):
+    return self is not other
+
+
+@op("__range_length")
+def range_length(ctx, lo, hi, step):
+    return len(range(lo, hi, step))
+
+
+@op("__derive_index")
+def derive_index(ctx, index, start, step):
+    return ctx.convert("add", start, ctx.convert("mul", index, step))
+
+
+@op("format", "percentFormat")
+def format_(ctx, self, **given):
+    return str(self)
+
+
+@op("str")
+def str_(ctx, self):
+    return str(self)
+
+
+@op("lower")
+def lower(ctx, self):
+    return self.lower()
+
+
+@op("prim::min", "prim::max", "prim::abs")
+def extremes(ctx, self, other=None):
+    if isinstance(self, (list, tuple)) and other is None:
+        return (min if ctx.name == "prim::min" else max)(self)
+    if ctx.name == "prim::abs":
+        return ctx.convert("abs", self)
+    return ctx.convert("minimum" if ctx.name == "prim::min" else "maximum", self, other)
+
+
+@op("is_grad_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled")
+def disabled(ctx, **given):
+    return False
+
+
+@op("set_grad_enabled")
+def nothing(ctx, **given):
+    return None

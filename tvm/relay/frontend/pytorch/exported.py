@@ -1,0 +1,333 @@
+"""From programs of ``torch.export`` and other FX graphs of ATen operators to a module."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ....error import TVMError
+from ....ir.module import IRModule
+from ....ir.prim import Any_
+from ...expr import Constant
+from ..common.importer import UnknownInput
+from .control import branch
+from .dtypes import dtype_name
+from .importer import Site, TorchImporter, in_words
+from .table import Number, Parameter
+from .tensors import array_of
+
+# Functions of Python on numbers and lists, by the row of the table that computes them.
+_PYTHON: dict[Any, str] = {
+    operator.add: "add", operator.sub: "sub", operator.mul: "mul", operator.truediv: "div",
+    operator.floordiv: "floor_divide", operator.mod: "remainder", operator.pow: "pow", operator.neg: "neg",
+    operator.eq: "eq", operator.ne: "ne", operator.lt: "lt", operator.le: "le", operator.gt: "gt", operator.ge: "ge",
+    operator.and_: "bitwise_and", operator.or_: "bitwise_or", operator.not_: "logical_not",
+    math.floor: "floor", math.ceil: "ceil", math.trunc: "trunc",
+}  # fmt: skip
+_PYTHON_NAMES = {"sym_max": "maximum", "sym_min": "minimum", "sym_not": "logical_not", "sym_float": "sym_float",
+                 "sym_int": "sym_int", "_sym_sqrt": "sqrt", "sym_sqrt": "sqrt"}  # fmt: skip
+_OPERANDS = [Parameter("self"), Parameter("other")]
+
+
+def from_exported_program(
+    exported_program, shape=None, custom_convert_map=None, default_dtype="float32"
+) -> tuple[IRModule, dict[str, Any]]:
+    """A program of ``torch.export.export`` as a module and its parameters.
+
+    Inputs have the names that the program gives them. Sizes that the program leaves open (``dynamic_shapes``) are open
+    in the module, which then runs on the virtual machine for all of them. Operators without a converter are taken apart
+    by PyTorch's own decompositions first.
+
+    Parameters
+    ----------
+    exported_program : torch.export.ExportedProgram
+        The program.
+    shape : dict of str to tuple, optional
+        Shapes of inputs by name, where the program leaves sizes open.
+    custom_convert_map : dict of str to callable, optional
+        Converters by the name of an operator (``"aten::relu"``) in place of the built-in ones; each takes the list of
+        arguments and the list of their types (None where they are not known), and gives an expression.
+    default_dtype : str, optional
+        The type of floats that say none.
+
+    Returns
+    -------
+    tuple[IRModule, dict[str, Any]]
+
+    Raises
+    ------
+    TypeError
+        ``exported_program`` is none.
+    TVMError
+        The program changes a buffer or an input, or ``shape`` does not fit it.
+    OpNotImplemented
+        For operators without a converter; all of them are named.
+    """
+    if not hasattr(exported_program, "graph_signature"):
+        raise TypeError("from_exported_program: a program of torch.export.export is wanted, got "
+                        f"{type(exported_program).__name__}")
+    reader = FxReader(False, default_dtype, custom_convert_map)
+    reader.shapes = {name: [int(d) for d in dims] for name, dims in (shape or {}).items()}
+    program = reader.decomposed(exported_program)
+    reader.check(program.graph_module)
+    signature = program.graph_signature
+    reader.take_shapes({n.name: n.meta["val"] for n, spec in zip(_placeholders(program), signature.input_specs)
+                        if spec.kind.name == "USER_INPUT" and hasattr(n.meta["val"], "shape")})
+    values = [_program_input(reader, program, spec, node) for spec, node in zip(
+        signature.input_specs, _placeholders(program))]
+    outputs = reader.run(program.graph_module, values)
+    reader.refuse_changes([n.name for n in _placeholders(program)])
+    kept = [v for v, spec in zip(outputs, signature.output_specs) if spec.kind.name == "USER_OUTPUT"]
+    changed = [spec.target for spec in signature.output_specs if spec.kind.name.endswith("MUTATION")]
+    if changed:
+        raise TVMError(f"the program changes its buffer or input '{changed[0]}'; give the state as an input and a "
+                       "result")
+    return reader.finish([reader.result(v) for v in kept])
+
+
+def _placeholders(program) -> list:
+    return [n for n in program.graph.nodes if n.op == "placeholder"]
+
+
+def _program_input(reader: FxReader, program, spec, node):
+    """The value of a placeholder: a weight, a constant, or an input of the caller."""
+    kind = spec.kind.name
+    if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+        held = program.state_dict if spec.target in program.state_dict else program.constants
+        return reader.tensor_weight(spec.target, array_of(held[spec.target], spec.target))
+    if kind == "USER_INPUT":
+        if not hasattr(spec.arg, "value"):
+            return reader.fake_input(node.name, node.meta["val"])
+        return spec.arg.value
+    raise TVMError(f"the program's input '{node.name}' is a {kind.lower()}, which is not supported")
+
+
+class FxReader(TorchImporter):
+    """Converts an FX graph of ATen operators. ``shapes`` are those that the caller gives, ``sizes`` the open sizes that
+    they answer, by name."""
+
+    def __init__(self, freeze: bool, default_dtype: str = "float32", custom: Mapping[str, Any] | None = None):
+        super().__init__(freeze, default_dtype, custom)
+        self.shapes: dict[str, list[int]] = {}
+        self.sizes: dict[str, int] = {}
+
+    # -- before the walk ------------------------------------------------------------------------------------------
+
+    def decomposed(self, program):
+        """The program with operators that have no converter taken apart."""
+        missing = {node.target for node in _nodes(program.graph_module) if not self.can(node)}
+        if not missing:
+            return program
+        import torch  # pyright: ignore[reportMissingImports]
+
+        table = torch.export.default_decompositions()
+        for entry in list(table.keys()):
+            if self.known(*operator_of(entry)):
+                del table[entry]
+        return program.run_decompositions(table)
+
+    def can(self, node) -> bool:
+        if node.op != "call_function" or node.target in _PYTHON or node.target is operator.getitem:
+            return True
+        return _structure(node) is not None or self.known(*operator_of(node.target))
+
+    def check(self, graph_module) -> None:
+        self.check_operators([
+            (*operator_of(node.target), node.name)
+            for node in _nodes(graph_module)
+            if node.op == "call_function" and node.target not in _PYTHON and node.target is not operator.getitem
+            and _structure(node) is None
+        ])
+
+    # -- values ---------------------------------------------------------------------------------------------------
+
+    def fake_input(self, name: str, value):
+        """An input of the caller, by the tensor without data that stands for it."""
+        if isinstance(value, (bool, int, float, str)) or value is None:
+            return value
+        if not hasattr(value, "shape"):
+            dtype = {"SymInt": "int64", "SymFloat": "float64", "SymBool": "bool"}.get(type(value).__name__)
+            if dtype is None:
+                raise TVMError(f"the input '{name}' is a {type(value).__name__}; tensors and numbers are supported")
+            made = self.typer.infer(self.add_input(name, [], dtype))
+            self.symbols[id(made)] = (made, self._size(Any_(str(value.node.expr))))
+            return Number(made)
+        dims = [d if isinstance(d, int) else self.open_size(d) for d in value.shape]
+        return self.typer.infer(self.add_input(name, dims, dtype_name(value.dtype)))
+
+    def take_shapes(self, inputs: Mapping[str, Any]) -> None:
+        """Sizes that the caller's shapes answer; they must fit what the program says."""
+        for name, dims in self.shapes.items():
+            if name not in inputs:
+                raise UnknownInput(f"the program has no input '{name}'; its inputs are {', '.join(sorted(inputs))}")
+            have = inputs[name].shape
+            if len(have) != len(dims):
+                raise TVMError(f"shape of input '{name}': {len(dims)} dimensions are given, the program has "
+                               f"{len(have)}")
+            for size, given in zip(have, dims):
+                known = size if isinstance(size, int) else size.node.maybe_as_int()
+                fixed = known if known is not None else self.sizes.setdefault(str(size.node.expr), given)
+                if fixed != given:
+                    raise TVMError(f"shape of input '{name}': {given} is given where the program has {fixed}")
+
+    def open_size(self, size):
+        known = size.node.maybe_as_int()
+        name = str(size.node.expr)
+        return known if known is not None else self.sizes.get(name, Any_(name))
+
+    def refuse_changes(self, inputs: list[str]) -> None:
+        """State is what a compiled model does not keep."""
+        changed = [name for name in inputs if self.states.get(name)]
+        if changed:
+            raise TVMError(f"the program changes its buffer or input '{changed[0]}'; give the state as an input and a "
+                           "result")
+
+    # -- the walk -------------------------------------------------------------------------------------------------
+
+    def run(self, graph_module, values: list) -> list:
+        """The results of a graph for the values of its placeholders."""
+        given = iter(values)
+        for node in graph_module.graph.nodes:
+            if node.op == "placeholder":
+                self.scopes[-1][node.name] = next(given)
+            elif node.op == "output":
+                return [self.argument(a, "the graph's results") for a in node.args[0]]
+            else:
+                self.visit(graph_module, node)
+        raise TVMError("the graph has no results")
+
+    def visit(self, graph_module, node) -> None:
+        where = f"{_shown(node)} node '{node.name}'"
+        with self.at_node(where, node.name, in_words):
+            if node.op == "get_attr":
+                self.scopes[-1][node.name] = self.held(graph_module, node.target)
+            elif node.op == "call_function":
+                self.scopes[-1][node.name] = self.called(graph_module, node, where)
+            else:
+                raise TVMError(f"a node of the kind {node.op} is not supported; export the model with torch.export")
+
+    def held(self, graph_module, target: str):
+        value = graph_module
+        for part in target.split("."):
+            value = getattr(value, part)
+        return Constant(array_of(value, target)) if hasattr(value, "is_quantized") else value
+
+    def called(self, graph_module, node, where: str):
+        structure = _structure(node)
+        if structure is not None:
+            return structure(self, graph_module, node, where)
+        args = [self.argument(a, where) for a in node.args]
+        kwargs = {k: self.argument(v, where) for k, v in node.kwargs.items()}
+        if node.target is operator.getitem:
+            self.take_part(node.name, node.args[0].name, args[1])
+            return args[0][args[1]]
+        first = node.args[0].name if node.args and hasattr(node.args[0], "op") else None
+        name, overload = operator_of(node.target)
+        schema = getattr(node.target, "_schema", None)
+        outputs = 1 if schema is None else max(len(schema.returns), 1)
+        used = None
+        if outputs > 1:
+            used = {u.args[1] for u in node.users if u.target is operator.getitem and u.users}
+        site = Site(where, _parameters(node.target), first, [node.name], outputs, used)
+        return self.call(site, name, overload, args, kwargs)[0]
+
+    def argument(self, value, where: str):
+        """An argument of a node as a value of the importer."""
+        if hasattr(value, "op") and hasattr(value, "users"):
+            return self.read(value.name, where)
+        if isinstance(value, (list, tuple)):
+            return [self.argument(v, where) for v in value]
+        if isinstance(value, dict):
+            return {k: self.argument(v, where) for k, v in value.items()}
+        if value is None or isinstance(value, (bool, int, float, str)):
+            return value
+        kind = type(value).__name__
+        if kind == "dtype":
+            return str(value)
+        if hasattr(value, "node") and hasattr(value.node, "maybe_as_int"):
+            return value.node.maybe_as_int()
+        return str(value)
+
+
+# -- structure --------------------------------------------------------------------------------------------------------
+
+
+def _inner(reader: FxReader, graph_module, values: list) -> list:
+    with reader.inner_scope():
+        for node in graph_module.graph.nodes:
+            reader.views.pop(node.name, None)
+        return reader.run(graph_module, values)
+
+
+def _cond(reader: FxReader, graph_module, node, where: str):
+    condition, then, other, operands = (
+        *(reader.argument(a, where) for a in node.args[:1]),
+        *(reader.held(graph_module, a.target) for a in node.args[1:3]),
+        reader.argument(node.args[3], where),
+    )
+    return branch(reader, where, condition, lambda: _inner(reader, then, operands),
+                  lambda: _inner(reader, other, operands))
+
+
+def _wrapped(first: int):
+    """A graph that runs in another mode of gradients or precision."""
+
+    def convert(reader: FxReader, graph_module, node, where: str):
+        inner = reader.held(graph_module, node.args[first].target)
+        return _inner(reader, inner, [reader.argument(a, where) for a in node.args[first + 1 :]])
+
+    return convert
+
+
+_STRUCTURES: Mapping[str, Callable[..., Any]] = {
+    "cond": _cond,
+    "wrap_with_set_grad_enabled": _wrapped(1),
+    "wrap_with_autocast": _wrapped(4),
+}
+
+
+def _structure(node) -> Callable[..., Any] | None:
+    """What converts an operator that takes graphs."""
+    if node.op != "call_function" or getattr(node.target, "_schema", None) is not None:
+        return None
+    return _STRUCTURES.get(getattr(node.target, "__name__", ""))
+
+
+def _nodes(graph_module) -> list:
+    """The nodes of a graph and of the graphs inside."""
+    out, stack = [], [graph_module]
+    while stack:
+        module = stack.pop()
+        graph = getattr(module, "graph", None)
+        if graph is not None:
+            out.extend(graph.nodes)
+            stack.extend(module.children())
+    return out
+
+
+def operator_of(target) -> tuple[str, str]:
+    """The name of an operator without ``aten::``, and its overload."""
+    schema = getattr(target, "_schema", None)
+    if schema is not None:
+        return schema.name.removeprefix("aten::"), schema.overload_name
+    if target in _PYTHON:
+        return _PYTHON[target], ""
+    name = getattr(target, "__name__", str(target))
+    return _PYTHON_NAMES.get(name, name), ""
+
+
+def _parameters(target) -> list[Parameter]:
+    schema = getattr(target, "_schema", None)
+    if schema is None:
+        return _OPERANDS
+    return [Parameter(a.name, a.default_value, a.has_default_value()) for a in schema.arguments]
+
+
+def _shown(node) -> str:
+    schema = getattr(node.target, "_schema", None)
+    return schema.name if schema is not None else getattr(node.target, "__name__", str(node.target))
+
+
+__all__ = ["FxReader", "from_exported_program", "operator_of"]

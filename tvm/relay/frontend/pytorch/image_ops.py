@@ -1,0 +1,79 @@
+"""Converters of resizing and of sampling at points."""
+
+from __future__ import annotations
+
+from ....error import TVMError
+from ... import op as relay
+from ..common.resize import resized
+from .table import op
+
+_NAMES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}
+
+
+def _resize(ctx, x, sizes, scales, mode: str, align_corners: bool, exact: bool = False, antialias: bool = False):
+    """Sizes of the spatial axes; a scale that the model gives decides on the places, otherwise the sizes do."""
+    n = ctx.rank(x) - 2
+    shape = ctx.spatial(x)
+    if sizes is None:
+        sizes = [int(s * f) for s, f in zip(shape, scales)]
+    sizes = ctx.known_ints(sizes, "the size", n)
+    factors = [f if f else o / s for o, s, f in zip(sizes, shape, scales or [None] * n)]
+    attrs = {"mode": mode, "antialias": antialias, "exclude_outside": antialias}
+    if mode == "nearest":
+        attrs["coordinate_transformation_mode"] = "half_pixel" if exact else "asymmetric"
+        attrs["nearest_mode"] = "round_prefer_ceil" if exact else "floor"
+    else:
+        attrs["coordinate_transformation_mode"] = "align_corners" if align_corners else "half_pixel"
+    if mode == "cubic" and antialias:
+        attrs["cubic_coeff_a"] = -0.5
+    # Where all sizes stay, a scale of its own still moves the places.
+    return resized(ctx, x, sizes, factors, attrs, None, list(range(2, n + 2)))
+
+
+def _one_size(ctx, output_size, size, scale_factors, scales, n: int):
+    wanted = output_size if output_size is not None else size
+    factors = scale_factors if scale_factors is not None else scales
+    if factors is not None and all(f is None for f in factors):
+        factors = None
+    return None if wanted is None else ctx.sizes(wanted), factors
+
+
+def _register(name: str, n: int, mode: str, exact: bool = False, antialias: bool = False) -> None:
+    @op(name)
+    def convert(ctx, self, output_size=None, size=None, align_corners=False, scale_factors=None, scales=None,
+                scales_d=None, scales_h=None, scales_w=None):
+        own = scales if isinstance(scales, (list, tuple)) else [scales]
+        given = {1: own, 2: [scales_h, scales_w], 3: [scales_d, scales_h, scales_w]}[n]
+        sizes, factors = _one_size(ctx, output_size, size, scale_factors, given, n)
+        return _resize(ctx, self, sizes, factors, mode, bool(align_corners), exact, antialias)
+
+
+for _n in (1, 2, 3):
+    _register(f"upsample_nearest{_n}d", _n, "nearest")
+    _register(f"_upsample_nearest_exact{_n}d", _n, "nearest", exact=True)
+_register("upsample_linear1d", 1, "linear")
+_register("upsample_bilinear2d", 2, "linear")
+_register("upsample_trilinear3d", 3, "linear")
+_register("upsample_bicubic2d", 2, "cubic")
+_register("_upsample_bilinear2d_aa", 2, "linear", antialias=True)
+_register("_upsample_bicubic2d_aa", 2, "cubic", antialias=True)
+
+
+@op("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(ctx, self, grid, interpolation_mode, padding_mode, align_corners):
+    n = ctx.rank(self) - 2
+    method = {0: "bilinear", 1: "nearest", 2: "bicubic"}[interpolation_mode]
+    padding = {0: "zeros", 1: "border", 2: "reflection"}[padding_mode]
+    # The operator takes coordinates as the second axis.
+    order = [0, n + 1, *range(1, n + 1)]
+    layout = "NCHW" if n == 2 else "NCDHW"
+    return relay.image.grid_sample(self, relay.transpose(grid, order), method, layout, padding, bool(align_corners))
+
+
+@op("affine_grid_generator")
+def affine_grid_generator(ctx, theta, size, align_corners):
+    sizes = ctx.known_ints(size, "the size")
+    if len(sizes) != 4:
+        raise TVMError(f"a grid over {len(sizes) - 2} dimensions is not supported; 2 are")
+    made = relay.image.affine_grid(theta, sizes[2:], bool(align_corners))
+    return relay.transpose(made, (0, 2, 3, 1))

@@ -1,0 +1,479 @@
+"""Converters of operators that choose, place, sort or count elements by index."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, RelayExpr, const
+from ...op.rules import broadcast_dims
+from .dtypes import dtype_name
+from .elementwise import cast, truth
+from .table import Number, op
+
+
+def from_start(ctx, data, indices, axis: int):
+    """Indices counted from the start; those below zero count from the end."""
+    known = ctx.value(indices)
+    if known is not None and (known >= 0).all():
+        return indices
+    size = ctx.tensor(ctx.size(data, axis), ctx.dtype(indices))
+    return relay.where(relay.less(indices, ctx.like(0, indices)), relay.add(indices, size), indices)
+
+
+@op("index_select", "index_select_copy")
+def index_select(ctx, self, dim, index):
+    axis = ctx.axis(self, dim)
+    if ctx.rank(self) == 0:
+        return self
+    index = index if ctx.rank(index) else relay.reshape(index, (1,))
+    return relay.take(self, index, axis)
+
+
+@op("take")
+def take(ctx, self, index):
+    flat = relay.reshape(self, (-1,))
+    return relay.take(flat, from_start(ctx, ctx.infer(flat), index, 0), 0)
+
+
+@op("gather")
+def gather(ctx, self, dim, index, sparse_grad=False):
+    axis = ctx.axis(self, dim)
+    if not ctx.rank(self):
+        return self
+    have, want = ctx.shape(self), ctx.shape(index)
+    for i, (h, w) in enumerate(zip(have, want)):
+        if i != axis and isinstance(h, int) and isinstance(w, int) and h != w:
+            self = relay.strided_slice(self, [0], [w], [1], [i])
+    return relay.gather(self, axis, index)
+
+
+@op("take_along_dim")
+def take_along_dim(ctx, self, indices, dim=None):
+    if dim is None:
+        return relay.take(relay.reshape(self, (-1,)), relay.reshape(indices, (-1,)), 0)
+    axis = ctx.axis(self, dim)
+    have, want = list(ctx.known_shape(self)), list(ctx.known_shape(indices))
+    have[axis], want[axis] = 1, 1
+    shape = broadcast_dims(have, want)
+    sizes = [ctx.known_shape(v)[axis] for v in (self, indices)]
+    full = [[s if i == axis else d for i, d in enumerate(shape)] for s in sizes]
+    return relay.gather(relay.broadcast_to(self, full[0]), axis, relay.broadcast_to(indices, full[1]))
+
+
+@op("embedding")
+def embedding(ctx, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
+    return relay.take(weight, indices, 0)
+
+
+@op("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
+def embedding_bag(ctx, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False,
+                  per_sample_weights=None, include_last_offset=False, padding_idx=-1):
+    """Bags whose bounds are known when compiling: each is a reduction of rows."""
+    bounds = [int(v) for v in ctx.array(offsets, "the offsets").reshape(-1)]
+    total = ctx.known_size(indices, 0)
+    bounds = bounds if include_last_offset else [*bounds, total]
+    if padding_idx is not None and padding_idx >= 0:
+        raise TVMError("embedding_bag with padding_idx is not supported")
+    rows = relay.take(weight, indices, 0)
+    if per_sample_weights is not None:
+        rows = relay.multiply(rows, relay.expand_dims(per_sample_weights, 1))
+    reduce = {0: relay.sum, 1: relay.mean, 2: relay.max}[mode]
+    width, bags = ctx.known_size(weight, 1), []
+    for a, b in zip(bounds, bounds[1:]):
+        if a == b:
+            bags.append(relay.zeros((1, width), ctx.dtype(weight)))
+        else:
+            bags.append(reduce(relay.strided_slice(rows, [a], [b], [1], [0]), axis=0, keepdims=True))
+    out = relay.concatenate(bags, 0) if len(bags) > 1 else bags[0]
+    none = const(np.zeros(0, "int64"))
+    return (out, none, none, none) if ctx.outputs > 1 else out
+
+
+# -- indexing with tensors ----------------------------------------------------------------------------------------
+
+
+def _plan(ctx, x, indices):
+    """The tensors among the indices, the axes they index, and the axes that stay. Masks become places."""
+    axes, tensors, at = [], [], 0
+    for index in indices:
+        if index is None:
+            at += 1
+            continue
+        if ctx.dtype(index) in ("bool", "uint8"):
+            places = _true_places(ctx, index)
+            axes += range(at, at + len(places))
+            tensors += places
+            at += ctx.rank(index)
+        else:
+            axes.append(at)
+            tensors.append(from_start(ctx, x, index, at))
+            at += 1
+    tensors = [ctx.infer(v) for v in tensors]
+    return axes, tensors, [i for i in range(ctx.rank(x)) if i not in axes]
+
+
+def _true_places(ctx, mask) -> list:
+    """The coordinates of true elements, one vector for each axis; how many is known when the model runs."""
+    known = ctx.value(mask)
+    if known is not None:
+        return [const(v.astype("int64")) for v in np.nonzero(known)]
+    found = relay.cast(relay.argwhere(relay.cast(mask, "int32")), "int64")
+    return [relay.take(found, const(i, "int64"), 1) for i in range(ctx.rank(mask))]
+
+
+def _joint_shape(ctx, tensors) -> tuple:
+    shape: tuple = ()
+    for v in tensors:
+        shape = tuple(broadcast_dims(shape, ctx.shape(v)))
+    return shape
+
+
+def _between(axes: list[int]) -> bool:
+    """Whether the indexed axes are side by side; then the result has the indices in their place."""
+    return axes == list(range(axes[0], axes[0] + len(axes)))
+
+
+@op("index", "_unsafe_index")
+def index(ctx, self, indices):
+    mask = indices[0] if len(indices) == 1 else None
+    if mask is not None and ctx.dtype(mask) == "bool" and _is_whole(ctx, self, mask):
+        return _masked(ctx, self, mask)
+    axes, tensors, rest = _plan(ctx, self, indices)
+    if not axes:
+        return self
+    if len(axes) == 1:
+        return relay.take(self, tensors[0], axes[0])
+    shape = _joint_shape(ctx, tensors)
+    moved = relay.transpose(self, [*axes, *rest]) if axes != list(range(len(axes))) else self
+    if all(isinstance(d, int) for d in shape):
+        points = relay.stack([t if ctx.shape(t) == shape else relay.broadcast_to(t, shape) for t in tensors], 0)
+    else:
+        points = relay.stack(tensors, 0)
+    out = relay.gather_nd(moved, points)
+    if _between(axes) and axes[0] > 0:
+        k, front = len(shape), axes[0]
+        n = k + len(rest)
+        out = relay.transpose(out, [*range(k, k + front), *range(k), *range(k + front, n)])
+    return out
+
+
+def _is_whole(ctx, x, mask) -> bool:
+    return ctx.value(mask) is None and ctx.rank(mask) == ctx.rank(x)
+
+
+def _masked(ctx, x, mask):
+    """Elements where a mask of the same shape is true, as a vector."""
+    found = relay.argwhere(relay.cast(mask, "int32"))
+    return relay.gather_nd(x, relay.transpose(found, (1, 0)))
+
+
+@op("masked_select")
+def masked_select(ctx, self, mask):
+    shape = tuple(broadcast_dims(ctx.shape(self), ctx.shape(mask)))
+    x, m = (v if ctx.shape(v) == shape else relay.broadcast_to(v, shape) for v in (self, mask))
+    return _masked(ctx, ctx.infer(x), ctx.infer(m))
+
+
+@op("index_put", "_unsafe_index_put", "_index_put_impl")
+def index_put(ctx, self, indices, values, accumulate=False, unsafe=False):
+    values = ctx.tensor(values, ctx.dtype(self))
+    given = [i for i in indices if i is not None]
+    if len(given) == 1 and ctx.dtype(given[0]) == "bool" and not accumulate and _size_one(ctx, values):
+        return _where_mask(ctx, self, indices, values)
+    axes, tensors, rest = _plan(ctx, self, indices)
+    if not axes:
+        return relay.broadcast_to(values, ctx.known_shape(self))
+    shape = _joint_shape(ctx, tensors)
+    order = [*axes, *rest]
+    moved = relay.transpose(self, order) if order != list(range(len(order))) else self
+    points = relay.stack([t if ctx.shape(t) == shape else relay.broadcast_to(t, shape) for t in tensors], 0)
+    rest_shape = [ctx.known_shape(self)[i] for i in rest]
+    if _between(axes) and axes[0] > 0:
+        front, k = axes[0], len(shape)
+        wide = [*rest_shape[:front], *shape, *rest_shape[front:]]
+        updates = relay.broadcast_to(values, wide)
+        n = len(wide)
+        updates = relay.transpose(updates, [*range(front, front + k), *range(front), *range(front + k, n)])
+    else:
+        updates = relay.broadcast_to(values, [*shape, *rest_shape])
+    if not shape:
+        points, updates = relay.expand_dims(points, 1), relay.expand_dims(updates, 0)
+    out = relay.scatter_nd(moved, points, updates, "add" if accumulate else "update")
+    return relay.transpose(out, [order.index(i) for i in range(len(order))])
+
+
+def _size_one(ctx, values) -> bool:
+    return all(d == 1 for d in ctx.shape(values))
+
+
+def _where_mask(ctx, x, indices, values):
+    """One value at the places of a mask."""
+    at = next(i for i, v in enumerate(indices) if v is not None)
+    mask = indices[at]
+    after = ctx.rank(x) - at - ctx.rank(mask)
+    mask = relay.expand_dims(mask, ctx.rank(mask), after) if after else mask
+    return relay.where(mask, relay.reshape(values, ()), x)
+
+
+@op("masked_scatter")
+def masked_scatter(ctx, self, mask, source):
+    """Each true place takes the next element: its number is the count of true places so far."""
+    shape = ctx.known_shape(self)
+    mask = relay.broadcast_to(mask, shape) if ctx.shape(mask) != shape else mask
+    counted = relay.cumsum(relay.cast(relay.reshape(mask, (-1,)), "int64"), 0)
+    places = relay.maximum(relay.subtract(counted, const(1, "int64")), const(0, "int64"))
+    taken = relay.take(relay.reshape(ctx.tensor(source, ctx.dtype(self)), (-1,)), places, 0)
+    return relay.where(mask, relay.reshape(taken, shape), self)
+
+
+# -- scatters -----------------------------------------------------------------------------------------------------
+
+_REDUCTIONS = {None: "update", "add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max",
+               "amin": "min", "mean": "mean"}  # fmt: skip
+
+
+@op("scatter")
+def scatter(ctx, self, dim, index, src=None, value=None, reduce=None):
+    if src is None or not isinstance(src, RelayExpr):
+        number = value if src is None else src
+        src = relay.broadcast_to(ctx.tensor(number, ctx.dtype(self)), ctx.known_shape(index))
+    else:
+        src = _cut(ctx, src, ctx.known_shape(index))
+    return relay.scatter_elements(self, index, src, ctx.axis(self, dim), _REDUCTIONS[reduce])
+
+
+def _cut(ctx, x, shape):
+    """The part of the updates that the indices name."""
+    for axis, (have, want) in enumerate(zip(ctx.known_shape(x), shape)):
+        if have != want:
+            x = relay.strided_slice(x, [0], [want], [1], [axis])
+    return x
+
+
+@op("scatter_add")
+def scatter_add(ctx, self, dim, index, src):
+    src = _cut(ctx, ctx.tensor(src, ctx.dtype(self)), ctx.known_shape(index))
+    return relay.scatter_elements(self, index, src, ctx.axis(self, dim), "add")
+
+
+@op("scatter_reduce")
+def scatter_reduce(ctx, self, dim, index, src, reduce, include_self=True):
+    kind = _REDUCTIONS[reduce]
+    axis, shape = ctx.axis(self, dim), ctx.known_shape(index)
+    src = _cut(ctx, src, shape)
+    start = self
+    hit = relay.scatter_elements(relay.zeros_like(self), index, relay.ones(shape, ctx.dtype(self)), axis, "add")
+    touched = relay.greater(hit, ctx.like(0, self))
+    if not include_self:
+        neutral = {"add": 0, "mean": 0, "mul": 1}.get(kind)
+        if neutral is None:
+            low, high = (float("-inf"), float("inf")) if ctx.is_float(self) else _range(ctx.dtype(self))
+            neutral = low if kind == "max" else high
+        start = relay.where(touched, ctx.like(neutral, self), self)
+    out = relay.scatter_elements(start, index, src, axis, "add" if kind == "mean" else kind)
+    if kind == "mean":
+        count = relay.add(hit, ctx.like(int(include_self), self))
+        count = relay.maximum(count, ctx.like(1, self))
+        out = relay.divide(out, count) if ctx.is_float(self) else relay.floor_divide(out, count)
+    return out
+
+
+def _range(dtype: str) -> tuple[int, int]:
+    found = np.iinfo(dtype)
+    return int(found.min), int(found.max)
+
+
+@op("index_add")
+def index_add(ctx, self, dim, index, source, alpha=1):
+    axis = ctx.axis(self, dim)
+    source = ctx.convert("mul", source, alpha) if alpha != 1 else source
+    shape = ctx.known_shape(source)
+    places = relay.reshape(index, [-1 if i == axis else 1 for i in range(len(shape))])
+    return relay.scatter_elements(self, relay.broadcast_to(places, shape), ctx.tensor(source, ctx.dtype(self)), axis,
+                                  "add")
+
+
+@op("index_copy")
+def index_copy(ctx, self, dim, index, source):
+    axis = ctx.axis(self, dim)
+    shape = ctx.known_shape(source)
+    places = relay.reshape(index, [-1 if i == axis else 1 for i in range(len(shape))])
+    return relay.scatter_elements(self, relay.broadcast_to(places, shape), source, axis, "update")
+
+
+@op("index_fill")
+def index_fill(ctx, self, dim, index, value):
+    axis = ctx.axis(self, dim)
+    shape = list(ctx.known_shape(self))
+    shape[axis] = ctx.known_size(index, 0)
+    return index_copy(ctx, self, dim, index, relay.broadcast_to(ctx.tensor(value, ctx.dtype(self)), shape))
+
+
+@op("copy")
+def copy(ctx, self, src):
+    return cast(ctx, ctx.tensor(src), ctx.dtype(self)) if not isinstance(src, RelayExpr) else _like(ctx, self, src)
+
+
+def _like(ctx, x, src):
+    src = cast(ctx, src, ctx.dtype(x))
+    return src if ctx.shape(src) == ctx.shape(x) else relay.broadcast_to(src, ctx.known_shape(x))
+
+
+@op("diag")
+def diag(ctx, self, diagonal=0):
+    if ctx.rank(self) == 2:
+        return ctx.convert("diagonal", self, diagonal, 0, 1)
+    return diag_embed(ctx, self, diagonal)
+
+
+@op("diag_embed")
+def diag_embed(ctx, self, offset=0, dim1=-2, dim2=-1):
+    shape = ctx.known_shape(self)
+    n = shape[-1] + abs(offset)
+    rows = np.arange(n, dtype="int64")
+    on = rows[None, :] - rows[:, None] == offset
+    places = np.clip(rows - max(-offset, 0), 0, shape[-1] - 1)
+    taken = relay.take(self, const(places), len(shape) - 1)
+    made = relay.where(const(on), relay.expand_dims(taken, len(shape)), ctx.like(0, self))
+    if (dim1, dim2) in ((-2, -1), (len(shape) - 1, len(shape))):
+        return made
+    return ctx.convert("movedim", ctx.infer(made), [-2, -1], [dim1, dim2])
+
+
+@op("one_hot")
+def one_hot(ctx, self, num_classes=-1):
+    depth = ctx.known_int(num_classes, "the number of classes")
+    if depth < 0:
+        raise TVMError("the number of classes must be given; it would follow from the data")
+    return relay.one_hot(self, const(1, "int64"), const(0, "int64"), depth, -1, "int64")
+
+
+# -- order and search ---------------------------------------------------------------------------------------------
+
+
+@op("topk")
+def topk(ctx, self, k, dim=-1, largest=True, sorted=True):
+    axis = ctx.axis(self, dim)
+    k = ctx.sizes(k)[0]
+    if isinstance(k, Number):
+        return tuple(relay.topk(self, relay.reshape(k.expr, (1,)), axis, "both", not largest, "int64"))
+    if k == 0:
+        none = relay.strided_slice(self, [0], [0], [1], [axis])
+        return none, relay.cast(none, "int64")
+    return tuple(relay.topk(self, k, axis, "both", not largest, "int64"))
+
+
+@op("sort", "msort")
+def sort(ctx, self, dim=-1, descending=False, stable=None):
+    if not ctx.rank(self):
+        return self, const(0, "int64")
+    axis = ctx.axis(self, dim)
+    places = ctx.infer(relay.argsort(self, axis, not descending, "int64"))
+    return relay.gather(self, axis, places), places
+
+
+@op("argsort")
+def argsort(ctx, self, dim=-1, descending=False, stable=None):
+    return relay.argsort(self, ctx.axis(self, dim), not descending, "int64")
+
+
+@op("kthvalue")
+def kthvalue(ctx, self, k, dim=-1, keepdim=False):
+    axis = ctx.axis(self, dim)
+    both = [ctx.infer(v) for v in sort(ctx, self, dim)]
+    parts = [relay.strided_slice(v, [k - 1], [k], [1], [axis]) for v in both]
+    return tuple(p if keepdim else relay.squeeze(p, [axis]) for p in parts)
+
+
+@op("searchsorted")
+def searchsorted(ctx, sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None):
+    kind = "int32" if out_int32 else "int64"
+    sequence, values = ctx.together(sorted_sequence, self)
+    return relay.searchsorted(sequence, values, right or side == "right", kind)
+
+
+@op("bucketize")
+def bucketize(ctx, self, boundaries, out_int32=False, right=False):
+    sequence, values = ctx.together(boundaries, self)
+    if not ctx.rank(values):
+        made = relay.searchsorted(sequence, relay.reshape(values, (1,)), right, "int32" if out_int32 else "int64")
+        return relay.reshape(made, ())
+    return relay.searchsorted(sequence, values, right, "int32" if out_int32 else "int64")
+
+
+@op("nonzero", "argwhere")
+def nonzero(ctx, self):
+    known = ctx.value(self)
+    if known is not None:
+        return Constant(np.argwhere(known).astype("int64"))
+    return relay.cast(relay.argwhere(relay.cast(truth(ctx, self), "int32")), "int64")
+
+
+@op("nonzero_numpy")
+def nonzero_numpy(ctx, self):
+    return _true_places(ctx, ctx.infer(truth(ctx, self)))
+
+
+def _running(name: str):
+    def convert(ctx, self, dim, dtype=None):
+        kind = dtype_name(dtype) if dtype is not None else ctx.dtype(self)
+        if dtype is None and not ctx.is_float(self):
+            kind = "int64"
+        if not ctx.rank(self):
+            return cast(ctx, self, kind)
+        return getattr(relay, name)(cast(ctx, self, kind), ctx.axis(self, dim), kind)
+
+    return convert
+
+
+op("cumsum")(_running("cumsum"))
+op("cumprod")(_running("cumprod"))
+
+
+@op("diff")
+def diff(ctx, self, n=1, dim=-1, prepend=None, append=None):
+    """Differences of neighbours; of bools, whether they differ."""
+    axis = ctx.axis(self, dim)
+    parts = [v for v in (prepend, self, append) if v is not None]
+    x = ctx.infer(relay.concatenate(parts, axis) if len(parts) > 1 else self)
+    for _ in range(n):
+        later = ctx.infer(ctx.convert("slice", x, axis, 1, None))
+        earlier = ctx.infer(ctx.convert("slice", x, axis, 0, -1))
+        x = ctx.infer((relay.not_equal if ctx.dtype(x) == "bool" else relay.subtract)(later, earlier))
+    return x
+
+
+@op("triu")
+def triu(ctx, self, diagonal=0):
+    return _triangle(ctx, self, diagonal, True)
+
+
+@op("tril")
+def tril(ctx, self, diagonal=0):
+    return _triangle(ctx, self, diagonal, False)
+
+
+def _triangle(ctx, x, diagonal, upper: bool):
+    rows, columns = (relay.cast(_places(ctx, ctx.size(x, a)), "int64") for a in (-2, -1))
+    apart = relay.subtract(relay.expand_dims(columns, 0), relay.expand_dims(rows, 1))
+    k = ctx.tensor(diagonal, "int64")
+    keep = relay.greater_equal(apart, k) if upper else relay.less_equal(apart, k)
+    return relay.where(keep, x, relay.zeros_like(x))
+
+
+def _places(ctx, size):
+    if isinstance(size, int):
+        return const(np.arange(size, dtype="int64"))
+    return relay.arange(const(0, "int64"), size.expr, const(1, "int64"), "int64")
+
+
+@op("isin")
+def isin(ctx, elements, test_elements, assume_unique=False, invert=False):
+    x, y = ctx.together(elements, test_elements)
+    rank = ctx.rank(x)
+    found = relay.any(relay.equal(relay.expand_dims(x, rank), relay.reshape(y, (-1,))), axis=rank)
+    return relay.logical_not(found) if invert else found
+
+

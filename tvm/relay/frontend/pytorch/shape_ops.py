@@ -1,0 +1,552 @@
+"""Converters of operators that move elements: shapes, slices, joins, padding."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, RelayExpr, const
+from ...op.rules import broadcast_dims
+from .table import Number, axis_of, op
+from .views import moved_axes, part_sizes, set_slice
+
+
+def reshaped(ctx, x, sizes: list):
+    """The same elements in another shape; one size may be -1, sizes may be known only when the model runs."""
+    sizes = ctx.sizes(sizes)
+    have = ctx.shape(x)
+    if all(isinstance(s, int) for s in sizes):
+        if all(isinstance(d, int) for d in have):
+            return relay.reshape(x, _found(have, sizes), True)
+        return relay.reshape(x, sizes)
+    codes, open_ = [], 0
+    for i, s in enumerate(sizes):
+        if isinstance(s, int):
+            codes.append(s)
+        elif i < len(have) and ctx.is_same(s, have[i]):
+            codes.append(0)
+        else:
+            codes.append(-1)
+            open_ += 1
+    if codes.count(-1) <= 1 and 0 not in [s for s in sizes if isinstance(s, int)]:
+        return relay.reshape(x, codes)
+    return ctx.sized(relay.reshape(x, ctx.infer(ctx.shape_vector(sizes))), sizes)
+
+
+def _found(have, sizes: list[int]) -> list[int]:
+    """The size that -1 stands for."""
+    if -1 not in sizes:
+        return sizes
+    rest = math.prod(s for s in sizes if s != -1)
+    total = math.prod(have)
+    if rest == 0 or total % rest:
+        raise TVMError(f"{total} elements do not fill the shape {sizes}")
+    return [total // rest if s == -1 else s for s in sizes]
+
+
+@op("view.dtype")
+def view_dtype(ctx, self, dtype):
+    from .table import dtype_name
+
+    if dtype_name(dtype) != ctx.dtype(self):
+        raise TVMError(f"bytes of {ctx.dtype(self)} read as {dtype_name(dtype)} are not supported")
+    return self
+
+
+@op("view", "reshape", "_unsafe_view", "_reshape_alias", "view_copy", "_reshape_copy")
+def view(ctx, self, size=None, shape=None, stride=None):
+    return reshaped(ctx, self, size if size is not None else shape)
+
+
+@op("view_as", "reshape_as")
+def view_as(ctx, self, other):
+    return reshaped(ctx, self, [ctx.size(other, i) for i in range(ctx.rank(other))])
+
+
+@op("flatten")
+def flatten(ctx, self, start_dim=0, end_dim=-1):
+    if not ctx.rank(self):
+        return relay.reshape(self, (1,))
+    first, last = axis_of(start_dim, ctx.rank(self)), axis_of(end_dim, ctx.rank(self))
+    if first == last:
+        return self
+    return reshaped(ctx, self, [*(ctx.size(self, i) for i in range(first)), -1,
+                                *(ctx.size(self, i) for i in range(last + 1, ctx.rank(self)))])
+
+
+@op("unflatten")
+def unflatten(ctx, self, dim, sizes):
+    axis = ctx.axis(self, dim)
+    sizes = ctx.sizes(sizes)
+    if -1 in sizes and isinstance(ctx.shape(self)[axis], int):
+        sizes = _found((ctx.shape(self)[axis],), sizes)
+    rank = ctx.rank(self)
+    return reshaped(ctx, self, [*(ctx.size(self, i) for i in range(axis)), *sizes,
+                                *(ctx.size(self, i) for i in range(axis + 1, rank))])
+
+
+@op("ravel")
+def ravel(ctx, self):
+    return relay.reshape(self, (-1,))
+
+
+@op("unsqueeze", "unsqueeze_copy")
+def unsqueeze(ctx, self, dim):
+    return relay.expand_dims(self, axis_of(ctx.known_int(dim, "the dimension"), ctx.rank(self) + 1))
+
+
+@op("squeeze", "squeeze_copy")
+def squeeze(ctx, self, dim=None):
+    if not ctx.rank(self):
+        return self
+    axes = ctx.axes(self, dim) if dim is not None else list(range(ctx.rank(self)))
+    axes = [a for a in axes or [] if ctx.shape(self)[a] == 1]
+    return relay.squeeze(self, axes) if axes else self
+
+
+@op("permute", "permute_copy")
+def permute(ctx, self, dims):
+    return relay.transpose(self, ctx.axes(self, dims)) if ctx.rank(self) else self
+
+
+@op("transpose", "swapaxes", "swapdims", "transpose_copy")
+def transpose(ctx, self, dim0, dim1):
+    order = list(range(ctx.rank(self)))
+    if not order:
+        return self
+    a, b = ctx.axis(self, dim0), ctx.axis(self, dim1)
+    order[a], order[b] = order[b], order[a]
+    return relay.transpose(self, order)
+
+
+@op("t", "numpy_T", "t_copy")
+def t(ctx, self):
+    return relay.transpose(self) if ctx.rank(self) > 1 else self
+
+
+@op("mT", "adjoint")
+def matrix_transpose(ctx, self):
+    return transpose(ctx, self, -2, -1)
+
+
+@op("movedim", "moveaxis")
+def movedim(ctx, self, source, destination):
+    return relay.transpose(self, moved_axes(ctx.rank(self), source, destination))
+
+
+@op("pixel_shuffle")
+def pixel_shuffle(ctx, self, upscale_factor):
+    *outer, c, h, w = ctx.known_shape(self)
+    r = upscale_factor
+    k = len(outer)
+    x = relay.reshape(self, (*outer, c // (r * r), r, r, h, w))
+    x = relay.transpose(x, (*range(k), k, k + 3, k + 1, k + 4, k + 2))
+    return relay.reshape(x, (*outer, c // (r * r), h * r, w * r))
+
+
+@op("pixel_unshuffle")
+def pixel_unshuffle(ctx, self, downscale_factor):
+    *outer, c, h, w = ctx.known_shape(self)
+    r = downscale_factor
+    k = len(outer)
+    x = relay.reshape(self, (*outer, c, h // r, r, w // r, r))
+    x = relay.transpose(x, (*range(k), k, k + 2, k + 4, k + 1, k + 3))
+    return relay.reshape(x, (*outer, c * r * r, h // r, w // r))
+
+
+@op("channel_shuffle", "native_channel_shuffle")
+def channel_shuffle(ctx, self, groups):
+    n, c, *rest = ctx.known_shape(self)
+    x = relay.reshape(self, (n, groups, c // groups, *rest))
+    return relay.reshape(relay.transpose(x, (0, 2, 1, *range(3, 3 + len(rest)))), (n, c, *rest))
+
+
+# -- slices and joins ---------------------------------------------------------------------------------------------
+
+
+@op("slice", "slice_copy")
+def slice_(ctx, self, dim=0, start=None, end=None, step=1):
+    if isinstance(self, (list, tuple, str)):
+        return self[slice(None if start is None else start, end, step)]
+    axis = ctx.axis(self, dim)
+    size = ctx.shape(self)[axis]
+    start, end = (v if v is None else ctx.sizes(v)[0] for v in (start, end))
+    step = ctx.known_int(step, "the step of a slice")
+    if isinstance(size, int) and not isinstance(start, Number) and not isinstance(end, Number):
+        a, b, _ = slice(start, end, step).indices(size)
+        return self if (a, b, step) == (0, size, 1) else relay.strided_slice(self, [a], [max(a, b)], [step], [axis])
+    whole = end is None or isinstance(end, int) and end >= (1 << 31) - 1
+    if (start is None or start == 0) and step == 1:
+        if whole or ctx.is_same(end, size):
+            return self
+    return _late_slice(ctx, self, axis, 0 if start is None else start, None if whole else end, step)
+
+
+def _late_slice(ctx, x, axis: int, start, end, step: int):
+    """A slice whose bounds are known when the model runs."""
+    size = ctx.size(x, axis)
+    limit = ctx.tensor(size, "int64")
+    bounds = []
+    for v in (start, size if end is None else end):
+        e = ctx.tensor(v, "int64")
+        e = relay.where(relay.less(e, const(0, "int64")), relay.add(e, limit), e)
+        bounds.append(relay.minimum(relay.maximum(e, const(0, "int64")), limit))
+    bounds[1] = relay.maximum(bounds[0], bounds[1])
+    begin, stop = (ctx.infer(relay.reshape(b, (1,))) for b in bounds)
+    if isinstance(begin, Constant) and isinstance(stop, Constant):
+        ends = [int(b.data.numpy()[0]) for b in (begin, stop)]
+        return relay.strided_slice(x, [ends[0]], [ends[1]], [step], [axis])
+    return kept_sizes(ctx, relay.strided_slice(x, begin, stop, const([step], "int64"), [axis]), x, {axis})
+
+
+def kept_sizes(ctx, made, x, changed: set[int]):
+    """A slice of sizes that are known only when running, with those of the other axes said again."""
+    shape = ctx.shape(x)
+    codes = [0 if i in changed or not isinstance(d, int) else d for i, d in enumerate(shape)]
+    return relay.reshape(made, codes) if any(codes) else made
+
+
+@op("narrow", "narrow_copy")
+def narrow(ctx, self, dim, start, length):
+    begin = ctx.sizes(start)[0]
+    size = ctx.sizes(length)[0]
+    if isinstance(begin, int) and isinstance(size, int):
+        begin = begin % ctx.known_size(self, ctx.axis(self, dim)) if begin < 0 else begin
+        return slice_(ctx, self, dim, begin, begin + size)
+    return slice_(ctx, self, dim, begin, ctx.convert("add", begin, size))
+
+
+@op("select", "select_copy")
+def select(ctx, self, dim=0, index=0):
+    axis = ctx.axis(self, dim)
+    index = ctx.sizes(index)[0]
+    size = ctx.shape(self)[axis]
+    if isinstance(index, int):
+        if isinstance(size, int):
+            if not -size <= index < size:
+                raise TVMError(f"there is no element {index} of {size}")
+            index %= size
+        elif index < 0:
+            index = ctx.convert("add", ctx.size(self, axis), index)
+    at = ctx.tensor(index, "int64")
+    if isinstance(index, Number) and isinstance(size, int):
+        at = relay.where(relay.less(at, const(0, "int64")), relay.add(at, const(size, "int64")), at)
+    return relay.take(self, at, axis)
+
+
+@op("cat", "concat", "concatenate")
+def cat(ctx, tensors, dim=0):
+    # Empty vectors are left out, as PyTorch does.
+    kept = [v for v in tensors if ctx.shape(v) != (0,)] or tensors[:1]
+    parts = ctx.together(*kept)
+    return parts[0] if len(parts) == 1 else relay.concatenate(parts, ctx.axis(kept[0], dim))
+
+
+@op("stack")
+def stack(ctx, tensors, dim=0):
+    parts = ctx.together(*tensors)
+    axis = axis_of(dim, ctx.rank(parts[0]) + 1)
+    return relay.stack(parts, axis) if len(parts) > 1 else relay.expand_dims(parts[0], axis)
+
+
+def _joined(least: int, axis):
+    def convert(ctx, tensors):
+        parts = []
+        for v in ctx.together(*tensors):
+            shape = ctx.shape(v)
+            rank = len(shape)
+            if least == 3 and rank < 3:
+                v = relay.reshape(v, (1, 1, 1) if not rank else (1, *shape, 1) if rank == 1 else (*shape, 1))
+            elif rank < least:
+                v = relay.reshape(v, (*[1] * (least - rank), *shape))
+            parts.append(ctx.infer(v))
+        at = axis(ctx.rank(parts[0]))
+        return relay.concatenate(parts, at) if len(parts) > 1 else parts[0]
+
+    return convert
+
+
+op("vstack")(_joined(2, lambda rank: 0))
+op("hstack")(_joined(1, lambda rank: 0 if rank == 1 else 1))
+op("dstack")(_joined(3, lambda rank: 2))
+
+
+def _split(ctx, x, name: str, dim, **args) -> list:
+    axis = ctx.axis(x, dim)
+    if not isinstance(ctx.shape(x)[axis], int):
+        sizes = args.get("split_sizes")
+        if sizes is None or any(not isinstance(s, int) for s in sizes):
+            ctx.known_size(x, axis)
+        bounds = np.cumsum([0, *sizes])
+        return [slice_(ctx, x, axis, int(a), int(b)) for a, b in zip(bounds, bounds[1:])]
+    sizes = part_sizes(ctx, name, ctx.known_size(x, axis), args)
+    if len(sizes) == 1:
+        return [x]
+    if len(set(sizes)) == 1 and sizes[0]:
+        return list(relay.split(x, len(sizes), axis))
+    ends = [int(e) for e in np.cumsum(sizes)]
+    return [relay.strided_slice(x, [e - s], [e], [1], [axis]) for s, e in zip(sizes, ends)]
+
+
+@op("split", "split_copy")
+def split(ctx, self, split_size, dim=0):
+    return _split(ctx, self, "split", dim, split_size=split_size)
+
+
+@op("split.sizes", "split_with_sizes", "split_with_sizes_copy")
+def split_with_sizes(ctx, self, split_sizes=None, split_size=None, dim=0):
+    given = split_sizes if split_sizes is not None else split_size
+    return _split(ctx, self, "split_with_sizes", dim, split_sizes=ctx.sizes(given))
+
+
+@op("chunk", "unsafe_chunk")
+def chunk(ctx, self, chunks, dim=0):
+    return _split(ctx, self, "chunk", dim, chunks=chunks)
+
+
+@op("tensor_split")
+def tensor_split(ctx, self, sections=None, indices=None, dim=0):
+    return _split(ctx, self, "tensor_split", dim, sections=sections, indices=indices)
+
+
+@op("unbind", "unbind_copy")
+def unbind(ctx, self, dim=0):
+    axis = ctx.axis(self, dim)
+    size = ctx.known_size(self, axis)
+    parts = relay.split(self, size, axis) if size > 1 else [self] * size
+    return [relay.squeeze(p, [axis]) for p in parts]
+
+
+@op("slice_scatter")
+def slice_scatter(ctx, self, src, dim=0, start=None, end=None, step=1):
+    axis = ctx.axis(self, dim)
+    size = ctx.known_size(self, axis)
+    bounds = [None if v is None else ctx.known_int(v, "the bounds of a slice") for v in (start, end)]
+    first, stop, step = slice(*bounds, step).indices(size)
+    return set_slice(ctx, self, ctx.tensor(src, ctx.dtype(self)), axis, first, len(range(first, stop, step)), step)
+
+
+@op("select_scatter")
+def select_scatter(ctx, self, src, dim, index):
+    axis = ctx.axis(self, dim)
+    at = ctx.known_int(index, "the index") % ctx.known_size(self, axis)
+    return set_slice(ctx, self, relay.expand_dims(ctx.tensor(src, ctx.dtype(self)), axis), axis, at, 1, 1)
+
+
+# -- repeats ------------------------------------------------------------------------------------------------------
+
+
+def expanded(ctx, x, sizes: list):
+    """The tensor repeated along axes of one element; -1 keeps a size."""
+    sizes = ctx.sizes(sizes)
+    have = ctx.shape(x)
+    added = len(sizes) - len(have)
+    wanted = [
+        (have[i - added] if i >= added else 1) if isinstance(s, int) and s == -1 else s for i, s in enumerate(sizes)
+    ]
+    keep = [
+        i >= added and (have[i - added] is s or ctx.is_same(s, have[i - added])) for i, s in enumerate(wanted)
+    ]
+    if all(isinstance(s, int) or k for s, k in zip(wanted, keep)) and all(isinstance(d, int) for d in have):
+        if tuple(wanted) == have:
+            return x
+        return relay.broadcast_to(x, wanted)
+    if all(keep[added:]) and not added:
+        return x
+    dims = [ctx.size(x, i - added) if k else s for i, (s, k) in enumerate(zip(wanted, keep))]
+    if all(isinstance(d, int) for d in dims):
+        return relay.broadcast_to(x, dims)
+    return ctx.sized(relay.broadcast_to(x, ctx.infer(ctx.shape_vector(dims))), dims)
+
+
+@op("expand", "broadcast_to", "expand_copy")
+def expand(ctx, self, size):
+    return expanded(ctx, self, size)
+
+
+@op("expand_as")
+def expand_as(ctx, self, other):
+    return expanded(ctx, self, [ctx.size(other, i) for i in range(ctx.rank(other))])
+
+
+@op("broadcast_tensors")
+def broadcast_tensors(ctx, tensors):
+    shape: tuple = ()
+    for v in tensors:
+        shape = tuple(broadcast_dims(shape, ctx.shape(v)))
+    return [v if ctx.shape(v) == shape else relay.broadcast_to(v, shape) for v in tensors]
+
+
+@op("repeat", "tile")
+def repeat(ctx, self, repeats=None, dims=None):
+    given = ctx.sizes(repeats if repeats is not None else dims)
+    if all(isinstance(v, int) for v in given):
+        if 0 in given:
+            shape = [1] * (len(given) - ctx.rank(self)) + list(ctx.known_shape(self))
+            return relay.zeros([s * r for s, r in zip(shape, [1] * (len(shape) - len(given)) + given)], ctx.dtype(self))
+        return relay.tile(self, given) if set(given) != {1} or len(given) > ctx.rank(self) else self
+    return relay.tile(self, ctx.infer(ctx.shape_vector(given)))
+
+
+@op("repeat_interleave")
+def repeat_interleave(ctx, self, repeats, dim=None, output_size=None):
+    x = relay.reshape(self, (-1,)) if dim is None else self
+    axis = 0 if dim is None else ctx.axis(self, dim)
+    if isinstance(repeats, RelayExpr):
+        counts = ctx.array(repeats, "the repeats").reshape(-1)
+        size = ctx.known_size(ctx.infer(x), axis)
+        counts = np.broadcast_to(counts, (size,))
+        return relay.take(x, const(np.repeat(np.arange(size, dtype="int64"), counts)), axis)
+    return relay.repeat(x, ctx.known_int(repeats, "the repeats"), axis)
+
+
+@op("flip")
+def flip(ctx, self, dims):
+    for axis in ctx.axes(self, dims) or []:
+        self = relay.reverse(self, axis)
+    return self
+
+
+@op("fliplr")
+def fliplr(ctx, self):
+    return relay.reverse(self, 1)
+
+
+@op("flipud")
+def flipud(ctx, self):
+    return relay.reverse(self, 0)
+
+
+@op("roll")
+def roll(ctx, self, shifts, dims=()):
+    shifts, dims = ctx.known_ints(shifts, "the shifts"), ctx.known_ints(dims, "the dimensions")
+    x = self if dims else relay.reshape(self, (-1,))
+    for shift, dim in zip(shifts, dims or [0]):
+        x = ctx.infer(x)
+        axis = ctx.axis(x, dim)
+        size = ctx.known_size(x, axis)
+        cut = -shift % size if size else 0
+        if cut:
+            parts = [relay.strided_slice(x, [a], [b], [1], [axis]) for a, b in ((cut, size), (0, cut))]
+            x = relay.concatenate(parts, axis)
+    return x if dims else relay.reshape(x, ctx.known_shape(self))
+
+
+@op("rot90")
+def rot90(ctx, self, k=1, dims=(0, 1)):
+    a, b = ctx.axis(self, dims[0]), ctx.axis(self, dims[1])
+    k %= 4
+    x = self
+    if k in (1, 2):
+        x = relay.reverse(x, b)
+    if k == 2:
+        return relay.reverse(x, a)
+    if k == 3:
+        x = relay.reverse(x, a)
+    return transpose(ctx, ctx.infer(x), a, b) if k else x
+
+
+# -- padding ------------------------------------------------------------------------------------------------------
+
+
+@op("constant_pad_nd", "pad")
+def pad(ctx, self, pad, mode="constant", value=None):
+    amounts = ctx.known_ints(pad, "the padding")
+    if mode == "constant":
+        return padded(ctx, self, amounts, value)
+    return padded_by_index(ctx, self, amounts, {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode])
+
+
+def _both_sides(rank: int, amounts: list[int]) -> list[tuple[int, int]]:
+    """PyTorch counts amounts from the last axis."""
+    pairs = [(amounts[i], amounts[i + 1]) for i in range(0, len(amounts), 2)]
+    return [(0, 0)] * (rank - len(pairs)) + pairs[::-1]
+
+
+def padded(ctx, x, amounts: list[int], value=None):
+    """Negative amounts cut."""
+    pairs = _both_sides(ctx.rank(x), amounts)
+    for axis, (before, after) in enumerate(pairs):
+        if before < 0 or after < 0:
+            size = ctx.known_size(x, axis)
+            x = ctx.infer(relay.strided_slice(x, [max(-before, 0)], [size - max(-after, 0)], [1], [axis]))
+    pairs = [(max(b, 0), max(a, 0)) for b, a in pairs]
+    if not any(b or a for b, a in pairs):
+        return x
+    if ctx.dtype(x) == "bool":
+        wide = relay.nn.pad(relay.cast(x, "int8"), pairs, const(int(value or 0), "int8"))
+        return relay.cast(wide, "bool")
+    return relay.nn.pad(x, pairs, ctx.like(0 if value is None else value, x))
+
+
+def padded_by_index(ctx, x, amounts: list[int], mode: str):
+    for axis, (before, after) in enumerate(_both_sides(ctx.rank(x), amounts)):
+        if before or after:
+            size = ctx.known_size(x, axis)
+            places = np.arange(size, dtype="int64")[max(-before, 0) : size - max(-after, 0)]
+            x = relay.take(x, const(np.pad(places, (max(before, 0), max(after, 0)), mode)), axis)
+    return x
+
+
+for _mode, _numpy in (("reflection", "reflect"), ("replication", "edge")):
+    op(*(f"{_mode}_pad{n}d" for n in (1, 2, 3)))(
+        lambda ctx, self, padding, mode=_numpy: padded_by_index(
+            ctx, self, ctx.known_ints(padding, "the padding", 2 * (ctx.rank(self) - 1)), mode)
+    )
+
+
+@op("_pad_circular")
+def pad_circular(ctx, self, pad):
+    return padded_by_index(ctx, self, ctx.known_ints(pad, "the padding"), "wrap")
+
+
+# -- strides and windows ------------------------------------------------------------------------------------------
+
+
+@op("as_strided", "as_strided_copy")
+def as_strided(ctx, self, size, stride, storage_offset=None):
+    """Elements of a tensor that lies in one piece, at places that are known when compiling."""
+    sizes, strides = (ctx.known_ints(v, "the strides") for v in (size, stride))
+    places = np.full((), storage_offset or 0, "int64")
+    for n, s in zip(sizes, strides):
+        places = places[..., None] + np.arange(n) * s
+    return relay.take(relay.reshape(self, (-1,)), const(places.astype("int64")), 0)
+
+
+@op("unfold")
+def unfold(ctx, self, dimension, size, step):
+    axis = ctx.axis(self, dimension)
+    count = (ctx.known_size(self, axis) - size) // step + 1
+    places = np.arange(count)[:, None] * step + np.arange(size)[None, :]
+    made = relay.take(self, const(places.astype("int64")), axis)
+    rank = ctx.rank(self) + 1
+    return relay.transpose(made, [i for i in range(rank) if i != axis + 1] + [axis + 1])
+
+
+@op("diagonal", "diagonal_copy")
+def diagonal(ctx, self, offset=0, dim1=0, dim2=1):
+    a, b = ctx.axis(self, dim1), ctx.axis(self, dim2)
+    shape = ctx.known_shape(self)
+    rest = [i for i in range(len(shape)) if i not in (a, b)]
+    moved = relay.reshape(relay.transpose(self, [*rest, a, b]), (*(shape[i] for i in rest), shape[a] * shape[b]))
+    rows, columns = shape[a], shape[b]
+    count = max(min(rows - max(-offset, 0), columns - max(offset, 0)), 0)
+    at = np.arange(count)
+    places = (at + max(-offset, 0)) * columns + at + max(offset, 0)
+    return relay.take(moved, const(places.astype("int64")), len(rest))
+
+
+@op("meshgrid")
+def meshgrid(ctx, tensors, indexing="ij"):
+    return list(relay.meshgrid(list(tensors), indexing))
+
+
+@op("atleast_1d")
+def atleast_1d(ctx, self):
+    return self if ctx.rank(self) else relay.reshape(self, (1,))
+
+
+__all__ = ["expanded", "padded", "padded_by_index", "reshaped"]

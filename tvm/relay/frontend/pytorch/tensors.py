@@ -1,0 +1,28 @@
+"""PyTorch's live tensors as arrays. PyTorch is imported by whoever hands one over, never here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....error import TVMError
+
+
+def array_of(tensor: Any, what: str) -> np.ndarray:
+    """The elements of a live tensor."""
+    if tensor.is_quantized or tensor.is_sparse or str(tensor.layout) != "torch.strided":
+        raise TVMError(f"{what} is a quantized or sparse tensor, which is not supported")
+    found = tensor.detach().cpu().contiguous()
+    if str(found.dtype) == "torch.bfloat16":
+        import ml_dtypes
+        import torch  # pyright: ignore[reportMissingImports]
+
+        return found.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+    try:
+        return found.resolve_conj().resolve_neg().numpy()
+    except TypeError as problem:
+        raise TVMError(f"{what} is of the element type {found.dtype}, which is not supported") from problem
+
+
+__all__ = ["array_of"]

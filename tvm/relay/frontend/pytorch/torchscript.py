@@ -1,0 +1,377 @@
+"""From TorchScript to a module: the graph is checked as a whole first, then walked node by node.
+
+Numbers, lists and text are computed while importing, as Python does. A branch or loop whose course is known is written
+out; one whose course data decides becomes an If or a function that calls itself, which the virtual machine runs.
+"""
+
+from __future__ import annotations
+
+import datetime
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ....error import TVMError
+from ....ir.module import IRModule
+from ....ir.prim import Any_
+from ...expr import Constant, RelayExpr, Tuple
+from ..common.importer import UnknownInput
+from .control import branch, loop
+from .dtypes import dtype_name
+from .importer import MOST_NODES, Site, TorchImporter, in_words
+from .table import Number, Parameter
+from .tensors import array_of
+
+
+def from_pytorch(
+    script_module,
+    input_infos,
+    custom_convert_map=None,
+    default_dtype="float32",
+    use_parser_friendly_name=False,
+    keep_quantized_weight=False,
+    export_renamed_c_graph_path=None,
+    preserve_pytorch_scopes=False,
+) -> tuple[IRModule, dict[str, Any]]:
+    """A TorchScript module as a module and its parameters.
+
+    Control flow that data decides on needs the virtual machine (``relay.vm``); everything else runs on every executor.
+    A size may be ``relay.Any()``; then the model runs on the virtual machine for all sizes.
+
+    Parameters
+    ----------
+    script_module : torch.jit.ScriptModule or torch.jit.ScriptFunction
+        What ``torch.jit.trace`` or ``torch.jit.script`` gave.
+    input_infos : list of tuple
+        For each input its name with its shape, or with its shape and element type: ``("x", (1, 3))`` or
+        ``("x", ((1, 3), "int64"))``. A number stands for an input that is a number: ``("rate", 16000)``.
+    custom_convert_map : dict of str to callable, optional
+        Converters by the name of an operator (``"aten::relu"``) in place of the built-in ones; each takes the list of
+        arguments and the list of their types (None where they are not known), and gives an expression.
+    default_dtype : str, optional
+        The type of floats that say none.
+    use_parser_friendly_name : bool, optional
+        Whether ``.`` in names of parameters becomes ``_``.
+    keep_quantized_weight : bool, optional
+        Matters for quantized models, whose operators are refused by name.
+    export_renamed_c_graph_path : str, optional
+        A folder where the graph is written as text, its values named after the nodes.
+    preserve_pytorch_scopes : bool, optional
+        Whether names of nodes in spans begin with the submodule they come from.
+
+    Returns
+    -------
+    tuple[IRModule, dict[str, Any]]
+
+    Raises
+    ------
+    TypeError
+        ``script_module`` is no TorchScript, or ``input_infos`` is no list of pairs.
+    OpNotImplemented
+        For operators without a converter; all of them are named.
+    """
+    graph = getattr(script_module, "inlined_graph", None)
+    if graph is None:
+        raise TypeError("from_pytorch: a module or function of torch.jit.trace or torch.jit.script is wanted, got "
+                        f"{type(script_module).__name__}")
+    if not isinstance(input_infos, (list, tuple)):
+        raise TypeError(f"from_pytorch: input_infos is a list of (name, shape), got {type(input_infos).__name__}")
+    reader = ScriptReader(graph, script_module, default_dtype, custom_convert_map, preserve_pytorch_scopes)
+    if use_parser_friendly_name:
+        reader.separator = "_"
+    result = reader.run(list(input_infos))
+    if export_renamed_c_graph_path:
+        reader.export(export_renamed_c_graph_path)
+    return result
+
+
+class Owner(NamedTuple):
+    """A live module of the model, and its path from the top."""
+
+    module: Any
+    path: tuple[str, ...]
+
+
+class ScriptReader(TorchImporter):
+    """Converts one TorchScript graph."""
+
+    def __init__(self, graph, module, default_dtype: str, custom: Mapping | None, scopes: bool):
+        super().__init__(False, default_dtype, custom)
+        self.graph = graph
+        self.live = module
+        self.use_scopes = scopes
+        self.separator = "."
+        self.counts: dict[str, int] = {}
+        self.names: dict[Any, str] = {}
+        self.schemas: dict[str, tuple[list[Parameter], str]] = {}
+        # Nodes of branches and loops that were written out.
+        self.written_out = 0
+
+    def run(self, infos: list) -> tuple[IRModule, dict[str, Any]]:
+        self.check()
+        self.take_inputs(infos)
+        self.block_nodes(self.graph)
+        outputs = [self.result(self.read(o.debugName(), "the model's result")) for o in self.graph.outputs()]
+        # A tuple of results is the results.
+        if len(outputs) == 1 and isinstance(outputs[0], Tuple):
+            return self.finish(list(outputs[0].fields) if len(outputs[0].fields) > 1 else [outputs[0]])
+        return self.finish(outputs)
+
+    # -- before the walk ------------------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        used: list[tuple[str, str, str]] = []
+        stack = [self.graph]
+        while stack:
+            for node in stack.pop().nodes():
+                stack.extend(node.blocks())
+                if node.kind() not in _STRUCTURE:
+                    name, overload = self.operator_of(node)
+                    used.append((name, overload, self.name_of(node)))
+        self.check_operators(used)
+
+    def name_of(self, node) -> str:
+        """A node by its kind and number, after its submodule where that is asked for."""
+        key = str(next(iter(node.outputs()), node).debugName()) if node.outputsSize() else f"{node}"
+        if key not in self.names:
+            kind = node.kind()
+            number = self.counts.get(kind, 0)
+            self.counts[kind] = number + 1
+            scope = node.scopeName().rpartition("__module.")[2] if self.use_scopes else ""
+            self.names[key] = f"{scope}/{kind}_{number}" if scope else f"{kind}_{number}"
+        return self.names[key]
+
+    def operator_of(self, node) -> tuple[str, str]:
+        kind = node.kind()
+        schema = node.schema()
+        full = schema.partition("(")[0] if not schema.startswith("(no schema") else kind
+        overload = full.partition(".")[2]
+        return (kind.removeprefix("aten::") if kind.startswith("aten::") else kind), overload
+
+    def parameters_of(self, node) -> list[Parameter]:
+        text = node.schema()
+        if text not in self.schemas:
+            import torch  # pyright: ignore[reportMissingImports]
+
+            if text.startswith("(no schema"):
+                self.schemas[text] = ([], "")
+            else:
+                found = torch._C.parse_schema(text)
+                rows = [Parameter(a.name, a.default_value, a.has_default_value()) for a in found.arguments]
+                self.schemas[text] = (rows, "")
+        return self.schemas[text][0]
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def take_inputs(self, infos: list) -> None:
+        values = list(self.graph.inputs())
+        if values and str(values[0].type().kind()) == "ClassType":
+            self.scopes[0][values.pop(0).debugName()] = Owner(self.live, ())
+        if len(infos) != len(values):
+            names = ", ".join(v.debugName() for v in values)
+            raise UnknownInput(f"from_pytorch: the model has {len(values)} inputs ({names}), input_infos names "
+                               f"{len(infos)}")
+        for value, info in zip(values, infos):
+            if not isinstance(info, (list, tuple)) or len(info) != 2 or not isinstance(info[0], str):
+                raise TypeError(f"from_pytorch: an input is (name, shape) or (name, (shape, dtype)), got {info!r}")
+            self.scopes[0][value.debugName()] = self.input_value(str(info[0]), info[1], value)
+
+    def input_value(self, name: str, info, value):
+        if isinstance(info, (bool, int, float, str)) or info is None:
+            return info
+        shape, dtype = info, None
+        if isinstance(info, (list, tuple)) and len(info) == 2 and isinstance(info[0], (list, tuple)):
+            shape, dtype = info
+            if not isinstance(dtype, str) and isinstance(dtype, (list, tuple)):
+                return tuple(self.input_value(f"{name}_{i}", part, None) for i, part in enumerate(info))
+        kind = str(value.type().kind()) if value is not None else "TensorType"
+        dims = [d if isinstance(d, Any_) else int(d) for d in shape]
+        if dtype is None:
+            dtype = _declared_dtype(value, kind) or self.default_dtype
+        made = self.typer.infer(self.add_input(name, dims, dtype_name(dtype)))
+        return Number(made) if kind in ("IntType", "FloatType", "BoolType", "NumberType") else made
+
+    # -- the walk -------------------------------------------------------------------------------------------------
+
+    def block_nodes(self, block) -> None:
+        for node in block.nodes():
+            where = f"{node.kind()} node '{self.name_of(node)}'"
+            if len(self.scopes) > 1:
+                self.written_out += 1
+                if self.written_out > MOST_NODES:
+                    raise TVMError(f"branches and loops written out are more than {MOST_NODES} nodes")
+            with self.at_node(where, self.name_of(node), in_words):
+                self.node(node, where)
+
+    def node(self, node, where: str) -> None:
+        kind = node.kind()
+        if kind in _STRUCTURE:
+            _STRUCTURE[kind](self, node, where)
+            return
+        name, overload = self.operator_of(node)
+        inputs = list(node.inputs())
+        args = [self.read(v.debugName(), where) for v in inputs]
+        outputs = list(node.outputs())
+        keys = [o.debugName() for o in outputs]
+        used = {i for i, o in enumerate(outputs) if o.uses()} if len(outputs) > 1 else None
+        first = inputs[0].debugName() if inputs else None
+        site = Site(where, self.parameters_of(node), first, keys, len(keys), used)
+        if name == "__getitem__" and isinstance(args[1], int) and keys and first is not None:
+            self.take_part(keys[0], first, args[1] % max(len(args[0]), 1))
+        for key, value in zip(keys, self.call(site, name, overload, args, {})):
+            self.scopes[-1][key] = value
+
+    def values_of(self, node, where: str) -> list:
+        return [self.read(v.debugName(), where) for v in node.inputs()]
+
+    def give(self, node, values: list) -> None:
+        for output, value in zip(node.outputs(), values):
+            self.scopes[-1][output.debugName()] = value
+
+    def block(self, block, inputs: list, where: str) -> list:
+        """The results of an inner block for the given inputs."""
+        with self.inner_scope() as values:
+            for value, given in zip(block.inputs(), inputs):
+                values[value.debugName()] = given
+                self.views.pop(value.debugName(), None)
+            self.block_nodes(block)
+            return [self.read(o.debugName(), where) for o in block.outputs()]
+
+    # -- structure ------------------------------------------------------------------------------------------------
+
+    def constant(self, node, where: str) -> None:
+        output = node.output()
+        value = output.toIValue()
+        self.scopes[-1][output.debugName()] = _plain(value)
+
+    def attribute(self, node, where: str) -> None:
+        owner = self.read(node.input().debugName(), where)
+        name = node.s("name")
+        if not isinstance(owner, Owner):
+            raise TVMError(f"the attribute '{name}' of something that is no module is read")
+        value = getattr(owner.module, name)
+        path = (*owner.path, name)
+        key = node.output().debugName()
+        if hasattr(value, "is_quantized"):
+            self.scopes[-1][key] = self.tensor_weight(self.separator.join(path), array_of(value, ".".join(path)))
+        elif hasattr(value, "_c") or hasattr(value, "forward"):
+            self.scopes[-1][key] = Owner(value, path)
+        else:
+            self.scopes[-1][key] = _plain(value, self, self.separator.join(path))
+
+    def set_attribute(self, node, where: str) -> None:
+        raise TVMError(f"the model keeps state in its attribute '{node.s('name')}'; give the state as an input and a "
+                       "result")
+
+    def export(self, folder: str) -> None:
+        """Write the graph as text, every value named after the node that makes it."""
+        for node in self.graph.nodes():
+            outputs = list(node.outputs())
+            for i, output in enumerate(outputs):
+                output.setDebugName(self.name_of(node) + (f".{i}" if len(outputs) > 1 else ""))
+        stamp = datetime.datetime.now().strftime("%d_%m_%Y_%H_%M_%S")
+        with open(os.path.join(folder, f"tvm_exported_c_graph_{stamp}.txt"), "w", encoding="utf-8") as file:
+            file.write(str(self.graph))
+
+
+def _declared_dtype(value, kind: str) -> str | None:
+    """The element type that the graph itself gives to an input."""
+    numbers = {"IntType": "int64", "FloatType": "float64", "BoolType": "bool"}
+    if value is None or kind in numbers:
+        return numbers.get(kind)
+    found = getattr(value.type(), "scalarType", lambda: None)()
+    names = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
+             "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool"}
+    return names.get(found or "")
+
+
+def _plain(value, reader: ScriptReader | None = None, path: str = ""):
+    """A value of the model's own with tensors as expressions."""
+    if hasattr(value, "is_quantized"):
+        array = array_of(value, path or "a constant of the model")
+        return Constant(array) if reader is None else reader.tensor_weight(path, array)
+    if isinstance(value, (list, tuple)):
+        parts = [_plain(v, reader, f"{path}_{i}") for i, v in enumerate(value)]
+        return parts if isinstance(value, list) else tuple(parts)
+    if isinstance(value, dict):
+        return {k: _plain(v, reader, f"{path}_{k}") for k, v in value.items()}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value)
+
+
+def _collected(kind):
+    def convert(reader: ScriptReader, node, where: str) -> None:
+        values = reader.values_of(node, where)
+        if kind is dict:
+            reader.give(node, [dict(zip(values[::2], values[1::2]))])
+        else:
+            reader.give(node, [kind(values)])
+
+    return convert
+
+
+def _unpacked(reader: ScriptReader, node, where: str) -> None:
+    whole = node.input().debugName()
+    values = reader.read(whole, where)
+    outputs = list(node.outputs())
+    if len(values) != len(outputs):
+        raise TVMError(f"{len(outputs)} values are taken out of {len(values)}")
+    for i, output in enumerate(outputs):
+        reader.take_part(output.debugName(), whole, i)
+    reader.give(node, list(values))
+
+
+def _indexed(reader: ScriptReader, node, where: str) -> None:
+    values, at = reader.values_of(node, where)
+    reader.give(node, [values[at]])
+
+
+def _sliced(reader: ScriptReader, node, where: str) -> None:
+    reader.give(node, [reader.values_of(node, where)[0][node.i("beg") : node.i("end")]])
+
+
+def _passed(reader: ScriptReader, node, where: str) -> None:
+    values = reader.values_of(node, where)
+    reader.give(node, values[:1])
+    if values and isinstance(values[0], RelayExpr):
+        reader.note_view(node.output().debugName(), node.inputsAt(0).debugName(), "", {}, None)
+
+
+def _nothing(reader: ScriptReader, node, where: str) -> None:
+    reader.give(node, [None] * node.outputsSize())
+
+
+def _if(reader: ScriptReader, node, where: str) -> None:
+    then, other = node.blocks()
+    condition = reader.read(node.input().debugName(), where)
+    reader.give(node, branch(
+        reader, where, condition, lambda: reader.block(then, [], where), lambda: reader.block(other, [], where)))
+
+
+def _loop(reader: ScriptReader, node, where: str) -> None:
+    (body,) = node.blocks()
+    limit, going, *states = reader.values_of(node, where)
+    reader.give(node, loop(
+        reader, where, limit, going, states, lambda step, values: reader.block(body, [step, *values], where)))
+
+
+_STRUCTURE = {
+    "prim::Constant": ScriptReader.constant,
+    "prim::GetAttr": ScriptReader.attribute,
+    "prim::SetAttr": ScriptReader.set_attribute,
+    "prim::ListConstruct": _collected(list),
+    "prim::TupleConstruct": _collected(tuple),
+    "prim::DictConstruct": _collected(dict),
+    "prim::ListUnpack": _unpacked,
+    "prim::TupleUnpack": _unpacked,
+    "prim::TupleIndex": _indexed,
+    "prim::TupleSlice": _sliced,
+    "prim::unchecked_cast": _passed,
+    "prim::data": _passed,
+    "prim::Uninitialized": _nothing,
+    "prim::If": _if,
+    "prim::Loop": _loop,
+}
+
+__all__ = ["ScriptReader", "from_pytorch"]

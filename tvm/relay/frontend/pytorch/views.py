@@ -1,0 +1,136 @@
+"""Views: which operators give one, and how a change of a view is put back into the tensor it looks at."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import const
+from .table import Context, axis_of
+
+# Operators whose result looks at their first argument, by how a change goes back: "same" elements in the same place,
+# the same elements in another "shape", "axes" in another order, a "slice" of an axis, one of the "parts" of an axis.
+VIEWS = {
+    **dict.fromkeys("alias detach contiguous lift_fresh".split(), "same"),
+    **dict.fromkeys("view reshape flatten unflatten unsqueeze squeeze view_as reshape_as".split(), "shape"),
+    **dict.fromkeys("permute transpose t numpy_T movedim swapaxes".split(), "axes"),
+    **dict.fromkeys("select slice narrow".split(), "slice"),
+    **dict.fromkeys("split split_with_sizes chunk unbind tensor_split".split(), "parts"),
+    **dict.fromkeys("expand expand_as diagonal as_strided unfold".split(), "other"),
+}
+# Those that give a copy of what does not lie in one piece.
+COPYING = frozenset("contiguous reshape flatten reshape_as".split())
+
+
+def put_back(ctx: Context, view, base, value):
+    """The tensor ``base`` with what the view looks at replaced by ``value``."""
+    kind = VIEWS[view.name] if view.name else "same"
+    if kind == "same":
+        return value
+    if kind == "shape":
+        return relay.reshape(value, ctx.known_shape(base), True)
+    if kind == "axes":
+        return relay.transpose(value, _inverse(ctx, view, base))
+    if kind == "slice":
+        axis, start, count, step, one = _range(ctx, view, base)
+        return set_slice(ctx, base, relay.expand_dims(value, axis) if one else value, axis, start, count, step)
+    if kind == "parts":
+        return _put_part(ctx, view, base, value)
+    raise TVMError(f"a change of a tensor through the view {view.name} is not supported")
+
+
+def _inverse(ctx: Context, view, base) -> list[int]:
+    """The order of axes that undoes the view."""
+    order = list(range(ctx.rank(base)))
+    args = view.args
+    if view.name == "permute":
+        order = [d % len(order) for d in args["dims"]]
+    elif view.name in ("transpose", "swapaxes"):
+        first, second = (axis_of(args[k], len(order)) for k in ("dim0", "dim1"))
+        order[first], order[second] = order[second], order[first]
+    elif view.name == "movedim":
+        order = moved_axes(len(order), args["source"], args["destination"])
+    else:
+        order.reverse()
+    return [order.index(i) for i in range(len(order))]
+
+
+def moved_axes(rank: int, source, destination) -> list[int]:
+    """The order of axes that puts some of them to other places and leaves the rest in order."""
+    pairs = [[v] if not isinstance(v, (list, tuple)) else v for v in (source, destination)]
+    moved = {axis_of(d, rank): axis_of(s, rank) for s, d in zip(*pairs)}
+    rest = iter([i for i in range(rank) if i not in moved.values()])
+    return [moved[i] if i in moved else next(rest) for i in range(rank)]
+
+
+def _range(ctx: Context, view, base) -> tuple[int, int, int, int, bool]:
+    """The axis, the first element, the number of elements, their distance, and whether the axis is left out."""
+    args = view.args
+    axis = ctx.axis(base, args.get("dim", 0))
+    size = ctx.known_size(base, axis)
+    if view.name == "select":
+        return axis, ctx.known_int(args["index"], "the index") % max(size, 1), 1, 1, True
+    if view.name == "narrow":
+        start = ctx.known_int(args["start"], "the start")
+        return axis, start % max(size, 1), ctx.known_int(args["length"], "the length"), 1, False
+    given = (args.get(k) for k in ("start", "end"))
+    bounds = [None if v is None else ctx.known_int(v, "the bounds of a slice") for v in given]
+    start, stop, step = slice(*bounds, ctx.known_int(args.get("step", 1), "the step")).indices(size)
+    return axis, start, len(range(start, stop, step)), step, False
+
+
+def set_slice(ctx: Context, base, value, axis: int, start: int, count: int, step: int):
+    """The base with ``count`` elements of an axis replaced, from ``start`` on, ``step`` apart."""
+    size = ctx.known_size(base, axis)
+    if count == 0:
+        return base
+    if step == 1:
+        parts = [relay.strided_slice(base, [0], [start], [1], [axis])] if start else []
+        parts.append(value)
+        if start + count < size:
+            parts.append(relay.strided_slice(base, [start + count], [size], [1], [axis]))
+        return parts[0] if len(parts) == 1 else relay.concatenate(parts, axis)
+    places = np.zeros(size, "int64")
+    chosen = np.zeros(size, bool)
+    at = start + step * np.arange(count)
+    places[at], chosen[at] = np.arange(count), True
+    spread = [-1 if i == axis else 1 for i in range(ctx.rank(base))]
+    return relay.where(const(chosen.reshape(spread)), relay.take(value, const(places), axis), base)
+
+
+def _put_part(ctx: Context, view, base, value):
+    axis = ctx.axis(base, view.args.get("dim", 0))
+    size = ctx.known_size(base, axis)
+    if view.name == "unbind":
+        return set_slice(ctx, base, relay.expand_dims(value, axis), axis, view.index, 1, 1)
+    sizes = part_sizes(ctx, view.name, size, view.args)
+    return set_slice(ctx, base, value, axis, sum(sizes[: view.index]), sizes[view.index], 1)
+
+
+def part_sizes(ctx: Context, name: str, size: int, args) -> list[int]:
+    """The sizes of the parts that an axis is split into."""
+    if name == "chunk":
+        chunks = ctx.known_int(args["chunks"], "the number of parts")
+        each = max(-(-size // chunks), 1)
+    elif name == "tensor_split":
+        sections = args.get("sections")
+        if sections is None:
+            given = ctx.known_ints(args["indices"], "the indices")
+            cuts = [min(max(i if i >= 0 else i + size, 0), size) for i in given]
+            return [max(b - a, 0) for a, b in zip([0, *cuts], [*cuts, size])]
+        count = ctx.known_int(sections, "the number of parts")
+        return [size // count + (i < size % count) for i in range(count)]
+    else:
+        given = args.get("split_sizes", args.get("split_size"))
+        if isinstance(given, (list, tuple)):
+            return ctx.known_ints(given, "the sizes of the parts")
+        each = ctx.known_int(given, "the size of a part")
+    if each == 0:
+        return [0]
+    return [min(each, size - i * each) for i in range(max(math.ceil(size / each), 1))]
+
+
+__all__ = ["COPYING", "VIEWS", "moved_axes", "part_sizes", "put_back", "set_slice"]
