@@ -74,17 +74,22 @@ def from_exported_program(
     reader.check(program.graph_module)
     signature = program.graph_signature
     reader.take_shapes({n.name: n.meta["val"] for n, spec in zip(_placeholders(program), signature.input_specs)
-                        if spec.kind.name == "USER_INPUT" and hasattr(n.meta["val"], "shape")})
+                        if _role(spec) == "USER_INPUT" and hasattr(n.meta["val"], "shape")})
     values = [_program_input(reader, program, spec, node) for spec, node in zip(
         signature.input_specs, _placeholders(program))]
     outputs = reader.run(program.graph_module, values)
     reader.refuse_changes([n.name for n in _placeholders(program)])
-    kept = [v for v, spec in zip(outputs, signature.output_specs) if spec.kind.name == "USER_OUTPUT"]
-    changed = [spec.target for spec in signature.output_specs if spec.kind.name.endswith("MUTATION")]
+    kept = [v for v, spec in zip(outputs, signature.output_specs) if _role(spec) == "USER_OUTPUT"]
+    changed = [spec.target for spec in signature.output_specs if _role(spec).endswith("MUTATION")]
     if changed:
         raise TVMError(f"the program changes its buffer or input '{changed[0]}'; give the state as an input and a "
                        "result")
     return reader.finish([reader.result(v) for v in kept])
+
+
+def _role(spec) -> str:
+    """What an input or result of a program is, by PyTorch's name for it."""
+    return str(spec.kind).rpartition(".")[2]
 
 
 def _placeholders(program) -> list:
@@ -93,7 +98,7 @@ def _placeholders(program) -> list:
 
 def _program_input(reader: FxReader, program, spec, node):
     """The value of a placeholder: a weight, a constant, or an input of the caller."""
-    kind = spec.kind.name
+    kind = _role(spec)
     if kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
         held = program.state_dict if spec.target in program.state_dict else program.constants
         return reader.tensor_weight(spec.target, array_of(held[spec.target], spec.target))

@@ -33,7 +33,7 @@ class Site(NamedTuple):
     where: str
     parameters: list[Parameter]
     first: str | None
-    keys: list[str]
+    results: list[str]
     outputs: int = 1
     used: set[int] | None = None
 
@@ -144,22 +144,22 @@ class TorchImporter(GraphImporter):
         context = Context(self, name, site.where, site.outputs, site.used)
         custom = self.custom_of(name, overload)
         if custom is not None:
-            return self._results(custom(args, [None] * len(args)), len(site.keys))
+            return self._results(custom(args, [None] * len(args)), len(site.results))
         in_place = name.endswith("_") and not name.endswith("__")
         plain = name[:-1] if in_place and find(name, overload) is None else name
         converter = find(plain, overload)
         if converter is None:
             raise OpNotImplemented(f"the operator {name} is not supported")
         taken = arguments(converter, {**given, **{k: v for k, v in defaults.items() if k not in given}}, defaults)
-        results = self._results(converter(context, **taken), len(site.keys))
+        results = self._results(converter(context, **taken), len(site.results))
         if in_place and site.first is not None and results:
             self._change(context, site, results)
         elif plain in VIEWS and results and site.first is not None and self._looks(plain, site.first, args):
             rest = {k: v for k, v in taken.items() if k != next(iter(taken))}
             if VIEWS[plain] == "parts":
-                self.parts[site.keys[0]] = (site.first, plain, rest)
+                self.parts[site.results[0]] = (site.first, plain, rest)
             else:
-                self.note_view(site.keys[0], site.first, plain, rest, None)
+                self.note_view(site.results[0], site.first, plain, rest, None)
         return results
 
     def take_part(self, key: str, whole: str, index: int) -> None:
@@ -193,8 +193,8 @@ class TorchImporter(GraphImporter):
                 value = relay.broadcast_to(value, context.known_shape(old))
             results[0] = self.inferred(value)
             self.write(site.first, results[0], context.where)
-            if site.keys:
-                self.note_view(site.keys[0], site.first, "", {}, None)
+            if site.results:
+                self.note_view(site.results[0], site.first, "", {}, None)
 
     def _results(self, got, count: int) -> list:
         if isinstance(got, TupleWrapper):
