@@ -97,7 +97,7 @@ class GenericFunc:
         for key in keys:
             if key in self.functions and not allow_override:
                 raise ValueError(
-                    f"generic function '{self.name}' has a function for '{key}' already; pass override=True"
+                    f"generic function '{self.name}' has a function for '{key}' already; pass allow_override=True"
                 )
         for key in keys:
             self.functions[key] = func
