@@ -171,19 +171,19 @@ def _transposed_pads(ctx, data, attrs, kernel, strides, dilations, extra) -> tup
 
 def _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, before, after, extra):
     n = len(kernel)
-    shape = ctx.known_shape(data)
     spatial = list(range(2, n + 2))
     if any(s > 1 for s in strides):
         wide = data
         for i, s in reversed(list(enumerate(strides))):
             if s > 1:
                 wide = relay.expand_dims(wide, 3 + i)
-        pads, final, at = [(0, 0), (0, 0)], list(shape[:2]), []
-        for d, s in zip(shape[2:], strides):
+        pads, codes, at = [(0, 0), (0, 0)], [0, 0], []
+        for d, s in zip(ctx.shape(data)[2:], strides):
             pads += [(0, 0), (0, s - 1)] if s > 1 else [(0, 0)]
-            final.append(d * s)
-            at.append((d - 1) * s + 1)
-        data = relay.reshape(relay.nn.pad(wide, pads, ctx.like(0, data)), final)
+            codes.append(-3 if s > 1 else 0)
+            # Without the zeros behind the last element.
+            at.append((d - 1) * s + 1 if isinstance(d, int) else 1 - s or run_time.FAR)
+        data = relay.reshape(relay.nn.pad(wide, pads, ctx.like(0, data)), codes)
         data = relay.strided_slice(data, [0] * n, at, [1] * n, spatial)
     amounts = [
         0,
