@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".c", ".h"}
 LARGE = 800
 # Most lines of a folder, everything below it counted: the package has those of 0.2.0 with AutoScheduler, the
-# pictures, tvmc bench, RPC, cross-compiling and the VM, the runtime what ahead-of-time code still to come leaves it.
-BUDGET = {"tvm": 125_000, "csrc": 16_600}
+# pictures, tvmc bench, RPC, cross-compiling, the VM and the PyTorch importer, the runtime what ahead-of-time code still
+# to come leaves it.
+BUDGET = {"tvm": 130_700, "csrc": 16_600}
 
 
 def git(*arguments: str) -> list[str]:
