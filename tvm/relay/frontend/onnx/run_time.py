@@ -208,7 +208,7 @@ def unsqueezed(ctx, data, axes):
     hit = _hits(ctx, axes, rank + new)
     before = relay.subtract(relay.cumsum(relay.cast(hit, "int64"), 0), relay.cast(hit, "int64"))
     source = relay.take(shape_of(ctx, data), relay.subtract(number(range(rank + new)), before), 0)
-    return relay.reshape(data, ctx.made(relay.where(hit, number(1), source)))
+    return relay.reshape(data, ctx.made(relay.where(hit, number(1), source)), True)
 
 
 def _hits(ctx, axes, rank: int) -> RelayExpr:
