@@ -232,6 +232,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "auto_scheduler_should_rewrite_layout": (_B, "Whether the auto-scheduler may store the weights in any order."),
     # windows
     "padding": (_SIZES, "How much is added at each end of the spatial dimensions."),
+    "columns": ("int, optional", "The pixels of a row that are computed together where the width is not known."),
     "dilation": (_SIZES, "The distance between points of the window."),
     "dilations": (_SIZES, "The distance between points of the window."),
     "groups": (_I, "Into how many groups the channels are divided."),

@@ -49,7 +49,6 @@ def conv2d_NCHWc(
     data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32", columns=None
 ):
     """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels.
-    ``columns`` are the pixels of a row that a schedule computes together where the width is not known.
 
     Raises
     ------
@@ -130,8 +129,7 @@ def conv2d_NCHWc_int8(
 def depthwise_conv2d_NCHWc(
     Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None, columns=None
 ):  # fmt: skip
-    """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C. ``columns`` are the pixels of a
-    row that a schedule computes together where the width is not known.
+    """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C.
 
     Raises
     ------
