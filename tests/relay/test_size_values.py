@@ -23,7 +23,7 @@ def one(i):
 
 
 def test_sizes_are_taken_out_of_shapes_computed_with_and_joined():
-    wanted = relay.concatenate([relay.expand_dims(one(0) * one(2), 0), relay.const(np.array([-1, 4]))], 0)
+    wanted = relay.concatenate([relay.expand_dims(one(0) * one(2), 0), relay.const(np.array([-1, 4]), "int64")], 0)
     found = held(wanted)
     assert same_size(found[0], n * m) and found[1:] == [-1, 4]
     assert held(relay.prod(relay.shape_of(x, "int64"), axis=0))[0] is not None
@@ -33,8 +33,8 @@ def test_sizes_are_taken_out_of_shapes_computed_with_and_joined():
 
 def test_comparisons_with_sizes_are_decided_where_sizes_decide_them():
     """Exporters write -1 for a size that stays, and choose it with a comparison."""
-    shape, minus = relay.shape_of(x, "int64"), relay.const(np.array([-1, -1, -1]))
-    chosen = relay.where(relay.equal(shape, minus), relay.const(np.array([7, 7, 7])), shape)
+    shape, minus = relay.shape_of(x, "int64"), relay.const(np.array([-1, -1, -1]), "int64")
+    chosen = relay.where(relay.equal(shape, minus), relay.const(np.array([7, 7, 7]), "int64"), shape)
     assert held(chosen) == [n, 3, m]
     assert held(relay.where(relay.equal(one(0), one(2)), one(0), one(2))) is None
     assert held(relay.maximum(one(0), relay.const(-1, "int64"))) == [n]
@@ -47,5 +47,5 @@ def test_nothing_is_said_of_data():
     assert held(relay.concatenate([data, relay.shape_of(x, "int64")], 0)) is None
     unknown = relay.var("u", shape=(relay.Any(), 2))
     assert held(relay.shape_of(unknown, "int64")) == [None, 2]
-    assert held(relay.const(np.zeros(100, "int64"))) is None
+    assert held(relay.const(np.zeros(100, "int64"), "int64")) is None
     assert not is_not_negative(n - m) and is_not_negative(n * m + 3) and not same_size(None, None)
