@@ -113,14 +113,14 @@ def test_times_and_kernels_of_a_run_are_shown(open_package, capsys):
     assert not _main(["run", "--print-time", "--repeat", "2", "--profile", "--print-top", "1", "--end-to-end",
                       open_package])
     shown = capsys.readouterr().out
-    assert "Execution time summary:" in shown and "Executor: VM" in shown and "nn_conv2d" in shown
+    assert "Execution time summary:" in shown and "Executor: VM" in shown and "conv2d" in shown
 
 
 def test_info_says_what_is_inside(open_package, tmp_path, capsys):
     assert _main(["info", "--kernels", open_package]) == 0
     shown = capsys.readouterr().out
     for words in ("executor vm", "because  input 'data' has the shape (N, 3, 9, 7)", "data: Nx3x9x7 float32",
-                  "output_0: ?x4 float32", "2 arrays, 448 bytes", "lib.so", "nn_conv2d"):
+                  "output_0: ?x4 float32", "2 arrays, 448 bytes", "lib.so", "conv2d"):
         assert words in shown
     # What the classic API wrote has no manifest.
     bare = pack(tmp_path / "bare.tar", {"lib.so": members(open_package)["lib.so"]})
