@@ -68,13 +68,15 @@ static int make_pipe(int out[2]) {
 
 static pid_t fork_with(const ServerOptions *options) { return options->fork_process ? options->fork_process() : fork(); }
 
-static void die_with_parent(void) {
+/* The signal comes only to those that have asked for it, so a parent that died before is looked for. */
+static void die_with_parent(pid_t parent) {
   signal(SIGTERM, SIG_DFL);
   signal(SIGINT, SIG_IGN);
   signal(SIGALRM, SIG_DFL);
 #ifdef __linux__
   prctl(PR_SET_PDEATHSIG, SIGKILL);
 #endif
+  if (getppid() != parent) _exit(EXIT_BROKEN);
 }
 
 /* ---- the process of a session ---- */
@@ -112,9 +114,9 @@ int TVMRPCServe(int fd, const TVMRPCServerOptions *given) {
   return serve_session(fd, &options, ".", options.max_seconds);
 }
 
-static void be_the_session(int fd, const ServerOptions *options, const char *folder) {
+static void be_the_session(pid_t parent, int fd, const ServerOptions *options, const char *folder) {
   setsid();
-  die_with_parent();
+  die_with_parent(parent);
   signal(SIGXFSZ, SIG_IGN); /* a file that grows too long is an error of writing it */
   if (chdir(folder)) _exit(EXIT_BROKEN);
   limit_memory(options);
@@ -208,10 +210,10 @@ static int run_session(const Server *server, int fd, double seconds) {
   session_folder(server, getpid(), folder);
   if (make_pipe(life)) return EXIT_BROKEN;
   adopt_orphans();
-  pid_t session = fork_with(server->options);
+  pid_t watching = getpid(), session = fork_with(server->options);
   if (session == 0) {
     close(life[0]);
-    be_the_session(fd, server->options, folder);
+    be_the_session(watching, fd, server->options, folder);
   }
   close(life[1]);
   if (session < 0) return EXIT_BROKEN;
@@ -313,9 +315,9 @@ static void serve_connection(Server *server, int fd, struct in_addr from) {
     close(fd);
     return;
   }
-  pid_t pid = fork_with(server->options);
+  pid_t parent = getpid(), pid = fork_with(server->options);
   if (pid == 0) {
-    die_with_parent();
+    die_with_parent(parent);
     close(life[0]);
     if (server->listen_fd >= 0) close(server->listen_fd);
     tracker_close(&server->tracker);
