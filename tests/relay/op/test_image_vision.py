@@ -261,4 +261,4 @@ def test_refuses(name):
 def test_the_shape_of_reordered_channels_may_be_open():
     n, c, h, w = (te.size_var(name) for name in "nchw")
     got = run_infer_type(relay.vision.yolo_reorg(relay.var("x", shape=(n, c, h, w)), 2)).checked_type
-    assert got == relay.TensorType((n, c * 2 * 2, h // 2, w // 2), "float32")
+    assert got == relay.TensorType((n, c * 4, h // 2, w // 2), "float32")

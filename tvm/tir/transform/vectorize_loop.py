@@ -11,7 +11,7 @@ from typing import Any
 
 from ...arith.sums import integer_sum, written
 from ...dtype import info, with_lanes
-from ...error import TVMError
+from ...error import ScheduleError, TVMError
 from ...ir import primop
 from ...ir.node import Node
 from ...ir.prim import (
@@ -232,7 +232,7 @@ class Vectorizer(StmtRewriter):
 
     def on_Allocate(self, node: Allocate) -> Stmt:
         if self.varies(node.condition) or any(self.varies(e) for e in node.extents):
-            raise TVMError(
+            raise ScheduleError(
                 f"vectorize: the size of {node.buffer_var.name} depends on the vectorized loop {self.var.name}"
             )
         return self.keep(node)
