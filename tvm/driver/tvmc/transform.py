@@ -25,7 +25,10 @@ def convert_graph_layout(mod, desired_layouts, ops=None):
     _check_ops("--desired-layout-ops", ops)
     table = {o: [*layout.split(":"), "default"][:2] for o, layout in zip(ops, layouts)}
     passes = (relay.transform.RemoveUnusedFunctions(), relay.transform.ConvertLayout(table))
-    return Sequential([*passes, relay.transform.FoldConstant()])(mod)
+    given = PassContext.current()
+    # The layouts were asked for, so the passes run at any level of optimization.
+    with PassContext(3, given.required_pass, given.disabled_pass, config=given.config):
+        return Sequential([*passes, relay.transform.FoldConstant()])(mod)
 
 
 def _check_ops(option: str, names) -> None:
