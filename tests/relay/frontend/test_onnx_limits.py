@@ -122,6 +122,15 @@ def test_sizes_beyond_reason_are_refused_by_the_node_that_asks_for_them(node, we
     assert f"{node.op_type} node 'here'" in str(caught.value)
 
 
+def test_an_axis_that_is_enormous_is_refused_where_only_the_region_is_known_late():
+    node = helper.make_node("Resize", ["x", "region", "scales"], ["y"], mode="linear",
+                            coordinate_transformation_mode="tf_crop_and_resize")  # fmt: skip
+    inputs = [info("x", (1, 1, 4, 4)), info("region", (8,))]
+    model = graph_model([node], inputs, [info("y", None)], {"scales": np.array([1, 1, 1, 4e9], "float32")})
+    with pytest.raises(TVMError, match="Resize node 'y': an axis would have 16000000000 elements"):
+        from_onnx(model)
+
+
 def test_a_sparse_weight_with_enormous_sizes_is_refused():
     values = numpy_helper.from_array(np.ones(1, "float32"), "w")
     places = numpy_helper.from_array(np.zeros(1, "int64"), "p")

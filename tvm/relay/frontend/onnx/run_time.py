@@ -12,6 +12,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
 from ...size_values import plain, same_size
+from .load import check_count
 from .table import axis_of
 
 # Further than the end of any axis.
@@ -64,6 +65,7 @@ def counted(ctx, count) -> RelayExpr:
     """0, 1, ... below a number."""
     known = ctx.value(count)
     if known is not None:
+        check_count("an axis", [int(known)])
         return number(np.arange(int(known)))
     return ctx.made(relay.arange(number(0), count, number(1), "int64"))
 
