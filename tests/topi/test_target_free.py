@@ -97,7 +97,6 @@ def test_the_mathematics_imports_no_template():
 
 # Who may ask for the current target: functions that scripts call without one.
 MAY_ASK = {
-    "cpu/convolutions.py": "a row of unknown width is divided into register tiles of the current target",
     "cpu/fallback.py": "a classic template sets its own defaults under the current target",
     "cpu/tasks.py": "autotvm runs the function of a task under its target",
     "generic/__init__.py": "schedules by their classic names are for the current target",

@@ -24,18 +24,20 @@ from .machine import Machine
 Logical = Sequence[int] | None
 
 
-def _columns() -> int:
-    """The pixels of a row that are computed together where the width is not known."""
-    return any_width_columns(Machine(Target.current(allow_none=True) or Target("llvm")))
+def _columns(target: Target | None) -> int:
+    """The pixels of a row that are computed together where the width is not known; without a target, on this CPU."""
+    return any_width_columns(Machine(target or Target("llvm")))
 
 
 def conv2d_NCHWc(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str = "NCHW8c",
-    out_layout: str = "NCHW8c", out_dtype: str = "float32", logical: Logical = None,
+    out_layout: str = "NCHW8c", out_dtype: str = "float32", logical: Logical = None, target: Target | None = None,
 ) -> Tensor:
-    """``topi.nn.conv2d_NCHWc``; ``logical`` are channels, filters and groups."""
+    """``topi.nn.conv2d_NCHWc``; ``logical`` are channels, filters and groups. A row of unknown width is divided into
+    register tiles of ``target``."""
     if not tuned.is_known(data.shape[3:4]):
-        return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, _columns())
+        columns = _columns(target)
+        return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, columns)
     out = nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     wide, groups = get_const_int(kernel.shape[5]), out.op.attrs["groups"]
     per_group = get_const_int(kernel.shape[0]) * wide // groups
@@ -55,7 +57,7 @@ def conv2d_NCHWc_int8(
 
 def depthwise_conv2d_NCHWc(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
-    out_dtype: str | None = None, logical: Logical = None, zero: int | None = None,
+    out_dtype: str | None = None, logical: Logical = None, zero: int | None = None, target: Target | None = None,
 ) -> Tensor:
     """``topi.nn.depthwise_conv2d_NCHWc``; ``logical`` are channels, filters and groups. Bytes less their ``zero`` point
     are written in the type of the result where they are padded, once for all taps."""
@@ -65,7 +67,7 @@ def depthwise_conv2d_NCHWc(
         Input = te.compute(
             source.shape, lambda *at: source(*at).astype(dtype) - tir.const(zero, dtype), "data_real", tag="injective"
         )
-    columns = None if tuned.is_known(Input.shape[3:4]) else _columns()
+    columns = None if tuned.is_known(Input.shape[3:4]) else _columns(target)
     out = nn.depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype, columns)
     block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
     channels = get_const_int(Input.shape[1]) * block

@@ -15,20 +15,24 @@ def _on(name: str, function: Callable[..., Any]) -> Row:
     return Row("cpu", lambda attrs, target: {name: partial(function, target=target)})
 
 
-def _blocked(function: Callable[..., Any], **logical: str) -> Row:
+def _blocked(function: Callable[..., Any], takes_target: bool = False, **logical: str) -> Row:
     """A convolution over channels in blocks, which is told how many there were before blocks were filled up: arguments
     of the function, and the attributes of calls that say it."""
-    return Row("cpu", lambda attrs, target: {
-        "conv": partial(function, **{name: attrs.entries.get(key) for name, key in logical.items()})})
+
+    def told(attrs: Any, target: Any) -> dict[str, Callable[..., Any]]:
+        arguments = {name: attrs.entries.get(key) for name, key in logical.items()}
+        return {"conv": partial(function, **arguments, **({"target": target} if takes_target else {}))}
+
+    return Row("cpu", told)
 
 
 ROWS: dict[str, Row] = {
     "nn.batch_matmul": _on("batch_matmul", matmuls.batch_matmul),
     "nn.contrib_dense_pack": _on("dense", matmuls.dense_pack),
-    "nn.contrib_conv2d_NCHWc": _blocked(convolutions.conv2d_NCHWc, logical="logical"),
+    "nn.contrib_conv2d_NCHWc": _blocked(convolutions.conv2d_NCHWc, takes_target=True, logical="logical"),
     "nn.contrib_conv2d_NCHWc_int8": _on("conv", convolutions.conv2d_NCHWc_int8),
     "nn.contrib_depthwise_conv2d_NCHWc": _blocked(
-        convolutions.depthwise_conv2d_NCHWc, logical="logical", zero="zero_point"
+        convolutions.depthwise_conv2d_NCHWc, takes_target=True, logical="logical", zero="zero_point"
     ),
     "nn.contrib_conv2d_winograd_NCHWc": _blocked(convolutions.conv2d_winograd_NCHWc, logical="logical"),
     "nn.contrib_conv1d_NCWc": _blocked(convolutions.conv_blocked, channels="in_channels", filters="channels"),
