@@ -7,7 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
-from . import run_time
+from ..common import run_time
 from .table import argument, axis_of, op
 
 

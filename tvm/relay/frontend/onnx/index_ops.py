@@ -8,7 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
 from ...size_values import plain, same_size
-from . import run_time
+from ..common import run_time
 from .declared import shape_of_output
 from .load import check_count
 from .table import argument, axis_of, check_steps, op

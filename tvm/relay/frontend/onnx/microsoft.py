@@ -5,7 +5,7 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
-from . import run_time
+from ..common import run_time
 from .elementwise import gelu_erf, gelu_tanh
 from .nn_ops import conv, gemm, product
 from .norm_ops import centered

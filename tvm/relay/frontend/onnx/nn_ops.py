@@ -8,7 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...op.rules import broadcast_dims
 from ...size_values import plain, same_size
-from . import run_time
+from ..common import run_time
 from .table import argument, axis_of, op
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ... import op as relay
 from ...expr import const
-from . import declared, run_time
+from ..common import run_time
+from . import declared
 from .shape_ops import axes_of, late_axes
 from .table import axis_of, op
 

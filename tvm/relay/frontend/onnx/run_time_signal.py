@@ -7,8 +7,8 @@ import math
 
 from ... import op as relay
 from ...expr import RelayExpr, const
-from . import run_time
-from .run_time import number
+from ..common import run_time
+from ..common.run_time import number
 
 
 def _real(value: float) -> RelayExpr:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ....error import TVMError
 from ... import op as relay
-from . import run_time
-from .run_time import number
+from ..common import run_time
+from ..common.run_time import number
 from .table import check_steps
 
 

@@ -10,7 +10,8 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
 from ...op.rules import broadcast_dims
-from . import declared, run_time
+from ..common import run_time
+from . import declared
 from .load import check_count, onnx_dtype
 from .table import argument, axis_of, op
 

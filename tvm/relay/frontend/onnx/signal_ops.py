@@ -6,7 +6,8 @@ import numpy as np
 
 from ... import op as relay
 from ...expr import const
-from . import run_time, run_time_signal
+from ..common import run_time
+from . import run_time_signal
 from .declared import shape_of_output
 from .load import onnx_dtype
 from .table import argument, axis_of, op

@@ -12,8 +12,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
 from ...size_values import plain, same_size
-from .load import check_count
-from .table import axis_of
+from .context import axis_of, check_count
 
 # Further than the end of any axis.
 FAR = (1 << 63) - 1
