@@ -7,15 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..error import TVMError
-from . import vm_code
+from . import image_files, vm_code
 from .benchmark import BenchmarkResult
 from .container import ADT
 from .devices import RPC_SESS_MASK, Device
 from .module import Module
 from .ndarray import NDArray, array
 from .params import load_param_dict_from_file, pack_params, save_param_dict_to_file
-from .registry import get_global_func
+from .registry import get_global_func, register_func
 from .vm_values import Closure, VMClosure, give
+
+register_func("tvm.contrib.image.decode", image_files.decode, override=True)
+register_func("tvm.contrib.image.decoded_shape", image_files.decoded_shape, override=True)
 
 _TYPE_KEY = "VMExecutable"
 

@@ -19,11 +19,13 @@ from .utils import simplify
 
 class Assumption(NamedTuple):
     """``condition`` must hold when the program runs; ``equal`` holds the two sizes where it says no more than that
-    they are the same."""
+    they are the same. ``what`` says what the condition is about; with ``is_message`` it is all that the user is told
+    where the condition does not hold."""
 
     condition: PrimExpr
     what: str
     equal: tuple[PrimExpr, PrimExpr] | None = None
+    is_message: bool = False
 
 
 _NOTED: ContextVar[list[Assumption] | None] = ContextVar("noted assumptions", default=None)
@@ -47,17 +49,18 @@ def of_operator(name: str) -> Iterator[None]:
     start = len(found) if found is not None else 0
     yield
     if found is not None:
-        found[start:] = [a._replace(what=f"operator {name}: {a.what}") for a in found[start:]]
+        of_name = [a if a.is_message else a._replace(what=f"operator {name}: {a.what}") for a in found[start:]]
+        found[start:] = of_name
 
 
-def assume(condition: PrimExpr, what: str) -> None:
+def assume(condition: PrimExpr, what: str, is_message: bool = False) -> None:
     """Take for granted that a condition on sizes holds."""
     found = _NOTED.get()
     if found is None or _is_open(condition):
         return
     condition = simplify(condition)
     if not (isinstance(condition, IntImm) and condition.value):
-        found.append(Assumption(condition, what))
+        found.append(Assumption(condition, what, is_message=is_message))
 
 
 def divides(size: Any, parts: int, what: str) -> bool:

@@ -15,7 +15,7 @@ FAR = 1 << 40
 
 class Case(NamedTuple):
     """``inputs``: element type and number of dimensions (open sizes), or a list of sizes, of each input. ``feeds``
-    gives arguments that onnxruntime takes too, ``refused`` such as are an error."""
+    gives arguments that onnxruntime takes too, ``refused`` such as are an error, whose words match ``words``."""
 
     node: Callable
     inputs: dict
@@ -23,6 +23,7 @@ class Case(NamedTuple):
     refused: Callable = lambda rng: []
     outputs: int = 1
     opset: int = 18
+    words: str = ""
 
     def model(self):
         outputs = [f"y{i}" for i in range(self.outputs)]
@@ -151,20 +152,52 @@ CASES = {
                               lambda rng: [(ints(2, -1, 2),)]),
     "range": Case(node("Range"), {n: ("int64", []) for n in ("start", "limit", "delta")},
                   lambda rng: [tuple(map(np.int64, row)) for row in ((0, 7, 2), (5, -4, -3), (3, 3, 1), (4, 0, 1))],
-                  lambda rng: [tuple(map(np.int64, (0, 5, 0)))]),
+                  lambda rng: [tuple(map(np.int64, (0, 5, 0))), tuple(map(np.int64, (-(1 << 63), (1 << 63) - 1, 1)))]),
     "range of floats": Case(node("Range"), {n: ("float32", []) for n in ("start", "limit", "delta")},
-                            lambda rng: [tuple(map(np.float32, row)) for row in ((0, 2, 0.5), (1, -1, -0.75))]),
+                            lambda rng: [tuple(map(np.float32, row)) for row in ((0, 2, 0.5), (1, -1, -0.75))],
+                            lambda rng: [tuple(map(np.float32, (0, far, 1))) for far in (np.nan, np.inf, -np.inf)]),
     "slice": Case(node("Slice"), {**ANY, **dict.fromkeys(("starts", "ends", "axes", "steps"), VECTOR)}, slices,
-                  lambda rng: [(data(rng, 3, 4), ints(0, 0), ints(3, 3), ints(0, 1), ints(1, 0))]),
+                  lambda rng: [(data(rng, 3, 4), ints(0, 0), ints(3, 3), ints(*axes), ints(1, step))
+                               for axes, step in (((0, 1), 0), ((0, 2), 1), ((-3, 1), 1), ((1, -1), 1))],
+                  words="stride along axis 1|Slice node 'here': an axis is (outside of the 2|given twice)"),
     "split": Case(node("Split", axis=1), {**ANY, "s": ("int64", [3])}, splits, split_refused, outputs=3),
     "pad": Case(node("Pad"), {**ANY, "p": ("int64", [4]), "v": ("float32", [])}, pads("constant"),
                 lambda rng: [(data(rng, 2, 3), ints(-3, 0, 0, 0), np.float32(0))]),
     "pad edge": Case(node("Pad", mode="edge"), {**ANY, "p": ("int64", [4]), "v": ("float32", [])}, pads("edge"),
                      lambda rng: [(data(rng, 0, 3), ints(1, 0, 0, 0), np.float32(0))]),
     "pad reflect": Case(node("Pad", mode="reflect"), {**ANY, "p": ("int64", [4]), "v": ("float32", [])},
-                        pads("reflect"), lambda rng: [(data(rng, 0, 3), ints(1, 0, 0, 0), np.float32(0))]),
+                        pads("reflect"), lambda rng: [(data(rng, 0, 3), ints(1, 0, 0, 0), np.float32(0)),
+                                                      (data(rng, 2, 3), ints(-5, 0, 0, 0), np.float32(0))]),
     "pad wrap": Case(node("Pad", mode="wrap"), {**ANY, "p": ("int64", [4]), "v": ("float32", [])}, pads("wrap"),
                      lambda rng: [(data(rng, 0, 3), ints(1, 0, 0, 0), np.float32(0))], opset=19),
+    "pad axes": Case(lambda i, o: helper.make_node("Pad", ["x", "p", "", "a"], o, "here"),
+                     {**ANY, "p": ("int64", [4]), "a": VECTOR},
+                     lambda rng: [(data(rng, 3, 4), rng.integers(0, 3, 4), ints(*a)) for a in ((0, 1), (-1, 0))],
+                     lambda rng: [(data(rng, 3, 4), ints(1, 1, 1, 1), ints(*a)) for a in ((0, 2), (-3, 0), (1, -1))],
+                     words="Pad node 'here': an axis is (outside of the 2|given twice)"),
+    "cumulative sum": Case(node("CumSum"), {**ANY, "a": ("int64", [])},
+                           lambda rng: [(data(rng, *sizes(rng, 2)), np.int64(a)) for a in (0, 1, -1, -2)],
+                           lambda rng: [(data(rng, 2, 3), np.int64(a)) for a in (2, -3)],
+                           words="CumSum node 'here': an axis is outside of the 2 dimensions"),
+    "fourier": Case(node("DFT"), {"x": ("float32", [None, None, None, 1]), "n": ("int64", []), "a": ("int64", [])},
+                    lambda rng: [(data(rng, 2, 3, 4, 1), np.int64(n), np.int64(a)) for n, a in ((3, 1), (5, -2))],
+                    lambda rng: [(data(rng, 2, 3, 4, 1), np.int64(n), np.int64(a))
+                                 for n, a in ((3, 4), (3, 3), (3, -5), (0, 1), (-1, 1))], opset=20,
+                    words="DFT node 'here': (an axis is outside|the axis is that of|the length of the transform must)"),
+    "frames": Case(node("STFT"), {"x": ("float32", [None, None, 1]), "s": ("int64", []), "w": ("float32", 1),
+                                  "l": ("int64", [])},
+                   lambda rng: [(data(rng, 2, 17, 1), np.int64(s), data(rng, 4), np.int64(4)) for s in (1, 3)],
+                   lambda rng: [(data(rng, 1, n, 1), np.int64(s), data(rng, 4), np.int64(length))
+                                for n, s, length in ((16, 0, 4), (16, -2, 4), (3, 2, 4), (16, 2, 0))],
+                   words="STFT node 'here': the (step between frames|length of)"),
+    "hann window": Case(node("HannWindow"), {"n": ("int64", [])}, lambda rng: [(np.int64(n),) for n in (1, 7)],
+                        lambda rng: [(np.int64(-1),)], words="HannWindow node 'here': the size of the window must"),
+    "mel weights": Case(node("MelWeightMatrix"), {**dict.fromkeys("ndr", ("int64", [])),
+                                                  **dict.fromkeys("lu", ("float32", []))},
+                        lambda rng: [(np.int64(8), np.int64(16), np.int64(8192), np.float32(0), np.float32(4096))],
+                        lambda rng: [(*map(np.int64, row), np.float32(1), np.float32(4))
+                                     for row in ((-1, 8, 16), (4, -8, 16), (4, 8, 0))],
+                        words="MelWeightMatrix node 'here': the (number of bins|length of|sample rate) .*must be"),
     "top k": Case(node("TopK"), {**ANY, "k": ("int64", [1])}, largest,
                   lambda rng: [(data(rng, 2, 3), ints(k)) for k in (4, -1, FAR)], outputs=2),
     "one hot": Case(node("OneHot"), {"x": ("int64", 2), "d": ("int64", [1]), "v": ("float32", [2])},
@@ -175,11 +208,15 @@ CASES = {
                     lambda rng: [(data(rng, 1, 4, 1), ints(0, 1)), (data(rng, 1, 4, 1), ints(0, 7))]),
     "unsqueeze": Case(node("Unsqueeze"), {**ANY, "a": VECTOR},
                       lambda rng: [(data(rng, *sizes(rng, 2)), ints(*a)) for a in ((0, 3), (-1, 1), (2, 0))],
-                      lambda rng: [(data(rng, 2, 3), ints(1, 1)), (data(rng, 2, 3), ints(0, 9))]),
+                      lambda rng: [(data(rng, n, n), ints(*a)) for n in (1, 2) for a in ((1, 1), (0, 4), (0, -5))],
+                      words="Unsqueeze node 'here': an axis is (outside of the 4|given twice)"),
     "reduce sum": Case(node("ReduceSum", keepdims=0), {"x": ("float32", 3), "a": VECTOR}, reductions,
-                       lambda rng: [(data(rng, 2, 3, 4), ints(1, 1))]),
+                       lambda rng: [(data(rng, 2, 3, 4), ints(*a)) for a in ((1, 1), (0, 3), (-4, 0))],
+                       words="ReduceSum node 'here': an axis is (outside of the 3|given twice)"),
     "reduce max": Case(node("ReduceMax", keepdims=1), {"x": ("float32", 3), "a": VECTOR},
-                       lambda rng: [f for f in reductions(rng) if f[0].size]),
+                       lambda rng: [f for f in reductions(rng) if f[0].size],
+                       lambda rng: [(data(rng, 2, 3, 4), ints(*a)) for a in ((0, 3), (-4, 0))],
+                       words="ReduceMax node 'here': an axis is outside of the 3"),
     "reduce mean": Case(node("ReduceMean", keepdims=1), {"x": ("float32", 3), "a": VECTOR},
                         lambda rng: [f for f in reductions(rng) if f[0].size]),
     "non zero": Case(node("NonZero"), ANY, lambda rng: [
@@ -192,15 +229,21 @@ CASES = {
         (rng.integers(0, 2, s).astype("float32"),) for s in ((2, 7), (1, 1), (3, 4))], outputs=4),
     "non max suppression": Case(node("NonMaxSuppression"), {
         "b": ("float32", [None, None, 4]), "s": ("float32", 3), "n": ("int64", [1]), "i": ("float32", [1]),
-        "t": ("float32", [1])}, boxes),
+        "t": ("float32", [1])}, boxes, lambda rng: [
+            (np.zeros((1, 2, 4), "float32"), data(rng, 1, 1, 2), ints(1), np.array([o], "float32"), data(rng, 1))
+            for o in (-0.5, 1.5, np.nan)], words="NonMaxSuppression node 'here': the overlap must be from 0 to 1"),
     "resize nearest": Case(node("Resize", mode="nearest", coordinate_transformation_mode="asymmetric",
                                 nearest_mode="floor"), {"x": ("float32", 4), "": ("float32", 0),
-                                                        "s": ("float32", [4])}, resizes(True)),
+                                                        "s": ("float32", [4])}, resizes(True),
+                           lambda rng: [(data(rng, 1, 1, 2, 2), np.array([1, 1, s, 1], "float32"))
+                                        for s in (0, -1, np.nan, np.inf)],
+                           words="Resize node 'here': scales must be positive"),
     "resize linear": Case(node("Resize", mode="linear"), {"x": ("float32", 4), "": ("float32", 0),
                                                           "s": ("float32", [4])}, resizes(True)),
     "resize cubic": Case(lambda inputs, outputs: helper.make_node(
         "Resize", ["x", "", "", "s"], outputs, "here", mode="cubic"), {"x": ("float32", 4), "s": ("int64", [4])},
-        resizes(False)),
+        resizes(False), lambda rng: [(data(rng, 1, 1, 2, 2), ints(1, 1, s, 2)) for s in (0, -1)],
+        words="Resize node 'here': sizes must be positive"),
     "flatten": Case(node("Flatten", axis=2), {"x": ("float32", 4)},
                     lambda rng: [(data(rng, *sizes(rng, 4)),), (data(rng, 2, 0, 3, 1),)]),
     "matmul": Case(node("MatMul"), {"a": ("float32", 4), "b": ("float32", 3)}, lambda rng: [

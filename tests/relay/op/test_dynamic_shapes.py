@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from tests.relay.symbolic_kernels import SymbolicKernel, primitive
 from tvm import relay, te
 from tvm.ir.op import OPS
 from tvm.relay.expr import Call
+from tvm.relay.op import dynamic
 
 rng = np.random.default_rng(11)
 
@@ -102,6 +105,10 @@ CASES = {
         [(f32(2, 3), np.array([[1, 0], [2, 1]]), ONE), (f32(0, 2), np.array([[1, 1], [0, 0]]), ONE)],
         lambda x, w, v: np.pad(x, w, constant_values=v),
     ),
+    "dyn.checked": (
+        lambda x, holds: dynamic.checked(x, holds, "a sentence"), [(f32(2, 3), np.bool_(1)), (f32(0, 3), np.bool_(1))],
+        lambda x, holds: x,
+    ),
     "dyn.sparse_to_dense": (
         lambda i, v, d, s: relay.sparse_to_dense(i, s, v, d),
         [(np.array([[0, 1], [2, 0]]), f32(2), ZERO, ints(3, 2)), (np.zeros((0, 2), "int64"), f32(0), ONE, ints(2, 2))],
@@ -133,23 +140,47 @@ def test_one_kernel_serves_all_sizes(name):
             np.testing.assert_allclose(got, w, rtol=1e-6)
 
 
-REFUSED = {
-    "dyn.reshape": ((f32(2, 3), ints(4, 2)), "operator dyn.reshape: elements of the data against"),
-    "dyn.broadcast_to": ((f32(2, 3), ints(1, 4, 3)), "operator dyn.broadcast_to: a size that is broadcast"),
-    "dyn.topk": ((f32(2, 3), np.int64(4)), "operator dyn.topk: a dimension that has the elements asked for"),
-    "dyn.strided_slice": ((f32(2, 3), ints(0, 0), ints(1, 1), ints(1, 0)), "the stride along axis 1, which is"),
-    "arange": (tuple(np.int64(v) for v in (0, 3, 0)), "operator arange: a step, which is not zero"),
-    "dyn.squeeze": ((f32(1, 3, 1), ints(0, 1)), "operator dyn.squeeze: the size of axis 1"),
-}  # fmt: skip
+LIMIT = 1 << 62
+REFUSED = [
+    ("dyn.reshape", (f32(2, 3), ints(4, 2)), "operator dyn.reshape: elements of the data against"),
+    ("dyn.reshape", (f32(2, 3), ints(-1, -1)), "operator dyn.reshape: one size at most that is found"),
+    ("dyn.reshape", (f32(0, 3), ints(0, -1)), "operator dyn.reshape: one size at most that is found, from other sizes"),
+    ("dyn.broadcast_to", (f32(2, 3), ints(1, 4, 3)), "operator dyn.broadcast_to: a size that is broadcast"),
+    ("dyn.topk", (f32(2, 3), np.int64(4)), "operator dyn.topk: a dimension that has the elements asked for"),
+    ("dyn.strided_slice", (f32(2, 3), ints(0, 0), ints(1, 1), ints(1, 0)), "the stride along axis 1, which is"),
+    ("dyn.tile", (f32(4, 1), ints(1, LIMIT, 1)), "operator dyn.tile: repetitions that a size has room for"),
+    ("dyn.nn.pad", (f32(2, 3), np.array([[2 * LIMIT - 1, 2 * LIMIT - 1], [0, 0]]), ONE), "padding along axis 0 that a"),
+    ("arange", tuple(np.int64(v) for v in (0, 3, 0)), "operator arange: a step, which is not zero"),
+    ("arange", tuple(np.int64(v) for v in (-2 * LIMIT, 2 * LIMIT - 1, 1)), "a start and an end between which a size"),
+    ("arange of floats", tuple(np.float32(v) for v in (0, np.nan, 1)), "a start and an end between which a size"),
+    ("arange of floats", tuple(np.float32(v) for v in (0, np.inf, 1)), "a start and an end between which a size"),
+    ("arange of floats", tuple(np.float32(v) for v in (0, 1, 1e-30)), "a start and an end between which a size"),
+    ("dyn.squeeze", (f32(1, 3, 1), ints(0, 1)), "operator dyn.squeeze: the size of axis 1"),
+    ("dyn.checked", (f32(2, 3), np.bool_(0)), "^a sentence$"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", sorted({name for name, _, _ in REFUSED}))
 def test_data_that_contradict_the_sizes_are_refused(name):
     build, runs, _ = CASES[name]
-    arrays, words = REFUSED[name]
     kernel = SymbolicKernel(primitive(build, [unknown(a) for a in runs[0]]))
-    with pytest.raises(tvm.TVMError, match=words):
-        kernel.shapes(*map(np.asarray, arrays))
+    for arrays, words in [row[1:] for row in REFUSED if row[0] == name]:
+        with pytest.raises(tvm.TVMError) as caught:
+            kernel.shapes(*map(np.asarray, arrays))
+        assert re.search(words, str(caught.value).strip().splitlines()[-1].removeprefix("tvm.error.TVMError: "))
+
+
+def test_a_step_as_long_as_numbers_are_gives_one_element():
+    kernel = SymbolicKernel(primitive(CASES["arange"][0], [relay.TensorType((), "int64")] * 3))
+    for start, stop, step in ((0, 7, 2 * LIMIT - 1), (7, 0, -2 * LIMIT), (7, 0, -3)):
+        wanted = [7, 4, 1] if step == -3 else [start]
+        assert kernel.run(*(np.asarray(v, "int64") for v in (start, stop, step)))[0].tolist() == wanted
+
+
+def test_a_condition_that_is_known_to_hold_leaves_the_tensor():
+    x = relay.var("x", shape=(2, 3))
+    mod = tvm.IRModule.from_expr(relay.Function([x], dynamic.checked(x, relay.const(True), "a sentence")))
+    assert "checked" not in relay.transform.DynamicToStatic()(relay.transform.InferType()(mod)).astext()
 
 
 def test_a_users_shape_function_is_taken():

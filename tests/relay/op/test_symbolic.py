@@ -30,6 +30,7 @@ REFUSED = {
     "on_device": "a mark in the graph, gone before kernels are made",
     "device_copy": "a copy that the executor does",
     "broadcast_to": "its sizes are attributes; dyn.broadcast_to has unknown ones",
+    "image.decode": "its sizes are in the file; tests/runtime/test_image_files.py",
     "dyn.image.resize2d": "its region of interest is a tensor, which the resize with variable sizes reads",
     "dyn.nn.upsampling": "its sizes are those of nn.upsampling, rounded from factors that are tensors",
     "dyn.nn.upsampling3d": "its sizes are those of nn.upsampling3d, rounded from factors that are tensors",

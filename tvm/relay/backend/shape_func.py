@@ -221,7 +221,7 @@ class _Writer:
         for check in reversed([*self.of_types, *self.checks]):
             condition = _INT64.sub(r"\1", str(check.condition))
             shown = condition if len(condition) <= LONGEST else "this"
-            text = f"{check.what}: {shown} does not hold for the sizes given"
+            text = check.what if check.is_message else f"{check.what}: {shown} does not hold for the sizes given"
             body = AssertStmt(check.condition, StringImm(text), body)
         for var, value in reversed(self.values.items()):
             body = LetStmt(var, value, body)

@@ -107,7 +107,16 @@ _ROWS = (
          data[0], *[v.item() for v in n], attrs.layout, attrs.method, attrs.coordinate_transformation_mode))),
     ("dyn.sparse_to_dense", 4, _of_length(3, "the shape", 1), "Values at indices, in a shape known when running.",
      _static(3, lambda attrs, data, n: _plain("sparse_to_dense")(data[0], _list(n[0]), data[1], data[2]))),
+    ("dyn.checked", 2, None, "The tensor, if a condition holds; otherwise the run ends with the words of the call.",
+     _static(1, lambda attrs, data, n: _plain("copy")(data[0]) if n[0].item() else None)),
 )  # fmt: skip
+
+
+def checked(data, condition, words: str):
+    """The same tensor, for arguments that are known when running: where the condition, one number, is 0, the run ends
+    with an error of these words. The sizes of the result are unknown to types, so that the check is not optimized
+    away."""
+    return call("dyn.checked", data, condition, words=str(words))
 
 
 def _tile_type(attrs, types):
@@ -152,6 +161,15 @@ def _resize_type(attrs, types):
     return TensorType(shape, getattr(attrs, "out_dtype", "") or data.dtype)
 
 
+def _checked_type(attrs, types):
+    data = tensor(types[0])
+    if not data.shape:
+        raise TypeError("what is checked has at least one dimension")
+    if dims(tensor(types[1], "the condition")) != ():
+        raise TypeError(f"the condition must be one number, got shape {dims(types[1])}")
+    return TensorType([Any_(), *data.shape[1:]], data.dtype)
+
+
 _TYPES = {
     "dyn.tile": _tile_type,
     "dyn.full": _full_type,
@@ -160,6 +178,7 @@ _TYPES = {
     "dyn.expand_dims": _expand_type,
     "dyn.squeeze": _squeeze_type,
     "dyn.nn.pad": _unknown_like_first,
+    "dyn.checked": _checked_type,
     "dyn.image.resize2d": _resize_type,
     "dyn.nn.upsampling": _resize_type,
     "dyn.nn.upsampling3d": _resize_type,

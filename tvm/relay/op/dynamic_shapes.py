@@ -18,6 +18,9 @@ from ...ir.prim import IntImm, PrimExpr, const, convert
 from ...topi.assumptions import assume
 from .record import DynamicShape
 
+# More than any dimension has elements.
+_MOST = 1 << 60
+
 
 def _wide(value: Any) -> PrimExpr:
     return primop.cast("int64", convert(value))
@@ -29,6 +32,11 @@ def _number(value: int) -> PrimExpr:
 
 def _sizes(t: Any) -> list[PrimExpr]:
     return [_wide(d) for d in t.shape]
+
+
+def _fits(numbers: Sequence[PrimExpr], what: str) -> None:
+    """Sizes that are computed from these numbers do not overflow, if there are no more than a few."""
+    assume(tir.all(*[tir.all(n >= _number(-_MOST), n <= _number(_MOST)) for n in numbers]), what)
 
 
 def _product(sizes: Sequence[PrimExpr]) -> PrimExpr:
@@ -52,6 +60,10 @@ def _reshaped(attrs, types, values) -> list[list[PrimExpr]]:
     rest = te.indexdiv(total, te.max(known, 1))
     new = [tir.Select(primop.equal(c, -1), rest, c) for c in kept]
     assume(tir.all(*[c >= -1 for c in kept]), "sizes of the new shape, of which -1 is found")
+    found = [tir.Select(primop.equal(c, -1), _number(1), _number(0)) for c in kept]
+    count = reduce(lambda a, b: a + b, found, _number(0))
+    one = primop.equal(count, 1)
+    assume(tir.any(primop.equal(count, 0), tir.all(one, known > 0)), "one size at most that is found, from other sizes")
     assume(primop.equal(_product(new), total), "elements of the data against those of the new shape")
     return [new]
 
@@ -68,6 +80,8 @@ def _tiled(attrs, types, values) -> list[list[PrimExpr]]:
     rank = max(len(old), len(times))
     old, times = [_number(1)] * (rank - len(old)) + old, [_number(1)] * (rank - len(times)) + times
     assume(tir.all(*[t >= 0 for t in times]), "repetitions, which are not negative")
+    few = [t <= te.indexdiv(_number(_MOST), te.max(d, 1)) for d, t in zip(old, times)]
+    assume(tir.all(*few), "repetitions that a size has room for")
     return [[d * t for d, t in zip(old, times)]]
 
 
@@ -217,6 +231,7 @@ def _padded(attrs, types, values) -> list[list[PrimExpr]]:
     sizes = []
     for i, size in enumerate(old):
         before, after = (_wide(values[1](i, side)) for side in (0, 1))
+        _fits([before, after], f"padding along axis {i} that a size has room for")
         if attrs.pad_mode != "constant":
             room = size - 1 if attrs.pad_mode == "reflect" else size
             enough = tir.all(before <= room, after <= room) if attrs.pad_mode == "reflect" else size > 0
@@ -304,13 +319,28 @@ def _counted(attrs, types, values) -> list[list[PrimExpr]]:
     """How many numbers there are from start to stop."""
     start, stop, step = (values[i]() if not types[i].shape else values[i](0) for i in range(3))
     assume(primop.not_equal(step, const(0, step.dtype)), "a step, which is not zero")
-    if any(info(v.dtype).is_float for v in (start, stop, step)):
-        start, stop, step = (primop.cast("float64", v) for v in (start, stop, step))
-        return [[te.max(_wide(tir.ceil((stop - start) / step)), 0)]]
+    whole = [primop.cast("float64", v) for v in (start, stop, step)]
+    most = const(float(_MOST), "float64")
+    is_float = any(info(v.dtype).is_float for v in (start, stop, step))
+    count = tir.ceil((whole[1] - whole[0]) / whole[2]) if is_float else whole[1] - whole[0]
+    # A count that is no number is not below another one.
+    assume(tir.all(count < most, count > -most), "a start and an end between which a size has room")
+    if is_float:
+        return [[te.max(_wide(count), 0)]]
     start, stop, step = (_wide(v) for v in (start, stop, step))
-    size = te.max(tir.Select(step > 0, step, 0 - step), 1)
+    size = te.max(tir.Select(step > 0, step, 0 - te.max(step, _number(1 - (1 << 63)))), 1)
     span = tir.Select(step > 0, stop - start, start - stop)
-    return [[te.max(te.indexdiv(span + size - 1, size), 0)]]
+    # A step may be as long as numbers are, so nothing is added to it.
+    return [[tir.Select(span > 0, te.indexdiv(te.max(span - 1, 0), size) + 1, _number(0))]]
+
+
+def _checked(attrs, types, values) -> list[list[PrimExpr]]:
+    assume(primop.not_equal(primop.cast("int32", values[1]()), 0), attrs.words, is_message=True)
+    return [_sizes(types[0])]
+
+
+def _checked_compute(attrs, inputs, out):
+    return te.compute(out.shape, lambda *i: inputs[0](*i), name="T_checked", tag="injective")
 
 
 SHAPES = {
@@ -329,6 +359,7 @@ SHAPES = {
     "dyn.nn.upsampling": DynamicShape((1, 2), _enlarged("HW")),
     "dyn.nn.upsampling3d": DynamicShape((1, 2, 3), _enlarged("DHW")),
     "dyn.sparse_to_dense": DynamicShape((3,), _said(3)),
+    "dyn.checked": DynamicShape((1,), _checked),
 }
 
 COMPUTED: dict[str, Callable[..., Any]] = {
@@ -346,6 +377,7 @@ COMPUTED: dict[str, Callable[..., Any]] = {
     "dyn.nn.upsampling": upsampling_compute,
     "dyn.nn.upsampling3d": upsampling_compute,
     "dyn.sparse_to_dense": lambda attrs, inputs, out: topi.sparse_to_dense(inputs[0], out.shape, *inputs[1:3]),
+    "dyn.checked": _checked_compute,
 }
 
 __all__ = ["COMPUTED", "METHODS", "SHAPES", "enlarged", "upsampling_compute", "upsampling_options"]

@@ -11,6 +11,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
+from ...op.dynamic import checked as relay_checked
 from ...size_values import plain, same_size
 from .context import axis_of, check_count
 
@@ -85,6 +86,47 @@ def sharpened(ctx, e, sizes: list) -> RelayExpr:
         if held is not None and not same_size(size, plain(ctx.type(e).shape[axis])):
             e = ctx.made(relay.reshape_like(e, held[0], axis, axis + 1, held[1], held[1] + 1))
     return e
+
+
+# -- checks -----------------------------------------------------------------------------------------------------------
+
+
+def checked(ctx, e, condition, words: str) -> RelayExpr:
+    """A number, or a vector of a known number of elements, of which a condition holds; where an element of the
+    condition does not when the model runs, the run ends with an error that names the node."""
+    known = ctx.value(condition)
+    if known is not None and not known.all():
+        raise TVMError(words)
+    if known is not None:
+        return e
+    condition = ctx.made(condition)
+    holds = ctx.made(relay.all(condition)) if ctx.rank(condition) else condition
+    rows = ctx.made(relay.reshape(e, (1,)) if not ctx.rank(e) else e)
+    out = relay_checked(rows, holds, f"{ctx.where}: {words}")
+    return ctx.made(relay.reshape(out, ctx.known_shape(e)))
+
+
+def within(ctx, e, low: int, high: int, words: str) -> RelayExpr:
+    """Integers from ``low`` to ``high``, both included; others end the run."""
+    inside = relay.logical_and(relay.greater_equal(e, ctx.like(low, e)), relay.less_equal(e, ctx.like(high, e)))
+    return checked(ctx, e, ctx.made(inside), words)
+
+
+def at_least(ctx, e, low, what: str) -> RelayExpr:
+    """A number, or numbers, no less than ``low``; others end the run."""
+    return checked(ctx, e, ctx.made(relay.greater_equal(e, ctx.like(low, e))), f"{what} must be at least {low}")
+
+
+def axes_from_start(ctx, axes, rank: int, are_different: bool = True) -> RelayExpr:
+    """Run-time axes, one or a vector of them, counted from the first; those outside of a tensor end the run."""
+    axes = ctx.made(axes if ctx.dtype(axes) == "int64" else relay.cast(axes, "int64"))
+    axes = within(ctx, axes, -rank, rank - 1, f"an axis is outside of the {rank} dimensions of the tensor")
+    axes = ctx.made(relay.where(relay.less(axes, number(0)), relay.add(axes, number(rank)), axes))
+    if are_different and ctx.rank(axes) and ctx.known_shape(axes)[0] > 1:
+        same = relay.equal(relay.expand_dims(axes, 1), relay.expand_dims(axes, 0))
+        times = relay.sum(relay.cast(same, "int32"), axis=1)
+        axes = checked(ctx, axes, ctx.made(relay.equal(times, const(1))), "an axis is given twice")
+    return axes
 
 
 # -- shapes -----------------------------------------------------------------------------------------------------------
@@ -212,18 +254,16 @@ def unsqueezed(ctx, data, axes):
     return relay.reshape(data, ctx.made(relay.where(hit, number(1), source)), True)
 
 
-def _hits(ctx, axes, rank: int) -> RelayExpr:
+def _hits(ctx, axes, rank: int, are_different: bool = True) -> RelayExpr:
     """For each of ``rank`` axes whether it is among run-time ones, of which negative ones count from the end."""
-    axes = vector(ctx, axes)
-    axes = relay.where(relay.less(axes, number(0)), relay.add(axes, number(rank)), axes)
+    axes = axes_from_start(ctx, vector(ctx, axes), rank, are_different)
     same = relay.equal(relay.expand_dims(axes, 1), number([list(range(rank))]))
     return ctx.made(relay.any(same, axis=0))
 
 
 def of_axes(ctx, values, axes, rank: int, default: int) -> RelayExpr:
-    """For each axis its number out of a vector that belongs to run-time axes, or the default."""
-    axes, values = vector(ctx, axes), vector(ctx, values)
-    axes = relay.where(relay.less(axes, number(0)), relay.add(axes, number(rank)), axes)
+    """For each axis its number out of a vector that belongs to axes counted from the first, or the default."""
+    values = vector(ctx, values)
     same = relay.equal(relay.expand_dims(axes, 1), number([list(range(rank))]))
     own = relay.where(same, relay.expand_dims(values, 1), number(0))
     return ctx.made(relay.where(relay.any(same, axis=0), relay.sum(own, axis=0), number(default)))
@@ -239,6 +279,7 @@ def sliced(ctx, data, starts, ends, axes, steps):
     bounds = (starts, ends, steps)
     if axes is not None and ctx.is_late(axes):
         chosen = list(range(rank))
+        axes = axes_from_start(ctx, vector(ctx, axes), rank)
         bounds = tuple(of_axes(ctx, v, axes, rank, default) for v, default in zip(bounds, (0, FAR, 1)))
     else:
         chosen = list(range(count)) if axes is None else [axis_of(a, rank) for a in ctx.ints(axes, "axes")]
@@ -278,6 +319,7 @@ def padded(ctx, data, amounts, axes, value, mode: str):
     chosen: list[int] | None = list(range(half))
     if axes is not None:
         chosen = None if ctx.is_late(axes) else [axis_of(a, rank) for a in ctx.ints(axes, "the axes")]
+        axes = axes_from_start(ctx, vector(ctx, axes), rank)
         before, after = (of_axes(ctx, ctx.made(v), axes, rank, 0) for v in (before, after))
     elif half < rank:
         raise TVMError(f"{count} amounts of padding are given for {rank} dimensions; there are two for each")
@@ -307,8 +349,9 @@ def _padded_sizes(ctx, data, amounts: list, axes: list[int] | None) -> list:
 def _byplaces(ctx, data, axis: int, before, after, mode: str):
     """Elements of an axis by index, as far as they repeat or turn back."""
     size = size_of(ctx, data, axis)
-    count = relay.add(relay.add(size, before), after)
-    at = relay.subtract(counted(ctx, ctx.made(count)), before)
+    count = ctx.made(relay.add(relay.add(size, before), after))
+    count = at_least(ctx, count, 0, f"the size of axis {axis} after padding")
+    at = relay.subtract(counted(ctx, count), before)
     if mode == "wrap":
         at = relay.floor_mod(at, relay.maximum(size, number(1)))
     else:
@@ -343,7 +386,7 @@ def reduced(ctx, data, axes, keepdims: bool, form):
     rank, count = ctx.rank(data), ctx.length(axes, "the axes")
     if count > rank:
         raise TVMError(f"{count} axes are given for a tensor of {rank} dimensions")
-    hit, sizes = _hits(ctx, axes, rank), shape_of(ctx, data)
+    hit, sizes = _hits(ctx, axes, rank, not keepdims), shape_of(ctx, data)
     one = number(1)
     own, gone = relay.where(hit, one, sizes), relay.where(hit, sizes, one)
     rows, columns = (places(ctx, ctx.made(part), sizes, rank) for part in (own, gone))
@@ -377,7 +420,10 @@ def places(ctx, part, sizes, rank: int) -> RelayExpr:
 
 __all__ = [
     "along",
+    "at_least",
+    "axes_from_start",
     "broadcast_size",
+    "checked",
     "counted",
     "element",
     "expanded",
@@ -401,4 +447,5 @@ __all__ = [
     "unflattened",
     "unsqueezed",
     "vector",
+    "within",
 ]

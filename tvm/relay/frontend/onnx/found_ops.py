@@ -52,11 +52,13 @@ def non_max_suppression(ctx, inputs, attrs):
         middle, extent = (relay.strided_slice(boxes, [k], [k + 2], [1], [2]) for k in (0, 2))
         half = relay.multiply(extent, const(0.5, dtype))
         boxes = relay.concatenate([relay.subtract(middle, half), relay.add(middle, half)], 2)
+    if overlap is not None:
+        overlap = run_time.within(ctx, run_time.scalar(ctx, overlap, dtype), 0, 1, "the overlap must be from 0 to 1")
     rows, count = relay.vision.all_class_non_max_suppression(
         boxes,
         scores,
         const(0, "int64") if limit is None else run_time.scalar(ctx, limit),
-        const(0.0, dtype) if overlap is None else run_time.scalar(ctx, overlap, dtype),
+        const(0.0, dtype) if overlap is None else overlap,
         const(float("-inf"), dtype) if least is None else run_time.scalar(ctx, least, dtype),
     )
     return relay.cast(_first(ctx, rows, run_time.scalar(ctx, ctx.made(count))), "int64")

@@ -1,4 +1,4 @@
-"""Converters of resizing and of sampling at points."""
+"""Converters of image files, of resizing and of sampling at points."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ def _open_by_scales(ctx, data, axes, scales, attrs, roi):
         return data
     region = None if roi is None else const(np.array(roi, "float64"))
     return run_time_resize.resized(ctx, data, const(np.array(scales, "float64")), None, attrs, region, axes)
+
+
+@op("ImageDecoder")
+def image_decoder(ctx, inputs, attrs):
+    return relay.image.decode(inputs[0], attrs.get("pixel_format", "RGB"))
 
 
 @op("Upsample")

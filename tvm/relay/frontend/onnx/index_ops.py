@@ -192,7 +192,7 @@ def _running(name: str):
         if known is not None:
             return running(ctx, name, data, axis_of(int(known.reshape(-1)[0]), rank), attrs)
         axis = relay.reshape(inputs[1], ()) if ctx.rank(inputs[1]) else inputs[1]
-        axis = relay.where(relay.less(axis, ctx.like(0, axis)), relay.add(axis, ctx.like(rank, axis)), axis)
+        axis = run_time.axes_from_start(ctx, axis, rank)
         out = running(ctx, name, data, 0, attrs)
         for i in range(1, rank):
             out = relay.where(relay.equal(axis, ctx.like(i, axis)), running(ctx, name, data, i, attrs), out)

@@ -146,6 +146,10 @@ class LateAxis:
         return ctx.made(relay.transpose(out, [order.index(i) for i in range(rank)]))
 
 
+def _is_scale(e) -> RelayExpr:
+    return relay.logical_and(relay.greater(e, real(0.0)), relay.less(e, real(float("inf"))))
+
+
 class LateSizes:
     """The scales and sizes of an operator, each a number that is known or an expression."""
 
@@ -158,10 +162,14 @@ class LateSizes:
             raise TVMError(f"{ctx.length(given, 'the scales or sizes')} scales or sizes are given for {count} axes")
         if sizes is None:
             flat = relay.cast(relay.reshape(scales, (-1,)), "float64")
+            flat = run_time.checked(ctx, ctx.made(flat), ctx.made(_is_scale(flat)), "scales must be positive numbers")
             self.scales = [run_time.element(ctx, flat, i) for i in range(count)]
             self.out = [self._floor(h, s, 0.0) for h, s in zip(self.have, self.scales)]
             return
+        # Nothing may become nothing; other sizes of 0 have no scale.
         wanted = run_time.vector(ctx, sizes)
+        least = ctx.made(relay.minimum(run_time.joined(ctx, self.have), run_time.number(1)))
+        wanted = run_time.checked(ctx, wanted, ctx.made(relay.greater_equal(wanted, least)), "sizes must be positive")
         self.out = [run_time.element(ctx, wanted, i) for i in range(count)]
         wide = [relay.cast(relay.maximum(h, run_time.number(1)), "float64") for h in self.have]
         self.scales = [ctx.made(relay.divide(relay.cast(o, "float64"), h)) for o, h in zip(self.out, wide)]

@@ -61,9 +61,10 @@ def dft(ctx, data, axis, length, inverse: bool, onesided: bool):
     """The transform along an axis that is known when the model runs: the axis is moved behind the others by index, and
     back."""
     rank, parts = ctx.rank(data) - 1, ctx.known_size(data, -1)
-    axis = run_time.scalar(ctx, axis)
-    # The axis counts the dimension of real and imaginary parts, too.
-    axis = ctx.made(relay.where(relay.less(axis, number(0)), relay.add(axis, number(rank + 1)), axis))
+    # The axis counts the dimension of real and imaginary parts, too, which is none of a signal.
+    axis = run_time.axes_from_start(ctx, run_time.scalar(ctx, axis), rank + 1)
+    is_signal = ctx.made(relay.less(axis, number(rank)))
+    axis = run_time.checked(ctx, axis, is_signal, "the axis is that of the real and imaginary parts")
     hit = ctx.made(relay.equal(number(range(rank)), axis))
     sizes = run_time.shape_of(ctx, data)
     sizes = ctx.made(relay.strided_slice(sizes, [0], [rank], [1], [0]))
@@ -78,7 +79,7 @@ def dft(ctx, data, axis, length, inverse: bool, onesided: bool):
         if inverse and onesided:
             length = ctx.made(relay.multiply(relay.subtract(length, number(1)), number(2)))
     else:
-        length = run_time.scalar(ctx, length)
+        length = run_time.at_least(ctx, run_time.scalar(ctx, length), 1, "the length of the transform")
     out = fourier(ctx, rows, length, inverse, onesided)
     count, new = run_time.size_of(ctx, out, 1), ctx.shape(out)[2]
     shape = ctx.made(relay.where(hit, count, sizes))
@@ -105,9 +106,11 @@ def _moved_back(ctx, shape, own, hit, count, rank: int) -> RelayExpr:
 
 def stft(ctx, signal, step, window, length, onesided: bool):
     """Frames of a signal (batch, samples, parts), each multiplied by the window and transformed."""
-    step = run_time.scalar(ctx, step)
+    step = run_time.at_least(ctx, run_time.scalar(ctx, step), 1, "the step between frames")
     length = run_time.size_of(ctx, window, 0) if length is None else run_time.scalar(ctx, length)
-    left = relay.subtract(run_time.size_of(ctx, signal, 1), length)
+    length = run_time.at_least(ctx, length, 1, "the length of a frame")
+    left = ctx.made(relay.subtract(run_time.size_of(ctx, signal, 1), length))
+    left = run_time.at_least(ctx, left, 0, "the length of the signal beyond that of a frame")
     count = relay.add(relay.floor_divide(left, relay.maximum(step, number(1))), number(1))
     begins = relay.multiply(run_time.counted(ctx, ctx.made(count)), step)
     places = relay.add(relay.expand_dims(begins, 1), relay.expand_dims(run_time.counted(ctx, length), 0))
@@ -121,7 +124,7 @@ def stft(ctx, signal, step, window, length, onesided: bool):
 
 def window(ctx, size, weights: tuple[float, ...], periodic: bool, dtype: str):
     """A sum of cosines over one period."""
-    size = run_time.scalar(ctx, size)
+    size = run_time.at_least(ctx, run_time.scalar(ctx, size), 0, "the size of the window")
     period = size if periodic else relay.subtract(size, number(1))
     at = relay.multiply(_wide(run_time.counted(ctx, size)), _real(2 * math.pi))
     angle = relay.divide(at, _wide(relay.maximum(period, number(1))))
@@ -134,7 +137,9 @@ def window(ctx, size, weights: tuple[float, ...], periodic: bool, dtype: str):
 
 def mel_weights(ctx, bins, length, rate, low, high, dtype: str):
     """Triangles over the spectrum, one for each bin, whose corners are even on the mel scale."""
-    bins, length = (run_time.scalar(ctx, v) for v in (bins, length))
+    bins = run_time.at_least(ctx, run_time.scalar(ctx, bins), 0, "the number of bins")
+    length = run_time.at_least(ctx, run_time.scalar(ctx, length), 1, "the length of the transform")
+    rate = run_time.at_least(ctx, run_time.scalar(ctx, rate), 1, "the sample rate")
     rate, low, high = (run_time.scalar(ctx, v, "float64") for v in (rate, low, high))
 
     def mel(e):

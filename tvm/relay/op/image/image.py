@@ -1,9 +1,10 @@
-"""Resizing, cropping, sampling, morphological dilation."""
+"""Decoding of files, resizing, cropping, sampling, morphological dilation."""
 
 from __future__ import annotations
 
 from .... import topi
 from ....docstring import docstring
+from ....ir.prim import Any_
 from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, const
 from ..dynamic import is_dynamic
@@ -216,3 +217,33 @@ def grid_sample(data, grid, method="bilinear", layout="NCHW", padding_mode="zero
         padding_mode=padding_mode,
         align_corners=bool(align_corners),
     )
+
+
+def _decode_type(attrs, types):
+    data = tensor(types[0], "the file")
+    if len(data.shape) != 1 or data.dtype != "uint8":
+        raise TypeError(f"a file is a row of uint8, not {data.dtype} of {len(data.shape)} dimensions")
+    return TensorType((Any_(), Any_(), 1 if attrs.pixel_format == "Grayscale" else 3), "uint8")
+
+
+@op(
+    "image.decode",
+    1,
+    pattern=OPAQUE,
+    type_rule=_decode_type,
+    compute=lambda attrs, inputs, out: topi.image.decode(inputs[0], out.shape, attrs.pixel_format),
+    FShapeFunc=lambda attrs, inputs, out_ndims: [topi.image.decoded_shape(inputs[0], attrs.pixel_format)],
+    TShapeDataDependent=True,
+)
+def decode(data, pixel_format="RGB"):
+    """The pixels (height, width, channels) of an image file, which a function of the runtime decodes with Pillow; of
+    a file that cannot be decoded there are none. ``pixel_format`` is RGB, BGR or Grayscale.
+
+    Raises
+    ------
+    ValueError
+        The pixel format is none of these.
+    """
+    if pixel_format not in ("RGB", "BGR", "Grayscale"):
+        raise ValueError(f"image.decode: the pixel format is RGB, BGR or Grayscale, not '{pixel_format}'")
+    return call("image.decode", data, pixel_format=pixel_format)

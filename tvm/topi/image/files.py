@@ -1,0 +1,54 @@
+"""Image files, decoded by a function of the runtime."""
+
+from __future__ import annotations
+
+from ... import te
+from ...error import ExprValueError
+from ...tir.op import call_packed
+from ..utils import check_tensor
+
+PIXEL_FORMATS = ("RGB", "BGR", "Grayscale")
+
+
+def decode(data, shape, pixel_format="RGB"):
+    """The pixels of an image file (height, width, channels); the runtime's function ``tvm.contrib.image.decode``
+    decodes the bytes. ``shape`` is what ``decoded_shape`` gives.
+
+    Raises
+    ------
+    ExprValueError
+        The pixel format is not RGB, BGR or Grayscale, or the data are not a row of bytes.
+    """
+    _check(data, pixel_format)
+    name = "tvm.contrib.image.decode"
+    return te.extern(
+        [tuple(shape)], [data], lambda ins, outs: call_packed(name, ins[0], pixel_format, outs[0]), dtype="uint8",
+        name="decode",
+    )  # fmt: skip
+
+
+def decoded_shape(data, pixel_format="RGB"):
+    """The height, width and number of channels of an image file; 0, 0 and the channels if it cannot be decoded.
+
+    Raises
+    ------
+    ExprValueError
+        The pixel format is not RGB, BGR or Grayscale, or the data are not a row of bytes.
+    """
+    _check(data, pixel_format)
+    name = "tvm.contrib.image.decoded_shape"
+    return te.extern(
+        [(3,)], [data], lambda ins, outs: call_packed(name, ins[0], pixel_format, outs[0]), dtype="int64", name="shape"
+    )
+
+
+def _check(data, pixel_format: str) -> None:
+    check_tensor(data, "image.decode")
+    if pixel_format not in PIXEL_FORMATS:
+        raise ExprValueError(f"image.decode: the pixel format is RGB, BGR or Grayscale, not '{pixel_format}'")
+    if len(data.shape) != 1 or data.dtype != "uint8":
+        found = f"{data.dtype} of {len(data.shape)} dimensions"
+        raise ExprValueError(f"image.decode: a file is a row of uint8, not {found}")
+
+
+__all__ = ["PIXEL_FORMATS", "decode", "decoded_shape"]
