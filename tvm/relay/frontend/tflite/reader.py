@@ -13,11 +13,11 @@ from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ...expr import Constant, RelayExpr, TupleWrapper
+from ..common.context import check_count
 from ..common.importer import GraphImporter, UnknownInput
 from .load import Graph, Node, Tensor, load
 from .operator_converter import OperatorConverter, converter_key
 from .quantization import RANGES, looked_up, to_integers, to_real
-from .shape_ops import check_count
 from .table import CONVERTERS, MOVING, QUANTIZED, TABLED, Context, is_quantized
 
 
