@@ -19,7 +19,7 @@ sys.path[:0] = [str(ROOT), str(FOLDER)]
 FAULTY = ("LOCAL_RESPONSE_NORMALIZATION", "SUM")
 
 
-def outputs(operator: str, model: bytes, feeds: dict) -> list:
+def outputs(operator: str, model: bytes, feeds: dict, runs: int) -> list:
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     others = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
@@ -30,14 +30,18 @@ def outputs(operator: str, model: bytes, feeds: dict) -> list:
         interpreter = Interpreter(model_content=model, experimental_op_resolver_type=others)
     interpreter.allocate_tensors()
     places = {row["name"]: row["index"] for row in interpreter.get_input_details()}
-    for name, value in feeds.items():
-        interpreter.set_tensor(places[name], value)
-    interpreter.invoke()
-    return [interpreter.get_tensor(row["index"]) for row in interpreter.get_output_details()]
+    found = []
+    for _ in range(runs):
+        for name, value in feeds.items():
+            interpreter.set_tensor(places[name], value)
+        interpreter.invoke()
+        found += [interpreter.get_tensor(row["index"]) for row in interpreter.get_output_details()]
+    return found
 
 
-def apart(operator: str, model: bytes, feeds: dict):
-    """The outputs of a model, or in words why there are none; a kernel that aborts takes only its own process along."""
+def apart(operator: str, model: bytes, feeds: dict, runs: int):
+    """The outputs of all runs of a model, or in words why there are none; a kernel that aborts takes only its own
+    process along."""
     import numpy as np
 
     read, write = os.pipe()
@@ -45,7 +49,7 @@ def apart(operator: str, model: bytes, feeds: dict):
     if child == 0:
         os.close(read)
         try:
-            found = outputs(operator, model, feeds)
+            found = outputs(operator, model, feeds, runs)
         except Exception as problem:
             found = [np.array(f"failed: {problem}")]
         file = io.BytesIO()
@@ -70,7 +74,7 @@ def main() -> int:
 
     arrays, failed = {}, 0
     for name, case in CASES.items():
-        found = apart(case.operator, case.model, case.feeds)
+        found = apart(case.operator, case.model, case.feeds, case.runs)
         if isinstance(found, str):
             failed += 1
             print(f"{name}: {found}")

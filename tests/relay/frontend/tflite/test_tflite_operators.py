@@ -31,7 +31,13 @@ def test_every_case_is_imported_with_the_types_that_litert_gave(runner):
     for name, case in CASES.items():
         body = from_tflite(case.model)[0]["main"].body
         got = [e.checked_type for e in (body.fields if isinstance(body, relay.Tuple) else [body])]
-        assert [(t.concrete_shape, t.dtype) for t in got] == [(v.shape, str(v.dtype)) for v in expected[name]], name
+        wanted = expected[name][: len(expected[name]) // case.runs]
+        # The state after a run comes after the results of the model.
+        assert [_described(t) for t in got[: len(wanted)]] == [(v.shape, str(v.dtype)) for v in wanted], name
+
+
+def _described(t) -> tuple:
+    return t.concrete_shape, t.dtype
 
 
 def test_a_sample_of_cases_gives_what_litert_gave(runner, rng):

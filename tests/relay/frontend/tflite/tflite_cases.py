@@ -7,17 +7,19 @@ import zlib
 from typing import NamedTuple
 
 import numpy as np
-from tflite_writer import Spec, constant, flexbuffer_map, one_node
+from tflite_writer import GraphSpec, NodeSpec, Spec, constant, flexbuffer_map, one_node, write_graphs
 
 
 class Case(NamedTuple):
-    """A model and its inputs. ``exact`` is whether integers must be equal, not only within a step."""
+    """A model and its inputs. ``exact`` is whether integers must be equal, not only within a step; ``runs`` how often
+    it runs, one after the other, with the state that it keeps."""
 
     name: str
     operator: str
     model: bytes
     feeds: dict
     exact: bool = True
+    runs: int = 1
 
 
 CASES: dict[str, Case] = {}
@@ -48,7 +50,7 @@ def case(name: str, operator: str, inputs: list, outputs: list, options=None, *,
     model = one_node(operator, inputs, outputs, options, custom)
     present = [s for s in inputs if s is not None]
     feeds = {f"t{i}": numbers.of(s, low, high) for i, s in enumerate(present) if s.value is None and not s.variable}
-    CASES[name] = Case(name, operator, model, feeds, exact)
+    CASES[name] = Case(name, operator, model, feeds, exact, 3 if any(s.variable for s in present) else 1)
 
 
 def real(*shape) -> Spec:
@@ -421,6 +423,76 @@ def _recurrent_cases() -> None:
          [real(batch, time, units)], {"fused_activation": 4})  # fmt: skip
 
 
+def graphs_case(name: str, operator: str, graphs: list[GraphSpec], runs: int = 1, high=None) -> None:
+    """A model of several graphs."""
+    numbers = _Numbers(name)
+    feeds = {f"t{i}": numbers.of(graphs[0].tensors[i], None if high is None else -high, high)
+             for i in graphs[0].inputs}  # fmt: skip
+    CASES[name] = Case(name, operator, write_graphs(graphs), feeds, True, runs)
+
+
+def _control_cases() -> None:
+    flag, x = Spec((), "bool"), real(2, 3)
+    less = [real(2, 3), scalar(1.5, "float32"), real(2, 3)]
+    double = GraphSpec(less, [NodeSpec("MUL", [0, 1], [2], {})], [0], [2])
+    negate = GraphSpec([x, x], [NodeSpec("NEG", [0], [1])], [0], [1])
+    branch = {"then_subgraph_index": 1, "else_subgraph_index": 2}
+    for label, compare in (("more", "GREATER"), ("less", "LESS")):
+        # Whether the sum is above zero decides.
+        main = GraphSpec([x, ints(0, 1), real(), scalar(0.0, "float32"), flag, x],
+                         [NodeSpec("SUM", [0, 1], [2], {}), NodeSpec(compare, [2, 3], [4]),
+                          NodeSpec("IF", [4, 0], [5], branch)], [0], [5])  # fmt: skip
+        graphs_case(f"if_{label}", "IF", [main, double, negate])
+    main = GraphSpec([x, constant(np.array(True)), x], [NodeSpec("IF", [1, 0], [2], branch)], [0], [2])
+    graphs_case("if_known", "IF", [main, double, negate])
+    loop = {"cond_subgraph_index": 1, "body_subgraph_index": 2}
+    count = Spec((), "int32")
+    below = GraphSpec([count, x, scalar(5), flag], [NodeSpec("LESS", [0, 2], [3])], [0, 1], [3])
+    body = GraphSpec([count, x, scalar(1), count, scalar(1.5, "float32"), x],
+                     [NodeSpec("ADD", [0, 2], [3], {}), NodeSpec("MUL", [1, 4], [5], {})], [0, 1], [3, 5])  # fmt: skip
+    main = GraphSpec([count, x, count, x], [NodeSpec("WHILE", [0, 1], [2, 3], loop)], [0, 1], [2, 3])
+    graphs_case("while", "WHILE", [main, below, body], high=4)
+    main = GraphSpec([scalar(-3), x, count, x], [NodeSpec("WHILE", [0, 1], [2, 3], loop)], [1], [2, 3])
+    graphs_case("while_known", "WHILE", [main, below, body])
+
+
+def _variable_cases() -> None:
+    """A sum of all inputs so far, that of every second one added twice."""
+    handle, x, flag = Spec((), "resource"), real(2, 3), Spec((), "bool")
+    named = {"container": "", "shared_name": "total"}
+    first = constant(np.arange(6, dtype="float32").reshape(2, 3))
+    once = GraphSpec([handle, first], [NodeSpec("VAR_HANDLE", [], [0], named), NodeSpec("ASSIGN_VARIABLE", [0, 1], [])],
+                     [], [])  # fmt: skip
+    main = GraphSpec([x, handle, x, x],
+                     [NodeSpec("CALL_ONCE", [], [], {"init_subgraph_index": 1}), NodeSpec("VAR_HANDLE", [], [1], named),
+                      NodeSpec("READ_VARIABLE", [1], [2]), NodeSpec("ADD", [0, 2], [3], {}),
+                      NodeSpec("ASSIGN_VARIABLE", [1, 3], [])], [0], [3])  # fmt: skip
+    for operator in ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE"):
+        graphs_case(operator.lower(), operator, [main, once], runs=3)
+    add = GraphSpec([handle, x, x, x],
+                    [NodeSpec("READ_VARIABLE", [0], [2]), NodeSpec("ADD", [1, 2], [3], {}),
+                     NodeSpec("ASSIGN_VARIABLE", [0, 3], [])], [0, 1], [3])  # fmt: skip
+    keep = GraphSpec([handle, x, x], [NodeSpec("NEG", [1], [2])], [0, 1], [2])
+    main = GraphSpec([x, handle, x, ints(0, 1), real(), scalar(8.0, "float32"), flag, x, x],
+                     [NodeSpec("CALL_ONCE", [], [], {"init_subgraph_index": 1}), NodeSpec("VAR_HANDLE", [], [1], named),
+                      NodeSpec("READ_VARIABLE", [1], [2]), NodeSpec("SUM", [2, 3], [4], {}),
+                      NodeSpec("GREATER", [4, 5], [6]),
+                      NodeSpec("IF", [6, 1, 0], [7], {"then_subgraph_index": 2, "else_subgraph_index": 3}),
+                      NodeSpec("READ_VARIABLE", [1], [8])], [0], [7, 8])  # fmt: skip
+    graphs_case("if_variable", "IF", [main, once, add, keep], runs=3)
+    count = Spec((), "int32")
+    below = GraphSpec([count, handle, x, scalar(3), flag], [NodeSpec("LESS", [0, 3], [4])], [0, 1, 2], [4])
+    body = GraphSpec([count, handle, x, scalar(1), count, x, x],
+                     [NodeSpec("ADD", [0, 3], [4], {}), NodeSpec("READ_VARIABLE", [1], [5]),
+                      NodeSpec("ADD", [5, 2], [6], {}), NodeSpec("ASSIGN_VARIABLE", [1, 6], [])],
+                     [0, 1, 2], [4, 1, 2])  # fmt: skip
+    main = GraphSpec([count, x, handle, count, handle, x, x],
+                     [NodeSpec("CALL_ONCE", [], [], {"init_subgraph_index": 1}), NodeSpec("VAR_HANDLE", [], [2], named),
+                      NodeSpec("WHILE", [0, 2, 1], [3, 4, 5], {"cond_subgraph_index": 2, "body_subgraph_index": 3}),
+                      NodeSpec("READ_VARIABLE", [4], [6])], [0, 1], [3, 6])  # fmt: skip
+    graphs_case("while_variable", "WHILE", [main, once, below, body], runs=3, high=3)
+
+
 def _hybrid_cases() -> None:
     """Real data and integer weights; the data of each row or image has a scale of its own."""
     options = {"padding": 0, "stride_w": 1, "stride_h": 1, "fused_activation": 1}
@@ -461,5 +533,5 @@ def _detection_cases() -> None:
 
 for _family in (_detection_cases, _hybrid_cases, _conv_cases, _transposed_cases, _matrix_cases, _pool_cases,
                 _normal_cases, _unary_cases, _binary_cases, _quantize_cases, _shape_cases, _index_cases, _reduce_cases,
-                _image_cases, _recurrent_cases):  # fmt: skip
+                _image_cases, _recurrent_cases, _control_cases, _variable_cases):  # fmt: skip
     _family()

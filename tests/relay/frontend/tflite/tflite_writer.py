@@ -131,12 +131,37 @@ class NodeSpec(NamedTuple):
     custom: bytes | None = None
 
 
+class GraphSpec(NamedTuple):
+    """A graph of a model."""
+
+    tensors: list[Spec]
+    nodes: list[NodeSpec]
+    inputs: list[int]
+    outputs: list[int]
+
+
 def write_model(tensors: list[Spec], nodes: list[NodeSpec], inputs: list[int], outputs: list[int], copies=1) -> bytes:
     """The bytes of a model. Tensor i has the name ``t<i>``. It has its graph so many times."""
+    return write_graphs([GraphSpec(tensors, nodes, inputs, outputs)], copies)
+
+
+def write_graphs(graphs: list[GraphSpec], copies=1) -> bytes:
+    """The bytes of a model of several graphs; tensor i of graph k after the first has the name ``g<k>_t<i>``."""
     buffers: list[dict] = [{}]
+    names = sorted({n.operator for g in graphs for n in g.nodes})
+    rows = [_graph_row(k, g, names, buffers) for k, g in enumerate(graphs)]
+    model = {"version": 3, "operator_codes": [_code(name) for name in names], "subgraphs": rows * copies,
+             "buffers": buffers}  # fmt: skip
+    writer = _Writer()
+    writer.refer(0, writer.table("Model", model))
+    return bytes(writer.out)
+
+
+def _graph_row(number: int, graph: GraphSpec, names: list[str], buffers: list[dict]) -> dict:
     rows = []
-    for i, t in enumerate(tensors):
-        row = {"shape": list(t.shape), "type": TENSOR_TYPES.index(t.dtype), "name": f"t{i}", "buffer": 0}
+    for i, t in enumerate(graph.tensors):
+        name = f"g{number}_t{i}" if number else f"t{i}"
+        row = {"shape": list(t.shape), "type": TENSOR_TYPES.index(t.dtype), "name": name, "buffer": 0}
         if t.value is not None:
             row["buffer"] = len(buffers)
             buffers.append({"data": np.ascontiguousarray(t.value).tobytes()})
@@ -147,16 +172,11 @@ def write_model(tensors: list[Spec], nodes: list[NodeSpec], inputs: list[int], o
         if t.variable:
             row["is_variable"] = True
         rows.append(row)
-    names = sorted({n.operator for n in nodes})
-    codes = [_code(name) for name in names]
     made = {id(n): {"opcode_index": names.index(n.operator), "inputs": n.inputs, "outputs": n.outputs, **_options(n)}
-            for n in nodes}  # fmt: skip
-    operators = [made[id(n)] for n in nodes]
-    graph = {"tensors": rows, "inputs": inputs, "outputs": outputs, "operators": operators, "name": "main"}
-    writer = _Writer()
-    model = {"version": 3, "operator_codes": codes, "subgraphs": [graph] * copies, "buffers": buffers}
-    writer.refer(0, writer.table("Model", model))
-    return bytes(writer.out)
+            for n in graph.nodes}  # fmt: skip
+    operators = [made[id(n)] for n in graph.nodes]
+    return {"tensors": rows, "inputs": graph.inputs, "outputs": graph.outputs, "operators": operators,
+            "name": f"graph_{number}" if number else "main"}  # fmt: skip
 
 
 def _code(operator: str) -> dict:

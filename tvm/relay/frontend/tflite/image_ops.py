@@ -8,7 +8,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
-from .shape_ops import check_count
+from ..common.context import check_count
 from .table import Context, moving, op, quantized
 
 # The weights of integers have this many bits.

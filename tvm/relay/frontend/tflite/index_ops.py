@@ -7,8 +7,8 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
+from ..common.context import check_count
 from .quantization import real_array
-from .shape_ops import check_count
 from .table import Context, axis_of, moving, op
 
 

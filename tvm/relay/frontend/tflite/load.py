@@ -89,6 +89,9 @@ class Node(NamedTuple):
 
 
 class Graph(NamedTuple):
+    """A graph of the file. The first is the model, the others are what its control flow calls."""
+
+    index: int
     name: str
     tensors: list[Tensor]
     inputs: list[int]
@@ -134,7 +137,7 @@ def _graph(graph, number: int, codes: list, arrays: list, buffer: Flatbuffer) ->
     nodes = [_node(o, i, codes, len(tensors), buffer) for i, o in enumerate(graph.operators or [])]
     inputs, outputs = list(graph.inputs or []), list(graph.outputs or [])
     _check_indices([*inputs, *outputs], 0, len(tensors), f"the graph '{name}'")
-    return Graph(name, tensors, inputs, outputs, nodes)
+    return Graph(number, name, tensors, inputs, outputs, nodes)
 
 
 def _check_indices(indices: list[int], least: int, count: int, what: str) -> None:

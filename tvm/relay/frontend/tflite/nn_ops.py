@@ -7,6 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
+from ..common.context import check_count
 from .conv_ops import same_or_valid
 from .elementwise import activated
 from .quantization import (
@@ -21,7 +22,6 @@ from .quantization import (
     to_integers,
     to_real,
 )
-from .shape_ops import check_count
 from .table import Context, is_quantized, op, quantized
 
 # -- windows ----------------------------------------------------------------------------------------------------------

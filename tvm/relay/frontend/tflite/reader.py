@@ -12,13 +12,19 @@ import numpy as np
 from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
 from ....ir.prim import Any_
-from ...expr import Constant, RelayExpr, TupleWrapper
+from ....ir.structural import structural_equal
+from ....runtime import ndarray
+from ...expr import Constant, RelayExpr, TupleWrapper, Var
+from ..common.context import check_count
 from ..common.importer import GraphImporter, UnknownInput
+from .control import Resource
 from .load import Graph, Node, Tensor, load
 from .operator_converter import OperatorConverter, converter_key
 from .quantization import RANGES, looked_up, to_integers, to_real
-from .shape_ops import check_count
 from .table import CONVERTERS, MOVING, QUANTIZED, TABLED, Context, is_quantized
+
+# Operators of all graphs together, each written out wherever it is called.
+MOST_NODES = 1 << 17
 
 
 def model_bytes(model):
@@ -35,38 +41,96 @@ def model_bytes(model):
 
 
 class Importer(GraphImporter):
-    """Converts one model. Values are kept by the number of their tensor."""
+    """Converts one model. Values are kept by the number of their tensor, of the graph being converted. ``variables``
+    are the values of what a model keeps from run to run: by the handle of a variable, or the numbers of the graph and
+    of the tensor that an operator has for its state."""
 
     def __init__(self, graphs: list[Graph], shapes: Mapping | None, dtypes: Mapping | None, converter: type):
         super().__init__()
+        self.graphs = graphs
         self.graph = graphs[0]
-        self.converter = converter(graphs, self.graph, self)
+        self.converters = {g.index: converter(graphs, g, self) for g in called_graphs(graphs)}
         self.shapes, self.dtypes = dict(shapes or {}), dict(dtypes or {})
-        self.values: dict[int, RelayExpr] = {}
+        self.values: dict[int, Any] = {}
+        self.variables: dict[Any, RelayExpr] = {}
+        # The states that are inputs, by key, and the first value of each by the name of its input.
+        self.states: dict[Any, Var] = {}
+        self.initial: dict[str, Any] = {}
+        # The graphs that are being converted, the innermost last, and how many more operators may be.
+        self.active: list[int] = []
+        self.budget = MOST_NODES
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
         graph = self.graph
         self.check_operators()
         self.check_names()
-        for index in graph.inputs:
-            self.values[index] = self.input(graph.tensors[index])
-        for node in graph.nodes:
-            self.node(node)
-        outputs = [self.tensor_value(graph.tensors[i], "the graph's outputs") for i in graph.outputs]
+        inputs = [self.input(graph.tensors[i]) for i in graph.inputs]
+        self.add_operator_states()
+        outputs = self.call(0, inputs)
         if not outputs:
             raise TVMError("the TFLite graph has no outputs")
-        return self.finish(outputs)
+        module, _ = self.finish([*outputs, *(self.next_state(key) for key in self.states)])
+        return module, self.initial
+
+    def call(self, index: int, inputs: list) -> list:
+        """The results of a graph, whose operators are written out for these inputs."""
+        if not 0 <= index < len(self.graphs) or index in self.active:
+            raise TVMError(f"graph {index} of {len(self.graphs)} cannot be called here")
+        graph, outer = self.graphs[index], (self.graph, self.values)
+        if len(inputs) != len(graph.inputs):
+            raise TVMError(f"the graph '{graph.name}' takes {len(graph.inputs)} inputs, {len(inputs)} are given")
+        self.budget -= len(graph.nodes) + 1
+        if self.budget < 0:
+            raise TVMError(f"branches and loops have more than {MOST_NODES} operators")
+        self.graph, self.values = graph, dict(zip(graph.inputs, inputs))
+        self.active.append(index)
+        try:
+            for node in graph.nodes:
+                self.node(node)
+            return [self.tensor_value(graph.tensors[i], "the graph's outputs") for i in graph.outputs]
+        finally:
+            self.active.pop()
+            self.graph, self.values = outer
 
     def check_operators(self) -> None:
-        CONVERTERS.check_all([(n.operator, self.node_name(n), n.version, "") for n in self.graph.nodes], self.is_known)
+        used = [(n.operator, self.node_name(n, g), n.version, "") for g in called_graphs(self.graphs) for n in g.nodes]
+        CONVERTERS.check_all(used, self.is_known)
 
     def is_known(self, name: str, version: int, domain: str) -> bool:
         """Whether an operator without a converter of the table is converted all the same."""
-        return QUANTIZED.find(name, version) is not None or converter_key(name) in self.converter.convert_map
+        return QUANTIZED.find(name, version) is not None or converter_key(name) in self.converters[0].convert_map
 
-    def node_name(self, node: Node) -> str:
+    def node_name(self, node: Node, graph: Graph | None = None) -> str:
         """Operators of the format have no names; that of the first result serves."""
-        return next((self.graph.tensors[i].name for i in node.outputs if i >= 0), f"operator {node.index}")
+        tensors = (graph or self.graph).tensors
+        return next((tensors[i].name for i in node.outputs if i >= 0), f"operator {node.index}")
+
+    # -- state ----------------------------------------------------------------------------------------------------
+
+    def add_operator_states(self) -> None:
+        """The states of operators, before any graph is converted: those of inner graphs are inputs of the model."""
+        for graph in called_graphs(self.graphs):
+            used = {i for n in graph.nodes for i in n.inputs if i >= 0 and graph.tensors[i].is_variable}
+            for index in sorted(used):
+                tensor = graph.tensors[index]
+                check_count(f"the state '{tensor.name}'", tensor.shape)
+                zero = int(tensor.quantization.zero_point[0]) if tensor.dtype == "int8" and tensor.quantization else 0
+                self.add_state((graph.index, index), tensor.name, np.full(tensor.shape, zero, tensor.dtype))
+
+    def add_state(self, key, name: str, first: np.ndarray) -> None:
+        """A value that the model keeps from run to run: an input, and a result after those of the model."""
+        taken = {v.name_hint for v in self.inputs}
+        name = name or "variable"
+        free = next(n for n in (name, *(f"{name}_{i}" for i in range(1, len(taken) + 2))) if n not in taken)
+        self.states[key] = self.variables[key] = self.add_input(free, first.shape, str(first.dtype))
+        self.initial[free] = ndarray.array(first)
+
+    def next_state(self, key) -> RelayExpr:
+        before, after = self.states[key], self.variables[key]
+        if not structural_equal(self.typer.typed(after).checked_type_, before.type_annotation):
+            raise TVMError(f"the state '{before.name_hint}' is {before.type_annotation} before a run and "
+                           f"{after.checked_type_} after it; it must keep its type")
+        return after
 
     # -- values ---------------------------------------------------------------------------------------------------
 
@@ -101,12 +165,13 @@ class Importer(GraphImporter):
         return self.add_input(tensor.name, dims, dtype)
 
     def tensor_value(self, tensor: Tensor, where: str) -> RelayExpr:
-        """What a tensor holds: the result of an operator, a constant, or zeros where it is the state of an operator."""
+        """What a tensor holds: the result of an operator, a constant, or the state of an operator."""
+        if tensor.is_variable and (self.graph.index, tensor.index) in self.variables:
+            return self.variables[self.graph.index, tensor.index]
         if tensor.index not in self.values:
             if tensor.data is not None:
                 found = tensor.array()
-            elif tensor.is_variable or 0 in tensor.shape:
-                check_count(f"the state '{tensor.name}'", tensor.shape)
+            elif 0 in tensor.shape:
                 found = np.zeros(tensor.shape, tensor.dtype)
             else:
                 raise TVMError(f"'{tensor.name}' is used by {where} but nothing makes it")
@@ -119,15 +184,15 @@ class Importer(GraphImporter):
         name = self.node_name(node)
         where = self.where(node)
         with self.at_node(where, name, lambda problem: in_words(node, problem)):
-            got = self.converter.convert_map[converter_key(node.operator)](node)
-            results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
+            got = self.converters[self.graph.index].convert_map[converter_key(node.operator)](node)
+            results = [got] if isinstance(got, (RelayExpr, Resource)) else list(got)
             if len(results) < len(node.outputs):
                 raise TVMError(f"{len(node.outputs)} results are wanted, {len(results)} are supported")
             for index, value in zip(node.outputs, results):
                 if index >= 0:
                     if index in self.values:
                         raise TVMError(f"tensor '{self.graph.tensors[index].name}' is made twice")
-                    self.values[index] = self.typer.infer(value)
+                    self.values[index] = value if isinstance(value, Resource) else self.typer.infer(value)
 
     def where(self, node: Node) -> str:
         """How errors name an operator."""
@@ -171,6 +236,18 @@ class Importer(GraphImporter):
                 for x, t in zip(results, context.results)]
 
 
+def called_graphs(graphs: list[Graph]) -> list[Graph]:
+    """The graph of the model and those that it calls."""
+    found, seen = [graphs[0]], {0}
+    for graph in found:
+        for node in graph.nodes:
+            for name, index in vars(node.options).items():
+                if name.endswith("subgraph_index") and 0 <= index < len(graphs) and index not in seen:
+                    seen.add(index)
+                    found.append(graphs[index])
+    return found
+
+
 def _same_parameters(context: Context) -> bool:
     """Whether all quantized inputs and results have one scale and one zero point."""
     found = [t.quantization for t in (*context.tensors, *context.results) if is_quantized(t)]
@@ -191,11 +268,12 @@ def in_words(node: Node, problem: Exception) -> str:
 def from_tflite(
     model, shape_dict=None, dtype_dict=None, op_converter=OperatorConverter
 ) -> tuple[IRModule, dict[str, Any]]:
-    """A TFLite model as a module and its parameters. Weights become constants, so that there are no parameters. Neither
-    TensorFlow nor the ``tflite`` package is needed.
+    """A TFLite model as a module and the first values of its state. Weights become constants. Neither TensorFlow nor
+    the ``tflite`` package is needed.
 
-    Data keeps its channels last. Integers are computed as LiteRT's reference kernels do. The state of recurrent layers
-    is zero when a run begins.
+    Data keeps its channels last. Integers are computed as LiteRT's reference kernels do. What a model keeps from run to
+    run (variables, the state of recurrent layers) is an input more of the module, and a result after those of the
+    model; the parameters are its first values. Given to ``relay.build`` as such, every run begins with them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Converters of recurrent layers. Their steps are written out; their state is zero when a run begins."""
+"""Converters of recurrent layers. Their steps are written out; their state is kept from run to run."""
 
 from __future__ import annotations
 
@@ -117,6 +117,8 @@ def lstm(ctx, inputs, options):
     for x in _steps(ctx, inputs[0], options.time_major):
         h, c = (ctx.importer.typer.infer(v) for v in cell.step(x, h, c))
         shown.append(h)
+    ctx.keep(18, h)
+    ctx.keep(19, c)
     return relay.stack(shown, 0 if options.time_major else 1)
 
 
@@ -129,4 +131,5 @@ def rnn(ctx, inputs, options):
         total = total if argument(inputs, 3) is None else relay.add(total, inputs[3])
         h = ctx.importer.typer.infer(activated(ctx, total, options))
         shown.append(h)
+    ctx.keep(4, h)
     return relay.stack(shown, 0 if options.time_major else 1)

@@ -116,6 +116,10 @@ OPTIONS = {
     "BatchMatMul": "adj_x:bool adj_y:bool asymmetric_quantize_inputs:bool",
     "Cumsum": "exclusive:bool reverse:bool",
     "Gelu": "approximate:bool",
+    "If": "then_subgraph_index:i32 else_subgraph_index:i32",
+    "While": "cond_subgraph_index:i32 body_subgraph_index:i32",
+    "CallOnce": "init_subgraph_index:i32",
+    "VarHandle": "container:str shared_name:str",
 }
 
 # The options that an operator carries, where their name is not that of the operator.

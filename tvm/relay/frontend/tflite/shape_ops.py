@@ -9,18 +9,10 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
-from ..common.context import check_steps
+from ..common.context import check_count, check_steps
 from .elementwise import activated
 from .quantization import centered, finished, rescaled
 from .table import Context, argument, axis_of, moving, op, quantized
-
-MOST_ELEMENTS = 1 << 28
-
-
-def check_count(what: str, dims) -> None:
-    """Refuse a table or a constant of more elements than the importer makes."""
-    if any(d < 0 for d in dims) or math.prod(dims) > MOST_ELEMENTS:
-        raise TVMError(f"{what} of shape {list(dims)} is not supported; at most {MOST_ELEMENTS} elements are made")
 
 
 @moving("RESHAPE")
@@ -374,6 +366,3 @@ def range_(ctx, inputs, options):
     count = max(math.ceil((float(stop[0]) - float(start[0])) / float(step[0])), 0)
     check_count("a range", [count])
     return Constant((start[0] + np.arange(count) * step[0]).astype(start.dtype))
-
-
-__all__ = ["check_count"]

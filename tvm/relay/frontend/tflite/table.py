@@ -70,6 +70,11 @@ class Context(NodeContext):
             raise TVMError(f"output {index} is missing")
         return found
 
+    def keep(self, index: int, value: RelayExpr) -> None:
+        """The next run finds a value in an input that is the operator's state."""
+        if self.tensor(index).is_variable:
+            self.importer.variables[self.importer.graph.index, self.tensor(index).index] = self.made(value)
+
     @property
     def is_quantized(self) -> bool:
         """Whether the operator works on integers that stand for real numbers."""
