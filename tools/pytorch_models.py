@@ -1,6 +1,7 @@
 """Every model of the PyTorch importer's table beside PyTorch, from a trace and from an exported program.
 
-The results are the table of docs/pytorch_models.md. Each model runs in a process of its own."""
+The results are the table of docs/pytorch_models.md, which is written after each model: a run that was ended goes on
+where it was. Each model runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -28,20 +29,21 @@ warnings.filterwarnings("ignore")
 import torch
 from tests.relay.frontend.pytorch.models import build
 from tests.relay.frontend.pytorch.support import check
-name, way = sys.argv[1:]
-model, inputs = build(name)
-try:
-    print("RESULT", format(check(model, inputs, way), ".1e"))
-except Exception as problem:
-    print("RESULT", " ".join(str(problem).split())[:160] or type(problem).__name__)
+model, inputs = build(sys.argv[1])
+for way in ("trace", "export"):
+    try:
+        print("RESULT", format(check(model, inputs, way), ".1e"), flush=True)
+    except Exception as problem:
+        print("RESULT", " ".join(str(problem).split())[:160] or type(problem).__name__, flush=True)
 """
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="models whose name begins so")
-    parser.add_argument("--seconds", type=int, default=600, help="the most that one model takes")
-    only = parser.parse_args()
+    parser.add_argument("--seconds", type=int, default=900, help="the most that one model takes")
+    parser.add_argument("--again", action="store_true", help="also models whose row holds two numbers")
+    asked = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     import torch
 
@@ -49,8 +51,8 @@ def main() -> int:
 
     rows = kept_rows()
     for name in MODELS:
-        if name.startswith(only.only):
-            rows[name] = [outcome(name, way, only.seconds) for way in ("trace", "export")]
+        if name.startswith(tuple(asked.only.split(","))) and (asked.again or not is_done(rows.get(name, []))):
+            rows[name] = outcomes(name, asked.seconds)
             print(name, *rows[name], sep=" | ", flush=True)
             text = "".join(f"| {n} | {rows[n][0]} | {rows[n][1]} |\n" for n in sorted(rows) if n in MODELS)
             DOCUMENT.write_text(_HEAD.format(version=torch.__version__.partition("+")[0]) + text)
@@ -65,15 +67,22 @@ def kept_rows() -> dict[str, list[str]]:
     return {name: [trace, export] for name, trace, export in found if name not in ("model",)}
 
 
-def outcome(name: str, way: str, seconds: int) -> str:
+def is_done(row: list[str]) -> bool:
+    return len(row) == 2 and all(re.fullmatch(r"\d\.\de[+-]\d\d", cell) for cell in row)
+
+
+def outcomes(name: str, seconds: int) -> list[str]:
+    """What was found of a model for each of the two ways."""
     try:
-        done = subprocess.run([sys.executable, "-c", _ONE, name, way], cwd=ROOT, capture_output=True, text=True,
+        done = subprocess.run([sys.executable, "-c", _ONE, name], cwd=ROOT, capture_output=True, text=True,
                               timeout=seconds, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    except subprocess.TimeoutExpired:
-        return f"more than {seconds} s"
-    found = re.findall(r"^RESULT (.*)$", done.stdout, re.M)
+    except subprocess.TimeoutExpired as late:
+        found = re.findall(r"^RESULT (.*)$", (late.stdout or b"").decode(), re.M)
+        return [*found, *[f"more than {seconds} s"] * 2][:2]
+    found = [cell.replace("|", "/") for cell in re.findall(r"^RESULT (.*)$", done.stdout, re.M)]
     lines = done.stderr.strip().splitlines()
-    return found[-1].replace("|", "/") if found else f"ended with {done.returncode}: {lines[-1][:100] if lines else ''}"
+    ended = f"ended with {done.returncode}: {lines[-1][:100] if lines else ''}"
+    return [*found, ended, ended][:2]
 
 
 if __name__ == "__main__":

@@ -227,8 +227,9 @@ def test_no_text_names_a_package_of_somebody_else():
     """Distributions are tvm-classic and tvm-classic-runtime; these names belong to others on PyPI."""
     foreign = re.compile("py" + r"tvm(?!_)|tlc" + "pack")
     # The back end of torch.compile has one of these names in PyTorch, where it is no package.
-    back_end = {ROOT / "pyproject.toml", ROOT / "tvm/contrib/torch/__init__.py", ROOT / "tvm/contrib/torch/dynamo.py",
-                ROOT / "tests/contrib/test_torch_dynamo.py", ROOT / "docs/howto_importer.md"}
+    back_end = {ROOT / "pyproject.toml", *(ROOT / "tvm/contrib/torch").glob("*.py"),
+                ROOT / "tests/contrib/test_torch_dynamo.py", ROOT / "docs/howto_importer.md",
+                ROOT / "benchmarks/torch_compile.py", ROOT / "tools/torch_compile.py", ROOT / "docs/torch_compile.md"}
     wrong = []
     for top in ("tvm", "csrc", "tests", "docs", "examples", "benchmarks", "apps", "tools", "packaging", ".ci", "."):
         folder = ROOT / top

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 
 import pytest
@@ -25,6 +26,9 @@ class Network(torch.nn.Module):
         return self.last(y), y.sum() > 0
 
 
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+
+
 @pytest.fixture(autouse=True)
 def _fresh():
     torch._dynamo.reset()
@@ -39,6 +43,52 @@ def test_a_compiled_model_gives_what_pytorch_gives(backend):
     with torch.no_grad():
         for got, want in zip(compiled(x), model(x)):
             torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"cuda_graphs": False}])
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_model_runs_where_its_tensors_lie(device, options):
+    model, x = Network().eval().to(device), torch.randn(2, 3, 9, 7, device=device)
+    compiled = torch.compile(model, backend=pytvm, options=options)
+    with torch.no_grad():
+        for shift in (0, 1, 2):
+            for got, want in zip(compiled(x + shift), model(x + shift)):
+                assert got.device == want.device
+                torch.testing.assert_close(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_a_model_runs_on_the_stream_that_pytorch_works_on(device):
+    model, x = Network().eval().to(device), torch.randn(2, 3, 9, 7, device=device)
+    compiled = torch.compile(model, backend=pytvm)
+    side = contextlib.nullcontext()
+    if device == "cuda":
+        torch.cuda.synchronize()
+        side = torch.cuda.stream(torch.cuda.Stream())
+    with torch.no_grad(), side:
+        for shift in (0, 1, 2):
+            torch.testing.assert_close(compiled(x + shift)[0], model(x + shift)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_in_half_precision_gives_results_of_its_own_type():
+    model, x = Network().eval(), torch.randn(2, 3, 9, 7)
+    compiled = torch.compile(model, backend=pytvm, options={"precision": "float16"})
+    with torch.no_grad():
+        got, want = compiled(x)[0], model(x)[0]
+    assert got.dtype == torch.float32
+    torch.testing.assert_close(got, want, rtol=3e-2, atol=3e-2)
+    assert not torch.equal(got, want)
+
+
+def test_compiled_kernels_are_found_by_the_next_process(tmp_path, monkeypatch):
+    monkeypatch.setenv("TVM_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.delenv("TVM_NO_CACHE", raising=False)
+    model, x = torch.nn.Linear(5, 7).eval(), torch.randn(3, 5)
+    for _ in range(2):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            torch.testing.assert_close(torch.compile(model, backend=pytvm)(x), model(x), rtol=1e-4, atol=1e-5)
+        assert len(list((tmp_path / "kept").glob("*.lib"))) == 1
 
 
 def test_a_changed_weight_is_seen():
@@ -95,7 +145,32 @@ def test_gradients_are_those_of_pytorch():
     torch.testing.assert_close(got, model.weight.grad, rtol=1e-4, atol=1e-5)
 
 
-def test_an_unknown_option_is_refused():
-    with pytest.raises(Exception, match="there is no option 'speed'") as found:
-        torch.compile(torch.nn.ReLU(), backend=pytvm, options={"speed": 3})(torch.ones(2))
+@pytest.mark.parametrize(("options", "words"), [
+    ({"speed": 3}, "there is no option 'speed'"),
+    ({"precision": "int8"}, "the option precision is one of float32, float16, bfloat16"),
+    ({"tuning_records": "missing.log"}, "names 'missing.log', which is no file"),
+])
+def test_an_option_that_is_not_known_is_refused(options, words):
+    with pytest.raises(Exception, match=words) as found:
+        torch.compile(torch.nn.ReLU(), backend=pytvm, options=options)(torch.ones(2))
     assert isinstance(found.value, TVMError) or "TVMError" in repr(found.value)
+
+
+def test_a_target_of_another_device_is_refused():
+    with pytest.warns(UserWarning, match="the option target is 'cuda', and the graph's tensors lie on"):
+        torch.compile(torch.nn.ReLU(), backend=pytvm, options={"target": "cuda"})(torch.ones(2))
+
+
+def test_tuning_records_are_applied_while_compiling(tmp_path, monkeypatch):
+    """Records of a matmul, whose history is asked for the kernel's configuration."""
+    from tvm.autotvm.task.dispatcher import ApplyHistoryBest
+
+    asked = []
+    whole = ApplyHistoryBest._query_inside
+    monkeypatch.setattr(ApplyHistoryBest, "_query_inside", lambda *args: asked.append(args[2]) or whole(*args))
+    path = tmp_path / "records.json"
+    path.write_text("")
+    model = torch.nn.Linear(5, 7).eval()
+    with torch.no_grad():
+        torch.compile(model, backend=pytvm, options={"tuning_records": str(path)})(torch.randn(3, 5))
+    assert asked

@@ -2,8 +2,9 @@
 
 PyTorch makes a graph of ATen operators of what it captures; the importer turns it into a module. Weights become
 constants, so that they can be folded and packed; that a weight was changed is seen before each run, and the graph is
-compiled anew. Inputs and results share their memory with PyTorch's tensors. A graph with open sizes is compiled once,
-and runs on the virtual machine. A graph that cannot be compiled runs as PyTorch runs it, with one warning.
+compiled anew. A graph with open sizes is compiled once, and runs on the virtual machine. A graph that cannot be
+compiled runs as PyTorch runs it, with one warning. Compiled kernels of the CPU are kept in the cache of compiled
+models, so that the next process finds them.
 """
 
 from __future__ import annotations
@@ -14,13 +15,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...error import TVMError
-from ...ir.prim import IntImm
+from ...relay.backend.vm import needs_vm
 from ...relay.frontend.pytorch.exported import FxReader, operator_of
+from ...relay.frontend.pytorch.table import Number
 from ...relay.frontend.pytorch.tensors import array_of
-from ...runtime import ndarray
-from ...runtime.devices import cpu
-
-_OPTIONS = {"target": "llvm", "opt_level": 3}
+from .options import Options, options_of
+from .programs import Run, graph_program, machine_program
 
 
 def pytvm(graph_module, example_inputs, *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
@@ -33,7 +33,10 @@ def pytvm(graph_module, example_inputs, *, options: Mapping[str, Any] | None = N
     example_inputs : list of torch.Tensor
         Inputs of the kinds it will be run with.
     options : dict, optional
-        ``target`` (by default ``llvm``) and ``opt_level`` (by default 3).
+        ``target`` (by default that of the device the tensors lie on), ``opt_level`` (by default 3), ``precision``
+        (``float32``, or ``float16`` and ``bfloat16`` for matmuls and convolutions and what can follow them),
+        ``tuning_records`` (a file of records of AutoTVM or the auto-scheduler), and ``cuda_graphs`` (by default True:
+        a graph of known sizes on a GPU is captured and replayed).
 
     Returns
     -------
@@ -43,12 +46,9 @@ def pytvm(graph_module, example_inputs, *, options: Mapping[str, Any] | None = N
     Raises
     ------
     TVMError
-        An option is not known.
+        An option is not known, or its value is none of those it takes.
     """
-    chosen = {**_OPTIONS, **(options or {})}
-    unknown = sorted(set(chosen) - set(_OPTIONS))
-    if unknown:
-        raise TVMError(f"pytvm: there is no option '{unknown[0]}'; it takes {' and '.join(_OPTIONS)}")
+    chosen = options_of(options)
     from torch._dynamo.backends.common import aot_autograd  # pyright: ignore[reportMissingImports]
 
     def compiler(inner, inputs):
@@ -69,7 +69,7 @@ def _decompositions() -> dict:
 class CompiledGraph:
     """One graph. It is compiled when it is first run, since its weights are known then."""
 
-    def __init__(self, graph_module, inputs, options: Mapping[str, Any]):
+    def __init__(self, graph_module, inputs, options: Options):
         self.graph_module = graph_module
         self.options = options
         self.weights = _weight_places(graph_module)
@@ -91,12 +91,12 @@ class CompiledGraph:
     def __call__(self, values: list) -> list:
         with self.lock:
             if self.program is None or self._changed(values):
-                self.held = [(values[i], values[i]._version) for i in self.weights]
+                self.held = [(values[i], _version(values[i])) for i in self.weights]
                 self.program = self._compiled(values)
             return self.program(values)
 
     def _changed(self, values: list) -> bool:
-        return any(values[i] is not t or t._version != version for i, (t, version) in zip(self.weights, self.held))
+        return any(values[i] is not t or _version(t) != version for i, (t, version) in zip(self.weights, self.held))
 
     def _compiled(self, values: list) -> Callable[[list], list]:
         try:
@@ -105,6 +105,11 @@ class CompiledGraph:
             warnings.warn(f"pytvm: a graph runs in PyTorch, since it could not be compiled: {problem}", stacklevel=2)
             module = self.graph_module
             return lambda given: list(module(*given))
+
+
+def _version(tensor) -> int:
+    """How often a tensor was changed; one made in inference mode does not count."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 def _weight_places(graph_module) -> list[int]:
@@ -117,9 +122,10 @@ def _weight_places(graph_module) -> list[int]:
     return [i for i in found or [] if i < len(holders) and hasattr(holders[i].meta.get("val"), "shape")]
 
 
-def _program(graph_module, values: list, weights: set[int], options: Mapping[str, Any]) -> Callable[[list], list]:
+def _program(graph_module, values: list, weights: set[int], options: Options) -> Run:
     reader = FxReader(True)
     reader.check(graph_module)
+    device = _device_of(graph_module, values)
     holders = [n for n in graph_module.graph.nodes if n.op == "placeholder"]
     given, places = [], []
     for i, (node, value) in enumerate(zip(holders, values)):
@@ -133,105 +139,32 @@ def _program(graph_module, values: list, weights: set[int], options: Mapping[str
     outputs = reader.run(graph_module, given)
     reader.refuse_changes([n.name for n in holders])
     kept = [i for i, v in enumerate(outputs) if v is not None and not isinstance(v, (bool, int, float))]
+    numbers = {i for i in kept if isinstance(outputs[i], Number)}
     plain = {i: v for i, v in enumerate(outputs) if i not in kept}
     mod, _ = reader.finish([reader.result(outputs[i]) for i in kept])
-    is_open = any(not isinstance(d, IntImm) for p in mod["main"].params for d in p.type_annotation.shape)
-    run = (_machine if is_open or _needs_machine(mod) else _graph)(mod, options)
+    run = (machine_program if needs_vm(mod) else graph_program)(mod, options, device)
 
     def call(arguments: list) -> list:
-        results = run([arguments[i] for i in places])
-        out = dict(zip(kept, results))
+        out = dict(zip(kept, run([arguments[i] for i in places])))
+        out.update((i, out[i].item()) for i in numbers)
         return [out[i] if i in out else plain[i] for i in range(len(outputs))]
 
     return call
 
 
-def _needs_machine(mod) -> bool:
-    """Whether a program has control flow or sizes that data decide on."""
-    from ...ir.visit import post_order
-    from ...relay.expr import If, Let
-    from ...relay.symbolic import is_symbolic
-    from ...relay.transform import InferType
-
-    typed = InferType()(mod)["main"]
-    return is_symbolic(typed) or any(isinstance(node, (If, Let)) for node in post_order(typed.body))
-
-
-# -- tensors of both sides --------------------------------------------------------------------------------------------
-
-
-def _array(value) -> ndarray.NDArray:
-    """A tensor as an array on the same memory; a copy only of what DLPack or kernels cannot take as it lies."""
+def _device_of(graph_module, values: list):
+    """The device that all tensors of a graph lie on; numbers may lie on the host."""
     import torch  # pyright: ignore[reportMissingImports]
 
-    if not isinstance(value, torch.Tensor):
-        return ndarray.array(torch.as_tensor(value).numpy())
-    value = value.detach()
-    if value.dtype == torch.bool:
-        return ndarray.array(value.cpu().numpy())
-    value = value.contiguous()
-    if value.data_ptr() % 64:
-        value = value.clone()
-    return ndarray.from_dlpack(value)
-
-
-def _tensor(array: ndarray.NDArray):
-    import torch  # pyright: ignore[reportMissingImports]
-
-    if array.dtype == "bool":
-        return torch.from_numpy(array.numpy())
-    return torch.utils.dlpack.from_dlpack(array.to_dlpack())
-
-
-def _graph(mod, options: Mapping[str, Any]) -> Callable[[list], list]:
-    """A graph of known sizes: its results are written into tensors of PyTorch."""
-    import torch  # pyright: ignore[reportMissingImports]
-
-    from ... import relay
-    from ...ir.transform import PassContext
-    from ..graph_executor import GraphModule
-
-    with PassContext(opt_level=options["opt_level"]):
-        lib = relay.build(mod, options["target"])
-    module = GraphModule(lib["default"](cpu(0)))
-    names = [p.name_hint for p in mod["main"].params]
-    used = {i: name for i, name in enumerate(names) if name in set(module.get_input_info()[0].keys())}
-    shapes = [(module.get_output(i).shape, module.get_output(i).dtype) for i in range(module.get_num_outputs())]
-
-    def run(values: list) -> list:
-        arrays = [(name, _array(values[i])) for i, name in used.items()]
-        for name, array in arrays:
-            module.set_input_zero_copy(name, array)
-        results = []
-        for i, (shape, dtype) in enumerate(shapes):
-            if dtype != "bool":
-                made = torch.empty(tuple(shape), dtype=getattr(torch, dtype))
-                module.set_output_zero_copy(i, ndarray.from_dlpack(made))
-                results.append(made)
-            else:
-                results.append(None)
-        module.run()
-        return [_tensor(module.get_output(i)) if r is None else r for i, r in enumerate(results)]
-
-    return run
-
-
-def _machine(mod, options: Mapping[str, Any]) -> Callable[[list], list]:
-    """A program with open sizes or control flow."""
-    from ... import relay
-    from ...ir.transform import PassContext
-    from ...runtime.vm import VirtualMachine
-
-    with PassContext(opt_level=options["opt_level"]):
-        executable = relay.vm.compile(mod, target=options["target"])
-    machine = VirtualMachine(executable, cpu(0))
-
-    def run(values: list) -> list:
-        result = machine.run(*[_array(v) for v in values])
-        parts = [result] if isinstance(result, ndarray.NDArray) else list(result)
-        return [_tensor(p) for p in parts]
-
-    return run
+    made = [n.meta.get("val") for n in graph_module.graph.nodes if n.op == "call_function"]
+    tensors = [v for v in (*values, *made) if isinstance(v, torch.Tensor)]
+    found = {str(t.device): t.device for t in tensors if t.dim() or t.device.type != "cpu"}
+    if len(found) > 1:
+        raise TVMError(f"the tensors of the graph lie on several devices: {', '.join(sorted(found))}")
+    device = next(iter(found.values()), torch.device("cpu"))
+    if device.type not in ("cpu", "cuda"):
+        raise TVMError(f"the tensors of the graph lie on the device '{device}'; cpu and cuda are supported")
+    return device
 
 
 __all__ = ["CompiledGraph", "pytvm"]

@@ -12,6 +12,7 @@ from . import (
     nn_ops,
     norm_ops,
     pool_ops,
+    quantized_ops,
     recurrent,
     reduce_ops,
     shape_ops,

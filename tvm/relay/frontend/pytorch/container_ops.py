@@ -94,13 +94,13 @@ def get(ctx, self, key, default_value=None):
 
 
 @op("__is__")
-def is_(ctx, self, other, obj=None):
-    return self is other
+def is_(ctx, self, obj):
+    return self is obj
 
 
 @op("__isnot__")
-def isnot(ctx, self, other, obj=None):
-    return self is not other
+def isnot(ctx, self, obj):
+    return self is not obj
 
 
 @op("__range_length")

@@ -19,6 +19,7 @@ from ... import op as relay
 from ...expr import Constant, RelayExpr, Tuple, TupleWrapper
 from ..common.importer import GraphImporter
 from ..common.incremental import as_tensor
+from .quantized import Quantized, holds_quantized, on_quantized, takes_quantized
 from .table import CONVERTERS, Context, Number, Parameter, arguments, find
 from .views import COPYING, VIEWS, put_back
 
@@ -54,6 +55,8 @@ class TorchImporter(GraphImporter):
         super().__init__(freeze)
         self.default_dtype = default_dtype
         self.custom = dict(custom or {})
+        # Whether weights of quantized layers are parameters of integers.
+        self.keep_quantized = False
         self.views: dict[str, View] = {}
         # How often the tensor that a name stands for was changed.
         self.states: dict[str, int] = {}
@@ -151,7 +154,11 @@ class TorchImporter(GraphImporter):
         if converter is None:
             raise OpNotImplemented(f"the operator {name} is not supported")
         taken = arguments(converter, {**given, **{k: v for k, v in defaults.items() if k not in given}}, defaults)
-        results = self._results(converter(context, **taken), len(site.results))
+        if any(map(holds_quantized, taken.values())) and not takes_quantized(plain):
+            made = on_quantized(context, plain, converter, taken)
+        else:
+            made = converter(context, **taken)
+        results = self._results(made, len(site.results))
         if in_place and site.first is not None and results:
             self._change(context, site, results)
         elif plain in VIEWS and results and site.first is not None and self._looks(plain, site.first, args):
@@ -187,6 +194,8 @@ class TorchImporter(GraphImporter):
         """The first argument takes the result; it keeps its type and shape, and the result is the same tensor."""
         assert site.first is not None
         old = self.read(site.first, context.where)
+        if isinstance(old, Quantized):
+            self.write(site.first, results[0], context.where)
         if isinstance(old, RelayExpr):
             value = context.tensor(results[0], context.dtype(old))
             if context.shape(value) != context.shape(old):
@@ -215,6 +224,8 @@ class TorchImporter(GraphImporter):
             value = tuple(value)
         if isinstance(value, Number):
             return Number(self.inferred(value.expr))
+        if isinstance(value, Quantized):
+            return value.like(self.inferred(value.expr))
         if isinstance(value, RelayExpr):
             known = self.symbols.get(id(value))
             made = self.typer.infer(value)
@@ -232,8 +243,8 @@ class TorchImporter(GraphImporter):
 
     def result(self, value):
         """A result of the model as one expression: lists and tuples become tuples, dictionaries tuples of their
-        values, numbers tensors."""
-        if isinstance(value, Number):
+        values, numbers tensors, quantized tensors their integers."""
+        if isinstance(value, (Number, Quantized)):
             return value.expr
         if isinstance(value, RelayExpr) or isinstance(value, TupleWrapper):
             return as_tensor(value)

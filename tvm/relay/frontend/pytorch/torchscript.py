@@ -19,6 +19,7 @@ from ..common.importer import UnknownInput
 from .control import branch, loop
 from .dtypes import dtype_name
 from .importer import MOST_NODES, Site, TorchImporter, in_words
+from .quantized import Packed
 from .table import Number, Parameter
 from .tensors import array_of
 
@@ -53,7 +54,8 @@ def from_pytorch(
     use_parser_friendly_name : bool, optional
         Whether ``.`` in names of parameters becomes ``_``.
     keep_quantized_weight : bool, optional
-        Matters for quantized models, whose operators are refused by name.
+        Whether weights and biases of quantized layers are parameters of integers. By default they are parameters of
+        real numbers, which the module quantizes; compiling does that once.
     export_renamed_c_graph_path : str, optional
         A folder where the graph is written as text, its values named after the nodes.
     preserve_pytorch_scopes : bool, optional
@@ -77,6 +79,7 @@ def from_pytorch(
     if not isinstance(input_infos, (list, tuple)):
         raise TypeError(f"from_pytorch: input_infos is a list of (name, shape), got {type(input_infos).__name__}")
     reader = ScriptReader(graph, script_module, default_dtype, custom_convert_map, preserve_pytorch_scopes)
+    reader.keep_quantized = keep_quantized_weight
     if use_parser_friendly_name:
         reader.separator = "_"
     result = reader.run(list(input_infos))
@@ -256,6 +259,8 @@ class ScriptReader(TorchImporter):
             self.scopes[-1][key] = self.tensor_weight(self.separator.join(path), array_of(value, ".".join(path)))
         elif hasattr(value, "_c") or hasattr(value, "forward"):
             self.scopes[-1][key] = Owner(value, path)
+        elif type(value).__name__ == "ScriptObject":
+            self.scopes[-1][key] = Packed(value, self.separator.join(path))
         else:
             self.scopes[-1][key] = _plain(value, self, self.separator.join(path))
 

@@ -1,0 +1,124 @@
+"""Quantized modules of TorchScript against PyTorch."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch.ao import quantization
+from torch.ao.nn.quantized import FloatFunctional
+
+from tests.relay.frontend.pytorch.support import array, run
+from tvm import relay
+
+ENGINE = "qnnpack" if "qnnpack" in torch.backends.quantized.supported_engines else torch.backends.quantized.engine
+
+
+@pytest.fixture(autouse=True)
+def _engine():
+    before = torch.backends.quantized.engine
+    torch.backends.quantized.engine = ENGINE
+    yield
+    torch.backends.quantized.engine = before
+
+
+class Network(torch.nn.Module):
+    """Layers, sums, products, lists of parts, and operators that PyTorch has for both kinds of tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.out = quantization.QuantStub(), quantization.DeQuantStub()
+        self.first = torch.nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.relu = torch.nn.ReLU()
+        self.deep = torch.nn.Conv2d(8, 8, 3, padding=1, groups=8, bias=False)
+        self.last = torch.nn.Linear(16, 5)
+        self.sum, self.product, self.join = FloatFunctional(), FloatFunctional(), FloatFunctional()
+
+    def forward(self, x):
+        x = self.relu(self.first(self.into(x)))
+        y = self.sum.add_relu(self.deep(x), x)
+        z = self.product.mul(y, torch.sigmoid(x))
+        x = torch.nn.functional.max_pool2d(self.join.cat([y, z], 1), 2)
+        x = torch.nn.functional.adaptive_avg_pool2d(x, 1).flatten(1)
+        return self.out(self.last(x))
+
+
+def converted(model, shape, per_channel: bool = True):
+    """A model quantized after a calibration with random data."""
+    model.eval()
+    weights = quantization.default_per_channel_weight_observer if per_channel else quantization.default_weight_observer
+    model.qconfig = quantization.QConfig(quantization.HistogramObserver.with_args(reduce_range=False), weights)
+    quantization.prepare(model, inplace=True)
+    for _ in range(3):
+        model(torch.randn(*shape))
+    return quantization.convert(model, inplace=True)
+
+
+def steps_apart(got: np.ndarray, want, scale: float) -> float:
+    return float(np.abs(got - array(want)).max() / scale)
+
+
+@pytest.mark.parametrize("per_channel", [True, False])
+@pytest.mark.parametrize("way", [torch.jit.trace, torch.jit.script])
+def test_a_quantized_module_agrees_within_a_step(way, per_channel):
+    torch.manual_seed(3)
+    shape = (2, 3, 9, 11)
+    model, x = Network().eval(), torch.randn(shape)
+    model = quantization.fuse_modules(model, [["first", "relu"]])
+    model = converted(model, shape, per_channel)
+    script = way(model, x) if way is torch.jit.trace else way(model)
+    mod, params = relay.frontend.from_pytorch(script, [("x", shape)])
+    assert "qnn.conv2d" in str(mod)
+    assert steps_apart(run(mod, params, {"x": array(x)})[0], model(x), model.last.scale) < 1.01
+
+
+def test_weights_are_real_numbers_or_integers_as_asked(tmp_path):
+    torch.manual_seed(3)
+    shape = (1, 3, 8, 8)
+    model = converted(Network(), shape)
+    x, path = torch.randn(shape), str(tmp_path / "model.pt")
+    torch.jit.trace(model, x).save(path)
+    found = {}
+    for keep in (False, True):
+        mod, params = relay.frontend.from_pytorch(torch.jit.load(path), [("x", shape)], keep_quantized_weight=keep)
+        found[keep] = {k: str(v.dtype) for k, v in params.items()}
+        assert steps_apart(run(mod, params, {"x": array(x)})[0], model(x), model.last.scale) < 1.01
+    assert found[False]["first._packed_params_weight"] == found[False]["first._packed_params_bias"] == "float32"
+    assert found[True]["first._packed_params_weight"] == "int8"
+    assert found[True]["first._packed_params_bias"] == "int32"
+    assert set(found[True]) == set(found[False])
+
+
+def test_an_operator_without_a_meaning_for_quantized_tensors_is_refused_by_name():
+    class Sorted(torch.nn.Module):
+        def forward(self, x):
+            return torch.sort(torch.quantize_per_tensor(x, 0.1, 3, torch.quint8))[0].dequantize()
+
+    script = torch.jit.trace(Sorted(), torch.randn(5))
+    with pytest.raises(Exception, match="the operator sort of a quantized tensor is not supported"):
+        relay.frontend.from_pytorch(script, [("x", (5,))])
+
+
+@pytest.mark.skipif(os.environ.get("TVM_TEST_TORCH") != "models", reason="make test-torch MODELS=1 runs whole models")
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "mobilenet_v3_large", "shufflenet_v2_x0_5"])
+def test_a_quantized_model_of_torchvision_agrees_within_a_step(name):
+    from tests.relay.frontend.pytorch.vision import torchvision
+
+    torch.manual_seed(7)
+    made = getattr(torchvision().models.quantization, name)
+    model, shape = made(weights=None, quantize=False).eval(), (1, 3, 64, 64)
+    with torch.no_grad():
+        model.train()
+        for _ in range(3):
+            model(torch.randn(8, 3, 64, 64))
+        model.eval()
+    model.fuse_model(is_qat=False)
+    model, x = converted(model, shape), torch.randn(shape)
+    mod, params = relay.frontend.from_pytorch(torch.jit.trace(model, x), [("x", shape)])
+    got, want = run(mod, params, {"x": array(x)})[0], array(model(x))
+    step = np.diff(np.unique(want)).min()
+    assert np.abs(got - want).max() <= 1.01 * step, f"{np.abs(got - want).max() / step} steps"

@@ -1,0 +1,136 @@
+"""Compiled modules as functions of PyTorch's tensors.
+
+On the CPU inputs and results lie in PyTorch's memory. On a GPU there are two ways. A model of known sizes is captured
+as a CUDA graph, which reads and writes fixed places: inputs are copied there and results from there, on the GPU, as
+inductor's CUDA graphs do. The runtime's stream is one that CUDA orders with the default stream, on which PyTorch works
+unless it is told otherwise. Where PyTorch works on another stream, or without CUDA graphs, kernels are given to
+PyTorch's stream one by one; without CUDA graphs inputs and results lie in PyTorch's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...ir.module import IRModule
+from ...runtime import ndarray
+from ...runtime.devices import Device, cpu, cuda
+from .options import Options
+
+Run = Callable[[list], list]
+
+
+def graph_program(mod: IRModule, options: Options, device) -> Run:
+    """A graph of known sizes on one device of PyTorch."""
+    from ... import relay
+    from ..graph_executor import GraphModule
+
+    with options.in_force():
+        lib = relay.build(options.converted(mod), options.target_on(device.type))
+    where = _device(device)
+    executor = GraphModule(lib["default"](where))
+    names = [p.name_hint for p in mod["main"].params]
+    kept = set(executor.get_input_info()[0].keys())
+    used = {i: name for i, name in enumerate(names) if name in kept}
+    if device.type == "cpu":
+        return _in_place(executor, used, device)
+    return _on_gpu(executor, used, device, where, options.cuda_graphs)
+
+
+def machine_program(mod: IRModule, options: Options, device) -> Run:
+    """A program with open sizes or control flow."""
+    from ... import relay
+    from ...runtime.vm import VirtualMachine
+
+    with options.in_force():
+        executable = relay.vm.compile(options.converted(mod), target=options.target_on(device.type))
+    where = _device(device)
+    machine = VirtualMachine(executable, where if device.type == "cpu" else [where, cpu(0)])
+
+    def run(values: list) -> list:
+        result = machine.run(*[array_of_tensor(v) for v in values])
+        parts = [result] if isinstance(result, ndarray.NDArray) else list(result)
+        return [_tensor(p).to(device) for p in parts]
+
+    return run if device.type == "cpu" else _on_stream(run, device, where)
+
+
+def _device(device) -> Device:
+    return cpu(0) if device.type == "cpu" else cuda(device.index or 0)
+
+
+# -- tensors of both sides --------------------------------------------------------------------------------------------
+
+
+def array_of_tensor(value) -> ndarray.NDArray:
+    """A tensor as an array on the same memory; a copy only of what kernels cannot take as it lies. A number is a tensor
+    of no dimensions."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    value = torch.as_tensor(value).detach().contiguous()
+    return ndarray.from_dlpack(value.clone() if value.data_ptr() % 64 else value)
+
+
+def _tensor(array: ndarray.NDArray):
+    import torch  # pyright: ignore[reportMissingImports]
+
+    return torch.utils.dlpack.from_dlpack(array.to_dlpack())
+
+
+# -- ways to run ------------------------------------------------------------------------------------------------------
+
+
+def _in_place(executor, used: dict[int, str], device) -> Run:
+    """Results are written into new tensors of PyTorch, inputs are read where they lie."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    found = [executor.get_output(i) for i in range(executor.get_num_outputs())]
+    kinds = [(tuple(array.shape), getattr(torch, array.dtype)) for array in found]
+
+    def run(values: list) -> list:
+        for i, name in used.items():
+            executor.set_input_zero_copy(name, array_of_tensor(values[i]))
+        results = [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in kinds]
+        for i, made in enumerate(results):
+            executor.set_output_zero_copy(i, ndarray.from_dlpack(made))
+        executor.run()
+        return results
+
+    return run
+
+
+def _on_stream(run: Run, device, where: Device) -> Run:
+    """The kernels of a run are given to the stream that PyTorch works on; None is the default stream, with which CUDA
+    orders the runtime's own."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    def on_stream(values: list) -> list:
+        stream = torch.cuda.current_stream(device).cuda_stream
+        where.set_raw_stream(stream or None)
+        try:
+            return run(values)
+        finally:
+            where.set_raw_stream(None)
+
+    return on_stream
+
+
+def _on_gpu(executor, used: dict[int, str], device, where: Device, cuda_graphs: bool) -> Run:
+    """The replay of a captured graph where PyTorch works on its default stream, single kernels elsewhere."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    inputs = {i: _tensor(executor.get_input(name)) for i, name in used.items()}
+    outputs = [_tensor(executor.get_output(i)) for i in range(executor.get_num_outputs())]
+
+    def run(values: list) -> list:
+        for i, place in inputs.items():
+            place.copy_(torch.as_tensor(values[i]))
+        executor.run()
+        return [place.clone() for place in outputs]
+
+    if not cuda_graphs:
+        executor.module["graph_capture"](False)
+        return _on_stream(_in_place(executor, used, device), device, where)
+    return _on_stream(run, device, where)
+
+
+__all__ = ["Run", "array_of_tensor", "graph_program", "machine_program"]
