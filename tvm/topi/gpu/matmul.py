@@ -10,6 +10,7 @@ from ...te.tensor import Tensor
 from .. import nn
 from ..nn.dense import batch_sizes, matmul_sizes, with_bias
 from . import gemm, tuned
+from .classes import as_number
 from .machine import Machine
 
 
@@ -34,12 +35,12 @@ def dense(
 
 def _matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool, machine: Machine) -> Tensor:
     """The product of a stack of matrices and one matrix: one matmul whose m covers the rows of all of them."""
-    lead = [int(d) for d in a.shape[:-2]]
-    m, k = (int(d) for d in (a.shape[-2:] if not transpose_a else a.shape[:-3:-1]))
-    n = int(b.shape[0] if transpose_b else b.shape[1])
+    lead = [as_number(d) for d in a.shape[:-2]]
+    m, k = map(as_number, a.shape[-2:] if not transpose_a else a.shape[:-3:-1])
+    n = as_number(b.shape[0] if transpose_b else b.shape[1])
     rows = m
     for d in lead:
-        rows *= d
+        rows = rows * d
 
     def lhs(r, i):
         at = [i % m if lead else i]
@@ -75,7 +76,7 @@ def batch_matmul(
     sizes = batch_sizes(a, b, transpose_a, transpose_b)
     if not gemm.is_tiled((a, b), sizes.n, sizes.count):
         return nn.batch_matmul(a, b, oshape, out_dtype, transpose_a, transpose_b)
-    batch, m, n, k = (int(x) for x in sizes[:4])
+    batch, m, n, k = map(as_number, sizes[:4])
 
     def lhs(z, r, i):
         return a(0 if sizes.one_a else z, *((r, i) if transpose_a else (i, r)))
