@@ -145,9 +145,9 @@ class Kernel:
             made, of_class = self._for_class(number, buffers, sizes)
             chosen = reduce(logical_and, {str(c): c for c in of_class.conditions}.values())
             body = IfThenElse(chosen, made.body, body)
-        if sizes.dtype == "int32":
-            body = self._refusing_long_tensors(buffers, body)
-        return general.with_body(body)
+        if sizes.dtype == "int64":
+            return general.with_body(body)
+        return general.with_body(self._refusing_long_tensors(buffers, body)).with_attr("tir.narrow_indices", True)
 
     def _refusing_long_tensors(self, buffers: list[Buffer], body: Stmt) -> Stmt:
         """Indices of 32 bits reach the elements of every tensor, or nothing is launched."""

@@ -38,22 +38,22 @@ def _matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bo
     lead = [as_number(d) for d in a.shape[:-2]]
     m, k = map(as_number, a.shape[-2:] if not transpose_a else a.shape[:-3:-1])
     n = as_number(b.shape[0] if transpose_b else b.shape[1])
+    dims = [*lead, m]
     rows = m
     for d in lead:
         rows = rows * d
 
     def lhs(r, i):
-        at = [i % m if lead else i]
-        rest = i // m
-        for d in reversed(lead):
+        at, rest = [], i
+        for d in reversed(dims[1:]):
             at.insert(0, rest % d)
             rest = rest // d
+        at.insert(0, rest)
         return a(*at[:-1], *((r, at[-1]) if transpose_a else (at[-1], r)))
 
     def rhs(r, j):
         return b(j, r) if transpose_b else b(r, j)
 
-    dims = [*lead, m]
     axis_roles = {"batch": (), "m": tuple(range(len(dims))), "n": (len(dims),)}
     workload = tuned.matmul_workload(a, b, dtype, transpose_a, transpose_b)
     out = gemm.matmul(lhs, rhs, (), (rows, n, k), dtype, "T_matmul", axis_roles, machine, workload)
