@@ -24,9 +24,9 @@ from .. import access
 from ..nominal import Nominal
 from ..template import GPUTemplate, Knobs
 from . import tuned
-from .machine import Machine
-from .classes import as_number, configuration, is_known
+from .classes import configuration, is_known
 from .classes import padded as whole
+from .machine import Machine
 from .operands import read_through
 
 if TYPE_CHECKING:
