@@ -90,11 +90,11 @@ def mobilenet_v2(image: list):
     return _classified(g, relu6(g.conv(x, channels, 1280)), 1280, image)
 
 
-def resnet50(image: list):
+def resnet50(image: list, blocks: tuple[int, ...] = (3, 4, 6, 3)):
     g = Graph()
     x = g.node("Relu", g.conv("data", 3, 64, 7, 2))
     x, channels = g.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4), 64
-    for wide, count, first in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+    for wide, count, first in zip((64, 128, 256, 512), blocks, (1, 2, 2, 2)):
         for i in range(count):
             stride, out = first if i == 0 else 1, 4 * wide
             y = g.node("Relu", g.conv(x, channels, wide))

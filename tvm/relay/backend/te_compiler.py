@@ -154,8 +154,8 @@ class Kernel:
         for buffer in buffers:
             if any(not isinstance(d, IntImm) for d in buffer.shape):
                 count = math.prod((cast("int64", d) for d in buffer.shape), start=const(1, "int64"))
-                said = f"{self.name}: {buffer.name} has more than {MOST_ELEMENTS} elements, the most that a kernel of a " \
-                       f"GPU takes where sizes are unknown"
+                said = f"{self.name}: {buffer.name} has more than {MOST_ELEMENTS} elements; a kernel of a GPU takes " \
+                       "no more where sizes are unknown"
                 body = AssertStmt(count <= const(MOST_ELEMENTS, "int64"), StringImm(said), body)
         return body
 

@@ -55,8 +55,8 @@ MIN_N = 4
 
 
 def is_tiled(tensors: Sequence[Tensor], n: Any = None, batch: Any = None) -> bool:
-    """Whether a matmul of these tensors is computed in tiles: it has elements, n is large enough for tiles, and the batch
-    is not larger than a grid. Sizes that are not known count as large ones."""
+    """Whether a matmul of these tensors is computed in tiles: it has elements, n is large enough for tiles, and the
+    batch is not larger than a grid. Sizes that are not known count as large ones."""
     sizes = Nominal()
     shapes = [[sizes.size(d) for d in t.shape] for t in tensors]
     count = sizes.size(batch) if batch is not None and is_known(batch) else 0
@@ -267,8 +267,8 @@ def extent_of_role(op: ComputeOp, role: tuple[int | AxisPiece, ...]) -> int | No
 def bind_blocks(
     host: Stage, batch: list[IterVar], row: IterVar, column: IterVar, product: ComputeOp, tile: int
 ) -> IterVar:
-    """Bind the loops over block tiles of a matmul to the grid; gives the innermost. Only the first dimension of a grid is
-    practically without limit: it has what may be large, and all of it where the batch or n is unknown."""
+    """Bind the loops over block tiles of a matmul to the grid; gives the innermost. Only the first dimension of a grid
+    is practically without limit: it has what may be large, and all of it where the batch or n is unknown."""
     *lead, m, n = (access.extent_of(a) for a in product.axis)
     if n is None or None in lead:
         block = host.fuse(*batch, row, column)

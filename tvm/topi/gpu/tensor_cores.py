@@ -168,7 +168,7 @@ def matmul(
             lead, (i, k) = at[: len(batch)], layout.coordinates(side.k_contiguous, at[len(batch) :], dtype)
             value = read(*lead, k, i)
             inside = [below(x, limit, side.vector_width if (x is k) == side.k_contiguous else 1)
-                      for x, limit, end in ((k, reduction, padded[2]), (i, size, full)) if limit is not end and limit != end]
+                      for x, limit, end in ((k, reduction, padded[2]), (i, size, full)) if limit != end]
             return te.if_then_else(te.all(*inside), value, te.const(0, dtype)) if inside else value
 
         shape = layout.shape(side.k_contiguous, full, padded[2], dtype)
