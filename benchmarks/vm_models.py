@@ -90,11 +90,11 @@ def mobilenet_v2(image: list):
     return _classified(g, relu6(g.conv(x, channels, 1280)), 1280, image)
 
 
-def resnet50(image: list):
+def resnet50(image: list, blocks: tuple[int, ...] = (3, 4, 6, 3)):
     g = Graph()
     x = g.node("Relu", g.conv("data", 3, 64, 7, 2))
     x, channels = g.node("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4), 64
-    for wide, count, first in ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2)):
+    for wide, count, first in zip((64, 128, 256, 512), blocks, (1, 2, 2, 2)):
         for i in range(count):
             stride, out = first if i == 0 else 1, 4 * wide
             y = g.node("Relu", g.conv(x, channels, wide))
@@ -108,9 +108,9 @@ def resnet50(image: list):
 # ---- text ----
 
 
-def bert(tokens: list):
+def bert(tokens: list, layers: int = 12, wide: int = 768, heads: int = 12, words: int = 30522):
     """BERT-base: 12 layers of width 768 with 12 heads."""
-    g, wide, heads = Graph(), 768, 12
+    g = Graph()
 
     def norm(x: str) -> str:
         return g.node("LayerNormalization", x, g.const(np.ones(wide, "float32")), g.random(wide), axis=-1,
@@ -127,11 +127,11 @@ def bert(tokens: list):
 
     length = g.node("Gather", g.node("Shape", "input_ids"), g.const(np.array([1])), axis=0)
     places = g.node("Slice", g.const(np.arange(512)[None]), g.const(np.array([0])), length, g.const(np.array([1])))
-    words, order = g.node("Gather", g.random(30522, wide), "input_ids"), g.node("Gather", g.random(512, wide), places)
-    x = norm(g.node("Add", words, order))
+    said, order = g.node("Gather", g.random(words, wide), "input_ids"), g.node("Gather", g.random(512, wide), places)
+    x = norm(g.node("Add", said, order))
     mask = g.node("Unsqueeze", g.node("Cast", "attention_mask", to=1), g.const(np.array([1, 2])))
     mask = g.node("Mul", g.node("Sub", g.const(np.float32(1)), mask), g.const(np.float32(-1e9)))
-    for _ in range(12):
+    for _ in range(layers):
         q, k, v = (split(g.linear(x, wide, wide)) for _ in range(3))
         scores = g.node("MatMul", q, g.node("Transpose", k, perm=[0, 1, 3, 2]))
         scores = g.node("Add", g.node("Div", scores, g.const(np.float32((wide // heads) ** 0.5))), mask)

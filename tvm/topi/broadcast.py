@@ -9,10 +9,10 @@ from .. import te, tir
 from ..dtype import info
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
-from ..ir.prim import Any_, FloatImm, IntImm, PrimExpr, ProducerLoad, const, convert
+from ..ir.prim import Any_, FloatImm, IntImm, Min, PrimExpr, ProducerLoad, const, convert
 from ..te.tensor import OPERATOR
 from . import tag
-from .assumptions import assume
+from .assumptions import agree, assume
 from .math import map_elements
 from .utils import check_tensor, same_dim
 
@@ -23,12 +23,24 @@ def _is_one(dim: PrimExpr) -> bool:
     return isinstance(dim, IntImm) and dim.value == 1
 
 
+def _is_cut(cut: PrimExpr, size: PrimExpr) -> bool:
+    """Whether a size is another one, or a number of more than 1 where that is less."""
+    if not isinstance(cut, Min):
+        return False
+    limits = [x for x in (cut.a, cut.b) if isinstance(x, IntImm)]
+    return len(limits) == 1 and limits[0].value > 1 and any(same_dim(x, size) for x in (cut.a, cut.b))
+
+
 def broadcast_dim(a: PrimExpr, b: PrimExpr, what: str) -> PrimExpr:
     """One dimension of the result; of two that are not known, one is 1 or they are the same."""
     if _is_one(a):
         return b
     if _is_one(b) or same_dim(a, b):
         return a
+    if _is_cut(a, b) or _is_cut(b, a):
+        # One of them is 1 only where the other is.
+        agree(a, b, "sizes that are the same")
+        return a if _is_cut(b, a) else b
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         raise ExprValueError(f"{what}: the shapes do not broadcast: a dimension of {a.value} beside one of {b.value}")
     if isinstance(a, IntImm) or isinstance(b, IntImm):

@@ -18,6 +18,7 @@ from . import tag, utils
 from .assumptions import agree, assume, divides
 from .broadcast import _truth, broadcast_index, broadcast_shape
 from .indexing import adv_index, gather, gather_nd, matrix_set_diag, one_hot, sequence_mask, take, trilu, unravel_index
+from .nominal import Nominal
 from .scatter import invert_permutation, scatter_elements, scatter_nd, sparse_to_dense
 from .slicing import dynamic_strided_slice, strided_set, strided_slice
 from .utils import check_tensor, equal_const_int, get_const_int, normalize_axes, normalize_axis, ravel_index, same_dim
@@ -203,7 +204,8 @@ def _new_shape(a: te.Tensor, newshape: Any) -> list[PrimExpr]:
 
 def _groups(old: Sequence, new: Sequence) -> list[tuple[tuple[int, int], tuple[int, int]]]:
     """Runs of old and new dimensions of the same product. Indices are mapped run by run, so that a dimension that
-    stays costs no division. Dimensions that are not known are one run with everything between known ends."""
+    stays costs no division. Products of dimensions that are not known are compared as those of primes."""
+    sizes = Nominal()
     groups, i, j = [], 0, 0
     while i < len(old) or j < len(new):
         first_old, first_new = i, j
@@ -214,13 +216,9 @@ def _groups(old: Sequence, new: Sequence) -> list[tuple[tuple[int, int], tuple[i
         left = right = 1
         while i < len(old) or j < len(new):
             if j >= len(new) or (i < len(old) and left <= right):
-                factor, i = old[i], i + 1
-                left = left * factor.value if isinstance(factor, IntImm) else None
+                left, i = left * sizes.size(old[i]), i + 1
             else:
-                factor, j = new[j], j + 1
-                right = right * factor.value if isinstance(factor, IntImm) else None
-            if left is None or right is None:
-                return [*groups, ((first_old, len(old)), (first_new, len(new)))]
+                right, j = right * sizes.size(new[j]), j + 1
             if left == right and j > first_new and i > first_old:
                 break
         groups.append(((first_old, i), (first_new, j)))

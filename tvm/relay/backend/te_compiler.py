@@ -17,13 +17,15 @@ from ...autotvm.task.topi_integration import get_workload
 from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.op import OPS, Op
-from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, const
-from ...ir.primop import logical_and
+from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, StringImm, const
+from ...ir.prim import Var as PrimVar
+from ...ir.primop import BUILD, cast, logical_and
 from ...ir.structural import structural_key
+from ...ir.subst import substitute, variables
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
 from ...ir.type import TupleType, Type
-from ...ir.visit import post_order
+from ...ir.visit import post_order, rewrite
 from ...not_built import name_of
 from ...target import Target
 from ...te.operation import compute, placeholder
@@ -31,7 +33,7 @@ from ...te.primfunc import create_prim_func
 from ...te.tensor import Tensor
 from ...tir.buffer import Buffer, decl_buffer
 from ...tir.function import PrimFunc
-from ...tir.stmt import IfThenElse
+from ...tir.stmt import AssertStmt, IfThenElse, Stmt
 from ...topi import size_class
 from ...topi.assumptions import of_operator
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
@@ -39,6 +41,8 @@ from ..op.implementation import OpImplementation, by_pattern, computation, highe
 from ..op.record import pattern_of
 from ..symbolic import flatten_type, is_symbolic, primitive_form
 
+# The most elements of a tensor that indices of 32 bits reach.
+MOST_ELEMENTS = (1 << 31) - 1
 # The longest kernel name after the prefix, in characters.
 MOST_LETTERS = 80
 
@@ -60,6 +64,43 @@ class Settings(NamedTuple):
         entered = PassContext.current() is self.context
         with contextlib.nullcontext() if entered else self.context, using(self.dispatch):
             yield
+
+
+class KernelSizes:
+    """The variables of a kernel's sizes, the same for all its size classes. Kernels of GPUs compute indices in 32 bits,
+    since 64 bits cost them several times as much."""
+
+    def __init__(self, dtype: str = "int64"):
+        self.dtype = dtype
+        # Sizes that data decide on, in order; the memory that a kernel is given for its result says what they are.
+        self.decided: list[SizeVar] = []
+        self.own: dict[PrimVar, PrimExpr] = {}
+
+    def decided_size(self, number: int) -> SizeVar:
+        if number > len(self.decided):
+            self.decided.append(SizeVar(f"size{number}", self.dtype))
+        return self.decided[number - 1]
+
+    def of(self, d: PrimExpr) -> PrimExpr:
+        """A size over variables of the kernel's own type."""
+        if isinstance(d, IntImm):
+            return const(d.value, self.dtype)
+        unseen = [v for v in variables(d) if v.dtype != self.dtype and v not in self.own]
+        self.own.update((v, SizeVar(v.name, self.dtype)) for v in unseen)
+        return _in_type(d, self.own, self.dtype) if self.dtype != d.dtype else d
+
+
+def _in_type(d: PrimExpr, own: dict[PrimVar, PrimExpr], dtype: str) -> PrimExpr:
+    """An expression over other variables, computed in their type where it is plain arithmetic."""
+    if any(not isinstance(e, (PrimVar, IntImm)) and type(e) not in BUILD for e in post_order(d)):
+        return cast(dtype, substitute(d, {v: cast(v.dtype, new) for v, new in own.items()}))
+
+    def post(e: PrimExpr) -> PrimExpr | None:
+        if isinstance(e, PrimVar):
+            return own.get(e)
+        return const(e.value, dtype) if isinstance(e, IntImm) else BUILD[type(e)](e.a, e.b)
+
+    return rewrite(d, post)
 
 
 class Kernel:
@@ -97,22 +138,34 @@ class Kernel:
     def _by_size_class(self) -> PrimFunc:
         """The loops for all sizes and, where an operator asks for them, those for classes of sizes before them."""
         buffers: list[Buffer] = []
-        decided: list[SizeVar] = []
-        general, choice = self._for_class(0, buffers, decided)
+        sizes = KernelSizes("int32" if self.target.features.is_gpu else "int64")
+        general, choice = self._for_class(0, buffers, sizes)
         body = general.body
         for number in range(choice.classes, 0, -1):
-            made, of_class = self._for_class(number, buffers, decided)
+            made, of_class = self._for_class(number, buffers, sizes)
             chosen = reduce(logical_and, {str(c): c for c in of_class.conditions}.values())
             body = IfThenElse(chosen, made.body, body)
-        return general.with_body(body)
+        if sizes.dtype == "int64":
+            return general.with_body(body)
+        return general.with_body(self._refusing_long_tensors(buffers, body)).with_attr("tir.narrow_indices", True)
+
+    def _refusing_long_tensors(self, buffers: list[Buffer], body: Stmt) -> Stmt:
+        """Indices of 32 bits reach the elements of every tensor, or nothing is launched."""
+        for buffer in buffers:
+            if any(not isinstance(d, IntImm) for d in buffer.shape):
+                count = math.prod((cast("int64", d) for d in buffer.shape), start=const(1, "int64"))
+                said = f"{self.name}: {buffer.name} has more than {MOST_ELEMENTS} elements; a kernel of a GPU takes " \
+                       "no more where sizes are unknown"
+                body = AssertStmt(count <= const(MOST_ELEMENTS, "int64"), StringImm(said), body)
+        return body
 
     def _for_class(
-        self, number: int, buffers: list[Buffer], decided: list[SizeVar]
+        self, number: int, buffers: list[Buffer], sizes: KernelSizes
     ) -> tuple[PrimFunc, size_class.Choice]:
         from ...driver.build_module import schedule_to_module
 
         with size_class.compiling(number) as choice:
-            graph = ToTensors(self.function, self.target, decided=decided)
+            graph = ToTensors(self.function, self.target, sizes=sizes)
             schedule = graph.schedule(graph.outputs)
         tensors = graph.inputs + graph.outputs
         if not buffers:
@@ -174,11 +227,10 @@ class ToTensors:
     mathematics."""
 
     def __init__(
-        self, function: Function, target: Target, plain: bool = False, decided: list[SizeVar] | None = None
+        self, function: Function, target: Target, plain: bool = False, sizes: KernelSizes | None = None
     ):  # fmt: skip
         self.target = target
-        # Variables of sizes that data decide on, in order; another run over the function finds the same ones.
-        self.decided: list[SizeVar] = [] if decided is None else decided
+        self.sizes = KernelSizes() if sizes is None else sizes
         self.open = 0
         self.plain = plain
         self.wide = _is_wide(function)
@@ -213,12 +265,9 @@ class ToTensors:
 
     def _size(self, d: PrimExpr) -> PrimExpr:
         if isinstance(d, Any_):
-            # The data decide on it; the memory that the kernel is given for its result says what it is.
             self.open += 1
-            if self.open > len(self.decided):
-                self.decided.append(SizeVar(f"size{self.open}", "int64"))
-            return self.decided[self.open - 1]
-        return const(d.value, "int64") if self.wide and isinstance(d, IntImm) else d
+            return self.sizes.decided_size(self.open)
+        return self.sizes.of(d) if self.wide else d
 
     def _result(self, t: Type) -> Type:
         """The type of a result, with sizes as the tensors have them."""

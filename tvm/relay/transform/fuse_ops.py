@@ -19,10 +19,12 @@ from typing import NamedTuple
 from ...dtype import info
 from ...ir.module import IRModule
 from ...ir.op import Op
+from ...ir.prim import Any_
 from ...ir.transform import PassContext
 from ...ir.type import TupleType
 from ...ir.visit import post_order, rewrite
 from ...target import Target
+from ...topi.utils import same_dim
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import dims
 from ..op.record import (
@@ -106,16 +108,17 @@ def is_reshape(e: RelayExpr) -> bool:
     return isinstance(e, Call) and isinstance(e.op, Op) and bool(e.op.attrs.get("reshape_only"))
 
 
-def _row_length(e: RelayExpr) -> int | None:
-    shape = dims(e.checked_type_)
-    return shape[-1] if shape and isinstance(shape[-1], int) else None
+def _has_rows_of(e: RelayExpr, other: RelayExpr) -> bool:
+    """Whether the rows of two values are equally long, for all sizes that are not known."""
+    a, b = e.checked_type_.shape, other.checked_type_.shape
+    return bool(a and b) and not isinstance(a[-1], Any_) and same_dim(a[-1], b[-1])
 
 
 def _works_along_rows(e: Call) -> bool:
-    """Whether the axis of a row-wise operator is the last one, and all sizes are known."""
+    """Whether the axis of a row-wise operator is the last one, and data decide on no size."""
     shape, axis = dims(e.checked_type_), e.attrs.axis
     axes = (axis,) if isinstance(axis, int) else tuple(axis or ())
-    return [a % len(shape) for a in axes] == [len(shape) - 1] and all(isinstance(d, int) for d in shape)
+    return [a % len(shape) for a in axes] == [len(shape) - 1] and not any(isinstance(d, Any_) for d in shape)
 
 
 def _outputs(e: RelayExpr) -> int:
@@ -152,7 +155,7 @@ class FusionGraph:
         for e in own_nodes(function.body):
             node = _Node(e, len(self.nodes), self._pattern(e))
             if is_reshape(e):
-                node.group.keeps_rows = _row_length(e.args[0]) == _row_length(e) is not None
+                node.group.keeps_rows = _has_rows_of(e.args[0], e)
             self.nodes.append(node)
             self.by_expr[id(e)] = node
             self._link(node, opaque_uses)

@@ -1,7 +1,8 @@
 """NarrowDataType: index arithmetic is done in fewer bits where every value in it is known to fit.
 
 Loops whose range fits get a narrower variable; an index or condition is narrowed as a whole when each step of its
-computation stays in range, and left alone otherwise.
+computation stays in range, and left alone otherwise. A function with the attribute ``tir.narrow_indices`` runs only
+where the elements of all its buffers can be counted in 32 bits: its indices are narrowed whatever is known of sizes.
 """
 
 from __future__ import annotations
@@ -35,15 +36,17 @@ from ..stmt import AttrStmt, BufferStore, For, LetStmt, Stmt
 from .facts import analyzer_of
 from .statement import StmtRewriter, int_value
 
+INDICES_FIT = "tir.narrow_indices"
 _ARITHMETIC = (Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
 
 
 class Narrower(StmtRewriter):
-    def __init__(self, bits: int, analyzer: Analyzer):
+    def __init__(self, bits: int, analyzer: Analyzer, indices_fit: bool = False):
         self.bits = bits
         self.limit = 1 << (bits - 1)
         self.dtype = make("int", bits)
         self.analyzer = analyzer
+        self.indices_fit = indices_fit
         self.variables: dict[Var, Var] = {}
         self.kept: set[Var] = set()  # variables used where they would have to be widened again
         self.memo: dict = {}
@@ -54,14 +57,14 @@ class Narrower(StmtRewriter):
         bound = self.analyzer.const_int_bound(e)
         return -self.limit <= bound.min_value and bound.max_value < self.limit
 
-    def narrow(self, root: PrimExpr) -> PrimExpr | None:
-        """``root`` computed in the narrow type, or None when some step may not fit."""
+    def narrow(self, root: PrimExpr, fits: bool = False) -> PrimExpr | None:
+        """``root`` computed in the narrow type, or None when some step may not fit; it does where ``fits`` says so."""
         done: dict[int, PrimExpr | None] = {}
         for node in post_order(root):
-            done[id(node)] = self.narrow_one(node, done)
+            done[id(node)] = self.narrow_one(node, done, fits)
         return done[id(root)]
 
-    def narrow_one(self, node: Any, done: dict) -> PrimExpr | None:
+    def narrow_one(self, node: Any, done: dict, fits: bool) -> PrimExpr | None:
         if isinstance(node, Var):
             got = self.variables.get(node, node)
             return got if got.dtype == self.dtype else None
@@ -75,7 +78,7 @@ class Narrower(StmtRewriter):
             return done[id(node.value)] if info(node.value.dtype).is_int else None
         if type(node) in _ARITHMETIC:
             a, b = done[id(node.a)], done[id(node.b)]
-            if a is not None and b is not None and self.fits(node):
+            if a is not None and b is not None and (fits or self.fits(node)):
                 return primop.BUILD[type(node)](a, b)
         return None
 
@@ -98,7 +101,7 @@ class Narrower(StmtRewriter):
 
     def index(self, index: PrimExpr) -> PrimExpr:
         if self.wide(index):
-            got = self.narrow(index)
+            got = self.narrow(index, self.indices_fit)
             if got is not None:
                 return got
             self.failed.update(n for n in post_order(index) if isinstance(n, Var))
@@ -171,7 +174,7 @@ def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
         return func
     kept: set[Var] = set()
     while True:
-        narrower = Narrower(target_bits, analyzer_of(func))
+        narrower = Narrower(target_bits, analyzer_of(func), target_bits == 32 and INDICES_FIT in func.attrs)
         narrower.kept = kept
         body = narrower.stmt(func.body)
         again = {v for v in narrower.failed if v in narrower.variables}

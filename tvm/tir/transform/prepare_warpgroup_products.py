@@ -15,7 +15,18 @@ from ...ir.op import Op
 from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, Ramp, Var, const
 from ...ir.visit import post_order
 from ..function import PrimFunc
-from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, LetStmt, SeqStmt, Stmt, seq
+from ..stmt import (
+    Allocate,
+    AssertStmt,
+    AttrStmt,
+    BufferStore,
+    Evaluate,
+    IfThenElse,
+    LetStmt,
+    SeqStmt,
+    Stmt,
+    seq,
+)
 from .statement import StmtRewriter, is_call
 
 PRODUCT, WAIT = "tir.ptx_wgmma", "tir.ptx_wgmma_wait"
@@ -78,8 +89,13 @@ def multiplies(node: Stmt) -> bool:
 
 def ended(node: Stmt) -> Stmt:
     """``node`` with a wait behind the last of its products, outside of all loops."""
-    if isinstance(node, (AttrStmt, Allocate, LetStmt)):
+    if not multiplies(node):
+        return node
+    if isinstance(node, (AttrStmt, Allocate, AssertStmt, LetStmt)):
         return node.replace(body=ended(node.body))
+    if isinstance(node, IfThenElse):
+        otherwise = None if node.else_case is None else ended(node.else_case)
+        return node.replace(then_case=ended(node.then_case), else_case=otherwise)
     if isinstance(node, SeqStmt):
         busy = [*map(multiplies, node.seq), False]
         return seq(*(ended(s) if busy[at] and not busy[at + 1] else s for at, s in enumerate(node.seq)))

@@ -51,7 +51,8 @@ def conv(
     names = [c for c in kernel_layout if c not in "OI"]
     names.sort(key=data_layout.index)
     sizes = {c: getattr(v, "value", v) for c, v in out.items()}
-    if not gemm.is_tiled((data, filt)) or not all(isinstance(v, int) and v > 0 for v in sizes.values()):
+    known = tuned.is_known(data.shape, filt.shape) and all(isinstance(v, int) and v > 0 for v in sizes.values())
+    if not known or not gemm.is_tiled((data, filt)):
         return None
     if any(gcd(s, d) != 1 for s, d in zip(strides, dilations)):
         return None

@@ -12,8 +12,9 @@ from ...target import Target
 from ...te.tensor import Tensor
 from .. import nn
 from ..nn.convolution import Convolution, convolution_of, depthwise_of, filter_at, padded_data
-from ..utils import get_const_int
+from ..utils import get_const_int, simplify
 from . import depthwise, gemm, tuned
+from .classes import as_number, is_known
 from .machine import Machine
 
 
@@ -27,13 +28,15 @@ def conv(
     around = (*known.before, *known.after)
     several = known.groups == 1 or getattr(known.weight["I"], "value", 0) > 1
     source = padded_data(inp, known) if several else inp
-    if several and gemm.is_tiled((source, filt), None, te.const(known.groups, "int32")):
+    channels = source.shape[known.data_layout.index("C")]
+    fixed = tuned.is_known(filt.shape, [channels])
+    if several and fixed and gemm.is_tiled((source, filt), None, te.const(known.groups, "int32")):
         task = f"group_{name}" if known.groups > 1 and name in ("conv1d", "conv2d") else name
         workload = tuned.conv_workload(task, inp, filt, layouts, known.strides, around, known.dilations, known.groups,
                                        known.dtype)
         return _as_matmul(source, filt, known, name, workload, Machine(target))
     is_depthwise = not several and data_layout in ("NCHW", "NHWC") and getattr(known.weight["I"], "value", 0) == 1
-    if not is_depthwise or not gemm.is_tiled((inp, filt)):
+    if not is_depthwise or not tuned.is_known(inp.shape, filt.shape) or not gemm.is_tiled((inp, filt)):
         return nn.conv(inp, filt, stride, padding, dilation, groups, data_layout, kernel_layout, out_dtype, name)
 
     def one_filter(c, y, x):
@@ -50,7 +53,7 @@ def depthwise_conv2d_nchw(
     target: Target,
 ) -> Tensor:
     """``topi.nn.depthwise_conv2d_nchw`` by the template of GPUs."""
-    if not gemm.is_tiled((Input, Filter)):
+    if not tuned.is_known(Input.shape, Filter.shape) or not gemm.is_tiled((Input, Filter)):
         return nn.depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype)
     return _depthwise_of(Input, Filter, stride, padding, dilation, ("NCHW", "OIHW"), out_dtype, target)
 
@@ -60,7 +63,8 @@ def depthwise_conv2d_nhwc(
     out_dtype: str | None = None, *, target: Target,
 ) -> Tensor:
     """``topi.nn.depthwise_conv2d_nhwc`` by the template of GPUs."""
-    if not gemm.is_tiled((Input, Filter)) or kernel_layout not in ("HWOI", "HWIO"):
+    known = tuned.is_known(Input.shape, Filter.shape)
+    if not known or not gemm.is_tiled((Input, Filter)) or kernel_layout not in ("HWOI", "HWIO"):
         return nn.depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layout, out_dtype)
     return _depthwise_of(Input, Filter, stride, padding, dilation, ("NHWC", kernel_layout), out_dtype, target)
 
@@ -109,13 +113,14 @@ def _as_matmul(
     """A convolution of ``source`` (padded) as implicit GEMM, one of the batch for each group: k covers input channels
     and taps, m and n are filters and pixels."""
     data_layout, kernel_layout, dtype, groups = known.data_layout, known.kernel_layout, known.dtype, known.groups
-    strides, dilations, out = known.strides, known.dilations, {c: get_const_int(v) for c, v in known.out.items()}
+    strides, dilations, out = known.strides, known.dilations, {c: as_number(simplify(v)) for c, v in known.out.items()}
     channels, window = get_const_int(known.weight["I"]), [get_const_int(known.weight[c]) for c in known.spatial]
     spatial = [c for c in data_layout if c not in "NC"]
-    area = prod(out[c] for c in spatial)
+    area = prod((out[c] for c in spatial[1:]), start=out[spatial[0]])
     filters, images = out["C"] // groups, out["N"]
     reduction = channels * prod(window)
     channels_last = data_layout.endswith("C")
+    several = not is_known(images) or images > 1
 
     def weights(*index):
         *group, k, o = index
@@ -127,8 +132,8 @@ def _as_matmul(
         *group, k, p = index
         channel, tap = _channel_and_tap(k, channels, window)
         channel = group[0] * channels + channel if group else channel
-        at: dict[str, Any] = {"N": p // area if images > 1 else 0, "C": channel}
-        rest = p % area if images > 1 else p
+        at: dict[str, Any] = {"N": p // area if several else 0, "C": channel}
+        rest = p % area if several else p
         for c, w, s, d in reversed(list(zip(spatial, tap, strides, dilations))):
             at[c] = (rest % out[c] if c != spatial[0] else rest) * s + w * d
             rest = rest // out[c]

@@ -21,8 +21,11 @@ from ...target.gpu_cost import MAX_GRID_BLOCKS, SM_REGISTERS
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, Tensor
 from .. import access
+from ..nominal import Nominal
 from ..template import GPUTemplate, Knobs
 from . import tuned
+from .classes import configuration, is_known
+from .classes import padded as whole
 from .machine import Machine
 from .operands import read_through
 
@@ -52,14 +55,16 @@ MIN_N = 4
 
 
 def is_tiled(tensors: Sequence[Tensor], n: Any = None, batch: Any = None) -> bool:
-    """Whether a matmul of these tensors is computed in tiles: all sizes are known, n is large enough for tiles, and the
-    batch is not larger than a grid."""
-    sizes = [[getattr(d, "value", 0) for d in t.shape] for t in tensors]
-    return fills_tiles(sizes, getattr(n, "value", 0) if n is not None else MIN_N, getattr(batch, "value", 0))
+    """Whether a matmul of these tensors is computed in tiles: it has elements, n is large enough for tiles, and the
+    batch is not larger than a grid. Sizes that are not known count as large ones."""
+    sizes = Nominal()
+    shapes = [[sizes.size(d) for d in t.shape] for t in tensors]
+    count = sizes.size(batch) if batch is not None and is_known(batch) else 0
+    return fills_tiles(shapes, sizes.size(n) if n is not None else MIN_N, count)
 
 
 def fills_tiles(shapes: Sequence[Sequence[int]], n: int, batch: int) -> bool:
-    """As ``is_tiled``, of sizes as numbers; one that is not known is zero."""
+    """As ``is_tiled``, of sizes as numbers."""
     return n >= MIN_N and batch <= MAX_GRID_BLOCKS and all(all(shape) for shape in shapes)
 
 
@@ -88,7 +93,7 @@ AxisRoles = dict[str, tuple["int | AxisPiece", ...]]
 
 
 def matmul(
-    lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
+    lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[Any], sizes: tuple[Any, Any, Any],
     dtype: str, name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """The sums over k of ``lhs(*batch, k, i) * rhs(*batch, k, j)`` for ``sizes`` (m, n, k) on a machine.
@@ -107,15 +112,18 @@ def matmul(
         count *= d
     operands = tuple(tensor_cores.operand(read, batch, size, sizes[2]) for read, size in zip((lhs, rhs), sizes))
     widths = _vector_width(operands[0], VECTOR_WIDTH, machine), _vector_width(operands[1], VECTOR_WIDTH, machine)
-    known = Sizes(count, *sizes, info(dtype).bytes, widths)
-    config = tuned.configuration(TEMPLATE, known, machine, workload)
+
+    def choose(number: int, sizes: tuple[int, int, int]) -> dict[str, Any]:
+        return tuned.configuration(TEMPLATE, Sizes(number, *sizes, info(dtype).bytes, widths), machine, workload)
+
+    config = configuration(count, sizes, choose)
     (tm, tn), (ty, tx) = config["tile"], config["threads"]
     blocks = tm * ty, tn * tx, config["block_k"] * config["split_k"]
-    m, n, k = (-(-size // block) * block for size, block in zip(sizes, blocks))
+    m, n, k = (whole(size, block) for size, block in zip(sizes, blocks))
     widths = _vector_width(operands[0], blocks[0], machine), _vector_width(operands[1], blocks[1], machine)
 
-    def zero_padded(read: Callable[..., Any], size: int, padded: int, width: int) -> Callable[..., Any]:
-        if padded == size and k == sizes[2]:
+    def zero_padded(read: Callable[..., Any], size: Any, padded: Any, width: int) -> Callable[..., Any]:
+        if is_known(size) and is_known(k) and padded == size and k == sizes[2]:
             return read
 
         def guarded(*at):
@@ -250,9 +258,28 @@ def _extent(op: ComputeOp, axis: int | AxisPiece) -> Any:
     return axis.size if axis.is_remainder else (op.axis[axis.axis].dom.extent + axis.size - 1) // axis.size
 
 
-def extent_of_role(op: ComputeOp, role: tuple[int | AxisPiece, ...]) -> int:
-    """Iterations of the loops that are the m, or the n, of a matmul."""
-    return math.prod(int(_extent(op, axis)) for axis in role)
+def extent_of_role(op: ComputeOp, role: tuple[int | AxisPiece, ...]) -> int | None:
+    """Iterations of the loops that are the m, or the n, of a matmul; None if they are not known."""
+    extents = [_extent(op, axis) for axis in role]
+    return math.prod(int(n) for n in extents) if all(map(is_known, extents)) else None
+
+
+def bind_blocks(
+    host: Stage, batch: list[IterVar], row: IterVar, column: IterVar, product: ComputeOp, tile: int
+) -> IterVar:
+    """Bind the loops over block tiles of a matmul to the grid; gives the innermost. Only the first dimension of a grid
+    is practically without limit: it has what may be large, and all of it where the batch or n is unknown."""
+    *lead, m, n = (access.extent_of(a) for a in product.axis)
+    if n is None or None in lead:
+        block = host.fuse(*batch, row, column)
+        host.bind(block, te.thread_axis("blockIdx.x"))
+        return block
+    if batch:
+        host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
+    row_tag, column_tag = ("y", "x") if m is not None and m <= MAX_GRID_BLOCKS * tile else ("x", "y")
+    host.bind(row, te.thread_axis(f"blockIdx.{row_tag}"))
+    host.bind(column, te.thread_axis(f"blockIdx.{column_tag}"))
+    return column
 
 
 def _reads(load: ProducerLoad, expected: list, analyzer: Analyzer) -> bool:
@@ -311,13 +338,7 @@ def _tile(planner: Planner, host: Stage, stage: Stage, axis_roles: AxisRoles, at
     host.reorder(*batch, row_block, column_block, *apart, row_thread, column_thread, row, column, *neighbours)
     for group in apart:
         host.bind(group, te.thread_axis("vthread"))
-    if batch:
-        host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
-    # Only the first dimension of a grid is practically without limit.
-    count = access.extent_of(stage.op.axis[-2]) or 1
-    row_tag, column_tag = ("y", "x") if count <= MAX_GRID_BLOCKS * tm * ty else ("x", "y")
-    host.bind(row_block, te.thread_axis(f"blockIdx.{row_tag}"))
-    host.bind(column_block, te.thread_axis(f"blockIdx.{column_tag}"))
+    bind_blocks(host, batch, row_block, column_block, stage.op, tm * ty)
     threads = [te.thread_axis((0, tx), "threadIdx.x"), te.thread_axis((0, ty), "threadIdx.y")]
     if shared and machine.warp == WARP and tx > WARP_COLUMNS and ty % (WARP // WARP_COLUMNS) == 0:
         # The threads of a warp cover a square rather than a row of the block tile, which needs less of the operands.

@@ -10,6 +10,7 @@ from ...te.tensor import Tensor
 from .. import nn
 from ..nn.dense import batch_sizes, matmul_sizes, with_bias
 from . import gemm, tuned
+from .classes import as_number
 from .machine import Machine
 
 
@@ -34,25 +35,25 @@ def dense(
 
 def _matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool, machine: Machine) -> Tensor:
     """The product of a stack of matrices and one matrix: one matmul whose m covers the rows of all of them."""
-    lead = [int(d) for d in a.shape[:-2]]
-    m, k = (int(d) for d in (a.shape[-2:] if not transpose_a else a.shape[:-3:-1]))
-    n = int(b.shape[0] if transpose_b else b.shape[1])
+    lead = [as_number(d) for d in a.shape[:-2]]
+    m, k = map(as_number, a.shape[-2:] if not transpose_a else a.shape[:-3:-1])
+    n = as_number(b.shape[0] if transpose_b else b.shape[1])
+    dims = [*lead, m]
     rows = m
     for d in lead:
-        rows *= d
+        rows = rows * d
 
     def lhs(r, i):
-        at = [i % m if lead else i]
-        rest = i // m
-        for d in reversed(lead):
+        at, rest = [], i
+        for d in reversed(dims[1:]):
             at.insert(0, rest % d)
             rest = rest // d
+        at.insert(0, rest)
         return a(*at[:-1], *((r, at[-1]) if transpose_a else (at[-1], r)))
 
     def rhs(r, j):
         return b(j, r) if transpose_b else b(r, j)
 
-    dims = [*lead, m]
     axis_roles = {"batch": (), "m": tuple(range(len(dims))), "n": (len(dims),)}
     workload = tuned.matmul_workload(a, b, dtype, transpose_a, transpose_b)
     out = gemm.matmul(lhs, rhs, (), (rows, n, k), dtype, "T_matmul", axis_roles, machine, workload)
@@ -75,7 +76,7 @@ def batch_matmul(
     sizes = batch_sizes(a, b, transpose_a, transpose_b)
     if not gemm.is_tiled((a, b), sizes.n, sizes.count):
         return nn.batch_matmul(a, b, oshape, out_dtype, transpose_a, transpose_b)
-    batch, m, n, k = (int(x) for x in sizes[:4])
+    batch, m, n, k = map(as_number, sizes[:4])
 
     def lhs(z, r, i):
         return a(0 if sizes.one_a else z, *((r, i) if transpose_a else (i, r)))

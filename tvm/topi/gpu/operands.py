@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...arith import Analyzer
-from ...ir.prim import PrimExpr, ProducerLoad, Range, Var, const
+from ...ir.prim import PrimExpr, ProducerLoad, Range, Var, const, convert
 from ...ir.subst import substitute
 from ...te.tensor import ComputeOp
 from ..tag import is_injective
 
 
-def read_through(read: Callable[..., Any], batch: Sequence[int], size: int, reduction: int) -> Callable[..., Any]:
+def read_through(read: Callable[..., Any], batch: Sequence[Any], size: Any, reduction: Any) -> Callable[..., Any]:
     """``read(*batch, k, i)`` as a load from the tensor before the data movement operators, for i below ``size`` and k
     below ``reduction``."""
     extents = (*batch, reduction, size)
@@ -27,7 +27,7 @@ def read_through(read: Callable[..., Any], batch: Sequence[int], size: int, redu
         return read
     analyzer = Analyzer()
     for var, extent in zip(variables, extents):
-        analyzer.bind(var, Range(min=const(0, "int32"), extent=const(extent, "int32")))
+        analyzer.bind(var, Range(min=const(0, "int32"), extent=convert(extent)))
     value = source.producer(*[analyzer.simplify(i) for i in source.indices])
 
     def moved(*at: Any) -> PrimExpr:

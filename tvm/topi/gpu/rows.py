@@ -19,6 +19,7 @@ from ...te.operation import thread_axis
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import ComputeOp, PlaceholderOp, Tensor
 from .. import access
+from ..nominal import Nominal
 
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
@@ -32,6 +33,8 @@ MAX_OPERATIONS = 24
 THREAD_ELEMENTS, FEW_ROWS_THREAD_ELEMENTS, MANY_ROWS_THREAD_ELEMENTS = 8, 4, 32
 # Rows of a thread block where a warp computes a row.
 BLOCK_ROWS = 4
+# Threads of a row whose length is not known.
+UNKNOWN_ROW_THREADS = 128
 # Registers of a thread for one copy of its slice of a row.
 ROW_REGISTERS = 64
 
@@ -48,22 +51,22 @@ def plan(planner: Planner) -> bool:
     if len(outputs) != 1 or outputs[0].op.reduce_axis or not any(x.op.reduce_axis for x in stages):
         return False
     last = outputs[0]
-    if any(x.op.num_outputs != 1 for x in stages) or any(access.extent_of(a) in (0, None) for a in last.op.axis):
+    if any(x.op.num_outputs != 1 for x in stages) or any(access.extent_of(a) == 0 for a in last.op.axis):
         return False
     for stage in s.stages:
         if isinstance(stage.op, ComputeOp) and not stage.is_output and not stage.op.reduce_axis:
             stage.compute_inline()
     reductions = [x for x in s.stages if isinstance(x.op, ComputeOp) and x.op.reduce_axis]
-    row_axes = _row_axes(s.normalize(), last, reductions)
+    row_axes = _row_axes(s.normalize(), last, reductions, planner.sizes)
     if row_axes is None:
         return False
     lead, row_index = row_axes
     along = [i for i in range(len(last.op.axis)) if i not in lead]
     if not along:
         return False
-    rows = access.elements([last.op.axis[i].dom.extent for i in lead])
-    length = access.elements([last.op.axis[i].dom.extent for i in along])
-    if length == 1 < max(access.elements([a.dom.extent for a in x.op.reduce_axis]) for x in reductions):
+    rows = planner.sizes.elements([last.op.axis[i].dom.extent for i in lead])
+    length = planner.sizes.elements([last.op.axis[i].dom.extent for i in along])
+    if length == 1 < max(planner.sizes.elements([a.dom.extent for a in x.op.reduce_axis]) for x in reductions):
         # The output has one element for each row: a plain reduction.
         return False
     if length < SHORT_ROW or (along[-1] != len(last.op.axis) - 1 and rows >= 256):
@@ -77,7 +80,9 @@ def plan(planner: Planner) -> bool:
     return True
 
 
-def _row_axes(plain: Schedule, last: Stage, reductions: list[Stage]) -> tuple[list[int], list[PrimExpr]] | None:
+def _row_axes(
+    plain: Schedule, last: Stage, reductions: list[Stage], sizes: Nominal
+) -> tuple[list[int], list[PrimExpr]] | None:
     """The axes of the output that identify the row, if all reductions are over that row, and the indices with which the
     output reads their results."""
     ops = {plain.stage_map[m.op].op if m.op in plain.stage_map else None for m in reductions}
@@ -104,8 +109,8 @@ def _row_axes(plain: Schedule, last: Stage, reductions: list[Stage]) -> tuple[li
     if row_index is None:
         return None
     lead = [i for i, a in enumerate(end.axis) if any(_has(e, a.var) for e in row_index)]
-    rows = access.elements([end.axis[i].dom.extent for i in lead])
-    if any(op is None or access.elements([a.dom.extent for a in op.axis]) != rows for op in ops):
+    rows = sizes.elements([end.axis[i].dom.extent for i in lead])
+    if any(op is None or sizes.elements([a.dom.extent for a in op.axis]) != rows for op in ops):
         return None
     return lead, row_index
 
@@ -140,8 +145,9 @@ def _one_block(planner: Planner, last: Stage, reductions: list[Stage], lead: lis
     axes = list(last.op.axis)
     last.reorder(*[axes[i] for i in lead], *[axes[i] for i in along])
     row = planner.fused(last, [axes[i] for i in lead])
-    length = access.elements([axes[i].dom.extent for i in along])
-    count = planner.machine.threads(-(-length // 4))
+    length = planner.sizes.elements([axes[i].dom.extent for i in along])
+    known = access.are_known([axes[i] for i in along])
+    count = planner.machine.threads(-(-length // 4) if known else UNKNOWN_ROW_THREADS)
     threads = thread_axis((0, count), "threadIdx.x")
     last.bind(row, thread_axis("blockIdx.x"))
     outer, inner = last.split(planner.fused(last, [axes[i] for i in along]), factor=count)
@@ -268,7 +274,7 @@ class _InRegisters:
         several consumers."""
         inner = [x for x in self.s.stages if isinstance(x.op, ComputeOp) and x.op.input_tensors]
         inner = [x for x in inner if not x.is_output and not x.op.reduce_axis]
-        sizes = {x: access.elements(x.op.output(0).shape) for x in inner}
+        sizes = {x: self.planner.sizes.elements(x.op.output(0).shape) for x in inner}
         scalars = [x for x in inner if sizes[x] == self.rows]
         cached = [x for x in inner if sizes[x] > self.rows and len(self.s.consumers(x)) > 1 and self.is_row_long(x)]
         for stage in (*scalars, *cached):
@@ -316,7 +322,7 @@ class _InRegisters:
 
     def runs(self, stage: Stage) -> bool:
         """Whether a stage has loops along the row, rather than one value for it."""
-        return bool(stage.op.reduce_axis) or access.elements(stage.op.output(0).shape) != self.rows
+        return bool(stage.op.reduce_axis) or self.planner.sizes.elements(stage.op.output(0).shape) != self.rows
 
 
 def _vectorize_or_unroll(stage: Stage, lane: IterVar, vectors: bool) -> None:

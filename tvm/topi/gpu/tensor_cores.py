@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ... import te
 from ...arith import Analyzer
 from ...dtype import info
-from ...ir.prim import IterVar, PrimExpr, ProducerLoad, Range, Var, const
+from ...ir.prim import IterVar, PrimExpr, ProducerLoad, Range, Var, const, convert
 from ...ir.subst import substitute
 from ...ir.transform import PassContext
 from ...ir.visit import post_order
@@ -30,6 +30,8 @@ from ...te.tensor import ComputeOp, Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
 from . import fragments, gemm, tuned, warpgroup
+from .classes import as_number, configuration, is_known
+from .classes import padded as whole
 from .gemm import AxisPiece, AxisRoles, Sizes
 from .machine import Machine
 
@@ -72,17 +74,26 @@ class Operand(NamedTuple):
     vector_width: int
 
 
-def operand(read: Callable[..., Any], batch: Sequence[int], size: int, reduction: int) -> Operand:
+def operand(read: Callable[..., Any], batch: Sequence[Any], size: Any, reduction: Any) -> Operand:
     """The memory layout of the operand ``read(*batch, k, i)`` for i below ``size`` and k below ``reduction``."""
     lead = [Var(f"b{i}", "int32") for i in range(len(batch))]
     k, i = Var("k", "int32"), Var("i", "int32")
     analyzer = Analyzer()
     for var, extent in zip([*lead, k, i], [*batch, reduction, size]):
-        analyzer.bind(var, Range(min=const(0, "int32"), extent=const(extent, "int32")))
+        analyzer.bind(var, Range(min=const(0, "int32"), extent=convert(extent)))
     value = _through_padding(read(*lead, k, i))
     most = COPY_BYTES // info(value.dtype).bytes
     along_k, across_k = (_vector_width(value, *axis, most, analyzer) for axis in ((k, reduction), (i, size)))
+    if along_k == across_k == 1:
+        return Operand(_is_next(value, k, analyzer) or not _is_next(value, i, analyzer), 1)
     return Operand(along_k >= across_k, max(along_k, across_k))
+
+
+def _is_next(value: PrimExpr, var: Var, analyzer: Analyzer) -> bool:
+    """Whether neighbours along ``var`` lie side by side in memory."""
+    while access.is_choosing(value):
+        value = value.args[1]
+    return type(value) is ProducerLoad and access.stride_along(_offset(value, analyzer), var) == 1
 
 
 def _through_padding(value: PrimExpr) -> PrimExpr:
@@ -94,11 +105,12 @@ def _through_padding(value: PrimExpr) -> PrimExpr:
         value = substitute(op.body[0], {a.var: x for a, x in zip(op.axis, value.indices)})
 
 
-def _vector_width(value: PrimExpr, var: Var, extent: int, most: int, analyzer: Analyzer) -> int:
+def _vector_width(value: PrimExpr, var: Var, extent: Any, most: int, analyzer: Analyzer) -> int:
     """How many elements along ``var`` are contiguous and aligned, and all inside or all outside of the padding."""
-    for lanes in (x for x in VECTOR_WIDTHS if x <= most and extent % x == 0):
+    known = as_number(extent) if is_known(extent) else 1
+    for lanes in (x for x in VECTOR_WIDTHS if x <= most and known % x == 0):
         group, lane = Var("group", "int32"), Var("lane", "int32")
-        analyzer.bind(group, Range(min=const(0, "int32"), extent=const(extent // lanes, "int32")))
+        analyzer.bind(group, Range(min=const(0, "int32"), extent=const(known // lanes, "int32")))
         analyzer.bind(lane, Range(min=const(0, "int32"), extent=const(lanes, "int32")))
         if _is_contiguous(substitute(value, {var: group * lanes + lane}), lane, lanes, analyzer):
             return lanes
@@ -113,18 +125,23 @@ def _is_contiguous(value: PrimExpr, lane: Var, lanes: int, analyzer: Analyzer) -
         return _is_contiguous(value.args[1], lane, lanes, analyzer)
     if type(value) is not ProducerLoad:
         return False
-    offset: Any = const(0, "int32")
-    for index, size in zip(value.indices, value.producer.shape):
-        offset = offset * size + index
-    offset = analyzer.simplify(offset)
+    offset = _offset(value, analyzer)
     if access.stride_along(offset, lane) != 1:
         return False
     start = analyzer.modular_set(analyzer.simplify(substitute(offset, {lane: const(0, "int32")})))
     return start.coeff % lanes == 0 and start.base % lanes == 0
 
 
+def _offset(load: ProducerLoad, analyzer: Analyzer) -> PrimExpr:
+    """The place of an element in memory."""
+    offset: Any = const(0, "int32")
+    for index, size in zip(load.indices, load.producer.shape):
+        offset = offset * size + index
+    return analyzer.simplify(offset)
+
+
 def matmul(
-    lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[int], sizes: tuple[int, int, int],
+    lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[Any], sizes: tuple[Any, Any, Any],
     name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
     """Like ``gemm.matmul``; the accumulators are fp32."""
@@ -136,14 +153,17 @@ def matmul(
         count *= d
     # Tuning records of fp32 are of matmuls in fp32, not in tf32.
     workload = None if dtype == "float32" else workload
-    known = Sizes(count, *sizes, info(dtype).bytes)
-    config = tuned.configuration(TEMPLATE, known, machine, workload)
+
+    def choose(number: int, sizes: tuple[int, int, int]) -> dict[str, Any]:
+        return tuned.configuration(TEMPLATE, Sizes(number, *sizes, info(dtype).bytes), machine, workload)
+
+    config = configuration(count, sizes, choose)
     split_k = config["split_k"]
     blocks = [t * w for t, w in zip(config["tile"], config["warps"])]
-    padded = [-(-size // block) * block for size, block in zip(sizes, (*blocks, config["block_k"] * split_k))]
+    padded = [whole(size, block) for size, block in zip(sizes, (*blocks, config["block_k"] * split_k))]
     layout = _WARPGROUP_LAYOUT if config.get("warpgroup") else _ROW_LAYOUT
 
-    def zero_padded(read: Callable[..., Any], side: Operand, size: int, full: int, word: str) -> Tensor:
+    def zero_padded(read: Callable[..., Any], side: Operand, size: Any, full: Any, word: str) -> Tensor:
         def body(*at):
             lead, (i, k) = at[: len(batch)], layout.coordinates(side.k_contiguous, at[len(batch) :], dtype)
             value = read(*lead, k, i)
@@ -200,7 +220,7 @@ _ROW_LAYOUT = Layout(_row_index, _row_index, _k_last)
 _WARPGROUP_LAYOUT = Layout(warpgroup.shape, warpgroup.index, warpgroup.coordinates)
 
 
-def below(x: Any, limit: int, lanes: int) -> PrimExpr:
+def below(x: Any, limit: Any, lanes: int) -> PrimExpr:
     """``x < limit``, written so that it is the same for all lanes of a copy."""
     return te.indexdiv(x, lanes) < limit // lanes if lanes > 1 else x < limit
 
@@ -318,14 +338,6 @@ class Threads(NamedTuple):
     counts: tuple[int, int, int]
 
 
-def _blocks(host: Stage, batch: list[IterVar], row: IterVar, column: IterVar, rows: int, tile: int) -> None:
-    if batch:
-        host.bind(host.fuse(*batch), te.thread_axis("blockIdx.z"))
-    # Only the first dimension of a grid is practically without limit.
-    row_tag, column_tag = ("y", "x") if rows <= MAX_GRID_BLOCKS * tile else ("x", "y")
-    host.bind(row, te.thread_axis(f"blockIdx.{row_tag}"))
-    host.bind(column, te.thread_axis(f"blockIdx.{column_tag}"))
-
 
 def _without_epilogue(stage: Stage, config: dict[str, Any], threads: Threads) -> IterVar:
     """Store the accumulators to memory as they are; the loop around what a warp does."""
@@ -334,8 +346,7 @@ def _without_epilogue(stage: Stage, config: dict[str, Any], threads: Threads) ->
     row, i = stage.split(i, factor=bm)
     column, j = stage.split(j, factor=bn)
     stage.reorder(*batch, row, column, i, j)
-    rows = access.extent_of(stage.op.axis[-2]) or 0
-    _blocks(stage, batch, row, column, rows, bm)
+    gemm.bind_blocks(stage, batch, row, column, stage.op, bm)
     return _warp_tiles(stage, [i, j], config, threads)
 
 
@@ -371,10 +382,11 @@ def _epilogue(
     row_block, row = host.split(row, factor=bm)
     column_block, column = host.split(column, factor=bn // lanes)
     host.reorder(*batch, row_block, column_block, row, column, lane)
-    _blocks(host, batch, row_block, column_block, access.extent_of(stage.op.axis[-2]) or 1, bm)
+    column_block = gemm.bind_blocks(host, batch, row_block, column_block, stage.op, bm)
     # A matrix smaller than the block tile leaves fewer elements to a block.
-    within = min(bm, gemm.extent_of_role(host.op, axis_roles["m"]))
-    across = min(bn // lanes, -(-gemm.extent_of_role(host.op, axis_roles["n"]) // lanes))
+    m, n = (gemm.extent_of_role(host.op, axis_roles[x]) for x in "mn")
+    within = bm if m is None else min(bm, m)
+    across = bn // lanes if n is None else min(bn // lanes, -(-n // lanes))
     _distribute(host, host.fuse(row, column), threads, within * across)
     host.vectorize(lane)
     return column_block

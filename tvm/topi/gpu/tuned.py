@@ -82,9 +82,9 @@ def conv_workload(
     dilations: Sequence[int], groups: int, dtype: str,
 ) -> tuple[Any, ...] | None:
     """The workload of a convolution; ``layouts`` are those of the data and of the filters. None where no task is for
-    it."""
+    it, or sizes are not known."""
     task = CONVOLUTIONS.get((name, layouts[0]))
-    if task is None:
+    if task is None or not is_known(data.shape, filt.shape):
         return None
     shape = [filt.shape[layouts[1].index(c)] for c in kernel_layout(layouts[0])]
     inputs = tensor(data.shape, data.dtype), tensor(shape, filt.dtype)
@@ -130,9 +130,13 @@ def transposed_workload(
     return (TRANSPOSED[name], *inputs, steps, around, dtype, extra)
 
 
-def matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> tuple[Any, ...]:
+def matmul_workload(
+    a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool
+) -> tuple[Any, ...] | None:
     """The workload of a matmul. One whose rhs is not transposed, as constant weights are laid out for GPUs, is the
-    dense layer with the (units, features) weights of the model."""
+    dense layer with the (units, features) weights of the model. None where sizes are not known."""
+    if not is_known(a.shape, b.shape):
+        return None
     lhs, rhs = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
     if transpose_a or transpose_b:
         return ("matmul_default.gpu", lhs, rhs, None, dtype, bool(transpose_a), bool(transpose_b))
@@ -143,7 +147,12 @@ def matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpo
     return (name, lhs, tensor(rhs[1][::-1], b.dtype), None, dtype)
 
 
-def batch_matmul_workload(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool) -> tuple[Any, ...]:
+def batch_matmul_workload(
+    a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bool
+) -> tuple[Any, ...] | None:
+    """The workload of a batched matmul; None where sizes are not known."""
+    if not is_known(a.shape, b.shape):
+        return None
     inputs = tensor(a.shape, a.dtype), tensor(b.shape, b.dtype)
     return ("batch_matmul.cuda", *inputs, None, dtype, bool(transpose_a), bool(transpose_b))
 

@@ -19,6 +19,7 @@ from ...te.tensor import ComputeOp, ExternOp, HybridOp, ScanOp, Tensor
 from .. import access
 from ..gpu import depthwise, extern, gemm, rows, tensor_cores, transpose, winograd
 from ..gpu.machine import Machine
+from ..nominal import Nominal
 from ..template import GPUTemplate
 from .inline import inline
 
@@ -54,6 +55,8 @@ class Planner:
         self.s = s
         self.machine = machine
         self.placed: set[Stage] = set()
+        # What unknown sizes count as where numbers of elements are compared.
+        self.sizes = Nominal()
         self.plain: Schedule | None = None
 
     def run(self) -> None:

@@ -269,12 +269,47 @@ def of_axes(ctx, values, axes, rank: int, default: int) -> RelayExpr:
     return ctx.made(relay.where(relay.any(same, axis=0), relay.sum(own, axis=0), number(default)))
 
 
+def first_elements(ctx, data, starts, ends, axes, steps) -> RelayExpr | None:
+    """A slice of the first elements along axes of known size, as many as open sizes of the model's inputs say; None for
+    any other slice. Its type says how large it is, so that no data decide on it."""
+    if axes is not None and ctx.is_late(axes):
+        return None
+    count = ctx.length(starts, "starts")
+    chosen = list(range(count)) if axes is None else [axis_of(a, ctx.rank(data)) for a in ctx.ints(axes, "axes")]
+    dims, wanted = ctx.shape(data), ctx.numbers(ends)
+    plain_steps = [1] * count if steps is None else ctx.numbers(steps)
+    held = [None if w is None or isinstance(w, int) else ctx.importer.holders.get(w) for w in wanted]
+    if set(ctx.numbers(starts)) != {0} or set(plain_steps) != {1} or None in held:
+        return None
+    if any(not isinstance(dims[axis], int) for axis in chosen):
+        return None
+    for axis, (tensor, place) in zip(chosen, held):
+        like = _with_size_at(ctx, tensor, place, axis)
+        # What ends behind the last element ends there.
+        like = relay.strided_slice(like, [0], [dims[axis]], [1], [axis])
+        data = ctx.made(relay.slice_like(data, ctx.made(like), [axis]))
+    return data
+
+
+def _with_size_at(ctx, tensor, place: int, axis: int) -> RelayExpr:
+    """A tensor whose size along ``axis`` is that of the given one along ``place``."""
+    missing = max(axis + 1 - ctx.rank(tensor), 0)
+    if missing:
+        tensor, place = ctx.made(relay.expand_dims(tensor, 0, missing)), place + missing
+    order = list(range(ctx.rank(tensor)))
+    order[axis], order[place] = place, axis
+    return tensor if place == axis else ctx.made(relay.transpose(tensor, order))
+
+
 def sliced(ctx, data, starts, ends, axes, steps):
     rank, count = ctx.rank(data), ctx.length(starts, "starts")
     if count > rank:
         raise TVMError(f"{count} starts are given for {rank} dimensions")
     if not count:
         return data
+    first = first_elements(ctx, data, starts, ends, axes, steps)
+    if first is not None:
+        return first
     steps = number([1] * count) if steps is None else steps
     bounds = (starts, ends, steps)
     if axes is not None and ctx.is_late(axes):

@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 
 from ....dtype import info
 from ....ir.module import IRModule
-from ....ir.prim import const
+from ....ir.prim import Any_, IntImm, const
 from ....ir.tensor_type import TensorType
 from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.gpu import gemm, tensor_cores
 from ....topi.gpu.strided_view import StridedView
+from ....topi.nominal import Nominal
 from ....topi.slicing import slice_bounds
 from ...expr import Call, Function, RelayExpr, TupleGetItem
 from ...infer import dims
@@ -41,20 +42,27 @@ def reads_vectors(matmul: Call, index: int, chain: Sequence[Call]) -> bool:
     Matmuls without a template (of small n, say) take their operands as they are."""
     if not is_contraction(matmul, "matmul") or all(node.op.attrs.get("reshape_only") for node in chain):
         return False
-    if not all(_is_known(e) for e in (chain[0].args[0], *matmul.args)):
+    if not all(_has_sizes(e) for e in (chain[0].args[0], *matmul.args)):
         return False
-    view = _view(chain)
-    if view is None or not _is_tiled(matmul):
+    # What holds with a prime for each unknown size holds for all sizes.
+    sizes = Nominal()
+    view = _view(chain, sizes)
+    if view is None or not _is_tiled(matmul, sizes):
         return False
     lanes = tensor_cores.COPY_BYTES // info(chain[0].args[0].checked_type_.dtype).bytes
     return lanes in tensor_cores.VECTOR_WIDTHS and any(view.has_vectors(x, lanes) for x in _axes(matmul, index))
 
 
-def _is_tiled(matmul: Call) -> bool:
+def _numbers(e: RelayExpr, sizes: Nominal) -> list[int]:
+    return [sizes.size(d) for d in e.checked_type_.shape]
+
+
+def _is_tiled(matmul: Call, sizes: Nominal) -> bool:
     """Whether a template computes the matmul."""
-    shapes = [dims(a.checked_type_) for a in matmul.args]
-    *lead, _, n = dims(matmul.checked_type_)
-    batch = lead[0] if matmul.op.name == "nn.batch_matmul" else 1
+    shapes = [_numbers(a, sizes) for a in matmul.args]
+    n = _numbers(matmul, sizes)[-1]
+    batch = matmul.checked_type_.shape[0] if matmul.op.name == "nn.batch_matmul" else 1
+    batch = int(batch) if isinstance(batch, (int, IntImm)) else 1
     return min(map(len, shapes)) > 1 and gemm.fills_tiles(shapes, n, batch)
 
 
@@ -69,9 +77,9 @@ def _axes(matmul: Call, index: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return ((rank - 1,), (*lead, rank - 2)) if k_last else ((rank - 2,), (*lead, rank - 1))
 
 
-def _view(chain: Sequence[Call]) -> StridedView | None:
+def _view(chain: Sequence[Call], sizes: Nominal) -> StridedView | None:
     """Where the elements of the result of a chain lie in its source; None where that is not a matter of strides."""
-    view: StridedView | None = StridedView.of_shape(dims(chain[0].args[0].checked_type_))
+    view: StridedView | None = StridedView.of_shape(_numbers(chain[0].args[0], sizes))
     for node, after in zip(chain, [*chain[1:], None]):
         if view is None:
             return None
@@ -81,13 +89,19 @@ def _view(chain: Sequence[Call]) -> StridedView | None:
         if node.op.name == "transpose":
             view = view.transposed(axes_of(node))
         elif node.op.name == "strided_slice":
-            shape = [const(d, "int32") for d in dims(node.args[0].checked_type_)]
+            shape = [const(d, "int32") for d in _numbers(node.args[0], sizes)]
             a = node.attrs
             found = slice_bounds(shape, a.begin, a.end, a.strides, a.axes, a.slice_mode, "strided_slice")
             view = view.sliced([tuple(map(int, bound)) for bound in found])
         else:
-            view = view.reshaped(dims(node.checked_type_)) if node.op.attrs.get("reshape_only") else None
+            view = view.reshaped(_numbers(node, sizes)) if node.op.attrs.get("reshape_only") else None
     return view
+
+
+def _has_sizes(e: RelayExpr) -> bool:
+    """Whether the sizes of a value are known, or are computed from variables."""
+    t = e.checked_type_
+    return isinstance(t, TensorType) and not any(isinstance(d, Any_) for d in t.shape)
 
 
 def _is_known(e: RelayExpr) -> bool:
@@ -139,11 +153,12 @@ class Operands:
 
     def untransposed(self, e: RelayExpr) -> RelayExpr | None:
         """The operand with its last two dimensions exchanged, if that makes its last one contiguous."""
-        if not _is_known(e):
+        if not _has_sizes(e):
             return None
-        *lead, rows, columns = dims(e.checked_type_)
-        while is_call(e, "reshape") and self.counts.get(id(e), 1) == 1 and _is_known(e.args[0]):
-            if list(dims(e.args[0].checked_type_)[-2:]) != [rows, columns]:
+        given, sizes = e, Nominal()
+        *lead, rows, columns = _numbers(e, sizes)
+        while is_call(e, "reshape") and self.counts.get(id(e), 1) == 1 and _has_sizes(e.args[0]):
+            if _numbers(e.args[0], sizes)[-2:] != [rows, columns]:
                 return None
             e = e.args[0]
         if not is_call(e, "transpose") or self.counts.get(id(e), 1) > 1:
@@ -154,8 +169,9 @@ class Operands:
             return None
         axes[-2:] = axes[:-3:-1]
         moved = e.args[0] if axes == list(range(rank)) else transform.transpose(e.args[0], axes)
-        same = list(dims(e.checked_type_)[:-2]) == lead
-        return moved if same else transform.reshape(moved, (*lead, columns, rows))
+        if _numbers(e, sizes)[:-2] == lead:
+            return moved
+        return transform.reshape(moved, (*lead, columns, rows)) if _is_known(given) else None
 
     def private_operand(self, matmul: Call, index: int) -> RelayExpr:
         """The operand with the operators that move it duplicated for this matmul, as far as it reads through them."""
