@@ -19,7 +19,7 @@ from ...relay.backend.vm import needs_vm
 from ...relay.frontend.pytorch.exported import FxReader, operator_of
 from ...relay.frontend.pytorch.table import Number
 from ...relay.frontend.pytorch.tensors import array_of
-from .options import Options, options_of
+from .options import TARGETS, Options, options_of
 from .programs import Run, graph_program, machine_program
 
 
@@ -162,8 +162,9 @@ def _device_of(graph_module, values: list):
     if len(found) > 1:
         raise TVMError(f"the tensors of the graph lie on several devices: {', '.join(sorted(found))}")
     device = next(iter(found.values()), torch.device("cpu"))
-    if device.type not in ("cpu", "cuda"):
-        raise TVMError(f"the tensors of the graph lie on the device '{device}'; cpu and cuda are supported")
+    if device.type not in TARGETS:
+        supported = " and ".join(TARGETS)
+        raise TVMError(f"the tensors of the graph lie on the device '{device}'; {supported} are supported")
     return device
 
 

@@ -13,6 +13,8 @@ from ...relay.transform import InferType, ToMixedPrecision
 from ...target import Target
 from ...tuning.apply_records import records_of_file
 
+# What PyTorch's devices are compiled for, unless the user says otherwise.
+TARGETS = {"cpu": "llvm", "cuda": "cuda"}
 _PRECISIONS = ("float32", "float16", "bfloat16")
 
 
@@ -27,9 +29,8 @@ class Options(NamedTuple):
 
     def target_on(self, device: str) -> str | Target:
         """The target of a graph whose tensors lie on a device of this kind."""
-        chosen = self.target if self.target is not None else "cuda" if device == "cuda" else "llvm"
-        kind = Target(chosen).kind.name
-        if (kind == "cuda") != (device == "cuda"):
+        chosen = self.target if self.target is not None else TARGETS[device]
+        if Target(chosen).get_target_device_type() != Target(TARGETS[device]).get_target_device_type():
             raise TVMError(f"the option target is '{chosen}', and the graph's tensors lie on the device '{device}'")
         return chosen
 
@@ -64,4 +65,4 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
     return made
 
 
-__all__ = ["Options", "options_of"]
+__all__ = ["TARGETS", "Options", "options_of"]
