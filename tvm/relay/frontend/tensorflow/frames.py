@@ -10,11 +10,11 @@ from .graph import Body, Node, Ref
 
 _SWITCH, _MERGE, _ENTER = ("Switch", "RefSwitch"), ("Merge", "RefMerge"), ("Enter", "RefEnter")
 _EXIT, _NEXT = ("Exit", "RefExit"), ("NextIteration", "RefNextIteration")
-_OWN = (*_SWITCH, *_MERGE, *_ENTER, *_EXIT, *_NEXT, "LoopCond")
+OPERATORS = (*_SWITCH, *_MERGE, *_ENTER, *_EXIT, *_NEXT, "LoopCond")
 
 
 def converts(node: Node) -> bool:
-    return node.op in _OWN
+    return node.op in OPERATORS
 
 
 class Frame:
@@ -201,4 +201,4 @@ def _looped(ctx, frame: Frame) -> dict[str, object]:
     return found
 
 
-__all__ = ["convert", "converts", "needs"]
+__all__ = ["OPERATORS", "convert", "converts", "needs"]

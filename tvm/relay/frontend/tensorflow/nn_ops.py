@@ -152,7 +152,7 @@ def _followed(ctx: Context, out: RelayExpr, inputs: list, attrs) -> RelayExpr:
             own["alpha"] = attrs.get("leakyrelu_alpha", 0.2)
         elif name not in ("Relu", "Relu6", "Elu", "Tanh", "Sigmoid"):
             raise TVMError(f"{name} after it is not supported")
-        convert = CONVERTERS.find(name, 1)
+        convert = CONVERTERS.find(name, 0)
         assert convert is not None, name
         got = convert(ctx, [ctx.made(out), *taken], own)
         out = got[0] if isinstance(got, list) else got
@@ -161,6 +161,6 @@ def _followed(ctx: Context, out: RelayExpr, inputs: list, attrs) -> RelayExpr:
 
 @op("_FusedConv2D", "_FusedDepthwiseConv2dNative", "_FusedMatMul")
 def fused(ctx, inputs, attrs):
-    convert = CONVERTERS.find(ctx.node.op.removeprefix("_Fused"), 1)
+    convert = CONVERTERS.find(ctx.node.op.removeprefix("_Fused"), 0)
     assert convert is not None
     return _followed(ctx, convert(ctx, inputs[:2], attrs), inputs[2:], attrs)

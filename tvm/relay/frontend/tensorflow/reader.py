@@ -122,7 +122,7 @@ class Importer(GraphImporter):
         while work:
             body, wanted = work.pop()
             for node in self.reached(body, wanted).values():
-                used.append((node.op, node.name, 1, ""))
+                used.append((node.op, node.name, 0, ""))
                 called = [node.op] if node.op in self.library.functions else []
                 for value in node.attrs.values() if node.op not in ("Const", "Placeholder") else ():
                     for part in value if isinstance(value, list) else [value]:
@@ -132,7 +132,8 @@ class Importer(GraphImporter):
                         seen.add(name)
                         inner = self.library.body(name)
                         work.append((inner, [r.node for r in inner.results]))
-        CONVERTERS.check_all(used, lambda name, *rest: name in self.library.functions or name in _INPUTS)
+        known = {*self.library.functions, *_INPUTS, *frames.OPERATORS}
+        CONVERTERS.check_all(used, lambda name, *rest: name in known)
 
     # -- inputs ---------------------------------------------------------------------------------------------------
 
@@ -227,7 +228,7 @@ class Importer(GraphImporter):
         others = [v for v in inputs if not isinstance(v, RelayExpr)]
         if others and node.op not in HOST:
             raise TVMError(f"an input is {in_words(others[0])}, which the operator does not take")
-        convert = CONVERTERS.find(node.op, 1)
+        convert = CONVERTERS.find(node.op, 0)
         if convert is None:
             raise TVMError("the operator is not supported here")
         got = convert(ctx, inputs, node.attrs)

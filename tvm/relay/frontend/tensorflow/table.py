@@ -6,6 +6,7 @@ have the operator's default. Operators registered with ``host`` take and give ot
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ....error import TVMError
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .reader import Importer, Scope
 
 CONVERTERS = Converters("TensorFlow")
-op = CONVERTERS.op
+op = partial(CONVERTERS.op, since=0)
 HOST: set[str] = set()
 
 

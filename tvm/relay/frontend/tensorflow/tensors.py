@@ -8,12 +8,13 @@ import ml_dtypes
 import numpy as np
 
 from ....error import TVMError
-from ..common.context import MOST_ELEMENTS
 from .schema import dtype_name
 
 _FIELDS = {"float32": "float_val", "float64": "double_val", "int32": "int_val", "uint8": "int_val", "int16": "int_val",
            "int8": "int_val", "int64": "int64_val", "bool": "bool_val", "uint16": "int_val", "uint32": "uint32_val",
            "uint64": "uint64_val", "float16": "half_val", "bfloat16": "half_val"}  # fmt: skip
+# Elements of a constant that a file writes as fewer values, of which the last is repeated.
+_MOST_REPEATED = 1 << 26
 # Axes that an array of NumPy has at most.
 _MOST_AXES = 32
 
@@ -56,7 +57,7 @@ def array_of(proto):
     count = math.prod(shape)
     if name == "string":
         values = list(proto.string_val)
-        if count > MOST_ELEMENTS or len(values) > 1 and len(values) != count:
+        if count > _MOST_REPEATED or len(values) > 1 and len(values) != count:
             raise TVMError(f"a constant of shape {shape} has {len(values)} strings")
         array = np.empty(count, object)
         array[:] = values if len(values) == count else (values or [b""]) * count
@@ -66,7 +67,7 @@ def array_of(proto):
     if content:
         return raw_array(content, name, shape)
     values = getattr(proto, _FIELDS[name])
-    if len(values) > count or count > MOST_ELEMENTS:
+    if len(values) > count or count > _MOST_REPEATED and len(values) < count:
         raise TVMError(f"a constant of shape {shape} has {len(values)} values")
     if name in ("float16", "bfloat16"):
         got = np.array(values, "int64").astype("uint16").view(dtype)
