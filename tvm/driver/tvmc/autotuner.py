@@ -146,8 +146,7 @@ def drive_tune(args) -> int | None:
 
 
 def _tune_as(args) -> None:
-    if not os.path.isfile(args.FILE):
-        raise TVMCException(f"Input file '{args.FILE}' doesn't exist, is a broken symbolic link, or a directory.")
+    frontends.check_model(args.FILE)
     if not (args.output or args.build_only or args.tasks in ("list", "help")):
         raise TVMCException("where to? -o FILE takes the records, --build-only FOLDER the candidates")
     if args.rpc_tracker and not args.rpc_key:

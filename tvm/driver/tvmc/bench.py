@@ -104,8 +104,7 @@ def drive_bench(args) -> int:
     for path in filter(None, (args.json, args.report)):
         check_writable(path)
     for path in filter(None, (args.FILE, args.model, args.torch_model)):
-        if not os.path.isfile(path):
-            raise TVMCException(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
+        frontends.check_model(path)
     with tempfile.TemporaryDirectory(prefix="tvm-bench-") as folder:
         bench = Bench(args, folder)
         result = bench.run()

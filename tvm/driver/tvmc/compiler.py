@@ -87,8 +87,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
 def drive_compile(args) -> int:
     """Compile as the arguments say."""
     for path in args.FILE:
-        if not os.path.isfile(path):
-            raise TVMCException(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
+        frontends.check_model(path)
     farm = farm_of(args)
     if farm:
         return compile_many(farm, args)

@@ -13,6 +13,8 @@ from .model import TVMCModel
 from .open_sizes import is_open, settled, shown
 
 logger = logging.getLogger("TVMC")
+# The file that makes a folder a SavedModel of TensorFlow.
+SAVED_MODEL = "saved_model.pb"
 
 
 def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bool = False):
@@ -211,8 +213,43 @@ def _planned(name: str, suffixes: list[str], package: str) -> type:
     return Planned
 
 
+class TensorflowFrontend(Frontend):
+    """Frozen graphs and SavedModels of TensorFlow."""
+
+    @staticmethod
+    def name() -> str:
+        return "pb"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["pb"]
+
+    @staticmethod
+    def recognizes(head: bytes) -> bool:
+        """A graph begins with its first node, which begins with its name and its operator; lengths are before them."""
+        if head[:1] != b"\x0a":
+            return False
+        at = 1 + next((i for i, byte in enumerate(head[1:6], 1) if byte < 128), 6)
+        if head[at : at + 1] != b"\x0a" or len(head) < at + 2:
+            return False
+        name = head[at + 2 : at + 2 + head[at + 1]]
+        after = head[at + 2 + head[at + 1] :]
+        return bool(name) and all(32 < byte < 127 for byte in name) and after[:1] in (b"", b"\x12")
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.tensorflow import from_tensorflow
+
+        shapes = {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shape_dict or {}).items()}
+        return from_tensorflow(path, shape=shapes, **kwargs)
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """A folder would be needed whole."""
+        if os.path.isdir(path) or os.path.basename(path) == SAVED_MODEL:
+            raise TVMCException("a SavedModel is a folder, which is not sent to other machines: freeze the graph")
+        return {}
+
+
 KerasFrontend = _planned("keras", ["h5"], "Keras")
-TensorflowFrontend = _planned("pb", ["pb"], "TensorFlow")
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
 ALL_FRONTENDS = [KerasFrontend, OnnxFrontend, TensorflowFrontend, TFLiteFrontend, PyTorchFrontend, PaddleFrontend,
@@ -240,8 +277,16 @@ def _head(path: str) -> bytes:
         return b""
 
 
+def check_model(path: str) -> None:
+    """Refuse a path that is neither a file nor the folder of a SavedModel."""
+    if not os.path.isfile(path) and not os.path.isfile(os.path.join(path, SAVED_MODEL)):
+        raise TVMCFileNotFoundError(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
+
+
 def guess_frontend(path: str) -> Frontend:
-    """The importer by the file's first bytes, where they tell, or else by its ending."""
+    """The importer by the file's first bytes, where they tell, or else by its ending; a folder is a SavedModel."""
+    if os.path.isdir(path):
+        return TensorflowFrontend()
     head = _head(path)
     for frontend in ALL_FRONTENDS:
         if frontend.recognizes(head):
@@ -263,7 +308,7 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     Parameters
     ----------
     path : str
-        The file.
+        The file, or the folder of a SavedModel.
     model_format : str, optional
         The format, where the file's ending does not say it.
     shape_dict : dict, optional
@@ -282,8 +327,7 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     TVMCException
         Where the file is no model of that format.
     """
-    if not os.path.isfile(path):
-        raise TVMCFileNotFoundError(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
+    check_model(path)
     frontend = get_frontend_by_name(model_format) if model_format is not None else guess_frontend(path)
     try:
         mod, params = frontend.load(path, shape_dict, **kwargs)

@@ -3,9 +3,13 @@
 from ...not_built import name_of as _name_of
 from .onnx import from_onnx
 from .pytorch import from_exported_program, from_pytorch
+from .tensorflow import from_tensorflow
 from .tflite import from_tflite
 
-__all__ = ["from_exported_program", "from_onnx", "from_pytorch", "from_tflite"]
+# Scripts for TensorFlow 2 call the importer by this name; it reads the graphs of both.
+from_tensorflow2 = from_tensorflow
+
+__all__ = ["from_exported_program", "from_onnx", "from_pytorch", "from_tensorflow", "from_tensorflow2", "from_tflite"]
 
 
 def __getattr__(name: str):

@@ -7,7 +7,7 @@ import math
 from ....error import TVMError
 from ... import op as relay
 from ..common import run_time
-from .nn_ops import product
+from ..common.product import product
 from .quantize import centered_integers
 from .table import argument, op
 

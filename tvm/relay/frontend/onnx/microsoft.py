@@ -6,8 +6,9 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from ..common import run_time
+from ..common.product import product
 from .elementwise import gelu_erf, gelu_tanh
-from .nn_ops import conv, gemm, product
+from .nn_ops import conv, gemm
 from .norm_ops import centered
 from .table import CONVERTERS, argument, op
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Call, const
+from ..common.product import product
 from .load import onnx_dtype
-from .nn_ops import centered, pads, product, window_of
+from .nn_ops import centered, pads, window_of
 from .reduce_ops import limits
 from .small_types import decode, encode, small_type
 from .table import CONVERTERS, argument, axis_of, op

@@ -1,0 +1,18 @@
+"""The TensorFlow importer."""
+
+# The families of converters register themselves.
+from . import (
+    control,
+    conv_ops,
+    elementwise,
+    image_ops,
+    index_ops,
+    lists,
+    nn_ops,
+    reduce_ops,
+    shape_ops,
+    state_ops,
+)
+from .reader import from_tensorflow
+
+__all__ = ["from_tensorflow"]

@@ -1,0 +1,141 @@
+"""Converters of resizing and of the choice among boxes. Along each axis a resized element is a weighted sum of a few,
+whose places and weights are known when compiling."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, RelayExpr, const
+from ..common import run_time
+from .index_ops import first_rows
+from .table import Context, check_count, op
+
+
+def _sizes(ctx: Context, inputs: list, attrs) -> list[tuple[int, int, int]]:
+    """(axis, size, new size) of height and width."""
+    shape, wanted = ctx.shape(inputs[0]), ctx.ints(inputs[1], "the new size")
+    if len(shape) != 4 or len(wanted) != 2 or min(wanted) < 1:
+        raise TVMError(f"an image of shape {list(shape)} cannot get the size {wanted}")
+    sizes = [ctx.known_size(inputs[0], axis) for axis in (1, 2)]
+    if not all(sizes):
+        raise TVMError("an image without elements cannot be resized")
+    if attrs.get("align_corners", False) and attrs.get("half_pixel_centers", False):
+        raise TVMError("align_corners and half_pixel_centers exclude each other")
+    check_count("an image", wanted)
+    return [(1, sizes[0], wanted[0]), (2, sizes[1], wanted[1])]
+
+
+def _scale(size: int, out: int, attrs) -> np.float32:
+    if attrs.get("align_corners", False) and out > 1:
+        return np.float32(size - 1) / np.float32(out - 1)
+    return np.float32(size) / np.float32(out)
+
+
+def _weighted(x: RelayExpr, axis: int, places: list, weights: list) -> RelayExpr:
+    shape, out = [-1 if i == axis else 1 for i in range(4)], None
+    for at, weight in zip(places, weights):
+        if not weight.any():
+            continue
+        part = relay.take(x, Constant(at.astype("int32")), axis)
+        part = part if (weight == 1).all() else relay.multiply(part, Constant(weight.astype("float32").reshape(shape)))
+        out = part if out is None else relay.add(out, part)
+    return out
+
+
+def _real(ctx: Context, x: RelayExpr) -> RelayExpr:
+    return x if ctx.dtype(x) == "float32" else relay.cast(x, "float32")
+
+
+@op("ResizeBilinear")
+def resize_bilinear(ctx, inputs, attrs):
+    out = _real(ctx, inputs[0])
+    for axis, size, new in _sizes(ctx, inputs, attrs):
+        at = np.arange(new, dtype="float32")
+        scale = _scale(size, new, attrs)
+        centers = attrs.get("half_pixel_centers", False)
+        at = (at + np.float32(0.5)) * scale - np.float32(0.5) if centers else at * scale
+        floor = np.floor(at)
+        low, high = np.maximum(floor, 0), np.minimum(np.ceil(at), size - 1)
+        weight = at - floor
+        out = _weighted(out, axis, [np.minimum(low, size - 1), np.maximum(high, 0)], [1 - weight, weight])
+    return out
+
+
+@op("ResizeNearestNeighbor")
+def resize_nearest(ctx, inputs, attrs):
+    out = inputs[0]
+    for axis, size, new in _sizes(ctx, inputs, attrs):
+        at = np.arange(new, dtype="float32")
+        at = (at + np.float32(0.5 if attrs.get("half_pixel_centers", False) else 0)) * _scale(size, new, attrs)
+        places = np.floor(at + np.float32(0.5)) if attrs.get("align_corners", False) else np.floor(at)
+        out = relay.take(out, Constant(np.clip(places, 0, size - 1).astype("int32")), axis)
+    return out
+
+
+# Weights of the cubic are those of a table with so many entries between two elements.
+_STEPS = 1024
+
+
+@op("ResizeBicubic")
+def resize_bicubic(ctx, inputs, attrs):
+    """With half pixels the cubic has -0.5 and weights outside are shared by those inside, otherwise -0.75."""
+    out, centers = _real(ctx, inputs[0]), attrs.get("half_pixel_centers", False)
+    a = -0.5 if centers else -0.75
+    for axis, size, new in _sizes(ctx, inputs, attrs):
+        scale = _scale(size, new, attrs)
+        at = np.arange(new, dtype="float32")
+        at = (at + np.float32(0.5)) * scale - np.float32(0.5) if centers else at * scale
+        floor = np.floor(at)
+        fraction = np.rint((at - floor) * _STEPS) / _STEPS
+        places = [floor + k for k in (-1, 0, 1, 2)]
+        weights = [_cubic(np.abs(k - fraction), a) for k in (-1, 0, 1, 2)]
+        if centers:
+            weights = [np.where((p >= 0) & (p < size), w, 0) for p, w in zip(places, weights)]
+            total = np.maximum(np.abs(np.sum(weights, 0)), 1000 * np.finfo("float32").tiny)
+            weights = [w / total for w in weights]
+        out = _weighted(out, axis, [np.clip(p, 0, size - 1) for p in places], weights)
+    return out
+
+
+def _cubic(d: np.ndarray, a: float) -> np.ndarray:
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
+
+
+@op("CropAndResize")
+def crop_and_resize(ctx, inputs, attrs):
+    size, method = ctx.ints(inputs[3], "the size"), attrs.get("method", "bilinear")
+    if len(size) != 2 or min(size) < 1 or method not in ("bilinear", "nearest"):
+        raise TVMError(f"crops of size {size} by the method {method} are not supported")
+    check_count("a crop", size)
+    method = {"bilinear": "bilinear", "nearest": "nearest_neighbor"}[method]
+    return relay.image.crop_and_resize(_real(ctx, inputs[0]), inputs[1], inputs[2], size, "NHWC", method,
+                                       attrs.get("extrapolation_value", 0.0))
+
+
+# -- boxes ------------------------------------------------------------------------------------------------------------
+
+
+@op("NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4")
+def non_max_suppression(ctx, inputs, attrs):
+    """The places of the boxes that are kept, the best first; how many they are is known when the model runs."""
+    boxes, scores, most, overlap = inputs[:4]
+    least = inputs[4] if len(inputs) > 4 else const(float("-inf"), "float32")
+    rows, count = relay.vision.all_class_non_max_suppression(
+        relay.expand_dims(boxes, 0), relay.reshape(scores, (1, 1, -1)), run_time.scalar(ctx, most),
+        run_time.scalar(ctx, overlap, "float32"), run_time.scalar(ctx, least, "float32"),
+    )
+    kept = ctx.made(first_rows(ctx, rows, ctx.made(count)))
+    places = ctx.made(relay.cast(relay.take(kept, const(2, "int64"), 1), "int32"))
+    if ctx.node.op != "NonMaxSuppressionV4":
+        return places
+    found = run_time.size_of(ctx, places, 0)
+    if not attrs.get("pad_to_max_output_size", False):
+        return [places, relay.cast(found, "int32")]
+    wanted = ctx.single(most, "the most boxes")
+    amounts = run_time.joined(ctx, [run_time.number(0), ctx.made(relay.subtract(run_time.number(wanted), found))])
+    padded = run_time.padded(ctx, places, amounts, None, const(0, "int32"), "constant")
+    return [run_time.sharpened(ctx, padded, [wanted]), relay.cast(found, "int32")]

@@ -1,0 +1,327 @@
+"""From a TensorFlow graph to a module: the operators that the outputs need are looked up first, then converted, each
+after what it takes. Functions are written out where they are called."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ....error import TVMError, did_you_mean
+from ....ir.module import IRModule
+from ....ir.prim import Any_
+from ...expr import Constant, RelayExpr, TupleWrapper
+from ..common.importer import GraphImporter, UnknownInput
+from . import frames
+from .graph import MOST_NODES, Body, Called, Library, Node, Ref, ref_of
+from .load import DEFAULT, Loaded, load
+from .table import CONVERTERS, HOST, Context
+from .tensors import plain_dtype, shape_of
+from .variables import Variables
+
+# Functions that call each other go so deep.
+_MOST_CALLS = 64
+_INPUTS = ("Placeholder", "PlaceholderV2", "IteratorGetNext", "IteratorV2", "OneShotIterator")
+_OPTIONS = ("use_dense", "use_nt_batch_matmul")
+
+
+class Scope:
+    """The values of a body that is being converted, by node: a list for each, one for every output."""
+
+    def __init__(self, body: Body, values: dict[str, list] | None = None, depth: int = 0):
+        self.body, self.depth = body, depth
+        self.values: dict[str, list] = {} if values is None else values
+
+
+class Importer(GraphImporter):
+    """Converts one model."""
+
+    def __init__(self, loaded: Loaded, shapes: Mapping | None, options: Mapping):
+        super().__init__()
+        self.main = Body("main", loaded.graph.node, [], [])
+        self.library = Library(loaded.graph)
+        self.variables = Variables(self.main, self.library, loaded.checkpoint, loaded.restore)
+        self.entries = loaded.entries
+        self.shapes = dict(shapes or {})
+        self.config = options
+        self.constants: dict[str, RelayExpr] = {}
+        self.converted = 0
+        # Inputs of the model by node and output, as users call them.
+        self.named: dict[tuple[str, int], tuple[str, Any]] = {}
+
+    def run(self, outputs) -> tuple[IRModule, dict[str, Any]]:
+        wanted = self.outputs(outputs)
+        scope = Scope(self.main)
+        self.check_operators([r.node for r in wanted])
+        self.add_inputs(scope, self.reached(self.main, [r.node for r in wanted]))
+        self.evaluate(scope, [r.node for r in wanted])
+        found = [self.result(scope, r, "the outputs") for r in wanted]
+        for ref, value in zip(wanted, found):
+            if not isinstance(value, RelayExpr):
+                raise TVMError(f"the output '{ref.node}' is no tensor")
+        return self.finish(found)
+
+    # -- what is asked for ----------------------------------------------------------------------------------------
+
+    def outputs(self, given) -> list[Ref]:
+        """The outputs of the model: those that are named, those of an entry, or what nothing else uses."""
+        names = [given] if isinstance(given, str) else list(given or [])
+        if not names and self.entries:
+            if DEFAULT not in self.entries and len(self.entries) > 1:
+                raise TVMError(f"the SavedModel has no entry '{DEFAULT}'; outputs may be one of {sorted(self.entries)}")
+            names = [DEFAULT if DEFAULT in self.entries else next(iter(self.entries))]
+        if not names:
+            return self.last_nodes()
+        if len(names) == 1 and names[0] in self.entries:
+            entry = self.entries[names[0]]
+            self.name_inputs(entry)
+            return [ref_of(p.value.name) for p in sorted(entry.outputs, key=lambda p: p.key)]
+        if DEFAULT in self.entries:
+            self.name_inputs(self.entries[DEFAULT])
+            known = {p.key: p.value.name for p in self.entries[DEFAULT].outputs}
+            names = [known.get(n, n) for n in names]
+        refs = [ref_of(n) for n in names]
+        for ref in refs:
+            if ref.node not in self.main.nodes:
+                hint = did_you_mean(ref.node, [*self.main.nodes, *self.entries], "; ")
+                raise TVMError(f"the model has no output '{ref.node}'{hint}")
+        return refs
+
+    def name_inputs(self, entry) -> None:
+        for pair in entry.inputs:
+            ref = ref_of(pair.value.name)
+            self.named[ref.node, ref.port] = (pair.key, pair.value)
+
+    def last_nodes(self) -> list[Ref]:
+        used = {r.node for n in self.main.nodes.values() for r in n.inputs}
+        used.update(c for n in self.main.nodes.values() for c in n.controls)
+        last = [n for n in self.main.nodes.values() if n.name not in used and n.op not in ("NoOp", "Const", "Assert")]
+        if not last:
+            raise TVMError("the graph has no node that nothing uses; name the outputs")
+        return [Ref(n.name, 0) for n in last]
+
+    # -- operators ------------------------------------------------------------------------------------------------
+
+    def reached(self, body: Body, names: list[str]) -> dict[str, Node]:
+        """The nodes that some nodes need, in the order of the file."""
+        found: dict[str, Node] = {}
+        work = list(names)
+        while work:
+            name = work.pop()
+            if name in found or name in body.arguments and name not in body.nodes:
+                continue
+            node = found[name] = body.node(name, f"the graph '{body.name}'")
+            work += [r.node for r in node.inputs]
+            work += [c for c in node.controls if c in body.nodes]
+        return {n: found[n] for n in body.nodes if n in found}
+
+    def check_operators(self, names: list[str]) -> None:
+        used, seen, work = [], set(), [(self.main, names)]
+        while work:
+            body, wanted = work.pop()
+            for node in self.reached(body, wanted).values():
+                used.append((node.op, node.name, 0, ""))
+                called = [node.op] if node.op in self.library.functions else []
+                for value in node.attrs.values() if node.op not in ("Const", "Placeholder") else ():
+                    for part in value if isinstance(value, list) else [value]:
+                        called += [part.name] if isinstance(part, Called) else []
+                for name in called:
+                    if name not in seen:
+                        seen.add(name)
+                        inner = self.library.body(name)
+                        work.append((inner, [r.node for r in inner.results]))
+        known = {*self.library.functions, *_INPUTS, *frames.OPERATORS}
+        CONVERTERS.check_all(used, lambda name, *rest: name in known)
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def add_inputs(self, scope: Scope, nodes: dict[str, Node]) -> None:
+        known = []
+        for node in nodes.values():
+            asked = node.name in self.shapes or (node.name, 0) in self.named
+            if node.op not in _INPUTS and not (node.op == "PlaceholderWithDefault" and asked):
+                continue
+            types = node.attrs.get("output_types") or [node.attrs.get("dtype")]
+            shapes = node.attrs.get("output_shapes") or [node.attrs.get("shape")] * len(types)
+            values = []
+            for i, (dtype, dims) in enumerate(zip(types, shapes)):
+                name, info = self.named.get((node.name, i), (f"{node.name}:{i}" if i else node.name, None))
+                if info is not None and info.HasField("tensor_shape"):
+                    dims = shape_of(info.tensor_shape)
+                known.append(name)
+                values.append(self.input(name, dims, dtype))
+            scope.values[node.name] = values
+        unknown = [n for n in self.shapes if n not in known]
+        if unknown:
+            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(known))}"
+                               + did_you_mean(unknown[0], known, "; "))
+
+    def input(self, name: str, dims, dtype: str | None):
+        if dtype is None:
+            raise TVMError(f"input '{name}' has no element type")
+        if name in self.shapes:
+            given = self.shapes[name]
+            try:
+                sizes = [d if isinstance(d, Any_) else -1 if d is None else operator.index(d) for d in given]
+            except TypeError as problem:
+                raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
+            if dims and len(sizes) != len(dims):
+                raise TVMError(f"shape of input '{name}': {len(sizes)} dimensions are given, the model has {len(dims)}")
+            dims = sizes
+        if dims is None:
+            raise TVMError(f"the model does not say the shape of input '{name}'; give it: shape={{'{name}': [...]}}")
+        if any(not isinstance(d, Any_) and d < -1 for d in dims):
+            raise TVMError(f"shape of input '{name}': {dims} has a negative size")
+        return self.add_input(name, [Any_() if not isinstance(d, Any_) and d == -1 else d for d in dims],
+                              plain_dtype(dtype))
+
+    # -- nodes ----------------------------------------------------------------------------------------------------
+
+    def evaluate(self, scope: Scope, names: list[str]) -> None:
+        """Convert some nodes and what they need, each once."""
+        work: list[tuple[str, bool]] = [(n, False) for n in reversed(names)]
+        open_nodes: set[str] = set()
+        while work:
+            name, ready = work.pop()
+            if name in scope.values:
+                continue
+            node = scope.body.node(name, f"the graph '{scope.body.name}'")
+            if ready:
+                open_nodes.discard(name)
+                self.convert_node(scope, node)
+                continue
+            if name in open_nodes:
+                raise TVMError(f"the graph has a circle through '{name}'")
+            open_nodes.add(name)
+            work.append((name, True))
+            work += [(n, False) for n in reversed(frames.needs(scope.body, node)) if n not in scope.values]
+
+    def result(self, scope: Scope, ref: Ref, where: str):
+        """The value of an output of a node that was converted."""
+        node = scope.body.nodes.get(ref.node)
+        number = ref.port if node is None else node.number(ref)
+        values = scope.values[ref.node]
+        if not 0 <= number < len(values):
+            raise TVMError(f"'{ref.node}' has no output {number}, which {where} uses")
+        return values[number]
+
+    def convert_node(self, scope: Scope, node: Node) -> None:
+        where = f"{node.op} '{node.name}'"
+        self.converted += 1
+        if self.converted > MOST_NODES:
+            raise TVMError(f"the model has more than {MOST_NODES} nodes with its functions and loops written out")
+        context = Context(self, node, scope, where)
+        with self.at_node(where, node.name, lambda problem: _in_words(node, problem)):
+            if frames.converts(node):
+                results = frames.convert(context)
+            else:
+                results = self.converted_values(context)
+            scope.values[node.name] = [self.typer.infer(v) if isinstance(v, RelayExpr) else v for v in results]
+
+    def converted_values(self, ctx: Context) -> list:
+        node = ctx.node
+        inputs = [self.result(ctx.scope, r, ctx.where) for r in node.inputs]
+        if node.op in self.library.functions:
+            return self.call(node.op, inputs, ctx.scope.depth)
+        others = [v for v in inputs if not isinstance(v, RelayExpr)]
+        if others and node.op not in HOST:
+            raise TVMError(f"an input is {in_words(others[0])}, which the operator does not take")
+        convert = CONVERTERS.find(node.op, 0)
+        if convert is None:
+            raise TVMError("the operator is not supported here")
+        got = convert(ctx, inputs, node.attrs)
+        if isinstance(got, TupleWrapper):
+            return list(got)
+        return list(got) if isinstance(got, (list, tuple)) and not hasattr(got, "_fields") else [got]
+
+    def call(self, name: str, arguments: list, depth: int) -> list:
+        """The results of a function."""
+        body = self.library.body(name)
+        if len(arguments) != len(body.arguments):
+            raise TVMError(f"the function '{name}' takes {len(body.arguments)} arguments, {len(arguments)} are given")
+        if depth >= _MOST_CALLS:
+            raise TVMError(f"functions call each other more than {_MOST_CALLS} deep")
+        scope = Scope(body, {a: [v] for a, v in zip(body.arguments, arguments)}, depth + 1)
+        self.evaluate(scope, [r.node for r in body.results])
+        return [self.result(scope, r, f"the function '{name}'") for r in body.results]
+
+    def variable(self, name: str) -> RelayExpr:
+        """The value of a variable, one constant for all its readers."""
+        if name not in self.constants:
+            self.constants[name] = self.typer.infer(Constant(self.variables.value(name)))
+        return self.constants[name]
+
+
+def in_words(value) -> str:
+    """What a value that is no tensor is."""
+    return {"Text": "text", "Handle": "a variable or a table", "TensorList": "a list of tensors"}.get(
+        type(value).__name__, "no tensor")
+
+
+def _in_words(node: Node, problem: Exception) -> str:
+    if isinstance(problem, MemoryError):
+        return "there is not enough memory for this"
+    shown = ", ".join(f"{k}={str(v)[:60]}" for k, v in node.attrs.items() if k != "value" and not k.startswith("_"))
+    return f"with {len(node.inputs)} inputs and attributes ({shown}): {str(problem) or type(problem).__name__}"
+
+
+def from_tensorflow(
+    graph, layout="NHWC", shape=None, outputs=None, convert_config=None
+) -> tuple[IRModule, dict[str, Any]]:
+    """A TensorFlow model as a module and its parameters. Weights become constants, so that there are no parameters.
+    TensorFlow is not needed.
+
+    Sizes that the model leaves open stay open (``relay.Any()``) unless ``shape`` says them. Of a SavedModel the entry
+    ``serving_default`` is taken; its inputs have the names of the entry, its outputs the order of their names.
+
+    Parameters
+    ----------
+    graph : GraphDef, bytes or str
+        A frozen graph as a message, its bytes or the path of a file, or the folder of a SavedModel.
+    layout : str, optional
+        "NHWC" leaves convolutions as they are, "NCHW" brings them to channels first.
+    shape : dict of str to tuple, optional
+        Shapes of inputs by name, in place of the model's own.
+    outputs : list of str, optional
+        Names of the nodes that are the outputs, ``node`` or ``node:1``; of a SavedModel also outputs of its entry, or
+        the name of another entry. Without it, the nodes that nothing else uses.
+    convert_config : dict, optional
+        ``use_dense``: whether products of matrices become ``nn.dense`` (True, the default) or ``nn.matmul``;
+        ``use_nt_batch_matmul``: whether the right side of a product of stacks of matrices is transposed (True, the
+        default).
+
+    Returns
+    -------
+    tuple[IRModule, dict[str, Any]]
+
+    Raises
+    ------
+    TypeError
+        ``graph`` is none of these, or ``shape`` is no dictionary.
+    TVMError
+        The file is damaged, an operator cannot be converted, or an argument is wrong.
+    OpNotImplemented
+        For operators without a converter; all of them are named.
+    """
+    if shape is not None and not isinstance(shape, Mapping):
+        raise TypeError(f"from_tensorflow: shape is a dictionary by input, got {type(shape).__name__}")
+    if layout not in (None, "NHWC", "NCHW"):
+        raise TVMError(f"from_tensorflow: layout is NHWC or NCHW, got {layout!r}")
+    unknown = [k for k in convert_config or {} if k not in _OPTIONS]
+    if unknown:
+        raise TVMError(f"from_tensorflow: convert_config has no '{unknown[0]}'; it takes {' and '.join(_OPTIONS)}")
+    with np.errstate(all="ignore"):
+        module, params = Importer(load(graph), shape, convert_config or {}).run(outputs)
+    return (_channels_first(module) if layout == "NCHW" else module), params
+
+
+def _channels_first(module: IRModule) -> IRModule:
+    from ...transform import ConvertLayout, InferType
+
+    wanted = {name: ["NCHW", "default"] for name in ("nn.conv2d",)}
+    return ConvertLayout(wanted)(InferType()(module))
+
+
+__all__ = ["Importer", "Scope", "from_tensorflow", "in_words"]

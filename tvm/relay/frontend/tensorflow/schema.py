@@ -1,0 +1,103 @@
+"""The messages of TensorFlow's files, as data: graphs, saved models and the index of a checkpoint.
+
+A line is a message and its fields, ``name number type``; ``*`` after the number says that a field repeats. Maps are
+lists of pairs, which is how they are written. Fields that the importer has no use for are left out.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ....error import TVMError
+
+MESSAGES = """
+Dim: size 1 int64
+Shape: dim 2* Dim, unknown_rank 3 bool
+Tensor: dtype 1 int32, tensor_shape 2 Shape, tensor_content 4 bytes, half_val 13* int32, float_val 5* float, \
+double_val 6* double, int_val 7* int32, string_val 8* bytes, scomplex_val 9* float, int64_val 10* int64, \
+bool_val 11* bool, dcomplex_val 12* double, uint32_val 16* uint32, uint64_val 17* uint64
+AttrList: s 2* bytes, i 3* int64, f 4* float, b 5* bool, type 6* int32, shape 7* Shape, tensor 8* Tensor, func 9* Call
+Attr: list 1 AttrList, s 2 bytes, i 3 int64, f 4 float, b 5 bool, type 6 int32, shape 7 Shape, tensor 8 Tensor, \
+placeholder 9 string, func 10 Call
+AttrPair: key 1 string, value 2 Attr
+Call: name 1 string, attr 2* AttrPair
+Node: name 1 string, op 2 string, input 3* string, attr 5* AttrPair
+Argument: name 1 string, type 3 int32, type_attr 4 string, number_attr 5 string, type_list_attr 6 string
+Signature: name 1 string, input_arg 2* Argument, output_arg 3* Argument
+TextPair: key 1 string, value 2 string
+Function: signature 1 Signature, node_def 3* Node, ret 4* TextPair, control_ret 6* TextPair
+Library: function 1* Function
+Graph: node 1* Node, library 2 Library
+TensorInfo: name 1 string, dtype 2 int32, tensor_shape 3 Shape
+InfoPair: key 1 string, value 2 TensorInfo
+Entry: inputs 1* InfoPair, outputs 2* InfoPair, method_name 3 string
+EntryPair: key 1 string, value 2 Entry
+MetaInfo: tags 4* string
+Saver: restore_op_name 3 string
+MetaGraph: meta_info_def 1 MetaInfo, graph_def 2 Graph, saver_def 3 Saver, signature_def 5* EntryPair
+SavedModel: saved_model_schema_version 1 int64, meta_graphs 2* MetaGraph
+BundleHeader: num_shards 1 int32, endianness 2 int32
+BundleSlice: extent 1* bytes
+BundleEntry: dtype 1 int32, shape 2 Shape, shard_id 3 int32, offset 4 int64, size 5 int64, crc32c 6 fixed32, \
+slices 7* BundleSlice
+"""
+
+# Numbers of the format's element types.
+DTYPES = {1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "int8", 7: "string", 8: "complex64",
+          9: "int64", 10: "bool", 11: "qint8", 12: "quint8", 13: "qint32", 14: "bfloat16", 15: "qint16", 16: "quint16",
+          17: "uint16", 18: "complex128", 19: "float16", 20: "resource", 21: "variant", 22: "uint32",
+          23: "uint64"}  # fmt: skip
+_NUMBERS = {"double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed32": 7, "bool": 8, "string": 9,
+            "bytes": 12, "uint32": 13}  # fmt: skip
+_MESSAGE = 11
+
+
+@cache
+def messages() -> dict[str, Any]:
+    """The classes of all messages, in a pool of their own: TensorFlow's, if it is loaded, are others."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(name="tensorflow_files.proto", package="files", syntax="proto3")
+    for line in MESSAGES.strip().splitlines():
+        name, _, fields = line.partition(": ")
+        message = file.message_type.add(name=name)
+        for field in fields.split(", "):
+            label, number, kind = field.split()
+            made = message.field.add(name=label, number=int(number.rstrip("*")), label=3 if "*" in number else 1)
+            made.type = _NUMBERS.get(kind, _MESSAGE)
+            if made.type == _MESSAGE:
+                made.type_name = f".files.{kind}"
+            if name == "Attr":
+                # One of them is there, and is then told apart from none also where it is zero.
+                made.oneof_index = 0
+        if name == "Attr":
+            message.oneof_decl.add(name="value")
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    names = [m.name for m in file.message_type]
+    make = getattr(message_factory, "GetMessageClass", None) or message_factory.MessageFactory(pool).GetPrototype
+    return {name: make(pool.FindMessageTypeByName(f"files.{name}")) for name in names}
+
+
+def parse(name: str, data, what: str) -> Any:
+    """A message out of its bytes; ``what`` is how errors call it."""
+    from google.protobuf.message import DecodeError
+
+    found = messages()[name]()
+    try:
+        found.ParseFromString(bytes(data))
+    except (DecodeError, UnicodeDecodeError, RecursionError) as problem:
+        raise TVMError(f"{what} is damaged, or none: {problem}") from problem
+    return found
+
+
+def dtype_name(number: int) -> str:
+    """The element type of a number; references to variables have one that is 100 more."""
+    found = DTYPES.get(number - 100 if number > 100 else number)
+    if found is None:
+        raise TVMError(f"element type number {number} is not known")
+    return found
+
+
+__all__ = ["DTYPES", "dtype_name", "messages", "parse"]
