@@ -16,6 +16,7 @@ from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ...expr import Constant, RelayExpr, Tuple
 from ..common.importer import UnknownInput
+from ..common.incremental import tensor_type
 from .control import branch, loop
 from .dtypes import dtype_name
 from .importer import MOST_NODES, Site, TorchImporter, in_words
@@ -45,7 +46,9 @@ def from_pytorch(
         What ``torch.jit.trace`` or ``torch.jit.script`` gave.
     input_infos : list of tuple
         For each input its name with its shape, or with its shape and element type: ``("x", (1, 3))`` or
-        ``("x", ((1, 3), "int64"))``. A number stands for an input that is a number: ``("rate", 16000)``.
+        ``("x", ((1, 3), "int64"))``. A number stands for an input that is a number: ``("rate", 16000)``. State that
+        the model keeps in attributes is named after the inputs, by its path: ``("state", (2, 1, 128))`` makes it an
+        input, whose new value is a further result; ``("calls", 7)`` is a number that a run finds and leaves.
     custom_convert_map : dict of str to callable, optional
         Converters by the name of an operator (``"aten::relu"``) in place of the built-in ones; each takes the list of
         arguments and the list of their types (None where they are not known), and gives an expression.
@@ -69,6 +72,8 @@ def from_pytorch(
     ------
     TypeError
         ``script_module`` is no TorchScript, or ``input_infos`` is no list of pairs.
+    TVMError
+        The model keeps state in an attribute that ``input_infos`` does not name.
     OpNotImplemented
         For operators without a converter; all of them are named.
     """
@@ -109,16 +114,36 @@ class ScriptReader(TorchImporter):
         self.schemas: dict[str, tuple[list[Parameter], str]] = {}
         # Nodes of branches and loops that were written out.
         self.written_out = 0
+        # State in attributes, by its path: what a run finds, and what it leaves.
+        self.found: dict[tuple[str, ...], Any] = {}
+        self.left: dict[tuple[str, ...], Any] = {}
 
     def run(self, infos: list) -> tuple[IRModule, dict[str, Any]]:
         self.check()
         self.take_inputs(infos)
         self.block_nodes(self.graph)
         outputs = [self.result(self.read(o.debugName(), "the model's result")) for o in self.graph.outputs()]
+        state = self.new_state()
         # A tuple of results is the results.
-        if len(outputs) == 1 and isinstance(outputs[0], Tuple):
-            return self.finish(list(outputs[0].fields) if len(outputs[0].fields) > 1 else [outputs[0]])
-        return self.finish(outputs)
+        if len(outputs) == 1 and isinstance(outputs[0], Tuple) and (state or len(outputs[0].fields) > 1):
+            outputs = list(outputs[0].fields)
+        return self.finish([*outputs, *state])
+
+    def new_state(self) -> list:
+        """The tensors that a run leaves in attributes, as results. Numbers must be as the run found them."""
+        for path, value in self.left.items():
+            name = self.separator.join(path)
+            if path not in self.found and isinstance(value, RelayExpr):
+                shape = ", ".join(str(d) for d in tensor_type(self.typer.typed(value)).shape)
+                raise TVMError(f"from_pytorch: the model keeps state in its attribute '{name}'; name it in input_infos "
+                               f"after the inputs, as ('{name}', ({shape})): it becomes an input and a result")
+            before = self.found[path] if path in self.found else _held(self.live, path)
+            if not isinstance(value, RelayExpr) and value != before:
+                raise TVMError(f"from_pytorch: the model changes its attribute '{name}' from {before!r} to {value!r}; "
+                               f"name it in input_infos after the inputs, as ('{name}', {value!r}), for every run but "
+                               "the first")
+        kept = [path for path, value in self.found.items() if isinstance(value, RelayExpr)]
+        return [self.result(self.left.get(path, self.found[path])) for path in kept]
 
     # -- before the walk ------------------------------------------------------------------------------------------
 
@@ -170,14 +195,18 @@ class ScriptReader(TorchImporter):
         values = list(self.graph.inputs())
         if values and str(values[0].type().kind()) == "ClassType":
             self.scopes[0][values.pop(0).debugName()] = Owner(self.live, ())
-        if len(infos) != len(values):
-            names = ", ".join(v.debugName() for v in values)
-            raise UnknownInput(f"from_pytorch: the model has {len(values)} inputs ({names}), input_infos names "
-                               f"{len(infos)}")
-        for value, info in zip(values, infos):
+        for info in infos:
             if not isinstance(info, (list, tuple)) or len(info) != 2 or not isinstance(info[0], str):
                 raise TypeError(f"from_pytorch: an input is (name, shape) or (name, (shape, dtype)), got {info!r}")
-            self.scopes[0][value.debugName()] = self.input_value(str(info[0]), info[1], value)
+        more = [tuple(name.split(".")) for name, _ in infos[len(values):]]
+        if len(infos) < len(values) or any(_held(self.live, path, None) is None for path in more):
+            names = ", ".join(v.debugName() for v in values)
+            raise UnknownInput(f"from_pytorch: the model has {len(values)} inputs ({names}), input_infos names "
+                               f"{len(infos)}; those after the inputs must be attributes that hold state")
+        for value, (name, info) in zip(values, infos):
+            self.scopes[0][value.debugName()] = self.input_value(name, info, value)
+        for path, (name, info) in zip(more, infos[len(values):]):
+            self.found[path] = self.input_value(name, info, None)
 
     def input_value(self, name: str, info, value):
         if isinstance(info, (bool, int, float, str)) or info is None:
@@ -252,9 +281,12 @@ class ScriptReader(TorchImporter):
         name = node.s("name")
         if not isinstance(owner, Owner):
             raise TVMError(f"the attribute '{name}' of something that is no module is read")
-        value = getattr(owner.module, name)
         path = (*owner.path, name)
         key = node.output().debugName()
+        if path in self.left or path in self.found:
+            self.scopes[-1][key] = self.left.get(path, self.found.get(path))
+            return
+        value = getattr(owner.module, name)
         if hasattr(value, "is_quantized"):
             self.scopes[-1][key] = self.tensor_weight(self.separator.join(path), array_of(value, ".".join(path)))
         elif hasattr(value, "_c") or hasattr(value, "forward"):
@@ -265,8 +297,12 @@ class ScriptReader(TorchImporter):
             self.scopes[-1][key] = _plain(value, self, self.separator.join(path))
 
     def set_attribute(self, node, where: str) -> None:
-        raise TVMError(f"the model keeps state in its attribute '{node.s('name')}'; give the state as an input and a "
-                       "result")
+        owner, value = self.values_of(node, where)
+        path = (*owner.path, node.s("name"))
+        self.left[path] = value
+        # A branch that data decides on must not leave one state or another.
+        key = "attribute " + ".".join(path)
+        self.states[key] = self.states.get(key, 0) + 1
 
     def export(self, folder: str) -> None:
         """Write the graph as text, every value named after the node that makes it."""
@@ -277,6 +313,13 @@ class ScriptReader(TorchImporter):
         stamp = datetime.datetime.now().strftime("%d_%m_%Y_%H_%M_%S")
         with open(os.path.join(folder, f"tvm_exported_c_graph_{stamp}.txt"), "w", encoding="utf-8") as file:
             file.write(str(self.graph))
+
+
+def _held(module, path: tuple[str, ...], *default):
+    """What a module holds under a path."""
+    for name in path:
+        module = getattr(module, name, *default)
+    return module
 
 
 def _declared_dtype(value, kind: str) -> str | None:
