@@ -86,7 +86,8 @@ def test_larger_models_agree_with_onnxruntime(name, shape, rng):
 @pytest.mark.slow
 def test_the_quantized_model_agrees_within_one_step_when_fully_optimized(rng):
     """onnxruntime computes with integers; sums that fall halfway between two steps must go to the same side, or 50
-    layers make that four steps. On ARM they do in its own runs with and without optimizations."""
+    layers make that four steps. On x86 it adds all constant parts first, in single precision, which brings some sums
+    from just below the middle to above it."""
     runtime = pytest.importorskip("onnxruntime")
     path = path_of("onnx/mobilenet_v2_int8_qdq.onnx")
     module, params = from_onnx(path, shape={"image": [1, 3, 244, 244]})
@@ -94,7 +95,7 @@ def test_the_quantized_model_agrees_within_one_step_when_fully_optimized(rng):
         lib = relay.build(module, "llvm", params=params)
     executor = graph_executor.GraphModule(lib["default"](tvm.cpu(0)))
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    steps = 1 if IS_X86 else 4
+    steps = 4 if IS_X86 else 1
     for _ in range(3):
         image = rng.standard_normal((1, 3, 244, 244)).astype("float32")
         executor.run(image=image)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
@@ -155,3 +157,26 @@ def test_shifts_by_any_amount_leave_what_fills(dtype, direction, rng):
     want = np.array([v & ((1 << info.bits) - 1) for v in exact], "uint64").astype(dtype)
     arrays = {"x": x, "n": n}
     np.testing.assert_array_equal(run(single("BitShift", arrays, direction=direction), arrays)[0], want)
+
+
+def test_a_quantized_sum_is_rounded_from_its_exact_value(rng):
+    """All pairs of bytes, with the scales of a network in which single precision rounds the sum of two to another step,
+    and random ones; beside fractions."""
+    make, at = helper.make_node, [(123, 90), (0, 0), (255, 255), (7, 200)]
+    cases = [(0.026260478422045708, 129, 0.013974091969430447, 137, 0.02760491892695427, 129)]
+    for _ in range(2):
+        scales, zeros = rng.uniform(0.001, 0.1, 3).tolist(), rng.integers(0, 256, 3).tolist()
+        cases.append(tuple(v for pair in zip(scales, zeros) for v in pair))
+    for row in cases:
+        weights = {f"s{i}": np.float32(row[2 * i]) for i in range(3)}
+        weights |= {f"z{i}": np.array(row[2 * i + 1], "uint8") for i in range(3)}
+        nodes = [make("DequantizeLinear", [n, f"s{i}", f"z{i}"], [f"r{i}"]) for i, n in enumerate("ab")]
+        nodes += [make("Add", ["r0", "r1"], ["r"]), make("QuantizeLinear", ["r", "s2", "z2"], ["y"])]
+        inputs = [helper.make_tensor_value_info(n, 2, [256, 256]) for n in "ab"]
+        model = graph_model(nodes, inputs, [helper.make_tensor_value_info("y", 2, [256, 256])], weights)
+        a, b = (v.astype("uint8") for v in np.indices((256, 256)))
+        got = onnx_backend.run_model(model, [a, b])[0]
+        scales = [Fraction(float(weights[f"s{i}"])) for i in range(3)]
+        for i, j in [*at, *rng.integers(0, 256, (500, 2)).tolist()]:
+            exact = ((i - row[1]) * scales[0] + (j - row[3]) * scales[1]) / scales[2]
+            assert got[i, j] == min(max(round(exact) + row[5], 0), 255), (row, i, j)

@@ -100,8 +100,8 @@ def _average_steps(ctx, x, scale, zero, dtype: str):
 
 
 def _joined_steps(ctx, x, scale, zero, dtype: str):
-    """The sum of two dequantized values in the steps of the result, with all constant parts made one. Products are
-    added before they are rounded, as fused instructions do: exact in doubles."""
+    """The sum of two dequantized values in the steps of the result. In doubles it is exact: a sum just below the middle
+    between two steps does not become the step above."""
     known = ctx.importer.integers
     if not (isinstance(x, Call) and getattr(x.op, "name", "") == "add" and all(id(a) in known for a in x.args)):
         return None
@@ -109,16 +109,15 @@ def _joined_steps(ctx, x, scale, zero, dtype: str):
     if any(ctx.shape(s) not in ((), (1,)) or ctx.dtype(v) == "int32" for v, s, _, _ in sides):
         return None
 
-    def number(e):
-        return const(0.0, "float32") if e is None else relay.cast(relay.reshape(e, ()), "float32")
+    def real(e):
+        return relay.cast(relay.reshape(e, ()), "float64")
 
-    ratios = [relay.divide(relay.reshape(s, ()), relay.reshape(scale, ())) for _, s, _, _ in sides]
-    zeros = [relay.multiply(r, number(z)) for r, (_, _, z, _) in zip(ratios, sides)]
-    steps = relay.subtract(number(zero), relay.add(*zeros))
-    for ratio, (value, _, _, _) in zip(ratios, sides):
-        exact = relay.multiply(relay.cast(value, "float64"), relay.cast(ratio, "float64"))
-        steps = relay.cast(relay.add(relay.cast(steps, "float64"), exact), "float32")
-    return within(round_even(steps), None, dtype)
+    parts = []
+    for value, old, origin, _ in sides:
+        whole = relay.cast(centered(ctx, value, origin, ()), "float64")
+        parts.append(relay.multiply(whole, relay.divide(real(old), real(scale))))
+    steps = relay.cast(round_even(relay.add(*parts)), "float32")
+    return within(steps, None if zero is None else relay.reshape(zero, ()), dtype)
 
 
 @op("QuantizeLinear")
