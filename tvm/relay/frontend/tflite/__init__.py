@@ -1,7 +1,19 @@
 """The TFLite importer."""
 
 # The families of converters register themselves.
-from . import conv_ops, control, detection, elementwise, image_ops, index_ops, nn_ops, recurrent, reduce_ops, shape_ops
+from . import (
+    control,
+    conv_ops,
+    detection,
+    elementwise,
+    image_ops,
+    index_ops,
+    integer_tables,
+    nn_ops,
+    recurrent,
+    reduce_ops,
+    shape_ops,
+)
 from .operator_converter import OperatorConverter
 from .reader import from_tflite
 

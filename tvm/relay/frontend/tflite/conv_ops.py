@@ -10,7 +10,7 @@ from ... import qnn
 from ...expr import Constant, RelayExpr
 from .elementwise import activated
 from .hybrid import asymmetric, is_hybrid, symmetric, weight_scale, whole_weight
-from .quantization import finished, real_array, rescaled
+from .quantization import finished, real_array, rescaled, rescaled_wide, rounded_away
 from .table import Context, argument, is_quantized, op, quantized
 
 _PADDINGS = ("SAME", "VALID")
@@ -58,7 +58,10 @@ def moved_weight(ctx: Context, inputs: list, index: int, axes: tuple[int, ...], 
 
 def biased(ctx: Context, out: RelayExpr, inputs: list, index: int) -> RelayExpr:
     bias = argument(inputs, index)
-    return out if bias is None else relay.add(out, bias)
+    if bias is None:
+        return out
+    kind = ctx.dtype(ctx.made(out))
+    return relay.add(out, bias if ctx.dtype(bias) == kind else relay.cast(bias, kind))
 
 
 def scales(ctx: Context, data: int = 0, weight: int = 1) -> np.ndarray:
@@ -82,10 +85,34 @@ def zero_points(ctx: Context, data: int = 0, weight: int = 1) -> tuple:
     return int(ctx.quantization(ctx.tensor(data)).zero_point[0]), zero, 1.0, 1.0
 
 
-def check_integers(ctx: Context) -> None:
-    types = [t.type for t in ctx.tensors[:2] if t is not None]
-    if "int16" in types or len(types) < 2 or not is_quantized(ctx.result()):
+def check_integers(ctx: Context, data: int = 0, weight: int = 1) -> None:
+    """Refuse types that no kernel has: 16 bits go with weights of 8, or with other data of 16, and results of 16."""
+    types = [ctx.tensor(data).type, ctx.tensor(weight).type]
+    short = ctx.tensor(weight).dtype in ("int8", "uint8")
+    short = short or ctx.node.operator == "BATCH_MATMUL" and types[0] == types[1]
+    if not is_quantized(ctx.result()) or (types[0] == "int16") != (ctx.result().type == "int16") or not short:
         raise TVMError(f"products of {' and '.join(types)} into {ctx.result().type} are not supported")
+
+
+def summed(ctx: Context, inputs: list, data: int, weight: int, real, quantum, attrs: dict) -> RelayExpr:
+    """Sums of products of integers: ``quantum`` takes data of 8 bits, ``real`` any type that holds the sums."""
+    if ctx.tensor(data).type != "int16":
+        return quantum(inputs[data], inputs[weight], *zero_points(ctx, data, weight), **attrs)
+    if any(zero_points(ctx, data, weight)[:2]):
+        raise TVMError("data of 16 bits with a zero point is not supported")
+    array = ctx.value(inputs[weight])
+    # The sums of most layers fit into 32 bits, which are faster.
+    most = 1 << 40 if array is None else int(np.abs(array.astype("int64")).sum()) << 15
+    kind = "int32" if most < 1 << 31 else "int64"
+    return relay.cast(real(*(relay.cast(inputs[i], kind) for i in (data, weight)), **attrs, out_dtype=kind), "int64")
+
+
+def brought(ctx: Context, sums: RelayExpr, inputs: list, index: int, factors: np.ndarray) -> RelayExpr:
+    """Sums with their bias, in steps of the result."""
+    bias, total = argument(inputs, index), biased(ctx, sums, inputs, index)
+    if ctx.dtype(ctx.made(sums)) == "int64" and (bias is None or ctx.dtype(bias) == "int64"):
+        return rescaled_wide(total, factors)
+    return rescaled(relay.cast(total, "int32"), factors)
 
 
 def _window(ctx: Context, options, sizes, kernel) -> dict:
@@ -138,9 +165,9 @@ def _integer(form):
     def convert(ctx, inputs, options):
         check_integers(ctx)
         weight, attrs = form(ctx, inputs, options, False)
-        sums = qnn.op.conv2d(inputs[0], weight, *zero_points(ctx), **attrs)
-        sums = rescaled(biased(ctx, sums, inputs, 2), scales(ctx))
-        return finished(sums, ctx.result(), ctx.activation(options.fused_activation))
+        sums = summed(ctx, [inputs[0], weight], 0, 1, relay.nn.conv2d, qnn.op.conv2d, attrs)
+        steps = brought(ctx, sums, inputs, 2, scales(ctx))
+        return finished(steps, ctx.result(), ctx.activation(options.fused_activation))
 
     return convert
 
@@ -167,7 +194,7 @@ def conv_3d(ctx, inputs, options):
 # -- transposed -------------------------------------------------------------------------------------------------------
 
 
-def _transposed(ctx: Context, inputs: list, options, real: bool, build, *more) -> RelayExpr:
+def _transposed(ctx: Context, inputs: list, options, real: bool, build) -> RelayExpr:
     """The data is input 2, the weights input 1, input 0 the shape of the result."""
     outputs, height, width, _ = ctx.known_shape(inputs[1])
     shape, sizes = ctx.ints(inputs[0], "the shape of the result"), ctx.known_shape(inputs[2])
@@ -191,7 +218,7 @@ def _transposed(ctx: Context, inputs: list, options, real: bool, build, *more) -
     data = relay.transpose(inputs[2], (0, 3, 1, 2))
     fits = all(e < s for e, s in zip(extra, strides))
     out = build(
-        data, weight, *more, strides=strides, padding=(*befores, *afters), channels=outputs, kernel_size=kernel,
+        data, weight, strides=strides, padding=(*befores, *afters), channels=outputs, kernel_size=kernel,
         output_padding=tuple(extra) if fits else (0, 0),
     )  # fmt: skip
     out = relay.transpose(out, (0, 2, 3, 1))
@@ -208,9 +235,15 @@ def transpose_conv(ctx, inputs, options):
 def integer_transpose_conv(ctx, inputs, options):
     if not is_quantized(ctx.tensor(2)):
         return transpose_conv(ctx, inputs, options)
-    sums = _transposed(ctx, inputs, options, False, qnn.op.conv2d_transpose, *zero_points(ctx, 2, 1))
-    sums = rescaled(biased(ctx, sums, inputs, 3), scales(ctx, 2, 1))
-    return finished(sums, ctx.result(), ctx.activation(options.fused_activation))
+    check_integers(ctx, 2, 1)
+
+    def build(data, weight, **attrs):
+        given = [inputs[0], weight, data]
+        return summed(ctx, given, 2, 1, relay.nn.conv2d_transpose, qnn.op.conv2d_transpose, attrs)
+
+    sums = _transposed(ctx, inputs, options, False, build)
+    steps = brought(ctx, sums, inputs, 3, scales(ctx, 2, 1))
+    return finished(steps, ctx.result(), ctx.activation(options.fused_activation))
 
 
 # -- products of matrices ---------------------------------------------------------------------------------------------
@@ -253,9 +286,14 @@ def fully_connected(ctx, inputs, options):
 def integer_fully_connected(ctx, inputs, options):
     check_integers(ctx)
     data, shape = _rows(ctx, inputs, options)
-    sums = qnn.op.dense(data, inputs[1], *zero_points(ctx), units=shape[-1])
-    sums = rescaled(biased(ctx, sums, inputs, 2), scales(ctx))
-    return finished(_shaped(ctx, sums, shape), ctx.result(), ctx.activation(options.fused_activation))
+    sums = summed(ctx, [data, inputs[1]], 0, 1, relay.nn.dense, qnn.op.dense, {"units": shape[-1]})
+    if ctx.tensor(0).dtype == "uint8":
+        steps = brought(ctx, sums, inputs, 2, scales(ctx))
+    else:
+        # The kernel rounds the product of real numbers.
+        total = relay.cast(biased(ctx, sums, inputs, 2), "float64")
+        steps = relay.cast(rounded_away(relay.multiply(total, Constant(scales(ctx))), "float64"), "int32")
+    return finished(_shaped(ctx, steps, shape), ctx.result(), ctx.activation(options.fused_activation))
 
 
 def _matrices(ctx: Context, inputs: list, options) -> tuple[RelayExpr, RelayExpr, tuple]:
@@ -293,8 +331,8 @@ def batch_matmul(ctx, inputs, options):
 def integer_batch_matmul(ctx, inputs, options):
     check_integers(ctx)
     a, b, shape = _matrices(ctx, inputs, options)
-    sums = qnn.op.batch_matmul(a, b, *zero_points(ctx))
-    return finished(rescaled(relay.reshape(sums, shape), scales(ctx)), ctx.result())
+    sums = summed(ctx, [a, b], 0, 1, relay.nn.batch_matmul, qnn.op.batch_matmul, {})
+    return finished(brought(ctx, relay.reshape(sums, shape), [], 2, scales(ctx)), ctx.result())
 
 
 __all__ = ["biased", "same_or_valid", "weight_array"]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
 from .quantization import centered, finished, rescaled
-from .table import Context, is_quantized, op, quantized, tabled
+from .table import Context, op, quantized, tabled
 
 
 def activated(ctx: Context, x: RelayExpr, options) -> RelayExpr:
@@ -209,33 +211,42 @@ def select(ctx, inputs, options):
     return relay.where(condition, x, y)
 
 
-@quantized("SELECT", "SELECT_V2")
-def integer_select(ctx, inputs, options):
-    x, y = ctx.tensor(1).quantization, ctx.tensor(2).quantization
-    same = x is not None and y is not None and x.scale[0] == y.scale[0] and x.zero_point[0] == y.zero_point[0]
-    if is_quantized(ctx.tensor(1)) and not same:
-        raise TVMError("a choice between tensors of different scales is not supported")
-    return select(ctx, inputs, options)
-
-
-_SHIFT = 20
+# The kernel takes the integers as they are, whatever their scales.
+quantized("SELECT", "SELECT_V2")(select)
 
 
 def _sum(sign: int):
     def convert(ctx, inputs, options):
         a, b, y = (ctx.quantization(t) for t in (ctx.tensor(0), ctx.tensor(1), ctx.result()))
-        if ctx.tensor(0).dtype == "int16":
-            raise TVMError("sums of int16 are not supported")
+        narrow = ctx.tensor(0).dtype != "int16"
+        if not narrow and options.pot_scale_int16 and all(math.frexp(q.scale[0])[0] == 0.5 for q in (a, b, y)):
+            raise TVMError("sums of int16 with powers of two as scales are not supported")
+        # As many bits as leave room for the sum in 32.
+        shift = 20 if narrow else 15
         twice = 2.0 * max(float(a.scale[0]), float(b.scale[0]))
         parts = []
         for x, found in ((inputs[0], a), (inputs[1], b)):
-            wide = relay.left_shift(centered(x, found), const(_SHIFT, "int32"))
+            wide = relay.left_shift(centered(x, found), const(shift, "int32"))
             parts.append(rescaled(wide, float(found.scale[0]) / twice))
         total = relay.add(*parts) if sign > 0 else relay.subtract(*parts)
-        steps = rescaled(total, twice / ((1 << _SHIFT) * float(y.scale[0])))
+        steps = rescaled(total, twice / ((1 << shift) * float(y.scale[0])))
         return finished(steps, ctx.result(), ctx.activation(options.fused_activation))
 
     return convert
+
+
+@quantized("SQUARED_DIFFERENCE")
+def integer_squared_difference(ctx, inputs, options):
+    a, b, y = (ctx.quantization(t) for t in (ctx.tensor(0), ctx.tensor(1), ctx.result()))
+    if ctx.tensor(0).dtype != "int8":
+        raise TVMError(f"differences of {ctx.tensor(0).type} are not supported")
+    twice = 2.0 * max(float(a.scale[0]), float(b.scale[0]))
+    # Seven bits more for each; the square still fits into 32.
+    parts = [rescaled(relay.left_shift(centered(x, q), const(7, "int32")), float(q.scale[0]) / twice)
+             for x, q in ((inputs[0], a), (inputs[1], b))]  # fmt: skip
+    difference = relay.subtract(*parts)
+    return finished(rescaled(relay.multiply(difference, difference), twice**2 / ((1 << 14) * float(y.scale[0]))),
+                    ctx.result())  # fmt: skip
 
 
 quantized("ADD")(_sum(1))
@@ -245,8 +256,6 @@ quantized("SUB")(_sum(-1))
 @quantized("MUL")
 def integer_mul(ctx, inputs, options):
     a, b, y = (ctx.quantization(t) for t in (ctx.tensor(0), ctx.tensor(1), ctx.result()))
-    if ctx.tensor(0).dtype == "int16":
-        raise TVMError("products of int16 are not supported")
     product = relay.multiply(centered(inputs[0], a), centered(inputs[1], b))
     steps = rescaled(product, np.float64(a.scale[0] * b.scale[0] / y.scale[0]))
     return finished(steps, ctx.result(), ctx.activation(options.fused_activation))

@@ -55,10 +55,13 @@ def resize_bilinear(ctx, inputs, options):
 
 @quantized("RESIZE_BILINEAR")
 def integer_resize_bilinear(ctx, inputs, options):
-    out = relay.cast(inputs[0], "int32")
+    if ctx.tensor(0).dtype == "uint8":
+        # Real numbers, as in the kernel of this type; sums exactly between two integers depend on their order.
+        real = resize_bilinear(ctx, [relay.cast(inputs[0], "float32"), *inputs[1:]], options)
+        return relay.cast(relay.floor(relay.add(real, const(0.5))), "uint8")
+    kind = "int64" if ctx.tensor(0).dtype == "int16" else "int32"
+    out = relay.cast(inputs[0], kind)
     for axis, size, new in _sizes(ctx, inputs, options):
-        if ctx.tensor(0).dtype == "int16":
-            raise TVMError("int16 is not supported")
         if options.align_corners and new > 1:
             scale = ((size - 1 << _BITS) + (new - 1) // 2) // (new - 1)
         else:
@@ -67,10 +70,10 @@ def integer_resize_bilinear(ctx, inputs, options):
         at = at + scale // 2 - (1 << _BITS - 1) if options.half_pixel_centers else at
         low = np.clip(at >> _BITS, 0, size - 1)
         high = np.clip(-(-at >> _BITS), 0, size - 1)
-        weights = (at - (np.maximum(at >> _BITS, 0) << _BITS)).astype("int32")
+        weights = (at - (np.maximum(at >> _BITS, 0) << _BITS)).astype(kind)
         out = _sum_of_two(out, axis, low, high, weights, (1 << _BITS) - weights)
-    half = const(1 << 2 * _BITS - 1, "int32")
-    whole = relay.right_shift(relay.add(relay.abs(out), half), const(2 * _BITS, "int32"))
+    half = const(1 << 2 * _BITS - 1, kind)
+    whole = relay.right_shift(relay.add(relay.abs(out), half), const(2 * _BITS, kind))
     return relay.cast(relay.multiply(relay.sign(out), whole), ctx.result().dtype)
 
 

@@ -10,13 +10,13 @@ from ...expr import Constant, RelayExpr, const
 from ..common.context import check_count
 from .conv_ops import same_or_valid
 from .elementwise import activated
+from .fixed import times_root
+from .integer_tables import softmax_16
 from .quantization import (
     RANGES,
     centered,
     finished,
-    fixed_point,
     limits,
-    looked_up,
     real_array,
     rescaled,
     to_integers,
@@ -79,8 +79,9 @@ def integer_average_pool(ctx, inputs, options):
         if size > 1 << 13:
             raise TVMError(f"windows of {kernel[0]} x {kernel[1]} integers are not supported")
         # Means of whole numbers as large as these, times their count, are within less than a half of the sums.
-        means = relay.nn.avg_pool2d(relay.cast(x, "float32"), **window, count_include_pad=True)
-        sums = relay.cast(relay.round(relay.multiply(means, const(float(size)))), "int32")
+        kind = "float64" if ctx.dtype(x) == "int16" else "float32"
+        means = relay.nn.avg_pool2d(relay.cast(x, kind), **window, count_include_pad=True)
+        sums = relay.cast(relay.round(relay.multiply(means, const(float(size), kind))), "int32")
     counts = _counts((height, width), window)
     return _limited(ctx, divided(sums, counts), options)
 
@@ -118,6 +119,8 @@ def softmax(ctx, inputs, options):
 def integer_softmax(ctx, inputs, options):
     """Exponents of differences from the greatest, out of a table; the quotient is rounded upwards."""
     tensor, result = ctx.tensor(0), ctx.result()
+    if tensor.dtype == result.dtype == "int16":
+        return softmax_16(ctx, inputs, options)
     if tensor.dtype == "int16" or result.dtype != tensor.dtype:
         raise TVMError(f"softmax from {tensor.type} to {result.type} is not supported")
     x, y = ctx.quantization(tensor), ctx.quantization(result)
@@ -136,6 +139,34 @@ def log_softmax(ctx, inputs, options):
     x = inputs[0]
     shifted = relay.subtract(x, relay.max(x, axis=-1, keepdims=True))
     return relay.subtract(shifted, relay.log(relay.sum(relay.exp(shifted), axis=-1, keepdims=True)))
+
+
+@quantized("LOG_SOFTMAX")
+def integer_log_softmax(ctx, inputs, options):
+    """Exponents out of a table; everything else in real numbers of 32 bits."""
+    tensor, result = ctx.tensor(0), ctx.result()
+    if tensor.dtype not in ("int8", "uint8") or result.dtype != tensor.dtype:
+        raise TVMError(f"logarithms of softmax from {tensor.type} to {result.type} are not supported")
+    step, unit = np.float32(ctx.quantization(tensor).scale[0]), np.float32(ctx.quantization(result).scale[0])
+    powers = np.exp(-step * np.arange(255, -1, -1, dtype="float32"))
+    wide = relay.cast(inputs[0], "int32")
+    most = relay.max(wide, axis=-1, keepdims=True)
+    places = relay.add(relay.subtract(wide, most), const(255, "int32"))
+    total = relay.sum(relay.take(Constant(powers.astype("float32")), places, mode="clip"), axis=-1, keepdims=True)
+    start = relay.add(relay.multiply(const(step), relay.cast(most, "float32")), relay.log(total))
+    steps = relay.multiply(relay.cast(wide, "float32"), const(np.float32(step / unit)))
+    steps = relay.round(relay.subtract(steps, relay.divide(start, const(unit))))
+    return finished(relay.cast(steps, "int32"), result)
+
+
+@quantized("L2_NORMALIZATION")
+def integer_l2_normalization(ctx, inputs, options):
+    tensor, result = ctx.tensor(0), ctx.result()
+    if tensor.dtype not in ("int8", "uint8") or result.dtype != tensor.dtype:
+        raise TVMError(f"normalization from {tensor.type} to {result.type} is not supported")
+    value = centered(inputs[0], ctx.quantization(tensor))
+    total = relay.sum(relay.multiply(value, value), axis=-1, keepdims=True)
+    return finished(times_root(value, total, 7), result)
 
 
 @op("L2_NORMALIZATION")
@@ -192,52 +223,6 @@ def plain_dequantize(ctx, inputs, options):
 
 
 quantized("DEQUANTIZE")(plain_dequantize)
-
-
-@quantized("HARD_SWISH")
-def integer_hard_swish(ctx, inputs, options):
-    tensor, result = ctx.tensor(0), ctx.result()
-    if tensor.dtype not in ("int8", "uint8"):
-        raise TVMError(f"{tensor.type} is not supported")
-    low, high = RANGES[tensor.dtype]
-    entries = _hard_swish(np.arange(low, high + 1), ctx.quantization(tensor), ctx.quantization(result))
-    table = np.clip(entries, *RANGES[result.dtype]).astype(result.dtype)
-    return looked_up(inputs[0], table, tensor.dtype)
-
-
-def _hard_swish(x: np.ndarray, source, target) -> np.ndarray:
-    """In integers of 16 bits: the input with seven bits more, times the input brought from -3..3 to 0..1."""
-    fine = np.float32(1 / 128) * source.scale[0]
-    wide = (x.astype("int64") - int(source.zero_point[0])) << 7
-    factor, shift = _halved(fixed_point(float(np.float32(fine / target.scale[0]))))
-    if shift > 0:
-        raise TVMError("the scale of the result is too small for the operator")
-    scaled = _high_half(wide, factor)
-    gate_factor, gate_shift = _halved(fixed_point(float(np.float32(fine / np.float32(3 / 32768)))))
-    gate = np.clip(wide << max(gate_shift - 1, 0), -32768, 32767)
-    gate = _high_half(gate, gate_factor)
-    if gate_shift > 0:
-        gate = np.clip(gate << 1, -32768, 32767)
-    elif gate_shift < 0:
-        gate = _halves_away(gate, -gate_shift)
-    product = ((gate + (1 << 15)) >> 1) * scaled
-    product = np.sign(product) * (np.abs(product) >> 15)
-    return _halves_away(product, -shift) + int(target.zero_point[0])
-
-
-def _halved(number: tuple[int, int]) -> tuple[int, int]:
-    """A fixed-point number of 31 bits with 15."""
-    factor, shift = number
-    return min((factor + (1 << 15)) >> 16, 32767), shift
-
-
-def _high_half(x: np.ndarray, factor: int) -> np.ndarray:
-    product = x * factor
-    return np.sign(product) * ((np.abs(product) + (1 << 14) - (product < 0)) >> 15)
-
-
-def _halves_away(x: np.ndarray, exponent: int) -> np.ndarray:
-    return np.sign(x) * ((np.abs(x) + (1 << exponent >> 1)) >> exponent)
 
 
 __all__ = ["divided"]

@@ -48,6 +48,16 @@ def scaled(x: RelayExpr, numbers: list[tuple[int, int]]) -> RelayExpr:
     return _divided(high, right)
 
 
+def rescaled_wide(x: RelayExpr, real) -> RelayExpr:
+    """As ``rescaled`` of int64 sums, whose factors have 15 bits; halves go upwards."""
+    numbers = [fixed_point(float(r)) for r in np.asarray(real, "float64").ravel()]
+    factors = np.array([min((m + (1 << 15)) >> 16, 0x7FFF) for m, _ in numbers], "int64")
+    shifts = np.array([15 - s for _, s in numbers], "int64")
+    halves = _constant(1 << np.maximum(shifts - 1, 0), "int64")
+    raised = relay.add(relay.multiply(x, _constant(factors, "int64")), halves)
+    return relay.cast(relay.right_shift(raised, _constant(np.maximum(shifts, 0), "int64")), "int32")
+
+
 def _divided(x: RelayExpr, exponents: np.ndarray) -> RelayExpr:
     """x / 2^e, halves away from zero. One less below zero makes of those halves ones that round down; nothing
     overflows, because the upper half of a product stays within 31 bits."""
@@ -101,9 +111,9 @@ def away(x: np.ndarray) -> np.ndarray:
     return whole + np.where(np.abs(x - whole) >= 0.5, np.sign(x), 0)
 
 
-def rounded_away(x: RelayExpr) -> RelayExpr:
+def rounded_away(x: RelayExpr, dtype: str = "float32") -> RelayExpr:
     whole = relay.trunc(x)
-    half = relay.greater_equal(relay.abs(relay.subtract(x, whole)), const(0.5, "float32"))
+    half = relay.greater_equal(relay.abs(relay.subtract(x, whole)), const(0.5, dtype))
     return relay.where(half, relay.add(whole, relay.sign(x)), whole)
 
 
@@ -137,9 +147,10 @@ def to_integers(x: RelayExpr, result: Tensor, inverse: bool = False) -> RelayExp
 
 
 def looked_up(x: RelayExpr, table: np.ndarray, dtype: str) -> RelayExpr:
-    """The entry of a table of 256 for each element, an integer of type ``dtype``; the first is of the least integer."""
+    """The entry of a table for each element, an integer of type ``dtype``; the first is of the least integer."""
     places = relay.cast(x, "int32")
-    places = relay.add(places, const(128, "int32")) if dtype == "int8" else places
+    low = RANGES[dtype][0]
+    places = relay.subtract(places, const(low, "int32")) if low else places
     return relay.take(Constant(table), places, mode="clip")
 
 
@@ -153,6 +164,7 @@ __all__ = [
     "looked_up",
     "real_array",
     "rescaled",
+    "rescaled_wide",
     "rounded_away",
     "scaled",
     "to_integers",

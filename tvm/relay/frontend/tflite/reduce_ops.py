@@ -7,7 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
-from .quantization import centered, finished, fixed_point, rescaled, scaled
+from .quantization import centered, finished, fixed_point, rounded_away, scaled
 from .table import Context, axis_of, moving, op, quantized
 
 
@@ -65,7 +65,8 @@ def integer_mean(ctx, inputs, options):
 def integer_sum(ctx, inputs, options):
     x, y = ctx.quantization(ctx.tensor(0)), ctx.quantization(ctx.result())
     total = _reduced(ctx, centered(inputs[0], x), inputs, options, relay.sum)
-    return finished(rescaled(total, np.float64(x.scale[0] / y.scale[0])), ctx.result())
+    steps = relay.multiply(relay.cast(total, "float32"), const(np.float32(x.scale[0] / y.scale[0])))
+    return finished(relay.cast(rounded_away(steps), "int32"), ctx.result())
 
 
 def _place(function):

@@ -74,16 +74,17 @@ _FUSED = "fused_activation:i8"
 _DILATION = "dilation_w:i32=1 dilation_h:i32=1"
 # Options of operators, by the name of their type without "Options"; the types that are not here have no fields.
 OPTIONS = {
-    "Conv2D": f"padding:i8 stride_w:i32 stride_h:i32 {_FUSED} {_DILATION}",
+    "Conv2D": f"padding:i8 stride_w:i32 stride_h:i32 {_FUSED} {_DILATION} quantized_bias_type:i8",
     "Conv3D": f"padding:i8 stride_d:i32 stride_w:i32 stride_h:i32 {_FUSED} dilation_d:i32=1 {_DILATION}",
     "Pool2D": f"padding:i8 stride_w:i32 stride_h:i32 filter_width:i32 filter_height:i32 {_FUSED}",
     "DepthwiseConv2D": f"padding:i8 stride_w:i32 stride_h:i32 depth_multiplier:i32 {_FUSED} {_DILATION}",
     "TransposeConv": f"padding:i8 stride_w:i32 stride_h:i32 {_FUSED}",
-    "FullyConnected": f"{_FUSED} weights_format:i8 keep_num_dims:bool asymmetric_quantize_inputs:bool",
+    "FullyConnected": f"{_FUSED} weights_format:i8 keep_num_dims:bool asymmetric_quantize_inputs:bool"
+                      " quantized_bias_type:i8",
     "Softmax": "beta:f32",
     "Concatenation": f"axis:i32 {_FUSED}",
-    "Add": _FUSED,
-    "Sub": _FUSED,
+    "Add": f"{_FUSED} pot_scale_int16:bool=1",
+    "Sub": f"{_FUSED} pot_scale_int16:bool=1",
     "Mul": _FUSED,
     "Div": _FUSED,
     "L2Norm": _FUSED,

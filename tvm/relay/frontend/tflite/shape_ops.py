@@ -11,7 +11,8 @@ from ... import op as relay
 from ...expr import Constant, const
 from ..common.context import check_count, check_steps
 from .elementwise import activated
-from .quantization import centered, finished, rescaled
+from .load import Quantization, Tensor
+from .quantization import RANGES, away, looked_up
 from .table import Context, argument, axis_of, moving, op, quantized
 
 
@@ -231,9 +232,20 @@ def integer_concatenation(ctx, inputs, options):
     for i, x in enumerate(inputs):
         found = ctx.quantization(ctx.tensor(i))
         if found.scale[0] != y.scale[0] or found.zero_point[0] != y.zero_point[0]:
-            x = finished(rescaled(centered(x, found), np.float64(found.scale[0] / y.scale[0])), result)
+            x = _rescaled_part(x, found, result)
         parts.append(x)
     return relay.concatenate(parts, axis_of(options.axis, ctx.rank(inputs[0]))) if len(parts) > 1 else parts[0]
+
+
+def _rescaled_part(x, found: Quantization, result: Tensor):
+    """A part in steps of the result, by a table: the product and the sum of a real number are rounded as one."""
+    y = result.quantization
+    assert y is not None
+    factor = np.float32(found.scale[0]) * (np.float32(1) / np.float32(y.scale[0]))
+    low, high = RANGES[result.dtype]
+    exact = np.arange(low, high + 1) * np.float64(factor) + np.float64(np.float32(-found.zero_point[0]) * factor)
+    entries = np.clip(away(exact.astype("float32")) + y.zero_point[0], low, high)
+    return looked_up(x, entries.astype(result.dtype), result.dtype)
 
 
 @moving("PACK")
