@@ -38,7 +38,7 @@ class Frontend:
         raise TypeError("an importer has file endings")
 
     @staticmethod
-    def recognizes(head: bytes) -> bool:
+    def recognizes(head: bytes, path: str = "") -> bool:
         """Whether a file that begins with these bytes is of this format, whatever its ending."""
         return False
 
@@ -119,13 +119,36 @@ class TFLiteFrontend(Frontend):
         return ["tflite"]
 
     @staticmethod
-    def recognizes(head: bytes) -> bool:
+    def recognizes(head: bytes, path: str = "") -> bool:
         return head[4:8] == b"TFL3"
 
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.tflite import from_tflite
 
         return from_tflite(path, shape_dict, **kwargs)
+
+
+class KerasFrontend(Frontend):
+    """Keras models in HDF5 files and in archives (.keras)."""
+
+    @staticmethod
+    def name() -> str:
+        return "keras"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["h5", "keras", "hdf5"]
+
+    @staticmethod
+    def recognizes(head: bytes, path: str = "") -> bool:
+        from ...relay.frontend.keras.load import is_keras
+
+        return is_keras(head, path)
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.keras import from_keras
+
+        return from_keras(path, shape_dict, **{"layout": "NHWC", **kwargs})
 
 
 class RelayFrontend(Frontend):
@@ -211,7 +234,6 @@ def _planned(name: str, suffixes: list[str], package: str) -> type:
     return Planned
 
 
-KerasFrontend = _planned("keras", ["h5"], "Keras")
 TensorflowFrontend = _planned("pb", ["pb"], "TensorFlow")
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
@@ -244,7 +266,7 @@ def guess_frontend(path: str) -> Frontend:
     """The importer by the file's first bytes, where they tell, or else by its ending."""
     head = _head(path)
     for frontend in ALL_FRONTENDS:
-        if frontend.recognizes(head):
+        if frontend.recognizes(head, path):
             return frontend()
     suffix = os.path.splitext(path)[1].lower().lstrip(".")
     for frontend in ALL_FRONTENDS:

@@ -1,11 +1,12 @@
 """Importers: models of other tools as graphs. Each framework is imported only when its importer is called."""
 
 from ...not_built import name_of as _name_of
+from .keras import from_keras
 from .onnx import from_onnx
 from .pytorch import from_exported_program, from_pytorch
 from .tflite import from_tflite
 
-__all__ = ["from_exported_program", "from_onnx", "from_pytorch", "from_tflite"]
+__all__ = ["from_exported_program", "from_keras", "from_onnx", "from_pytorch", "from_tflite"]
 
 
 def __getattr__(name: str):
