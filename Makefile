@@ -130,6 +130,19 @@ fuzz-tflite: setup ## damaged TFLite files into the importer (CASES=20000)
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
 	  tests/relay/frontend/tflite/test_tflite_reader.py -k mutated -q -p no:xdist
 
+conformance-keras: setup ## every Keras layer beside Keras' outputs; writes the table in docs/coverage.md
+	$(BIN)/python tools/keras_conformance.py
+
+fuzz-keras: setup ## damaged Keras files into the importer (CASES=20000)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
+	  tests/relay/frontend/keras/test_keras_reader.py -k mutated -q -p no:xdist
+
+test-keras: lib ## live models into the Keras importer, with an interpreter that has keras and tf_keras (KERAS_PYTHON=PATH)
+	TVM_TEST_KERAS=1 PYTHONPATH=. $(or $(KERAS_PYTHON),$(PYTHON)) -m pytest tests/relay/frontend/keras -q
+
+keras-models: lib ## every model of keras.applications beside Keras, written to docs/keras_models.md (KERAS_PYTHON=PATH ONLY=ResNet)
+	PYTHONPATH=. $(or $(KERAS_PYTHON),$(PYTHON)) tools/keras_models.py --only "$(ONLY)"
+
 cpptest: ## C tests of the runtime, without Python
 	@$(MAKE) --no-print-directory -C csrc test
 
@@ -197,5 +210,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
+.PHONY: conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
 .DEFAULT_GOAL := help

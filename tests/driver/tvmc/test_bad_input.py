@@ -123,7 +123,7 @@ def test_an_argument_error_is_short(refused, model_path):
     assert len(refused(2, "error: argument", "compile", "-O", "9", model_path).splitlines()) == 2
 
 
-@pytest.mark.parametrize("suffix", ["h5", "pdmodel"])
+@pytest.mark.parametrize("suffix", ["pdmodel"])
 def test_formats_whose_importer_is_still_to_come(refused, tmp_path, suffix):
     path = tmp_path / f"model.{suffix}"
     path.write_bytes(b"x")

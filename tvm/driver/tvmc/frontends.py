@@ -40,7 +40,7 @@ class Frontend:
         raise TypeError("an importer has file endings")
 
     @staticmethod
-    def recognizes(head: bytes) -> bool:
+    def recognizes(head: bytes, path: str = "") -> bool:
         """Whether a file that begins with these bytes is of this format, whatever its ending."""
         return False
 
@@ -121,13 +121,36 @@ class TFLiteFrontend(Frontend):
         return ["tflite"]
 
     @staticmethod
-    def recognizes(head: bytes) -> bool:
+    def recognizes(head: bytes, path: str = "") -> bool:
         return head[4:8] == b"TFL3"
 
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.tflite import from_tflite
 
         return from_tflite(path, shape_dict, **kwargs)
+
+
+class KerasFrontend(Frontend):
+    """Keras models in HDF5 files and in archives (.keras)."""
+
+    @staticmethod
+    def name() -> str:
+        return "keras"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["h5", "keras", "hdf5"]
+
+    @staticmethod
+    def recognizes(head: bytes, path: str = "") -> bool:
+        from ...relay.frontend.keras.load import is_keras
+
+        return is_keras(head, path)
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.keras import from_keras
+
+        return from_keras(path, shape_dict, **{"layout": "NHWC", **kwargs})
 
 
 class RelayFrontend(Frontend):
@@ -225,7 +248,7 @@ class TensorflowFrontend(Frontend):
         return ["pb"]
 
     @staticmethod
-    def recognizes(head: bytes) -> bool:
+    def recognizes(head: bytes, path: str = "") -> bool:
         """A graph begins with its first node, which begins with its name and its operator; lengths are before them."""
         if head[:1] != b"\x0a":
             return False
@@ -249,7 +272,6 @@ class TensorflowFrontend(Frontend):
         return {}
 
 
-KerasFrontend = _planned("keras", ["h5"], "Keras")
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
 ALL_FRONTENDS = [KerasFrontend, OnnxFrontend, TensorflowFrontend, TFLiteFrontend, PyTorchFrontend, PaddleFrontend,
@@ -289,7 +311,7 @@ def guess_frontend(path: str) -> Frontend:
         return TensorflowFrontend()
     head = _head(path)
     for frontend in ALL_FRONTENDS:
-        if frontend.recognizes(head):
+        if frontend.recognizes(head, path):
             return frontend()
     suffix = os.path.splitext(path)[1].lower().lstrip(".")
     for frontend in ALL_FRONTENDS:

@@ -1,6 +1,7 @@
 """Importers: models of other tools as graphs. Each framework is imported only when its importer is called."""
 
 from ...not_built import name_of as _name_of
+from .keras import from_keras
 from .onnx import from_onnx
 from .pytorch import from_exported_program, from_pytorch
 from .tensorflow import from_tensorflow
@@ -9,7 +10,10 @@ from .tflite import from_tflite
 # Scripts for TensorFlow 2 call the importer by this name; it reads the graphs of both.
 from_tensorflow2 = from_tensorflow
 
-__all__ = ["from_exported_program", "from_onnx", "from_pytorch", "from_tensorflow", "from_tensorflow2", "from_tflite"]
+__all__ = [
+    "from_exported_program", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tensorflow2",
+    "from_tflite",
+]
 
 
 def __getattr__(name: str):

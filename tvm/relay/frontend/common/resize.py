@@ -62,6 +62,10 @@ class Axis:
         """Places and weights, one row for each result."""
         base = np.floor(self.at)
         ratio = self.at - base
+        steps = self.attrs.get("ratio_steps")
+        if steps is not None and mode == "cubic":
+            # Some kernels take weights from a table of so many steps.
+            ratio = np.rint(ratio * steps) / steps
         scale = min(self.scale, 1.0) if self.attrs.get("antialias", 0) else 1.0
         reach = int(np.ceil((1 if mode == "linear" else 2) / scale))
         offsets = np.arange(1 - reach, reach + 1)

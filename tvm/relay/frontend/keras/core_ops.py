@@ -1,0 +1,164 @@
+"""Converters of products, tables of embeddings, masks, and layers that do nothing when a model is not trained."""
+
+from __future__ import annotations
+
+import string
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, RelayExpr
+from .table import Context, as_numpy, layer
+
+_IDENTITY = (
+    "Identity", "Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise", "ActivityRegularization",
+)  # fmt: skip
+# Layers of augmentation change nothing when a model is not trained; like spatial dropout they end a mask.
+_AUGMENTATION = (
+    "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "RandomBrightness", "RandomColorDegeneration",
+    "RandomColorJitter", "RandomContrast", "RandomElasticTransform", "RandomErasing", "RandomFlip",
+    "RandomGaussianBlur",
+    "RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective", "RandomPosterization", "RandomRotation",
+    "RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation", "RandomZoom", "RandomHeight",
+    "RandomWidth", "AugMix", "CutMix", "MixUp", "RandAugment",
+)  # fmt: skip
+
+
+@layer(*_IDENTITY, "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", masked=True)
+def identity(ctx, x):
+    return x
+
+
+@layer(*(n for n in _AUGMENTATION if not n.startswith("Spatial")))
+def augmentation(ctx, x):
+    return x
+
+
+@layer("Dense", masked=True)
+def dense(ctx, x):
+    return ctx.activated(ctx.biased(ctx.product(x, ctx.array("kernel"))))
+
+
+@layer("Embedding")
+def embedding(ctx, x):
+    table = ctx.weight("embeddings")
+    if ctx.get("mask_zero", False):
+        ctx.result_mask = ctx.infer(relay.not_equal(x, ctx.like(0, x)))
+    return relay.take(table, ctx.cast(x, "int32") if ctx.dtype(x) not in ("int32", "int64") else x, 0)
+
+
+@layer("ReversibleEmbedding")
+def reversible_embedding(ctx, x, reverse=False):
+    if not reverse:
+        return embedding(ctx, x)
+    kernel = ctx.array("embeddings").T if ctx.get("tie_weights", True) else ctx.array("reverse_embeddings")
+    out = ctx.product(x, kernel)
+    cap = ctx.get("logit_soft_cap")
+    if cap is not None:
+        out = relay.multiply(relay.tanh(relay.divide(out, ctx.like(cap, x))), ctx.like(cap, x))
+    return out
+
+
+@layer("Masking")
+def masking(ctx, x):
+    counts = relay.not_equal(x, ctx.like(ctx.get("mask_value", 0.0), x))
+    kept = ctx.infer(relay.any(counts, -1, True))
+    ctx.result_mask = ctx.infer(relay.squeeze(kept, [ctx.rank(x) - 1]))
+    return relay.where(kept, x, ctx.like(0, x))
+
+
+# -- sums of products by letters --------------------------------------------------------------------------------------
+
+
+def _letters(ctx: Context, equation: str, ranks: list[int]) -> tuple[list[str], str]:
+    """The letters of the operands and of the result; those that dots stand for are made up."""
+    left, arrow, out = equation.replace(" ", "").partition("->")
+    parts = left.split(",")
+    if len(parts) != len(ranks) or not arrow:
+        raise TVMError(f"the equation '{equation}' does not say what becomes of {len(ranks)} operands")
+    free = [c for c in string.ascii_letters if c not in equation]
+    dots, full = "", []
+    for part, rank in zip(parts, ranks):
+        if "..." in part:
+            missing = rank - len(part.replace("...", ""))
+            names = "".join(free[:missing])
+            dots = names if len(names) > len(dots) else dots
+            part = part.replace("...", names[-missing:] if missing else "")
+        if len(part) != rank or len(set(part)) != rank:
+            raise TVMError(f"the equation '{equation}' and an operand of {rank} dimensions do not fit")
+        full.append(part)
+    return full, out.replace("...", dots)
+
+
+def einsum(ctx: Context, equation: str, a: RelayExpr, b: RelayExpr) -> RelayExpr:
+    """The sum of products of two operands as one product of matrices."""
+    (left, right), out = _letters(ctx, equation, [ctx.rank(a), ctx.rank(b)])
+    a, left = _summed(ctx, a, left, right + out)
+    b, right = _summed(ctx, b, right, left + out)
+    shared = [c for c in left if c in right]
+    batch = [c for c in shared if c in out]
+    inner = [c for c in shared if c not in out]
+    rows, columns = [c for c in left if c not in right], [c for c in right if c not in left]
+    sizes = {**dict(zip(right, ctx.known_shape(b))), **dict(zip(left, ctx.known_shape(a)))}
+
+    def count(letters):
+        total = 1
+        for c in letters:
+            total *= sizes[c]
+        return total
+
+    def moved(e, letters, order):
+        return relay.transpose(e, [letters.index(c) for c in order])
+
+    x = relay.reshape(moved(a, left, [*batch, *rows, *inner]), (count(batch), count(rows), count(inner)))
+    y = relay.reshape(moved(b, right, [*batch, *columns, *inner]), (count(batch), count(columns), count(inner)))
+    if not batch:
+        made = relay.nn.dense(relay.squeeze(x, [0]), relay.squeeze(y, [0]))
+    else:
+        made = relay.nn.batch_matmul(x, y)
+    order = [*batch, *rows, *columns]
+    if sorted(order) != sorted(out):
+        raise TVMError(f"the equation '{equation}' asks for letters that no operand has")
+    made = relay.reshape(made, tuple(sizes[c] for c in order))
+    return ctx.infer(relay.transpose(made, [order.index(c) for c in out]))
+
+
+def _summed(ctx: Context, e: RelayExpr, letters: str, kept: str) -> tuple[RelayExpr, str]:
+    """An operand with the letters summed that nothing else has."""
+    axes = [i for i, c in enumerate(letters) if c not in kept]
+    if not axes:
+        return e, letters
+    return ctx.infer(relay.sum(e, axes)), "".join(c for c in letters if c in kept)
+
+
+@layer("EinsumDense")
+def einsum_dense(ctx, x):
+    equation = ctx.get("equation")
+    if not isinstance(equation, str):
+        raise TVMError("the layer has no equation")
+    out = einsum(ctx, equation, x, ctx.weight("kernel"))
+    if ctx.get("bias_axes") is not None:
+        out = relay.add(out, Constant(_bias(ctx, equation, ctx.rank(out))))
+    return ctx.activated(out)
+
+
+def _bias(ctx: Context, equation: str, rank: int):
+    """The bias of letters, with an axis of size 1 for each letter of the result that it does not have."""
+    letters, bias = equation.replace(" ", "").partition("->")[2], ctx.array("bias")
+    axes = [c for c in letters.replace("...", "") if c in ctx.get("bias_axes")]
+    if len(axes) != bias.ndim and bias.ndim > rank:
+        raise TVMError(f"a bias of {bias.ndim} dimensions and bias_axes '{ctx.get('bias_axes')}' do not fit")
+    if len(axes) != bias.ndim:
+        return bias
+    plain = letters.replace("...", "")
+    after = plain[plain.index(axes[0]) :] if axes else ""
+    shape = [bias.shape[axes.index(c)] if c in axes else 1 for c in after]
+    if "..." in letters and letters.index("...") > letters.index(axes[0]):
+        return (
+            bias.reshape([*shape[: len(plain)], *([1] * (rank - len(plain)))])
+            if not letters.endswith("...")
+            else (bias.reshape([*shape, *([1] * (rank - len(plain)))]))
+        )
+    return bias.reshape(shape).astype(as_numpy(ctx.compute_dtype))
+
+
+__all__ = ["einsum"]
