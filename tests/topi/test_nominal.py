@@ -29,6 +29,6 @@ def test_a_reshape_of_unknown_sizes_divides_only_what_it_joins_or_parts():
     joined = topi.reshape(te.placeholder((n, 12, m, m)), (n * 12, m, m))
     own = joined.op.body[0].indices
     # The dimensions that stay have the index of the result.
-    assert [i for i in own[2:]] == [a.var for a in joined.op.axis[1:]]
+    assert list(own[2:]) == [a.var for a in joined.op.axis[1:]]
     parted = topi.reshape(te.placeholder((n * 12, m, 64)), (n, 12, m, 64))
     assert not any(isinstance(e, (FloorDiv, FloorMod)) for e in post_order(parted.op.body[0]))

@@ -1,5 +1,5 @@
-"""Kernels of GPUs whose sizes are not known while compiling: compiled once, they compute what NumPy does at any size, on
-the emulator, in the tiles of static ones and with indices of 32 bits."""
+"""Kernels of GPUs whose sizes are not known while compiling: compiled once, they compute what NumPy does at any size,
+on the emulator, in the tiles of static ones and with indices of 32 bits."""
 
 from __future__ import annotations
 
@@ -126,7 +126,8 @@ def test_softmax_of_rows_of_unknown_length_with_what_is_before_and_after_it(rng)
     # One kernel computes all of it.
     assert str(made.kernel.module).count('launch_thread("blockIdx.x"') == 1
     for batch, rows in ((1, 3), (2, 150)):
-        x, mask = halves(rng, 2 * batch, rows, rows), np.where(rng.random((batch, rows)) < 0.3, -30, 0).astype("float32")
+        x = halves(rng, 2 * batch, rows, rows)
+        mask = np.where(rng.random((batch, rows)) < 0.3, -30, 0).astype("float32")
         wide = x.reshape(batch, 2, rows, rows).astype("float32") + mask[:, None, None]
         e = np.exp(wide - wide.max(-1, keepdims=True))
         close(made.run([x, mask], x.shape), (e / e.sum(-1, keepdims=True)).reshape(x.shape))
