@@ -1,5 +1,5 @@
-"""``python -m tests.cuda_emulator tests.relay.backend.vm_on_cuda``: programs of unknown sizes, with a loop and with sizes
-that data decide on, by the virtual machine on a CUDA device, against the machine on the CPU."""
+"""``python -m tests.cuda_emulator tests.relay.backend.vm_on_cuda``: programs of unknown sizes, with a loop and with
+sizes that data decide on, by the virtual machine on a CUDA device, against the machine on the CPU."""
 
 from __future__ import annotations
 
