@@ -100,8 +100,8 @@ def resnet50(image: list, blocks: tuple[int, ...] = (3, 4, 6, 3)):
             y = g.node("Relu", g.conv(x, channels, wide))
             y = g.conv(g.node("Relu", g.conv(y, wide, wide, 3, stride)), wide, out)
             short = g.conv(x, channels, out, 1, stride) if i == 0 else x
-            # Sums of many blocks keep their size.
-            x, channels = g.node("Relu", g.node("Mul", g.node("Add", y, short), g.const(np.float32(0.7)))), out
+            # Sums of many blocks keep their size; the factor is exact in half precision.
+            x, channels = g.node("Relu", g.node("Mul", g.node("Add", y, short), g.const(np.float32(0.6875)))), out
     return _classified(g, x, channels, image)
 
 

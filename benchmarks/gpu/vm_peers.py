@@ -89,7 +89,7 @@ def modules() -> dict[str, Any]:
             x = functional.max_pool2d(functional.relu(self.first(data)), 3, 2, 1)
             for one, two, three, *short in self.blocks:
                 y = three(functional.relu(two(functional.relu(one(x)))))
-                x = functional.relu((y + (short[0](x) if short else x)) * 0.7)
+                x = functional.relu((y + (short[0](x) if short else x)) * 0.6875)
             return self.last(x.mean((2, 3)))
 
     return {"bert_base": Bert, "resnet50": ResNet, "resnet50_image": ResNet}

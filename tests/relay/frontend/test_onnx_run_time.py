@@ -19,6 +19,7 @@ from small_models import graph_model, onnxruntime_results
 
 import tvm
 from tvm.contrib import onnx_backend
+from tvm.error import TVMError
 from tvm.ir.prim import Any_
 from tvm.relay.frontend import from_onnx
 
@@ -133,3 +134,39 @@ def test_a_slice_backwards_from_before_the_first_element_begins_with_it():
         model = graph_model([node], [info("x", [size])], [info("y", None)], bounds)
         x = np.arange(3, dtype="float32")
         assert onnx_backend.prepare(model).run([x])[0].tolist() == onnxruntime_results(model, {"x": x})[0].tolist()
+
+
+def first_places(axis: int):
+    """The first places of a table, as many as the input ``x`` (batch x length) has along an axis."""
+    make = helper.make_node
+    nodes = [make("Shape", ["x"], ["s"]), make("Gather", ["s", "which"], ["n"]),
+             make("Slice", ["table", "zero", "n", "last"], ["places"])]  # fmt: skip
+    weights = {"which": np.array([axis]), "zero": np.array([0]), "last": np.array([1]),
+               "table": np.arange(6, dtype="float32")[None]}  # fmt: skip
+    return nodes, weights
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_slice_to_the_size_of_an_input_has_that_size_and_ends_with_the_data(axis):
+    nodes, weights = first_places(axis)
+    model = graph_model(nodes, [info("x", ["batch", "length"])], [info("places", None)], weights)
+    named = tvm.relay.vm.optimize(from_onnx(model)[0], "llvm")[0]["main"]
+    assert not any(isinstance(d, Any_) for d in named.ret_type.shape)
+    compiled = onnx_backend.prepare(model)
+    for shape in ((2, 4), (9, 1), (1, 9), (0, 3), (3, 0)):
+        feed = {"x": np.zeros(shape, "float32")}
+        np.testing.assert_array_equal(compiled.run(feed)[0], onnxruntime_results(model, feed)[0])
+
+
+def test_what_is_added_to_places_of_an_input_keeps_its_size_and_more_places_than_there_are_are_refused(rng):
+    nodes, weights = first_places(1)
+    nodes.append(helper.make_node("Add", ["x", "places"], ["y"]))
+    model = graph_model(nodes, [info("x", ["batch", "length"])], [info("y", None)], weights)
+    named = tvm.relay.vm.optimize(from_onnx(model)[0], "llvm")[0]["main"]
+    assert str(named.ret_type) == "Tensor[(batch, length), float32]"
+    compiled = onnx_backend.prepare(model)
+    for shape in ((2, 6), (3, 1), (1, 4)):
+        feed = {"x": rng.standard_normal(shape).astype("float32")}
+        np.testing.assert_allclose(compiled.run(feed)[0], onnxruntime_results(model, feed)[0])
+    with pytest.raises(TVMError, match="operator add: sizes that are the same"):
+        compiled.run({"x": np.zeros((2, 7), "float32")})

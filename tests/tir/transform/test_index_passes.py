@@ -9,7 +9,7 @@ from lowered import of, same_result, var
 
 import tvm
 from tvm.ir.module import IRModule
-from tvm.ir.prim import BufferLoad, Call, IterVar, Select, const
+from tvm.ir.prim import BufferLoad, Call, IterVar, Select, StringImm, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import all as all_of
@@ -82,6 +82,20 @@ def test_index_that_may_not_fit_stays_wide():
     assert of(BufferStore, new)[0].indices[0].dtype == "int64"
     # A narrow variable would have to be widened for each use.
     assert {f.loop_var.dtype for f in of(For, new)} == {"int64"}
+
+
+def test_index_over_unknown_sizes_is_narrow_where_the_function_says_that_elements_can_be_counted():
+    n = var("n")
+    a = decl_buffer((n, n), "int8", "A")
+    i, wide = var("i"), var("n").astype("int64")
+    store = BufferStore(a, const(1, "int8"), [i.astype("int64") * wide + const(1, "int64")])
+    count = AssertStmt(wide * wide < const(100, "int64"), StringImm("small"), store)
+    func = PrimFunc([a], For(i, 0, n, 0, count))
+    assert of(BufferStore, narrow_data_type(func))[0].indices[0].dtype == "int64"
+    new = narrow_data_type(func.with_attr("tir.narrow_indices", True))
+    assert of(BufferStore, new)[0].indices[0].dtype == "int32"
+    # What is compared is no index.
+    assert of(AssertStmt, new)[0].condition.a.dtype == "int64"
 
 
 def test_condition_leaves_the_loops_it_does_not_depend_on():
