@@ -48,7 +48,7 @@ def test_a_sample_of_cases_gives_what_litert_gave(runner, rng):
 
 def test_every_operator_has_a_case_or_a_test_of_its_own():
     names = {n.removeprefix("CUSTOM ") for n in (*CONVERTERS.names(), *QUANTIZED.names())}
-    assert names - {c.operator for c in CASES.values()} == {"WHERE"}
+    assert names - {c.operator for c in CASES.values()} == {"UNIQUE", "WHERE"}
 
 
 def test_where_gives_the_places_of_what_is_not_zero():
@@ -57,3 +57,11 @@ def test_where_gives_the_places_of_what_is_not_zero():
     x = np.array([[True, False, True], [False, False, True]])
     got = relay.create_executor("vm", mod=mod, target="llvm").evaluate()(x)
     np.testing.assert_array_equal(got.numpy(), np.argwhere(x))
+
+
+def test_unique_gives_values_in_the_order_in_which_they_are_met():
+    mod = from_tflite(one_node("UNIQUE", [Spec((6,), "int32")], [Spec((0,), "int32"), Spec((6,), "int32")]))[0]
+    run = relay.create_executor("vm", mod=mod, target="llvm").evaluate()
+    values, places = run(np.array([7, 2, 7, 9, 2, 7], "int32"))
+    np.testing.assert_array_equal(values.numpy(), [7, 2, 9])
+    np.testing.assert_array_equal(places.numpy(), [0, 1, 0, 2, 1, 0])

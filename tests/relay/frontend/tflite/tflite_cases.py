@@ -270,6 +270,35 @@ def _binary_cases() -> None:
          [Spec((3, 5), "int32")])  # fmt: skip
 
 
+def _found_cases() -> None:
+    corners = np.array([[0, 0, 1, 1], [0, 0.1, 1, 1.1], [0, -0.1, 1, 0.9], [0, 10, 1, 11], [0, 10.1, 1, 11.1],
+                        [0, 100, 1, 101]], "float32")  # fmt: skip
+    scores = np.array([0.9, 0.75, 0.6, 0.95, 0.5, 0.3], "float32")
+    numbers = Spec((4,), "int32")
+    for version, outputs in ((4, [numbers, Spec((), "int32")]), (5, [numbers, real(4), Spec((), "int32")])):
+        rest = [scalar(4), scalar(0.5, "float32"), scalar(0.4, "float32")]
+        rest += [scalar(0.0, "float32")] if version == 5 else []
+        operator = f"NON_MAX_SUPPRESSION_V{version}"
+        case(operator.lower(), operator, [constant(corners), constant(scores), *rest], outputs)
+    case("bucketize", "BUCKETIZE", [real(3, 17)], [Spec((3, 17), "int32")], {"boundaries": [-2.0, 0.0, 1.5]})
+    for name in ("SUM", "PROD", "MAX", "MIN"):
+        operator = f"UNSORTED_SEGMENT_{name}"
+        case(operator.lower(), operator, [real(5, 2), ints(2, 0, 2, -1, 0), scalar(4)], [real(4, 2)])
+    case("bitcast", "BITCAST", [real(3, 5)], [Spec((3, 5), "int32")])
+    w = draw("conv3d transposed", (3, 2, 3, 4, 3))
+    case("conv_3d_transpose", "CONV_3D_TRANSPOSE",
+         [ints(1, 8, 10, 6, 4), constant(w), real(1, 4, 5, 3, 3), constant(np.arange(4, dtype="float32"))],
+         [real(1, 8, 10, 6, 4)], {"padding": 0, "stride_d": 2, "stride_w": 2, "stride_h": 2})  # fmt: skip
+
+
+def _late_cases() -> None:
+    """Places that are inputs."""
+    place = Spec((2,), "int32")
+    case("slice_late", "SLICE", [real(4, 6), place, ints(2, 3)], [real(2, 3)], low=0, high=2)
+    case("strided_slice_late", "STRIDED_SLICE", [real(4, 6), place, ints(4, 6), ints(1, 1)], [real(4)],
+         {"shrink_axis_mask": 1, "end_mask": 2, "begin_mask": 2}, low=0, high=3)  # fmt: skip
+
+
 def _quantize_cases() -> None:
     case("quantize_int8", "QUANTIZE", [real(3, 100)], [i8(3, 100, scale=0.03, zero=-4)], low=-5.0, high=5.0)
     case("quantize_uint8", "QUANTIZE", [real(3, 100)], [u8(3, 100, scale=0.03, zero=90)], low=-5.0, high=5.0)
@@ -420,6 +449,16 @@ def _recurrent_cases() -> None:
         case(name, "UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [real(batch, time, units)],
              {"fused_activation": 4, **options})  # fmt: skip
 
+    case("rnn_step", "RNN", [real(batch, depth), gates[0], back[0], bias[0], state], [real(batch, units)],
+         {"fused_activation": 4})  # fmt: skip
+    filters, memory, rank = 6, 4, 2
+    feature, time_weights = draw("svdf feature", (filters, depth)), draw("svdf time", (filters, memory))
+    case("svdf", "SVDF", [real(batch, depth), constant(feature), constant(time_weights),
+                          constant(draw("svdf bias", (filters // rank,))),
+                          Spec((batch, filters * memory), variable=True)],
+         [real(batch, filters // rank)], {"rank": rank, "fused_activation": 1})  # fmt: skip
+    inputs = [real(batch, depth), *gates, *back, *[None] * 3, *bias, None, None, state, state]
+    case("lstm_step", "LSTM", inputs, [real(batch, units)], {"fused_activation": 4})
     lstm("lstm", gates, back, [None] * 3, bias, {})
     lstm("lstm_peephole", gates, back, peep, bias, {"cell_clip": 0.3})
     lstm("lstm_coupled", [None, *gates[1:]], [None, *back[1:]], [None] * 3, [None, *bias[1:]], {})
@@ -600,5 +639,5 @@ def _detection_cases() -> None:
 for _family in (_detection_cases, _hybrid_cases, _conv_cases, _transposed_cases, _matrix_cases, _pool_cases,
                 _normal_cases, _unary_cases, _binary_cases, _quantize_cases, _shape_cases, _index_cases, _reduce_cases,
                 _image_cases, _recurrent_cases, _control_cases, _variable_cases,
-                _int16_cases):  # fmt: skip
+                _int16_cases, _found_cases, _late_cases):  # fmt: skip
     _family()

@@ -6,6 +6,7 @@ from . import (
     conv_ops,
     detection,
     elementwise,
+    found_ops,
     image_ops,
     index_ops,
     integer_tables,

@@ -196,14 +196,18 @@ def conv_3d(ctx, inputs, options):
 
 def _transposed(ctx: Context, inputs: list, options, real: bool, build) -> RelayExpr:
     """The data is input 2, the weights input 1, input 0 the shape of the result."""
-    outputs, height, width, _ = ctx.known_shape(inputs[1])
     shape, sizes = ctx.ints(inputs[0], "the shape of the result"), ctx.known_shape(inputs[2])
-    strides, kernel = (options.stride_h, options.stride_w), (height, width)
-    if len(shape) != 4 or len(sizes) != 4:
-        raise TVMError(f"a result of 4 dimensions is wanted, got {shape}")
-    same_or_valid(options.padding, (1, 1), kernel, strides, (1, 1))
+    strides, axes, order = (options.stride_h, options.stride_w), (3, 0, 1, 2), (1, 2)
+    outputs_at = 0
+    if ctx.node.operator == "CONV_3D_TRANSPOSE":
+        strides, axes, order, outputs_at = (options.stride_d, *strides), (4, 3, 0, 1, 2), (0, 1, 2), 3
+    known = ctx.known_shape(inputs[1])
+    if not len(shape) == len(sizes) == len(known) == len(axes):
+        raise TVMError(f"a result of {len(axes)} dimensions is wanted, got {shape}")
+    outputs, kernel = known[outputs_at], tuple(known[i] for i in order)
+    same_or_valid(options.padding, kernel, kernel, strides, (1,) * len(kernel))
     befores, afters, extra = [], [], []
-    for size, out, k, s in zip(sizes[1:3], shape[1:3], kernel, strides):
+    for size, out, k, s in zip(sizes[1:-1], shape[1:-1], kernel, strides):
         if _PADDINGS[options.padding] == "SAME":
             total = max((size - 1) * s + k - out, 0)
         else:
@@ -214,20 +218,29 @@ def _transposed(ctx: Context, inputs: list, options, real: bool, build) -> Relay
         extra.append(out - ((size - 1) * s + k - total))
     if min(extra) < 0:
         raise TVMError(f"the result {shape} is smaller than the convolution of {list(sizes)} makes it")
-    weight = moved_weight(ctx, inputs, 1, (3, 0, 1, 2), real)
-    data = relay.transpose(inputs[2], (0, 3, 1, 2))
+    weight = moved_weight(ctx, inputs, 1, axes, real)
+    last = len(kernel) + 1
+    data = relay.transpose(inputs[2], (0, last, *range(1, last)))
     fits = all(e < s for e, s in zip(extra, strides))
     out = build(
         data, weight, strides=strides, padding=(*befores, *afters), channels=outputs, kernel_size=kernel,
-        output_padding=tuple(extra) if fits else (0, 0),
+        output_padding=tuple(extra) if fits else (0,) * len(kernel),
     )  # fmt: skip
-    out = relay.transpose(out, (0, 2, 3, 1))
-    return out if fits else relay.nn.pad(out, ((0, 0), (0, extra[0]), (0, extra[1]), (0, 0)))
+    out = relay.transpose(out, (0, *range(2, last + 1), 1))
+    return out if fits else relay.nn.pad(out, ((0, 0), *((0, e) for e in extra), (0, 0)))
 
 
 @op("TRANSPOSE_CONV")
 def transpose_conv(ctx, inputs, options):
     out = _transposed(ctx, inputs, options, True, relay.nn.conv2d_transpose)
+    return activated(ctx, biased(ctx, out, inputs, 3), options)
+
+
+@op("CONV_3D_TRANSPOSE")
+def conv_3d_transpose(ctx, inputs, options):
+    if (options.dilation_d, options.dilation_h, options.dilation_w) != (1, 1, 1):
+        raise TVMError("dilated transposed convolutions are not supported")
+    out = _transposed(ctx, inputs, options, True, relay.nn.conv3d_transpose)
     return activated(ctx, biased(ctx, out, inputs, 3), options)
 
 

@@ -121,6 +121,14 @@ def cast(ctx, inputs, options):
 quantized("CAST")(cast)
 
 
+@op("BITCAST")
+def bitcast(ctx, inputs, options):
+    """The bits of an element as another type of the same size."""
+    if np.dtype(ctx.dtype(inputs[0])).itemsize != np.dtype(ctx.result().dtype).itemsize:
+        raise TVMError(f"the bits of {ctx.tensor(0).type} are no {ctx.result().type}")
+    return relay.reinterpret(inputs[0], ctx.result().dtype)
+
+
 @op("FAKE_QUANT")
 def fake_quant(ctx, inputs, options):
     """Numbers brought to the nearest of the steps that training saw."""

@@ -65,7 +65,7 @@ class _Cell:
 
     def __init__(self, ctx: Context, inputs: list, options):
         self.ctx, self.options = ctx, options
-        if options.diagonal:
+        if getattr(options, "diagonal", False):
             raise TVMError("diagonal recurrent weights are not supported")
         rows = zip(range(1, 5), range(5, 9), (9, 10, 24, 11), range(12, 16), range(20, 24))
         self.gates = [_gate(ctx, inputs, row) for row in rows]
@@ -120,6 +120,44 @@ def lstm(ctx, inputs, options):
     ctx.keep(18, h)
     ctx.keep(19, c)
     return relay.stack(shown, 0 if options.time_major else 1)
+
+
+@op("LSTM")
+def lstm_step(ctx, inputs, options):
+    if options.kernel_type:
+        raise TVMError("the basic kind of the operator, with one matrix of all weights, is not supported")
+    h, c = _Cell(ctx, inputs, options).step(inputs[0], _state(ctx, inputs, 18), _state(ctx, inputs, 19))
+    ctx.keep(18, h)
+    ctx.keep(19, c)
+    # The results are the scratch memory, the two states and the output.
+    return [h] if len(ctx.results) == 1 else [relay.zeros((1,), "float32"), h, c, h][: len(ctx.results)]
+
+
+@op("RNN")
+def rnn_step(ctx, inputs, options):
+    total = relay.add(relay.nn.dense(inputs[0], _weight(ctx, inputs, 1)),
+                      relay.nn.dense(_state(ctx, inputs, 4), _weight(ctx, inputs, 2)))
+    total = total if argument(inputs, 3) is None else relay.add(total, inputs[3])
+    h = activated(ctx, total, options)
+    ctx.keep(4, h)
+    return h
+
+
+@op("SVDF")
+def svdf(ctx, inputs, options):
+    """Filters over the features of the last steps, which are the state; each result is the sum of ``rank`` filters."""
+    feature, time = _weight(ctx, inputs, 1), _weight(ctx, inputs, 2)
+    filters, memory = ctx.known_shape(time)
+    batch, rank = ctx.known_size(inputs[0], 0), options.rank
+    if rank < 1 or filters % rank:
+        raise TVMError(f"{filters} filters are no results of rank {rank}")
+    state = relay.reshape(_state(ctx, inputs, 4), (batch, filters, memory))
+    new = relay.expand_dims(relay.nn.dense(inputs[0], feature), 2)
+    state = relay.concatenate([relay.strided_slice(state, [1], [memory], [1], [2]), new], 2) if memory > 1 else new
+    found = relay.sum(relay.multiply(state, relay.expand_dims(time, 0)), axis=2)
+    found = relay.sum(relay.reshape(found, (batch, filters // rank, rank)), axis=2)
+    ctx.keep(4, relay.reshape(state, (batch, filters * memory)))
+    return activated(ctx, found if argument(inputs, 3) is None else relay.add(found, inputs[3]), options)
 
 
 @op("UNIDIRECTIONAL_SEQUENCE_RNN")

@@ -117,6 +117,10 @@ OPTIONS = {
     "BatchMatMul": "adj_x:bool adj_y:bool asymmetric_quantize_inputs:bool",
     "Cumsum": "exclusive:bool reverse:bool",
     "Gelu": "approximate:bool",
+    "Bucketize": "boundaries:[f32]",
+    "SVDF": f"rank:i32 {_FUSED}",
+    "RNN": _FUSED,
+    "LSTM": f"{_FUSED} cell_clip:f32 proj_clip:f32 kernel_type:i8",
     "If": "then_subgraph_index:i32 else_subgraph_index:i32",
     "While": "cond_subgraph_index:i32 body_subgraph_index:i32",
     "CallOnce": "init_subgraph_index:i32",
@@ -125,6 +129,7 @@ OPTIONS = {
 
 # The options that an operator carries, where their name is not that of the operator.
 _OPTIONS_OF = {
+    "SVDF": "SVDF", "RNN": "RNN", "LSTM": "LSTM", "CONV_3D_TRANSPOSE": "Conv3D",
     "CONV_2D": "Conv2D", "CONV_3D": "Conv3D", "DEPTHWISE_CONV_2D": "DepthwiseConv2D", "AVERAGE_POOL_2D": "Pool2D",
     "MAX_POOL_2D": "Pool2D", "L2_POOL_2D": "Pool2D", "L2_NORMALIZATION": "L2Norm", "BATCH_MATMUL": "BatchMatMul",
     "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTM", "UNIDIRECTIONAL_SEQUENCE_RNN": "SequenceRNN",

@@ -13,6 +13,7 @@ from ..common.context import check_count, check_steps
 from .elementwise import activated
 from .load import Quantization, Tensor
 from .quantization import RANGES, away, looked_up
+from .run_time import late_slice, late_strided_slice
 from .table import Context, argument, axis_of, moving, op, quantized
 
 
@@ -61,6 +62,8 @@ def expand_dims(ctx, inputs, options):
 
 @moving("TILE")
 def tile(ctx, inputs, options):
+    if ctx.is_late(inputs[1]):
+        return relay.tile(inputs[0], relay.cast(inputs[1], "int64"))
     reps = ctx.ints(inputs[1], "the repetitions")
     if len(reps) != ctx.rank(inputs[0]) or any(r < 0 for r in reps):
         raise TVMError(f"{reps} are no repetitions of {ctx.rank(inputs[0])} axes")
@@ -102,6 +105,8 @@ quantized("RANK")(rank)
 
 @moving("SLICE")
 def slice_(ctx, inputs, options):
+    if ctx.is_late(*inputs[1:3]):
+        return late_slice(ctx, *inputs[:3])
     shape = ctx.known_shape(inputs[0])
     begin, size = ctx.ints(inputs[1], "the begin"), ctx.ints(inputs[2], "the size")
     if not len(begin) == len(size) == len(shape):
@@ -114,6 +119,8 @@ def slice_(ctx, inputs, options):
 
 @moving("STRIDED_SLICE")
 def strided_slice(ctx, inputs, options):
+    if ctx.is_late(*inputs[1:3]):
+        return late_strided_slice(ctx, inputs, options)
     rows = [ctx.ints(x, w) for x, w in zip(inputs[1:4], ("the begin", "the end", "the strides"))]
     if len({len(r) for r in rows}) != 1:
         raise TVMError("begin, end and strides have different lengths")
@@ -372,6 +379,8 @@ def zeros_like(ctx, inputs, options):
 
 @op("RANGE")
 def range_(ctx, inputs, options):
+    if ctx.is_late(*inputs[:3]):
+        return relay.arange(*(relay.reshape(x, ()) for x in inputs[:3]), dtype=ctx.dtype(inputs[0]))
     start, stop, step = (ctx.array(x, w).reshape(-1) for x, w in zip(inputs[:3], ("start", "limit", "delta")))
     if any(v.size != 1 for v in (start, stop, step)) or step[0] == 0:
         raise TVMError("start, limit and delta are one number each, and delta is not 0")
