@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tests.relay.frontend.pytorch.detection import DETECTION, detector
+from tests.relay.frontend.pytorch.support import settle
 from tests.relay.frontend.pytorch.tiny_transformers import TINY, tiny
 
 _VISION = (
@@ -37,25 +39,10 @@ def build(name: str) -> tuple[Any, list]:
 
     torch.manual_seed(7)
     model, inputs = MODELS[name]()
-    _settle(model, inputs)
-    return model.eval(), inputs
-
-
-def _settle(model, inputs) -> None:
-    """Running statistics as one batch has them."""
-    import torch
-
-    norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
-    model.eval()
-    for m in norms:
-        m.train()
-        m.momentum = None
-        m.reset_running_stats()
-    if norms:
+    if not name.startswith("detection/"):
         # A batch of two: a channel of one point has statistics too.
-        with torch.no_grad():
-            model(*[torch.cat([v, v * 0.9 + 0.1]) for v in inputs])
-    model.eval()
+        settle(model, lambda: model(*[torch.cat([v, v * 0.9 + 0.1]) for v in inputs]))
+    return model.eval(), inputs
 
 
 def _small_convolutions():
@@ -169,5 +156,6 @@ MODELS: dict[str, Callable[[], tuple[Any, list]]] = {
     **{f"vision/{name}": (lambda name=name: _vision(name)) for name in _VISION},
     **{f"segmentation/{name}": (lambda name=name: _segmentation(name)) for name in _SEGMENTATION},
     **{f"video/{name}": (lambda name=name: _video(name)) for name in _VIDEO},
+    **{f"detection/{name}": (lambda name=name: detector(name)) for name in DETECTION},
     **{f"transformers/{name}": (lambda name=name: tiny(name)) for name in TINY},
 }

@@ -104,3 +104,19 @@ def check(model, inputs, way: str = "trace", rtol: float = 1e-4, executor: str =
     mod, params = (traced if way == "trace" else exported)(model, inputs)
     given = {n: array(v) for n, v in zip(names_of(mod, params), inputs)}
     return same(run(mod, params, given, executor, level), want, rtol)
+
+
+def settle(model, run_once) -> None:
+    """Running statistics of norms as one run has them."""
+    import torch
+
+    norms = [m for m in model.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+    model.eval()
+    for m in norms:
+        m.train()
+        m.momentum = None
+        m.reset_running_stats()
+    if norms:
+        with torch.no_grad():
+            run_once()
+    model.eval()

@@ -189,3 +189,21 @@ def test_half_precision_is_computed_as_pytorch_computes_it():
     assert mod["main"].body.checked_type.dtype == "bfloat16"
     assert {str(v.dtype) for v in params.values()} == {"bfloat16"}
     assert np.isfinite(params["weight"].numpy().astype("float32")).all()
+
+
+def test_a_branch_that_may_give_nothing_gives_as_much_as_the_data_has():
+    @torch.jit.script
+    def order(x):
+        if x.numel() == 0:
+            return torch.empty((0,), dtype=torch.int64)
+        return torch.argsort(x)
+
+    @torch.jit.script
+    def best(x):
+        kept = x[x > 0.3]
+        places = order(kept)
+        return places[:2], kept[places[:2]], places
+
+    mod, params = relay.frontend.from_pytorch(best, [("x", (9,))])
+    for x in (torch.linspace(0, 1, 9), torch.zeros(9)):
+        same(run(mod, params, {"x": array(x)}, "vm"), best(x))

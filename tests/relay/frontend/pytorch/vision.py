@@ -16,16 +16,35 @@ def torchvision():
         _KEPT.append(library)
         library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        library.define("roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
+                       "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor")
         library.impl("nms", _nms, "CPU")
+        library.impl("roi_align", _roi_align, "CPU")
         import sys
 
         for name in [n for n in sys.modules if n.partition(".")[0] == "torchvision"]:
             del sys.modules[name]
         import torchvision
 
-        torchvision.extension._assert_has_ops = torchvision.ops.boxes._assert_has_ops = lambda: None
-        torchvision.ops.roi_align.__globals__["_assert_has_ops"] = lambda: None
+        torchvision.extension._assert_has_ops = torchvision.ops.boxes._assert_has_ops = _nothing
+        torchvision.ops.roi_align.__globals__.update(_assert_has_ops=_nothing, _has_ops=_yes)
     return torchvision
+
+
+def _nothing() -> None:
+    pass
+
+
+def _yes() -> bool:
+    return True
+
+
+def _roi_align(self, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
+    """torchvision's own implementation by other operators."""
+    import torchvision
+
+    inner = torchvision.ops.roi_align.__globals__["_roi_align"]
+    return inner.__wrapped__(self, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
 
 
 def _nms(boxes, scores, iou_threshold):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ....error import TVMError
-from ....ir.prim import Any_
+from ....ir.prim import Any_, IntImm
 from ....ir.tensor_type import TensorType
 from ....ir.type import FuncType, TupleType
 from ... import op as relay
@@ -81,8 +81,8 @@ def _alike(context: Context, a, b):
 def _joined_type(a: RelayExpr, b: RelayExpr) -> TensorType:
     """The type of both: sizes that differ are known when the model runs."""
     x, y = tensor_type(a), tensor_type(b)
-    dims = [p if getattr(p, "value", None) is not None and getattr(p, "value", None) == getattr(q, "value", 0)
-            else Any_() for p, q in zip(x.shape, y.shape)]
+    dims = [p if isinstance(p, IntImm) and isinstance(q, IntImm) and p.value == q.value else Any_()
+            for p, q in zip(x.shape, y.shape)]
     return TensorType(dims, x.dtype)
 
 
@@ -132,7 +132,7 @@ def _wider(have: TensorType, new: TensorType) -> TensorType:
     dims = list(have.shape)
     changed = False
     for i, (p, q) in enumerate(zip(have.shape, new.shape)):
-        if not isinstance(p, Any_) and getattr(p, "value", None) != getattr(q, "value", -1):
+        if not isinstance(p, Any_) and not (isinstance(p, IntImm) and isinstance(q, IntImm) and p.value == q.value):
             dims[i], changed = Any_(), True
     return TensorType(dims, have.dtype) if changed else have
 

@@ -189,6 +189,9 @@ def numel(ctx, self):
 
 @op("_shape_as_tensor")
 def shape_as_tensor(ctx, self):
+    known = ctx.shape(self)
+    if all(isinstance(d, int) for d in known):
+        return const(np.array(known, "int64"))
     return relay.shape_of(self, "int64")
 
 
