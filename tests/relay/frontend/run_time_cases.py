@@ -136,6 +136,39 @@ def resizes(by_scales):
     return feeds
 
 
+def images(*shape, more=(), low=1):
+    """Images of several sizes, each with arrays of ``more`` shapes; 0 in a shape is a size of its own."""
+
+    def feeds(rng):
+        for _ in range(4):
+            x = data(rng, *(d or int(rng.integers(low, 12)) for d in shape))
+            yield x, *(data(rng, *s) for s in more)
+
+    return feeds
+
+
+def grids(rank):
+    def feeds(rng):
+        for _ in range(2):
+            n = int(rng.integers(1, 3))
+            x = data(rng, n, 2, *sizes(rng, rank, 2, 6))
+            # Points in the middle between two elements may go to either side.
+            grid = rng.uniform(-1.3, 1.3, (n, *sizes(rng, rank, 1, 5), rank))
+            yield x, grid.astype("float32")
+
+    return feeds
+
+
+def unpooled(rng):
+    for _ in range(3):
+        n, c, h, w = sizes(rng, 4, 1, 4)
+        places = rng.permutation(n * c * 4 * h * w)[: n * c * h * w]
+        yield data(rng, n, c, h, w), places.reshape(n, c, h, w)
+
+
+IMAGE = {"x": ("float32", [None, 3, None, None])}
+PICTURE = images(0, 3, 0, 0, low=3)
+WEIGHT = {"w": ("float32", [4, 3, 3, 3])}
 ANY = {"x": ("float32", 2)}
 VECTOR = ("int64", [2])
 CASES = {
@@ -249,6 +282,38 @@ CASES = {
     "matmul": Case(node("MatMul"), {"a": ("float32", 4), "b": ("float32", 3)}, lambda rng: [
         (data(rng, 2, p, 3, 4), data(rng, q, 4, 5)) for p, q in ((3, 3), (1, 3), (3, 1))],
         lambda rng: [(data(rng, 2, 2, 3, 4), data(rng, 3, 4, 5)), (data(rng, 1, 1, 3, 4), data(rng, 1, 5, 4))]),
+    "same convolution": Case(node("Conv", auto_pad="SAME_UPPER", strides=[2, 3]), {**IMAGE, **WEIGHT},
+                             images(0, 3, 0, 0, more=[(4, 3, 3, 3)])),
+    "same convolution of even windows": Case(node("Conv", auto_pad="SAME_LOWER", strides=[3, 2]),
+                                             {**IMAGE, "w": ("float32", [4, 3, 2, 4])},
+                                             images(0, 3, 0, 0, more=[(4, 3, 2, 4)])),
+    "same max pool": Case(node("MaxPool", auto_pad="SAME_LOWER", kernel_shape=[3, 2], strides=[2, 2]), IMAGE,
+                          images(0, 3, 0, 0)),
+    "same average": Case(node("AveragePool", auto_pad="SAME_UPPER", kernel_shape=[3, 4], strides=[2, 3]), IMAGE,
+                         images(0, 3, 0, 0)),
+    "same average with padding": Case(node("AveragePool", auto_pad="SAME_UPPER", kernel_shape=[3, 4], strides=[2, 3],
+                                           count_include_pad=1), IMAGE, images(0, 3, 0, 0)),
+    "same norm": Case(node("LpPool", auto_pad="SAME_UPPER", kernel_shape=[3, 2], strides=[2, 2], p=2), IMAGE,
+                      images(0, 3, 0, 0)),
+    "same transposed": Case(node("ConvTranspose", auto_pad="SAME_UPPER", strides=[2, 2]),
+                            {**IMAGE, "w": ("float32", [3, 4, 3, 3])}, images(0, 3, 0, 0, more=[(3, 4, 3, 3)])),
+    "upward max pool": Case(node("MaxPool", ceil_mode=1, kernel_shape=[3, 3], strides=[2, 2], pads=[0, 1, 0, 1]), IMAGE,
+                            PICTURE),
+    "upward max pool of long strides": Case(node("MaxPool", ceil_mode=1, kernel_shape=[2, 2], strides=[3, 4],
+                                                 pads=[1, 1, 1, 1]), IMAGE, PICTURE),
+    "upward average": Case(node("AveragePool", ceil_mode=1, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]),
+                           IMAGE, PICTURE),
+    "upward average with padding": Case(node("AveragePool", ceil_mode=1, kernel_shape=[3, 3], strides=[2, 2],
+                                             pads=[1, 0, 1, 1], count_include_pad=1), IMAGE, PICTURE, opset=19),
+    "grid sample": Case(node("GridSample", mode="bilinear", padding_mode="zeros"),
+                        {"x": ("float32", 4), "g": ("float32", [None, None, None, 2])}, grids(2)),
+    "grid sample cubic": Case(node("GridSample", mode="bicubic", padding_mode="border", align_corners=1),
+                              {"x": ("float32", 4), "g": ("float32", [None, None, None, 2])}, grids(2)),
+    "grid sample reflected": Case(node("GridSample", mode="linear", padding_mode="reflection"),
+                                  {"x": ("float32", 5), "g": ("float32", [None, None, None, None, 3])}, grids(3),
+                                  opset=20),
+    "max unpool": Case(node("MaxUnpool", kernel_shape=[2, 2], strides=[2, 2]),
+                       {"x": ("float32", 4), "i": ("int64", 4)}, unpooled),
     "gather from the end": Case(node("Gather", axis=1), {**ANY, "i": ("int64", 1)}, lambda rng: [
         (data(rng, 2, n), rng.integers(-n, n, 5)) for n in (1, 4, 7)]),
 }  # fmt: skip

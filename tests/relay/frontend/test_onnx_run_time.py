@@ -170,3 +170,29 @@ def test_what_is_added_to_places_of_an_input_keeps_its_size_and_more_places_than
         np.testing.assert_allclose(compiled.run(feed)[0], onnxruntime_results(model, feed)[0])
     with pytest.raises(TVMError, match="operator add: sizes that are the same"):
         compiled.run({"x": np.zeros((2, 7), "float32")})
+
+
+def test_unpooled_data_is_filled_up_to_a_run_time_shape(rng):
+    """Places count in the shape that the data has without a given one, as in ONNX's own test; onnxruntime counts them
+    in the given one."""
+    node = helper.make_node("MaxUnpool", ["x", "i", "s"], ["y"], "here", kernel_shape=[2, 2], strides=[2, 2])
+    inputs = [info("x", ["n", 1, "h", "w"]), info("i", ["n", 1, "h", "w"], 7), info("s", [4], 7)]
+    compiled = onnx_backend.prepare(graph_model([node], inputs, [info("y", None)]))
+    for n, h, w, more in ((2, 3, 1, (1, 2)), (1, 2, 2, (0, 0))):
+        x = rng.standard_normal((n, 1, h, w)).astype("float32")
+        places = rng.permutation(n * 4 * h * w)[: n * h * w].reshape(x.shape)
+        want = np.zeros(n * 4 * h * w, "float32")
+        want[places.reshape(-1)] = x.reshape(-1)
+        want = np.pad(want.reshape(n, 1, 2 * h, 2 * w), [(0, 0), (0, 0), (0, more[0]), (0, more[1])])
+        np.testing.assert_array_equal(compiled.run([x, places, np.array(want.shape)])[0], want)
+    with pytest.raises(tvm.TVMError, match="MaxUnpool node 'here': the output shape less that of the unpooled data"):
+        compiled.run([x, places, np.array([1, 1, 3, 4])])
+
+
+def test_an_instance_normalization_of_any_batch_sums_planes_as_one_of_a_known_batch_does():
+    """A sum over a plane depends on its order in the sixth digit, which a chain of normalizations enlarges."""
+    weights = {"s": np.ones(3, "float32"), "b": np.zeros(3, "float32")}
+    node = helper.make_node("InstanceNormalization", ["x", "s", "b"], ["y"])
+    for batch in (2, "n"):
+        model = graph_model([node], [info("x", [batch, 3, 128, 128])], [info("y", None)], weights)
+        assert from_onnx(model)[0].astext().count("newshape=[0, 0, 2048, 8]") == 2

@@ -136,6 +136,8 @@ def _fold_back(ctx, at, low: float, high: float):
 def grid_sample(ctx, inputs, attrs):
     """Every result is a sum over the corners around its point; corners outside follow the padding rule."""
     data, grid = inputs
+    if not all(isinstance(d, int) for d in (*ctx.shape(data), *ctx.shape(grid))):
+        return _open_grid_sample(ctx, data, grid, attrs)
     n, c, *space = ctx.known_shape(data)
     points = list(ctx.known_shape(grid)[1:-1])
     align = attrs.get("align_corners", 0)
@@ -168,6 +170,19 @@ def grid_sample(ctx, inputs, attrs):
             taken = relay.multiply(taken, relay.cast(relay.expand_dims(weight, 1), ctx.dtype(data)))
         out = taken if out is None else relay.add(out, taken)
     return relay.reshape(out, (n, c, *points))
+
+
+def _open_grid_sample(ctx, data, grid, attrs):
+    """By Relay's operator, which takes images of two and three dimensions of any size."""
+    rank, names = ctx.rank(data), {"linear": "bilinear", "cubic": "bicubic"}
+    layout = {4: "NCHW", 5: "NCDHW"}.get(rank)
+    if layout is None:
+        raise TVMError(f"images of {rank - 2} dimensions must have known sizes; give the model's input shapes")
+    mode = attrs.get("mode", "linear")
+    places = relay.transpose(relay.cast(grid, "float32") if ctx.dtype(grid) != "float32" else grid,
+                             [0, rank - 1, *range(1, rank - 1)])  # fmt: skip
+    return relay.image.grid_sample(data, places, names.get(mode, mode), layout, attrs.get("padding_mode", "zeros"),
+                                   bool(attrs.get("align_corners", 0)))  # fmt: skip
 
 
 _ONE = object()

@@ -8,6 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ..common import run_time
 from ..common.product import product
+from . import run_time_windows
 from .table import argument, axis_of, op
 
 
@@ -45,6 +46,20 @@ def pads(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: lis
     return before + after
 
 
+def padded_for(ctx, data, attrs, kernel: list[int], strides: list[int], dilations: list[int], value=0):
+    """The data of a windowed operator and the padding that is left to do: none where it depends on sizes that are not
+    known, for which the data is padded when the model runs."""
+    mode = attrs.get("auto_pad", "NOTSET")
+    sizes = ctx.shape(data)[2:]
+    if mode in ("SAME_UPPER", "SAME_LOWER") and max(strides) > 1 and not all(isinstance(d, int) for d in sizes):
+        if len(sizes) != len(kernel):
+            raise TVMError(f"the window has {len(kernel)} dimensions, the data has {len(sizes)} of that kind")
+        upper, fill = mode == "SAME_UPPER", ctx.like(value, data)
+        data = run_time_windows.same_padded(ctx, data, kernel, strides, dilations, upper, fill)
+        return data, [0] * 2 * len(kernel)
+    return data, pads(ctx, data, attrs, kernel, strides, dilations)
+
+
 def biased(out, bias):
     return out if bias is None else relay.nn.bias_add(out, bias)
 
@@ -63,11 +78,12 @@ def conv(ctx, inputs, attrs):
     is_half = ctx.dtype(data) == "float16"
     if is_half:
         data, weight = relay.cast(data, "float32"), relay.cast(weight, "float32")
+    data, amounts = padded_for(ctx, data, attrs, kernel, strides, dilations)
     out = function(
         data,
         weight,
         strides=tuple(strides),
-        padding=tuple(pads(ctx, data, attrs, kernel, strides, dilations)),
+        padding=tuple(amounts),
         dilation=tuple(dilations),
         groups=attrs.get("group", 1),
         channels=shape[0],
@@ -159,10 +175,10 @@ def _transposed_pads(ctx, data, attrs, kernel, strides, dilations, extra) -> tup
     if wanted is None and mode in ("NOTSET", "", "VALID"):
         pads = attrs.get("pads", [0] * 2 * n) if mode != "VALID" else [0] * 2 * n
         return list(pads[:n]), list(pads[n:])
-    sizes = ctx.spatial(data)
-    full = [s * (d - 1) + e + (k - 1) * l + 1 for s, d, e, k, l in zip(strides, sizes, extra, kernel, dilations)]
-    wanted = [d * s for d, s in zip(sizes, strides)] if wanted is None else list(wanted)[-n:]
-    total = [f - w for f, w in zip(full, wanted)]
+    # What a window leaves beyond one result for each stride, whatever the size.
+    total = [e + (k - 1) * l + 1 - s for s, e, k, l in zip(strides, extra, kernel, dilations)]
+    if wanted is not None:
+        total = [t + s * d - w for t, s, d, w in zip(total, strides, ctx.spatial(data), list(wanted)[-n:])]
     less = [t // 2 for t in total]
     more = [t - h for t, h in zip(total, less)]
     return (less, more) if mode == "SAME_UPPER" else (more, less)

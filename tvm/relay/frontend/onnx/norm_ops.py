@@ -80,9 +80,9 @@ _PARTS = 8
 
 
 def _plane_mean(ctx, x):
-    """The mean of the last axis, kept as a size of one, summed in interleaved parts."""
-    *outer, size = ctx.known_shape(x)
-    parts = relay.sum(relay.reshape(x, (*outer, size // _PARTS, _PARTS)), axis=(len(outer),))
+    """The mean of the last axis of three, kept as a size of one, summed in interleaved parts."""
+    size = ctx.known_size(x, 2)
+    parts = relay.sum(relay.reshape(x, (0, 0, size // _PARTS, _PARTS)), axis=(2,))
     return relay.divide(relay.sum(parts, axis=(-1,), keepdims=True), ctx.like(size, x))
 
 
@@ -91,19 +91,18 @@ def instance_normalization(ctx, inputs, attrs):
     x, scale, bias = inputs
     rank = ctx.rank(x)
     epsilon = attrs.get("epsilon", 1e-5)
-    shape = ctx.shape(x)
-    sizes = shape[2:]
-    count = int(np.prod(sizes)) if all(isinstance(s, int) for s in shape) else 0
+    sizes = ctx.shape(x)[2:]
+    count = int(np.prod(sizes)) if all(isinstance(s, int) for s in sizes) else 0
     if count < 4096 or count % _PARTS:
         out = centered(ctx, x, tuple(range(2, rank)), epsilon)
         return relay.add(relay.multiply(out, _across(ctx, scale, rank)), _across(ctx, bias, rank))
-    plane = relay.reshape(x, (*shape[:2], count))
+    plane = relay.reshape(x, (0, 0, count))
     mean = _plane_mean(ctx, plane)
     apart = relay.subtract(plane, mean)
     variance = _plane_mean(ctx, relay.multiply(apart, apart))
     factor = relay.divide(relay.expand_dims(scale, 1), relay.sqrt(relay.add(variance, ctx.like(epsilon, x))))
     shift = relay.subtract(relay.expand_dims(bias, 1), relay.multiply(mean, factor))
-    return relay.reshape(relay.add(relay.multiply(plane, factor), shift), shape)
+    return relay.reshape(relay.add(relay.multiply(plane, factor), shift), (0, 0, *sizes))
 
 
 def _in_precision(ctx, x, attrs):

@@ -9,9 +9,10 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from ..common import run_time
 from . import run_time_windows
 from .declared import shape_of_output
-from .nn_ops import pads, window_of
+from .nn_ops import padded_for, window_of
 from .reduce_ops import limits
 from .shape_ops import padded
 from .table import argument, check_steps, op
@@ -54,22 +55,36 @@ _AVG = {1: relay.nn.avg_pool1d, 2: relay.nn.avg_pool2d, 3: relay.nn.avg_pool3d}
 
 
 class Window:
-    """The places a pooling window visits, along every dimension, with the padding that ceil_mode adds at the end."""
+    """The places a pooling window visits, along every dimension, with the padding that ceil_mode adds at the end.
+    ``data`` is what it visits: where padding depends on sizes that are not known it holds that padding, of the value
+    ``fill``."""
 
-    def __init__(self, ctx, data, attrs):
+    def __init__(self, ctx, data, attrs, fill=0):
         self.kernel = list(attrs["kernel_shape"])
         n = len(self.kernel)
         self.strides, self.dilations = window_of(attrs, self.kernel)
-        amounts = pads(ctx, data, attrs, self.kernel, self.strides, self.dilations)
+        sizes = ctx.shape(data)[2:]
+        if len(sizes) != n:
+            raise TVMError(f"the window has {n} dimensions, the data has {len(sizes)} of that kind")
+        self.data, amounts = padded_for(ctx, data, attrs, self.kernel, self.strides, self.dilations, fill)
+        self.is_padded = self.data is not data
         self.before, self.after = amounts[:n], amounts[n:]
-        # Without ceil_mode the operators of Relay need no sizes.
-        self.sizes = ctx.spatial(data) if attrs.get("ceil_mode", 0) else ctx.shape(data)[2:]
+        self.sizes = ctx.shape(self.data)[2:]
         self.known = all(isinstance(d, int) for d in self.sizes)
-        if len(self.sizes) != n:
-            raise TVMError(f"the window has {n} dimensions, the data has {len(self.sizes)} of that kind")
         self.out, self.extra = [], [0] * n
         if self.known:
             self._count(bool(attrs.get("ceil_mode", 0)))
+        elif attrs.get("ceil_mode", 0):
+            self.extra = self._most_extra()
+
+    def _most_extra(self) -> list[int]:
+        """The padding with which a window fits as often as ceil_mode says, for any size: once more where a stride is
+        begun, but never behind the data and the padding before it."""
+        reach = [(k - 1) * l for k, l in zip(self.kernel, self.dilations)]
+        extra = [min(a + s - 1, r) - a for a, s, r in zip(self.after, self.strides, reach)]
+        if min(extra) < 0:
+            raise TVMError(f"pads of {self.after} are longer than the window, for which sizes must be known")
+        return extra
 
     def _count(self, ceil: bool) -> None:
         """How often the window fits along each dimension."""
@@ -116,11 +131,11 @@ class Window:
 @op("MaxPool")
 def max_pool(ctx, inputs, attrs):
     data = inputs[0]
-    window = Window(ctx, data, attrs)
+    window = Window(ctx, data, attrs, limits(ctx.dtype(data))[0])
     if ctx.wants(1):
         return _max_and_place(ctx, data, window, attrs.get("storage_order", 0))
-    if len(window.kernel) in _MAX and ctx.is_float(data):
-        return window.pooled(data, _MAX[len(window.kernel)])
+    if len(window.kernel) in _MAX and (ctx.is_float(data) or not window.known):
+        return window.pooled(window.data, _MAX[len(window.kernel)])
     padded_data = window.pad(ctx, data, ctx.like(limits(ctx.dtype(data))[0], data))
     out = None
     for part in window.slices(padded_data):
@@ -158,6 +173,8 @@ def average_pool(ctx, inputs, attrs):
     data = inputs[0]
     window = Window(ctx, data, attrs)
     include = bool(attrs.get("count_include_pad", 0))
+    if not window.known:
+        return _open_average(ctx, data, window, attrs, include)
     # Padding that counts and what ceil_mode adds, which never does, cannot be told apart by the operator.
     if len(window.kernel) in _AVG and not (include and any(window.extra)):
         return window.pooled(data, _AVG[len(window.kernel)], count_include_pad=include)
@@ -165,6 +182,25 @@ def average_pool(ctx, inputs, attrs):
     for part in window.slices(window.pad(ctx, data, ctx.like(0, data))):
         total = part if total is None else relay.add(total, part)
     return relay.divide(total, const(_counts(window, include).astype(ctx.dtype(data))))
+
+
+def _open_average(ctx, data, window: Window, attrs, include: bool):
+    """The average where sizes are not known."""
+    if len(window.kernel) not in _AVG:
+        raise TVMError("a window of four dimensions and more needs data of known sizes; give the model's input shapes")
+    function, seen, is_counted = _AVG[len(window.kernel)], window.data, include
+    if include and any(window.extra):
+        # Padding that counts is data for the operator, and what ceil_mode adds is padding that does not.
+        none = [0] * len(window.kernel)
+        seen = ctx.made(padded(ctx, seen, [0, 0, *window.before, 0, 0, *window.after], ctx.like(0, data), "constant"))
+        window.before, window.after, include = none, none, False
+    out = window.pooled(seen, function, count_include_pad=include)
+    if not window.is_padded or is_counted:
+        return out
+    # The data holds padding that does not count: the share of the others in each window.
+    row = ctx.made(relay.strided_slice(relay.ones_like(data), [0, 0], [1, 1], [1, 1], [0, 1]))
+    share = Window(ctx, row, attrs)
+    return relay.divide(out, share.pooled(share.data, function, count_include_pad=False))
 
 
 def _counts(window: Window, include: bool):
@@ -181,9 +217,14 @@ def _counts(window: Window, include: bool):
 @op("LpPool")
 def lp_pool(ctx, inputs, attrs):
     x, p = inputs[0], _exponent(attrs)
-    window = Window(ctx, x, attrs)
+    raised = ctx.made(_power(ctx, x, p))
+    window = Window(ctx, raised, attrs)
     total = None
-    for part in window.slices(window.pad(ctx, _power(ctx, x, p), ctx.like(0, x))):
+    if not window.known and len(window.kernel) in _AVG:
+        mean = window.pooled(window.data, _AVG[len(window.kernel)], count_include_pad=True)
+        total = relay.multiply(mean, ctx.like(math.prod(window.kernel), x))
+        return relay.power(total, ctx.like(1 / p, x))
+    for part in window.slices(window.pad(ctx, raised, ctx.like(0, x))):
         total = part if total is None else relay.add(total, part)
     return relay.power(total, ctx.like(1 / p, x))
 
@@ -199,15 +240,24 @@ def max_roi_pool(ctx, inputs, attrs):
 @op("MaxUnpool")
 def max_unpool(ctx, inputs, attrs):
     x, places = inputs[:2]
-    shape = ctx.known_shape(x)
+    shape, given = ctx.shape(x), argument(inputs, 2)
     n = len(attrs["kernel_shape"])
     strides, amounts = window_of(attrs, attrs["kernel_shape"])[0], attrs.get("pads", [0] * 2 * n)
+    if len(shape) != n + 2:
+        raise TVMError(f"the window has {n} dimensions, the data has {len(shape) - 2} of that kind")
+    late = given is not None and ctx.is_late(given) and ctx.declared() is None
+    if late or not all(isinstance(d, int) for d in shape):
+        grown = [run_time.size_of(ctx, x, i) for i in range(2)]
+        for i, (s, k) in enumerate(zip(strides, attrs["kernel_shape"])):
+            size = relay.subtract(run_time.size_of(ctx, x, i + 2), run_time.number(1))
+            more = run_time.number(k - amounts[i] - amounts[i + n])
+            grown.append(ctx.made(relay.add(relay.multiply(size, run_time.number(s)), more)))
+        return run_time_windows.unpooled(ctx, x, places, grown, given)
     natural = [
         (d - 1) * s + k - amounts[i] - amounts[i + n]
         for i, (d, s, k) in enumerate(zip(shape[2:], strides, attrs["kernel_shape"]))
     ]
     natural = [*shape[:2], *natural]
-    given = argument(inputs, 2)
     if given is None:
         wanted = natural
     elif ctx.value(given) is None:

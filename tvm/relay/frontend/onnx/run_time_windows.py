@@ -9,6 +9,22 @@ from ..common.run_time import number
 from .table import check_steps
 
 
+def same_padded(ctx, data, kernel, strides, dilations, upper: bool, value):
+    """Data of unknown sizes with the padding of SAME: a window fits as often as there are strides begun. Padding
+    that is odd has one element more behind the data if ``upper``, else before it."""
+    n = len(kernel)
+    sizes = run_time.joined(ctx, [run_time.size_of(ctx, data, i + 2) for i in range(n)])
+    steps, reach = number(strides), number([(k - 1) * d + 1 for k, d in zip(kernel, dilations)])
+    begun = relay.floor_divide(relay.add(sizes, relay.subtract(steps, number(1))), steps)
+    used = relay.add(relay.multiply(relay.subtract(begun, number(1)), steps), reach)
+    total = ctx.made(relay.maximum(relay.subtract(used, sizes), number(0)))
+    half = ctx.made(relay.floor_divide(total, number(2)))
+    rest = ctx.made(relay.subtract(total, half))
+    none = number([0, 0])
+    amounts = run_time.joined(ctx, [none, half, none, rest] if upper else [none, rest, none, half])
+    return ctx.made(run_time.padded(ctx, data, amounts, None, value, "constant"))
+
+
 def added_back(ctx, data, image, block, attrs):
     """Columns (batch, channels times elements of a block, blocks) added where they were taken from: for every element
     of every block its place in the padded image."""
@@ -60,4 +76,20 @@ def _places(ctx, sizes, counts, block, strides, dilations, n: int):
     return ctx.made(relay.reshape(ctx.made(out), (-1,)))
 
 
-__all__ = ["added_back"]
+def unpooled(ctx, x, places, natural: list, wanted):
+    """Elements at places of a flat tensor of the shape ``natural``, numbers that are computed when the model runs, in a
+    larger shape that is filled up with zeros behind."""
+    shape = run_time.joined(ctx, natural)
+    size = run_time.joined(ctx, [ctx.made(relay.prod(shape, axis=0))])
+    empty = ctx.made(relay.full(ctx.like(0, x), size, ctx.dtype(x)))
+    flat = [ctx.made(relay.reshape(e, (-1,))) for e in (places, x)]
+    out = ctx.made(relay.reshape(relay.scatter_elements(empty, *flat, 0, "update"), shape, True))
+    if wanted is None:
+        return out
+    rest = run_time.at_least(ctx, ctx.made(relay.subtract(run_time.vector(ctx, wanted), shape)), 0,
+                             "the output shape less that of the unpooled data")  # fmt: skip
+    amounts = run_time.joined(ctx, [number([0] * len(natural)), rest])
+    return run_time.padded(ctx, out, amounts, None, ctx.like(0, x), "constant")
+
+
+__all__ = ["added_back", "same_padded", "unpooled"]
