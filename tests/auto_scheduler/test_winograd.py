@@ -1,4 +1,4 @@
-"""Convolutions that a search computes by Winograd's algorithm: which, what they compute, and which records they take."""
+"""Convolutions that a search computes by Winograd's algorithm: which, what they compute, which records they take."""
 
 from __future__ import annotations
 
