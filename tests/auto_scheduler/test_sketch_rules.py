@@ -81,7 +81,9 @@ def test_winograd_unrolls_its_constants_and_tiles_its_products():
     assert [tiled(plain.stages[place]) for place in (1, 2, 4, 6, 8, 9)] == [False, False, True, True, True, False]
     assert [where(plain, place) for place in (3, 7)] == ["inlined", "inlined"]
     assert cached(first, 6) and where(first, 6) == "iter" and where(first, 8) == "inlined"
-    assert [it.annotation for it in plain.stages[4].iters[-4:]] == [State.ANNOTATION_TRANS_TABLE["unroll"]] * 4
+    *_, lanes = annotations = [it.annotation for it in plain.stages[4].iters[-5:]]
+    assert annotations[:-1] == [State.ANNOTATION_TRANS_TABLE["unroll"]] * 4
+    assert lanes == State.ANNOTATION_TRANS_TABLE["none"] and plain.stages[4].iters[-1].name == "ci.1"
 
 
 def test_rules_of_a_user_come_first():

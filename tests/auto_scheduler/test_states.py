@@ -56,6 +56,14 @@ def states_norm(n: int, m: int) -> list[Any]:
     return [a, te.compute((1,), lambda x: te.sqrt(total[x]), name="norm")]
 
 
+@auto_scheduler.register_workload
+def states_winograd(batch: int, size: int, channels: int, filters: int, tile: int, layout: str) -> list[Any]:
+    shape = (size, size + 1, channels) if layout == "NHWC" else (channels, size, size + 1)
+    a = te.placeholder((batch, *shape), name="a")
+    b = te.placeholder((tile + 2, tile + 2, channels, filters), name="b")
+    return [a, b, topi.nn.relu(topi.nn.conv2d_winograd_tiles(a, b, (1, 1, 2, 0), layout))]
+
+
 PROGRAMS = {
     "product with bias": (states_dense, (12, 20, 18)),
     "two products": (workloads.double_matmul_auto_scheduler_test, (12,)),
@@ -66,6 +74,7 @@ PROGRAMS = {
     "reduction": (workloads.min_nm_auto_scheduler_test, (6, 30)),
     "softmax": (workloads.softmax_nm_auto_scheduler_test, (6, 24)),
     "matrix norm": (states_norm, (12, 20)),
+    "tiles of Winograd's algorithm": (states_winograd, (2, 5, 8, 12, 2, "NHWC")),
     "pooling": (workloads.max_pool2d_auto_scheduler_test, (1, 7, 8, 6, 1)),
 }
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from ..ir.prim import Add, Call, IntImm, PrimExpr, ProducerLoad, Select, Sub, Var
 from ..ir.visit import post_order
 from ..te.tensor import ComputeOp, Operation
-from .reach import Reach, reach_of
+from .reach import Reach, offset_of, reach_of
 
 # Attributes by which an operation says something about its loops; their values are names of axes.
 NO_SPLIT_AT_INNER = "auto_scheduler_no_split_at_inner"
@@ -70,6 +70,12 @@ class Access:
     def reaches(self) -> dict[Operation, list[list[Reach]]]:
         """How far each index of each read reaches."""
         return {producer: [[reach_of(index) for index in indices] for indices in reads]
+                for producer, reads in self.reads.items()}
+
+    @cached_property
+    def offsets(self) -> dict[Operation, list[list[int]]]:
+        """The constant that each index of each read adds to axes."""
+        return {producer: [[offset_of(index) for index in indices] for indices in reads]
                 for producer, reads in self.reads.items()}
 
     def shape_of(self, indices: Indices) -> _Shape:
@@ -143,11 +149,12 @@ class AccessAnalyzer:
 
     def is_strictly_inlineable(self, op: Operation) -> bool:
         """Whether computing an element where it is used is never slower: it reads at its own position, without
-        transposing, and is made of cheap arithmetic; or it reads nothing, and is a constant where its position is."""
+        transposing, and is made of cheap arithmetic; or it moves whole rows; or it reads nothing, and is a constant
+        where its position is."""
         known = self._strictly_inlineable.get(op)
         if known is None:
             is_constant = isinstance(op, ComputeOp) and not self.accesses[op].reads and not op.reduce_axis
-            known = is_constant or self._reads_in_order(op) and _is_cheap(op)
+            known = is_constant or _moves_rows(op) or self._reads_in_order(op) and _is_cheap(op)
             self._strictly_inlineable[op] = known
         return known
 
@@ -195,6 +202,17 @@ class AccessAnalyzer:
                 return False
             op = readers[0]
         return True
+
+
+def _moves_rows(op: Operation) -> bool:
+    """Whether an element is one of another tensor, neighbours along the last axis are neighbours there, and nothing is
+    chosen by the position."""
+    load = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
+    if not isinstance(load, ProducerLoad) or not op.axis or not load.indices:
+        return False
+    row, seen = op.axis[-1].var, set()
+    is_free = all(node is not row for index in load.indices[:-1] for node in post_order(index, seen=seen))
+    return load.indices[-1] is row and is_free
 
 
 def _is_cheap(op: ComputeOp) -> bool:

@@ -20,6 +20,7 @@ from .queries import (
     has_cross_thread_reduction,
     has_reduce_iter,
     has_rfactor,
+    is_constant_transform,
 )
 from .sketch_rules import Condition, Found, Rule, Sketching
 from .state import Stage, StateObject
@@ -53,10 +54,6 @@ def is_plain(stage: Stage) -> bool:
 
 def is_on_threads(stage: Stage) -> bool:
     return any(Annotation.VTHREAD <= it.annotation <= Annotation.THREAD_Z for it in stage.iters)
-
-
-def _is_constant_transform(stage: Stage) -> bool:
-    return not stage.is_placeholder and SIMPLIFY_CONST_TENSOR_INDICES in stage.op.attrs
 
 
 def _free_consumer(at: Sketching) -> int | None:
@@ -166,7 +163,7 @@ def _compute_at_transform_condition(at: Sketching) -> Condition:
     if target is None or not at.queries.producers(at.stage_id):
         return Condition.PASS
     consumer = at.state.stages[target]
-    is_wanted = _is_constant_transform(consumer) and is_on_threads(consumer)
+    is_wanted = is_constant_transform(consumer) and is_on_threads(consumer)
     return Condition.APPLY_AND_SKIP_REST if is_wanted else Condition.PASS
 
 
@@ -191,7 +188,7 @@ def _inline(at: Sketching) -> list[Found]:
 
 
 def _constant_condition(at: Sketching) -> Condition:
-    is_wanted = _is_constant_transform(at.stage) and is_plain(at.stage)
+    is_wanted = is_constant_transform(at.stage) and is_plain(at.stage)
     return Condition.APPLY_AND_SKIP_REST if is_wanted else Condition.PASS
 
 
@@ -251,7 +248,7 @@ def _host(at: Sketching) -> tuple[int, int] | None:
         return None
     (target,) = roots
     stage = stages[target]
-    if stage.compute_at != ROOT or has_reduce_iter(stage) or _is_constant_transform(stage):
+    if stage.compute_at != ROOT or has_reduce_iter(stage) or is_constant_transform(stage):
         return None
     common = at.queries.analyzer.num_common_outer_iterators(at.stage.op, stage.op)
     fits = is_plain(stage) if not is_on_threads(stage) else _blocks_of(stage) == common

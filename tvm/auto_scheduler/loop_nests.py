@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..ir.prim import IntImm, IterVar, Var
@@ -17,7 +17,7 @@ from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .iterator import Annotation, Iterator, IteratorKind
 from .loop_steps import Open
-from .reach import Extents, Number, least, most
+from .reach import Extents, Number, Reach, least, most
 from .state import Stage, StateObject
 
 # The terms that a reduction counts for whose number data decides.
@@ -113,11 +113,21 @@ class LoopNests:
                     inside = {**self._region(number, target, loop), **_reduction(reader)}
                 else:
                     continue
-                for reaches in self.analyzer.accesses[reader].reaches[op]:
-                    for axis, reach in zip(op.axis, reaches):
-                        needed[axis.var] = most(needed[axis.var], least(reach(inside), axis.dom.extent.value))
+                access = self.analyzer.accesses[reader]
+                spans = [_span(reaches, offsets, inside)
+                         for reaches, offsets in zip(zip(*access.reaches[op]), zip(*access.offsets[op]))]
+                for axis, span in zip(op.axis, spans):
+                    needed[axis.var] = most(needed[axis.var], least(span, axis.dom.extent.value))
             self._regions[key] = needed
         return self._regions[key]
+
+
+def _span(reaches: Sequence[Reach], offsets: Sequence[int], inside: Extents) -> Number:
+    """From the first to the last position that several reads have along a dimension."""
+    first, end = min(offsets), 1
+    for reach, offset in set(zip(reaches, offsets)):
+        end = most(end, reach(inside) + (offset - first))
+    return end
 
 
 def length_of(axis: IterVar) -> int:

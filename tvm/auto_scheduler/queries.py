@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..te.tensor import ComputeOp
+from .access import SIMPLIFY_CONST_TENSOR_INDICES
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .dataflow_steps import CacheReadStep, CacheWriteStep, RfactorStep
@@ -72,6 +73,11 @@ def has_reduce_iter(stage: Stage) -> bool:
     return any(it.kind is not IteratorKind.SPATIAL and it.kind is not IteratorKind.SPECIAL for it in stage.iters)
 
 
+def is_constant_transform(stage: Stage) -> bool:
+    """Whether a stage names axes that index constants, as Winograd's transforms do."""
+    return not stage.is_placeholder and SIMPLIFY_CONST_TENSOR_INDICES in stage.op.attrs
+
+
 def is_tiled(stage: Stage) -> bool:
     """Whether a stage has other loops than its operation has axes."""
     op = stage.op
@@ -125,5 +131,5 @@ def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
 
 __all__ = [
     "Queries", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction",
-    "has_reduce_iter", "has_rfactor", "is_tiled",
+    "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_tiled",
 ]

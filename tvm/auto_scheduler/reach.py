@@ -36,6 +36,18 @@ def reach_of(index: PrimExpr) -> Reach:
     return made[id(index)]
 
 
+def offset_of(index: PrimExpr) -> int:
+    """The constant in a sum of axes: how far reads that differ by it are apart."""
+    found, todo = 0, [(index, 1)]
+    while todo:
+        node, sign = todo.pop()
+        if isinstance(node, IntImm):
+            found += sign * node.value
+        elif isinstance(node, (Add, Sub)):
+            todo += [(node.a, sign), (node.b, sign if isinstance(node, Add) else -sign)]
+    return found
+
+
 def _reach(node: PrimExpr, made: dict[int, Reach]) -> Reach:
     if isinstance(node, Var):
         return lambda extents: extents.get(node, 1)
@@ -57,4 +69,4 @@ def _reach(node: PrimExpr, made: dict[int, Reach]) -> Reach:
     return lambda extents: sum(f(extents) - 1 for f in below) + 1
 
 
-__all__ = ["Extents", "Number", "Reach", "least", "most", "reach_of"]
+__all__ = ["Extents", "Number", "Reach", "least", "most", "offset_of", "reach_of"]

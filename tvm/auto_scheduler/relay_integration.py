@@ -24,6 +24,7 @@ from ..relay.substitute import substitute_vars
 from ..relay.transform.auto_schedule import fuse_plain, is_kernel_call, name_of
 from ..relay.transform.function_pass import is_call, is_mover
 from ..relay.transform.fuse_ops import is_reshape
+from ..relay.transform.searched_form import searched_form
 from ..target import Target
 from ..te.graph import post_order_ops
 from ..te.schedule import Schedule
@@ -41,7 +42,7 @@ class ModelTask:
 
     dag: ComputeDAG
     target: Target
-    # A call of its kernel; weights are constants among its arguments.
+    # A call of its kernel as the graph has it; weights are constants among its arguments.
     call: Call
     names: dict[str, None] = field(default_factory=dict)
     weight: int = 0
@@ -78,14 +79,15 @@ def _model_tasks(mod: Any, params: Any, targets: Iterable[Target], include_simpl
     for part, target in models_by_target(mod, list(targets)):
         known: dict[Any, ComputeDAG | None] = {}
         for call in plain_calls(part, target):
-            key = structural_key(call.op), constants_of(call)
+            searched = searched_form(call, target)
+            key = structural_key(searched.op), constants_of(searched)
             if key not in known:
-                known[key] = computation_of(call.op, target, key[1])
+                known[key] = computation_of(searched.op, target, key[1])
             dag = known[key]
             if dag is None or not (include_simple_tasks or has_reduction(dag)):
                 continue
             task = found.setdefault((dag.workload_key(), str(target)), ModelTask(dag, target, call))
-            task.names[name_of(call.op)] = None
+            task.names[name_of(searched.op)] = None
             task.weight += 1
     return list(found.values())
 

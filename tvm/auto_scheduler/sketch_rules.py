@@ -14,9 +14,9 @@ from typing import Any
 from .access import SIMPLIFY_CONST_TENSOR_INDICES
 from .compute_dag import ComputeDAG
 from .hardware import HardwareParams
-from .iterator import IteratorKind
+from .iterator import Annotation, IteratorKind
 from .loop_state import State
-from .queries import Queries, extents_product, has_cache_write, has_reduce_iter
+from .queries import Queries, extents_product, has_cache_write, has_reduce_iter, is_constant_transform, is_tiled
 from .state import StateObject
 from .tiling import follow_tiles, fuse_reduction, names_in, tile
 
@@ -79,8 +79,14 @@ def _inline_condition(at: Sketching) -> Condition:
 
 
 def _constant_condition(at: Sketching) -> Condition:
-    named = not at.stage.is_placeholder and SIMPLIFY_CONST_TENSOR_INDICES in at.stage.op.attrs
-    return Condition.APPLY_AND_SKIP_REST if named else Condition.PASS
+    return Condition.APPLY_AND_SKIP_REST if is_constant_transform(at.stage) else Condition.PASS
+
+
+def _half_condition(at: Sketching) -> Condition:
+    """Whether a transform by constants is the first half of another one, which is tiled."""
+    target = at.queries.single_consumer(at.stage_id) if is_constant_transform(at.stage) else None
+    is_half = target is not None and not has_reduce_iter(at.stage) and is_constant_transform(at.state.stages[target])
+    return Condition.APPLY_AND_SKIP_REST if is_half and is_tiled(at.state.stages[target]) else Condition.PASS
 
 
 def _rfactor_condition(at: Sketching) -> Condition:
@@ -129,7 +135,8 @@ def _inline(at: Sketching) -> list[Found]:
 
 
 def _unroll_constants(at: Sketching) -> list[Found]:
-    """Loops that index constants are unrolled inside of tiles of the others, so that the constants are known."""
+    """Loops that index constants are unrolled inside of tiles of the others, so that the constants are known; inside
+    of them are the elements of a row that are lanes."""
     state, constant = at.open(), names_in(at.stage.op, SIMPLIFY_CONST_TENSOR_INDICES)
     tiles, inner = [], []
     for it in at.stage.iters:
@@ -139,7 +146,22 @@ def _unroll_constants(at: Sketching) -> list[Found]:
             tiles.append(state.split(at.stage_id, it, [None] * (_CONSTANT_TILES - 1)))
         else:
             inner.append(it)
-    state.reorder(at.stage_id, [*(it for level in zip(*tiles) for it in level), *inner])
+    outer = [it for level in zip(*tiles) for it in level]
+    state.reorder(at.stage_id, [*outer[:-1], *inner, *outer[-1:]])
+    return [(state.state_object, at.stage_id - 1)]
+
+
+def _compute_half_at_transform(at: Sketching) -> list[Found]:
+    """The first half of a transform is computed for the tile of the second one, where it stays in the nearest cache."""
+    state, target = at.open(), at.queries.single_consumer(at.stage_id)
+    assert target is not None
+    constant = names_in(at.stage.op, SIMPLIFY_CONST_TENSOR_INDICES)
+    for it in at.stage.iters:
+        if it.name in constant:
+            state.unroll(at.stage_id, it)
+    loops = state.stages[target].iters
+    first = next(place for place, it in enumerate(loops) if it.annotation is Annotation.UNROLL)
+    state.compute_at(at.stage_id, target, loops[first - 1])
     return [(state.state_object, at.stage_id - 1)]
 
 
@@ -193,6 +215,7 @@ def _skip(at: Sketching) -> list[Found]:
 
 CPU_RULES = (
     Rule("always inline", _inline_condition, _inline),
+    Rule("half of a transform by constants", _half_condition, _compute_half_at_transform),
     Rule("unroll indices of constants", _constant_condition, _unroll_constants),
     Rule("rfactor", _rfactor_condition, _rfactor),
     Rule("cache write", _cache_write_condition, _cache_write),

@@ -6,7 +6,7 @@ from ..ir.transform import Pass
 from ..target import Target
 from ..target.backend import find_backend, load
 from .transform.auto_schedule import AutoScheduleKernels, AutoSchedulerLayoutRewrite, PlaceKernels
-from .transform.backend_passes import GraphPasses
+from .transform.backend_passes import passes_of
 from .transform.canonicalize import CanonicalizeCast, CanonicalizeOps
 from .transform.combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .transform.dead_code import RemoveUnusedFunctions
@@ -26,15 +26,9 @@ from .transform.straight_graph import StraightGraph
 from .transform.wide_sums import WideSums
 
 
-def _own(target: Target) -> GraphPasses:
-    """The passes of the target's back end."""
-    backend = find_backend(target)
-    return load(backend.graph_passes)(target) if backend is not None and backend.graph_passes else GraphPasses()
-
-
 def optimize(target: Target) -> tuple[Pass, ...]:
     """From the graph a user gives to the operators that are compiled, with the passes of the target's back end."""
-    own = _own(target)
+    own = passes_of(target)
     return (
         *simplify(target),
         AutoScheduleKernels(target),
@@ -67,7 +61,7 @@ def simplify(target: Target) -> tuple[Pass, ...]:
         FoldConstant(),
         FoldScaleAxis(known_weights=True),
         CanonicalizeOps(),
-        SimplifyExpr(kernels=True, rules=_own(target).simplify),
+        SimplifyExpr(kernels=True, rules=passes_of(target).simplify),
         CanonicalizeCast(),
         FoldConstant(),
     )

@@ -43,6 +43,7 @@ REFUSED = {
     "nn.contrib_conv2d_NCHWc_int8": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv2d_transpose_NCHWc": "made by AlterOpLayout for known sizes only",
     "nn.contrib_conv2d_winograd_planes": "made by AlterOpLayout for known sizes only",
+    "nn.contrib_conv2d_winograd_tiles": "made for searches, of known sizes only",
     "nn.contrib_conv3d_NCDHWc": "made by AlterOpLayout for known sizes only",
 }
 

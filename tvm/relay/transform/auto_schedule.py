@@ -34,6 +34,7 @@ from .fast_math import FastMath
 from .fold_constant import FoldConstant
 from .function_pass import typed_module
 from .fuse_ops import FuseOps
+from .searched_form import searched_form
 from .sink_reshape import SinkReshape
 
 logger = logging.getLogger("auto_scheduler")
@@ -62,7 +63,16 @@ class _Found:
         self.known: dict[str, GlobalVar | None] = {}
         self.kernels: dict[GlobalVar, Function] = {}
 
-    def of(self, function: Function) -> GlobalVar | None:
+    def of(self, call: Call) -> Call | None:
+        """The call of a kernel with its schedule: by the algorithm that searches take, else as it is."""
+        searched = searched_form(call, self.target)
+        for form in (searched,) if searched is call else (searched, call):
+            kernel = self._kernel(form.op)
+            if kernel is not None:
+                return Call(kernel, form.args, None, (), call.span)
+        return None
+
+    def _kernel(self, function: Function) -> GlobalVar | None:
         key = structural_key(function)
         if key not in self.known:
             made = self._made(function)
@@ -105,9 +115,9 @@ def AutoScheduleKernels(target: Target) -> ModulePass:
         def post(node: Any) -> Any:
             if not is_kernel_call(node):
                 return None
-            kernel = found.of(node.op)
-            if kernel is not None:
-                return Call(kernel, node.args, None, (), node.span)
+            scheduled = found.of(node)
+            if scheduled is not None:
+                return scheduled
             return substitute_vars(node.op.body, dict(zip(node.op.params, node.args)))
 
         main = rewrite(fuse_plain(mod, target, ctx)["main"], post)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...ir.transform import Pass
+from ...target import Target
+from ...target.backend import find_backend, load
+from ..expr import Call, Constant, RelayExpr
 from .simplify_expr import Table
+
+# An operator over its data and its weights.
+Operator = Callable[[RelayExpr, RelayExpr], Call]
+# Another algorithm for an operator of a kernel whose second operand is a constant: what becomes of the constant, and
+# the operator that takes it; None where the operator stays.
+SearchedForm = Callable[[Call, Constant], tuple[Constant, Operator] | None]
 
 
 class GraphPasses(NamedTuple):
@@ -21,3 +31,11 @@ class GraphPasses(NamedTuple):
     algorithm: tuple[Pass, ...] = ()
     # What fusion is to find, the last of all.
     before_fusion: tuple[Pass, ...] = ()
+    # The algorithm of an operator in kernels that a search schedules.
+    searched: SearchedForm | None = None
+
+
+def passes_of(target: Target) -> GraphPasses:
+    """The passes of the target's back end."""
+    backend = find_backend(target)
+    return load(backend.graph_passes)(target) if backend is not None and backend.graph_passes else GraphPasses()

@@ -65,6 +65,7 @@ from .transposed import (
 from .upsampling import upsampling, upsampling3d
 from .utils import get_pad_tuple, get_pad_tuple1d, get_pad_tuple3d
 from .winograd import conv2d_winograd_NCHWc, conv2d_winograd_nchw
+from .winograd_tiles import conv2d_winograd_tiles
 from ..descriptions import describe as _describe
 from ...not_built import name_of as _name_of
 

@@ -99,7 +99,7 @@ def transform_filters_in_planes(weight: Any, tile: int) -> Any:
     return np.ascontiguousarray(_transformed(weight, tile).transpose(1, 0, 3, 2), dtype=weight.dtype)
 
 
-def _pick(place, values: list):
+def pick(place, values: list):
     """The value at a place that unrolling makes known."""
     out = values[-1]
     for number in reversed(range(len(values) - 1)):
@@ -144,7 +144,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
     )
     down = te.compute(
         (blocks, batch, many_rows, many_columns, reach, reach, block),
-        lambda c, n, r, q, a, x, k: _pick(
+        lambda c, n, r, q, a, x, k: pick(
             a, data_at([padded(n, c, r * tile + y, q * tile + x, k).astype(dtype) for y in range(reach)])
         ),
         "data_down",
@@ -152,7 +152,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
     )
     across = te.compute(
         (reach, reach, blocks, batch, many_rows, many_columns, block),
-        lambda a, b, c, n, r, q, k: _pick(b, data_at([down(c, n, r, q, a, x, k) for x in range(reach)])),
+        lambda a, b, c, n, r, q, k: pick(b, data_at([down(c, n, r, q, a, x, k) for x in range(reach)])),
         "data_across",
         "winograd_data_across,step",
     )
@@ -168,7 +168,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
     )
     back_down = te.compute(
         (groups, batch, many_rows, many_columns, vectors, tile, reach, wide),
-        lambda o, n, r, q, v, i, b, k: _pick(i, result_at([products(o, a, b, n, r, q, v, k) for a in range(reach)])),
+        lambda o, n, r, q, v, i, b, k: pick(i, result_at([products(o, a, b, n, r, q, v, k) for a in range(reach)])),
         "result_down",
         "winograd_result_down,step",
     )
@@ -176,7 +176,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
     def result(n, o, y, x, k):
         at = (te.indexdiv(o, vectors), n, te.indexdiv(y, tile), te.indexdiv(x, tile), te.indexmod(o, vectors))
         line = [back_down(*at, te.indexmod(y, tile), b, k) for b in range(reach)]
-        return _pick(te.indexmod(x, tile), result_at(line))
+        return pick(te.indexmod(x, tile), result_at(line))
 
     pixels = te.compute(
         (batch, groups * vectors, many_rows * tile, many_columns * tile, wide),
@@ -238,13 +238,13 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None, products_of: Cal
     image = te.compute((channels, count, reach, reach), pixel, "image", STEP)
     down = te.compute(
         (channels, count, reach, reach),
-        lambda c, p, a, x: _pick(a, data_at([image(c, p, y, x).astype(dtype) for y in range(reach)])),
+        lambda c, p, a, x: pick(a, data_at([image(c, p, y, x).astype(dtype) for y in range(reach)])),
         "data_down",
         STEP,
     )
     transformed = te.compute(
         (reach, reach, channels, count),
-        lambda a, b, c, p: _pick(b, data_at([down(c, p, a, x) for x in range(reach)])),
+        lambda a, b, c, p: pick(b, data_at([down(c, p, a, x) for x in range(reach)])),
         "data_across",
         DATA,
     )
@@ -255,7 +255,7 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None, products_of: Cal
     )
     back = te.compute(
         (filters, count, tile, reach),
-        lambda o, p, i, b: _pick(i, result_at([sums(o, p, a, b) for a in range(reach)])),
+        lambda o, p, i, b: pick(i, result_at([sums(o, p, a, b) for a in range(reach)])),
         "result_down",
         STEP,
     )
@@ -264,7 +264,7 @@ def conv2d_winograd_nchw(data, kernel, padding, out_dtype=None, products_of: Cal
         p = te.indexdiv(y, tile) * columns + te.indexdiv(x, tile)
         p = n * (rows * columns) + p if batch > 1 else p
         line = [back(o, p, te.indexmod(y, tile), b) for b in range(reach)]
-        return _pick(te.indexmod(x, tile), result_at(line))
+        return pick(te.indexmod(x, tile), result_at(line))
 
     # Whole tiles, so that no loop inside of one has to ask where it is.
     pixels = te.compute(

@@ -1,10 +1,11 @@
-"""Winograd convolution over channels in blocks or in planes, as ``WinogradConv2D`` makes it."""
+"""Winograd convolution over channels in blocks or planes, as ``WinogradConv2D`` makes it, or in stages of a search."""
 
 from __future__ import annotations
 
 from .... import topi
 from ....ir.tensor_type import TensorType
 from ....topi.nn.utils import pads, spread_pads
+from ....topi.nn.winograd_tiles import LAYOUTS
 from ..record import OUT_ELEMWISE_FUSABLE, call, op
 from ..rules import dims, product, tensor
 
@@ -74,3 +75,38 @@ def contrib_conv2d_winograd_planes(data, kernel, padding=(0, 0), out_dtype=""):
     """Convolution 3x3 with stride 1 of data NCHW with a transformed kernel: (m + 2, m + 2, channels, filters)."""
     before, after = spread_pads(padding, (3, 3), 2, "contrib_conv2d_winograd_planes")
     return call("nn.contrib_conv2d_winograd_planes", data, kernel, padding=(*before, *after), out_dtype=out_dtype)
+
+
+def _tiles_type(attrs, types):
+    data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
+    x, k = dims(data), dims(kernel)
+    if len(x) != 4 or len(k) != 4 or attrs.data_layout not in LAYOUTS:
+        raise TypeError(f"data {' or '.join(LAYOUTS)} and a transformed kernel of 4 dimensions are wanted, got "
+                        f"{attrs.data_layout}, {x} and {k}")
+    is_last = attrs.data_layout == "NHWC"
+    n, h, w, c = x if is_last else (x[0], *x[2:], x[1])
+    size = _rows_and_columns(attrs, (n, c, h, w), k[:2])
+    if c != k[2]:
+        raise TypeError(f"the data has {c} channels, the kernel takes {k[2]}")
+    return TensorType((n, *size, k[3]) if is_last else (n, k[3], *size), attrs.out_dtype or data.dtype)
+
+
+def _tiles_macs(attrs, types, out) -> int:
+    return product(dims(out)) * 9 * dims(types[1])[2]
+
+
+@op(
+    "nn.contrib_conv2d_winograd_tiles",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_tiles_type,
+    macs=_tiles_macs,
+    compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_winograd_tiles: conv(
+        *inputs, attrs.padding, attrs.data_layout, out.dtype),
+)
+def contrib_conv2d_winograd_tiles(data, kernel, padding=(0, 0), data_layout="NHWC", out_dtype=""):
+    """Convolution 3x3 with stride 1 of data NHWC or NCHW with a transformed kernel, (m + 2, m + 2, channels, filters),
+    as stages that a search schedules."""
+    before, after = spread_pads(padding, (3, 3), 2, "contrib_conv2d_winograd_tiles")
+    return call("nn.contrib_conv2d_winograd_tiles", data, kernel, padding=(*before, *after), data_layout=data_layout,
+                out_dtype=out_dtype)

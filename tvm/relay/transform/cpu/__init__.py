@@ -9,6 +9,7 @@ from .integer_products import ReadBytes
 from .pack_dense import PackDense
 from .scale_weights import ScaleWeights
 from .winograd import WinogradConv2D
+from .winograd_tiles import winograd_in_tiles
 
 
 def graph_passes(target: Target) -> GraphPasses:
@@ -16,7 +17,8 @@ def graph_passes(target: Target) -> GraphPasses:
         simplify=integer_products.rules(target),
         layout=(PackDense(target), ReadBytes(target)),
         algorithm=(WinogradConv2D(target), ScaleWeights()),
+        searched=winograd_in_tiles(target),
     )
 
 
-__all__ = ["PackDense", "ReadBytes", "ScaleWeights", "WinogradConv2D", "graph_passes"]
+__all__ = ["PackDense", "ReadBytes", "ScaleWeights", "WinogradConv2D", "graph_passes", "winograd_in_tiles"]
