@@ -25,12 +25,15 @@ from .population import Population, Space, evolve
 from .search_task import SearchTask, TuningOptions
 from .sketch_rules import CPU_RULES, Condition, Rule, Sketching, generate
 from .state import StateObject
+from .state_features import estimated_speed
 from .steps import TransformStep
 
 # Candidates of a population at most for each state that is asked for: a few are found among fewer.
 _CANDIDATES_EACH = 32
 # The share of the first states of a task that is taken by chance at least.
 _FIRST_BY_CHANCE = 0.25
+# The share of them that is chosen by the estimate from their instructions, without what was learned of other tasks.
+_FIRST_BY_ESTIMATE = 0.375
 
 
 class SearchCallback:
@@ -479,19 +482,34 @@ class SketchPolicy(SearchPolicy):
 
     def _propose(self, count: int) -> list[StateObject]:
         fresh = self._best(self._leaders(), count)
-        share = self.params["eps_greedy"]
+        share, by_estimate = self.params["eps_greedy"], []
         if self.space is not None and not self.measured:
             # The best by a model that has seen nothing of the task are all wrong in the same way, if they are.
             share = max(share, _FIRST_BY_CHANCE)
+            by_estimate = self._by_estimate(round(_FIRST_BY_ESTIMATE * count))
         by_chance = min(round(share * count), count)
-        chosen = {c.key: c for c in fresh[: count - by_chance]}
-        for candidate in (*self._by_chance(by_chance), *fresh[count - by_chance :]):
+        sure = max(count - by_chance - len(by_estimate), 0)
+        chosen = {c.key: c for c in (*fresh[:sure], *by_estimate[: count - by_chance])}
+        for candidate in (*self._by_chance(by_chance), *fresh[sure:]):
             if len(chosen) < count and candidate.key not in self.measured:
                 chosen.setdefault(candidate.key, candidate)
         self._parents.update(chosen)
         self._keys = {key: self._keys[key] for key in self._parents if key in self._keys}
         self._proposed.update(self._keys.values())
         return [candidate.state for candidate in chosen.values()]
+
+    def _by_estimate(self, count: int) -> list[Candidate]:
+        """The best candidates by the instructions of states alone, whatever the cost model makes of them."""
+        if self.space is None or not count:
+            return []
+        size, generations = (self.params[f"evolutionary_search_{name}"] for name in ("population", "num_iters"))
+        population = self.space.random(min(size, _CANDIDATES_EACH * count))
+        found, _ = evolve(self.space, population, self._estimated, generations)
+        return self._built(found, count)
+
+    def _estimated(self, population: Population) -> tuple[Population, Any]:
+        assert self.space is not None
+        return self.space.scored(population, lambda groups: [estimated_speed(group) for group in groups])
 
     def _by_chance(self, count: int) -> list[Candidate]:
         if self.space is None:
