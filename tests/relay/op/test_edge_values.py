@@ -645,6 +645,7 @@ ELSEWHERE = {
     "vision.multibox_transform_loc vision.non_max_suppression vision.proposal vision.roi_align vision.roi_pool "
     "vision.yolo_reorg",
     "transforms of signals, tests/topi/test_signal": "dft stft",
+    "files, tests/runtime/test_image_files": "image.decode",
 }
 
 
