@@ -13,8 +13,6 @@ from tvm import relay
 from tvm.relay.frontend import from_keras
 from tvm.relay.frontend.keras.table import CONVERTERS
 
-pytest.importorskip("h5py", reason="h5py reads HDF5 files; it is among the requirements of the tests")
-
 # A case is compiled in half a second; every seed has others, and ``make conformance-keras`` has all.
 COMPILED, IMPORTED = 6, 30
 # Layers that a case of another layer has inside, and those whose results are their arguments.

@@ -1,6 +1,5 @@
 """Converters of operations of ``keras.ops`` that a functional model calls directly, and of those of TensorFlow that
-Keras 2
-wrote as layers (TFOpLambda)."""
+Keras 2 wrote as layers (TFOpLambda)."""
 
 from __future__ import annotations
 
