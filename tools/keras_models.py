@@ -21,7 +21,7 @@ imported, compiled for the CPU and run beside Keras {version}. The numbers are t
 largest result; a model from an HDF5 file and from an archive (.keras) becomes the same graph as the live one where it
 says "same".
 
-| model | image | live | HDF5 file | archive | importing, seconds |
+| model | image | live | HDF5 file | archive | importing, seconds of a CPU |
 |---|---|---|---|---|---|
 """
 # The models, one of each size of a family first; the largest take several gigabytes while they are compiled.
@@ -61,9 +61,9 @@ for w in model.weights:
 model.set_weights(drawn)
 x = state.uniform(0, 255, (1, size, size, 3)).astype("float32")
 wanted = np.asarray(model(x, training=False))
-begin = time.time()
+begin = time.process_time()
 live = relay.frontend.from_keras(model, layout="NHWC")[0]
-cost = time.time() - begin
+cost = time.process_time() - begin
 found = []
 with tempfile.TemporaryDirectory() as folder:
     for ending in ("h5", "keras"):

@@ -102,6 +102,13 @@ def test_all_layers_without_a_converter_are_named_with_their_counts():
     assert "StringLookup: 1 layer, first 'd'" in str(caught.value)
 
 
+def test_operations_of_tensorflow_that_keras_2_wrote_as_layers_are_named_too():
+    rows = [layer("TFOpLambda", f"l{i}", trainable=True, function=f) for i, f in enumerate(("nn.relu", "fft.fft"))]
+    with pytest.raises(OpNotImplemented, match="tf.fft.fft: 1 layer, first 'l1'"):
+        from_keras(packed(chain(*rows)))
+    assert len(from_keras(packed(chain(rows[0])))[0]["main"].params) == 1
+
+
 def test_a_lambda_layer_is_refused_by_name_and_its_code_is_not_read():
     code = {"class_name": "__lambda__", "config": {"code": "4wEAAAAAAAAA", "defaults": None, "closure": None}}
     model = chain(layer("Dense", "d", trainable=True, units=2), layer("Lambda", "mine", trainable=True, function=code))

@@ -163,7 +163,7 @@ class Importer(GraphImporter):
             CONVERTERS.check_all(rows)
         except OpNotImplemented as problem:
             words = str(problem).replace("operators", "layers").replace(" node", " layer")
-            if any("Lambda" in row[0] for row in rows):
+            if any(row[0] == "Lambda" for row in rows):
                 words += "\nA Lambda layer holds Python code, which is never executed: write it with layers of Keras"
             raise OpNotImplemented(words) from None
 
