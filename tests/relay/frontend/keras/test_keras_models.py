@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("h5py", reason="h5py reads HDF5 files; it is among the requirements of the tests")
-
 
 def _folder() -> Path | None:
     """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""

@@ -10,8 +10,6 @@ from tvm.driver.tvmc.errors import TVMCException
 from tvm.driver.tvmc.frontends import KerasFrontend, PyTorchFrontend, guess_frontend, load_model
 from tvm.driver.tvmc.main import _main
 
-pytest.importorskip("h5py", reason="h5py reads HDF5 files; it is among the requirements of the tests")
-
 
 def test_both_kinds_of_files_are_found_by_their_content_whatever_their_ending(tmp_path):
     case = cases()["graph_sequential"]

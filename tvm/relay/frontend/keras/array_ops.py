@@ -1,6 +1,5 @@
 """Converters of operations of ``keras.ops`` that a functional model calls directly, and of those of TensorFlow that
-Keras 2
-wrote as layers (TFOpLambda)."""
+Keras 2 wrote as layers (TFOpLambda)."""
 
 from __future__ import annotations
 
@@ -497,21 +496,23 @@ _FUNCTIONS: dict[str, tuple[str, dict[str, str]]] = {
 }  # fmt: skip
 
 
-@layer("TFOpLambda")
-def tensorflow_operation(ctx, x, **given):
-    name = ctx.get("function", "")
-    if name not in _FUNCTIONS:
-        raise TVMError(f"the TensorFlow operation tf.{name} is not supported")
-    target, names = _FUNCTIONS[name]
-    kwargs = {}
-    for key, value in given.items():
-        if key in names:
-            if value is not None:
-                kwargs[names[key]] = value
-        elif value is not None and value is not False and key not in ("name", "perm", "conjugate"):
-            raise TVMError(f"the argument {key}={value!r} is not supported")
-    convert: Any = CONVERTERS.find(f"ops.{target}", 0)
-    return convert(ctx, x, **kwargs)
+def _tensorflow_operation(target: str, names: dict[str, str]):
+    def convert(ctx, x, **given):
+        kwargs = {}
+        for key, value in given.items():
+            if key in names:
+                if value is not None:
+                    kwargs[names[key]] = value
+            elif value is not None and value is not False and key not in ("name", "conjugate"):
+                raise TVMError(f"the argument {key}={value!r} is not supported")
+        found: Any = CONVERTERS.find(f"ops.{target}", 0)
+        return found(ctx, x, **kwargs)
+
+    return convert
+
+
+for _name, _row in _FUNCTIONS.items():
+    layer(f"tf.{_name}")(_tensorflow_operation(*_row))
 
 
 @layer("SlicingOpLambda")

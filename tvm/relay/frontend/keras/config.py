@@ -1,6 +1,5 @@
 """The configuration of a model as records: layers, their calls, and which result each call takes. Configurations of
-Keras 2
-and Keras 3 say the same in different ways."""
+Keras 2 and Keras 3 say the same in different ways."""
 
 from __future__ import annotations
 
@@ -78,15 +77,16 @@ def flattened(value: Any) -> list:
 
 
 def kind_of(row: dict[str, Any]) -> str:
-    """The class of a layer as the table knows it: operations of keras.ops begin with 'ops.', classes from elsewhere
-    with
-    the name of their package."""
+    """The class of a layer as the table knows it: operations of keras.ops begin with 'ops.', those of TensorFlow with
+    'tf.', classes from elsewhere with the name of their package."""
     kind, module = row.get("class_name"), row.get("module")
     if not isinstance(kind, str):
         raise TVMError(f"a layer of the configuration has no class_name; it has {sorted(map(str, row))[:6]}")
     if isinstance(module, str) and module.startswith(_OPERATIONS):
         return f"ops.{kind}"
     config = row.get("config")
+    if kind == "TFOpLambda" and isinstance(config, dict):
+        return f"tf.{config.get('function')}"
     if (
         module is None
         and kind not in (*MODELS, "InputLayer")

@@ -12,14 +12,16 @@ from .table import Context, as_numpy, layer
 _IDENTITY = (
     "Identity", "Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise", "ActivityRegularization",
 )  # fmt: skip
-# Layers of augmentation change nothing when a model is not trained; like spatial dropout they end a mask.
-_AUGMENTATION = (
-    "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "RandomBrightness", "RandomColorDegeneration",
-    "RandomColorJitter", "RandomContrast", "RandomElasticTransform", "RandomErasing", "RandomFlip",
-    "RandomGaussianBlur",
-    "RandomGrayscale", "RandomHue", "RandomInvert", "RandomPerspective", "RandomPosterization", "RandomRotation",
-    "RandomSaturation", "RandomSharpness", "RandomShear", "RandomTranslation", "RandomZoom", "RandomHeight",
-    "RandomWidth", "AugMix", "CutMix", "MixUp", "RandAugment",
+# Layers of augmentation change nothing when a model is not trained; they end a mask. The first of them keep whole
+# numbers, the others make them real.
+_KEEPING = (
+    "MixUp", "RandomBrightness", "RandomColorDegeneration", "RandomColorJitter", "RandomContrast", "RandomGrayscale",
+    "RandomHue", "RandomInvert", "RandomPosterization", "RandomSaturation",
+)  # fmt: skip
+_MAKING = (
+    "AugMix", "CutMix", "RandAugment", "RandomElasticTransform", "RandomErasing", "RandomFlip", "RandomGaussianBlur",
+    "RandomHeight", "RandomPerspective", "RandomRotation", "RandomSharpness", "RandomShear", "RandomTranslation",
+    "RandomWidth", "RandomZoom",
 )  # fmt: skip
 
 
@@ -28,9 +30,9 @@ def identity(ctx, x):
     return x
 
 
-@layer(*(n for n in _AUGMENTATION if not n.startswith("Spatial")))
+@layer(*_KEEPING, *_MAKING)
 def augmentation(ctx, x):
-    return x
+    return x if ctx.layer.kind in _KEEPING and ctx.version >= 3 else ctx.cast(x, ctx.compute_dtype)
 
 
 @layer("Dense", masked=True)

@@ -1,62 +1,265 @@
-"""HDF5 files as Keras writes them, read through the package h5py. Nothing outside the file is read: links into other
-files, data stored in other files and data assembled from other files are refused. Data is read only when it is asked
-for, and has at most the size that the bytes of the file can hold."""
+"""HDF5 files as Keras writes them: groups, attributes of text, and arrays of numbers stored in one piece.
+
+Every offset is checked, what is visited is counted, and nothing outside the file is read: links of other kinds than to
+the file's own objects, and data that lies in other files, are refused. Data is read only when it is asked for."""
 
 from __future__ import annotations
 
-import io
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+import struct
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....error import TVMError
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
-# What the strongest compression of the format makes of one byte.
-_MOST_PACKED = 1100
-_MOST_DEPTH = 64
+_NOWHERE = (1 << 64) - 1
+# Parts of a file that are visited; those of a model are some for each weight.
+_MOST_PARTS = 1 << 21
+_SPACE, _LINK_INFO, _TYPE, _LINK, _EXTERNAL, _LAYOUT = 0x01, 0x02, 0x03, 0x06, 0x07, 0x08
+_ATTRIBUTE, _CONTINUATION, _SYMBOLS, _ATTRIBUTE_INFO = 0x0C, 0x10, 0x11, 0x15
+_NUMBER, _REAL, _TEXT, _ENUMERATION, _VARIABLE = 0, 1, 3, 8, 9
 
 
-def h5py_module():
-    """The package h5py, which an installation without extras does not have.
-
-    Raises
-    ------
-    TVMError
-        It is not installed.
-    """
-    try:
-        import h5py
-    except ImportError as problem:
-        raise TVMError(
-            "Keras stores models in HDF5 files, which are read through the package h5py; install it with "
-            "pip install h5py, or with this package as tvm-classic[keras]"
-        ) from problem
-    return h5py
+def damaged(what: str) -> TVMError:
+    return TVMError(f"the HDF5 file is damaged: {what}")
 
 
-@contextmanager
-def _in_words(what: str) -> Iterator[None]:
-    """What goes wrong inside h5py is the file's fault."""
-    try:
-        yield
-    except TVMError:
-        raise
-    except MemoryError as problem:
-        raise TVMError(f"{what}: there is not enough memory for this") from problem
-    except Exception as problem:
-        raise TVMError(f"{what} of the HDF5 file is damaged: {problem or type(problem).__name__}") from problem
+class Message(NamedTuple):
+    """A part of the header of an object: its kind, and where its content is."""
+
+    kind: int
+    begin: int
+    end: int
+
+
+class Kind(NamedTuple):
+    """The type of elements: its class, its size, and the type of NumPy for numbers."""
+
+    number: int
+    size: int
+    dtype: Any
+
+
+class File:
+    """The bytes of a file, read with care."""
+
+    def __init__(self, data):
+        self.data = memoryview(data)
+        self.parts = 0
+        self.entries: dict[int, dict[str, tuple[str, int]]] = {}
+        self.heaps: dict[int, dict[int, tuple[int, int]]] = {}
+
+    def piece(self, begin: int, count: int) -> memoryview:
+        """So many bytes from a place on."""
+        self.parts += 1
+        if self.parts > _MOST_PARTS:
+            raise damaged("its parts refer to each other more often than a model's do")
+        if begin < 0 or count < 0 or begin + count > len(self.data):
+            raise damaged(f"{count} bytes at {begin} are beyond its end at {len(self.data)}")
+        return self.data[begin : begin + count]
+
+    def numbers(self, form: str, begin: int) -> tuple:
+        return struct.unpack(f"<{form}", self.piece(begin, struct.calcsize(f"<{form}")))
+
+    def number(self, form: str, begin: int) -> int:
+        return self.numbers(form, begin)[0]
+
+    def signed(self, begin: int, signature: bytes) -> None:
+        if bytes(self.piece(begin, len(signature))) != signature:
+            raise damaged(f"'{signature.decode()}' is wanted at {begin}")
+
+    def root(self) -> int:
+        """The place of the outermost group's header."""
+        if bytes(self.piece(0, 8)) != SIGNATURE:
+            raise TVMError("the file is no HDF5 file")
+        version = self.number("B", 8)
+        if version in (0, 1):
+            offsets, lengths = self.numbers("BB", 13)
+            base, root = self.number("Q", 24 if version == 0 else 28), self.number("Q", 64 if version == 0 else 68)
+        elif version in (2, 3):
+            offsets, lengths = self.numbers("BB", 9)
+            base, root = self.number("Q", 12), self.number("Q", 36)
+        else:
+            raise TVMError(f"HDF5 files of version {version} are not supported")
+        if (offsets, lengths, base) != (8, 8, 0):
+            raise TVMError("HDF5 files with other offsets than of 64 bits from the file's beginning are not supported")
+        return root
+
+    # -- headers --------------------------------------------------------------------------------------------------
+
+    def messages(self, at: int) -> list[Message]:
+        """The parts of an object's header, which may continue elsewhere."""
+        new = bytes(self.piece(at, 4)) == b"OHDR"
+        blocks, extra = [self._first_block(at, new)], 0
+        if new:
+            extra = 2 if self.number("B", at + 5) & 4 else 0
+        out: list[Message] = []
+        while blocks:
+            begin, end = blocks.pop(0)
+            while begin + (4 + extra if new else 8) <= end:
+                if new:
+                    kind, size, flags = self.numbers("BHB", begin)
+                    begin += 4 + extra
+                else:
+                    kind, size, flags = self.numbers("HHB", begin)
+                    begin += 8
+                if begin + size > end:
+                    raise damaged("a part of a header is longer than the header")
+                if flags & 2 and kind in (_TYPE, _SPACE, _ATTRIBUTE, _LAYOUT):
+                    raise TVMError("HDF5 files whose objects share parts of their headers are not supported")
+                if kind == _CONTINUATION:
+                    where, count = self.numbers("QQ", begin)
+                    if new:
+                        self.signed(where, b"OCHK")
+                        where, count = where + 4, count - 8
+                    self.piece(where, count)
+                    blocks.append((where, where + count))
+                out.append(Message(kind, begin, begin + size))
+                begin += size
+        return out
+
+    def _first_block(self, at: int, new: bool) -> tuple[int, int]:
+        if not new:
+            version, size = self.number("B", at), self.number("I", at + 8)
+            if version != 1:
+                raise damaged(f"a header of version {version} at {at}")
+            self.piece(at + 16, size)
+            return at + 16, at + 16 + size
+        flags = self.number("B", at + 5)
+        begin = at + 6 + (16 if flags & 0x20 else 0) + (4 if flags & 0x10 else 0)
+        width = 1 << (flags & 3)
+        size = int.from_bytes(self.piece(begin, width), "little")
+        self.piece(begin + width, size)
+        return begin + width, begin + width + size
+
+    # -- groups ---------------------------------------------------------------------------------------------------
+
+    def members(self, at: int) -> dict[str, tuple[str, int]]:
+        """What a group holds by name: the kind of link, and where the object is."""
+        if at not in self.entries:
+            found: dict[str, tuple[str, int]] = {}
+            for part in self.messages(at):
+                if part.kind == _SYMBOLS:
+                    tree, heap = self.numbers("QQ", part.begin)
+                    self.signed(heap, b"HEAP")
+                    size, _, names = self.numbers("QQQ", heap + 8)
+                    self._tree(tree, names, size, found)
+                elif part.kind == _LINK:
+                    self._link(part, found)
+                elif part.kind == _LINK_INFO:
+                    flags = self.number("B", part.begin + 1)
+                    if self.number("Q", part.begin + 2 + (8 if flags & 1 else 0)) != _NOWHERE:
+                        raise TVMError(
+                            "HDF5 files with indexed groups are not supported; write the file again with "
+                            "h5py's default settings"
+                        )
+            self.entries[at] = found
+        return self.entries[at]
+
+    def _tree(self, tree: int, names: int, size: int, found: dict) -> None:
+        work: list[tuple[int, int | None]] = [(tree, None)]
+        while work:
+            at, wanted = work.pop()
+            self.signed(at, b"TREE")
+            kind, level, count = self.numbers("BBH", at + 4)
+            if kind != 0 or wanted is not None and level != wanted:
+                raise damaged(f"a node of another kind than of a group at {at}")
+            children = [self.number("Q", at + 32 + 16 * i) for i in range(count)]
+            if level:
+                work += [(c, level - 1) for c in children]
+            else:
+                for child in children:
+                    self._leaf(child, names, size, found)
+
+    def _leaf(self, at: int, names: int, size: int, found: dict) -> None:
+        self.signed(at, b"SNOD")
+        for i in range(self.number("H", at + 6)):
+            name, header, cached = self.numbers("QQI", at + 8 + 40 * i)
+            if name >= size:
+                raise damaged("a name is beyond the names of its group")
+            text = bytes(self.piece(names + name, min(size - name, 1 << 16))).split(b"\0")[0]
+            found[text.decode("utf-8", "replace")] = ("soft" if cached == 2 else "hard", header)
+
+    def _link(self, part: Message, found: dict) -> None:
+        flags, at = self.number("B", part.begin + 1), part.begin + 2
+        kind = 0
+        if flags & 8:
+            kind, at = self.number("B", at), at + 1
+        at += (8 if flags & 4 else 0) + (1 if flags & 16 else 0)
+        width = 1 << (flags & 3)
+        length = int.from_bytes(self.piece(at, width), "little")
+        name = bytes(self.piece(at + width, length)).decode("utf-8", "replace")
+        where = self.number("Q", at + width + length) if kind == 0 else 0
+        found[name] = ("hard" if kind == 0 else "other", where)
+
+    # -- elements -------------------------------------------------------------------------------------------------
+
+    def kind(self, begin: int) -> Kind:
+        """The type of elements that a header says."""
+        first, bits, size = self.number("B", begin), self.number("B", begin + 1), self.number("I", begin + 4)
+        number, order = first & 15, ">" if bits & 1 else "<"
+        if number == _ENUMERATION:
+            # Truth values are an enumeration of bytes.
+            return Kind(number, size, np.dtype("bool")) if size == 1 else Kind(number, size, None)
+        if number == _NUMBER and size in (1, 2, 4, 8):
+            return Kind(number, size, np.dtype(f"{order}{'i' if bits & 8 else 'u'}{size}"))
+        if number == _REAL and size in (2, 4, 8):
+            if size == 2 and self.number("B", begin + 13) == 8:
+                import ml_dtypes
+
+                return Kind(number, size, np.dtype(ml_dtypes.bfloat16))
+            return Kind(number, size, np.dtype(f"{order}f{size}"))
+        return Kind(number, size, None)
+
+    def sizes(self, begin: int) -> list[int] | None:
+        """The shape that a header says; None of what has no elements."""
+        version, rank = self.numbers("BB", begin)
+        if version not in (1, 2) or rank > 32:
+            raise damaged(f"a shape of version {version} with {rank} dimensions")
+        if version == 2 and self.number("B", begin + 3) == 2:
+            return None
+        at = begin + (8 if version == 1 else 4)
+        return [self.number("Q", at + 8 * i) for i in range(rank)]
+
+    def text(self, at: int) -> str:
+        """A text of its own length, which lies in a collection of such."""
+        length, collection, index = self.numbers("IQI", at)
+        if length == 0:
+            return ""
+        if collection not in self.heaps:
+            self.heaps[collection] = self._collection(collection)
+        begin, size = self.heaps[collection].get(index, (0, 0))
+        if length > size:
+            raise damaged("a text is longer than its place")
+        return bytes(self.piece(begin, length)).decode("utf-8")
+
+    def _collection(self, at: int) -> dict[int, tuple[int, int]]:
+        self.signed(at, b"GCOL")
+        end, found = at + self.number("Q", at + 8), {}
+        self.piece(at, end - at)
+        at += 16
+        while at + 16 <= end:
+            index, size = self.number("H", at), self.number("Q", at + 8)
+            if index == 0:
+                break
+            found[index] = (at + 16, size)
+            at += 16 + -(-size // 8) * 8
+        return found
 
 
 class Weight:
-    """Data of the file: its name, and its elements when they are asked for."""
+    """An array of the file; its elements are read when they are asked for."""
 
-    def __init__(self, name: str, data, size: int):
-        self.name = name
-        self._data, self._size = data, size
+    def __init__(self, file: File, messages: list[Message], name: str):
+        self.file, self.messages, self.name = file, messages, name
+
+    def part(self, kind: int) -> Message:
+        found = next((m for m in self.messages if m.kind == kind), None)
+        if found is None:
+            raise damaged(f"the array '{self.name}' lacks a part of its header")
+        return found
 
     def array(self) -> np.ndarray:
         """The elements.
@@ -66,116 +269,148 @@ class Weight:
         TVMError
             They are damaged, lie in another file, or are no numbers.
         """
-        data, what = self._data, f"the data '{self.name}'"
-        with _in_words(what):
-            kind, shape = data.dtype, data.shape
-            if kind.kind not in "fiub" or shape is None:
-                raise TVMError(f"{what} of the HDF5 file has elements of {kind}; numbers are wanted")
-            count = math.prod(shape) * kind.itemsize
-            if data.external or data.is_virtual:
-                raise TVMError(f"{what} lies in another file, which is not read")
-            if count > _MOST_PACKED * min(self._size, max(data.id.get_storage_size(), 0)):
-                raise TVMError(f"{what} would take {count} bytes, more than the file can hold")
-            found = np.asarray(data[()])
-        return found
+        file = self.file
+        if any(m.kind == _EXTERNAL for m in self.messages):
+            raise TVMError(f"the array '{self.name}' lies in another file, which is not read")
+        kind, shape = file.kind(self.part(_TYPE).begin), file.sizes(self.part(_SPACE).begin)
+        if kind.dtype is None or shape is None:
+            raise TVMError(f"the array '{self.name}' of the HDF5 file has no numbers as its elements")
+        count = math.prod(shape) * kind.dtype.itemsize
+        if count > len(file.data):
+            raise TVMError(f"the array '{self.name}' would take {count} bytes, more than the file can hold")
+        raw = file.piece(self.place(count), count) if count else b""
+        found = np.frombuffer(raw, kind.dtype).reshape(shape)
+        return found.astype(kind.dtype.newbyteorder("="))
+
+    def place(self, count: int) -> int:
+        """Where the elements lie."""
+        part = self.part(_LAYOUT)
+        version, way = self.file.numbers("BB", part.begin)
+        if version in (3, 4) and way == 3:
+            raise TVMError(f"the array '{self.name}' lies in another file, which is not read")
+        if version not in (3, 4) or way not in (0, 1):
+            raise TVMError(
+                f"the array '{self.name}' is stored in pieces or compressed; write the file again with the "
+                "default settings of Keras"
+            )
+        if way == 0:
+            if self.file.number("H", part.begin + 2) < count:
+                raise damaged(f"the array '{self.name}' is longer than its place")
+            return part.begin + 4
+        at, size = self.file.numbers("QQ", part.begin + 2)
+        if size < count:
+            raise damaged(f"the array '{self.name}' is longer than its place")
+        return at
 
 
 class Group:
     """A group of the file."""
 
-    def __init__(self, group, size: int, path: str = "", depth: int = 0):
-        self._group, self._size = group, size
-        self.path, self._depth = path, depth
+    def __init__(self, file: File, at: int, path: str = ""):
+        self.file, self.at, self.path = file, at, path
+        self._attributes: dict[str, tuple[Kind, int, int]] | None = None
 
-    def _member(self, name: str):
-        h5py = h5py_module()
-        found = self._group
+    def _member(self, name: str) -> int | None:
+        at = self.at
         for part in name.strip("/").split("/"):
-            with _in_words(f"the entry '{self.path}/{name}'"):
-                if not isinstance(found, h5py.Group):
-                    return None
-                link = found.get(part, getlink=True) if part else None
-                if link is None:
-                    return None
-                if not isinstance(link, h5py.HardLink):
-                    raise TVMError(
-                        f"'{self.path}/{name}' of the HDF5 file is a link to another place, which is not followed"
-                    )
-                found = found[part]
-        return found
+            found = self.file.members(at).get(part)
+            if found is None:
+                return None
+            if found[0] != "hard":
+                where = f"'{self.path}/{name}' of the HDF5 file"
+                raise TVMError(f"{where} is a link to another place, which is not followed")
+            at = found[1]
+        return at
 
     def group(self, name: str) -> Group | None:
         """A group inside this one, or None."""
-        if self._depth >= _MOST_DEPTH:
-            raise TVMError(f"the groups of the HDF5 file are nested deeper than {_MOST_DEPTH}")
-        found = self._member(name)
-        if not isinstance(found, h5py_module().Group):
-            return None
-        return Group(found, self._size, f"{self.path}/{name}", self._depth + 1)
+        at = self._member(name)
+        return None if at is None else Group(self.file, at, f"{self.path}/{name}")
 
     def weight(self, name: str) -> Weight | None:
-        """Data inside this group, or None."""
-        found = self._member(name)
-        return Weight(f"{self.path}/{name}", found, self._size) if isinstance(found, h5py_module().Dataset) else None
+        """An array inside this group, or None."""
+        at = self._member(name)
+        if at is None:
+            return None
+        messages = self.file.messages(at)
+        return Weight(self.file, messages, f"{self.path}/{name}") if any(m.kind == _TYPE for m in messages) else None
+
+    # -- attributes -----------------------------------------------------------------------------------------------
+
+    def attributes(self) -> dict[str, tuple[Kind, int, int]]:
+        """By name the type of an attribute, how many elements it has, and where they are."""
+        if self._attributes is None:
+            self._attributes = {}
+            for part in self.file.messages(self.at):
+                if part.kind == _ATTRIBUTE_INFO:
+                    flags = self.file.number("B", part.begin + 1)
+                    if self.file.number("Q", part.begin + 2 + (2 if flags & 1 else 0)) != _NOWHERE:
+                        raise TVMError(
+                            "HDF5 files with indexed attributes are not supported; write the file again "
+                            "with h5py's default settings"
+                        )
+                elif part.kind == _ATTRIBUTE:
+                    name, found = self._attribute(part)
+                    self._attributes[name] = found
+        return self._attributes
+
+    def _attribute(self, part: Message) -> tuple[str, tuple[Kind, int, int]]:
+        file = self.file
+        version, flags, *lengths = file.numbers("BBHHH", part.begin)
+        if version not in (1, 2, 3) or version > 1 and flags & 3:
+            raise damaged(f"an attribute of version {version}")
+        at, step = part.begin + (9 if version == 3 else 8), 8 if version == 1 else 1
+        places = []
+        for length in lengths:
+            places.append(at)
+            at += -(-length // step) * step
+        name = bytes(file.piece(places[0], lengths[0])).split(b"\0")[0].decode("utf-8", "replace")
+        sizes = file.sizes(places[2])
+        count = 0 if sizes is None else math.prod(sizes)
+        kind = file.kind(places[1])
+        if at > part.end or count * max(kind.size, 1) > part.end - at:
+            raise damaged(f"the attribute '{name}' is longer than its place")
+        return name, (kind, count, at)
 
     def text(self, name: str) -> str | None:
         """An attribute that is a text, or None."""
-        with _in_words(f"the attribute '{name}'"):
-            if name not in self._group.attrs:
-                return None
-            self._bounded(name)
-            found = self._group.attrs[name]
-            return _decoded(found)
+        found = self._part(name) if name in self.attributes() else []
+        return found[0] if found else None
 
     def texts(self, name: str) -> list[str]:
         """An attribute that is a list of texts; one too long for an attribute is stored in numbered parts."""
+        if name in self.attributes():
+            return self._part(name)
         out: list[str] = []
-        with _in_words(f"the attribute '{name}'"):
-            if name in self._group.attrs:
-                return self._part(name)
-            for number in range(1 << 16):
-                if f"{name}{number}" not in self._group.attrs:
-                    break
-                out += self._part(f"{name}{number}")
+        number = 0
+        while f"{name}{number}" in self.attributes():
+            out += self._part(f"{name}{number}")
+            number += 1
         return out
 
     def _part(self, name: str) -> list[str]:
-        self._bounded(name)
-        return [_decoded(v) for v in np.asarray(self._group.attrs[name]).reshape(-1)]
-
-    def _bounded(self, name: str) -> None:
-        found = self._group.attrs.get_id(name)
-        if math.prod(found.shape or (1,)) * max(found.dtype.itemsize, 1) > _MOST_PACKED * self._size:
-            raise TVMError(f"the attribute '{name}' would be larger than the file")
-
-
-def _decoded(value: Any) -> str:
-    if isinstance(value, bytes):
-        return value.decode("utf-8")
-    if not isinstance(value, str):
-        raise TVMError(f"a text is wanted, got {type(value).__name__}")
-    return value
+        kind, count, at = self.attributes()[name]
+        if count and kind.number not in (_TEXT, _VARIABLE):
+            raise TVMError(f"the attribute '{name}' of the HDF5 file is no text")
+        try:
+            if kind.number == _VARIABLE:
+                return [self.file.text(at + 16 * i) for i in range(count)]
+            whole = [bytes(self.file.piece(at + kind.size * i, kind.size)) for i in range(count)]
+            return [raw.split(b"\0")[0].decode("utf-8") for raw in whole]
+        except UnicodeDecodeError as problem:
+            raise damaged(f"the attribute '{name}' is no text: {problem}") from problem
 
 
-@contextmanager
-def opened(data: bytes | str) -> Iterator[Group]:
-    """The outermost group of a file, given by its path or its bytes.
+def opened(data) -> Group:
+    """The outermost group of a file of these bytes.
 
     Raises
     ------
     TVMError
         It is no HDF5 file.
     """
-    h5py = h5py_module()
-    with _in_words("the beginning"):
-        file = h5py.File(io.BytesIO(data) if isinstance(data, bytes) else data, "r")
-    try:
-        with _in_words("the beginning"):
-            size = file.id.get_filesize()
-        yield Group(file, size)
-    finally:
-        with _in_words("the end"):
-            file.close()
+    file = File(data)
+    return Group(file, file.root())
 
 
-__all__ = ["SIGNATURE", "Group", "Weight", "h5py_module", "opened"]
+__all__ = ["SIGNATURE", "File", "Group", "Weight", "opened"]

@@ -1,6 +1,5 @@
 """Models as a configuration and a source of weights: live ones, HDF5 files, and archives (.keras). All three are read
-the
-same way from there on. No code that a file holds is executed and nothing is unpickled."""
+the same way from there on. No code that a file holds is executed and nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -8,8 +7,7 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import zlib
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,29 +54,14 @@ def is_keras(head: bytes, path: str) -> bool:
         return False
 
 
-@contextmanager
-def loaded(model: Any) -> Iterator[Saved]:
-    """A model with its weights at hand: a live one, the path of a file, or the bytes of one."""
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        with _from_bytes(bytes(model)) as found:
-            yield found
-    elif isinstance(model, (str, os.PathLike)):
+def loaded(model: Any) -> Saved:
+    """A live model, the path of a file, or the bytes of one."""
+    if isinstance(model, (str, os.PathLike)):
         with open(model, "rb") as file:
-            head = file.read(8)
-        if head == SIGNATURE:
-            with _from_hdf5(os.fspath(model)) as found:
-                yield found
-        else:
-            with _from_archive(os.fspath(model)) as found:
-                yield found
-    else:
-        yield live(model)
-
-
-@contextmanager
-def _from_bytes(data: bytes) -> Iterator[Saved]:
-    with _from_hdf5(data) if data.startswith(SIGNATURE) else _from_archive(io.BytesIO(data)) as found:
-        yield found
+            model = file.read()
+    if not isinstance(model, (bytes, bytearray, memoryview)):
+        return live(model)
+    return from_hdf5(model) if bytes(model[:8]) == SIGNATURE else from_archive(model)
 
 
 def parsed(text: str | bytes, what: str) -> dict[str, Any]:
@@ -100,19 +83,17 @@ def _major(version: Any) -> int:
     return int(first) if first.isascii() and first.isdigit() and len(first) < 4 else 2
 
 
-@contextmanager
-def _from_hdf5(data: bytes | str) -> Iterator[Saved]:
-    with opened(data) as file:
-        text = file.text("model_config")
-        if text is None:
-            raise TVMError(
-                "the HDF5 file has no model_config: it holds weights alone; save the whole model with model.save"
-            )
-        weights = file.group("model_weights")
-        if weights is None:
-            raise TVMError("the HDF5 file has no group model_weights")
-        version = file.text("keras_version") or weights.text("keras_version")
-        yield Saved(parsed(text, "the configuration of the model"), Flat(_layer_lists(weights)), _major(version))
+def from_hdf5(data) -> Saved:
+    """A model of an HDF5 file."""
+    file = opened(data)
+    text = file.text("model_config")
+    if text is None:
+        raise TVMError("the HDF5 file has no model_config, only weights; save the whole model with model.save")
+    weights = file.group("model_weights")
+    if weights is None:
+        raise TVMError("the HDF5 file has no group model_weights")
+    version = file.text("keras_version") or weights.text("keras_version")
+    return Saved(parsed(text, "the configuration of the model"), Flat(_layer_lists(weights)), _major(version))
 
 
 def _layer_lists(group: Group) -> dict[str, list]:
@@ -132,10 +113,10 @@ def _layer_lists(group: Group) -> dict[str, list]:
     return out
 
 
-@contextmanager
-def _from_archive(file: Any) -> Iterator[Saved]:
+def from_archive(data) -> Saved:
+    """A model of an archive."""
     try:
-        with zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = archive.namelist()
             missing = [n for n in (_CONFIG, _WEIGHTS) if n not in names]
             if missing:
@@ -143,10 +124,9 @@ def _from_archive(file: Any) -> Iterator[Saved]:
             config = parsed(_member(archive, _CONFIG, _MOST_CONFIG), "the configuration of the model")
             metadata = parsed(_member(archive, _METADATA, _MOST_CONFIG), "metadata.json") if _METADATA in names else {}
             weights = _member(archive, _WEIGHTS, _MOST_WEIGHTS)
-    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zipfile.zlib.error) as problem:
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, zlib.error) as problem:
         raise TVMError(f"the file is neither HDF5 nor a whole zip archive: {problem}") from problem
-    with opened(weights) as group:
-        yield Saved(config, Tree(group), _major(metadata.get("keras_version", "3")))
+    return Saved(config, Tree(opened(weights)), _major(metadata.get("keras_version", "3")))
 
 
 def _member(archive: zipfile.ZipFile, name: str, most: int) -> bytes:

@@ -81,6 +81,8 @@ def _covering(ctx: Context, x: RelayExpr, axes: list[int], sizes) -> tuple[int, 
 def center_crop(ctx, x):
     x, sizes = ctx.cast(x, ctx.compute_dtype), _sizes(ctx)
     axes = _image_axes(ctx, x)
+    if ctx.layer.kind == "RandomCrop" and ctx.version < 3:
+        raise TVMError("RandomCrop of Keras 2 is not supported")
     if all(ctx.known_size(x, a) >= s for a, s in zip(axes, sizes)):
         return _cropped(ctx, x, axes, sizes)
     part = _cropped(ctx, x, axes, _covering(ctx, x, axes, sizes))

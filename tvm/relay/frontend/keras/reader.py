@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -162,7 +163,7 @@ class Importer(GraphImporter):
             CONVERTERS.check_all(rows)
         except OpNotImplemented as problem:
             words = str(problem).replace("operators", "layers").replace(" node", " layer")
-            if any("Lambda" in row[0] for row in rows):
+            if any(row[0] == "Lambda" for row in rows):
                 words += "\nA Lambda layer holds Python code, which is never executed: write it with layers of Keras"
             raise OpNotImplemented(words) from None
 
@@ -326,14 +327,27 @@ def settled(graph: Graph) -> None:
 
 
 def imported(saved: Saved, shape: Mapping | None, layout: str) -> tuple[IRModule, dict[str, Any]]:
-    graph = graph_of(saved.config)
-    settled(graph)
-    for layer in graph.layers.values():
-        complete(layer)
-    importer = Importer(graph, saved.version, shape, layout)
-    importer.check_layers()
-    saved.weights.attach(graph)
-    return importer.run()
+    with read_with_care():
+        graph = graph_of(saved.config)
+        settled(graph)
+        for layer in graph.layers.values():
+            complete(layer)
+        importer = Importer(graph, saved.version, shape, layout)
+        importer.check_layers()
+        saved.weights.attach(graph)
+        return importer.run()
+
+
+@contextmanager
+def read_with_care() -> Iterator[None]:
+    """A configuration may have anything anywhere; what breaks on it is said to be its fault."""
+    try:
+        yield
+    except TVMError:
+        raise
+    except Exception as problem:
+        words = "nested too deeply" if isinstance(problem, RecursionError) else problem or type(problem).__name__
+        raise TVMError(f"the configuration of the model is damaged: {words}") from problem
 
 
 def from_keras(model, shape=None, layout="NCHW") -> tuple[IRModule, dict[str, Any]]:
@@ -372,8 +386,8 @@ def from_keras(model, shape=None, layout="NCHW") -> tuple[IRModule, dict[str, An
         raise TypeError(f"from_keras: shape is a dictionary by input, got {type(shape).__name__}")
     if layout not in LAYOUTS:
         raise ValueError(f"from_keras: layout is one of {', '.join(LAYOUTS)}, got {layout!r}")
-    with np.errstate(all="ignore"), loaded(model) as saved:
-        return imported(saved, shape, layout)
+    with np.errstate(all="ignore"):
+        return imported(loaded(model), shape, layout)
 
 
 __all__ = ["LAYOUTS", "Importer", "Value", "from_keras", "imported"]

@@ -1,6 +1,5 @@
 """Converters of recurrent layers. Their steps are written out, the products with the inputs of all steps done at
-once; the
-state is zero when a run begins, of stateful layers too."""
+once; the state is zero when a run begins, of stateful layers too."""
 
 from __future__ import annotations
 

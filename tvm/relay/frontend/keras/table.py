@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....dtype import canonical
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, TupleWrapper, const
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
     from .reader import Importer
 
 CONVERTERS = Converters("Keras", "version")
+_DTYPES = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "bfloat16",
+           "float32", "float64")  # fmt: skip
 # Layers whose results have the mask of their argument.
 MASKED: set[str] = set()
 
@@ -43,10 +44,9 @@ def operation(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]
 
 class Context(NodeContext):
     """The call of a layer. ``masks`` are those of its tensors, in the structure of its arguments; ``result_mask`` is
-    what
-    a converter sets where the result has a mask of its own."""
+    what a converter sets where the result has a mask of its own."""
 
-    __slots__ = ("config", "layer", "masks", "result_mask")
+    __slots__ = ("layer", "masks", "result_mask")
 
     importer: Importer
 
@@ -177,7 +177,10 @@ def dtype_of(policy: Any) -> str:
         raise TVMError(f"the type {policy!r} is not known")
     if "_from_" in policy:
         raise TVMError(f"layers quantized by Keras ({policy}) are not supported")
-    return canonical(policy.removeprefix("mixed_"))
+    found = policy.removeprefix("mixed_")
+    if found not in _DTYPES:
+        raise TVMError(f"the type {policy!r} is not supported")
+    return found
 
 
 def as_list(value: Any) -> list:
