@@ -130,6 +130,17 @@ fuzz-tflite: setup ## damaged TFLite files into the importer (CASES=20000)
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
 	  tests/relay/frontend/tflite/test_tflite_reader.py -k mutated -q -p no:xdist
 
+conformance-tensorflow: setup ## every TensorFlow operator and real file beside TensorFlow's outputs; writes the table in docs/coverage.md
+	$(BIN)/python tools/tensorflow_conformance.py
+	$(BIN)/python -m pytest tests/relay/frontend/tensorflow/test_tensorflow_models.py -q -p no:xdist
+
+tensorflow-models: lib ## whole TensorFlow graphs beside TensorFlow, written to docs/tensorflow_models.md (TF_PYTHON=PATH, with TensorFlow and this package's dependencies; ONLY=bert)
+	PYTHONPATH=. $(or $(TF_PYTHON),$(PYTHON)) tools/tensorflow_models.py --only "$(ONLY)"
+
+fuzz-tensorflow: setup ## damaged TensorFlow files into the importer (CASES=20000)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
+	  tests/relay/frontend/tensorflow/test_tensorflow_reader.py -k mutated -q -p no:xdist
+
 cpptest: ## C tests of the runtime, without Python
 	@$(MAKE) --no-print-directory -C csrc test
 
@@ -197,5 +208,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
+.PHONY: help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance conformance-tensorflow tensorflow-models fuzz-tensorflow cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
 .DEFAULT_GOAL := help

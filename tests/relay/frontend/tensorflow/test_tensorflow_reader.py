@@ -195,6 +195,21 @@ def test_tensors_of_a_checkpoint_are_read_and_checked(tmp_path, rng):
         Checkpoint(str(tmp_path / "variables")).tensor("t4")
 
 
+def test_links_are_not_followed(tmp_path):
+    folder = saved_model(tmp_path / "model") / "variables"
+    index = folder / "variables.index"
+    index.rename(tmp_path / "elsewhere")
+    index.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(TVMError, match="the checkpoint's index cannot be read"):
+        from_tensorflow(tmp_path / "model")
+    index.unlink()
+    (tmp_path / "elsewhere").rename(index)
+    folder.rename(tmp_path / "away")
+    folder.symlink_to(tmp_path / "away")
+    with pytest.raises(TVMError, match="is a link, which is not followed"):
+        from_tensorflow(tmp_path / "model")
+
+
 def test_an_index_that_is_cut_anywhere_is_refused():
     whole = table({b"a": b"1", b"b": b"22"})
     assert read_table(whole) == {b"a": b"1", b"b": b"22"}
