@@ -1,7 +1,7 @@
 """Compares whole TensorFlow models with TensorFlow and writes the table docs/tensorflow_models.md.
 
 Run it with a Python that has TensorFlow and this package's dependencies: ``python tools/tensorflow_models.py``; with
-``--only NAME`` only the models with that in their name, and then no table. Weights are random, of a fixed seed.
+``--only NAME`` only the models with that in their name, whose rows are replaced. Weights are random, of a fixed seed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 TABLE = ROOT / "docs" / "tensorflow_models.md"
+HEAD = ["# TensorFlow models", "", "Whole models of random weights beside TensorFlow 2.21 on the same inputs.",
+        "`make tensorflow-models` writes this table; the difference is relative to the greatest output.",
+        "Frozen and saved models have open batches.", "", "| model | from | equal to TensorFlow | difference |",
+        "|---|---|---|---|"]
 MODELS: dict[str, tuple] = {}
 
 # Of keras.applications; the size of pictures is the least that a network takes, to save time.
@@ -49,12 +53,6 @@ def _application(name: str, size: int):
         return made, [rng.uniform(-1, 1, (2, size, size, 3)).astype("float32")]
 
     return build
-
-
-for _name, _size in APPLICATIONS.items():
-    model(f"{_name} frozen", "frozen")(_application(_name, _size))
-model("MobileNetV2 SavedModel", "saved")(_application("MobileNetV2", 64))
-model("ResNet50 SavedModel", "saved")(_application("ResNet50", 64))
 
 
 @model("BERT frozen", "frozen")
@@ -203,6 +201,13 @@ def v1_detector(tf, rng):
         x: rng.uniform(-1, 1, (1, 32, 32, 3)).astype("float32")}
 
 
+# The larger ones come last.
+for _name, _size in APPLICATIONS.items():
+    model(f"{_name} frozen", "frozen")(_application(_name, _size))
+model("MobileNetV2 SavedModel", "saved")(_application("MobileNetV2", 64))
+model("ResNet50 SavedModel", "saved")(_application("ResNet50", 64))
+
+
 # -- comparing --------------------------------------------------------------------------------------------------------
 
 
@@ -284,21 +289,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="models with this in their name")
     only = parser.parse_args().only
-    names = [n for n in MODELS if only in n]
-    rows = []
+    rows, wrong = _rows(), 0
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
-        for name, problem, worst, seconds in pool.imap(compare, names):
-            rows.append(f"| {name} | {MODELS[name][0]} | {problem or 'yes'} | {worst:.1e} |")
+        for name, problem, worst, seconds in pool.imap(compare, [n for n in MODELS if only in n]):
+            rows[name] = f"| {name} | {MODELS[name][0]} | {problem or 'yes'} | {worst:.1e} |"
+            wrong += bool(problem)
             print(f"{name}: {problem or 'ok'} {worst:.1e}, import {seconds:.2f} s", flush=True)
-    wrong = sum("| yes |" not in r for r in rows)
-    print(f"{len(rows) - wrong} equal, {wrong} not")
-    if not only:
-        head = ["# TensorFlow models", "", "Whole models of random weights beside TensorFlow 2.21 on the same inputs.",
-                "`make tensorflow-models` writes this table; the difference is relative to the greatest output.",
-                "Frozen and saved models have open batches.", "", "| model | from | equal to TensorFlow | difference |",
-                "|---|---|---|---|"]
-        TABLE.write_text("\n".join([*head, *rows, ""]))
+            TABLE.write_text("\n".join([*HEAD, *(rows[n] for n in MODELS if n in rows), ""]))
     return 1 if wrong else 0
+
+
+def _rows() -> dict[str, str]:
+    """The rows of the table as it is."""
+    lines = TABLE.read_text().splitlines() if TABLE.exists() else []
+    return {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.startswith("| ")}
 
 
 if __name__ == "__main__":
