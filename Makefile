@@ -143,6 +143,17 @@ test-keras: lib ## live models into the Keras importer, with an interpreter that
 keras-models: lib ## every model of keras.applications beside Keras, written to docs/keras_models.md (KERAS_PYTHON=PATH ONLY=ResNet)
 	PYTHONPATH=. $(or $(KERAS_PYTHON),$(PYTHON)) tools/keras_models.py --only "$(ONLY)"
 
+conformance-tensorflow: setup ## every TensorFlow operator and real file beside TensorFlow's outputs; writes the table in docs/coverage.md
+	$(BIN)/python tools/tensorflow_conformance.py
+	$(BIN)/python -m pytest tests/relay/frontend/tensorflow/test_tensorflow_models.py -q -p no:xdist
+
+tensorflow-models: lib ## whole TensorFlow graphs beside TensorFlow, written to docs/tensorflow_models.md (TF_PYTHON=PATH, with TensorFlow and this package's dependencies; ONLY=bert)
+	PYTHONPATH=. $(or $(TF_PYTHON),$(PYTHON)) tools/tensorflow_models.py --only "$(ONLY)"
+
+fuzz-tensorflow: setup ## damaged TensorFlow files into the importer (CASES=20000)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
+	  tests/relay/frontend/tensorflow/test_tensorflow_reader.py -k mutated -q -p no:xdist
+
 cpptest: ## C tests of the runtime, without Python
 	@$(MAKE) --no-print-directory -C csrc test
 
@@ -210,5 +221,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm
+.PHONY: conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow
 .DEFAULT_GOAL := help

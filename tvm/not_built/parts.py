@@ -78,8 +78,7 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.frontend": Part(
         "the importer",
-        "from_caffe from_caffe2 from_coreml from_darknet from_mxnet from_oneflow from_paddle"
-        " from_tensorflow",
+        "from_caffe from_caffe2 from_coreml from_darknet from_mxnet from_oneflow from_paddle",
     ),
     "tvm.relay.frontend.caffe2": Part("the importer of Caffe2", "from_caffe2"),
     "tvm.relay.frontend.coreml": Part("the importer of Core ML", "from_coreml"),
@@ -94,7 +93,6 @@ PARTS: dict[str, Part] = {
         "the choice of an implementation from outside",
         "CCacheKey CCacheValue LoweredOutput lower_call",
     ),
-    "tvm.relay.frontend.tensorflow": Part("the importer of TensorFlow", "from_tensorflow"),
     "tvm.relay.testing.byoc": Part("the annotator of code for other compilers", "CcompilerAnnotator"),
     "tvm.relay.testing.darknet": Part("the importer of Darknet", "LAYERTYPE ACTIVATION __darknetffi__"),
     "tvm.relay.testing.tf": Part(

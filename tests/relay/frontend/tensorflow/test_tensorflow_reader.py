@@ -86,6 +86,32 @@ def test_channels_come_first_where_the_layout_says_so(rng):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
+def _network(layout: str, weights: list) -> bytes:
+    """A convolution, one for each channel, a bias, a normalization and pooling, in a layout."""
+    last = layout == "NHWC"
+    window = {"strides": [1, 2, 1, 1] if last else [1, 1, 2, 1], "padding": "SAME", "data_format": layout}
+    pool = {**window, "ksize": [1, 3, 2, 1] if last else [1, 1, 3, 2]}
+    nodes = [placeholder("x", *((2, 9, 8, 3) if last else (2, 3, 9, 8)))]
+    nodes += [constant(f"w{k}", w) for k, w in enumerate(weights)]
+    plain = {**window, "strides": [1, 1, 1, 1]}
+    nodes += [("conv", "Conv2D", ["x", "w0"], window), ("each", "DepthwiseConv2dNative", ["conv", "w1"], plain),
+              ("bias", "BiasAdd", ["each", "w2"], {"data_format": layout}),
+              ("norm", "FusedBatchNormV3", ["bias", "w2", "w3", "w4", "w5"],
+               {"data_format": layout, "is_training": False, "epsilon": 1e-3}),
+              ("greatest", "MaxPool", ["norm"], pool), ("y", "AvgPool", ["greatest"], pool)]
+    return graph(*nodes)
+
+
+def test_both_layouts_of_a_file_give_the_same(rng):
+    sizes = ((3, 3, 3, 4), (3, 2, 4, 2), (8,), (8,), (8,))
+    weights = [rng.uniform(-1, 1, s).astype("float32") for s in sizes] + [rng.uniform(1, 2, 8).astype("float32")]
+    x = rng.uniform(-1, 1, (2, 9, 8, 3)).astype("float32")
+    last, first = (from_tensorflow(_network(layout, weights))[0] for layout in ("NHWC", "NCHW"))
+    want = relay.create_executor("graph", mod=last, target="llvm").evaluate()(x).numpy()
+    got = relay.create_executor("graph", mod=first, target="llvm").evaluate()(x.transpose(0, 3, 1, 2)).numpy()
+    np.testing.assert_allclose(got.transpose(0, 2, 3, 1), want, rtol=1e-4, atol=1e-5)
+
+
 def test_all_operators_without_a_converter_are_named_with_their_counts():
     nodes = [placeholder("x", 3), ("a", "Mine", ["x"], {}), ("b", "Mine", ["a"], {}), ("c", "Yours", ["b"], {})]
     with pytest.raises(OpNotImplemented) as caught:
@@ -193,6 +219,21 @@ def test_tensors_of_a_checkpoint_are_read_and_checked(tmp_path, rng):
     data.write_bytes(data.read_bytes()[:-1])
     with pytest.raises(TVMError, match="'t4' lies beyond the end"):
         Checkpoint(str(tmp_path / "variables")).tensor("t4")
+
+
+def test_links_are_not_followed(tmp_path):
+    folder = saved_model(tmp_path / "model") / "variables"
+    index = folder / "variables.index"
+    index.rename(tmp_path / "elsewhere")
+    index.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(TVMError, match="the checkpoint's index cannot be read"):
+        from_tensorflow(tmp_path / "model")
+    index.unlink()
+    (tmp_path / "elsewhere").rename(index)
+    folder.rename(tmp_path / "away")
+    folder.symlink_to(tmp_path / "away")
+    with pytest.raises(TVMError, match="is a link, which is not followed"):
+        from_tensorflow(tmp_path / "model")
 
 
 def test_an_index_that_is_cut_anywhere_is_refused():

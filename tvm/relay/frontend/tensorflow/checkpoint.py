@@ -91,9 +91,9 @@ def read_table(data: bytes) -> dict[bytes, bytes]:
 
 
 def read_file(path: str, what: str):
-    """The bytes of a plain file, mapped."""
+    """The bytes of a plain file, mapped. A link is refused: it could lead out of the model's folder."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK)) as file:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode):
                 raise TVMError(f"{what} is no plain file")
@@ -107,6 +107,8 @@ class Checkpoint:
 
     def __init__(self, prefix: str):
         self.prefix = prefix
+        if os.path.islink(os.path.dirname(prefix)):
+            raise TVMError("the folder of the variables is a link, which is not followed")
         table = read_table(bytes(read_file(f"{prefix}.index", "the checkpoint's index")))
         header = parse("BundleHeader", table.pop(b"", b""), "the checkpoint's header")
         if header.endianness:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 _POLYNOMIAL = 0x82F63B78
-_MOST_PARTS = 4096
+_MOST_PARTS = 1 << 14
 # Data of fewer bytes is summed byte by byte.
 _FEW = 4096
 
@@ -62,7 +62,8 @@ def crc32c(data) -> int:
     columns = np.ascontiguousarray(whole.view("<u2").reshape(parts, pairs).T)
     sums = np.zeros(parts, "uint32")
     for column in columns:
-        sums = _PAIR[(sums ^ column) & 0xFFFF] ^ (sums >> np.uint32(16))
+        out = sums.astype("uint16") ^ column
+        sums = sums >> np.uint32(16) ^ _PAIR.take(out, mode="clip")
     distance = _distance(pairs)
     while sums.size > 1:
         sums = _moved(sums[0::2], distance) ^ sums[1::2]

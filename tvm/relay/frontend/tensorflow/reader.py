@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -143,20 +144,25 @@ class Importer(GraphImporter):
             asked = node.name in self.shapes or (node.name, 0) in self.named
             if node.op not in _INPUTS and not (node.op == "PlaceholderWithDefault" and asked):
                 continue
-            types = node.attrs.get("output_types") or [node.attrs.get("dtype")]
-            shapes = node.attrs.get("output_shapes") or [node.attrs.get("shape")] * len(types)
-            values = []
-            for i, (dtype, dims) in enumerate(zip(types, shapes)):
-                name, info = self.named.get((node.name, i), (f"{node.name}:{i}" if i else node.name, None))
-                if info is not None and info.HasField("tensor_shape"):
-                    dims = shape_of(info.tensor_shape)
-                known.append(name)
-                values.append(self.input(name, dims, dtype))
-            scope.values[node.name] = values
+            with self.at_node(f"{node.op} '{node.name}'", node.name, partial(_in_words, node)):
+                scope.values[node.name] = self.node_inputs(node, known)
         unknown = [n for n in self.shapes if n not in known]
         if unknown:
             raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(sorted(known))}"
                                + did_you_mean(unknown[0], known, "; "))
+
+    def node_inputs(self, node: Node, known: list[str]) -> list:
+        """The inputs of the model that one node stands for; their names are added to ``known``."""
+        types = node.attrs.get("output_types") or [node.attrs.get("dtype")]
+        shapes = node.attrs.get("output_shapes") or [node.attrs.get("shape")] * len(types)
+        values = []
+        for i, (dtype, dims) in enumerate(zip(types, shapes)):
+            name, info = self.named.get((node.name, i), (f"{node.name}:{i}" if i else node.name, None))
+            if info is not None and info.HasField("tensor_shape"):
+                dims = shape_of(info.tensor_shape)
+            known.append(name)
+            values.append(self.input(name, dims, dtype))
+        return values
 
     def input(self, name: str, dims, dtype: str | None):
         if dtype is None:
@@ -213,7 +219,7 @@ class Importer(GraphImporter):
         if self.converted > MOST_NODES:
             raise TVMError(f"the model has more than {MOST_NODES} nodes with its functions and loops written out")
         context = Context(self, node, scope, where)
-        with self.at_node(where, node.name, lambda problem: _in_words(node, problem)):
+        with self.at_node(where, node.name, partial(_in_words, node)):
             if frames.converts(node):
                 results = frames.convert(context)
             else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....error import TVMError
 from .checkpoint import Checkpoint
-from .graph import Body, Library, Node, Ref
+from .graph import Body, Called, Library, Node, Ref
 from .tensors import Text, array_of
 
 _THROUGH = ("Identity", "Cast", "ReadVariableOp")
@@ -14,7 +14,7 @@ _HANDLES = ("VarHandleOp", "VariableV2", "Variable")
 
 def shared_name(node: Node) -> str:
     """The name under which a variable or a table is known."""
-    return node.attrs.get("shared_name") or node.name
+    return str(node.attrs.get("shared_name") or node.name)
 
 
 class Variables:
@@ -27,7 +27,7 @@ class Variables:
             self._restored(main, {})
             node = main.nodes.get(restore.split(":")[0])
             called = node.attrs.get("f") if node is not None else None
-            if node is not None and called is not None:
+            if node is not None and isinstance(called, Called):
                 body = library.body(called.name)
                 given = {a: (main, ref) for a, ref in zip(body.arguments, node.inputs)}
                 self._restored(body, given)
