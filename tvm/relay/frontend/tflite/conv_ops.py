@@ -89,7 +89,7 @@ def check_integers(ctx: Context, data: int = 0, weight: int = 1) -> None:
     """Refuse types that no kernel has: 16 bits go with weights of 8, or with other data of 16, and results of 16."""
     types = [ctx.tensor(data).type, ctx.tensor(weight).type]
     short = ctx.tensor(weight).dtype in ("int8", "uint8")
-    short = short or ctx.node.operator == "BATCH_MATMUL" and types[0] == types[1]
+    short = short or types == ["int16", "int16"] and ctx.node.operator in ("BATCH_MATMUL", "FULLY_CONNECTED")
     if not is_quantized(ctx.result()) or (types[0] == "int16") != (ctx.result().type == "int16") or not short:
         raise TVMError(f"products of {' and '.join(types)} into {ctx.result().type} are not supported")
 
@@ -300,7 +300,7 @@ def integer_fully_connected(ctx, inputs, options):
     check_integers(ctx)
     data, shape = _rows(ctx, inputs, options)
     sums = summed(ctx, [data, inputs[1]], 0, 1, relay.nn.dense, qnn.op.dense, {"units": shape[-1]})
-    if ctx.tensor(0).dtype == "uint8":
+    if ctx.tensor(0).dtype == "uint8" or ctx.tensor(1).dtype == "int16":
         steps = brought(ctx, sums, inputs, 2, scales(ctx))
     else:
         # The kernel rounds the product of real numbers.

@@ -180,7 +180,13 @@ def floor_div(ctx, inputs, options):
 
 @op("FLOOR_MOD")
 def floor_mod(ctx, inputs, options):
-    return relay.floor_mod(*inputs[:2])
+    x, y = inputs[:2]
+    if not ctx.is_float(x):
+        return relay.floor_mod(x, y)
+    # The remainder towards zero is exact, where the quotient of a multiple may be rounded to either side.
+    rest, zero = relay.mod(x, y), ctx.like(0, x)
+    other = relay.not_equal(relay.less(rest, zero), relay.less(y, zero))
+    return relay.where(relay.logical_and(other, relay.not_equal(rest, zero)), relay.add(rest, y), rest)
 
 
 @op("SQUARED_DIFFERENCE")

@@ -57,7 +57,8 @@ def one_hot(ctx, inputs, options):
     return relay.where(hit, on, off)
 
 
-@op("SCATTER_ND")
+# What is not written is the integer 0, whatever it stands for, as in the kernels of these.
+@moving("SCATTER_ND")
 def scatter_nd(ctx, inputs, options):
     indices, updates = inputs[:2]
     shape = ctx.ints(inputs[2], "the shape")
@@ -84,7 +85,7 @@ def where(ctx, inputs, options):
     return relay.cast(relay.argwhere(truth), "int64")
 
 
-@op("MATRIX_DIAG")
+@moving("MATRIX_DIAG")
 def matrix_diag(ctx, inputs, options):
     size = ctx.known_size(inputs[0], -1)
     check_count("an axis", [size])
@@ -93,7 +94,7 @@ def matrix_diag(ctx, inputs, options):
     return relay.where(diagonal, relay.expand_dims(inputs[0], ctx.rank(inputs[0])), ctx.like(0, inputs[0]))
 
 
-@op("MATRIX_SET_DIAG")
+@moving("MATRIX_SET_DIAG")
 def matrix_set_diag(ctx, inputs, options):
     return relay.matrix_set_diag(inputs[0], inputs[1])
 
