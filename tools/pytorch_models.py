@@ -18,7 +18,8 @@ _HEAD = """# PyTorch models
 
 What `make pytorch-models` found: each model with seeded weights, imported from `torch.jit.trace` and from
 `torch.export`, compiled for the CPU and run beside PyTorch {version}. A number is the largest difference as a share of
-the largest result.
+the largest result. Detection models run in double precision, on the virtual machine: what is found depends on the
+order of scores, which rounding in single precision changes.
 
 | model | from a trace | from an exported program |
 |---|---|---|

@@ -1,4 +1,8 @@
-"""The detection models of torchvision with seeded weights that make their scores differ."""
+"""The detection models of torchvision with seeded weights that make their scores differ.
+
+They run in double precision: what is found depends on the order of scores and on overlaps beside a threshold, which
+rounding in single precision changes in either program.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,7 @@ def detector(name: str) -> tuple[Any, list]:
         def forward(self, image):
             return tuple(self.model([image])[0].values())
 
-    return Found(), [image]
+    return Found().double(), [image.double()]
 
 
 def _spread(model) -> None:

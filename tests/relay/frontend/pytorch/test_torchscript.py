@@ -207,3 +207,15 @@ def test_a_branch_that_may_give_nothing_gives_as_much_as_the_data_has():
     mod, params = relay.frontend.from_pytorch(best, [("x", (9,))])
     for x in (torch.linspace(0, 1, 9), torch.zeros(9)):
         same(run(mod, params, {"x": array(x)}, "vm"), best(x))
+
+
+def test_the_last_axes_of_as_many_rows_as_data_has_are_joined():
+    @torch.jit.script
+    def joined(x):
+        rows = x[x[:, 0, 0] > 0]
+        return rows.flatten(1), rows.view(rows.size(0), -1)[:, 1:], rows.flatten(0, 1)
+
+    x = torch.randn(7, 2, 3)
+    x[0, 0, 0] = 1.0
+    mod, params = relay.frontend.from_pytorch(joined, [("x", (7, 2, 3))])
+    same(run(mod, params, {"x": array(x)}, "vm"), joined(x))

@@ -58,5 +58,6 @@ def _nms(boxes, scores, iou_threshold):
         low = torch.maximum(boxes[best, :2], boxes[left, :2])
         high = torch.minimum(boxes[best, 2:], boxes[left, 2:])
         common = (high - low).clamp(min=0).prod(1)
-        left = left[common / (area[best] + area[left] - common) <= iou_threshold]
+        # Two boxes without an area have no ratio, and both are kept.
+        left = left[~(common / (area[best] + area[left] - common) > iou_threshold)]
     return torch.stack(kept) if kept else torch.zeros(0, dtype=torch.int64)

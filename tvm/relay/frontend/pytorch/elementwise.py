@@ -557,7 +557,8 @@ def signbit(ctx, self):
 
 
 def cast(ctx, x, dtype: str):
-    """The tensor in another type; a bool is whether an element is not zero."""
+    """The tensor or number as a tensor of another type; a bool is whether an element is not zero."""
+    x = ctx.tensor(x)
     if ctx.dtype(x) == dtype:
         return x
     return truth(ctx, x) if dtype == "bool" else relay.cast(x, dtype)

@@ -240,21 +240,21 @@ def scatter(ctx, self, dim, index, src=None, value=None, reduce=None):
         number = value if src is None else src
         src = relay.broadcast_to(ctx.tensor(number, ctx.dtype(self)), ctx.known_shape(index))
     else:
-        src = _cut(ctx, src, ctx.known_shape(index))
+        src = _cut(ctx, src, index)
     return relay.scatter_elements(self, index, src, ctx.axis(self, dim), _REDUCTIONS[reduce])
 
 
-def _cut(ctx, x, shape):
+def _cut(ctx, x, index):
     """The part of the updates that the indices name."""
-    for axis, (have, want) in enumerate(zip(ctx.known_shape(x), shape)):
-        if have != want:
-            x = relay.strided_slice(x, [0], [want], [1], [axis])
+    for axis, (have, want) in enumerate(zip(ctx.shape(x), ctx.shape(index))):
+        if not isinstance(have, int) or have != want:
+            x = ctx.convert("slice", x, axis, 0, ctx.size(index, axis))
     return x
 
 
 @op("scatter_add")
 def scatter_add(ctx, self, dim, index, src):
-    src = _cut(ctx, ctx.tensor(src, ctx.dtype(self)), ctx.known_shape(index))
+    src = _cut(ctx, ctx.infer(ctx.tensor(src, ctx.dtype(self))), index)
     return relay.scatter_elements(self, index, src, ctx.axis(self, dim), "add")
 
 
@@ -262,7 +262,7 @@ def scatter_add(ctx, self, dim, index, src):
 def scatter_reduce(ctx, self, dim, index, src, reduce, include_self=True):
     kind = _REDUCTIONS[reduce]
     axis, shape = ctx.axis(self, dim), ctx.known_shape(index)
-    src = _cut(ctx, src, shape)
+    src = _cut(ctx, src, index)
     start = self
     hit = relay.scatter_elements(relay.zeros_like(self), index, relay.ones(shape, ctx.dtype(self)), axis, "add")
     touched = relay.greater(hit, ctx.like(0, self))

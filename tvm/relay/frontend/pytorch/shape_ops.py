@@ -73,7 +73,9 @@ def flatten(ctx, self, start_dim=0, end_dim=-1):
     first, last = axis_of(start_dim, ctx.rank(self)), axis_of(end_dim, ctx.rank(self))
     if first == last:
         return self
-    return reshaped(ctx, self, [*(ctx.size(self, i) for i in range(first)), -1,
+    merged = ctx.shape(self)[first : last + 1]
+    size = math.prod(merged) if all(isinstance(d, int) for d in merged) else -1
+    return reshaped(ctx, self, [*(ctx.size(self, i) for i in range(first)), size,
                                 *(ctx.size(self, i) for i in range(last + 1, ctx.rank(self)))])
 
 

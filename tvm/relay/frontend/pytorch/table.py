@@ -211,7 +211,8 @@ class Context(NodeContext):
 
     def sized(self, e: RelayExpr, sizes: list) -> RelayExpr:
         """A tensor of a shape that is known when running, with what is known of it said again: numbers, and the
-        variables of open sizes."""
+        variables of open sizes. A size of -1 follows from the others."""
+        sizes = [None if s == -1 else s for s in sizes]
         made = self.infer(relay.reshape(e, [s if isinstance(s, int) else 0 for s in sizes])
                           if any(isinstance(s, int) for s in sizes) else e)
         names = [self.symbol(s) for s in sizes]
