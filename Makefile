@@ -58,7 +58,7 @@ states: setup ## random states of the auto-scheduler against plain loops (CASES=
 	  -q -n $(JOBS)
 
 symbolic: setup ## every operator with unknown sizes beside its static form, and ONNX's with run-time arguments
-	TVM_TEST_ALL_SYMBOLIC=1 $(BIN)/python -m pytest tests/relay/op/test_symbolic.py tests/relay/frontend/test_onnx_run_time.py -q -n $(JOBS)
+	TVM_TEST_ALL_SYMBOLIC=1 $(BIN)/python -m pytest tests/relay/op/test_symbolic.py tests/relay/qnn/test_symbolic_qnn.py tests/relay/frontend/test_onnx_run_time.py -q -n $(JOBS)
 
 fuzz-tune: setup ## kill tuners and their workers at random moments and check that no record is lost (KILLS=50)
 	$(BIN)/python tools/fuzz_tune.py --kills $(or $(KILLS),50) --seed $(NEW_SEED)

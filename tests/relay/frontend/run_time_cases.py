@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from onnx import TensorProto, helper
 
-CODES = {"float32": TensorProto.FLOAT, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
+CODES = {"float32": TensorProto.FLOAT, "int8": TensorProto.INT8, "int64": TensorProto.INT64, "bool": TensorProto.BOOL}
 FAR = 1 << 40
 
 
@@ -301,6 +301,9 @@ CASES = {
                             PICTURE),
     "upward max pool of long strides": Case(node("MaxPool", ceil_mode=1, kernel_shape=[2, 2], strides=[3, 4],
                                                  pads=[1, 1, 1, 1]), IMAGE, PICTURE),
+    "upward max pool of integers": Case(node("MaxPool", ceil_mode=1, kernel_shape=[3, 2], strides=[2, 2],
+                                             pads=[1, 1, 1, 0]), {"x": ("int8", [None, 3, None, None])}, lambda rng: [
+        (rng.integers(-128, 0, (n, 3, *sizes(rng, 2, 3, 9))).astype("int8"),) for n in (1, 2)]),
     "upward average": Case(node("AveragePool", ceil_mode=1, kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 1]),
                            IMAGE, PICTURE),
     "upward average with padding": Case(node("AveragePool", ceil_mode=1, kernel_shape=[3, 3], strides=[2, 2],
