@@ -33,7 +33,7 @@ def test_elementwise_consumers_match_through_each_other_and_padding_does_not():
     assert not match(op(dag, "pad_temp"), op(dag, "conv2d"))
 
 
-def test_a_consumer_that_broadcasts_transposes_or_is_not_alone_does_not_match():
+def test_a_consumer_that_broadcasts_or_transposes_does_not_match_one_that_reads_elements_twice_does():
     A = te.placeholder((4, 4), name="A")
     B = te.compute((4, 4), lambda i, j: A[i, j] + 1.0, name="B")
     C = te.compute((4, 4), lambda i, j: B[j, i] * 2.0, name="C")
@@ -45,7 +45,12 @@ def test_a_consumer_that_broadcasts_transposes_or_is_not_alone_does_not_match():
     assert names(dag, analyzer.is_strictly_inlineable) == ["B", "D"]
     E = te.compute((4, 4), lambda i, j: D[i, j] * 2.0, name="E")
     F = te.compute((4, 4), lambda i, j: D[i, j] + E[i, j], name="F")
-    assert not ComputeDAG([A, F]).access_analyzer.elementwise_match(D.op, F.op)
+    assert ComputeDAG([A, F]).access_analyzer.elementwise_match(D.op, F.op)
+    G = te.compute((4, 4), lambda i, j: D[i, j] + E[j, i], name="G")
+    assert not ComputeDAG([A, G]).access_analyzer.elementwise_match(D.op, G.op)
+    # Nor does one of two that read it, neither of which reads the other.
+    H = te.compute((4, 4), lambda i, j: D[i, j] * 3.0, name="H")
+    assert not ComputeDAG([A, E, H]).access_analyzer.elementwise_match(D.op, H.op)
 
 
 def test_common_outer_loops_are_counted_along_all_paths():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tvm
-from tvm import auto_scheduler, te
+from tvm import auto_scheduler, te, topi
 from tvm.auto_scheduler import HardwareParams, PreloadCustomSketchRule, SearchTask, SketchPolicy, _ffi_api
 from tvm.auto_scheduler.loop_state import Stage, State
 from tvm.testing import auto_scheduler as workloads
@@ -72,6 +72,18 @@ def test_reductions_without_reuse_are_plain_or_kept_apart(function, args, count)
     found = sketches(function, args)
     assert len(found) == count
     assert not any(tiled(stage) for stage in found[-1].stages)
+
+
+def test_an_activation_that_reads_a_product_twice_is_computed_in_its_tiles():
+    a, b = te.placeholder((32, 16), name="a"), te.placeholder((24, 16), name="b")
+    product = topi.nn.dense(a, b)
+    gelu = topi.multiply(product, topi.add(topi.erf(topi.divide(product, 1.4)), 1.0))
+    dag = auto_scheduler.ComputeDAG([a, b, gelu])
+    task = auto_scheduler.SearchTask(compute_dag=dag, workload_key=dag.workload_key(), target="llvm")
+    found = [state.state_object for state in auto_scheduler.SketchPolicy(task, verbose=0).generate_sketches()]
+    place = next(n for n, stage in enumerate(found[0].stages) if stage.op is product.op)
+    assert all(where(state, n) == "inlined" for state in found for n in range(place + 1, len(state.stages) - 1))
+    assert [where(state, place) for state in found] == ["iter", "iter", "root"]
 
 
 def test_winograd_unrolls_its_constants_and_tiles_its_products():

@@ -189,19 +189,22 @@ class AccessAnalyzer:
 
     def elementwise_match(self, op: Operation, target: Operation) -> bool:
         """Whether ``target`` reads ``op``, alone and perhaps through others, element by element."""
-        while op is not target:
-            readers = self.accesses[op].readers
-            if len(readers) != 1:
+        todo, seen = [] if op is target else [op], {op, target}
+        while todo:
+            one = todo.pop()
+            readers = self.accesses[one].readers
+            if not readers or not all(self._reads_same_element(reader, one) for reader in readers):
                 return False
-            access = self.accesses[readers[0]]
-            extents = [_extent(axis) for axis in access.op.axis]
-            shape = [getattr(dim, "value", None) for dim in op.output(0).shape]
-            if extents != shape or not all(
-                access.shape_of(indices).names_each_axis_once_in_order(len(extents)) for indices in access.reads[op]
-            ):
-                return False
-            op = readers[0]
+            todo += [reader for reader in readers if reader not in seen]
+            seen.update(readers)
         return True
+
+    def _reads_same_element(self, reader: Operation, op: Operation) -> bool:
+        access = self.accesses[reader]
+        extents = [_extent(axis) for axis in reader.axis]
+        shape = [getattr(dim, "value", None) for dim in op.output(0).shape]
+        return extents == shape and all(
+            access.shape_of(indices).names_each_axis_once_in_order(len(extents)) for indices in access.reads[op])
 
 
 def _moves_rows(op: Operation) -> bool:

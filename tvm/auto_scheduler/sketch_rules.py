@@ -73,9 +73,18 @@ class Rule:
 
 def _inline_condition(at: Sketching) -> Condition:
     is_kept = at.stage.is_placeholder or at.stage.is_output or has_reduce_iter(at.stage)
-    if is_kept or not at.queries.is_strictly_inlineable(at.stage_id):
+    if is_kept or not (at.queries.is_strictly_inlineable(at.stage_id) or _is_read_once(at)):
         return Condition.PASS
     return Condition.APPLY_AND_SKIP_REST
+
+
+def _is_read_once(at: Sketching) -> bool:
+    """Whether each element is read for one other: computing it there, whatever it takes, does not do so twice."""
+    target, analyzer, op = at.queries.single_consumer(at.stage_id), at.queries.analyzer, at.stage.op
+    if target is None or has_reduce_iter(at.state.stages[target]) or is_constant_transform(at.stage):
+        return False
+    reads = [indices for reader in analyzer.consumers(op) for indices in analyzer.accesses[reader].reads[op]]
+    return len(reads) == 1 and at.queries.is_elementwise_match(at.stage_id, target)
 
 
 def _constant_condition(at: Sketching) -> Condition:
