@@ -6,8 +6,8 @@ import string
 
 from ....error import TVMError
 from ... import op as relay
-from ...expr import Constant, RelayExpr
-from .table import Context, as_numpy, layer
+from ...expr import RelayExpr
+from .table import Context, layer
 
 _IDENTITY = (
     "Identity", "Dropout", "AlphaDropout", "GaussianDropout", "GaussianNoise", "ActivityRegularization",
@@ -139,28 +139,9 @@ def einsum_dense(ctx, x):
         raise TVMError("the layer has no equation")
     out = einsum(ctx, equation, x, ctx.weight("kernel"))
     if ctx.get("bias_axes") is not None:
-        out = relay.add(out, Constant(_bias(ctx, equation, ctx.rank(out))))
+        # A bias has a size of 1 for each letter of the result after its first that it does not have.
+        out = relay.add(out, ctx.weight("bias"))
     return ctx.activated(out)
-
-
-def _bias(ctx: Context, equation: str, rank: int):
-    """The bias of letters, with an axis of size 1 for each letter of the result that it does not have."""
-    letters, bias = equation.replace(" ", "").partition("->")[2], ctx.array("bias")
-    axes = [c for c in letters.replace("...", "") if c in ctx.get("bias_axes")]
-    if len(axes) != bias.ndim and bias.ndim > rank:
-        raise TVMError(f"a bias of {bias.ndim} dimensions and bias_axes '{ctx.get('bias_axes')}' do not fit")
-    if len(axes) != bias.ndim:
-        return bias
-    plain = letters.replace("...", "")
-    after = plain[plain.index(axes[0]) :] if axes else ""
-    shape = [bias.shape[axes.index(c)] if c in axes else 1 for c in after]
-    if "..." in letters and letters.index("...") > letters.index(axes[0]):
-        return (
-            bias.reshape([*shape[: len(plain)], *([1] * (rank - len(plain)))])
-            if not letters.endswith("...")
-            else (bias.reshape([*shape, *([1] * (rank - len(plain)))]))
-        )
-    return bias.reshape(shape).astype(as_numpy(ctx.compute_dtype))
 
 
 __all__ = ["einsum"]
