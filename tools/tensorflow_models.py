@@ -114,10 +114,10 @@ def unet(tf, rng):
     layers = tf.keras.layers
     x = tf.keras.Input((32, 48, 3))
     a = layers.Conv2D(8, 3, padding="same", activation="relu")(x)
-    b = layers.Conv2D(16, 3, padding="same", activation="relu")(layers.MaxPooling2D()(a))
-    c = layers.SeparableConv2D(24, 3, padding="same", activation="swish")(layers.AveragePooling2D()(b))
+    b = layers.Conv2D(16, 3, padding="same", activation="relu")(layers.MaxPooling2D(2)(a))
+    c = layers.SeparableConv2D(24, 3, padding="same", activation="swish")(layers.AveragePooling2D(2)(b))
     up = layers.Conv2DTranspose(16, 3, strides=2, padding="same")(c)
-    up = layers.UpSampling2D(interpolation="bilinear")(layers.Concatenate()([up, b]))
+    up = layers.UpSampling2D(2, interpolation="bilinear")(layers.Concatenate()([up, b]))
     return tf.keras.Model(x, layers.Conv2D(2, 1)(layers.Concatenate()([up, a]))), [
         rng.uniform(-1, 1, (1, 32, 48, 3)).astype("float32")]
 
