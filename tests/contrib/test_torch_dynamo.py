@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import warnings
 
 import pytest
@@ -11,7 +12,15 @@ torch = pytest.importorskip("torch")
 
 from tvm.contrib.torch import pytvm
 from tvm.contrib.torch.dynamo import CompiledGraph
+from tvm.contrib.torch.options import Options
 from tvm.error import TVMError
+
+
+def pytvm_with(options, graph, inputs):
+    """The back end with options of another kind."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    return aot_autograd(fw_compiler=lambda inner, given: CompiledGraph(inner, given, options).boxed())(graph, inputs)
 
 
 class Network(torch.nn.Module):
@@ -80,6 +89,23 @@ def test_a_model_in_half_precision_gives_results_of_its_own_type():
     assert not torch.equal(got, want)
 
 
+def test_a_model_of_half_precision_is_computed_in_it_on_a_gpu():
+    found = []
+    model, x = Network().eval().half(), torch.randn(2, 3, 9, 7).half()
+
+    class Seen(Options):
+        def converted(self, mod, device):
+            found.append(str(super().converted(mod, "cuda")))
+            return super().converted(mod, device)
+
+    with torch.no_grad():
+        got = torch.compile(model, backend=lambda graph, inputs: pytvm_with(Seen(), graph, inputs))(x)[0]
+        torch.testing.assert_close(got, model(x)[0], rtol=1e-2, atol=1e-2)
+    # The convolution reads the input as it is, and the norm the convolution.
+    assert re.search(r'nn.conv2d\(%arg\w+, .*out_dtype="float16"', found[0])
+    assert re.search(r"nn.batch_norm\(%\d+, .*float16", found[0])
+
+
 def test_compiled_kernels_are_found_by_the_next_process(tmp_path, monkeypatch):
     monkeypatch.setenv("TVM_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.delenv("TVM_NO_CACHE", raising=False)
@@ -98,6 +124,15 @@ def test_a_changed_weight_is_seen():
         compiled(x)
         model.last.bias.add_(1.0)
         torch.testing.assert_close(compiled(x)[0], model(x)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_weight_with_other_memory_is_seen():
+    model, x = torch.nn.Linear(4, 3).eval(), torch.randn(2, 4)
+    compiled = torch.compile(model, backend=pytvm)
+    with torch.no_grad():
+        compiled(x)
+        model.weight.data = model.weight.data + 1
+        torch.testing.assert_close(compiled(x), model(x), rtol=1e-4, atol=1e-5)
 
 
 def test_one_compile_serves_every_batch(monkeypatch):

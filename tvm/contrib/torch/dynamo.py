@@ -9,6 +9,7 @@ models, so that the next process finds them.
 
 from __future__ import annotations
 
+import operator
 import threading
 import warnings
 from collections.abc import Callable, Mapping
@@ -22,6 +23,8 @@ from ...relay.frontend.pytorch.tensors import array_of
 from .options import TARGETS, Options, options_of
 from .programs import Run, graph_program, machine_program
 
+_VERSION, _PLACE = operator.attrgetter("_version"), operator.methodcaller("data_ptr")
+
 
 def pytvm(graph_module, example_inputs, *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
     """The back end of ``torch.compile`` under the name ``pytvm``.
@@ -34,7 +37,8 @@ def pytvm(graph_module, example_inputs, *, options: Mapping[str, Any] | None = N
         Inputs of the kinds it will be run with.
     options : dict, optional
         ``target`` (by default that of the device the tensors lie on), ``opt_level`` (by default 3), ``precision``
-        (``float32``, or ``float16`` and ``bfloat16`` for matmuls and convolutions and what can follow them),
+        (``float16`` or ``bfloat16`` for matmuls and convolutions and what can follow them, or ``float32``; by default
+        that of the model on a GPU, and ``float32`` on the CPU),
         ``tuning_records`` (a file of records of AutoTVM or the auto-scheduler), and ``cuda_graphs`` (by default True:
         a graph of known sizes on a GPU is captured and replayed).
 
@@ -73,7 +77,8 @@ class CompiledGraph:
         self.graph_module = graph_module
         self.options = options
         self.weights = _weight_places(graph_module)
-        self.held: list[tuple[Any, int]] = []
+        self.held: list[Any] = []
+        self.marks: tuple[list[int], list[int]] = ([], [])
         self.program: Callable[[list], list] | None = None
         self.lock = threading.Lock()
 
@@ -91,12 +96,16 @@ class CompiledGraph:
     def __call__(self, values: list) -> list:
         with self.lock:
             if self.program is None or self._changed(values):
-                self.held = [(values[i], _version(values[i])) for i in self.weights]
+                self.held = [values[i] for i in self.weights]
+                self.marks = _marks(self.held)
                 self.program = self._compiled(values)
             return self.program(values)
 
     def _changed(self, values: list) -> bool:
-        return any(values[i] is not t or _version(t) != version for i, (t, version) in zip(self.weights, self.held))
+        """Whether a weight is another tensor, was written to, or lies elsewhere. Every call asks, so the loops are
+        those of Python's own functions."""
+        given = map(values.__getitem__, self.weights)
+        return not all(map(operator.is_, given, self.held)) or _marks(self.held) != self.marks
 
     def _compiled(self, values: list) -> Callable[[list], list]:
         try:
@@ -107,9 +116,10 @@ class CompiledGraph:
             return lambda given: list(module(*given))
 
 
-def _version(tensor) -> int:
-    """How often a tensor was changed; one made in inference mode does not count."""
-    return 0 if tensor.is_inference() else tensor._version
+def _marks(tensors: list) -> tuple[list[int], list[int]]:
+    """How often tensors were changed, and where they lie; those made in inference mode do not count changes."""
+    counted = [t for t in tensors if not t.is_inference()]
+    return list(map(_VERSION, counted)), list(map(_PLACE, tensors))
 
 
 def _weight_places(graph_module) -> list[int]:

@@ -9,6 +9,9 @@ from typing import Any, NamedTuple
 
 from ...error import TVMError
 from ...ir.transform import PassContext
+from ...ir.type import TupleType
+from ...relay import op as relay
+from ...relay.dataflow_pattern import DFPatternCallback, is_op, rewrite, wildcard
 from ...relay.transform import InferType, ToMixedPrecision
 from ...target import Target
 from ...tuning.apply_records import records_of_file
@@ -23,7 +26,7 @@ class Options(NamedTuple):
 
     target: str | Target | None = None
     opt_level: int = 3
-    precision: str = "float32"
+    precision: str | None = None
     tuning_records: str | os.PathLike | None = None
     cuda_graphs: bool = True
 
@@ -34,12 +37,18 @@ class Options(NamedTuple):
             raise TVMError(f"the option target is '{chosen}', and the graph's tensors lie on the device '{device}'")
         return chosen
 
-    def converted(self, mod):
-        """The module in the precision that is asked for."""
-        if self.precision == "float32":
+    def converted(self, mod, device: str):
+        """The module in the precision that is asked for. On a GPU a model of half precision is computed in it, with
+        sums and what lies between matmuls as mixed precision has them; on the CPU in single precision, as PyTorch does.
+        """
+        mod = InferType()(mod)
+        kind = self.precision
+        if kind is None:
+            kind = _half_of(mod) if device == "cuda" else "float32"
+        if kind == "float32":
             return mod
         with PassContext(config={"relay.ToMixedPrecision.keep_orig_output_dtype": True}):
-            return ToMixedPrecision(self.precision, 2)(InferType()(mod))
+            return _without_round_trips(ToMixedPrecision(kind, 2)(_without_round_trips(mod)))
 
     @contextlib.contextmanager
     def in_force(self) -> Iterator[None]:
@@ -49,6 +58,45 @@ class Options(NamedTuple):
             yield
 
 
+def _half_of(mod) -> str:
+    """The half precision that a module's inputs and results have, or float32."""
+    main = mod["main"]
+    results = main.ret_type.fields if isinstance(main.ret_type, TupleType) else [main.ret_type]
+    found = {t.dtype for t in (*(p.type_annotation for p in main.params), *results)}
+    return next((kind for kind in ("float16", "bfloat16") if kind in found), "float32")
+
+
+class _Casts(DFPatternCallback):
+    """A cast of a cast as one or none: what lies between matmuls keeps the precision it is computed in."""
+
+    def __init__(self):
+        super().__init__(rewrite_once=True)
+        self.pattern = is_op("cast")(is_op("cast")(wildcard()))
+
+    def callback(self, pre, post, node_map):
+        inner = post.args[0]
+        # Operands that were joined already have no types; another round takes them.
+        if inner is not pre.args[0] and getattr(inner, "op", None) != pre.op:
+            return post
+        first, between, last = (e.checked_type.dtype for e in (pre.args[0].args[0], pre.args[0], pre))
+        if inner.attrs.dtype != between or not all("float" in kind for kind in (first, between, last)):
+            return post
+        if first == last:
+            return inner.args[0]
+        return relay.cast(inner.args[0], last) if between in (first, last) else post
+
+
+# Casts that follow each other are joined two by two.
+_JOINS = 3
+
+
+def _without_round_trips(mod):
+    for _ in range(_JOINS):
+        mod = InferType()(mod)
+        mod["main"] = rewrite(_Casts(), mod["main"])
+    return InferType()(mod)
+
+
 def options_of(given: Mapping[str, Any] | None) -> Options:
     """The options that a caller gave, checked."""
     names = Options._fields
@@ -56,7 +104,7 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
     if unknown:
         raise TVMError(f"pytvm: there is no option '{unknown[0]}'; the options are {', '.join(names)}")
     made = Options(**(given or {}))
-    if made.precision not in _PRECISIONS:
+    if made.precision is not None and made.precision not in _PRECISIONS:
         raise TVMError(f"pytvm: the option precision is one of {', '.join(_PRECISIONS)}, got {made.precision!r}")
     if made.tuning_records is not None and not os.path.isfile(made.tuning_records):
         raise TVMError(f"pytvm: the option tuning_records names '{os.fspath(made.tuning_records)}', which is no file")

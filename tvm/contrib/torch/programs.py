@@ -25,7 +25,7 @@ def graph_program(mod: IRModule, options: Options, device) -> Run:
     from ..graph_executor import GraphModule
 
     with options.in_force():
-        lib = relay.build(options.converted(mod), options.target_on(device.type))
+        lib = relay.build(options.converted(mod, device.type), options.target_on(device.type))
     where = _device(device)
     executor = GraphModule(lib["default"](where))
     names = [p.name_hint for p in mod["main"].params]
@@ -42,7 +42,7 @@ def machine_program(mod: IRModule, options: Options, device) -> Run:
     from ...runtime.vm import VirtualMachine
 
     with options.in_force():
-        executable = relay.vm.compile(options.converted(mod), target=options.target_on(device.type))
+        executable = relay.vm.compile(options.converted(mod, device.type), target=options.target_on(device.type))
     where = _device(device)
     machine = VirtualMachine(executable, where if device.type == "cpu" else [where, cpu(0)])
 
