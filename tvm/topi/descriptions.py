@@ -298,6 +298,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "crop_size": ("tuple of int", "The size of the result."),
     "grid": (_T, "The places, from -1 to 1."),
     "padding_mode": (_S, 'What lies outside: "zeros", "border" or "reflection".'),
+    "pixel_format": (_S, 'The order of channels: "RGB", "BGR" or "Grayscale".'),
     # boxes
     "scores": (_T, "The score of each box, for each class."),
     "max_output_boxes_per_class": (_I, "The most boxes of a class."),
