@@ -49,7 +49,13 @@ def model(name: str, kind: str):
 
 def _application(name: str, size: int):
     def build(tf, rng):
-        made = getattr(tf.keras.applications, name)(weights=None, input_shape=(size, size, 3), classes=100)
+        made = getattr(tf.keras.applications, name)(
+            weights=None, input_shape=(size, size, 3), classes=100, classifier_activation=None)
+        # Fresh statistics would leave every image with nearly the same, small outputs.
+        for weight in made.weights:
+            low, high = {"moving_variance": (0.2, 0.8), "gamma": (0.8, 1.2)}.get(weight.name, (-0.2, 0.2))
+            if len(weight.shape) == 1:
+                weight.assign(rng.uniform(low, high, weight.shape))
         return made, [rng.uniform(-1, 1, (2, size, size, 3)).astype("float32")]
 
     return build
