@@ -35,6 +35,8 @@ share of the largest result. The last columns are of a compilation with an open 
 _ONE = """
 import sys, time, warnings
 warnings.filterwarnings("ignore")
+# A graph that runs in PyTorch would agree with PyTorch.
+warnings.filterwarnings("error", message="pytvm: a graph runs in PyTorch")
 import torch
 from tests.relay.frontend.pytorch.models import build
 from tests.relay.frontend.pytorch.support import array, leaves, same

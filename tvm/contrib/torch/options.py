@@ -18,6 +18,8 @@ from ...tuning.apply_records import records_of_file
 
 # What PyTorch's devices are compiled for, unless the user says otherwise.
 TARGETS = {"cpu": "llvm", "cuda": "cuda"}
+# Devices that compute a model of half precision in single precision.
+_SINGLE = frozenset({"cpu"})
 _PRECISIONS = ("float32", "float16", "bfloat16")
 
 
@@ -44,7 +46,7 @@ class Options(NamedTuple):
         mod = InferType()(mod)
         kind = self.precision
         if kind is None:
-            kind = _half_of(mod) if device == "cuda" else "float32"
+            kind = "float32" if device in _SINGLE else _half_of(mod)
         if kind == "float32":
             return mod
         with PassContext(config={"relay.ToMixedPrecision.keep_orig_output_dtype": True}):
