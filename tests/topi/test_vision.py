@@ -121,6 +121,14 @@ def test_all_class_non_max_suppression(rng, limit):
         np.testing.assert_array_equal(best[b, : len(order)], [scores[w] for w in order])
 
 
+@pytest.mark.parametrize("batch, classes, n", [(0, 3, 5), (2, 0, 5), (2, 3, 0)])
+@pytest.mark.parametrize("form, counted", [("onnx", 1), ("tensorflow", None)])
+def test_suppression_without_boxes_counts_none(batch, classes, n, form, counted):
+    given = [np.zeros((batch, n, 4), "float32"), np.zeros((batch, classes, n), "float32")]
+    *_, total = evaluate(given, lambda b, s: topi.vision.all_class_non_max_suppression(b, s, 3, 0.3, 0.25, form))
+    assert total.tolist() == [0] * (batch if counted is None else counted)
+
+
 REGIONS = np.array([[0, 1, 2, 7, 9], [1, -3, 0.5, 4.2, 30], [1, 4, 4, 4, 4], [0, 20, 20, 25, 24]], "float32")
 
 

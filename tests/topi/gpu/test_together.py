@@ -190,6 +190,24 @@ def test_boxes_of_all_classes_by_score(n, limit, rng):
         assert (result[image, len(kept) :] == -1).all() and not best[image, len(kept) :].any()
 
 
+@tvm.testing.requires_opencl
+@pytest.mark.parametrize("batch, classes, n", [(0, 3, 5), (2, 0, 5), (2, 3, 0)])
+@pytest.mark.parametrize("form", ["onnx", "tensorflow"])
+def test_without_boxes_none_are_counted(batch, classes, n, form):
+    target, device = tvm.target.Target("opencl", host="llvm"), tvm.cl(0)
+    b, c, k = (te.var(name, "int64") for name in ("b", "c", "k"))
+    with target:
+        boxes, scores = te.placeholder((b, k, 4), "float32"), te.placeholder((b, c, k), "float32")
+        made = topi.cuda.all_class_non_max_suppression(boxes, scores, 3, 0.5, 0.1, form)
+        built = tvm.build(topi.schedule.schedule_for(made, target), [boxes, scores, *made], target)
+    rows = batch * classes * n
+    shapes = [(rows, 3), (1,)] if form == "onnx" else [(batch, classes * n, 2), (batch, classes * n), (batch,)]
+    outs = [tvm.nd.array(np.full(shape, 7, t.dtype), device) for shape, t in zip(shapes, made)]
+    given = [tvm.nd.empty(shape, "float32", device) for shape in ((batch, n, 4), (batch, classes, n))]
+    built(*given, *outs)
+    assert not outs[-1].numpy().any()
+
+
 def near(boxes: np.ndarray, i: int, j: int) -> bool:
     low, high = np.maximum(boxes[i, :2], boxes[j, :2]), np.minimum(boxes[i, 2:], boxes[j, 2:])
     common = np.prod(np.maximum(high - low, 0))

@@ -277,7 +277,7 @@ def _chosen_together(boxes, scores, order, numbers: Numbers, gpu: Target):
         alive = ib.allocate("int32", (batch, classes, n), name="alive")
         workers = crew(ib, simplify(batch * classes), gpu)
         with workers.item() as line:
-            b, c = te.indexdiv(line, classes), te.indexmod(line, classes)
+            b, c = te.indexdiv(line, _one_at_least(classes)), te.indexmod(line, _one_at_least(classes))
 
             def keep(box, score, number):
                 chosen[b, c, number] = box
@@ -291,6 +291,16 @@ def _chosen_together(boxes, scores, order, numbers: Numbers, gpu: Target):
     return te.extern(
         [tuple(scores.shape), (batch, classes)], inputs, choose, dtype=["int32", "int32"], name="chosen", tag="chosen"
     )
+
+
+def _one_at_least(size: Any) -> PrimExpr:
+    """Threads along an axis: where there is no box there is a count all the same, which somebody writes."""
+    return simplify(te.max(size, 1))
+
+
+def _last(ends: Any, count: Any, *before: Any) -> PrimExpr:
+    """The last of some running sums, 0 where there is none."""
+    return tir.if_then_else(count > 0, ends[(*before, te.max(count - 1, 0))], const(0, "int32"))
 
 
 def _onnx_together(boxes, scores, order, numbers: Numbers, gpu: Target):
@@ -307,17 +317,18 @@ def _onnx_together(boxes, scores, order, numbers: Numbers, gpu: Target):
 
         def one(i):
             b, c, number = i
-            line, found = b * classes + c, ends[lines - 1]
-            with ib.if_scope(number < own[b, c]):
-                for place, value in enumerate((b, c, kept[b, c, number])):
-                    result[ends[line] - own[b, c] + number, place] = primop.cast("int64", value)
-            with ib.if_scope(line * n + number >= found):
-                for place in range(3):
-                    result[line * n + number, place] = const(-1, "int64")
-            with ib.if_scope(line + number < 1):
+            line, found = b * classes + c, _last(ends, lines)
+            with ib.if_scope(tir.all(b < batch, c < classes, number < n)):
+                with ib.if_scope(number < own[b, c]):
+                    for place, value in enumerate((b, c, kept[b, c, number])):
+                        result[ends[line] - own[b, c] + number, place] = primop.cast("int64", value)
+                with ib.if_scope(line * n + number >= found):
+                    for place in range(3):
+                        result[line * n + number, place] = const(-1, "int64")
+            with ib.if_scope(b + c + number < 1):
                 total[0] = primop.cast("int64", found)
 
-        nest(ib, (batch, classes, n), one, independent_axes=True)
+        nest(ib, [_one_at_least(d) for d in (batch, classes, n)], one, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -371,13 +382,14 @@ def _tensorflow_together(boxes, scores, order, numbers: Numbers, gpu: Target):
 
         def one(i):
             b, c, number = i
-            with ib.if_scope(number < own[b, c]):
-                at, box = ends[b, c] - own[b, c] + number, kept[b, c, number]
-                keys[b, at], places[b, at] = values[b, c, box], c * n + box
+            with ib.if_scope(tir.all(c < classes, number < n)):
+                with ib.if_scope(number < own[b, c]):
+                    at, box = ends[b, c] - own[b, c] + number, kept[b, c, number]
+                    keys[b, at], places[b, at] = values[b, c, box], c * n + box
             with ib.if_scope(c + number < 1):
-                found[b] = ends[b, classes - 1]
+                found[b] = _last(ends, classes, b)
 
-        nest(ib, (batch, classes, n), one, independent_axes=True)
+        nest(ib, [batch, *(_one_at_least(d) for d in (classes, n))], one, independent_axes=True)
         return ib.get()
 
     keys, places, found = te.extern(
@@ -394,18 +406,19 @@ def _tensorflow_together(boxes, scores, order, numbers: Numbers, gpu: Target):
 
         def one(i):
             b, row = i
-            with ib.if_scope(row < found[b]):
-                place = places[b, where[b, row]]
-                scored[b, row] = values[b, row]
-                result[b, row, 0] = primop.cast("int64", te.indexdiv(place, n))
-                result[b, row, 1] = primop.cast("int64", te.indexmod(place, n))
-            with ib.else_scope():
-                scored[b, row] = const(0, scores.dtype)
-                result[b, row, 0], result[b, row, 1] = const(-1, "int64"), const(-1, "int64")
+            with ib.if_scope(row < rows):
+                with ib.if_scope(row < found[b]):
+                    place = places[b, where[b, row]]
+                    scored[b, row] = values[b, row]
+                    result[b, row, 0] = primop.cast("int64", te.indexdiv(place, _one_at_least(n)))
+                    result[b, row, 1] = primop.cast("int64", te.indexmod(place, _one_at_least(n)))
+                with ib.else_scope():
+                    scored[b, row] = const(0, scores.dtype)
+                    result[b, row, 0], result[b, row, 1] = const(-1, "int64"), const(-1, "int64")
             with ib.if_scope(row < 1):
                 total[b] = primop.cast("int64", found[b])
 
-        nest(ib, (batch, rows), one, independent_axes=True)
+        nest(ib, (batch, _one_at_least(rows)), one, independent_axes=True)
         return ib.get()
 
     return te.extern(
@@ -441,8 +454,8 @@ def _tensorflow_result(boxes, scores, order, numbers: Numbers, gpu: Target | Non
             with ib.for_range(0, rows, name="row") as row:
                 with ib.if_scope(row < found[0]):
                     best[b, row] = keys[begin + row]
-                    result[b, row, 0] = primop.cast("int64", places[begin + row] // n)
-                    result[b, row, 1] = primop.cast("int64", places[begin + row] % n)
+                    result[b, row, 0] = primop.cast("int64", places[begin + row] // _one_at_least(n))
+                    result[b, row, 1] = primop.cast("int64", places[begin + row] % _one_at_least(n))
                 with ib.else_scope():
                     best[b, row] = const(0, scores.dtype)
                     result[b, row, 0], result[b, row, 1] = const(-1, "int64"), const(-1, "int64")
