@@ -53,9 +53,9 @@ def _application(name: str, size: int):
             weights=None, input_shape=(size, size, 3), classes=100, classifier_activation=None)
         # Fresh statistics would leave every image with nearly the same, small outputs.
         for weight in made.weights:
-            low, high = {"moving_variance": (0.2, 0.8), "gamma": (0.8, 1.2)}.get(weight.name, (-0.2, 0.2))
+            drawn = {"moving_variance": (0.5, 1.5), "variance": (0.5, 1.5), "gamma": (0.8, 1.2)}
             if len(weight.shape) == 1:
-                weight.assign(rng.uniform(low, high, weight.shape))
+                weight.assign(rng.uniform(*drawn.get(weight.name, (-0.2, 0.2)), weight.shape))
         return made, [rng.uniform(-1, 1, (2, size, size, 3)).astype("float32")]
 
     return build
