@@ -295,8 +295,8 @@ def from_tensorflow(
         the name of another entry. Without it, the nodes that nothing else uses.
     convert_config : dict, optional
         ``use_dense``: whether products of matrices become ``nn.dense`` (True, the default) or ``nn.matmul``;
-        ``use_nt_batch_matmul``: whether the right side of a product of stacks of matrices is transposed (True, the
-        default).
+        ``use_nt_batch_matmul``: whether the right side of a product of stacks of matrices is transposed, which gives
+        the same numbers (False by default).
 
     Returns
     -------
