@@ -33,7 +33,7 @@ def test_numbers(number):
 def run_suite(folder: Path, **environment: str) -> list[str]:
     (folder / "test_it.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "tests.conftest", "-p", "no:cacheprovider"]
-    own = ("CI", "TVM_TEST_SEED", "TVM_TEST_SKIPPED")
+    own = ("CI", "TVM_TEST_SEED", "TVM_TEST_SHARE", "TVM_TEST_SKIPPED")
     inherited = {key: value for key, value in os.environ.items() if key not in own}
     done = subprocess.run(command, cwd=folder, env={**inherited, **environment}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
