@@ -216,15 +216,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sysroots", type=Path, default=Path("/usr"), help="folder of C libraries by triple (/usr)")
     parser.add_argument("--models", default=",".join(MODEL_NAMES))
-    parser.add_argument("--only", default="", help="machines whose name holds this text")
+    parser.add_argument("--only", default="", help="the machine of this name, or those whose names hold this text")
     parser.add_argument("--ops", type=int, default=0, help="instead of models, so many operators against NumPy")
     parser.add_argument("--seed", type=int, default=int(time.time()) // 86400, help="which operators (the day)")
     args = parser.parse_args()
     commands, left_out = {}, []
-    for name, machine in MACHINES.items():
-        if args.only not in name:
-            continue
-        command = command_of(machine, args.sysroots)
+    asked = [args.only] if args.only in MACHINES else [name for name in MACHINES if args.only in name]
+    for name in asked:
+        command = command_of(MACHINES[name], args.sysroots)
         if isinstance(command, str):
             left_out.append(f"{name}: {command}")
         else:
