@@ -91,6 +91,27 @@ def test_a_reduction_in_shared_memory_by_every_thread_is_refused():
     assert tvm.lower(scheduled(True), [a, c])
 
 
+def test_a_reduction_in_shared_memory_before_the_threads_of_its_kernel_is_refused():
+    a = te.placeholder((16, 4), name="A")
+    k = te.reduce_axis((0, 4), name="k")
+    b = te.compute((16,), lambda i: te.sum(a[i, k], axis=k), name="B")
+    c = te.compute((16,), lambda i: b[i] + 1, name="C")
+
+    def scheduled(bound: bool):
+        s = te.create_schedule(c.op)
+        block, lane = s[c].split(c.op.axis[0], factor=8)
+        s[c].bind(block, te.thread_axis("blockIdx.x"))
+        s[c].bind(lane, te.thread_axis("threadIdx.x"))
+        s[b].compute_at(s[c], block)
+        if bound:
+            s[b].bind(b.op.axis[0], te.thread_axis("threadIdx.x"))
+        return s
+
+    with pytest.raises(ScheduleError, match="B is a reduction in scope shared in a kernel with threadIdx.x, whose 8 "):
+        tvm.lower(scheduled(False), [a, c])
+    assert tvm.lower(scheduled(True), [a, c])
+
+
 def rows_of(lengths):
     """Sums of rows of different lengths, which lie one after the other."""
     starts = te.placeholder((len(lengths) + 1,), "int32", "starts")

@@ -364,13 +364,26 @@ class Lowering:
         if not self.attach.scope(stage).startswith("shared"):
             return
         own = {t.thread_tag for a in stage.leaf_iter_vars if (t := self.attach.bound_thread(stage, a)) is not None}
-        for tag, thread in self.threads_around(stage).items():
+        around = self.threads_around(stage)
+        for tag, thread in {**self._threads_of_kernel(stage), **around}.items():
             extent = self.bounds.ranges[thread].extent
             if tag.startswith("threadIdx.") and tag not in own and not _is(extent, 1):
+                place = f"inside {tag}" if tag in around else f"in a kernel with {tag}"
                 raise ScheduleError(
-                    f"stage {stage.name} is a reduction in scope shared inside {tag}, whose {extent} threads would all "
-                    f"add to the same elements; bind one of its axes to {tag}, or compute it outside of {tag}"
+                    f"stage {stage.name} is a reduction in scope shared {place}, whose {extent} threads would all "
+                    f"add to the same elements; bind one of its axes to {tag}"
                 )
+
+    def _threads_of_kernel(self, stage: Stage) -> dict[str, IterVar]:
+        """Thread tag -> thread axis of every loop of the kernel around a stage: a thread axis that starts further
+        inside belongs to the whole kernel, so what stands before it is run by all of its threads too."""
+        path = self.attach.path(stage)
+        if not path:
+            return {}
+        kernel = path[-1][0]
+        members = [s for s in self.schedule.stages if s is kernel or (p := self.attach.path(s)) and p[-1][0] is kernel]
+        threads = (self.attach.bound_thread(s, a) for s in members for a in s.leaf_iter_vars)
+        return {t.thread_tag: t for t in threads if t is not None}
 
     def _first_time(self, stage: Stage, loops: Loops) -> Stmt:
         """The initialisation inside the loops, done at the first step of the reduction: loops that hold data and
