@@ -9,6 +9,7 @@ import tvm
 from tvm import relay
 from tvm.error import OpAttributeInvalid, OpNotImplemented, TVMError
 from tvm.relay.frontend.common import Converters, GraphImporter, NodeContext
+from tvm.relay.frontend.common.protobuf import Schema
 
 TABLE = Converters("Toy")
 
@@ -103,3 +104,14 @@ def test_an_inner_scope_sees_the_outer_values_and_ends():
     assert toy.value("x", "a test") is toy.inputs[0]
     with pytest.raises(TVMError, match="'v' is used by a test but nothing makes it"):
         toy.value("v", "a test")
+
+
+def test_a_schema_tells_fields_that_are_zero_from_fields_that_are_not_there():
+    files = Schema("toy", "Pair: key 1 string, value 2 int32, rest 3* Pair\nEither: a 1 int32, b 2 Pair", ("Either",))
+    pair = files.parse("Pair", b"\x0a\x01k\x10\x00", "the file")
+    assert pair.HasField("value") and pair.value == 0 and not list(pair.rest)
+    assert not files.parse("Pair", b"", "the file").HasField("key")
+    assert files.parse("Either", b"\x08\x00", "the file").WhichOneof("value") == "a"
+    for damaged in (b"\x0a\x02\xff\xfe", b"\x0a\x09k"):
+        with pytest.raises(TVMError, match="the file is damaged"):
+            files.parse("Pair", damaged, "the file")

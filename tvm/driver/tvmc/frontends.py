@@ -2,54 +2,20 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 from typing import Any
 
 from ...error import TVMError, did_you_mean
-from .errors import TVMCException, TVMCFileNotFoundError, TVMCImportError
+from .errors import TVMCException, TVMCFileNotFoundError
+from .frontend import Frontend, lazy_import
+from .legacy_frontends import LEGACY_FRONTENDS, PaddleFrontend  # noqa: F401 (public names of this module)
 from .model import TVMCModel
 from .open_sizes import is_open, settled, shown
 
 logger = logging.getLogger("TVMC")
 # The file that makes a folder a SavedModel of TensorFlow.
 SAVED_MODEL = "saved_model.pb"
-
-
-def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bool = False):
-    """Import a framework when it is needed; a missing one is an error that names it."""
-    try:
-        return importlib.import_module(f"{from_pkg_name}.{pkg_name}" if from_pkg_name else pkg_name)
-    except ImportError as problem:
-        raise TVMCImportError(pkg_name) from problem
-
-
-class Frontend:
-    """An importer. ``suffixes`` are the file endings it reads."""
-
-    name_ = ""
-    suffixes_: tuple[str, ...] = ()
-
-    @staticmethod
-    def name() -> str:
-        raise TypeError("an importer has a name")
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        raise TypeError("an importer has file endings")
-
-    @staticmethod
-    def recognizes(head: bytes, path: str = "") -> bool:
-        """Whether a file that begins with these bytes is of this format, whatever its ending."""
-        return False
-
-    def load(self, path, shape_dict=None, **kwargs) -> tuple[Any, dict]:
-        raise TypeError("an importer can load")
-
-    def companions(self, path: str) -> dict[str, bytes]:
-        """The files that a model takes along, by their names in its folder."""
-        return {}
 
 
 class OnnxFrontend(Frontend):
@@ -217,25 +183,6 @@ class PyTorchFrontend(Frontend):
         return from_pytorch(model, list(shape_dict.items()), keep_quantized_weight=True, **kwargs)
 
 
-def _planned(name: str, suffixes: list[str], package: str) -> type:
-    class Planned(Frontend):
-        @staticmethod
-        def name() -> str:
-            return name
-
-        @staticmethod
-        def suffixes() -> list[str]:
-            return suffixes
-
-        def load(self, path, shape_dict=None, **kwargs):
-            raise TVMCException(
-                f"the importer of {name} models is not available yet; export the model to ONNX and compile that"
-            )
-
-    Planned.__doc__ = f"{package} files; refused until their importer exists."
-    return Planned
-
-
 class TensorflowFrontend(Frontend):
     """Frozen graphs and SavedModels of TensorFlow."""
 
@@ -272,9 +219,7 @@ class TensorflowFrontend(Frontend):
         return {}
 
 
-PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
-
-ALL_FRONTENDS = [KerasFrontend, OnnxFrontend, TensorflowFrontend, TFLiteFrontend, PyTorchFrontend, PaddleFrontend,
+ALL_FRONTENDS = [KerasFrontend, OnnxFrontend, TensorflowFrontend, TFLiteFrontend, PyTorchFrontend, *LEGACY_FRONTENDS,
                  RelayFrontend]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from tvm.relay.frontend.tensorflow.crc32c import crc32c, masked
-from tvm.relay.frontend.tensorflow.schema import DTYPES, messages
+from tvm.relay.frontend.tensorflow.schema import DTYPES, FILES
 
 NUMBERS = {name: number for number, name in DTYPES.items()}
 
@@ -64,7 +64,7 @@ def add_node(nodes, name: str, op: str, inputs=(), **attrs) -> None:
 
 def graph(*nodes) -> bytes:
     """The bytes of a graph of (name, operator, inputs, attributes)."""
-    made = messages()["Graph"]()
+    made = FILES.messages["Graph"]()
     for name, op, inputs, attrs in nodes:
         add_node(made.node, name, op, inputs, **attrs)
     return made.SerializeToString()
@@ -102,9 +102,9 @@ def table(entries: dict[bytes, bytes]) -> bytes:
 
 def write_checkpoint(folder: Path, tensors: dict[str, np.ndarray]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    entries, data = {b"": messages()["BundleHeader"](num_shards=1).SerializeToString()}, b""
+    entries, data = {b"": FILES.messages["BundleHeader"](num_shards=1).SerializeToString()}, b""
     for key, array in tensors.items():
-        entry = messages()["BundleEntry"](dtype=NUMBERS[str(array.dtype)], offset=len(data), size=array.nbytes)
+        entry = FILES.messages["BundleEntry"](dtype=NUMBERS[str(array.dtype)], offset=len(data), size=array.nbytes)
         entry.shape.SetInParent()
         for size in array.shape:
             entry.shape.dim.add(size=size)
@@ -118,7 +118,7 @@ def write_checkpoint(folder: Path, tensors: dict[str, np.ndarray]) -> None:
 def write_saved_model(folder: Path, nodes: list, tensors: dict, entries: dict, functions: list | None = None) -> None:
     """``entries`` are by name (inputs, outputs), each a dictionary of names and tensors; ``functions`` are (name,
     arguments, results by name, nodes)."""
-    model = messages()["SavedModel"](saved_model_schema_version=1)
+    model = FILES.messages["SavedModel"](saved_model_schema_version=1)
     meta = model.meta_graphs.add()
     meta.meta_info_def.tags.append("serve")
     for name, op, inputs, attrs in nodes:

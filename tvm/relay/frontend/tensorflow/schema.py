@@ -1,15 +1,12 @@
 """The messages of TensorFlow's files, as data: graphs, saved models and the index of a checkpoint.
 
-A line is a message and its fields, ``name number type``; ``*`` after the number says that a field repeats. Maps are
-lists of pairs, which is how they are written. Fields that the importer has no use for are left out.
+``common/protobuf.py`` says how they are written down.
 """
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Any
-
 from ....error import TVMError
+from ..common.protobuf import Schema
 
 MESSAGES = """
 Dim: size 1 int64
@@ -48,48 +45,9 @@ DTYPES = {1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "in
           9: "int64", 10: "bool", 11: "qint8", 12: "quint8", 13: "qint32", 14: "bfloat16", 15: "qint16", 16: "quint16",
           17: "uint16", 18: "complex128", 19: "float16", 20: "resource", 21: "variant", 22: "uint32",
           23: "uint64"}  # fmt: skip
-_NUMBERS = {"double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed32": 7, "bool": 8, "string": 9,
-            "bytes": 12, "uint32": 13}  # fmt: skip
-_MESSAGE = 11
-
-
-@cache
-def messages() -> dict[str, Any]:
-    """The classes of all messages, in a pool of their own: TensorFlow's, if it is loaded, are others."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    file = descriptor_pb2.FileDescriptorProto(name="tensorflow_files.proto", package="files", syntax="proto3")
-    for line in MESSAGES.strip().splitlines():
-        name, _, fields = line.partition(": ")
-        message = file.message_type.add(name=name)
-        for field in fields.split(", "):
-            label, number, kind = field.split()
-            made = message.field.add(name=label, number=int(number.rstrip("*")), label=3 if "*" in number else 1)
-            made.type = _NUMBERS.get(kind, _MESSAGE)
-            if made.type == _MESSAGE:
-                made.type_name = f".files.{kind}"
-            if name == "Attr":
-                # One of them is there, and is then told apart from none also where it is zero.
-                made.oneof_index = 0
-        if name == "Attr":
-            message.oneof_decl.add(name="value")
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    names = [m.name for m in file.message_type]
-    make = getattr(message_factory, "GetMessageClass", None) or message_factory.MessageFactory(pool).GetPrototype
-    return {name: make(pool.FindMessageTypeByName(f"files.{name}")) for name in names}
-
-
-def parse(name: str, data, what: str) -> Any:
-    """A message out of its bytes; ``what`` is how errors call it."""
-    from google.protobuf.message import DecodeError
-
-    found = messages()[name]()
-    try:
-        found.ParseFromString(bytes(data))
-    except (DecodeError, UnicodeDecodeError, RecursionError) as problem:
-        raise TVMError(f"{what} is damaged, or none: {problem}") from problem
-    return found
+# An attribute is one of its fields, and is told apart from none also where it is zero.
+FILES = Schema("tensorflow", MESSAGES, oneof=("Attr",))
+parse = FILES.parse
 
 
 def dtype_name(number: int) -> str:
@@ -100,4 +58,4 @@ def dtype_name(number: int) -> str:
     return found
 
 
-__all__ = ["DTYPES", "dtype_name", "messages", "parse"]
+__all__ = ["DTYPES", "FILES", "dtype_name", "parse"]

@@ -1,0 +1,43 @@
+"""What every importer of model files has."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from .errors import TVMCImportError
+
+
+def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bool = False):
+    """Import a framework when it is needed; a missing one is an error that names it."""
+    try:
+        return importlib.import_module(f"{from_pkg_name}.{pkg_name}" if from_pkg_name else pkg_name)
+    except ImportError as problem:
+        raise TVMCImportError(pkg_name) from problem
+
+
+class Frontend:
+    """An importer. ``suffixes`` are the file endings it reads."""
+
+    name_ = ""
+    suffixes_: tuple[str, ...] = ()
+
+    @staticmethod
+    def name() -> str:
+        raise TypeError("an importer has a name")
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        raise TypeError("an importer has file endings")
+
+    @staticmethod
+    def recognizes(head: bytes, path: str = "") -> bool:
+        """Whether a file that begins with these bytes is of this format, whatever its ending."""
+        return False
+
+    def load(self, path, shape_dict=None, **kwargs) -> tuple[Any, dict]:
+        raise TypeError("an importer can load")
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """The files that a model takes along, by their names in its folder."""
+        return {}
