@@ -1,0 +1,113 @@
+"""Runs the cases of an older format's importer and writes their table in docs/coverage.md.
+
+    python tools/legacy_conformance.py caffe [part of a case's name]
+
+The cases are in tests/relay/frontend/FORMAT/operator_cases.py: ``cases()`` gives by name ("Operator", or "Operator/what
+is special") a function that raises where the importer's result is not the expected one, and ``ORACLE`` says in words
+what it is compared with. ``OPERATORS``, if the module has it, gives the names of the rows; otherwise they are those of
+the importer's table of converters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from multiprocessing import get_context
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TABLE = ROOT / "docs" / "coverage.md"
+# The package of the importer and the format's name in sentences, by the folder of its tests.
+FORMATS = {
+    "caffe": ("caffe", "Caffe"),
+    "caffe2": ("caffe2", "Caffe2"),
+    "cntk": ("cntk", "CNTK"),
+    "coreml": ("coreml", "CoreML"),
+    "darknet": ("darknet", "DarkNet"),
+    "mxnet": ("mxnet", "MXNet"),
+    "paddle": ("paddlepaddle", "PaddlePaddle"),
+}
+
+
+def cases_module(name: str):
+    """The module of the cases of a format."""
+    folder = ROOT / "tests" / "relay" / "frontend" / name
+    for path in (str(ROOT), str(folder)):
+        if path not in sys.path:
+            sys.path.insert(0, path)
+    spec = importlib.util.spec_from_file_location(f"{name}_operator_cases", folder / "operator_cases.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def check(row: tuple[str, str]) -> tuple[str, str]:
+    """A case and what is wrong with it, which is nothing where it passes."""
+    name, case = row
+    try:
+        cases_module(name).cases()[case]()
+    except Exception as problem:
+        return case, f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
+    return case, ""
+
+
+def operators(name: str) -> list[str]:
+    """The operators that an importer has converters for."""
+    found = getattr(cases_module(name), "OPERATORS", None)
+    if found is not None:
+        return list(found)
+    package, _ = FORMATS[name]
+    importlib.import_module(f"tvm.relay.frontend.{package}")
+    return importlib.import_module(f"tvm.relay.frontend.{package}.table").CONVERTERS.names()
+
+
+def table(name: str, results: dict[str, str]) -> str:
+    """A row for each operator that has a converter."""
+    title = FORMATS[name][1]
+    oracle = getattr(cases_module(name), "ORACLE", title)
+    rows = ["| operator | cases | equal |", "|---|---|---|"]
+    names = operators(name)
+    for operator in names:
+        own = sorted(n for n in results if n.split("/")[0] == operator)
+        bad = [f"{n}: {results[n]}".replace("|", "\\|") for n in own if results[n]]
+        rows.append(f"| {operator} | {len(own)} | {'; '.join(bad) or ('yes' if own else 'no case')} |")
+    head = (f"## {title} operators\n\n{len(names)} operators, compared with {oracle}; `make conformance-format "
+            f"FORMAT={name}` writes this table.\n")
+    return "\n".join([head, *rows])
+
+
+def write(name: str, results: dict[str, str]) -> None:
+    begin, end = (f"<!-- {name} operators: {word} -->" for word in ("begin", "end"))
+    text = TABLE.read_text()
+    part = f"{begin}\n{table(name, results)}\n{end}"
+    if begin in text:
+        text = text[: text.index(begin)] + part + text[text.index(end) + len(end) :]
+    else:
+        text = f"{text.rstrip()}\n\n{part}\n"
+    TABLE.write_text(text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="the cases of an older format's importer")
+    parser.add_argument("format", choices=sorted(FORMATS))
+    parser.add_argument("match", nargs="?", default="", help="part of the names of the cases to run; writes no table")
+    parser.add_argument("--jobs", type=int, default=2)
+    args = parser.parse_args()
+    names = [n for n in cases_module(args.format).cases() if args.match in n]
+    with get_context("spawn").Pool(args.jobs) as pool:
+        results = dict(pool.imap_unordered(check, [(args.format, n) for n in names], chunksize=4))
+    for name, problem in sorted(results.items()):
+        if problem:
+            print(f"{name}: {problem}")
+    wrong = sum(1 for problem in results.values() if problem)
+    print(f"{len(results) - wrong} passed, {wrong} failed")
+    if not args.match:
+        write(args.format, results)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
