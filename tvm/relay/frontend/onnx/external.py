@@ -1,24 +1,16 @@
-"""Weights stored in files beside an ONNX model.
-
-A model that came from elsewhere names the files its weights are read from, so the names are not trusted. They are read
-here, once: the path that is checked is the path that is opened, component by component and never through a link, and
-the file that was opened is what is checked and mapped. Nothing outside the model's folder can be reached, also when the
-folder changes meanwhile.
-"""
+"""Weights stored in files beside an ONNX model, which ``common/folder.py`` opens."""
 
 from __future__ import annotations
 
 import hashlib
 import math
-import mmap
-import os
 import re
-import stat
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ....error import TVMError
+from ..common.folder import components, mapped
 
 # Element types whose bytes are those of NumPy's type, by ONNX's numbers. Those of others are read by the onnx package.
 _PLAIN = {
@@ -98,39 +90,16 @@ class Folder:
         if any(d < 0 for d in tensor.dims):
             raise TVMError(f"weight '{tensor.name}' has a negative size: {list(tensor.dims)}")
         entry, dtype = entry_of(tensor), _dtype(tensor)
-        parts = _components(tensor.name, entry.location)
+        parts = components(f"weight '{tensor.name}'", entry.location)
         if parts not in self._files:
-            self._files[parts] = self._map(tensor.name, entry.location, parts)
+            self._files[parts] = mapped(self.path, f"weight '{tensor.name}'", entry.location)
         self._check_digest(tensor.name, entry, parts)
         wanted = None if dtype is None else math.prod(tensor.dims) * dtype.itemsize
         return _part(tensor.name, entry, self._files[parts], wanted)
 
     def read(self, name: str, location: str) -> bytes:
         """A file that the tensor of this name lies in."""
-        return bytes(self._map(name, location, _components(name, location)))
-
-    def _map(self, name: str, location: str, parts: tuple[str, ...]):
-        try:
-            descriptor = _open_below(self.path, parts)
-        except OSError as problem:
-            raise TVMError(
-                f"weight '{name}' should be in '{location}' in the model's folder, as a plain file and not through a "
-                f"link: {problem.strerror or problem}"
-            ) from problem
-        try:
-            facts = os.fstat(descriptor)
-            if not stat.S_ISREG(facts.st_mode):
-                raise TVMError(f"weight '{name}' should be in '{location}', which is no plain file")
-            if facts.st_nlink > 1:
-                raise TVMError(
-                    f"weight '{name}' should be in '{location}', which is a hard link: the file has "
-                    f"{facts.st_nlink} names and may belong elsewhere; put a copy in its place"
-                )
-            return mmap.mmap(descriptor, facts.st_size, access=mmap.ACCESS_READ) if facts.st_size else b""
-        except (OSError, ValueError) as problem:
-            raise TVMError(f"weight '{name}' cannot be read from '{location}': {problem}") from problem
-        finally:
-            os.close(descriptor)
+        return bytes(mapped(self.path, f"weight '{name}'", location))
 
     def _check_digest(self, name: str, entry: Entry, parts: tuple[str, ...]) -> None:
         if entry.checksum is None:
@@ -157,27 +126,6 @@ def external_files(file) -> dict[str, bytes]:
             if field.message_type is not None:
                 stack.extend([value] if hasattr(value, "DESCRIPTOR") else value)
     return found
-
-
-def _components(name: str, location: str) -> tuple[str, ...]:
-    parts = tuple(p for p in location.split("/") if p not in ("", "."))
-    if location.startswith("/") or "\0" in location or ".." in parts or not parts:
-        raise TVMError(f"weight '{name}' is stored outside the model's folder: {location!r}")
-    return parts
-
-
-def _open_below(folder: str, parts: tuple[str, ...]) -> int:
-    """The descriptor of a file below a folder, reached without following links."""
-    above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for part in parts[:-1]:
-            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=above)
-            os.close(above)
-            above = below
-        # Without O_NONBLOCK a pipe would wait for somebody to write into it.
-        return os.open(parts[-1], os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=above)
-    finally:
-        os.close(above)
 
 
 def _part(name: str, entry: Entry, whole, wanted: int | None) -> memoryview:
