@@ -12,6 +12,7 @@ SIZES = (1, 1, 2, 3, 4, 5, 7, 8)
 UNARY = ("exp", "tanh", "sigmoid", "abs", "negative", "floor", "nn.relu", "sqrt", "rsqrt", "sin", "copy", "zeros_like",
          "ones_like", "erf")
 BINARY = ("add", "subtract", "multiply", "maximum", "minimum", "divide")
+FLOOR = tvm.ir.Op.get("floor")
 
 
 class Maker:
@@ -64,14 +65,16 @@ class Maker:
         return function(x)
 
     def off_integers(self, x: relay.Expr) -> relay.Expr:
-        """The value moved so that rounding does not decide its floor: sums over a softmax are nearly whole numbers."""
+        """The value moved so that its floor is seldom decided by rounding: sums over a softmax are nearly whole
+        numbers."""
         return x + relay.const(0.37)
 
     def binary(self):
         x = self.value()
         shape = self.shape_of(x)
         choice = self.rng.random()
-        if choice < 0.35:
+        grown = choice < 0.35
+        if grown:
             y = self.pick([e for e in self.pool if self.shape_of(e) == shape] or [self.input(shape)])
         elif choice < 0.7:
             y = self.constant(tuple(n if self.rng.random() < 0.5 else 1 for n in shape))
@@ -80,7 +83,10 @@ class Maker:
         name = self.pick(BINARY)
         if name == "divide":
             y = relay.abs(y) + relay.const(0.5)
-        return getattr(relay, name)(x, y) if self.rng.random() < 0.7 or name == "divide" else getattr(relay, name)(y, x)
+        swapped = self.rng.random() >= 0.7 and name != "divide"
+        out = getattr(relay, name)(y, x) if swapped else getattr(relay, name)(x, y)
+        # Squares of squares would be so large that the rounding of what cancels is seen in results.
+        return relay.clip(out, -100, 100) if grown and name == "multiply" else out
 
     def with_axes(self) -> relay.Expr:
         """A value that is no scalar."""
@@ -196,11 +202,30 @@ class Maker:
 
 
 def graph(seed: int) -> tuple[tvm.IRModule, list[np.ndarray]]:
-    """The module of a seed, and values for its parameters."""
+    """The module of a seed, and values for its parameters. One in which rounding may decide is drawn anew."""
     maker = Maker(seed)
-    mod = maker.grow(int(maker.rng.integers(3, 12)))
-    values = [maker.rng.uniform(-2, 2, dims(p.checked_type)).astype("float32") for p in mod["main"].params]
-    return mod, values
+    while True:
+        maker.params, maker.pool = [], []
+        mod = maker.grow(int(maker.rng.integers(3, 12)))
+        values = [maker.rng.uniform(-2, 2, dims(p.checked_type)).astype("float32") for p in mod["main"].params]
+        if not rounding_decides(mod, values):
+            return mod, values
+
+
+def rounding_decides(mod: tvm.IRModule, values: list[np.ndarray]) -> bool:
+    """Whether a number is so near a whole one that its floor depends on the order of sums before it."""
+    rounded: list[relay.Expr] = []
+
+    def look(e: relay.Expr) -> None:
+        if isinstance(e, relay.Call) and e.op == FLOOR:
+            rounded.append(e.args[0])
+
+    main = mod["main"]
+    relay.analysis.post_order_visit(main.body, look)
+    if not rounded:
+        return False
+    found = interpret(tvm.IRModule.from_expr(relay.Function(main.params, relay.Tuple(rounded))), values)
+    return any(bool((np.abs(x - np.round(x)) < 1e-4 * np.maximum(1, np.abs(x))).any()) for x in found)
 
 
 def flat(result) -> list[np.ndarray]:

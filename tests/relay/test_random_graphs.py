@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 import pytest
 
 import tvm
@@ -46,3 +47,10 @@ def test_each_pass_alone_keeps_results(name, seed):
             new = tvm.transform.Sequential([PASSES[name]()])(mod)
         problem = random_graphs.close(random_graphs.interpret(new, values), random_graphs.interpret(mod, values))
         assert not problem, f"{name} on the graph of seed {number}: {problem}\nbefore:\n{mod}\nafter:\n{new}"
+
+
+@pytest.mark.parametrize("value, decides", [(0.5, False), (2.99999, True), (3.00001, True), (299.99, True)])
+def test_a_graph_whose_floor_depends_on_rounding_is_drawn_anew(value, decides):
+    x = relay.var("x", shape=(2,))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], relay.floor(x * relay.const(1.0)))))
+    assert random_graphs.rounding_decides(mod, [np.array([0.37, value], "float32")]) == decides
