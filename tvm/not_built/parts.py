@@ -24,7 +24,7 @@ _META_SCHEDULE = "MetaSchedule"
 _MICRO = "microTVM"
 _VM = "the virtual machine"
 _RPC = "RPC to another machine"
-_QUANTIZE = "quantization of float models"
+_QUANTIZE_STEPS = "the steps of quantization one by one (relay.quantize.quantize does them)"
 _SCHEDULE = "scheduling of TIR (tir.Schedule)"
 _BUILDER = "the builder of TVMScript"
 _PARSER = "reading TVMScript"
@@ -67,11 +67,10 @@ PARTS: dict[str, Part] = {
         "the ahead-of-time executor", "AOTLowerMain CreateExecutorMetadata CreateFunctionMetadata"
     ),
     "tvm.relay.quantize": Part(
-        _QUANTIZE, "QConfig current_qconfig get_calibration_info prerequisite_optimize qconfig quantize realize"
-        " quantize_context partition annotate calibrate",
+        _QUANTIZE_STEPS, "get_calibration_info realize quantize_context partition annotate calibrate",
     ),
-    "tvm.relay.quantize._annotate": Part(_QUANTIZE, "QAnnotateKind attach_simulated_quantize"),
-    "tvm.relay.quantize._calibrate": Part(_QUANTIZE, "calibrate"),
+    "tvm.relay.quantize._annotate": Part(_QUANTIZE_STEPS, "QAnnotateKind attach_simulated_quantize"),
+    "tvm.relay.quantize._calibrate": Part(_QUANTIZE_STEPS, "calibrate"),
     "tvm.relay.collage": Part(
         "Collage",
         "CostEstimator CustomCostEstimator MEASURE_NUMBER MEASURE_REPEAT MockCostEstimator WARMUP_MIN_REPEAT_MS",

@@ -30,6 +30,7 @@ from .model import TVMCModel, TVMCPackage
 from .open_sizes import is_open, shown
 from .pass_config import parse_configs
 from .pass_list import parse_pass_list_str
+from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
 from .registry import VM, generate_registry_args, reconstruct_registry_entity
 from .shape_parser import parse_shape_string
 from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
@@ -51,6 +52,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--cross-compiler", default="", help="C compiler that links the library for another machine")
     parser.add_argument("--cross-compiler-options", default="", help="further options of that compiler, in one text")
     generate_transform_args(parser)
+    generate_quantization_args(parser)
     parser.add_argument(
         "--dump-code",
         metavar="FORMAT",
@@ -107,7 +109,10 @@ def compile_file(args: argparse.Namespace, path: str) -> str:
     # What is wrong with a target or an executor is said before a model is read for it.
     check_code(target_from_cli(target, reconstruct_target_args(args))[0])
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
+    check_quantization_args(args)
     tvmc_model = frontends.load_model(path, args.model_format, args.input_shapes)
+    if args.quantize:
+        tvmc_model = quantize_from_cli(tvmc_model, args)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None
     package = compile_model(
         tvmc_model,

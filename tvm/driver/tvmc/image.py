@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .errors import TVMCException, TVMCImportError
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -79,3 +81,26 @@ def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=
     pixels = (pixels / scale - np.array(mean[:channels], "float32")) / np.array(std[:channels], "float32")
     array = pixels.transpose(2, 0, 1)[None] if layout == "NCHW" else pixels[None]
     return np.ascontiguousarray(array.astype(dtype))
+
+
+def add_image_arguments(group) -> None:
+    """The options that say how photos become inputs."""
+    group.add_argument("--preprocess", choices=["imagenet", "none"], default=None,
+                       help="imagenet: (x/255 - mean)/std (default of float inputs); none: pixels as they are")
+    group.add_argument("--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None,
+                       help="means of the channels")
+    group.add_argument("--std", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="their deviations")
+    group.add_argument("--image-layout", choices=["NCHW", "NHWC"], default="", help="layout of the input, if not plain")
+    group.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
+
+
+def photo_of(args, shapes: Mapping, dtypes: Mapping) -> tuple[str, tuple]:
+    """The input that a photo is for, and means, deviations, layout, order and scale of its pixels."""
+    fitting = [n for n, s in shapes.items() if len(s) == 4]
+    if len(fitting) != 1:
+        raise TVMCException("a photo can only be given to a model with one input of four dimensions")
+    name = fitting[0]
+    plain = args.preprocess == "none" or (args.preprocess is None and "float" not in dtypes[name])
+    mean = args.mean or ((0, 0, 0) if plain else IMAGENET_MEAN)
+    std = args.std or ((1, 1, 1) if plain else IMAGENET_STD)
+    return name, (mean, std, args.image_layout, args.bgr, 1.0 if plain else 255.0)

@@ -20,7 +20,7 @@ from . import vm_package
 from .arguments import add_command, add_verbose, register_parser
 from .errors import TVMCException
 from .files import check_writable
-from .image import IMAGENET_MEAN, IMAGENET_STD, image_size, is_image, load_image, preparation
+from .image import add_image_arguments, image_size, is_image, load_image, photo_of, preparation
 from .machine import check_machine
 from .model import TVMCPackage, TVMCResult
 from .open_sizes import Dims, check_fits, is_open, settled
@@ -66,15 +66,7 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
     parser.add_argument("--rpc-tracker", help="host:port of an RPC tracker")
     parser.add_argument("--list-options", action="store_true", help="only for microcontrollers")
     parser.add_argument("--project-option", nargs="+", metavar="NAME=VALUE", help="only for microcontrollers")
-    image = parser.add_argument_group("photos")
-    image.add_argument("--preprocess", choices=["imagenet", "none"], default=None,
-                       help="imagenet: (x/255 - mean)/std (default of float inputs); none: pixels as they are")
-    image.add_argument(
-        "--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="means of the channels"
-    )
-    image.add_argument("--std", type=float, nargs=3, metavar=("R", "G", "B"), default=None, help="their deviations")
-    image.add_argument("--image-layout", choices=["NCHW", "NHWC"], default="", help="layout of the input, if not plain")
-    image.add_argument("--bgr", action="store_true", help="channels in the order blue, green, red")
+    add_image_arguments(parser.add_argument_group("photos"))
     parser.add_argument("PATH", help="the package made by tvmc compile")
 
 
@@ -117,7 +109,7 @@ def input_notes(args, package: TVMCPackage, given: Mapping | None) -> list[str]:
     rows, dtypes = package_inputs(package)
     shapes = all_shapes(rows, given, args.input_shapes)
     if args.inputs and is_image(args.inputs):
-        name, how = _photo(args, shapes, dtypes)
+        name, how = photo_of(args, shapes, dtypes)
         prepared = preparation(image_size(args.inputs), shapes[name], dtypes[name], *how)
         notes = [f"input '{name}': {args.inputs}, {prepared}"]
     else:
@@ -142,21 +134,9 @@ def read_inputs(args, package: TVMCPackage):
     rows, dtypes = package_inputs(package)
     if is_image(args.inputs):
         shapes = all_shapes(rows, None, args.input_shapes)
-        name, how = _photo(args, shapes, dtypes)
+        name, how = photo_of(args, shapes, dtypes)
         return {name: load_image(args.inputs, shapes[name], dtypes[name], *how)}
     return read_npz(args.inputs)
-
-
-def _photo(args, shapes: Mapping, dtypes: Mapping) -> tuple[str, tuple]:
-    """The input that a photo is for, and means, deviations, layout, order and scale of its pixels."""
-    fitting = [n for n, s in shapes.items() if len(s) == 4]
-    if len(fitting) != 1:
-        raise TVMCException("a photo can only be given to a model with one input of four dimensions")
-    name = fitting[0]
-    plain = args.preprocess == "none" or (args.preprocess is None and "float" not in dtypes[name])
-    mean = args.mean or ((0, 0, 0) if plain else IMAGENET_MEAN)
-    std = args.std or ((1, 1, 1) if plain else IMAGENET_STD)
-    return name, (mean, std, args.image_layout, args.bgr, 1.0 if plain else 255.0)
 
 
 def read_npz(path: str) -> dict[str, Any]:

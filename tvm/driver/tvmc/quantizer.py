@@ -1,0 +1,203 @@
+"""``tvmc compile --quantize int8``: a float model and a folder of samples in, a model of integers out."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...error import TVMError
+from .errors import TVMCException
+from .files import check_writable, write_whole
+from .image import add_image_arguments, is_image, load_image, photo_of
+from .model import TVMCModel
+from .parser import detail_group
+from .runner import read_npz
+
+MODES = ("max", "percentile", "kl_divergence")
+# Samples that the report of what layers lost is made from.
+REPORTED = 8
+
+
+def generate_quantization_args(parser: argparse.ArgumentParser) -> None:
+    """The options of quantization."""
+    parser.add_argument("--quantize", choices=["int8"], default=None,
+                        help="compile a float model to integers, by the samples of --calibration")
+    parser.add_argument("--calibration", metavar="FOLDER", default=None,
+                        help="samples for --quantize: photos, or .npz files of inputs by name")
+    group = detail_group(parser, "quantization")
+    group.add_argument("--calibration-mode", choices=MODES, default="percentile",
+                       help="where ranges of tensors come from (default: percentile)")
+    group.add_argument("--calibration-labels", metavar="FILE",
+                       help="lines of a file's name in FOLDER and its class: also tell the accuracy")
+    group.add_argument("--quantize-skip", nargs="+", default=[], metavar="NAME",
+                       help="layers that stay in float: names of nodes, or of operators such as nn.dense")
+    group.add_argument("--quantize-report", metavar="FILE", help="write what every layer lost")
+    add_image_arguments(group)
+
+
+def check_quantization_args(args: argparse.Namespace) -> None:
+    """Refuse options that would have no effect, and a report that cannot be written."""
+    if bool(args.quantize) != bool(args.calibration):
+        have, lack = ("--quantize", "--calibration FOLDER") if args.quantize else ("--calibration", "--quantize int8")
+        raise TVMCException(f"{have} needs {lack}")
+    idle = [o for o in ("calibration_labels", "quantize_skip", "quantize_report") if getattr(args, o)]
+    if idle and not args.quantize:
+        raise TVMCException(f"--{idle[0].replace('_', '-')} needs --quantize int8")
+    if args.quantize_report:
+        check_writable(args.quantize_report)
+
+
+def read_samples(folder: str, shapes: Mapping[str, list[int]], dtypes: Mapping[str, str], args: Any) -> dict[str, dict]:
+    """The samples of a folder by the names of their files, in the order of those.
+
+    Raises
+    ------
+    TVMCException
+        There is none, or one cannot be read.
+    """
+    try:
+        names = sorted(os.listdir(folder))
+    except OSError as problem:
+        raise TVMCException(f"--calibration {folder}: {problem.strerror or problem}") from problem
+    out: dict[str, dict] = {}
+    for name in names:
+        path = os.path.join(folder, name)
+        if is_image(name):
+            into, how = photo_of(args, shapes, dtypes)
+            out[name] = {into: load_image(path, shapes[into], dtypes[into], *how)}
+        elif name.lower().endswith(".npz"):
+            out[name] = _fitting(path, read_npz(path), shapes, dtypes)
+    if not out:
+        raise TVMCException(f"--calibration {folder}: there is no photo (.png, .jpg, .bmp) and no .npz file in it")
+    return out
+
+
+def _fitting(path: str, arrays: dict[str, Any], shapes: Mapping[str, list[int]], dtypes: Mapping[str, str]) -> dict:
+    if set(arrays) != set(shapes):
+        raise TVMCException(f"{path} has arrays {sorted(arrays)}; the inputs of the model are {sorted(shapes)}")
+    for name, array in arrays.items():
+        if list(array.shape) != list(shapes[name]) or str(array.dtype) != dtypes[name]:
+            raise TVMCException(f"{path}: '{name}' is {list(array.shape)} {array.dtype}; the model takes "
+                                f"{list(shapes[name])} {dtypes[name]}")  # fmt: skip
+    return arrays
+
+
+def inputs_of(model: TVMCModel) -> tuple[dict[str, list[int]], dict[str, str]]:
+    """Shapes and element types of a model's inputs.
+
+    Raises
+    ------
+    TVMCException
+        A size is not known.
+    """
+    from ...relay.transform import InferType
+
+    shapes, dtypes = {}, {}
+    for p in InferType()(model.mod)["main"].params:
+        if p.name_hint in model.params:
+            continue
+        try:
+            shapes[p.name_hint] = list(p.checked_type_.concrete_shape)
+        except (TypeError, ValueError, TVMError):
+            raise TVMCException(f"--quantize needs known sizes; those of input '{p.name_hint}' are open: give them "
+                                "with --input-shapes") from None  # fmt: skip
+        dtypes[p.name_hint] = p.checked_type_.dtype
+    return shapes, dtypes
+
+
+def quantize_from_cli(model: TVMCModel, args: argparse.Namespace) -> TVMCModel:
+    """The model of integers that the arguments ask for; what it lost is printed."""
+    from ...relay.quantize import Quantization, qconfig
+
+    model = _with_known_batch(model)
+    samples = read_samples(args.calibration, *inputs_of(model), args)
+    # Labels are read before the long part of the work.
+    labels = read_sample_labels(args.calibration_labels, samples) if args.calibration_labels else {}
+    operators = [n for n in args.quantize_skip if n.startswith("nn.")]
+    config = qconfig(
+        calibrate_mode=args.calibration_mode, weight_scale="channel", skip_conv_layers=None,
+        skip_layers=args.quantize_skip, skip_dense_layer="nn.dense" in operators,
+        debug_enabled_ops=[n for n in LAYERS if n not in operators] if operators else None,
+    )  # fmt: skip
+    made = Quantization(model.mod, model.params, samples.values(), config)
+    losses = made.losses(list(samples.values())[:REPORTED])
+    print(summary(made, losses, len(samples), args.calibration_mode))
+    if args.quantize_report:
+        write_whole(args.quantize_report, lambda file: file.write(table(losses).encode()))
+    mod = made.realized()
+    if labels:
+        print(accuracy(model, mod, samples, labels))
+    return TVMCModel(mod, {})
+
+
+LAYERS = ("nn.conv2d", "nn.conv2d_transpose", "nn.dense", "nn.batch_matmul")
+
+
+def _with_known_batch(model: TVMCModel) -> TVMCModel:
+    from .module_sizes import with_batch_of_one
+
+    return TVMCModel(with_batch_of_one(model, "calibrating"), model.params)
+
+
+def summary(made: Any, losses: Sequence[Any], samples: int, mode: str) -> str:
+    """What became of the model, in a few lines."""
+    count, all_of_them = len(made.plan.layers), sum(made.plan.is_layer(e) for e in made.plan.nodes)
+    lines = [f"quantized to int8: {count} of {all_of_them} layers, {samples} samples ({mode})"]
+    if losses:
+        worst = min(losses, key=lambda loss: loss.noise)
+        lines.append(f"signal to noise of layers: {losses[-1].noise:.1f} dB at the last, {worst.noise:.1f} dB at the "
+                     f"worst ({worst.name}); --quantize-report FILE has all of them")  # fmt: skip
+    return "\n".join(lines)
+
+
+def table(losses: Sequence[Any]) -> str:
+    """All layers with what they lost, in the order of the model."""
+    rows = [f"{loss.noise:8.1f}  {loss.operator:<20}  {loss.name}" for loss in losses]
+    return "\n".join(["  dB  of signal over noise, by layer", *rows]) + "\n"
+
+
+def read_sample_labels(path: str, samples: Mapping[str, Any]) -> dict[str, int]:
+    """The classes of samples: lines of a name and a number.
+
+    Raises
+    ------
+    TVMCException
+        A line is none, or names no sample.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [line.split() for line in file if line.strip()]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise TVMCException(f"--calibration-labels {path} cannot be read: {problem}") from problem
+    out: dict[str, int] = {}
+    for line in lines:
+        if len(line) != 2 or not line[1].isdigit():
+            raise TVMCException(f"--calibration-labels {path}: '{' '.join(line)}' is no name and number of a class")
+        if line[0] not in samples:
+            raise TVMCException(f"--calibration-labels {path}: there is no sample '{line[0]}'")
+        out[line[0]] = int(line[1])
+    return out
+
+
+def accuracy(model: TVMCModel, mod: Any, samples: Mapping[str, dict], labels: Mapping[str, int]) -> str:
+    """How many labelled samples the float model and that of integers have right, run on this machine."""
+    import numpy as np
+
+    from ... import relay
+    from ...relay.build_module import bind_params_by_name
+
+    float_mod = model.mod.clone()
+    float_mod["main"] = bind_params_by_name(float_mod["main"], model.params)
+    right = []
+    for module in (float_mod, mod):
+        run = relay.create_executor("graph", module, target="llvm").evaluate()
+        names = [p.name_hint for p in module["main"].params]
+        outputs = {n: run(*[samples[n][i] for i in names]) for n in labels}
+        first = {n: o if hasattr(o, "numpy") else o[0] for n, o in outputs.items()}
+        right.append(sum(int(np.argmax(first[n].numpy())) == label for n, label in labels.items()))
+    return f"accuracy on {len(labels)} labelled samples: float {right[0]}, int8 {right[1]}"
+
+
+__all__ = ["check_quantization_args", "generate_quantization_args", "quantize_from_cli", "read_samples"]

@@ -1,0 +1,140 @@
+"""A float model and a data set in, a model of 8-bit integers out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...ir.module import IRModule
+from ...ir.transform import PassContext, Sequential
+from .. import transform
+from ..expr import Call, Function
+from ..op.record import CallAttrs
+from ..transform.function_pass import is_call, rewrite_typed
+from .calibrate import Values, integers_of
+from .config import QConfig, current_qconfig
+from .plan import Plan, name_of
+from .prepare import prerequisite_optimize
+
+
+class Loss(NamedTuple):
+    """What a layer lost: the power of its values over that of their error, in decibels."""
+
+    name: str
+    operator: str
+    noise: float
+
+
+class Quantization:
+    """A model on its way to integers: the float graph, the one that simulates integers, and the one of integers.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The float model.
+    params : dict, optional
+        Its parameters by name.
+    dataset : iterable of dict, optional
+        Samples: arrays by the names of the inputs.
+    config : QConfig, optional
+        What to follow; that of the ``with`` block around, if None.
+
+    Raises
+    ------
+    TVMError
+        The data set does not fit the model, or is missing.
+    """
+
+    def __init__(self, mod: IRModule, params: Mapping[str, Any] | None = None,
+                 dataset: Iterable[Mapping[str, Any]] | None = None, config: QConfig | None = None):  # fmt: skip
+        self.config = config or current_qconfig()
+        self.mod = prerequisite_optimize(mod, params)
+        function: Function = self.mod["main"]
+        self.plan = Plan(function, self.config)
+        self.integers = integers_of(self.mod, function, self.plan.points, dataset, self.config)
+        self._made = self.plan.quantized(self.integers)
+        simulated = self.mod.clone()
+        simulated["main"] = function.replace(body=self._made[id(function.body)])
+        self.simulated: IRModule = transform.InferType()(simulated)
+
+    def realized(self) -> IRModule:
+        """The model of integers.
+
+        Returns
+        -------
+        IRModule
+        """
+        given = PassContext.current()
+        passes = [transform.FakeQuantizationToInteger(), transform.FoldConstant(), transform.InferType()]
+        with PassContext(3, given.required_pass, given.disabled_pass, config=given.config):
+            mod = Sequential(passes)(self.simulated)
+
+        def rounded(node: Any) -> Call | None:
+            if not is_call(node, "qnn.requantize") or node.attrs.rounding != "None":
+                return None
+            return Call(node.op, node.args, CallAttrs({**node.attrs.entries, "rounding": self.config.rounding}), (),
+                        node.span)  # fmt: skip
+
+        func: Function = mod["main"]
+        mod["main"] = func.replace(body=rewrite_typed(func.body, rounded, mod))
+        return transform.InferType()(mod)
+
+    def losses(self, dataset: Iterable[Mapping[str, Any]]) -> list[Loss]:
+        """What the layers lost, in the order of the graph: their results in the simulated model beside those of the
+        float model, noise of earlier layers included.
+
+        Parameters
+        ----------
+        dataset : iterable of dict
+            Samples.
+
+        Returns
+        -------
+        list of Loss
+        """
+        plan = self.plan
+        layers = [e for e in plan.nodes if plan.layer_of(e) is not None and not plan.read_by_integers_alone(e)]
+        if not layers:
+            return []
+        plain = Values(self.mod, plan.function, layers)
+        noisy = Values(self.mod, plan.function, [self._made[id(e)] for e in layers])
+        signal, noise = np.zeros(len(layers)), np.zeros(len(layers))
+        for sample in dataset:
+            for i, (a, b) in enumerate(zip(plain.of(sample), noisy.of(sample))):
+                signal[i] += np.square(a, dtype="float64").sum()
+                noise[i] += np.square(a.astype("float64") - b).sum()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            decibels = 10 * np.log10(signal / noise)
+        named = [(layer, float(d)) for e, d in zip(layers, decibels) if (layer := plan.layer_of(e)) is not None]
+        return [Loss(name_of(layer), layer.op.name, noise) for layer, noise in named]
+
+
+def quantize(mod: IRModule, params: Mapping[str, Any] | None = None, dataset: Any = None) -> IRModule:
+    """A float model as one of 8-bit integers, as the configuration around (``with qconfig(...)``) says.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The float model.
+    params : dict, optional
+        Its parameters by name; they are bound.
+    dataset : iterable of dict, optional
+        Samples for the calibration: arrays by the names of the inputs. ``calibrate_mode="global_scale"`` needs none.
+
+    Returns
+    -------
+    IRModule
+        The model of integers, or with ``do_simulation`` the float model that computes what the integers would.
+
+    Raises
+    ------
+    TVMError
+        The data set does not fit the model, or is missing.
+    """
+    made = Quantization(mod, params, dataset)
+    return made.simulated if made.config.do_simulation else made.realized()
+
+
+__all__ = ["Loss", "Quantization", "quantize"]
