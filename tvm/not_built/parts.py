@@ -78,7 +78,7 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.frontend": Part(
         "the importer",
-        "from_caffe from_caffe2 from_coreml from_mxnet from_oneflow from_paddle",
+        "from_caffe2 from_coreml from_mxnet from_oneflow from_paddle",
     ),
     "tvm.relay.frontend.caffe2": Part("the importer of Caffe2", "from_caffe2"),
     "tvm.relay.frontend.coreml": Part("the importer of Core ML", "from_coreml"),

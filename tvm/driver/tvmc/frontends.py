@@ -11,6 +11,7 @@ from .errors import TVMCException, TVMCFileNotFoundError
 from .frontend import Frontend, lazy_import
 from .legacy_frontends import (  # noqa: F401 (public names of this module)
     LEGACY_FRONTENDS,
+    CaffeFrontend,
     DarknetFrontend,
     PaddleFrontend,
 )

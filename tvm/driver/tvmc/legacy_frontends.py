@@ -27,6 +27,29 @@ def _planned(name: str, suffixes: list[str], package: str) -> type:
     return Planned
 
 
+class CaffeFrontend(Frontend):
+    """Caffe's networks: the text, with the file of weights beside it."""
+
+    @staticmethod
+    def name() -> str:
+        return "caffe"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["prototxt"]
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.caffe import from_caffe
+
+        (weights,) = beside(path, "caffemodel").values()
+        with open(path, "rb") as file:
+            return from_caffe(weights, file.read(), shape_dict, **kwargs)
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """The file of weights."""
+        return beside(path, "caffemodel")
+
+
 class DarknetFrontend(Frontend):
     """DarkNet's configurations, each with the file of weights beside it."""
 
@@ -65,6 +88,7 @@ def beside(path: str, ending: str) -> dict[str, bytes]:
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
 LEGACY_FRONTENDS = [
+    CaffeFrontend,
     DarknetFrontend,
     PaddleFrontend,
 ]

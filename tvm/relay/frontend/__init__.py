@@ -1,6 +1,7 @@
 """Importers: models of other tools as graphs. Each framework is imported only when its importer is called."""
 
 from ...not_built import name_of as _name_of
+from .caffe import from_caffe
 from .darknet import from_darknet
 from .keras import from_keras
 from .onnx import from_onnx
@@ -12,6 +13,7 @@ from .tflite import from_tflite
 from_tensorflow2 = from_tensorflow
 
 __all__ = [
+    "from_caffe",
     "from_darknet",
     "from_exported_program",
     "from_keras",
