@@ -47,6 +47,7 @@ LAYERS = {
     "tvm.topi": 9,
     "tvm.relay": 10,
     "tvm.relay.frontend": 11,
+    "tvm.relay.testing.darknet": 12,
     "tvm.driver.tvmc": 12,
     "tvm.contrib": 12,
     "tvm.testing": 12,

@@ -77,11 +77,10 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.frontend": Part(
         "the importer",
-        "from_caffe from_caffe2 from_coreml from_darknet from_mxnet from_oneflow from_paddle",
+        "from_caffe2 from_coreml from_mxnet from_oneflow from_paddle",
     ),
     "tvm.relay.frontend.caffe2": Part("the importer of Caffe2", "from_caffe2"),
     "tvm.relay.frontend.coreml": Part("the importer of Core ML", "from_coreml"),
-    "tvm.relay.frontend.darknet": Part("the importer of Darknet", "ACTIVATION from_darknet"),
     "tvm.relay.frontend.mxnet": Part("the importer of MXNet", "from_mxnet"),
     "tvm.relay.frontend.paddlepaddle": Part("the importer of PaddlePaddle", "from_paddle"),
     "tvm.relay.frontend.pytorch_utils": Part(
@@ -93,7 +92,6 @@ PARTS: dict[str, Part] = {
         "CCacheKey CCacheValue LoweredOutput lower_call",
     ),
     "tvm.relay.testing.byoc": Part("the annotator of code for other compilers", "CcompilerAnnotator"),
-    "tvm.relay.testing.darknet": Part("the importer of Darknet", "LAYERTYPE ACTIVATION __darknetffi__"),
     "tvm.relay.testing.tf": Part(
         "the importer of TensorFlow",
         "AddShapesToGraphDef NodeLookup ProcessGraphDefParam convert_to_list do_tf_sample get_config get_workload"

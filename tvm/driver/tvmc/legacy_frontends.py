@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from .errors import TVMCException
 from .frontend import Frontend
 
@@ -25,8 +27,68 @@ def _planned(name: str, suffixes: list[str], package: str) -> type:
     return Planned
 
 
+class CaffeFrontend(Frontend):
+    """Caffe's networks: the text, with the file of weights beside it."""
+
+    @staticmethod
+    def name() -> str:
+        return "caffe"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["prototxt"]
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.caffe import from_caffe
+
+        (weights,) = beside(path, "caffemodel").values()
+        with open(path, "rb") as file:
+            return from_caffe(weights, file.read(), shape_dict, **kwargs)
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """The file of weights."""
+        return beside(path, "caffemodel")
+
+
+class DarknetFrontend(Frontend):
+    """DarkNet's configurations, each with the file of weights beside it."""
+
+    @staticmethod
+    def name() -> str:
+        return "darknet"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["cfg"]
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.darknet import from_darknet
+
+        shapes = dict(shape_dict or {})
+        shape = shapes.pop("data", None)
+        if shapes:
+            raise TVMCException(f"the network has no input '{next(iter(shapes))}'; its input is data")
+        return from_darknet(path, shape=shape, **kwargs)
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """The file of weights."""
+        return beside(path, "weights")
+
+
+def beside(path: str, ending: str) -> dict[str, bytes]:
+    """The file in a model's folder that has the model's name and another ending."""
+    found = f"{os.path.splitext(path)[0]}.{ending}"
+    name = os.path.basename(found)
+    if not os.path.isfile(found):
+        raise TVMCException(f"there is no {name} beside {os.path.basename(path)}")
+    with open(found, "rb") as file:
+        return {name: file.read()}
+
+
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
 LEGACY_FRONTENDS = [
+    CaffeFrontend,
+    DarknetFrontend,
     PaddleFrontend,
 ]

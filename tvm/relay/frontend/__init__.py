@@ -1,6 +1,8 @@
 """Importers: models of other tools as graphs. Each framework is imported only when its importer is called."""
 
 from ...not_built import name_of as _name_of
+from .caffe import from_caffe
+from .darknet import from_darknet
 from .keras import from_keras
 from .onnx import from_onnx
 from .pytorch import from_exported_program, from_pytorch
@@ -11,7 +13,14 @@ from .tflite import from_tflite
 from_tensorflow2 = from_tensorflow
 
 __all__ = [
-    "from_exported_program", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tensorflow2",
+    "from_caffe",
+    "from_darknet",
+    "from_exported_program",
+    "from_keras",
+    "from_onnx",
+    "from_pytorch",
+    "from_tensorflow",
+    "from_tensorflow2",
     "from_tflite",
 ]
 

@@ -1,0 +1,154 @@
+"""Networks as they are handed over: the text of one and its file of weights, as paths, bytes or messages."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from ....error import TVMError
+from .prototxt import Message, parse
+from .schema import FILES, NEW_NAMES, RAW_TYPES
+
+# Bytes of a text; that of a network of a thousand layers has some hundred thousand.
+MOST_TEXT = 1 << 26
+_MOST_DIMENSIONS = 32
+
+
+class Layer:
+    """A layer of a network: its parameters as a message, its weights as arrays."""
+
+    def __init__(self, message: Message, old: bool):
+        if old and "layer" in message:
+            raise TVMError("the network has layers of Caffe's first format; upgrade_net_proto_text of Caffe renews it")
+        self.message = message
+        self.name = message.word("name")
+        kind = message.word("type")
+        self.type = NEW_NAMES.get(kind, kind) if old else kind
+        self.bottoms, self.tops = message.words("bottom"), message.words("top")
+        self.blobs: list[np.ndarray] = []
+
+    def is_used(self) -> bool:
+        """Whether the layer is there when a trained network is run."""
+        rules = self.message.messages("include")
+        if rules:
+            return any(_meets(rule) for rule in rules)
+        return not any(_meets(rule) for rule in self.message.messages("exclude"))
+
+
+def _meets(rule: Message) -> bool:
+    """Whether a rule holds in the phase TEST, at level 0 and in no stage."""
+    if rule.word("phase", "TEST") not in ("TEST", "1") or rule.words("stage"):
+        return False
+    return int(rule.word("min_level", "0")) <= 0 <= int(rule.word("max_level", "0"))
+
+
+class Net:
+    """A network: its layers, and the inputs that it declares outside them with their shapes."""
+
+    def __init__(self, message: Message):
+        old, new = message.messages("layers"), message.messages("layer")
+        if old and new:
+            raise TVMError("the network has layers of two formats")
+        if not old and not new:
+            raise TVMError("the text has no layers: it is no network of Caffe")
+        self.layers = [found for found in (Layer(m, bool(old)) for m in old or new) if found.is_used()]
+        names = message.words("input")
+        dims = [int(v) for v in message.words("input_dim")]
+        shapes = [[int(v) for v in m.words("dim")] for m in message.messages("input_shape")]
+        if dims and (shapes or len(dims) != 4 * len(names)):
+            raise TVMError(f"{len(names)} inputs have {len(dims)} sizes (input_dim); each has 4")
+        shapes = shapes or [dims[4 * i : 4 * i + 4] for i in range(len(dims) // 4)]
+        if len(shapes) not in (0, len(names)):
+            raise TVMError(f"{len(names)} inputs have {len(shapes)} shapes (input_shape)")
+        self.inputs: dict[str, list[int] | None] = dict(zip(names, shapes or [None] * len(names)))
+
+
+def load_net(given: Any) -> Net:
+    """A network out of a path, its text or a message of Caffe's own class."""
+    try:
+        return Net(parse(_text(given)))
+    except ValueError as problem:
+        if isinstance(problem, TVMError):
+            raise
+        raise TVMError(f"the network is damaged: {problem}") from problem
+
+
+def _text(given: Any) -> str:
+    if hasattr(given, "DESCRIPTOR") and hasattr(given, "SerializeToString"):
+        from google.protobuf import text_format
+
+        return text_format.MessageToString(given)
+    data = _bytes(given, MOST_TEXT)
+    return data.decode("utf-8", "replace")
+
+
+def _bytes(given: Any, most: int | None = None) -> bytes:
+    if isinstance(given, (str, os.PathLike)):
+        name = os.path.basename(os.fspath(given))
+        try:
+            if most is not None and os.path.getsize(given) > most:
+                raise TVMError(f"{name} is larger than {most} bytes: it is no text of a network")
+            with open(given, "rb") as file:
+                return file.read()
+        except (OSError, ValueError) as problem:
+            if isinstance(problem, TVMError):
+                raise
+            raise TVMError(f"{name} cannot be read: {getattr(problem, 'strerror', problem)}") from problem
+    if isinstance(given, (bytes, bytearray, memoryview)):
+        return bytes(given)
+    if hasattr(given, "SerializeToString"):
+        return given.SerializeToString()
+    raise TypeError(f"from_caffe: a path, bytes or a message is wanted, got {type(given).__name__}")
+
+
+def load_weights(given: Any) -> dict[str, list[np.ndarray]]:
+    """The arrays of each layer of a file of weights."""
+    net = FILES.parse("Net", _bytes(given), "the file of weights")
+    found: dict[str, list[np.ndarray]] = {}
+    for layer in [*net.layers, *net.layer]:
+        if layer.blobs:
+            found[layer.name] = [_array(blob, layer.name) for blob in layer.blobs]
+    return found
+
+
+def _array(blob: Any, layer: str) -> np.ndarray:
+    where = f"the weights of layer '{layer}'"
+    if blob.raw_data:
+        values = _raw(blob, where)
+    else:
+        values = np.array(blob.double_data if len(blob.double_data) else blob.data, "float32")
+    if blob.HasField("shape"):
+        shape = tuple(int(d) for d in blob.shape.dim)
+    else:
+        shape = tuple(int(getattr(blob, k)) for k in ("num", "channels", "height", "width"))
+    if len(shape) > _MOST_DIMENSIONS or any(d < 0 for d in shape):
+        raise TVMError(f"{where} have the shape {shape}")
+    count = 1
+    for size in shape:
+        count *= size
+    if count != values.size:
+        raise TVMError(f"{where} of shape {shape} have {values.size} numbers")
+    return values.reshape(shape)
+
+
+def _raw(blob: Any, where: str) -> np.ndarray:
+    """Numbers as NVIDIA's Caffe writes them: bytes of an element type."""
+    kind = RAW_TYPES.get(blob.raw_data_type)
+    if kind is None or len(blob.raw_data) % np.dtype(kind).itemsize:
+        raise TVMError(f"{where}: {len(blob.raw_data)} bytes of element type number {blob.raw_data_type}")
+    return np.frombuffer(blob.raw_data, kind).astype("float32")
+
+
+def is_text(given: Any) -> bool:
+    """Whether what is handed over is the text of a network, and no file of weights."""
+    if hasattr(given, "DESCRIPTOR"):
+        return not any(layer.blobs for layer in [*given.layer, *given.layers])
+    if isinstance(given, (str, os.PathLike)):
+        ending = os.path.splitext(os.fspath(given))[1].lower()
+        return ending in (".prototxt", ".pbtxt", ".txt")
+    return isinstance(given, (bytes, bytearray, memoryview)) and b"\0" not in bytes(given[:4096])
+
+
+__all__ = ["Layer", "Net", "is_text", "load_net", "load_weights"]

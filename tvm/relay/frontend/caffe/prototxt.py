@@ -1,0 +1,146 @@
+"""The text of protobuf as nested messages, without a description of them: networks have fields of many forks of Caffe.
+
+A message has under each name a list of values in the order of the file: text, names and numbers as ``Word``, messages.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from ....error import TVMError
+
+# Messages inside messages.
+_MOST_DEPTH = 64
+_TOKEN = re.compile(
+    r"""\s+|\#[^\n]*|(?P<text>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(?P<word>[A-Za-z0-9_.+-]+)|(?P<mark>[{}<>\[\]:;,])"""
+)
+_CLOSING = {"{": "}", "<": ">"}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
+
+
+class Word(NamedTuple):
+    """A name, a number or, in quotation marks, a text."""
+
+    value: str
+    quoted: bool = False
+
+
+class Message(dict):
+    """Lists of values by the names of fields."""
+
+    def add(self, name: str, value) -> None:
+        self.setdefault(name, []).append(value)
+
+    def messages(self, name: str) -> list[Message]:
+        found = self.get(name, [])
+        if any(not isinstance(v, Message) for v in found):
+            raise TVMError(f"the field {name} must be a message")
+        return found
+
+    def words(self, name: str) -> list[str]:
+        found = self.get(name, [])
+        if any(isinstance(v, Message) for v in found):
+            raise TVMError(f"the field {name} is no message")
+        return [v.value for v in found]
+
+    def word(self, name: str, default: str = "") -> str:
+        """The value of a field; of one that is given more than once the last holds."""
+        found = self.words(name)
+        return found[-1] if found else default
+
+    def merged(self, name: str) -> Message:
+        """The message of a field; one that is given more than once is put together."""
+        out = Message()
+        for part in self.messages(name):
+            for key, values in part.items():
+                out.setdefault(key, []).extend(values)
+        return out
+
+
+class _Tokens:
+    """What a text is made of, one after the other."""
+
+    def __init__(self, text: str):
+        self.text, self.at = text, 0
+        self.ahead: tuple[str, Word] | None = None
+
+    def peek(self) -> tuple[str, Word] | None:
+        """The next token and its kind; None at the end."""
+        while self.ahead is None and self.at < len(self.text):
+            found = _TOKEN.match(self.text, self.at)
+            if found is None:
+                raise self.wrong(f"'{self.text[self.at]}' is not expected")
+            self.at = found.end()
+            if found.lastgroup == "text":
+                body = re.sub(r"\\(.)", lambda m: _ESCAPES.get(m[1], m[1]), found["text"][1:-1])
+                self.ahead = ("word", Word(body, True))
+            elif found.lastgroup is not None:
+                self.ahead = (found.lastgroup, Word(found[0]))
+        return self.ahead
+
+    def next(self) -> tuple[str, Word]:
+        found = self.peek()
+        if found is None:
+            raise self.wrong("the text ends within a message")
+        self.ahead = None
+        return found
+
+    def skip(self, *marks: str) -> bool:
+        found = self.peek()
+        if found is not None and found[0] == "mark" and found[1].value in marks:
+            self.ahead = None
+            return True
+        return False
+
+    def wrong(self, problem: str) -> TVMError:
+        return TVMError(f"line {self.text.count(chr(10), 0, self.at) + 1} of the network: {problem}")
+
+
+def parse(text: str) -> Message:
+    """The message that a text is."""
+    tokens = _Tokens(text)
+    stack: list[tuple[Message, str]] = [(Message(), "")]
+    while True:
+        message, end = stack[-1]
+        tokens.skip(",", ";")
+        if tokens.peek() is None and len(stack) == 1:
+            return message
+        kind, name = tokens.next()
+        if kind == "mark" and name.value == end and end:
+            stack.pop()
+            continue
+        if kind != "word" or name.quoted:
+            raise tokens.wrong(f"the name of a field is expected, got '{name.value[:40]}'")
+        colon = tokens.skip(":")
+        kind, value = tokens.next()
+        if kind == "mark" and value.value in _CLOSING:
+            inner = Message()
+            message.add(name.value, inner)
+            stack.append((inner, _CLOSING[value.value]))
+            if len(stack) > _MOST_DEPTH:
+                raise tokens.wrong(f"messages are nested deeper than {_MOST_DEPTH}")
+        elif colon:
+            _add_values(tokens, message, name.value, kind, value)
+        else:
+            raise tokens.wrong(f"a value of {name.value[:40]} is expected, got '{value.value[:40]}'")
+
+
+def _add_values(tokens: _Tokens, message: Message, name: str, kind: str, value: Word) -> None:
+    """The value of a field, or those of a list in brackets; texts that follow one another are one."""
+    if kind == "word":
+        while value.quoted and (found := tokens.peek()) is not None and found[1].quoted:
+            value = Word(value.value + tokens.next()[1].value, True)
+        message.add(name, value)
+        return
+    if value.value != "[":
+        raise tokens.wrong(f"a value of {name[:40]} is expected, got '{value.value}'")
+    while not tokens.skip("]"):
+        kind, value = tokens.next()
+        if kind != "word":
+            raise tokens.wrong(f"a value of {name[:40]} is expected, got '{value.value}'")
+        message.add(name, value)
+        tokens.skip(",")
+
+
+__all__ = ["Message", "Word", "parse"]

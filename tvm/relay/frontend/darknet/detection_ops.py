@@ -1,0 +1,157 @@
+"""Converters of detectors' last layers. Their result is what DarkNet leaves in the layer: probabilities from 0 to 1,
+widths and heights as exponents; beside it come the numbers that boxes are made with, or the boxes themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import RelayExpr
+from .conv_ops import flat
+from .table import Context, layer
+
+
+class Grid:
+    """A value of n boxes at each place: (batch, n, numbers of a box, height, width)."""
+
+    def __init__(self, ctx: Context, x: RelayExpr, count: int, numbers: int):
+        self.batch, self.channels, self.height, self.width = ctx.image(x)
+        if count < 1 or self.channels != count * numbers:
+            raise TVMError(f"{count} boxes of {numbers} numbers take {count * numbers} channels, the layer before has "
+                           f"{self.channels}")
+        self.count, self.numbers = count, numbers
+        self.value = relay.reshape(x, (self.batch, count, numbers, self.height, self.width))
+
+    def part(self, begin: int, end: int) -> RelayExpr:
+        return relay.strided_slice(self.value, [begin], [end], [1], [2])
+
+    def image(self, parts: list[RelayExpr]) -> RelayExpr:
+        joined = relay.concatenate([p for p in parts if p is not None], 2)
+        return relay.reshape(joined, (self.batch, self.channels, self.height, self.width))
+
+    def rows(self, ctx: Context, box: list[RelayExpr], objectness: RelayExpr, classes: RelayExpr) -> RelayExpr:
+        """A row for each box: centre, width and height in parts of the image, objectness, and its product with each
+        class."""
+        joined = relay.concatenate([*box, objectness, relay.multiply(classes, objectness)], 2)
+        moved = relay.transpose(joined, (0, 3, 4, 1, 2))
+        return relay.reshape(moved, (self.batch, self.height * self.width * self.count, -1))
+
+    def centres(self, ctx: Context, x: RelayExpr, y: RelayExpr) -> list[RelayExpr]:
+        columns, rows = np.arange(self.width), np.arange(self.height)[:, None]
+        return [relay.divide(relay.add(x, ctx.constant(columns)), ctx.like(self.width, x)),
+                relay.divide(relay.add(y, ctx.constant(rows)), ctx.like(self.height, y))]
+
+
+def _anchors(ctx: Context, count: int) -> np.ndarray:
+    """A width and a height for each kind of box; 0.5 where the configuration has none."""
+    found = ctx.section.numbers("anchors")
+    out = np.full(2 * count, 0.5, "float32")
+    if len(found) > 2 * count:
+        raise TVMError(f"{len(found)} numbers are given as anchors, num={count} boxes take {2 * count}")
+    out[: len(found)] = found
+    return out
+
+
+def _sizes(ctx: Context, grid: Grid, anchors: np.ndarray, w: RelayExpr, h: RelayExpr, across, squares: bool):
+    """Widths and heights in parts of the image, out of exponents, or of the roots of quarters."""
+    def size(value: RelayExpr, which: int) -> RelayExpr:
+        factor = anchors[which::2].astype("float64") / across[which]
+        grown = relay.multiply(relay.multiply(value, value), ctx.like(4, value)) if squares else relay.exp(value)
+        return relay.multiply(grown, ctx.constant(factor[:, None, None, None]))
+
+    return [size(w, 0), size(h, 1)]
+
+
+@layer("yolo")
+def yolo(ctx, x):
+    total, classes = ctx.positive("num", 1), ctx.positive("classes", 20)
+    mask = [int(v) for v in ctx.section.numbers("mask")] or list(range(total))
+    if any(not 0 <= m < total for m in mask):
+        raise TVMError(f"mask={ctx.section.options['mask']} names boxes beyond num={total}")
+    anchors = _anchors(ctx, total)
+    grid = Grid(ctx, x, len(mask), classes + 5)
+    plain, scale = ctx.flag("new_coords"), ctx.section.float("scale_x_y", 1.0)
+
+    def bounded(value: RelayExpr) -> RelayExpr:
+        return value if plain else relay.sigmoid(value)
+
+    centre = bounded(grid.part(0, 2))
+    if scale != 1:
+        centre = relay.subtract(relay.multiply(centre, ctx.like(scale, x)), ctx.like(0.5 * (scale - 1), x))
+    size, rest = grid.part(2, 4), bounded(grid.part(4, 5 + classes))
+    out = grid.image([centre, size, rest])
+    if ctx.importer.boxes:
+        return _yolo_rows(ctx, grid, anchors.reshape(-1, 2)[mask].reshape(-1), centre, size, rest, plain)
+    attributes = [len(mask), grid.channels, grid.height, grid.width, classes, total]
+    ctx.importer.detected(out, np.array(mask, "int32"), anchors, np.array(attributes, "int32"))
+    return out
+
+
+def _yolo_rows(ctx: Context, grid: Grid, anchors: np.ndarray, centre, size, rest, squares: bool) -> RelayExpr:
+    x, y = relay.split(centre, 2, 2)
+    w, h = relay.split(size, 2, 2)
+    box = [*grid.centres(ctx, x, y), *_sizes(ctx, grid, anchors, w, h, ctx.importer.input_size, squares)]
+    objectness = relay.strided_slice(rest, [0], [1], [1], [2])
+    classes = relay.strided_slice(rest, [1], [grid.numbers - 4], [1], [2])
+    return ctx.importer.detected(grid.rows(ctx, box, objectness, classes))
+
+
+@layer("region")
+def region(ctx, x):
+    count, classes, coords = ctx.positive("num", 1), ctx.positive("classes", 20), ctx.positive("coords", 4)
+    background = ctx.flag("background")
+    anchors = _anchors(ctx, count)
+    if coords < 4:
+        raise TVMError(f"coords={coords} is not supported; a box has at least 4")
+    grid = Grid(ctx, x, count, coords + classes + 1)
+    centre, size = relay.sigmoid(grid.part(0, 2)), grid.part(2, coords)
+    if background:
+        objectness, kinds = None, grid.part(coords, coords + classes + 1)
+    else:
+        objectness, kinds = relay.sigmoid(grid.part(coords, coords + 1)), grid.part(coords + 1, coords + classes + 1)
+    if ctx.flag("softmax"):
+        kinds = relay.nn.softmax(kinds, axis=2)
+    elif background:
+        first = relay.strided_slice(kinds, [0], [1], [1], [2])
+        rest = relay.strided_slice(kinds, [1], [classes + 1], [1], [2])
+        kinds = relay.concatenate([first, relay.sigmoid(rest)], 2)
+    else:
+        kinds = relay.sigmoid(kinds)
+    if ctx.importer.boxes:
+        return _region_rows(ctx, grid, anchors, centre, size, objectness, kinds)
+    attributes = [count, grid.channels, grid.height, grid.width, classes, coords, int(background)]
+    out = grid.image([centre, size, objectness, kinds])
+    ctx.importer.detected(out, anchors, np.array(attributes, "int32"))
+    return out
+
+
+def _region_rows(ctx: Context, grid: Grid, anchors, centre, size, objectness, kinds) -> RelayExpr:
+    x, y = relay.split(centre, 2, 2)
+    w, h = (relay.strided_slice(size, [i], [i + 1], [1], [2]) for i in (0, 1))
+    box = [*grid.centres(ctx, x, y), *_sizes(ctx, grid, anchors, w, h, (grid.width, grid.height), False)]
+    if objectness is None:
+        # The first class is the background; every box counts.
+        kinds = relay.strided_slice(kinds, [1], [grid.numbers], [1], [2])
+        objectness = relay.ones_like(x)
+    return ctx.importer.detected(grid.rows(ctx, box, objectness, kinds))
+
+
+@layer("detection")
+def detection(ctx, x):
+    """The first detectors: classes of each place, then scales and boxes."""
+    x = flat(ctx, x)
+    batch, count = ctx.known_shape(x)
+    side, classes, boxes = ctx.positive("side", 7), ctx.positive("classes", 1), ctx.positive("num", 1)
+    places = side * side
+    wanted = places * (classes + boxes * (1 + ctx.positive("coords", 1)))
+    if count != wanted:
+        raise TVMError(f"{places} places take {wanted} numbers, the layer before has {count}")
+    if not ctx.flag("softmax"):
+        return x
+    kinds = relay.reshape(relay.strided_slice(x, [0], [places * classes], [1], [1]), (batch * places, classes))
+    kinds = relay.reshape(relay.nn.softmax(kinds), (batch, places * classes))
+    return relay.concatenate([kinds, relay.strided_slice(x, [places * classes], [count], [1], [1])], 1)
+
+
+__all__ = ["Grid"]

@@ -1,0 +1,184 @@
+"""Networks of DarkNet: the configuration as sections, the file of weights as numbers that layers take in order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from ....error import TVMError
+from .schema import ALIASES, type_number
+
+# Layers that a network may have.
+MOST_LAYERS = 16_384
+# Bytes of a configuration; real ones have a few thousand.
+MOST_TEXT = 1 << 24
+
+
+class Section:
+    """A layer of the configuration: its name and its options as text. Of an option given twice the first holds."""
+
+    def __init__(self, name: str, number: int):
+        self.name = ALIASES.get(name, name)
+        self.number = number
+        self.options: dict[str, str] = {}
+
+    @property
+    def type(self) -> int:
+        """The number of the layer, one of ``LAYERTYPE``."""
+        return type_number(self.name)
+
+    def text(self, option: str, default: str) -> str:
+        return self.options.get(option, default)
+
+    def float(self, option: str, default: float) -> float:
+        return self._number(option, self.options[option]) if option in self.options else default
+
+    def int(self, option: str, default: int) -> int:
+        found = self.float(option, default)
+        if found != int(found):
+            raise TVMError(f"{option}={self.options[option]} is no whole number")
+        return int(found)
+
+    def numbers(self, option: str) -> list:
+        """A list of numbers; none where the option is missing."""
+        text = self.options.get(option, "")
+        return [self._number(option, part) for part in text.split(",") if part]
+
+    def _number(self, option: str, text: str):
+        try:
+            found = float(text)
+        except ValueError:
+            raise TVMError(f"{option}={self.options[option]} is no number") from None
+        if not -(2.0**31) <= found < 2.0**31:
+            raise TVMError(f"{option}={self.options[option]} is too large")
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """An option as a number, or as text where it is none."""
+        options = self.__dict__.get("options", {})
+        if name not in options:
+            raise AttributeError(f"the section [{self.__dict__.get('name')}] has no option '{name}'")
+        try:
+            found = float(options[name])
+        except ValueError:
+            return options[name]
+        return int(found) if found == int(found) else found
+
+
+def parse_cfg(text: str) -> list[Section]:
+    """The sections of a configuration."""
+    sections: list[Section] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        line = "".join(line.split())
+        if not line or line[0] in "#;":
+            continue
+        if line[0] == "[":
+            if line[-1] != "]" or len(line) < 3:
+                raise TVMError(f"line {number} of the configuration: '{line[:60]}' is no name of a section")
+            sections.append(Section(line[1:-1], len(sections) - 1))
+            if len(sections) > MOST_LAYERS:
+                raise TVMError(f"the configuration has more than {MOST_LAYERS} sections")
+            continue
+        option, found, value = line.partition("=")
+        if not found or not sections:
+            raise TVMError(f"line {number} of the configuration: '{line[:60]}' is neither section nor option")
+        sections[-1].options.setdefault(option, value)
+    if len(sections) < 2 or sections[0].name != "net":
+        raise TVMError("the configuration must begin with [net] and have at least one layer")
+    return sections
+
+
+class Weights:
+    """The numbers of a file of weights; layers take them one after the other."""
+
+    def __init__(self, data: bytes):
+        self.transposed, at = _header(data)
+        if (len(data) - at) % 4:
+            raise TVMError(f"the file of weights is damaged: its numbers take {len(data) - at} bytes")
+        self.numbers = np.frombuffer(data, "<f4", offset=at)
+        self.used = 0
+
+    def take(self, what: str, *shape: int) -> np.ndarray:
+        """The next numbers as an array."""
+        count = 1
+        for size in shape:
+            count *= int(size)
+        left = len(self.numbers) - self.used
+        if count > left:
+            raise TVMError(f"the {what} take {count} numbers, the file of weights has {left} left: it belongs to "
+                           "another configuration, or was cut short")
+        found = self.numbers[self.used : self.used + count].reshape(shape)
+        self.used += count
+        return found
+
+    def finish(self) -> None:
+        left = len(self.numbers) - self.used
+        if left:
+            raise TVMError(f"the file of weights has {left} numbers more than the layers take; it belongs to another "
+                           "configuration")
+
+
+def _header(data: bytes) -> tuple[bool, int]:
+    """Whether matrices are transposed, and where the numbers begin: after the version and a count of images."""
+    if len(data) < 16:
+        raise TVMError(f"a file of weights has at least 16 bytes, this one has {len(data)}")
+    major, minor = (int(v) for v in np.frombuffer(data, "<i4", count=2))
+    wide = major * 10 + minor >= 2 and major < 1000 and minor < 1000
+    if wide and len(data) < 20:
+        raise TVMError("the file of weights ends in its header")
+    return major > 1000 or minor > 1000, 20 if wide else 16
+
+
+class Network:
+    """A network read from its two files; what `load_network` of DarkNet's library gives.
+
+    Parameters
+    ----------
+    cfg : str or path
+        The configuration.
+    weights : str or path, optional
+        The file of weights; without it, the one beside the configuration that has its name.
+
+    Raises
+    ------
+    TVMError
+        A file cannot be read, or is none of DarkNet's.
+    """
+
+    def __init__(self, cfg, weights=None):
+        path = os.fsdecode(cfg)
+        self.sections = parse_cfg(_read(path, MOST_TEXT).decode("utf-8", "replace"))
+        self.weights = _read(os.fsdecode(weights) if weights is not None else weights_beside(path))
+        net = self.sections[0]
+        self.layers = self.sections[1:]
+        self.n = len(self.layers)
+        self.c, self.h, self.w = (net.int(k, 0) for k in ("channels", "height", "width"))
+        self.time_steps = net.int("time_steps", 1)
+        self.inputs = net.int("inputs", self.c * self.h * self.w)
+
+    def __iter__(self) -> Iterator[Section]:
+        return iter(self.layers)
+
+
+def weights_beside(path: str) -> str:
+    """The file of weights with the name of a configuration, in its folder."""
+    found = os.path.splitext(path)[0] + ".weights"
+    if not os.path.isfile(found):
+        raise TVMError(f"there is no {os.path.basename(found)} beside {os.path.basename(path)}; name it")
+    return found
+
+
+def _read(path: str, most: int | None = None) -> bytes:
+    try:
+        if most is not None and os.path.getsize(path) > most:
+            raise TVMError(f"{os.path.basename(path)} is larger than {most} bytes: it is no configuration")
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as problem:
+        raise TVMError(f"{os.path.basename(path)} cannot be read: {problem.strerror}") from problem
+
+
+__all__ = ["MOST_LAYERS", "Network", "Section", "Weights", "parse_cfg", "weights_beside"]
