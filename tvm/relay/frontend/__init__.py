@@ -2,6 +2,7 @@
 
 from ...not_built import name_of as _name_of
 from .caffe import from_caffe
+from .coreml import from_coreml
 from .darknet import from_darknet
 from .keras import from_keras
 from .onnx import from_onnx
@@ -14,6 +15,7 @@ from_tensorflow2 = from_tensorflow
 
 __all__ = [
     "from_caffe",
+    "from_coreml",
     "from_darknet",
     "from_exported_program",
     "from_keras",

@@ -1,0 +1,106 @@
+"""Branches and loops: written out where their course is known when compiling, otherwise for the virtual machine."""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from typing import Any
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, RelayExpr
+from ..common.control import branched, repeated
+from .table import MOST_STEPS, Context
+
+# A value of a layer that is nearer to zero than this is false.
+_NEAR = 1e-6
+
+
+def truth(ctx: Context, e: RelayExpr) -> RelayExpr:
+    """A tensor of one element as a condition."""
+    e = relay.reshape(e, ()) if ctx.rank(e) else e
+    if ctx.dtype(e) == "bool":
+        return ctx.made(e)
+    return ctx.made(relay.greater(relay.abs(e), ctx.like(_NEAR, e)) if ctx.is_float(e)
+                    else relay.not_equal(e, ctx.like(0, e)))  # fmt: skip
+
+
+def known_truth(ctx: Context, e: RelayExpr) -> bool | None:
+    found = ctx.value(truth(ctx, e))
+    return None if found is None else bool(found.reshape(-1)[0])
+
+
+# -- ML programs ------------------------------------------------------------------------------------------------------
+
+
+def cond(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
+    then, other = _two_blocks(ctx)
+    test = given.get("pred")
+    if not isinstance(test, RelayExpr):
+        raise TVMError("the condition is missing")
+    known = known_truth(ctx, test)
+    if known is not None:
+        return ctx.walker.outputs(then if known else other, scope)
+    yes, no = (ctx.walker.outputs(block, scope) for block in (then, other))
+    if len(yes) != len(no) or not all(isinstance(v, RelayExpr) for v in (*yes, *no)):
+        raise TVMError(f"the branches give {len(yes)} and {len(no)} results, or some that are no tensors")
+    return branched(ctx.importer, truth(ctx, test), yes, no)
+
+
+def _two_blocks(ctx: Context) -> list:
+    if len(ctx.node.blocks) != 2:
+        raise TVMError(f"two blocks are wanted, there are {len(ctx.node.blocks)}")
+    return list(ctx.node.blocks)
+
+
+def used_names(block: Any) -> list[str]:
+    """The names that a block and the blocks inside it read, each once."""
+    found: dict[str, None] = {}
+    work = [block]
+    while work:
+        one = work.pop()
+        for operation in one.operations:
+            for pair in operation.inputs:
+                found.update((b.name, None) for b in pair.value.arguments if b.name)
+            work += operation.blocks
+        found.update((name, None) for name in one.outputs)
+    return list(found)
+
+
+def while_loop(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
+    test, body = _two_blocks(ctx)
+    first = given.get("loop_vars", [])
+    first = first if isinstance(first, list) else [first]
+    if not all(isinstance(v, RelayExpr) for v in first):
+        raise TVMError("what the loop carries are no tensors")
+    # What blocks read from around the loop is carried along; constants are seen as they are.
+    names = [n for n in dict.fromkeys(used_names(test) + used_names(body)) if isinstance(scope.get(n), RelayExpr)
+             and not isinstance(scope[n], Constant)]  # fmt: skip
+
+    def asked(states: list, seen: ChainMap) -> RelayExpr:
+        (going,) = ctx.walker.outputs(test, seen, states)
+        return going
+
+    def moved(states: list, seen: ChainMap) -> list:
+        after = ctx.walker.outputs(body, seen, states)
+        if len(after) != len(first) or not all(isinstance(v, RelayExpr) for v in after):
+            raise TVMError(f"a step gives {len(after)} values for {len(first)} that are carried")
+        return after
+
+    states, before = first, ctx.importer.converted
+    while ctx.importer.converted - before < MOST_STEPS:
+        known = known_truth(ctx, asked(states, scope))
+        if known is None:
+            break
+        if not known:
+            return states
+        states = moved(states, scope)
+
+    def step(variables: list) -> tuple[RelayExpr, list]:
+        seen = scope.new_child(dict(zip(names, variables[len(first) :])))
+        own = variables[: len(first)]
+        return truth(ctx, asked(own, seen)), [*moved(own, seen), *variables[len(first) :]]
+
+    return repeated(ctx.importer, "loop", [*first, *(scope[n] for n in names)], step)[: len(first)]
+
+
+__all__ = ["cond", "known_truth", "truth", "used_names", "while_loop"]

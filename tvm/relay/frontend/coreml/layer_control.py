@@ -1,0 +1,100 @@
+"""Branches and loops of networks. What a branch or a loop writes by a name is what the network sees by it then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant
+from ..common.control import branched, repeated
+from .control import known_truth, truth
+from .network import layers_of
+from .table import MOST_STEPS, Context, const, constant, layer
+
+
+@layer("copy")
+def copy(ctx, inputs, p):
+    return inputs[0]
+
+
+@layer("branch")
+def branch(ctx, inputs, p, scope):
+    if len(inputs) != 1:
+        raise TVMError(f"one condition is wanted, there are {len(inputs)} inputs")
+    known = known_truth(ctx, inputs[0])
+    if known is not None:
+        ctx.walker.walk(p.ifBranch if known else p.elseBranch, scope)
+        return
+    sides = [dict(scope), dict(scope)]
+    for inner, network in zip(sides, (p.ifBranch, p.elseBranch)):
+        ctx.walker.walk(network, inner)
+    names = [n for n in sides[0] if n in sides[1] and sides[0][n] is not sides[1][n]]
+    values = branched(ctx.importer, truth(ctx, inputs[0]), *([side[n] for n in names] for side in sides))
+    scope.update(zip(names, values))
+
+
+class Loop:
+    """A loop: what it asks, what it does, and how often at most; a number of steps that is not given is endless."""
+
+    def __init__(self, ctx: Context, inputs: list, p: Any):
+        self.ctx, self.p = ctx, p
+        self.asks = p.HasField("conditionNetwork") and bool(p.conditionVar)
+        self.most = inputs[0] if inputs else None
+        if not inputs and (p.maxLoopIterations or not self.asks):
+            self.most = constant(float(p.maxLoopIterations), "float32")
+        for found in layers_of(p.bodyNetwork):
+            if found.HasField("loopBreak") or found.HasField("loopContinue"):
+                raise TVMError("loops with loopBreak or loopContinue are not supported")
+
+    def going(self, scope: dict, steps):
+        """Whether there is another step: a condition, of which a part may be known."""
+        tests = []
+        if self.most is not None:
+            limit = relay.reshape(self.most, ()) if self.ctx.rank(self.most) else self.most
+            tests.append(self.ctx.made(relay.less(steps, relay.cast(limit, "float32"))))
+            if known_truth(self.ctx, tests[0]) is False:
+                return tests[0]
+        if self.asks:
+            self.ctx.walker.walk(self.p.conditionNetwork, scope)
+            if self.p.conditionVar not in scope:
+                raise TVMError(f"the condition '{self.p.conditionVar}' is made by nothing")
+            tests.append(truth(self.ctx, scope[self.p.conditionVar]))
+        return tests[0] if len(tests) == 1 else self.ctx.made(relay.logical_and(*tests))
+
+    def names(self, scope: dict) -> list[str]:
+        """What the loop reads or writes of what is there before it; constants that it only reads are seen as they
+        are."""
+        own = layers_of(self.p.bodyNetwork) + layers_of(self.p.conditionNetwork)
+        written = {n for found in own for n in found.output}
+        used = dict.fromkeys(n for found in own for n in (*found.input, *found.output))
+        return [n for n in used if n in scope and (n in written or not isinstance(scope[n], Constant))]
+
+
+@layer("loop")
+def loop(ctx, inputs, p, scope):
+    made = Loop(ctx, inputs, p)
+    inner, steps, before = dict(scope), 0, ctx.importer.converted
+    while ctx.importer.converted - before < MOST_STEPS:
+        known = known_truth(ctx, made.going(inner, const(float(steps), "float32")))
+        if known is None:
+            break
+        if not known:
+            scope.update(inner)
+            return
+        ctx.walker.walk(p.bodyNetwork, inner)
+        steps += 1
+    names = made.names(scope)
+
+    def step(variables: list):
+        seen = {**scope, **dict(zip(names, variables[1:]))}
+        test = made.going(seen, variables[0])
+        ctx.walker.walk(p.bodyNetwork, seen)
+        return test, [ctx.made(relay.add(variables[0], const(1.0, "float32"))), *(seen[n] for n in names)]
+
+    first = ctx.made(constant(0.0, "float32"))
+    after = repeated(ctx.importer, "loop", [first, *(scope[n] for n in names)], step)
+    scope.update(zip(names, after[1:]))
+
+
+__all__ = ["branch", "copy", "loop"]

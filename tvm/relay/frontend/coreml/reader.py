@@ -1,0 +1,247 @@
+"""From a Core ML model to a module: the features that it describes are the inputs and results, a neural network or an
+ML program, or a pipeline of such, is what lies between."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ....error import OpNotImplemented, TVMError, did_you_mean
+from ....ir.module import IRModule
+from ....ir.prim import Any_
+from ....runtime import ndarray
+from ... import op as relay
+from ...expr import RelayExpr
+from ..common.importer import GraphImporter, UnknownInput
+from ..common.incremental import tensor_type
+from .load import Loaded, Weights, load
+from .network import Network
+from .program import Program
+from .schema import FEATURE_TYPES, GRAYSCALE, GRAYSCALE_HALF
+from .table import LAYERS, OPERATIONS
+from .values import sizes_of, type_name
+
+# Operations and layers with loops written out.
+_MOST_NODES = 131_072
+_NETWORKS = ("neuralNetwork", "neuralNetworkClassifier", "neuralNetworkRegressor")
+_PIPELINES = ("pipeline", "pipelineClassifier", "pipelineRegressor")
+# Pipelines hold pipelines only so deep.
+_MOST_MEMBERS = 256
+
+
+def kind_of(model: Any) -> str:
+    """What a model is."""
+    kinds = [field.name for field, _ in model.ListFields() if field.number >= 200]
+    if len(kinds) != 1:
+        raise TVMError("the file is no Core ML model, or one of a kind that is not known")
+    return kinds[0]
+
+
+def members_of(model: Any) -> list:
+    """The models that a model is made of, in their order."""
+    found, work = [], [model]
+    while work:
+        one = work.pop()
+        kind = kind_of(one)
+        if kind in _PIPELINES:
+            part = getattr(one, kind)
+            work += reversed((part if kind == "pipeline" else part.pipeline).models)
+        else:
+            found.append(one)
+        if len(found) > _MOST_MEMBERS:
+            raise TVMError(f"a pipeline of more than {_MOST_MEMBERS} models is not supported")
+    if not found:
+        raise TVMError("the pipeline has no models")
+    return found
+
+
+class Importer(GraphImporter):
+    """Converts one model."""
+
+    def __init__(self, loaded: Loaded, shapes: Mapping | None):
+        super().__init__()
+        self.model, self.weights = loaded.model, Weights(loaded.folder)
+        self.shapes = dict(shapes or {})
+        self.config: dict[str, Any] = {}
+        self.converted = 0
+        self.defaults: dict[str, Any] = {}
+
+    def count_node(self) -> None:
+        self.converted += 1
+        if self.converted > _MOST_NODES:
+            raise TVMError(f"the model has more than {_MOST_NODES} operations with its loops written out")
+
+    def run(self) -> tuple[IRModule, dict[str, Any]]:
+        members = members_of(self.model)
+        self.check_kinds(members)
+        bodies = [self.body(m) for m in members]
+        self.check_operators(bodies)
+        features = self.inputs_of(members, bodies)
+        for member, body in zip(members, bodies):
+            given = {}
+            for feature in member.description.input:
+                if feature.name not in features:
+                    raise TVMError(f"'{feature.name}' is an input of a model in the pipeline, but nothing makes it")
+                given[feature.name] = features[feature.name]
+            features.update(body.run(given))
+        module, _ = self.finish(self.outputs(features))
+        return module, self.defaults
+
+    def check_kinds(self, members: list) -> None:
+        known = (*_NETWORKS, "mlProgram")
+        others = sorted({kind_of(m) for m in members} - set(known))
+        if others:
+            raise OpNotImplemented(f"models of the kinds {', '.join(others)} are not supported: a model is a neural "
+                                   "network, an ML program, or a pipeline of such")  # fmt: skip
+        for member in members:
+            if member.description.state:
+                raise TVMError("models that keep a state are not supported")
+
+    def body(self, member: Any) -> Any:
+        kind = kind_of(member)
+        if kind == "mlProgram":
+            return Program(self, member, self.weights)
+        return Network(self, member, getattr(member, kind))
+
+    def check_operators(self, bodies: list) -> None:
+        """All that is not supported in one list."""
+        for table, kind in ((LAYERS, Network), (OPERATIONS, Program)):
+            rows = [(name, where, 0, "") for b in bodies if isinstance(b, kind) for name, where in b.used()]
+            table.check_all(rows, lambda name, *rest: kind.knows(name))  # noqa: B023 (called at once)
+
+    # -- inputs ---------------------------------------------------------------------------------------------------
+
+    def inputs_of(self, members: list, bodies: list) -> dict[str, Any]:
+        names = [f.name for f in self.model.description.input]
+        unknown = [n for n in self.shapes if n not in names]
+        if unknown:
+            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(names)}"
+                               + did_you_mean(unknown[0], names, "; "))  # fmt: skip
+        types = {a.name: a.type for b in bodies if isinstance(b, Program) for a in b.function.inputs}
+        found: dict[str, Any] = {}
+        for feature in self.model.description.input:
+            if feature.name in found:
+                raise TVMError(f"the model has two inputs '{feature.name}'")
+            dims, dtype = self.declared(feature, types.get(feature.name))
+            found[feature.name] = self.add_input(feature.name, self.sizes(feature.name, dims), dtype)
+            if feature.type.isOptional:
+                self.add_default(feature, found[feature.name])
+        return found
+
+    def declared(self, feature: Any, program_type: Any) -> tuple[list, str]:
+        """The sizes and the element type of an input."""
+        kind = feature.type
+        if program_type is not None:
+            if not program_type.HasField("tensorType"):
+                raise TVMError(f"the input '{feature.name}' of the program is no tensor")
+            dims, dtype = sizes_of(program_type.tensorType), type_name(program_type.tensorType.dataType)
+            described = list(kind.multiArrayType.shape) if kind.HasField("multiArrayType") else []
+            if None in dims and len(described) == len(dims):
+                dims = [d if d is not None else int(s) for d, s in zip(dims, described)]
+            elif None in dims and kind.HasField("imageType") and len(dims) == 4:
+                dims = self.image_sizes(kind.imageType)
+            return dims, dtype
+        if kind.HasField("imageType"):
+            return self.image_sizes(kind.imageType), "float32"
+        if not kind.HasField("multiArrayType"):
+            raise TVMError(f"the input '{feature.name}' is no array and no image, which is not supported")
+        dtype = FEATURE_TYPES.get(kind.multiArrayType.dataType, "float32")
+        # Networks compute in float32, whatever their arrays hold.
+        return [int(d) for d in kind.multiArrayType.shape], "int32" if dtype.startswith("int") else "float32"
+
+    def image_sizes(self, image: Any) -> list[int]:
+        channels = 1 if image.colorSpace in (GRAYSCALE, GRAYSCALE_HALF) else 3
+        return [1, channels, int(image.height), int(image.width)]
+
+    def sizes(self, name: str, dims: list) -> list:
+        if name in self.shapes:
+            given = self.shapes[name]
+            try:
+                dims = [d if isinstance(d, Any_) else None if d is None or int(d) == -1 else operator.index(d)
+                        for d in given]  # fmt: skip
+            except TypeError as problem:
+                raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
+            return [Any_() if d is None else _size(name, d) for d in dims]
+        if not dims or any(d is None or not isinstance(d, Any_) and d < 1 for d in dims):
+            raise TVMError(f"the model does not say the shape of input '{name}'; give it: shape={{'{name}': [...]}}")
+        return [_size(name, d) for d in dims]
+
+    def add_default(self, feature: Any, variable: Any) -> None:
+        """The value that an input has where none is given."""
+        array, found = feature.type.multiArrayType, 0.0
+        for field in ("intDefaultValue", "floatDefaultValue", "doubleDefaultValue"):
+            found = getattr(array, field) if array.HasField(field) else found
+        kind = variable.type_annotation
+        sizes = [int(d) for d in kind.concrete_shape]
+        self.defaults[feature.name] = ndarray.array(np.full(sizes, found, kind.dtype))
+
+    # -- results --------------------------------------------------------------------------------------------------
+
+    def outputs(self, features: dict[str, Any]) -> list[RelayExpr]:
+        """The tensors that the model describes as results; a label is no tensor."""
+        found = []
+        for feature in self.model.description.output:
+            value = features.get(feature.name)
+            if not isinstance(value, RelayExpr):
+                if feature.type.HasField("stringType") or feature.type.HasField("int64Type"):
+                    continue
+                raise TVMError(f"the model describes the result '{feature.name}', but nothing makes it")
+            dtype = FEATURE_TYPES.get(feature.type.multiArrayType.dataType)
+            if feature.type.HasField("multiArrayType") and dtype is not None and dtype.startswith("int"):
+                value = self.cast(value, dtype)
+            found.append(value)
+        if not found:
+            raise TVMError("the model has no result that is a tensor")
+        return found
+
+    def cast(self, value: RelayExpr, dtype: str) -> RelayExpr:
+        found = tensor_type(self.typer.typed(value)).dtype
+        return value if found == dtype else self.typer.infer(relay.cast(value, dtype))
+
+
+def _size(name: str, d: Any) -> Any:
+    if not isinstance(d, Any_) and not 0 < d < 1 << 40:
+        raise TVMError(f"shape of input '{name}': {d} is no size")
+    return d
+
+
+def from_coreml(model, shape=None) -> tuple[IRModule, dict[str, Any]]:
+    """A Core ML model as a module and its parameters: a neural network (.mlmodel), an ML program (.mlpackage), a
+    classifier or regressor of either kind, or a pipeline of such. coremltools is not needed for files.
+
+    Images are tensors [batch, channels, height, width] of pixels from 0 to 255 in the order of colours that the model
+    describes; the preprocessing that the model asks for is part of the module. Sizes that may vary are the model's
+    default ones unless ``shape`` says them. Results have the order of the model's description; of a classifier they are
+    the probabilities, the label that belongs to the best is left to the program.
+
+    Inputs and results of networks of specification 3 and before have the dimensions that the model describes, with a
+    batch, and a sequence before that, where ``shape`` gives them.
+
+    Parameters
+    ----------
+    model : MLModel, Model, bytes or str
+        A live model or its specification, the bytes of a model file, or the path of a file or of a package.
+    shape : dict of str to tuple, optional
+        Shapes of inputs by name, in place of the model's own.
+
+    Returns
+    -------
+    tuple of IRModule and dict
+        The module, and the values of inputs that the model calls optional.
+
+    Raises
+    ------
+    OpNotImplemented
+        The model uses layers or operations that are not supported; all are listed.
+    TVMError
+        Where the model is damaged, or asks for something that is not supported.
+    TypeError
+        Where ``model`` is none.
+    """
+    return Importer(load(model), shape).run()
+
+
+__all__ = ["Importer", "from_coreml"]
