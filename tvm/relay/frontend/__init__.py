@@ -1,31 +1,39 @@
-"""Importers: models of other tools as graphs. Each framework is imported only when its importer is called."""
+"""Importers: models of other tools as graphs. An importer is loaded when a script first names it, a framework only when
+it is handed a live model."""
+
+import importlib as _importlib
 
 from ...not_built import name_of as _name_of
-from .caffe import from_caffe
-from .coreml import from_coreml
-from .darknet import from_darknet
-from .keras import from_keras
-from .onnx import from_onnx
-from .pytorch import from_exported_program, from_pytorch
-from .tensorflow import from_tensorflow
-from .tflite import from_tflite
 
-# Scripts for TensorFlow 2 call the importer by this name; it reads the graphs of both.
-from_tensorflow2 = from_tensorflow
+# Name -> the module that has it.
+_HOMES = {
+    "from_caffe": "caffe",
+    "from_coreml": "coreml",
+    "from_darknet": "darknet",
+    "from_exported_program": "pytorch",
+    "from_keras": "keras",
+    "from_onnx": "onnx",
+    "from_pytorch": "pytorch",
+    "from_tensorflow": "tensorflow",
+    "from_tflite": "tflite",
+}
+# Scripts for TensorFlow 2 call the importer by another name; it reads the graphs of both.
+_SAME = {"from_tensorflow2": "from_tensorflow"}
 
-__all__ = [
-    "from_caffe",
-    "from_coreml",
-    "from_darknet",
-    "from_exported_program",
-    "from_keras",
-    "from_onnx",
-    "from_pytorch",
-    "from_tensorflow",
-    "from_tensorflow2",
-    "from_tflite",
-]
+__all__ = sorted([*_HOMES, *_SAME])  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, *_HOMES.values()]
 
 
 def __getattr__(name: str):
-    return _name_of(__name__, name)
+    known = _SAME.get(name, name)
+    if known in _HOMES:
+        found = getattr(_importlib.import_module("." + _HOMES[known], __name__), known)
+    elif name in _HOMES.values():
+        return _importlib.import_module("." + name, __name__)
+    else:
+        return _name_of(__name__, name)
+    globals()[name] = found
+    return found
