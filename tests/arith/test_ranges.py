@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 
 import pytest
 
 import tvm.tir  # noqa: F401 - registers the intrinsics
-from tvm.arith.const_bound import NEG_INF, dtype_bound
+from tvm.arith.const_bound import NEG_INF, POS_INF, clamp, dtype_bound
 from tvm.arith.ranges import Ranges
+from tvm.dtype import info
 from tvm.ir.prim import Add, Cast, FloorDiv, Let, Max, Mul, SizeVar, Sub, Var, const
 from tvm.ir.visit import post_order
 
-from .points import Generator, value
+from .points import ARITHMETIC, Generator, value
 from .text import show
 
 SEED = int(os.environ.get("TVM_TEST_SEED", "0")) or 20240711
@@ -47,6 +49,24 @@ def test_values_that_wrap_lie_in_their_bounds(dtype):
             got = value(e, point, wraps=True)
             inside = got is None or ((low <= got or low == NEG_INF) and got <= high)
             assert inside, f"seed {SEED} round {number}: {show(e)} at {({v.name: p for v, p in point.items()})}: {got}"
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint64"])
+@pytest.mark.parametrize("kind", ARITHMETIC)
+def test_values_of_one_operation_lie_in_its_bounds_at_the_ends_of_a_type(kind, dtype):
+    x, y = Var("x", dtype), Var("y", dtype)
+    half = 1 << info(dtype).bits - 1
+    low, high = (0, 2 * half - 1) if info(dtype).is_uint else (-half, half - 1)
+    ends = [(low, low), (low, low + 1), (low, high), (max(low, -1), 1), (1, high), (0, high // 2), (high, high)]
+    for spans in itertools.product(ends, ends):
+        ranges = Ranges()
+        for var, span in zip((x, y), spans):
+            ranges.bind(var, (clamp(span[0]), clamp(span[1])))
+        least, most = ranges.of(kind(x, y))
+        for point in itertools.product(*spans):
+            got = value(kind(x, y), dict(zip((x, y), point)), wraps=True)
+            inside = got is None or (least <= got or least == NEG_INF) and (got <= most or most == POS_INF)
+            assert inside, f"{spans} at {point}: {got} beside {(least, most)}"
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])

@@ -47,7 +47,8 @@ def test_children_are_of_the_sketch_of_their_parents_and_most_are_new(name, seed
     np.testing.assert_array_equal(sketch_of[children.skeletons], sketch_of[parents.skeletons])
     valid, _ = space.scored(children, no_scores)
     assert len(valid) > 40
-    assert len(set(valid.keys()) - set(parents.keys())) > (20 if name == "softmax" else 60)
+    # About half of them are new where there is little to choose, and four in five elsewhere.
+    assert len(set(valid.keys()) - set(parents.keys())) > (0.1 if name == "softmax" else 0.5) * len(valid)
 
 
 def test_a_factor_of_a_tile_moves_from_one_level_to_another():

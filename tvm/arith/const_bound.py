@@ -141,13 +141,15 @@ def floormod_bound(a: Bound, b: Bound) -> Bound:
     if lo == 0 < hi:
         # A zero divisor has no value, so it does not count.
         lo = 1
+    # An open end may lie beyond what a bound can say, and so may the number beside it.
+    most = hi if hi == POS_INF else hi - 1
     if lo > 0:
         if a[0] >= 0:
-            return (a[0], a[1]) if a[1] < lo else (0, min(a[1], hi - 1))
+            return (a[0], a[1]) if a[1] < lo else (0, min(a[1], most))
         if lo == hi and a[0] != NEG_INF and a[1] != POS_INF and a[0] // lo == a[1] // lo:
             return a[0] % lo, a[1] % lo
-        return 0, hi - 1 if hi != POS_INF else POS_INF
-    return min(clamp(lo + 1), 0), max(clamp(hi - 1), 0)
+        return 0, most
+    return (lo if lo == NEG_INF else min(lo + 1, 0)), max(most, 0)
 
 
 def truncmod_bound(a: Bound, b: Bound) -> Bound:

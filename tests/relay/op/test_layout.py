@@ -68,6 +68,17 @@ CASES = {
     "topk": (lambda x: relay.topk(x, 2, 2), [X]),
     "topk of values": (lambda x: relay.topk(x, 2, 3, "values"), [X]),
 }
+# One channel on all sides: its block is filled up on one of them, as it is in the result.
+ONE_CHANNEL = {
+    "one channel and a number": (relay.add, [f32(2, 1, 6, 5), f32(1, 1, 1)]),
+    "one channel and a column": (relay.multiply, [f32(2, 1, 6, 5), f32(1, 1, 6, 1)]),
+    "one channel and another": (relay.subtract, [f32(2, 1, 6, 5), f32(2, 1, 6, 5)]),
+    "one channel and a larger one": (relay.add, [f32(1, 1, 6, 5), f32(2, 1, 6, 5)]),
+    "a column and a row": (relay.add, [f32(1, 1, 6, 1), f32(1, 1, 1, 5)]),
+    "one element and another": (relay.add, [f32(1, 1, 1, 1), f32(1, 1, 1)]),
+    "where, of one channel": (lambda x, y: relay.where(relay.greater(x, y), x, y), [f32(2, 1, 6, 5), f32(1, 5)]),
+}
+CASES |= ONE_CHANNEL
 
 
 class Recording(Layouts):
@@ -114,7 +125,7 @@ def check(name, old, new):
         np.testing.assert_allclose(other, plain, rtol=1e-4, atol=1e-5)
 
 
-ALL = [n for n in CASES if not n.startswith("conv")]
+ALL = [n for n in CASES if not n.startswith("conv") and n not in ONE_CHANNEL]
 
 
 # A transpose to NHWC of data held as NHWC leaves nothing to follow.
@@ -140,6 +151,11 @@ FILLED = [n for n in ALL if n not in WHOLE and n not in UNFILLED]
 @pytest.mark.parametrize("name", FILLED)
 def test_blocks_that_are_filled_up(name):
     check(name, "NCHW", "NCHW3c" if name != "concatenate" else "NCHW8c")
+
+
+@pytest.mark.parametrize("name", ONE_CHANNEL)
+def test_one_channel_in_a_block_that_is_filled_up(name):
+    check(name, "NCHW", "NCHW4c")
 
 
 @pytest.mark.parametrize("name", ["softmax", "depth_to_space", "conv2d"])

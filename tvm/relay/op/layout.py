@@ -10,6 +10,7 @@ operators that make finite numbers of finite ones work on such data (``layout_fi
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -104,20 +105,31 @@ def same(attrs, types, old: str, new: str) -> LayoutChange:
 
 
 def broadcast(attrs, types, old: str, new: str) -> LayoutChange:
-    """As ``same``; a tensor with one element along a divided dimension has blocks of one."""
+    """As ``same``; a tensor with one element along a divided dimension has blocks of one, but where no other has more:
+    the largest is then in blocks that are filled up, as the result is."""
     inputs: list[str | Vector | None] = []
     # A single element is as good as a scalar, but where there is nothing else: the result has the rank of the layout.
     lone = all(d == 1 for t in types for d in dims(t))
+    along = {c: max(totals(dims(t), old).get(c, 1) for t in types) for c in blocks(new)}
+    largest = max((_count(dims(t)) for t in types if len(dims(t)) == len(letters(old))), default=None)
     for t in types:
         shape = dims(t)
-        if all(d == 1 for d in shape) and not (lone and len(shape) == len(letters(old))):
+        is_whole = len(shape) == len(letters(old))
+        if all(d == 1 for d in shape) and not (lone and is_whole):
             inputs.append(None)
             continue
         named = totals(shape, old)
-        single = {c for c in blocks(new) if named.get(c, 1) == 1}
+        leads = is_whole and _count(shape) == largest
+        single = {c for c in blocks(new) if named.get(c, 1) == 1 and not (leads and along[c] == 1)}
         inputs.append("".join(f"{1 if letter.upper() in single else size}{letter}" if size else letter
                               for letter, size in parts(new)))  # fmt: skip
     return LayoutChange(inputs, new, _changed(attrs))
+
+
+def _count(shape) -> tuple[int, int]:
+    """How large a tensor is: by its sizes that are not known, then by its elements along the others."""
+    known = [d for d in shape if isinstance(d, int)]
+    return len(shape) - len(known), math.prod(known)
 
 
 def divides_alike(rule, types, old: str) -> bool:

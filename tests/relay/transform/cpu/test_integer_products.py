@@ -89,6 +89,17 @@ def test_quantized_convolutions_are_exact(form, dtype, seed):
         np.testing.assert_array_equal(computed(conv_of(form, dtype, case, weights), x=x), want, str(case))
 
 
+@pytest.mark.parametrize("size", [(4, 12), (1, 2)])
+@pytest.mark.parametrize("form", ["float", "qnn", "plain"])
+def test_a_convolution_of_one_filter_is_exact(form, size, rng):
+    case = {"channels": 25, "filters": 1, "k": 3, "stride": 2, "padding": 1, "size": size, "batch": 1,
+            "zero": 0 if form == "plain" else -56}  # fmt: skip
+    x = rng.integers(-128, 128, (1, 25, *size)).astype("int8")
+    weights = rng.integers(-128, 128, (1, 25, 3, 3)).astype("int8")
+    want = convolved(x, weights, 2, 1, case["zero"])
+    np.testing.assert_array_equal(computed(conv_of(form, "int8", case, weights), x=x), want)
+
+
 @pytest.mark.parametrize("target", [WITH, WITHOUT])
 def test_dot_products_are_used_where_the_target_has_them(target):
     case = {"channels": 24, "filters": 20, "k": 3, "stride": 2, "padding": 1, "size": (13, 11), "batch": 1, "zero": 7}
