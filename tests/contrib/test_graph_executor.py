@@ -91,6 +91,20 @@ def test_benchmark_gives_times(lib, arrays):
     assert plain.min > 0 and whole.mean > 0
 
 
+def test_a_picture_stands_for_a_batch_of_one():
+    x = relay.var("x", shape=(1, 1, 3, 2))
+    built = relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.negative(x))), "llvm")
+    executor = graph_executor.GraphModule(built["default"](tvm.cpu()))
+    values = np.arange(6, dtype="float32").reshape(3, 2)
+    for given in (values, values[None], tvm.nd.array(values[None])):
+        executor.set_input("x", given)
+        executor.run()
+        np.testing.assert_array_equal(executor.get_output(0).numpy()[0, 0], -values)
+    for wrong in (values.reshape(6), values.T, values[None, None, None]):
+        with pytest.raises(ValueError, match="input 'x' has shape"):
+            executor.set_input("x", wrong)
+
+
 def test_wrong_inputs_are_refused_with_words(lib, arrays):
     executor = graph_executor.GraphModule(lib["default"](tvm.cpu()))
     with pytest.raises(RuntimeError, match="no input named 'y'; the inputs are x, w, b"):

@@ -140,7 +140,7 @@ class GraphModule:
             import numpy as np
 
             value = np.asarray(value)
-        if _is_number(value.shape, shape):
+        if _is_number(value.shape, shape) or _lacks_batch(value.shape, shape):
             value = (value.numpy() if isinstance(value, ndarray.NDArray) else value).reshape(shape)
         if tuple(value.shape) != shape:
             raise ValueError(f"input '{self._input_names[index]}' has shape {shape}, got {tuple(value.shape)}")
@@ -442,6 +442,12 @@ def _same_machine(a, b) -> bool:
 def _is_number(given, wanted: tuple[int, ...]) -> bool:
     """Whether a single number is meant, of which one side has no dimensions and the other has some of size one."""
     return tuple(given) != wanted and not (given and wanted) and all(d == 1 for d in (*given, *wanted))
+
+
+def _lacks_batch(given, wanted: tuple[int, ...]) -> bool:
+    """Whether only sizes of one are missing in front: a picture in place of a batch of one."""
+    missing = len(wanted) - len(given)
+    return bool(given) and missing > 0 and tuple(given) == wanted[missing:] and all(d == 1 for d in wanted[:missing])
 
 
 def _size(value) -> int:

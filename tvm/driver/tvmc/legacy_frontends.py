@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from .errors import TVMCException
 from .frontend import Frontend
 
@@ -40,6 +38,7 @@ class CaffeFrontend(Frontend):
 
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.caffe import from_caffe
+        from ...relay.frontend.common.folder import beside
 
         (weights,) = beside(path, "caffemodel").values()
         with open(path, "rb") as file:
@@ -47,6 +46,8 @@ class CaffeFrontend(Frontend):
 
     def companions(self, path: str) -> dict[str, bytes]:
         """The file of weights."""
+        from ...relay.frontend.common.folder import beside
+
         return beside(path, "caffemodel")
 
 
@@ -72,17 +73,9 @@ class DarknetFrontend(Frontend):
 
     def companions(self, path: str) -> dict[str, bytes]:
         """The file of weights."""
+        from ...relay.frontend.common.folder import beside
+
         return beside(path, "weights")
-
-
-def beside(path: str, ending: str) -> dict[str, bytes]:
-    """The file in a model's folder that has the model's name and another ending."""
-    found = f"{os.path.splitext(path)[0]}.{ending}"
-    name = os.path.basename(found)
-    if not os.path.isfile(found):
-        raise TVMCException(f"there is no {name} beside {os.path.basename(path)}")
-    with open(found, "rb") as file:
-        return {name: file.read()}
 
 
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")

@@ -98,7 +98,10 @@ def _region(layer, thresh: float) -> list[dict[str, Any]]:
 def _in_picture(box: Box, im_shape, net_shape, relative) -> Box:
     """A box of the network's input as one of the picture in it."""
     (width, height), (netw, neth) = im_shape, net_shape
-    wide, high = (netw, height * netw // width) if netw / width < neth / height else (width * neth // height, neth)
+    if netw / width < neth / height:
+        wide, high = netw, max(height * netw // width, 1)
+    else:
+        wide, high = max(width * neth // height, 1), neth
     x = (box.x - (netw - wide) / 2 / netw) / (wide / netw)
     y = (box.y - (neth - high) / 2 / neth) / (high / neth)
     w, h = box.w * netw / wide, box.h * neth / high

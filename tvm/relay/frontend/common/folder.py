@@ -49,6 +49,14 @@ def mapped(folder: str, what: str, location: str) -> Any:
         os.close(descriptor)
 
 
+def beside(path: str, ending: str) -> dict[str, bytes]:
+    """The file in a model's folder that has the model's name and another ending, by its name."""
+    name = f"{os.path.splitext(os.path.basename(path))[0]}.{ending}"
+    if not os.path.lexists(os.path.join(os.path.dirname(path), name)):
+        raise TVMError(f"there is no {name} beside {os.path.basename(path)}")
+    return {name: bytes(mapped(os.path.dirname(path) or ".", "the second file of the model", name))}
+
+
 def _open_below(folder: str, parts: tuple[str, ...]) -> int:
     """The descriptor of a file below a folder, reached without following links."""
     above = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -63,4 +71,4 @@ def _open_below(folder: str, parts: tuple[str, ...]) -> int:
         os.close(above)
 
 
-__all__ = ["components", "mapped"]
+__all__ = ["beside", "components", "mapped"]

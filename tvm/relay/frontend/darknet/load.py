@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ....error import TVMError
+from ..common.folder import beside
 from .schema import ALIASES, type_number
 
 # Layers that a network may have.
@@ -151,7 +152,7 @@ class Network:
     def __init__(self, cfg, weights=None):
         path = os.fsdecode(cfg)
         self.sections = parse_cfg(_read(path, MOST_TEXT).decode("utf-8", "replace"))
-        self.weights = _read(os.fsdecode(weights) if weights is not None else weights_beside(path))
+        (self.weights,) = [_read(os.fsdecode(weights))] if weights is not None else beside(path, "weights").values()
         net = self.sections[0]
         self.layers = self.sections[1:]
         self.n = len(self.layers)
@@ -161,14 +162,6 @@ class Network:
 
     def __iter__(self) -> Iterator[Section]:
         return iter(self.layers)
-
-
-def weights_beside(path: str) -> str:
-    """The file of weights with the name of a configuration, in its folder."""
-    found = os.path.splitext(path)[0] + ".weights"
-    if not os.path.isfile(found):
-        raise TVMError(f"there is no {os.path.basename(found)} beside {os.path.basename(path)}; name it")
-    return found
 
 
 def _read(path: str, most: int | None = None) -> bytes:
@@ -181,4 +174,4 @@ def _read(path: str, most: int | None = None) -> bytes:
         raise TVMError(f"{os.path.basename(path)} cannot be read: {problem.strerror}") from problem
 
 
-__all__ = ["MOST_LAYERS", "Network", "Section", "Weights", "parse_cfg", "weights_beside"]
+__all__ = ["MOST_LAYERS", "Network", "Section", "Weights", "parse_cfg"]
