@@ -127,7 +127,7 @@ class Context(NodeContext):
         return found.reshape(shape)
 
     def constant(self, array: np.ndarray) -> RelayExpr:
-        return Constant(np.ascontiguousarray(array, "float32"))
+        return Constant(np.array(array, "float32", order="C"))
 
     def one(self, inputs: list[RelayExpr]) -> RelayExpr:
         """The only input of a layer."""
