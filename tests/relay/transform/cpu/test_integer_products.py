@@ -9,6 +9,8 @@ import tvm
 from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.relay import qnn
+from tvm.relay.infer import infer_type
+from tvm.relay.op.nn.byte_operand import byte_operand
 from tvm.relay.transform.cpu.integer_products import MAX_TERMS, rules
 
 WITH = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+dotprod"
@@ -98,6 +100,27 @@ def test_a_convolution_of_one_filter_is_exact(form, size, rng):
     weights = rng.integers(-128, 128, (1, 25, 3, 3)).astype("int8")
     want = convolved(x, weights, 2, 1, case["zero"])
     np.testing.assert_array_equal(computed(conv_of(form, "int8", case, weights), x=x), want)
+
+
+@pytest.mark.parametrize("dtype, zero", [("uint8", 128), ("uint8", 0), ("uint8", 255), ("int8", 0), ("int8", -128)])
+@pytest.mark.parametrize("form", ["float", "qnn"])
+def test_every_zero_point_is_exact(form, dtype, zero, rng):
+    """That of uint8 in the middle is zero as int8: bytes that were made signed are not made so again."""
+    case = {"channels": 5, "filters": 7, "k": 3, "stride": 1, "padding": 1, "size": (4, 3), "batch": 1, "zero": zero}
+    x = rng.integers(*RANGES[dtype], (1, 5, 4, 3)).astype(dtype)
+    weights = rng.integers(-128, 128, (7, 5, 3, 3)).astype("int8")
+    want = convolved(x, weights, 1, 1, zero)
+    np.testing.assert_array_equal(computed(conv_of(form, dtype, case, weights), x=x), want)
+
+
+@pytest.mark.parametrize("wide, wanted", [
+    ("int16", True), ("int32", True), ("float32", True), ("int8", False), ("uint8", False), ("uint16", False),
+    ("bfloat16", False)])
+def test_bytes_are_seen_behind_casts_to_types_that_hold_their_differences(wide, wanted):
+    x = relay.cast(relay.var("x", shape=(2, 3), dtype="uint8"), wide)
+    for e in (x, relay.subtract(x, relay.const(3, wide))):
+        found = byte_operand(infer_type(e))
+        assert (found is not None) == wanted
 
 
 @pytest.mark.parametrize("target", [WITH, WITHOUT])

@@ -8,6 +8,8 @@ from ....ir.op import Op
 from ...expr import Call, Constant, RelayExpr
 
 BYTE_TYPES = ("int8", "uint8")
+# Types that hold every byte, and the difference of two: a byte cast to the other kind of bytes may be another number.
+WIDE_TYPES = ("int16", "int32", "int64", "float16", "float32", "float64")
 
 
 class ByteOperand(NamedTuple):
@@ -22,14 +24,14 @@ def _is(e: RelayExpr, name: str) -> bool:
 
 
 def byte_operand(e: RelayExpr) -> ByteOperand | None:
-    """The bytes behind ``cast(bytes) - zero`` or ``cast(bytes)``; None for anything else."""
+    """The bytes behind ``cast(bytes) - zero`` or ``cast(bytes)`` of a wider type; None for anything else."""
     zero = 0
     if _is(e, "subtract") and isinstance(e.args[1], Constant):
         value = e.args[1].data.numpy()
         if value.size != 1 or value.ndim > len(e.args[0].checked_type_.shape) or value.item() != int(value.item()):
             return None
         e, zero = e.args[0], int(value.item())
-    if not _is(e, "cast"):
+    if not _is(e, "cast") or e.attrs.dtype not in WIDE_TYPES:
         return None
     source = e.args[0]
     dtype = source.checked_type_.dtype
@@ -37,4 +39,4 @@ def byte_operand(e: RelayExpr) -> ByteOperand | None:
     return ByteOperand(source, zero) if dtype in BYTE_TYPES and low <= zero < low + 256 else None
 
 
-__all__ = ["BYTE_TYPES", "ByteOperand", "byte_operand"]
+__all__ = ["BYTE_TYPES", "WIDE_TYPES", "ByteOperand", "byte_operand"]
