@@ -34,15 +34,61 @@ def detector(name: str) -> tuple[Any, list]:
     image = torch.rand(3, 64, 80)
     settle(inner, lambda: inner([image, image * 0.9 + 0.1]))
 
+    return _found(inner), [image.double()]
+
+
+def _found(detector):
+    """A model of one image that gives what a detector finds in it, in double precision."""
+    import torch
+
     class Found(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.model = inner
+            self.model = detector
 
         def forward(self, image):
             return tuple(self.model([image])[0].values())
 
-    return Found().double(), [image.double()]
+    return Found().double()
+
+
+def small_detector(kind: str) -> tuple[Any, list]:
+    """A ``FasterRCNN``, ``MaskRCNN`` or ``KeypointRCNN`` of two levels and few channels, and an image."""
+    import torch
+
+    from tests.relay.frontend.pytorch.vision import torchvision
+
+    vision = torchvision()
+    from torchvision.models.detection import anchor_utils, faster_rcnn, keypoint_rcnn, mask_rcnn
+
+    class Levels(torch.nn.Module):
+        out_channels = 4
+
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = (torch.nn.Conv2d(n, 4, 3, 4 if n == 3 else 2, 1) for n in (3, 4))
+
+        def forward(self, x):
+            x = torch.relu(self.first(x))
+            return {"0": x, "1": self.second(x)}
+
+    def pool(size: int):
+        return vision.ops.MultiScaleRoIAlign(["0", "1"], size, 2)
+
+    heads = {
+        "FasterRCNN": {},
+        "MaskRCNN": {"mask_roi_pool": pool(4), "mask_head": mask_rcnn.MaskRCNNHeads(4, [6], 1),
+                     "mask_predictor": mask_rcnn.MaskRCNNPredictor(6, 5, 3)},
+        "KeypointRCNN": {"keypoint_roi_pool": pool(4), "keypoint_head": keypoint_rcnn.KeypointRCNNHeads(4, [6]),
+                         "keypoint_predictor": keypoint_rcnn.KeypointRCNNPredictor(6, 2)},
+    }[kind]
+    classes = 2 if kind == "KeypointRCNN" else 3
+    model = getattr(vision.models.detection, kind)(
+        Levels(), min_size=32, max_size=40, box_roi_pool=pool(3), box_head=faster_rcnn.TwoMLPHead(36, 8),
+        box_predictor=faster_rcnn.FastRCNNPredictor(8, classes), rpn_post_nms_top_n_test=12, box_detections_per_img=5,
+        rpn_anchor_generator=anchor_utils.AnchorGenerator(((8,), (16,)), ((0.5, 1.0),) * 2), **heads)
+    _spread(model)
+    return _found(model.eval()), [torch.rand(3, 32, 40).double()]
 
 
 def _spread(model) -> None:

@@ -219,3 +219,50 @@ def test_the_last_axes_of_as_many_rows_as_data_has_are_joined():
     x[0, 0, 0] = 1.0
     mod, params = relay.frontend.from_pytorch(joined, [("x", (7, 2, 3))])
     same(run(mod, params, {"x": array(x)}, "vm"), joined(x))
+
+
+def test_parts_may_have_sizes_that_data_decides():
+    @torch.jit.script
+    def parts(x):
+        rows = x[x[:, 0] > 0]
+        whole = rows.split([rows.size(0)])
+        low, high, rest = x.split([rows.size(0), 2, x.size(0) - rows.size(0) - 2])
+        return whole[0], low * 2, high, rest, torch.cat([rows, x]).split([x.size(0), rows.size(0)])[1]
+
+    mod, params = relay.frontend.from_pytorch(parts, [("x", (7, 2))])
+    for positive in (0, 1, 5):
+        x = -torch.rand(7, 2) - 0.1
+        x[1 : positive + 1] *= -1
+        same(run(mod, params, {"x": array(x)}, "vm"), parts(x))
+
+
+def test_a_function_of_autograd_is_the_operators_it_was_traced_with():
+    class Swish(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x, scale):
+            context.save_for_backward(x)
+            y = x.clone()
+            y[:, 1:] += 1
+            return y * torch.sigmoid(x) * scale, x - scale
+
+        @staticmethod
+        def backward(context, *gradients):
+            return gradients[0], None
+
+    def twice(x):
+        a, b = Swish.apply(x, 2.5)
+        c, d = Swish.apply(a * b, 0.5)
+        return c, a + d
+
+    check(Case(twice), [torch.randn(2, 3)])
+
+
+def test_a_function_of_autograd_names_its_operators_without_a_converter():
+    class Unknown(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return torch.special.bessel_j0(x)
+
+    script = torch.jit.trace(Case(Unknown.apply), torch.randn(3))
+    with pytest.raises(OpNotImplemented, match="bessel_j0: 1 node"):
+        relay.frontend.from_pytorch(script, [("x", (3,))])

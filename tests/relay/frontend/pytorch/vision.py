@@ -40,11 +40,24 @@ def _yes() -> bool:
 
 
 def _roi_align(self, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned):
-    """torchvision's own implementation by other operators."""
-    import torchvision
+    """As torchvision's compiled operator, for which samples outside the image are zeros; its implementation in Python
+    takes the nearest element for them."""
+    import torch
 
-    inner = torchvision.ops.roi_align.__globals__["_roi_align"]
-    return inner.__wrapped__(self, rois, spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned)
+    def shares(begin, end, bins: int, size: int):
+        """How much of each element of an axis is in each bin."""
+        begin, end = (v * spatial_scale - (0.5 if aligned else 0.0) for v in (begin, end))
+        length = end - begin if aligned else (end - begin).clamp(min=1)
+        count = sampling_ratio if sampling_ratio > 0 else int((length / bins).ceil())
+        samples = (torch.arange(count, dtype=rois.dtype) + 0.5) / max(count, 1)
+        at = begin + (torch.arange(bins)[:, None] + samples) * (length / bins)
+        inside = (at >= -1) & (at <= size)
+        near = (1 - (at.clamp(0, size - 1)[..., None] - torch.arange(size)).abs()).clamp(min=0)
+        return (near * inside[..., None]).sum(1) / max(count, 1)
+
+    made = [torch.einsum("ph,chw,qw->cpq", shares(y0, y1, pooled_height, self.shape[2]), self[int(image)],
+                         shares(x0, x1, pooled_width, self.shape[3])) for image, x0, y0, x1, y1 in rois]
+    return torch.stack(made) if made else self.new_zeros(0, self.shape[1], pooled_height, pooled_width)
 
 
 def _nms(boxes, scores, iou_threshold):

@@ -278,12 +278,9 @@ op("dstack")(_joined(3, lambda rank: 2))
 
 def _split(ctx, x, name: str, dim, **args) -> list:
     axis = ctx.axis(x, dim)
-    if not isinstance(ctx.shape(x)[axis], int):
-        sizes = args.get("split_sizes")
-        if sizes is None or any(not isinstance(s, int) for s in sizes):
-            ctx.known_size(x, axis)
-        bounds = np.cumsum([0, *sizes])
-        return [slice_(ctx, x, axis, int(a), int(b)) for a, b in zip(bounds, bounds[1:])]
+    late = args.get("split_sizes")
+    if late is not None and (not isinstance(ctx.shape(x)[axis], int) or any(isinstance(s, Number) for s in late)):
+        return _late_parts(ctx, x, axis, late)
     sizes = part_sizes(ctx, name, ctx.known_size(x, axis), args)
     if len(sizes) == 1:
         return [x]
@@ -291,6 +288,19 @@ def _split(ctx, x, name: str, dim, **args) -> list:
         return list(relay.split(x, len(sizes), axis))
     ends = [int(e) for e in np.cumsum(sizes)]
     return [relay.strided_slice(x, [e - s], [e], [1], [axis]) for s, e in zip(sizes, ends)]
+
+
+def _late_parts(ctx, x, axis: int, sizes: list) -> list:
+    """Parts of an axis where a size is known only when running. The sizes add up to the axis: one part is all of it."""
+    if len(sizes) == 1:
+        return [x]
+    parts: list = []
+    start: int | Number = 0
+    for size in sizes:
+        end = ctx.convert("add", start, size)
+        parts.append(slice_(ctx, x, axis, start, end))
+        start = end
+    return parts
 
 
 @op("split", "split_copy")

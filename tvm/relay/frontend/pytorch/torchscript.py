@@ -112,6 +112,8 @@ class ScriptReader(TorchImporter):
         self.counts: dict[str, int] = {}
         self.names: dict[Any, str] = {}
         self.schemas: dict[str, tuple[list[Parameter], str]] = {}
+        # By the name of their first result: graphs that torch.autograd.Function made.
+        self.functions: dict[str, Any] = {}
         # Nodes of branches and loops that were written out.
         self.written_out = 0
         # State in attributes, by its path: what a run finds, and what it leaves.
@@ -153,7 +155,9 @@ class ScriptReader(TorchImporter):
         while stack:
             for node in stack.pop().nodes():
                 stack.extend(node.blocks())
-                if node.kind() not in _STRUCTURE:
+                if node.kind() == "prim::PythonOp" and node.hasAttribute("Subgraph"):
+                    stack.append(self.inner_graph(node))
+                elif node.kind() not in _STRUCTURE or node.kind() == "prim::PythonOp":
                     name, overload = self.operator_of(node)
                     used.append((name, overload, self.name_of(node)))
         self.check_operators(used)
@@ -168,6 +172,20 @@ class ScriptReader(TorchImporter):
             scope = node.scopeName().rpartition("__module.")[2] if self.use_scopes else ""
             self.names[key] = f"{scope}/{kind}_{number}" if scope else f"{kind}_{number}"
         return self.names[key]
+
+    def inner_graph(self, node):
+        """The graph that a ``torch.autograd.Function`` made while it was traced, its values named after the node's
+        result: a graph has names of its own."""
+        key = node.outputsAt(0).debugName()
+        if key not in self.functions:
+            graph = self.functions[key] = node.g("Subgraph")
+            stack: list[Any] = [graph]
+            while stack:
+                block = stack.pop()
+                for value in [*block.inputs(), *(o for n in block.nodes() for o in n.outputs())]:
+                    value.setDebugName(f"{key}/{value.debugName()}")
+                stack.extend(b for n in block.nodes() for b in n.blocks())
+        return self.functions[key]
 
     def operator_of(self, node) -> tuple[str, str]:
         kind = node.kind()
@@ -390,6 +408,14 @@ def _nothing(reader: ScriptReader, node, where: str) -> None:
     reader.give(node, [None] * node.outputsSize())
 
 
+def _function(reader: ScriptReader, node, where: str) -> None:
+    if node.i("inplace"):
+        raise TVMError(f"the function {node.pyname()} changes its argument in place, which is not supported")
+    made = reader.block(reader.inner_graph(node), reader.values_of(node, where), where)
+    # Several results of the graph are a tuple of the node.
+    reader.give(node, made if node.outputsSize() == len(made) else [tuple(made)])
+
+
 def _if(reader: ScriptReader, node, where: str) -> None:
     then, other = node.blocks()
     condition = reader.read(node.input().debugName(), where)
@@ -418,6 +444,7 @@ _STRUCTURE = {
     "prim::unchecked_cast": _passed,
     "prim::data": _passed,
     "prim::Uninitialized": _nothing,
+    "prim::PythonOp": _function,
     "prim::If": _if,
     "prim::Loop": _loop,
 }

@@ -1,0 +1,33 @@
+"""Detectors of torchvision in two stages: boxes, masks and keypoints of regions that the model itself proposes."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from tests.relay.frontend.pytorch.detection import small_detector
+from tests.relay.frontend.pytorch.support import check
+from tests.relay.frontend.pytorch.test_torchscript import Case
+from tests.relay.frontend.pytorch.vision import torchvision
+
+# Importing it fails where its operators were built for another PyTorch; torchvision() mends that.
+pytestmark = pytest.mark.skipif(find_spec("torchvision") is None, reason="torchvision is not installed")
+
+
+@pytest.mark.parametrize("kind", ["FasterRCNN", "MaskRCNN", "KeypointRCNN"])
+def test_a_detector_in_two_stages_finds_what_pytorch_finds(kind):
+    torch.manual_seed(7)
+    model, inputs = small_detector(kind)
+    check(model, inputs)
+
+
+@pytest.mark.parametrize("aligned", [False, True])
+@pytest.mark.parametrize("samples", [2, -1])
+def test_samples_of_a_region_outside_the_image_are_zeros(samples, aligned):
+    align = torchvision().ops.roi_align
+    corners = torch.rand(9, 2, 2) * 90 - 10
+    regions = torch.cat([torch.zeros(9, 1), corners.amin(1), corners.amax(1)], 1)
+    check(Case(lambda x, r: align(x, r, (3, 2), 0.125, samples, aligned)), [torch.randn(1, 2, 7, 9), regions])
