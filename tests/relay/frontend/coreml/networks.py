@@ -117,7 +117,8 @@ def unet(rng) -> tuple[bytes, dict, list]:
     up = writer.layer("convolution", low, outputChannels=3, kernelChannels=6, kernelSize=[2, 2], stride=[2, 2],
                       isDeconvolution=True, valid={}, weights=w[2])
     both = writer.layer("concat", [wide, up])
-    out = writer.layer("convolution", both, outputChannels=2, kernelChannels=7, kernelSize=[1, 1], valid={}, weights=w[3])
+    out = writer.layer("convolution", both, outputChannels=2, kernelChannels=7, kernelSize=[1, 1], valid={},
+                       weights=w[3])
     out = writer.output(writer.layer("activation", out, sigmoid={}), (2, 8, 12))
     wide = ref.conv(x, w[0], None, None, [1, 1], [1, 1])
     wide = np.where(wide < 0, 0.1 * wide, wide)
@@ -138,8 +139,8 @@ def text_classifier(rng) -> tuple[bytes, dict, list]:
     states = [writer.input(n, (5,), isOptional=True) for n in ("h", "c")]
     at = writer.layer("embedding", words, inputDim=20, outputChannels=6, weights=table)
     acts = [{"sigmoid": {}}, {"tanh": {}}, {"tanh": {}}]
-    at, *_ = writer.layer("uniDirectionalLSTM", [at, *states], 3, inputVectorSize=6, outputVectorSize=5, activations=acts,
-                          params={"hasBiasVectors": True}, weightParams=weights)
+    at, *_ = writer.layer("uniDirectionalLSTM", [at, *states], 3, inputVectorSize=6, outputVectorSize=5,
+                          activations=acts, params={"hasBiasVectors": True}, weightParams=weights)
     at = writer.layer("innerProduct", at, inputChannels=5, outputChannels=3, weights=dense)
     writer.output(writer.layer("softmax", at), (3,))
     spoken = np.array([3, 17, 0, 9], "float32").reshape(4, 1, 1, 1, 1)
