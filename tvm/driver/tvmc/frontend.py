@@ -35,6 +35,11 @@ class Frontend:
         """Whether a file that begins with these bytes is of this format, whatever its ending."""
         return False
 
+    @staticmethod
+    def reads_folder(path: str) -> bool:
+        """Whether a folder is a model of this format."""
+        return False
+
     def load(self, path, shape_dict=None, **kwargs) -> tuple[Any, dict]:
         raise TypeError("an importer can load")
 

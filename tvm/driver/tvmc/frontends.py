@@ -12,6 +12,7 @@ from .frontend import Frontend, lazy_import
 from .legacy_frontends import (  # noqa: F401 (public names of this module)
     LEGACY_FRONTENDS,
     CaffeFrontend,
+    CoremlFrontend,
     DarknetFrontend,
     PaddleFrontend,
 )
@@ -217,6 +218,10 @@ class TensorflowFrontend(Frontend):
         shapes = {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shape_dict or {}).items()}
         return from_tensorflow(path, shape=shapes, **kwargs)
 
+    @staticmethod
+    def reads_folder(path: str) -> bool:
+        return os.path.isfile(os.path.join(path, SAVED_MODEL))
+
     def companions(self, path: str) -> dict[str, bytes]:
         """A folder would be needed whole."""
         if os.path.isdir(path) or os.path.basename(path) == SAVED_MODEL:
@@ -250,15 +255,16 @@ def _head(path: str) -> bytes:
 
 
 def check_model(path: str) -> None:
-    """Refuse a path that is neither a file nor the folder of a SavedModel."""
-    if not os.path.isfile(path) and not os.path.isfile(os.path.join(path, SAVED_MODEL)):
+    """Refuse a path that is neither a file nor a folder that an importer reads."""
+    if not os.path.isfile(path) and not any(frontend.reads_folder(path) for frontend in ALL_FRONTENDS):
         raise TVMCFileNotFoundError(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
 
 
 def guess_frontend(path: str) -> Frontend:
-    """The importer by the file's first bytes, where they tell, or else by its ending; a folder is a SavedModel."""
+    """The importer by the file's first bytes, where they tell, or else by its ending; a folder by what lies in it, one
+    of no known kind is taken for a SavedModel."""
     if os.path.isdir(path):
-        return TensorflowFrontend()
+        return next((f for f in ALL_FRONTENDS if f.reads_folder(path)), TensorflowFrontend)()
     head = _head(path)
     for frontend in ALL_FRONTENDS:
         if frontend.recognizes(head, path):
@@ -280,7 +286,7 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     Parameters
     ----------
     path : str
-        The file, or the folder of a SavedModel.
+        The file, or the folder of a SavedModel or of a package of Core ML.
     model_format : str, optional
         The format, where the file's ending does not say it.
     shape_dict : dict, optional

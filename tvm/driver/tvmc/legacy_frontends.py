@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from .errors import TVMCException
 from .frontend import Frontend
 
@@ -51,6 +53,49 @@ class CaffeFrontend(Frontend):
         return beside(path, "caffemodel")
 
 
+class CoremlFrontend(Frontend):
+    """Core ML's model files and packages."""
+
+    @staticmethod
+    def name() -> str:
+        return "coreml"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["mlmodel", "mlpackage"]
+
+    @staticmethod
+    def recognizes(head: bytes, path: str = "") -> bool:
+        """A model begins with its version and its description, and that with its first input, which begins with a name;
+        lengths are before all but the first."""
+        if head[:1] != b"\x08" or not 0 < (head[1:2] or b"\0")[0] < 64 or head[2:3] != b"\x12":
+            return False
+        at = 3
+        for _ in range(2):
+            at += 1 + next((i for i, byte in enumerate(head[at : at + 5]) if byte < 128), 5)
+            if head[at : at + 1] != b"\x0a":
+                return False
+            at += 1
+        return True
+
+    @staticmethod
+    def reads_folder(path: str) -> bool:
+        from ...relay.frontend.coreml.load import is_package
+
+        return is_package(path)
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.coreml import from_coreml
+
+        return from_coreml(path, shape_dict, **kwargs)
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """A folder would be needed whole."""
+        if os.path.isdir(path):
+            raise TVMCException("a package of Core ML is a folder, which is not sent to other machines")
+        return {}
+
+
 class DarknetFrontend(Frontend):
     """DarkNet's configurations, each with the file of weights beside it."""
 
@@ -82,6 +127,7 @@ PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
 LEGACY_FRONTENDS = [
     CaffeFrontend,
+    CoremlFrontend,
     DarknetFrontend,
     PaddleFrontend,
 ]

@@ -40,19 +40,20 @@ class Loop:
     def __init__(self, ctx: Context, inputs: list, p: Any):
         self.ctx, self.p = ctx, p
         self.asks = p.HasField("conditionNetwork") and bool(p.conditionVar)
-        self.most = inputs[0] if inputs else None
-        if not inputs and (p.maxLoopIterations or not self.asks):
-            self.most = constant(float(p.maxLoopIterations), "float32")
+        self.most = None
+        if inputs:
+            self.most = ctx.made(relay.reshape(ctx.cast(inputs[0], "float32"), ()))
+        elif p.maxLoopIterations or not self.asks:
+            self.most = ctx.made(constant(float(p.maxLoopIterations), "float32"))
         for found in layers_of(p.bodyNetwork):
             if found.HasField("loopBreak") or found.HasField("loopContinue"):
                 raise TVMError("loops with loopBreak or loopContinue are not supported")
 
-    def going(self, scope: dict, steps):
+    def going(self, scope: dict, steps, most):
         """Whether there is another step: a condition, of which a part may be known."""
         tests = []
-        if self.most is not None:
-            limit = relay.reshape(self.most, ()) if self.ctx.rank(self.most) else self.most
-            tests.append(self.ctx.made(relay.less(steps, relay.cast(limit, "float32"))))
+        if most is not None:
+            tests.append(self.ctx.made(relay.less(steps, most)))
             if known_truth(self.ctx, tests[0]) is False:
                 return tests[0]
         if self.asks:
@@ -74,9 +75,9 @@ class Loop:
 @layer("loop")
 def loop(ctx, inputs, p, scope):
     made = Loop(ctx, inputs, p)
-    inner, steps, before = dict(scope), 0, ctx.importer.converted
-    while ctx.importer.converted - before < MOST_STEPS:
-        known = known_truth(ctx, made.going(inner, const(float(steps), "float32")))
+    inner, steps, written = dict(scope), 0, ctx.importer.converted
+    while ctx.importer.converted - written < MOST_STEPS:
+        known = known_truth(ctx, made.going(inner, const(float(steps), "float32"), made.most))
         if known is None:
             break
         if not known:
@@ -85,16 +86,19 @@ def loop(ctx, inputs, p, scope):
         ctx.walker.walk(p.bodyNetwork, inner)
         steps += 1
     names = made.names(scope)
+    limits = [] if made.most is None else [made.most]
+    before = 1 + len(limits)
 
     def step(variables: list):
-        seen = {**scope, **dict(zip(names, variables[1:]))}
-        test = made.going(seen, variables[0])
+        seen = {**scope, **dict(zip(names, variables[before:]))}
+        test = made.going(seen, variables[0], variables[1] if limits else None)
         ctx.walker.walk(p.bodyNetwork, seen)
-        return test, [ctx.made(relay.add(variables[0], const(1.0, "float32"))), *(seen[n] for n in names)]
+        following = ctx.made(relay.add(variables[0], const(1.0, "float32")))
+        return test, [following, *variables[1:before], *(seen[n] for n in names)]
 
     first = ctx.made(constant(0.0, "float32"))
-    after = repeated(ctx.importer, "loop", [first, *(scope[n] for n in names)], step)
-    scope.update(zip(names, after[1:]))
+    after = repeated(ctx.importer, "loop", [first, *limits, *(scope[n] for n in names)], step)
+    scope.update(zip(names, after[before:]))
 
 
 __all__ = ["branch", "copy", "loop"]

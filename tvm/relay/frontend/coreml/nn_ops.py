@@ -69,11 +69,6 @@ def conv(ctx, x, weight, bias=None, strides: Ints | None = None, pad_type: str =
     return biased(ctx, out, bias)
 
 
-@op("conv_quantized")
-def conv_quantized(ctx, x, weight, quantization_type: str, quant_scale, quant_bias, nbits: int = 8, **settings):
-    raise TVMError("convolutions with weights quantized by this operation are not supported")
-
-
 def _dilated(ctx: Context, weight, dilations: list[int]):
     """Weights with zeros between them."""
     array = ctx.array(weight, "the weights of a dilated transposed convolution")

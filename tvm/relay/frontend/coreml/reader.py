@@ -64,7 +64,7 @@ class Importer(GraphImporter):
     def __init__(self, loaded: Loaded, shapes: Mapping | None):
         super().__init__()
         self.model, self.weights = loaded.model, Weights(loaded.folder)
-        self.shapes = dict(shapes or {})
+        self.shapes = {name: _dims(name, given) for name, given in (shapes or {}).items()}
         self.config: dict[str, Any] = {}
         self.converted = 0
         self.defaults: dict[str, Any] = {}
@@ -121,11 +121,15 @@ class Importer(GraphImporter):
             raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(names)}"
                                + did_you_mean(unknown[0], names, "; "))  # fmt: skip
         types = {a.name: a.type for b in bodies if isinstance(b, Program) for a in b.function.inputs}
+        # Networks of older specifications describe channels, or channels, height and width, without the batch.
+        older = {f.name for m, b in zip(members, bodies) if isinstance(b, Network) and b.rank
+                 for f in m.description.input}  # fmt: skip
         found: dict[str, Any] = {}
         for feature in self.model.description.input:
             if feature.name in found:
                 raise TVMError(f"the model has two inputs '{feature.name}'")
             dims, dtype = self.declared(feature, types.get(feature.name))
+            dims = [1, *dims] if feature.name in older and len(dims) in (1, 3) and None not in dims else dims
             found[feature.name] = self.add_input(feature.name, self.sizes(feature.name, dims), dtype)
             if feature.type.isOptional:
                 self.add_default(feature, found[feature.name])
@@ -150,7 +154,8 @@ class Importer(GraphImporter):
             raise TVMError(f"the input '{feature.name}' is no array and no image, which is not supported")
         dtype = FEATURE_TYPES.get(kind.multiArrayType.dataType, "float32")
         # Networks compute in float32, whatever their arrays hold.
-        return [int(d) for d in kind.multiArrayType.shape], "int32" if dtype.startswith("int") else "float32"
+        dims = [int(d) for d in kind.multiArrayType.shape] or [None]
+        return dims, "int32" if dtype.startswith("int") else "float32"
 
     def image_sizes(self, image: Any) -> list[int]:
         channels = 1 if image.colorSpace in (GRAYSCALE, GRAYSCALE_HALF) else 3
@@ -158,14 +163,8 @@ class Importer(GraphImporter):
 
     def sizes(self, name: str, dims: list) -> list:
         if name in self.shapes:
-            given = self.shapes[name]
-            try:
-                dims = [d if isinstance(d, Any_) else None if d is None or int(d) == -1 else operator.index(d)
-                        for d in given]  # fmt: skip
-            except TypeError as problem:
-                raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
-            return [Any_() if d is None else _size(name, d) for d in dims]
-        if not dims or any(d is None or not isinstance(d, Any_) and d < 1 for d in dims):
+            return [Any_() if d is None else _size(name, d) for d in self.shapes[name]]
+        if any(d is None or d < 1 for d in dims):
             raise TVMError(f"the model does not say the shape of input '{name}'; give it: shape={{'{name}': [...]}}")
         return [_size(name, d) for d in dims]
 
@@ -202,6 +201,15 @@ class Importer(GraphImporter):
         return value if found == dtype else self.typer.infer(relay.cast(value, dtype))
 
 
+def _dims(name: str, given: Any) -> list:
+    """A shape as the user gives it, None where a size is open."""
+    try:
+        return [d if isinstance(d, Any_) else None if d is None or operator.index(d) == -1 else operator.index(d)
+                for d in given]  # fmt: skip
+    except TypeError as problem:
+        raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
+
+
 def _size(name: str, d: Any) -> Any:
     if not isinstance(d, Any_) and not 0 < d < 1 << 40:
         raise TVMError(f"shape of input '{name}': {d} is no size")
@@ -217,8 +225,8 @@ def from_coreml(model, shape=None) -> tuple[IRModule, dict[str, Any]]:
     default ones unless ``shape`` says them. Results have the order of the model's description; of a classifier they are
     the probabilities, the label that belongs to the best is left to the program.
 
-    Inputs and results of networks of specification 3 and before have the dimensions that the model describes, with a
-    batch, and a sequence before that, where ``shape`` gives them.
+    Inputs and results of networks of specification 3 and before have a batch in front of the channels, or the channels,
+    height and width, that the model describes; ``shape`` may give a sequence before that.
 
     Parameters
     ----------

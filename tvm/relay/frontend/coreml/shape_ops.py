@@ -274,7 +274,7 @@ def padded(ctx: Context, x, amounts: list[int], mode: str, fill):
         for size, amount in zip(ctx.shape(x), pairs):
             if isinstance(size, int) and max(amount) >= size:
                 raise TVMError(f"{max(amount)} elements are to be reflected of {size}")
-        return relay.nn.mirror_pad(x, "REFLECT", pairs)
+        return relay.nn.mirror_pad(x, pairs, "REFLECT")
     return relay.nn.pad(x, pairs, fill, mode)
 
 

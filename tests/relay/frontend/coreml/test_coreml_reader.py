@@ -1,0 +1,218 @@
+"""What is refused, and in which words; damaged files end in an error or are read."""
+
+from __future__ import annotations
+
+import os
+import random
+
+import networks
+import numpy as np
+import pytest
+from coreml_writer import NetworkWriter, ProgramWriter, Ref, feature, message, run
+
+from tvm import relay
+from tvm.error import OpNotImplemented, TVMError
+from tvm.relay.frontend import from_coreml
+
+
+def _small() -> NetworkWriter:
+    writer = NetworkWriter(False)
+    writer.input("x", (3, 4, 5))
+    return writer
+
+
+def test_all_layers_that_are_not_supported_are_listed_at_once():
+    writer = _small()
+    for kind in ("custom", "randomNormalLike", "custom"):
+        writer.layer(kind, "x")
+    with pytest.raises(OpNotImplemented, match="(?s)custom: 2 nodes, first 'custom_1'.*randomNormalLike: 1 node"):
+        from_coreml(writer.bytes())
+
+
+def test_all_operations_that_are_not_supported_are_listed_at_once():
+    writer = ProgramWriter()
+    x = writer.input("x", (2,))
+    writer.output(writer.op("sin", x=writer.op("random_normal", shape=[2])))
+    writer.op("read_state", input=x)
+    with pytest.raises(OpNotImplemented, match="(?s)random_normal: 1 node.*read_state: 1 node"):
+        from_coreml(writer.bytes())
+
+
+def test_models_of_other_kinds_are_refused_by_name():
+    whole = message("Model", pipeline={"models": [_small().model, message("Model", glmClassifier={}),
+                                                  message("Model", treeEnsembleRegressor={})]})
+    with pytest.raises(OpNotImplemented, match="glmClassifier, treeEnsembleRegressor are not supported"):
+        from_coreml(whole.SerializeToString())
+
+
+def test_a_live_model_gives_its_specification():
+    class Live:
+        def get_spec(self):
+            return writer.model
+
+    writer = _small()
+    writer.output(writer.layer("activation", "x", ReLU={}), (3, 4, 5))
+    x = np.linspace(-1, 1, 60, dtype="float32").reshape(1, 3, 4, 5)
+    for model in (Live(), writer.model, writer.bytes()):
+        np.testing.assert_array_equal(run(model, {"x": x})[0], np.maximum(x, 0))
+
+
+def test_the_batch_is_as_the_shape_says():
+    writer = _small()
+    writer.output(writer.layer("flatten", "x"), (60,))
+    module, params = from_coreml(writer.bytes(), {"x": (2, 3, 4, 5)})
+    assert not params
+    assert relay.transform.InferType()(module)["main"].checked_type.ret_type.concrete_shape == (2, 60)
+
+
+@pytest.mark.parametrize(("shape", "words"), [
+    ({"y": (1, 2)}, "no input 'y'"), ({"x": (1, 0, 4, 5)}, "0 is no size"), ({"x": 3}, "a list of numbers"),
+    ({"x": (3, 3, 3, 3, 3)}, "a sequence of 3|nothing makes|channels|elements|shape"),
+])  # fmt: skip
+def test_shapes_that_do_not_fit_are_refused(shape, words):
+    writer = _small()
+    writer.output(writer.layer("scale", "x", shapeScale=[3, 4, 5], scale=np.ones(60)), (3, 4, 5))
+    with pytest.raises((TVMError, AssertionError, TypeError), match=words):
+        from_coreml(writer.bytes(), shape)
+
+
+@pytest.mark.parametrize(("kind", "params", "words"), [
+    ("convolution", {"outputChannels": 2, "kernelChannels": 3, "valid": {}, "weights": np.ones(7)}, "has 7 numbers"),
+    ("convolution", {"outputChannels": 1 << 40, "kernelChannels": 3, "valid": {}}, "at most"),
+    ("pooling", {"type": 7, "kernelSize": [2, 2], "valid": {}}, "the kind of pooling 7 is not known"),
+    ("pooling", {"kernelSize": [0, 2], "valid": {}}, "sizes of the window"),
+    ("innerProduct", {"inputChannels": 7, "outputChannels": 2}, "7 numbers are wanted"),
+    ("reshape", {"targetShape": [7, 7, 7]}, "has not the elements"),
+    ("permute", {"axis": [0, 0, 1, 2]}, "the order"), ("crop", {"cropAmounts": {"borderAmounts": [
+        {"startEdgeSize": 9}, {"startEdgeSize": 0}]}}, "cannot be cut"),
+    ("split", {"nOutputs": 2}, "no 2 equal parts"), ("upsample", {"scalingFactor": [1 << 60, 1]}, "factors"),
+    ("activation", {}, "no kind that is known"), ("softmaxND", {"axis": 9}, "there is no axis 9"),
+    ("fillStatic", {"targetShape": [1 << 40, 1 << 40]}, "at most"), ("tile", {"reps": [1 << 50, 1, 1, 1]}, "at most"),
+])  # fmt: skip
+def test_layers_that_do_not_fit_are_refused_in_words(kind, params, words):
+    writer = _small()
+    writer.output(writer.layer(kind, "x", **params))
+    with pytest.raises(TVMError, match=f"{kind}.*{words}"):
+        from_coreml(writer.bytes())
+
+
+@pytest.mark.parametrize(("kind", "inputs", "words"), [
+    ("transpose", {"perm": [0, 0]}, "is no order of 2"),
+    ("conv", {"weight": np.ones((2, 2, 3), "float32")}, "do not fit"),
+    ("reshape", {"shape": [7]}, "has not the elements"), ("gelu", {"mode": "none"}, "the mode 'none'"),
+    ("softmax", {"axis": 3}, "there is no axis 3"), ("clip", {"alpha": 0.0}, "the input 'beta' is missing"),
+    ("relu", {"shade": 1}, "the input 'shade' is not supported"), ("topk", {"k": 9}, "the first 9 of 3"),
+    ("concat", {"values": "text", "axis": 0}, "no list of tensors|missing|not supported"),
+    ("clip", {"alpha": Ref("x"), "beta": 0.0}, "must be known when compiling"),
+    ("exp", {"x": Ref("q")}, "nothing makes it"),
+])  # fmt: skip
+def test_operations_that_do_not_fit_are_refused_in_words(kind, inputs, words):
+    writer = ProgramWriter()
+    x = writer.input("x", (2, 3))
+    writer.output(writer.op(kind, **{"x": x, **inputs}))
+    with pytest.raises(TVMError, match=words):
+        from_coreml(writer.bytes())
+
+
+def _package(tmp_path):
+    return networks.MobileNet(np.random.default_rng(3), 8).program().package(tmp_path / "net.mlpackage")
+
+
+def test_weights_outside_of_the_package_are_refused(tmp_path):
+    package = _package(tmp_path)
+    model = package / "Data" / "com.apple.CoreML" / "model.mlmodel"
+    whole = model.read_bytes()
+    for name in (b"@model_path/../../../../w", b"/model_path/weights/w", b"@model_path/weights/none."):
+        old = b"@model_path/weights/weight.bin"
+        model.write_bytes(whole.replace(old, name + b"x" * (len(old) - len(name))))
+        with pytest.raises(TVMError, match="outside the model's folder|not in the model's folder|as a plain file"):
+            from_coreml(package)
+    with pytest.raises(TVMError, match="give the path of the package"):
+        from_coreml(whole)
+
+
+def test_a_link_in_the_package_is_not_followed(tmp_path):
+    package = _package(tmp_path)
+    weights = package / "Data" / "com.apple.CoreML" / "weights" / "weight.bin"
+    weights.rename(tmp_path / "elsewhere.bin")
+    weights.symlink_to(tmp_path / "elsewhere.bin")
+    with pytest.raises(TVMError, match="not through a link"):
+        from_coreml(package)
+
+
+@pytest.mark.parametrize("text", [
+    "", "{}", "[1]", '{"rootModelIdentifier": "A", "itemInfoEntries": {"A": {"path": "../x"}}}',
+])  # fmt: skip
+def test_a_manifest_that_says_nothing_is_refused(tmp_path, text):
+    package = _package(tmp_path)
+    (package / "Manifest.json").write_text(text)
+    with pytest.raises(TVMError, match="does not say where|outside the model's folder"):
+        from_coreml(package)
+
+
+def test_optional_inputs_have_their_default_values_as_parameters():
+    writer = NetworkWriter()
+    writer.input("x", (2,))
+    writer.model.description.input.append(message("FeatureDescription", name="s", type={
+        "multiArrayType": {"shape": [2], "dataType": 65568, "floatDefaultValue": 1.5}, "isOptional": True}))
+    writer.output(writer.layer("addBroadcastable", ["x", "s"]), (2,))
+    x = np.array([1.0, 2], "float32")
+    np.testing.assert_array_equal(run(writer.bytes(), {"x": x})[0], x + 1.5)
+    np.testing.assert_array_equal(run(writer.bytes(), {"x": x, "s": x})[0], x + x)
+
+
+def test_results_that_are_whole_numbers_are_given_as_such():
+    writer = NetworkWriter()
+    writer.input("x", (2, 3), dtype="int32")
+    writer.model.description.output.append(feature(writer.layer("argMax", "x", axis=1, removeDim=True), (2,), "int32"))
+    (got,) = run(writer.bytes(), {"x": np.array([[1, 5, 2], [9, 0, 3]], "int32")})
+    assert got.dtype == "int32" and got.tolist() == [1, 0]
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(TypeError, match="an MLModel, its specification, bytes or a path"):
+        from_coreml(3)
+    for data in (b"", b"nonsense", b"\xff" * 40):
+        with pytest.raises(TVMError, match="is damaged|no Core ML model"):
+            from_coreml(data)
+    with pytest.raises(TVMError, match="cannot be read"):
+        from_coreml("there_is_no_such_file.mlmodel")
+
+
+def _mutated(rng: random.Random, whole: bytes) -> bytes:
+    data = bytearray(whole)
+    for _ in range(rng.choice([1, 1, 2, 8])):
+        at = rng.randrange(len(data))
+        choice = rng.random()
+        if choice < 0.6:
+            data[at] = rng.choice([0, 1, 127, 128, 255, rng.randrange(256)])
+        elif choice < 0.8:
+            del data[at : at + rng.choice([1, 2, 7, 64])]
+        else:
+            data[at:at] = bytes(rng.randrange(256) for _ in range(rng.choice([1, 3])))
+        if not data:
+            break
+    return bytes(data)
+
+
+def test_mutated_models_end_in_an_error_or_are_read(tmp_path):
+    rng = random.Random(int(os.environ.get("TVM_TEST_SEED") or 0))
+    made = np.random.default_rng(5)
+    package = _package(tmp_path)
+    inner = package / "Data" / "com.apple.CoreML"
+    files = [inner / "model.mlmodel", inner / "weights" / "weight.bin", package / "Manifest.json"]
+    plain = [networks.MobileNet(made, 8).network(), networks.text_classifier(made)[0], networks.transformer(made)[0],
+             networks.pipeline(made)[0], networks.unet(made)[0]]
+    for number in range(int(os.environ.get("TVM_FUZZ_CASES") or 60)):
+        model, target = rng.choice(plain), None
+        if number % 4 == 0:
+            target = rng.choice(files)
+            whole = target.read_bytes()
+            target.write_bytes(_mutated(rng, whole))
+        try:
+            from_coreml(_mutated(rng, model) if target is None else package)
+        except TVMError:
+            pass
+        finally:
+            if target is not None:
+                target.write_bytes(whole)
