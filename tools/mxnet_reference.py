@@ -1,5 +1,5 @@
-"""Writes what MXNet makes of the symbols in tests/relay/frontend/mxnet/mxnet_cases.py and mxnet_networks.py to cases.npz
-and networks.npz beside them.
+"""Writes what MXNet makes of the symbols in tests/relay/frontend/mxnet/mxnet_cases.py and mxnet_networks.py to
+cases.npz and networks.npz beside them.
 
 Run it with a Python that has MXNet: ``python tools/mxnet_reference.py``. On aarch64 the wheel of MXNet 1.9.1 wants
 Arm's library of linear algebra, in whose place a library of its name that leads to OpenBLAS and LAPACKE does.

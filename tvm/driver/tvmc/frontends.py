@@ -13,6 +13,7 @@ from .legacy_frontends import (  # noqa: F401 (public names of this module)
     LEGACY_FRONTENDS,
     CaffeFrontend,
     DarknetFrontend,
+    MxnetFrontend,
     PaddleFrontend,
 )
 from .model import TVMCModel

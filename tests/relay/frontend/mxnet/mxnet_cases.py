@@ -440,7 +440,8 @@ case("_npi_where_rscalar", Drawn(3, 4, dtype="bool"), f(3, 4), scalar=2.5)
 case("_npi_where_scalar2", Drawn(3, 4, dtype="bool"), x=1.5, y=-2.0)
 case("_contrib_boolean_mask", f(5, 3), np.array([0, 1, 0, 1, 1], "float32"))
 case("_npx_nonzero", MASK.astype("int32"), want=np.argwhere(MASK))
-case("_npi_boolean_mask_assign_scalar", TABLE, MASK, value=2.5, start_axis=0, want=np.where(MASK, np.float32(2.5), TABLE))
+case("_npi_boolean_mask_assign_scalar", TABLE, MASK, value=2.5, start_axis=0,
+     want=np.where(MASK, np.float32(2.5), TABLE))
 case("_npi_boolean_mask_assign_tensor", TABLE, MASK[:, 0].copy(), np.array([7], "float32"), start_axis=0,
      want=np.where(MASK[:, :1], np.float32(7), TABLE))
 case("_unravel_index", np.array([22, 41, 37], "int32"), shape="(7, 6)")

@@ -147,7 +147,7 @@ def ssd(net):
 
 def bert(net):
     """Two layers of an encoder as GluonNLP exports it, with lengths of the sequences."""
-    batch, steps, size, heads = 2, 5, 8, 2
+    steps, size, heads = 5, 8, 2
     words = net.op("Embedding", net.var("data"), net.weight("word_weight", 13, size), input_dim=13, output_dim=size)
     kinds = net.op("Embedding", net.var("token_types"), net.weight("type_weight", 2, size), input_dim=2,
                    output_dim=size)
@@ -177,7 +177,8 @@ def bert(net):
 
 
 NETWORKS = {f.__name__: f for f in (
-    resnet_v1, resnet_v2, mobilenet_v1, mobilenet_v2, vgg, densenet, squeezenet, inception, lstm_language_model, ssd, bert)}
+    resnet_v1, resnet_v2, mobilenet_v1, mobilenet_v2, vgg, densenet, squeezenet, inception, lstm_language_model, ssd,
+    bert)}
 
 
 def build(name: str):

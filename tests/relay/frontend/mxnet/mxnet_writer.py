@@ -81,7 +81,7 @@ def _shape(dims, size="q"):
 
 def array_bytes(array, version: int) -> bytes:
     """A dense array as version 0 to 3 has it."""
-    array = np.ascontiguousarray(array)
+    array = np.asarray(array, order="C")
     head = {0: struct.pack(f"<I{array.ndim}I", array.ndim, *array.shape),
             1: struct.pack("<I", 0xF993FAC8) + _shape(array.shape),
             2: struct.pack("<Ii", 0xF993FAC9, 0) + _shape(array.shape),

@@ -117,7 +117,7 @@ def spatial_transformer(ctx, inputs, attrs):
     " is_multiply:bool=True")
 def correlation(ctx, inputs, attrs):
     if attrs.kernel_size % 2 == 0 or min(attrs.kernel_size, attrs.stride1, attrs.stride2) < 1 or attrs.pad_size < 0:
-        raise TVMError(f"kernel_size={attrs.kernel_size} with strides {attrs.stride1}, {attrs.stride2} is not supported")
+        raise TVMError(f"kernel_size={attrs.kernel_size} with strides {attrs.stride1}, {attrs.stride2} is refused")
     return relay.nn.correlation(inputs[0], inputs[1], attrs.kernel_size, attrs.max_displacement, attrs.stride1,
                                 attrs.stride2, attrs.pad_size, attrs.is_multiply, "NCHW")
 

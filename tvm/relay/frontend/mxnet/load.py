@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ....error import TVMError
+from ..common.folder import mapped
 from .graph import Graph, graph_of
 from .params import as_arrays, plain_name, read_params
 
@@ -37,15 +38,15 @@ def _read(path: str, what: str) -> bytes:
         raise TVMError(f"{what} {os.path.basename(path)} cannot be read: {problem.strerror}") from problem
 
 
-def params_beside(path: str) -> str:
-    """The parameter file of a symbol's file, in the same folder: of several steps of training the last one.
+def params_beside(path: str) -> dict[str, bytes]:
+    """The parameter file of a symbol's file, in the same folder, by its name: of several steps of training the last.
 
     Raises
     ------
     TVMError
         There is none.
     """
-    folder, name = os.path.split(os.fspath(path))
+    folder, name = os.path.split(path)
     base = name[: -len(_SYMBOL)] if name.endswith(_SYMBOL) else os.path.splitext(name)[0]
     found = []
     for other in os.listdir(folder or "."):
@@ -54,10 +55,8 @@ def params_beside(path: str) -> str:
             found.append((len(rest), rest, other))
     if not found:
         raise TVMError(f"there is no {base}-0000.params beside {name}")
-    chosen = os.path.join(folder, max(found)[2])
-    if os.path.islink(chosen):
-        raise TVMError(f"the parameters {os.path.basename(chosen)} are a link, which is not followed")
-    return chosen
+    chosen = max(found)[2]
+    return {chosen: bytes(mapped(folder or ".", "the parameters", chosen))}
 
 
 def load(symbol: Any, names: Iterable[str], arg_params, aux_params) -> Loaded:
@@ -73,11 +72,7 @@ def load(symbol: Any, names: Iterable[str], arg_params, aux_params) -> Loaded:
     elif isinstance(symbol, (str, os.PathLike)):
         text = _read(os.fspath(symbol), "the symbol")
         if arg_params is None and aux_params is None:
-            # A model of no parameters has no file of them.
-            try:
-                arg_params = params_beside(os.fspath(symbol))
-            except TVMError:
-                arg_params = {}
+            (arg_params,) = params_beside(os.fspath(symbol)).values()
     else:
         raise TypeError(f"from_mxnet: a symbol, its JSON, a path or a block is wanted, got {type(symbol).__name__}")
     for what, given in (("arg_params", arg_params), ("aux_params", aux_params)):

@@ -231,8 +231,8 @@ def from_mxnet(
     Parameters
     ----------
     symbol : str, bytes, os.PathLike, mxnet.symbol.Symbol or mxnet.gluon.HybridBlock
-        The path of a ``-symbol.json`` file, its text, or a live symbol or block. Beside a path, the ``.params`` file of
-        the same name is read too, unless parameters are given.
+        The path of a ``-symbol.json`` file, its text, or a live symbol or block. The ``.params`` file of the same name
+        beside a path is read too, unless parameters are given.
     shape : dict of str to tuple, optional
         Shapes of inputs by name.
     dtype : str or dict of str to str, optional
