@@ -77,10 +77,9 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.frontend": Part(
         "the importer",
-        "from_caffe2 from_mxnet from_oneflow from_paddle",
+        "from_caffe2 from_oneflow from_paddle",
     ),
     "tvm.relay.frontend.caffe2": Part("the importer of Caffe2", "from_caffe2"),
-    "tvm.relay.frontend.mxnet": Part("the importer of MXNet", "from_mxnet"),
     "tvm.relay.frontend.paddlepaddle": Part("the importer of PaddlePaddle", "from_paddle"),
     "tvm.relay.frontend.pytorch_utils": Part(
         "the importer of PyTorch",

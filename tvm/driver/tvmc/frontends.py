@@ -14,6 +14,7 @@ from .legacy_frontends import (  # noqa: F401 (public names of this module)
     CaffeFrontend,
     CoremlFrontend,
     DarknetFrontend,
+    MxnetFrontend,
     PaddleFrontend,
 )
 from .model import TVMCModel

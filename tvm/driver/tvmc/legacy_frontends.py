@@ -123,11 +123,40 @@ class DarknetFrontend(Frontend):
         return beside(path, "weights")
 
 
+class MxnetFrontend(Frontend):
+    """Symbols of MXNet (``-symbol.json``), each with the file of parameters beside it."""
+
+    @staticmethod
+    def name() -> str:
+        return "mxnet"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["json"]
+
+    @staticmethod
+    def recognizes(head: bytes, path: str = "") -> bool:
+        return b"".join(head.split()).startswith(b'{"nodes":[{"op":')
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.mxnet import from_mxnet
+
+        shapes = {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shape_dict or {}).items()}
+        return from_mxnet(path, shapes, **kwargs)
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """The file of parameters."""
+        from ...relay.frontend.mxnet.load import params_beside
+
+        return params_beside(path)
+
+
 PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
 
 LEGACY_FRONTENDS = [
     CaffeFrontend,
     CoremlFrontend,
     DarknetFrontend,
+    MxnetFrontend,
     PaddleFrontend,
 ]

@@ -12,6 +12,7 @@ _HOMES = {
     "from_darknet": "darknet",
     "from_exported_program": "pytorch",
     "from_keras": "keras",
+    "from_mxnet": "mxnet",
     "from_onnx": "onnx",
     "from_pytorch": "pytorch",
     "from_tensorflow": "tensorflow",

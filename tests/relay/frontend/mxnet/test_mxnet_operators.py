@@ -1,0 +1,55 @@
+"""Operators of MXNet against what MXNet made of the same symbols (cases.npz)."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from mxnet_cases import CASES
+from operator_cases import check, compare, expected, imported
+
+from tvm.ir.type import TupleType
+from tvm.relay.frontend.mxnet.table import CONVERTERS
+from tvm.relay.infer import infer_module
+
+# A case is compiled in a third of a second; every seed has others, and ``make conformance-format`` has all.
+COUNT, IMPORTED = 8, 90
+
+
+def _sample(rng, count: int) -> list[str]:
+    everything = bool(os.environ.get("TVM_CONFORMANCE_CASES"))
+    return [str(n) for n in rng.choice(sorted(CASES), len(CASES) if everything else count, replace=False)]
+
+
+def test_a_sample_of_cases_is_imported_with_the_types_that_mxnet_gave(rng):
+    for name in _sample(rng, IMPORTED):
+        result = infer_module(imported(CASES[name])[0])["main"].checked_type_.ret_type
+        got = list(result.fields) if isinstance(result, TupleType) else [result]
+        assert [(len(t.shape), t.dtype) for t in got] == [(v.ndim, str(v.dtype)) for v in expected()[name]], name
+        for t, value in zip(got, expected()[name]):
+            sizes = [getattr(d, "value", None) for d in t.shape]
+            assert all(s in (None, d) for s, d in zip(sizes, value.shape)), name
+
+
+def test_a_sample_of_cases_gives_what_mxnet_gave(rng):
+    for name in _sample(rng, COUNT):
+        check(name)
+
+
+def test_every_converter_has_a_case():
+    assert set(CONVERTERS.names()) <= {c.op for c in CASES.values()} | WITHOUT
+
+
+# What MXNet itself cannot run alone: operators of devices, of other versions, and those that its loader completes.
+WITHOUT = {"_copyto", "_CrossDeviceCopy", "_npx_constraint_check", "_scatter_set_nd", "_zeros_without_dtype",
+           "BatchNorm_v1", "_contrib_MultiProposal", "_square_sum"}
+
+
+def test_a_difference_is_seen():
+    """The comparison itself can fail."""
+    want = [np.arange(6, dtype="float32").reshape(2, 3)]
+    compare(want, want)
+    for wrong in (want[0] + 1e-3 * (want[0] == 3), want[0].astype("float64"), want[0].reshape(3, 2)):
+        with pytest.raises(AssertionError):
+            compare([wrong], want)

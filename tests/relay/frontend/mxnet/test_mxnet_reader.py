@@ -1,0 +1,328 @@
+"""Reading symbols and parameters of MXNet: what is found in them, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from mxnet_cases import CASES
+from mxnet_networks import build
+from mxnet_writer import Net, params_bytes, sparse_bytes
+
+from tvm.error import OpNotImplemented, TVMError
+from tvm.ir.prim import Any_
+from tvm.relay.frontend import from_mxnet
+from tvm.relay.frontend.mxnet.params import read_params
+from tvm.relay.infer import infer_module
+
+MUTATIONS = int(os.environ.get("TVM_FUZZ_CASES", "60"))
+
+
+def dense(bias: bool = True):
+    net = Net(1)
+    return net, net.symbol(net.dense(net.var("data"), 6, 4, bias=bias))
+
+
+def one(kind: str, *shapes, inputs=None, **attrs) -> None:
+    """Import a symbol of one operator."""
+    net = Net()
+    places = [net.var(f"x{k}") for k in range(len(shapes))]
+    from_mxnet(net.symbol(net.op(kind, *(inputs or places), name="y", **attrs)), {
+        f"x{k}": s for k, s in enumerate(shapes)})
+
+
+# -- what a model may be ----------------------------------------------------------------------------------------------
+
+
+def test_a_symbol_is_text_bytes_a_path_or_live(tmp_path):
+    net, symbol = dense()
+    (tmp_path / "n-symbol.json").write_text(symbol)
+    (tmp_path / "n-0000.params").write_bytes(params_bytes(net.params))
+
+    class Live:
+        def tojson(self):
+            return symbol
+
+    arrays = {n.partition(":")[2]: a for n, a in net.params.items()}
+    shape = {"data": (2, 6)}
+    made = [from_mxnet(s, shape, arg_params=arrays) for s in (symbol, symbol.encode(), Live())]
+    made.append(from_mxnet(tmp_path / "n-symbol.json", shape))
+    made.append(from_mxnet(symbol, shape, arg_params=tmp_path / "n-0000.params"))
+    assert len({str(m) for m, _ in made}) == 1
+    for _, params in made:
+        assert {k: v.numpy().tolist() for k, v in params.items()} == {k: v.tolist() for k, v in arrays.items()}
+    with pytest.raises(TypeError, match="a path or a block is wanted, got int"):
+        from_mxnet(3)
+
+
+def test_parameters_may_be_live_arrays_and_of_two_kinds():
+    class Live:
+        def __init__(self, array):
+            self.array = array
+
+        def asnumpy(self):
+            return self.array
+
+    net = Net()
+    symbol = net.symbol(net.norm(net.var("data"), 3))
+    kinds = {k: {n[4:]: Live(a) for n, a in net.params.items() if n.startswith(k)} for k in ("arg", "aux")}
+    params = from_mxnet(symbol, {"data": (1, 3, 2)}, "float32", kinds["arg"], kinds["aux"])[1]
+    assert sorted(params) == sorted(n[4:] for n in net.params)
+    with pytest.raises(TypeError, match="arg_params is a dictionary by name, got list"):
+        from_mxnet(symbol, {"data": (1, 3, 2)}, arg_params=[1])
+
+
+def test_shapes_of_weights_follow_from_the_operators_where_none_are_given():
+    net = Net()
+    x = net.op("Convolution", net.var("data"), net.var("w"), net.var("b"), kernel=(3, 3), num_filter=5)
+    x = net.op("BatchNorm", x, *(net.var(n) for n in ("gamma", "beta", "mean", "var")))
+    x = net.op("LeakyReLU", x, net.var("slope"), act_type="prelu")
+    x = net.op("SoftmaxOutput", net.op("FullyConnected", x, net.var("v"), net.var("c"), num_hidden=7), net.var("label"))
+    module, params = from_mxnet(net.symbol(x), {"data": (2, 3, 8, 6)})
+    found = {p.name_hint: p.type_annotation.concrete_shape for p in module["main"].params}
+    assert not params and "label" not in found
+    assert list(found.items()) == [
+        ("data", (2, 3, 8, 6)), ("w", (5, 3, 3, 3)), ("b", (5,)), ("gamma", (5,)), ("beta", (5,)), ("mean", (5,)),
+        ("var", (5,)), ("slope", (5,)), ("v", (7, 120)), ("c", (7,))]
+
+
+def test_a_weight_that_the_parameters_do_not_have_is_named():
+    net, symbol = dense()
+    arrays = {n.partition(":")[2]: a for n, a in net.params.items() if "bias" not in n}
+    with pytest.raises(TVMError, match="there is no parameter 'dense1_bias'"):
+        from_mxnet(symbol, {"data": (2, 6)}, arg_params=arrays)
+
+
+def test_element_types_are_those_given_by_name_or_the_models_own():
+    net = Net()
+    a, b, c = net.var("a"), net.var("b", __dtype__="4", __shape__="(2, 3)"), net.var("c")
+    symbol = net.symbol(net.op("Cast", a, dtype="float32"), b, c)
+    module = from_mxnet(symbol, {"a": (2,), "c": (1, 4)}, {"a": "uint8"})[0]
+    found = {p.name_hint: (p.type_annotation.dtype, p.type_annotation.concrete_shape) for p in module["main"].params}
+    assert found == {"a": ("uint8", (2,)), "b": ("int32", (2, 3)), "c": ("float32", (1, 4))}
+    module = from_mxnet(symbol, {"a": (2,), "c": (1, 4)}, "float16")[0]
+    assert [p.type_annotation.dtype for p in module["main"].params] == ["float16", "int32", "float16"]
+
+
+def test_a_size_may_stay_open():
+    net = Net()
+    (x,) = from_mxnet(net.symbol(net.op("relu", net.var("x"))), {"x": (None, 3)})[0]["main"].params
+    assert isinstance(x.type_annotation.shape[0], Any_)
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"shape": {"z": (1, 6)}}, "the model has no input 'z'; its inputs are data"),
+    ({"shape": {"data": (-4, 6)}}, "has a negative size"), ({"shape": {"data": 3}}, "a list of numbers is wanted"),
+    ({"shape": {"data": (2, 5)}}, "FullyConnected 'dense1_fwd'"),
+    ({"shape": {"data": (2, 6), "dense1_bias": (7,)}}, "is given, its parameter has"), ({}, "give it: shape="),
+])  # fmt: skip
+def test_wrong_arguments_are_refused(options, words):
+    net, symbol = dense()
+    with pytest.raises(TVMError, match=words):
+        from_mxnet(symbol, arg_params=net.params, **options)
+    with pytest.raises(TypeError, match="shape is a dictionary"):
+        from_mxnet(symbol, [1])
+
+
+# -- versions ---------------------------------------------------------------------------------------------------------
+
+
+def test_attributes_of_all_versions_are_read_and_hidden_ones_are_left_out():
+    for key, version in (("param", None), ("attr", 900), ("attrs", 10901)):
+        net = Net(1)
+        x = net.op("Convolution", net.var("data", __lr_mult__="2"), net.weight("w", 4, 3, 3, 3), kernel="(3L, 3L)",
+                   num_filter=4, no_bias="True", weight_lr_mult=2, ctx_group="dev1", __profiler_scope__="a:",
+                   cudnn_tune="off", workspace=1024)
+        module, _ = from_mxnet(net.symbol(x, version=version, key=key), {"data": (1, 3, 5, 5)}, arg_params=net.params)
+        assert "nn.conv2d" in str(module)
+
+
+def test_files_before_version_0_9_leave_out_the_states_of_batch_norm():
+    net = Net()
+    rows = [net.weight(f"bn_{n}", 3) for n in ("gamma", "beta")]
+    symbol = json.loads(net.symbol(net.op("BatchNorm", net.var("data"), *rows, name="bn"), version=None))
+    for node in symbol["nodes"]:
+        node.update(inputs=[i[:2] for i in node["inputs"]], backward_source_id=-1)
+    aux = {"bn_moving_mean": np.zeros(3, "float32"), "bn_moving_var": np.ones(3, "float32")}
+    module, params = from_mxnet(json.dumps(symbol), {"data": (1, 3, 2)}, "float32", net.params, aux)
+    assert {"bn_moving_mean", "bn_moving_var"} <= set(params)
+
+
+def test_minus_one_meant_all_elements_before_version_0_9_5():
+    for version, shape in ((904, (1,)), (905, (2,))):
+        net = Net()
+        symbol = net.symbol(net.op("argmax", net.var("x"), axis="-1"), version=version)
+        module, _ = from_mxnet(symbol, {"x": (2, 3)})
+        assert infer_module(module)["main"].checked_type_.ret_type.concrete_shape == shape
+
+
+def test_arrays_of_all_versions_are_read():
+    arrays = {"arg:a": np.arange(6, dtype="float32").reshape(2, 3), "aux:b": np.array([1, 2], "int64"),
+              "c": np.array([[1.5]], "float16")}
+    for version in range(4):
+        found = read_params(params_bytes(arrays, version))
+        assert list(found) == list(arrays)
+        for name, array in arrays.items():
+            assert found[name].dtype == array.dtype and (found[name] == array).all()
+    found = read_params(params_bytes({"s": np.array(3.5, "float32"), "e": np.zeros((0, 2), "float32")}, 3))
+    assert found["s"].shape == () and found["s"] == 3.5 and found["e"].shape == (0, 2)
+
+
+def test_sparse_arrays_become_dense():
+    values = np.array([[1, 2], [3, 4]], "float32")
+    rows = sparse_bytes((4, 2), values, np.array([0, 3], "int64"))
+    csr = sparse_bytes((3, 4), np.array([5, 6, 7], "float32"), np.array([0, 1, 1, 3], "int64"),
+                       np.array([2, 0, 3], "int64"))
+    found = read_params(params_bytes({"rows": rows, "csr": csr}))
+    assert found["rows"].tolist() == [[1, 2], [0, 0], [0, 0], [3, 4]]
+    assert found["csr"].tolist() == [[0, 0, 5, 0], [0, 0, 0, 0], [6, 0, 0, 7]]
+    for wrong in (sparse_bytes((2, 2), values, np.array([0, 3], "int64")),
+                  sparse_bytes((3, 4), values[0], np.array([0, 1, 1, 3], "int64"), np.array([2, 0], "int64"))):
+        with pytest.raises(TVMError, match="the places of a sparse array are outside it"):
+            read_params(params_bytes({"x": wrong}))
+    with pytest.raises(TVMError, match="a sparse array made dense would have"):
+        read_params(params_bytes({"x": sparse_bytes((1 << 40, 2), values, np.array([0, 3], "int64"))}))
+
+
+# -- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def test_all_operators_without_a_converter_are_named_with_their_counts():
+    net = Net()
+    x = net.op("Yours", net.op("Custom", net.op("Custom", net.var("x"), name="a")), name="c")
+    with pytest.raises(OpNotImplemented) as caught:
+        from_mxnet(net.symbol(x), {"x": (3,)})
+    assert "Custom: 2 nodes, first 'a'" in str(caught.value) and "Yours: 1 node, first 'c'" in str(caught.value)
+
+
+def test_errors_and_spans_name_the_node():
+    with pytest.raises(TVMError, match="^Reshape 'y': the new shape"):
+        one("Reshape", (2, 3), shape=(5, 7))
+    net = Net()
+    module, _ = from_mxnet(net.symbol(net.op("relu", net.var("x"), name="first")), {"x": (2,)})
+    assert module["main"].body.span.source_name.name == "first"
+
+
+@pytest.mark.parametrize(("kind", "shapes", "attrs", "words"), [
+    ("Convolution", [(1, 3, 5, 5), (4, 3, 3, 3)], {"num_filter": 4}, "the attribute kernel is missing"),
+    ("Convolution", [(1, 3, 5, 5), (4, 3, 3, 3)], {"kernel": "(3, x)", "num_filter": 4}, "a list of numbers is wanted"),
+    ("Convolution", [(1, 3, 5, 5), (4, 3, 3, 3)], {"kernel": "(3, 3)", "num_filter": 4}, "the bias is missing"),
+    ("Convolution", [(1, 3, 5, 5), (4, 2, 3, 3)], {"kernel": "(3, 3)", "num_filter": 4, "no_bias": 1},
+     r"the weights have the shape \(4, 2, 3, 3\)"),
+    ("Convolution", [(1, 3, 5, 5), (4, 3, 3, 3)], {"kernel": "(3, 3)", "num_filter": 4, "stride": "(0, 1)"},
+     "the attribute stride"),
+    ("Convolution", [(1, 3, 5, 5), (4, 3, 3, 3)], {"kernel": "(3, 3)", "num_filter": 4, "colour": "red"},
+     r"the attribute colour \('red'\) is not known"),
+    ("Activation", [(3,)], {"act_type": "gelu"}, "it is one of relu, sigmoid"),
+    ("Pooling", [(1, 2, 3, 3)], {"kernel": "(5, 5)"}, "is larger than the padded data"),
+    ("Pooling", [(1, 2, 3, 3)], {"kernel": "(2, 2)", "pooling_convention": "same"}, "it is one of full, valid"),
+    ("Dropout", [(3,)], {"mode": "always"}, "draws random numbers"),
+    ("SliceChannel", [(2, 5)], {"num_outputs": 2}, "num_outputs=2 does not divide 5"),
+    ("Concat", [(2, 5), (2, 3)], {"num_args": 3}, "the attribute num_args is 3, there are 2 inputs"),
+    ("transpose", [(2, 5)], {"axes": "(0, 0)"}, "is no order of 2 axes"),
+    ("sum", [(2, 5)], {"axis": "(0, 0)"}, "has an axis twice"), ("sum", [(2, 5)], {"axis": "7"}, "there is no axis 7"),
+    ("slice", [(2, 5)], {"begin": "(0,)", "end": "(1,)", "step": "(0,)"}, "has a zero"),
+    ("broadcast_to", [(2, 1)], {"shape": "(2, 999999999999999)"}, "is no shape of a tensor"),
+    ("_arange", [], {"start": 0, "stop": 1e30}, "are computed when compiling"),
+    ("_arange", [], {"start": 0, "infer_range": True}, "infer_range=True"),
+    ("RNN", [(3, 2, 4), (10,), (1, 2, 3)], {"mode": "gru", "state_size": 3, "num_layers": 1}, "the weights are"),
+    ("RNN", [(3, 2, 4), (10,), (1, 2, 3)], {"mode": "gru", "state_size": 3, "num_layers": 1,
+                                            "lstm_state_clip_min": 1}, "are not supported"),
+    ("_contrib_MultiBoxTarget", [(1, 4, 4)], {}, "MultiBoxTarget: 1 node"),
+    ("_contrib_ROIAlign", [(1, 4, 8, 8), (1, 5)], {"pooled_size": "(2, 2)", "spatial_scale": 1,
+                                                  "position_sensitive": True}, "position_sensitive=True"),
+    ("BatchNorm", [(1, 3, 4), (3,)], {}, "with 2 inputs"), ("elemwise_add", [(3,)], {}, "with 1 inputs"),
+    ("Embedding", [(3,), (4, 5)], {"input_dim": 9, "output_dim": 5}, "the table has the shape"),
+    ("one_hot", [(3,)], {"depth": -1}, "the attribute depth=-1"), ("topk", [(3,)], {"k": 5}, "k=5 of 3 elements"),
+    ("_foreach", [(3, 2), (2,)], {"num_outputs": 2, "num_out_data": 1, "in_data_locs": "[0]", "in_state_locs": "[1]",
+                                  "remain_locs": "[]"}, "1 graphs are wanted inside, there are 0"),
+])  # fmt: skip
+def test_an_operator_with_wrong_attributes_is_refused_by_name(kind, shapes, attrs, words):
+    with pytest.raises(TVMError, match=words):
+        one(kind, *shapes, **attrs)
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("{", "the symbol is no JSON"), ("{}", "it has no list 'nodes'"), ('{"nodes": []}', "the heads: a list of nodes"),
+    ('{"nodes": [], "heads": []}', "the symbol has no heads"), ('{"nodes": [3], "heads": []}', "has no name"),
+    ('{"nodes": [{"op": "relu", "name": "a", "inputs": [[0, 0, 0]]}], "heads": [[0, 0, 0]]}', "no output 0 of"),
+    ('{"nodes": [{"op": "null", "name": "a", "inputs": []}], "heads": [[0, 3, 0]]}', "'a' has no output 3"),
+    ('{"nodes": [{"op": "null", "name": "a", "attrs": {"b": 3}}], "heads": [[0, 0, 0]]}', "are no texts by name"),
+    ('{"nodes": [{"op": "null", "name": "a"}, {"op": "null", "name": "a"}], "heads": [[0, 0], [1, 0]]}', "two"),
+    ("[" * 100_000, "the symbol is no JSON"),
+])  # fmt: skip
+def test_a_symbol_that_is_wrong_is_refused(text, words):
+    with pytest.raises(TVMError, match=words):
+        from_mxnet(text.encode(), {"a": (2,)} if '"a"' in text else None)
+
+
+def test_a_graph_deep_in_others_and_a_long_chain_are_no_recursion():
+    inner: dict = {"nodes": [{"op": "null", "name": "x", "inputs": []}], "heads": [[0, 0, 0]]}
+    for _ in range(40):
+        inner = {"nodes": [{"op": "_foreach", "name": "f", "inputs": [], "subgraphs": [inner]}], "heads": [[0, 0, 0]]}
+    with pytest.raises(TVMError, match="more than 32 deep"):
+        from_mxnet(json.dumps(inner))
+    net = Net()
+    x = net.var("x")
+    for _ in range(3000):
+        x = net.op("relu", x)
+    assert from_mxnet(net.symbol(x), {"x": (2,)})[0]["main"].params
+
+
+def test_parameters_that_are_wrong_are_refused():
+    data = params_bytes({"a": np.zeros(3, "float32")})
+    for wrong, words in ((b"", "they do not begin with 0x112"), (data[:-1], "beyond the end"),
+                         (data[:40], "beyond the end"), (data[:16] + b"\xff" * 8 + data[24:], "arrays are announced"),
+                         (data[:-17] + bytes(8), "damaged or have no names: 1 arrays, 0 names"),
+                         (params_bytes({"a": b""}), "damaged"), (data[:-1] + b"\xff", "a name is no text")):
+        with pytest.raises(TVMError, match=words):
+            read_params(wrong)
+
+
+# -- damage -----------------------------------------------------------------------------------------------------------
+
+
+def _changed(data: bytes, rng) -> bytes:
+    """A file with a part cut out, doubled, or bytes that are others."""
+    out = bytearray(data)
+    for _ in range(int(rng.integers(1, 4))):
+        at = int(rng.integers(0, len(out)))
+        what = rng.integers(0, 5)
+        if what == 0:
+            del out[at : at + int(rng.integers(1, 20))]
+        elif what == 1:
+            out[at:at] = out[at : at + int(rng.integers(1, 20))]
+        elif what == 2:
+            out[at] ^= 1 << int(rng.integers(0, 8))
+        elif what == 3:
+            out[at] = int(rng.choice(np.frombuffer(b"0123456789-(),[]{}\x00\xff", "uint8")))
+        else:
+            out[at : at + 4] = bytes(rng.integers(0, 256, 4).astype("uint8"))
+        if not out:
+            break
+    return bytes(out)
+
+
+def test_mutated_symbols_and_parameters_are_converted_or_refused(rng):
+    names = [str(n) for n in rng.choice(sorted(CASES), min(40, MUTATIONS), replace=False)]
+    text, params, feeds = build("vgg")
+    network = (text.encode(), params_bytes(params), {k: v.shape for k, v in feeds.items()})
+    small = params_bytes({"arg:x0": np.arange(6, dtype="float32"), "aux:b": np.ones((2, 2), "int8")})
+    for number in range(MUTATIONS):
+        if number % 16 == 0:
+            symbol, arrays, shapes = network
+            symbol = _changed(symbol, rng)
+        else:
+            case = CASES[names[number % len(names)]]
+            symbol, arrays = _changed(case.symbol().encode(), rng), {}
+            shapes = {f"x{k}": a.shape for k, a in enumerate(case.arrays())}
+        try:
+            from_mxnet(symbol, shapes, arg_params=arrays)
+        except TVMError:
+            pass
+        try:
+            read_params(_changed(small, rng))
+        except TVMError:
+            pass

@@ -1,0 +1,92 @@
+"""Writes what MXNet makes of the symbols in tests/relay/frontend/mxnet/mxnet_cases.py and mxnet_networks.py to
+cases.npz and networks.npz beside them.
+
+Run it with a Python that has MXNet: ``python tools/mxnet_reference.py``. On aarch64 the wheel of MXNet 1.9.1 wants
+Arm's library of linear algebra, in whose place a library of its name that leads to OpenBLAS and LAPACKE does.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parent.parent / "tests" / "relay" / "frontend" / "mxnet"
+sys.path.insert(0, str(FOLDER))
+
+import mxnet as mx  # noqa: E402
+import mxnet_networks as networks  # noqa: E402
+import numpy as np  # noqa: E402
+from mxnet_cases import CASES, Case  # noqa: E402
+
+
+def result(case: Case) -> list:
+    """The outputs of MXNet for a case, in inference."""
+    arrays = case.arrays()
+    if case.want is not None:
+        return case.want if isinstance(case.want, list) else [case.want]
+    with mx.util.np_shape(case.op.startswith("_np")):
+        symbol = mx.sym.load_json(case.symbol())
+        inner = symbol.get_internals()
+        names = [n for n in inner.list_outputs() if n == "y_output" or n.startswith("y_output") or n[:2] == "y_"]
+        outputs = [inner[n] for n in names]
+        symbol = mx.sym.load_json(case.symbol(case.outputs or max(len(outputs), 1)))
+        known = set(symbol.list_arguments()) | set(symbol.list_auxiliary_states())
+        given = {f"x{k}": mx.nd.array(a, dtype=a.dtype) for k, a in enumerate(arrays) if f"x{k}" in known}
+        if any(a.shape == () for a in arrays):
+            given = {f"x{k}": mx.np.array(a, dtype=a.dtype).as_nd_ndarray() for k, a in enumerate(arrays)}
+        aux = {n: given.pop(n) for n in symbol.list_auxiliary_states()}
+        bound = symbol.bind(mx.cpu(), given, aux_states=aux, grad_req="null")
+        return [o.asnumpy() for o in bound.forward(is_train=False)]
+
+
+def network(name: str) -> list:
+    """The outputs of MXNet for a network."""
+    text, params, feeds = networks.build(name)
+    symbol = mx.sym.load_json(text)
+    given = {n.partition(":")[2]: mx.nd.array(a) for n, a in params.items()}
+    given.update({n: mx.nd.array(a) for n, a in feeds.items()})
+    if "softmax_label" in symbol.list_arguments():
+        given["softmax_label"] = mx.nd.zeros((1,))
+    aux = {n: given.pop(n) for n in symbol.list_auxiliary_states()}
+    bound = symbol.bind(mx.cpu(), given, aux_states=aux, grad_req="null")
+    return [o.asnumpy() for o in bound.forward(is_train=False)]
+
+
+def run(names: list) -> dict:
+    """The outputs of some cases by their keys in the file; those that MXNet refuses are missing."""
+    out: dict = {}
+    for name in names:
+        try:
+            out.update({f"{name}|{k}": array for k, array in enumerate(result(CASES[name]))})
+        except Exception as problem:
+            print(name, "MXNet:", " ".join(str(problem).split())[:200])
+    return out
+
+
+def main() -> int:
+    if len(sys.argv) > 2:
+        np.savez(sys.argv[1], **run(sys.argv[2:]))
+        return 0
+    out = run(list(CASES))
+    left = [n for n in CASES if f"{n}|0" not in out]
+    if left:
+        # Its own kernels do what those of the library it comes with do not.
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "left.npz")
+            subprocess.run([sys.executable, __file__, file, *left], env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"},
+                           check=True)
+            with np.load(file) as found:
+                out.update(found)
+    np.savez_compressed(FOLDER / "cases.npz", **out)
+    np.savez_compressed(FOLDER / "networks.npz", **{
+        f"{name}|{k}": a for name in networks.NETWORKS for k, a in enumerate(network(name))})
+    missing = [n for n in CASES if f"{n}|0" not in out]
+    print(len(CASES), "cases; refused by MXNet:", ", ".join(missing) or "none")
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,22 @@
+"""The importer of MXNet."""
+
+# The families of converters register themselves.
+from . import (
+    box_ops,
+    control,
+    conv_ops,
+    elementwise,
+    image_ops,
+    index_ops,
+    make_ops,
+    norm_ops,
+    numpy_ops,
+    pool_ops,
+    product_ops,
+    recurrent,
+    reduce_ops,
+    shape_ops,
+)
+from .reader import from_mxnet
+
+__all__ = ["from_mxnet"]

@@ -1,0 +1,242 @@
+"""Converters of products of matrices, and of attention written as such."""
+
+from __future__ import annotations
+
+import math
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import RelayExpr, const
+from ..common.product import product
+from .make_ops import diagonal, on_diagonal
+from .reduce_ops import vector
+from .table import Context, axis_of, op
+
+_TRANSPOSED = "transpose_a:bool=False transpose_b:bool=False"
+
+
+def _turned(ctx: Context, x: RelayExpr, turn: bool) -> RelayExpr:
+    """The last two axes exchanged."""
+    rank = ctx.rank(x)
+    if not turn:
+        return x
+    if rank < 2:
+        raise TVMError("a vector cannot be transposed")
+    return ctx.made(relay.transpose(x, [*range(rank - 2), rank - 1, rank - 2]))
+
+
+@op("dot", _TRANSPOSED)
+def dot(ctx, inputs, attrs):
+    """The last axis of the left side with the first of the right one."""
+    sides = list(inputs)
+    for i, turn in enumerate((attrs.transpose_a, attrs.transpose_b)):
+        rank = ctx.rank(sides[i])
+        if turn and rank > 1:
+            # Of more than two axes, the first (left) or the last (right) one trades places with all others.
+            order = [*range(1, rank), 0] if i == 0 else [rank - 1, *range(rank - 1)]
+            sides[i] = ctx.made(relay.transpose(sides[i], order))
+    a, b = sides
+    return vector(ctx, _contracted(ctx, a, b, ctx.rank(a) - 1, 0))
+
+
+def _contracted(ctx: Context, a: RelayExpr, b: RelayExpr, left: int, right: int) -> RelayExpr:
+    """The sum over one axis of each side; the others stay, those of the left side first."""
+    x, y = ctx.known_shape(a), ctx.known_shape(b)
+    if x[left] != y[right]:
+        raise TVMError(f"{x} and {y} have no product: {x[left]} and {y[right]} elements meet")
+    rows = [d for i, d in enumerate(x) if i != left]
+    columns = [d for i, d in enumerate(y) if i != right]
+    a = relay.transpose(a, [*(i for i in range(len(x)) if i != left), left])
+    b = relay.transpose(b, [right, *(i for i in range(len(y)) if i != right)])
+    a = relay.reshape(a, (math.prod(rows), x[left]), True)
+    b = relay.reshape(b, (x[left], math.prod(columns)), True)
+    return relay.reshape(product(ctx, ctx.made(a), ctx.made(b)), (*rows, *columns), True)
+
+
+@op("_np_dot")
+def np_dot(ctx, inputs, attrs):
+    a, b = inputs
+    if not ctx.rank(a) or not ctx.rank(b):
+        return relay.multiply(a, b)
+    return _contracted(ctx, a, b, ctx.rank(a) - 1, max(ctx.rank(b) - 2, 0))
+
+
+@op("batch_dot", _TRANSPOSED)
+def batch_dot(ctx, inputs, attrs):
+    a, b = inputs
+    if ctx.rank(a) < 3 or ctx.shape(a)[:-2] != ctx.shape(b)[:-2]:
+        raise TVMError(f"{ctx.shape(a)} and {ctx.shape(b)} are no stacks of as many matrices")
+    return product(ctx, _turned(ctx, a, attrs.transpose_a), _turned(ctx, b, attrs.transpose_b))
+
+
+@op("_npi_matmul")
+def matmul(ctx, inputs, attrs):
+    return product(ctx, *inputs)
+
+
+@op("_npi_tensordot", "a_axes_summed:dims b_axes_summed:dims")
+def tensordot(ctx, inputs, attrs):
+    return _summed(ctx, inputs, list(attrs.a_axes_summed), list(attrs.b_axes_summed))
+
+
+@op("_npi_tensordot_int_axes", "axes:int")
+def tensordot_int(ctx, inputs, attrs):
+    rank = ctx.rank(inputs[0])
+    if not 0 <= attrs.axes <= min(rank, ctx.rank(inputs[1])):
+        raise TVMError(f"the attribute axes={attrs.axes} does not fit")
+    return _summed(ctx, inputs, list(range(rank - attrs.axes, rank)), list(range(attrs.axes)))
+
+
+def _summed(ctx: Context, inputs: list, left: list, right: list) -> RelayExpr:
+    """Several axes that are summed are joined to one."""
+    sides = []
+    for k, (x, axes) in enumerate(zip(inputs, (left, right))):
+        rank = ctx.rank(x)
+        axes = [axis_of(a, rank) for a in axes]
+        if len(set(axes)) != len(axes):
+            raise TVMError(f"the axes {axes} have one twice")
+        rest = [i for i in range(rank) if i not in axes]
+        dims = ctx.known_shape(x)
+        inner = math.prod(dims[i] for i in axes)
+        order, shape = ([*rest, *axes], [*(dims[i] for i in rest), inner])
+        if k:
+            order, shape = [*axes, *rest], [inner, *(dims[i] for i in rest)]
+        sides.append(ctx.made(relay.reshape(relay.transpose(x, order), shape, True)))
+    return _contracted(ctx, *sides, ctx.rank(sides[0]) - 1, 0)
+
+
+@op("_npi_einsum", "subscripts:str optimize:int=0")
+def einsum(ctx, inputs, attrs):
+    text = attrs.subscripts.replace(" ", "")
+    letters = text.split("->")[0].split(",")
+    if "." in text:
+        raise TVMError(f"the attribute subscripts={text} has dots, which are not supported")
+    if "->" not in text:
+        joined = "".join(letters)
+        text += "->" + "".join(sorted(c for c in set(joined) if joined.count(c) == 1))
+    if len(letters) != len(inputs) or any(len(w) != ctx.rank(x) for w, x in zip(letters, inputs)):
+        raise TVMError(f"the attribute subscripts={text} does not fit the inputs")
+    return relay.einsum(inputs, text)
+
+
+@op("khatri_rao")
+def khatri_rao(ctx, inputs, attrs):
+    """Of each column the products of all elements."""
+    out = inputs[0]
+    for x in inputs[1:]:
+        columns = ctx.known_size(x, 1)
+        pair = relay.multiply(relay.expand_dims(out, 1), relay.expand_dims(x, 0))
+        out = ctx.made(relay.reshape(pair, (-1, columns)))
+    return out
+
+
+# -- linear algebra ---------------------------------------------------------------------------------------------------
+
+
+def _check_axis(attrs) -> None:
+    if attrs.axis != -2:
+        raise TVMError(f"the attribute axis={attrs.axis} is not supported; -2 is")
+
+
+def _times(ctx: Context, factor: float, x: RelayExpr) -> RelayExpr:
+    return x if factor == 1 else relay.multiply(ctx.like(factor, ctx.made(x)), x)
+
+
+@op("_linalg_gemm2", _TRANSPOSED + " alpha:float=1 axis:int=-2")
+def gemm2(ctx, inputs, attrs):
+    _check_axis(attrs)
+    a, b = _turned(ctx, inputs[0], attrs.transpose_a), _turned(ctx, inputs[1], attrs.transpose_b)
+    return _times(ctx, attrs.alpha, product(ctx, a, b))
+
+
+@op("_linalg_gemm", _TRANSPOSED + " alpha:float=1 beta:float=1 axis:int=-2")
+def gemm(ctx, inputs, attrs):
+    return relay.add(gemm2(ctx, inputs[:2], attrs), _times(ctx, attrs.beta, inputs[2]))
+
+
+@op("_linalg_syrk", "transpose:bool=False alpha:float=1")
+def syrk(ctx, inputs, attrs):
+    a = inputs[0]
+    turned = _turned(ctx, a, True)
+    return _times(ctx, attrs.alpha, product(ctx, turned, a) if attrs.transpose else product(ctx, a, turned))
+
+
+@op("_linalg_trmm", "transpose:bool=False rightside:bool=False lower:bool=True alpha:float=1")
+def trmm(ctx, inputs, attrs):
+    """A product with a triangular matrix; the other half of it is not read."""
+    a, b = inputs
+
+
+    a = _turned(ctx, ctx.made(relay.trilu(a, const(0, "int32"), upper=not attrs.lower)), attrs.transpose)
+    return _times(ctx, attrs.alpha, product(ctx, b, a) if attrs.rightside else product(ctx, a, b))
+
+
+@op("_linalg_extractdiag", "offset:int=0")
+def extractdiag(ctx, inputs, attrs):
+    return diagonal(ctx, inputs[0], attrs.offset, -2, -1)
+
+
+@op("_linalg_makediag", "offset:int=0")
+def makediag(ctx, inputs, attrs):
+    return on_diagonal(ctx, inputs[0], attrs.offset)
+
+
+@op("_linalg_sumlogdiag")
+def sumlogdiag(ctx, inputs, attrs):
+    return vector(ctx, relay.sum(relay.log(diagonal(ctx, inputs[0], 0, -2, -1)), -1))
+
+
+# -- attention --------------------------------------------------------------------------------------------------------
+
+
+def _heads(ctx: Context, x: RelayExpr, heads: int, parts: int) -> list[RelayExpr]:
+    """Of a tensor (steps, batch, heads x parts x size) each part as a stack of matrices, one for each head."""
+    steps, batch, width = ctx.known_shape(x)
+    if heads < 1 or width % (heads * parts):
+        raise TVMError(f"heads={heads} does not divide {width}")
+    size = width // (heads * parts)
+    split = relay.reshape(x, (steps, batch * heads, parts, size))
+    out = []
+    for k in range(parts):
+        part = relay.squeeze(relay.strided_slice(split, [k], [k + 1], [1], [2]), [2])
+        out.append(ctx.made(relay.transpose(part, (1, 0, 2))))
+    return out
+
+
+def _scores(ctx: Context, queries: RelayExpr, keys: RelayExpr) -> RelayExpr:
+    scale = ctx.like(1 / math.sqrt(ctx.known_size(queries, 2)), queries)
+    return product(ctx, ctx.made(relay.multiply(queries, scale)), _turned(ctx, keys, True))
+
+
+def _attended(ctx: Context, attention: RelayExpr, values: RelayExpr, heads: int) -> RelayExpr:
+    out = ctx.made(product(ctx, attention, values))
+    stacks, steps, size = ctx.known_shape(out)
+    return relay.reshape(relay.transpose(out, (1, 0, 2)), (steps, stacks // heads, heads * size))
+
+
+@op("_contrib_interleaved_matmul_selfatt_qk", "heads:int")
+def selfatt_qk(ctx, inputs, attrs):
+    queries, keys, _ = _heads(ctx, inputs[0], attrs.heads, 3)
+    return _scores(ctx, queries, keys)
+
+
+@op("_contrib_interleaved_matmul_selfatt_valatt", "heads:int")
+def selfatt_valatt(ctx, inputs, attrs):
+    return _attended(ctx, inputs[1], _heads(ctx, inputs[0], attrs.heads, 3)[2], attrs.heads)
+
+
+@op("_contrib_interleaved_matmul_encdec_qk", "heads:int")
+def encdec_qk(ctx, inputs, attrs):
+    (queries,), (keys, _) = (_heads(ctx, x, attrs.heads, n) for x, n in zip(inputs, (1, 2)))
+    return _scores(ctx, queries, keys)
+
+
+@op("_contrib_interleaved_matmul_encdec_valatt", "heads:int")
+def encdec_valatt(ctx, inputs, attrs):
+    return _attended(ctx, inputs[1], _heads(ctx, inputs[0], attrs.heads, 2)[1], attrs.heads)
+
+
+@op("_contrib_div_sqrt_dim")
+def div_sqrt_dim(ctx, inputs, attrs):
+    x = inputs[0]
+    return relay.multiply(x, ctx.like(1 / math.sqrt(max(ctx.known_size(x, ctx.rank(x) - 1), 1)), x))

@@ -1,0 +1,75 @@
+"""The table of MXNet converters and what a converter can ask.
+
+A converter is ``f(ctx, inputs, attrs)``: inputs are expressions, attrs has every attribute of the row's line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import RelayExpr
+from ..common.context import MOST_STEPS, NodeContext, axis_of, check_count, check_steps
+from ..common.converters import Converters
+from .graph import Node
+from .schema import Attributes, Values
+
+if TYPE_CHECKING:
+    from .reader import Importer
+
+CONVERTERS = Converters("MXNet")
+
+
+class Row:
+    """A converter and what its operator takes: the attributes, how many inputs count (labels of a loss do not), and
+    what shapes follow for inputs of which only the operator knows one."""
+
+    def __init__(self, convert: Callable[..., Any], attributes: Attributes, takes: int | None, shapes):
+        self.convert, self.attributes, self.takes, self.shapes = convert, attributes, takes, shapes
+
+    def __call__(self, ctx: Context, inputs: list, attrs: Values):
+        return self.convert(ctx, inputs, attrs)
+
+
+def op(names: str, attributes: str = "", takes: int | None = None, shapes: Callable[..., dict] | None = None):
+    """Register a converter for operators. ``shapes(ctx, inputs, attrs)`` gives by position the shapes of weights that
+    follow from the other inputs; the unknown ones are None."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        CONVERTERS.op(*names.split(), since=0)(Row(function, Attributes(attributes), takes, shapes))
+        return function
+
+    return add
+
+
+class Context(NodeContext):
+    """The node being converted."""
+
+    __slots__ = ("node",)
+
+    importer: Importer
+
+    def __init__(self, importer: Importer, node: Node, where: str):
+        super().__init__(importer, where)
+        self.node = node
+
+    def cast(self, e: RelayExpr, dtype: str) -> RelayExpr:
+        return e if self.dtype(e) == dtype else relay.cast(e, dtype)
+
+    def call(self, name: str, inputs: list, **texts: str):
+        """The result of another operator's converter; attributes are texts, as in files."""
+        row = CONVERTERS.find(name, 0)
+        assert row is not None, name
+        return row(self, [self.made(e) for e in inputs], row.attributes.read(texts))
+
+
+def one_of(value, what: str, *wanted):
+    """Refuse an attribute whose value is none of those that are supported."""
+    if value not in wanted:
+        raise TVMError(f"the attribute {what}={value} is not supported; {' and '.join(map(str, wanted))} are")
+    return value
+
+
+__all__ = ["CONVERTERS", "MOST_STEPS", "Context", "Row", "axis_of", "check_count", "check_steps", "one_of", "op"]
