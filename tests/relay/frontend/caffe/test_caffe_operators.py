@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
+from caffe_cases import cases, made, run
 from caffe_writer import weights
-from operator_cases import cases, made, run
 
 from tvm.ir.type import TupleType
 from tvm.relay.frontend import from_caffe

@@ -6,8 +6,8 @@ import os
 
 import numpy as np
 import pytest
+from caffe_cases import CASES, made
 from caffe_writer import inputs, layer, old_text, weights
-from operator_cases import CASES, made
 
 from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
@@ -168,7 +168,8 @@ WRONG = [
     ("layer: 3", "the field layer must be a message"), ("layer { name { } }", "the field name is no message"),
     ('input: "x" input_dim: 1 ' + layer("AbsVal"), "have 1 sizes"),
     (layer("AbsVal"), "'x' is used by .* but nothing makes it"),
-    ('input: "x" input_dim: a input_dim: 1 input_dim: 1 input_dim: 1 ' + layer("AbsVal"), "the network is damaged"),
+    ('input: "x" input_dim: a input_dim: 1 input_dim: 1 input_dim: 1 ' + layer("AbsVal"),
+     "the field input_dim must be whole numbers, got a, 1"),
     (inputs(x=(2, -3)) + layer("AbsVal"), "\\[2, -3\\] is not supported"),
     (inputs(x=(1, 2)) + layer("Silence", "x", "", name="s"), "every value is taken by a layer"),
     (IMAGE + layer("AbsVal", tops="a b"), "gives 1 results, the network names 2"),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from caffe_cases import made
 from caffe_writer import weights
-from operator_cases import made
 
 from tvm.driver.tvmc.errors import TVMCException
 from tvm.driver.tvmc.frontends import CaffeFrontend, guess_frontend, load_model

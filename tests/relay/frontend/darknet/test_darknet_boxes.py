@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from operator_cases import written
+from darknet_cases import written
 
 import tvm
 import tvm.relay.testing.darknet

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from operator_cases import TEXTS, cases, expected, imported, run, written
+from darknet_cases import TEXTS, cases, expected, imported, run, written
 
 from tvm.ir.type import TupleType
 from tvm.relay.frontend.darknet.table import CONVERTERS

@@ -6,7 +6,7 @@ import os
 
 import numpy as np
 import pytest
-from operator_cases import TEXTS, image, imported, layer, vector, written
+from darknet_cases import TEXTS, image, imported, layer, vector, written
 
 from tvm.error import OpNotImplemented, TVMError
 from tvm.relay.frontend import from_darknet

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from operator_cases import written
+from darknet_cases import written
 
 from tvm.driver.tvmc.errors import TVMCException
 from tvm.driver.tvmc.frontends import DarknetFrontend, guess_frontend, load_model

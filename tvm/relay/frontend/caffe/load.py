@@ -41,7 +41,7 @@ def _meets(rule: Message) -> bool:
     """Whether a rule holds in the phase TEST, at level 0 and in no stage."""
     if rule.word("phase", "TEST") not in ("TEST", "1") or rule.words("stage"):
         return False
-    return int(rule.word("min_level", "0")) <= 0 <= int(rule.word("max_level", "0"))
+    return all(v <= 0 for v in rule.ints("min_level")) and all(v >= 0 for v in rule.ints("max_level"))
 
 
 class Net:
@@ -55,8 +55,8 @@ class Net:
             raise TVMError("the text has no layers: it is no network of Caffe")
         self.layers = [found for found in (Layer(m, bool(old)) for m in old or new) if found.is_used()]
         names = message.words("input")
-        dims = [int(v) for v in message.words("input_dim")]
-        shapes = [[int(v) for v in m.words("dim")] for m in message.messages("input_shape")]
+        dims = message.ints("input_dim")
+        shapes = [m.ints("dim") for m in message.messages("input_shape")]
         if dims and (shapes or len(dims) != 4 * len(names)):
             raise TVMError(f"{len(names)} inputs have {len(dims)} sizes (input_dim); each has 4")
         shapes = shapes or [dims[4 * i : 4 * i + 4] for i in range(len(dims) // 4)]
@@ -67,12 +67,7 @@ class Net:
 
 def load_net(given: Any) -> Net:
     """A network out of a path, its text or a message of Caffe's own class."""
-    try:
-        return Net(parse(_text(given)))
-    except ValueError as problem:
-        if isinstance(problem, TVMError):
-            raise
-        raise TVMError(f"the network is damaged: {problem}") from problem
+    return Net(parse(_text(given)))
 
 
 def _text(given: Any) -> str:
@@ -92,10 +87,8 @@ def _bytes(given: Any, most: int | None = None) -> bytes:
                 raise TVMError(f"{name} is larger than {most} bytes: it is no text of a network")
             with open(given, "rb") as file:
                 return file.read()
-        except (OSError, ValueError) as problem:
-            if isinstance(problem, TVMError):
-                raise
-            raise TVMError(f"{name} cannot be read: {getattr(problem, 'strerror', problem)}") from problem
+        except OSError as problem:
+            raise TVMError(f"{name} cannot be read: {problem.strerror}") from problem
     if isinstance(given, (bytes, bytearray, memoryview)):
         return bytes(given)
     if hasattr(given, "SerializeToString"):

@@ -49,6 +49,16 @@ class Message(dict):
         found = self.words(name)
         return found[-1] if found else default
 
+    def ints(self, name: str) -> list[int]:
+        """The values of a field that are whole numbers."""
+        try:
+            found = [int(v) for v in self.words(name)]
+        except ValueError:
+            raise TVMError(f"the field {name} must be whole numbers, got {', '.join(self.words(name))[:60]}") from None
+        if any(abs(v) >= 1 << 63 for v in found):
+            raise TVMError(f"the field {name} has a number of more than 64 bits")
+        return found
+
     def merged(self, name: str) -> Message:
         """The message of a field; one that is given more than once is put together."""
         out = Message()

@@ -109,8 +109,8 @@ def _shapes(layer: Layer) -> list[list[int]]:
     found = layer.message.merged("input_param").messages("shape")
     if layer.type == "MemoryData":
         inner = layer.message.merged("memory_data_param")
-        return [[int(inner.word(k, "0")) for k in ("batch_size", "channels", "height", "width")]]
-    return [[int(v) for v in m.words("dim")] for m in found]
+        return [[sum(inner.ints(k)[-1:]) for k in ("batch_size", "channels", "height", "width")]]
+    return [m.ints("dim") for m in found]
 
 
 def _in_words(layer: Layer, problem: Exception) -> str:

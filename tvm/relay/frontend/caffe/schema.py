@@ -35,7 +35,8 @@ NEW_NAMES = {**dict(OLD_TYPES.values()), **{str(k): new for k, (_, new) in OLD_T
 # Layers whose results are the inputs of a network that is run.
 SOURCES = ("Input", "Data", "ImageData", "MemoryData", "HDF5Data", "WindowData", "AnnotatedData", "VideoData")
 # Fields of parameters that say how a network is trained, or which code computes it; they change no result.
-FOR_TRAINING = {"weight_filler", "bias_filler", "filler", "engine", "force_nd_im2col", "moving_average_fraction",
-                "dropout_ratio", "scale_train", "stable_prod_grad", "debug_info", "save_output_param"}
+FOR_TRAINING = {"weight_filler", "bias_filler", "scale_filler", "filler", "engine", "force_nd_im2col",
+                "moving_average_fraction", "dropout_ratio", "scale_train", "stable_prod_grad", "debug_info",
+                "save_output_param"}
 
 __all__ = ["FILES", "FOR_TRAINING", "NEW_NAMES", "OLD_TYPES", "RAW_TYPES", "SOURCES"]

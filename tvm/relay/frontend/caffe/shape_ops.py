@@ -203,7 +203,7 @@ def parameter(ctx, inputs):
 @layer("DummyData", param="dummy_data_param")
 def dummy_data(ctx, inputs):
     """Constant values."""
-    shapes = [[int(v) for v in m.words("dim")] for m in ctx.p.message.messages("shape")]
+    shapes = [m.ints("dim") for m in ctx.p.message.messages("shape")]
     if not shapes:
         shapes = [list(s) for s in zip(*(ctx.p.ints(k) for k in ("num", "channels", "height", "width")))]
     fillers = ctx.p.message.messages("data_filler")
