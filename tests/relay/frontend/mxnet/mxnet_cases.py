@@ -612,3 +612,39 @@ for answer in (0, 2):
         inner(1, ("_greater_scalar", [0], {"scalar": 1}), heads=[1]), inner(1, ("negative", [0], {}), heads=[1]),
         inner(1, ("square", [0], {}), heads=[1])], num_args=5, num_outputs=1, cond_input_locs="[0]",
          then_input_locs="[1]", else_input_locs="[1]")
+
+# -- quantized operators ----------------------------------------------------------------------------------------------
+
+
+def q(*shape, dtype="int8"):
+    return Drawn(*shape, dtype=dtype, low=-127 if dtype == "int8" else 0, high=127 if dtype == "int8" else 255)
+
+
+def to(*limits):
+    """Ranges, each of one number below and one above zero."""
+    return [np.array([v], "float32") for limit in limits for v in (-limit, limit)]
+
+
+case("_contrib_quantize_v2", f(3, 5))
+case("_contrib_quantize_v2/calibrated", f(3, 5), min_calib_range=-3.0, max_calib_range=2.5)
+case("_contrib_quantize_v2/uint8", f(3, 5, low=0), out_type="uint8", min_calib_range=0.0, max_calib_range=2.5)
+case("_contrib_quantize_v2/auto", f(3, 5, low=0), out_type="auto", min_calib_range=0.0, max_calib_range=2.5)
+case("_contrib_quantize", f(3, 5), *to(3.0), out_type="int8")
+case("_contrib_dequantize", q(3, 5), *to(2.5))
+case("_contrib_dequantize/uint8", q(3, 5, dtype="uint8"), np.array([0], "float32"), np.array([2.5], "float32"))
+WIDE = Drawn(3, 5, dtype="int32", low=-(2**31) + 1, high=2**31 - 2)
+case("_contrib_requantize", WIDE, *to(2.5))
+case("_contrib_requantize/calibrated", WIDE, *to(2.5), min_calib_range=-1.0, max_calib_range=1.5)
+case("_contrib_quantized_conv", q(1, 3, 6, 5, dtype="uint8"), q(4, 3, 3, 2), *to(1.5, 2.0), kernel="(3, 2)",
+     num_filter=4, no_bias="True", stride="(2, 1)", pad="(1, 1)")
+case("_contrib_quantized_fully_connected", q(2, 6), q(4, 6), *to(1.5, 2.0), num_hidden=4, no_bias="True")
+case("_contrib_quantized_fully_connected/bias", q(2, 2, 3), q(4, 6), q(4), *to(1.5, 2.0, 1.0), num_hidden=4)
+case("_contrib_quantized_pooling/max", q(1, 3, 5, 6), *to(1.5), kernel="(3, 2)", stride="(2, 2)", pool_type="max")
+case("_contrib_quantized_pooling/avg", q(1, 3, 5, 6), *to(1.5), kernel="(2, 2)", stride="(2, 2)", pool_type="avg")
+case("_contrib_quantized_pooling/global", q(1, 3, 5, 6), *to(1.5), kernel="(1, 1)", global_pool="True", pool_type="avg")
+case("_contrib_quantized_act", q(2, 6), *to(1.5), act_type="relu")
+case("_contrib_quantized_flatten", q(2, 3, 2), *to(1.5))
+case("_contrib_quantized_embedding", i(3, low=0, high=4, dtype="float32"), q(5, 3), *to(1.5), input_dim=5, output_dim=3)
+case("_contrib_quantized_concat", q(2, 3), q(2, 4), *to(1.0, 2.0), num_args=2, dim=1)
+case("_contrib_quantized_elemwise_mul", q(2, 6), q(2, 6), *to(1.0, 2.0))
+case("_contrib_quantized_elemwise_mul/float", q(2, 6), q(2, 6), *to(1.0, 2.0), enable_float_output="True")

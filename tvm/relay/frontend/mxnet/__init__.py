@@ -13,6 +13,7 @@ from . import (
     numpy_ops,
     pool_ops,
     product_ops,
+    quantized_ops,
     recurrent,
     reduce_ops,
     shape_ops,

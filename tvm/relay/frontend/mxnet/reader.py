@@ -169,7 +169,7 @@ class Importer(GraphImporter):
             refs = node.inputs if row.takes is None else node.inputs[: row.takes]
             inputs = [self.input(values, ref) for ref in refs]
             given = node.attrs.get("num_args")
-            if given is not None and given.isdigit() and int(given) != len(node.inputs) + len(node.graphs):
+            if given is not None and given.isdigit() and int(given) * row.each != len(node.inputs) + len(node.graphs):
                 raise TVMError(f"the attribute num_args is {given}, there are {len(node.inputs)} inputs")
             attrs = row.attributes.read(node.attrs)
             got = row(ctx, self.operands(ctx, row, inputs, attrs), attrs)

@@ -23,22 +23,24 @@ CONVERTERS = Converters("MXNet")
 
 
 class Row:
-    """A converter and what its operator takes: the attributes, how many inputs count (labels of a loss do not), and
-    what shapes follow for inputs of which only the operator knows one."""
+    """A converter and what its operator takes: the attributes, how many inputs count (labels of a loss do not), what
+    shapes follow for inputs of which only the operator knows one, and how many inputs one of ``num_args`` is."""
 
-    def __init__(self, convert: Callable[..., Any], attributes: Attributes, takes: int | None, shapes):
+    def __init__(self, convert: Callable[..., Any], attributes: Attributes, takes: int | None, shapes, each: int):
         self.convert, self.attributes, self.takes, self.shapes = convert, attributes, takes, shapes
+        self.each = each
 
     def __call__(self, ctx: Context, inputs: list, attrs: Values):
         return self.convert(ctx, inputs, attrs)
 
 
-def op(names: str, attributes: str = "", takes: int | None = None, shapes: Callable[..., dict] | None = None):
+def op(names: str, attributes: str = "", takes: int | None = None, shapes: Callable[..., dict] | None = None,
+       each: int = 1):
     """Register a converter for operators. ``shapes(ctx, inputs, attrs)`` gives by position the shapes of weights that
     follow from the other inputs; the unknown ones are None."""
 
     def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        CONVERTERS.op(*names.split(), since=0)(Row(function, Attributes(attributes), takes, shapes))
+        CONVERTERS.op(*names.split(), since=0)(Row(function, Attributes(attributes), takes, shapes, each))
         return function
 
     return add
