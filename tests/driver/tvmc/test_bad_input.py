@@ -123,13 +123,6 @@ def test_an_argument_error_is_short(refused, model_path):
     assert len(refused(2, "error: argument", "compile", "-O", "9", model_path).splitlines()) == 2
 
 
-@pytest.mark.parametrize("suffix", ["pdmodel"])
-def test_formats_whose_importer_is_still_to_come(refused, tmp_path, suffix):
-    path = tmp_path / f"model.{suffix}"
-    path.write_bytes(b"x")
-    refused(4, "is not available yet; export the model to ONNX", "compile", str(path))
-
-
 @pytest.mark.parametrize(("content", "words"), [
     ("[]", "must hold an object"), ("{", "cannot be read"), ('{"targets": 3}', "must be a list of objects"),
     ('{"targets": ["llvm"]}', "must be a list of objects"), ('{"target": "foo"}', "'foo' is no target"),

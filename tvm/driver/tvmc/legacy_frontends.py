@@ -8,25 +8,6 @@ from .errors import TVMCException
 from .frontend import Frontend
 
 
-def _planned(name: str, suffixes: list[str], package: str) -> type:
-    class Planned(Frontend):
-        @staticmethod
-        def name() -> str:
-            return name
-
-        @staticmethod
-        def suffixes() -> list[str]:
-            return suffixes
-
-        def load(self, path, shape_dict=None, **kwargs):
-            raise TVMCException(
-                f"the importer of {name} models is not available yet; export the model to ONNX and compile that"
-            )
-
-    Planned.__doc__ = f"{package} files; refused until their importer exists."
-    return Planned
-
-
 class CaffeFrontend(Frontend):
     """Caffe's networks: the text, with the file of weights beside it."""
 
@@ -151,7 +132,45 @@ class MxnetFrontend(Frontend):
         return params_beside(path)
 
 
-PaddleFrontend = _planned("paddle", ["pdmodel"], "PaddlePaddle")
+class PaddleFrontend(Frontend):
+    """Programs of PaddlePaddle: ``.pdmodel`` with its parameters in ``.pdiparams``, and the older ``__model__``."""
+
+    @staticmethod
+    def name() -> str:
+        return "paddle"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["pdmodel"]
+
+    @staticmethod
+    def recognizes(head: bytes, path: str = "") -> bool:
+        """A program begins with its first block, which begins with its number, 0, and that of no block around it."""
+        at = 1 + next((i for i, byte in enumerate(head[1:6], 1) if byte < 128), 6)
+        return head[:1] == b"\x0a" and head[at : at + 13] == b"\x08\x00\x10" + b"\xff" * 9 + b"\x01"
+
+    @staticmethod
+    def reads_folder(path: str) -> bool:
+        from ...relay.frontend.paddlepaddle.load import PROGRAMS
+
+        return any(os.path.isfile(os.path.join(path, name)) for name in PROGRAMS)
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.paddlepaddle import from_paddle
+
+        shapes = {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shape_dict or {}).items()}
+        return from_paddle(path, shapes, **kwargs)
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """The files of the parameters."""
+        from ...relay.frontend.common.folder import mapped
+        from ...relay.frontend.paddlepaddle.load import parameter_files
+
+        if os.path.isdir(path):
+            raise TVMCException("a folder is not sent to other machines; name the program in it")
+        folder = os.path.dirname(path) or "."
+        return {name: bytes(mapped(folder, f"the file '{name}'", name)) for name in parameter_files(path)}
+
 
 LEGACY_FRONTENDS = [
     CaffeFrontend,

@@ -14,6 +14,7 @@ _HOMES = {
     "from_keras": "keras",
     "from_mxnet": "mxnet",
     "from_onnx": "onnx",
+    "from_paddle": "paddlepaddle",
     "from_pytorch": "pytorch",
     "from_tensorflow": "tensorflow",
     "from_tflite": "tflite",

@@ -7,8 +7,8 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from ..common import run_time_resize
 from ..common.resize import resized
-from . import run_time_resize
 from .declared import decides, shape_of_output
 from .nn_ops import biased
 from .table import argument, axis_of, check_steps, op

@@ -8,7 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ..common import run_time
 from ..common.product import product
-from . import run_time_windows
+from ..common.windows import same_padded
 from .table import argument, axis_of, op
 
 
@@ -55,7 +55,7 @@ def padded_for(ctx, data, attrs, kernel: list[int], strides: list[int], dilation
         if len(sizes) != len(kernel):
             raise TVMError(f"the window has {len(kernel)} dimensions, the data has {len(sizes)} of that kind")
         upper, fill = mode == "SAME_UPPER", ctx.like(value, data)
-        data = run_time_windows.same_padded(ctx, data, kernel, strides, dilations, upper, fill)
+        data = same_padded(ctx, data, kernel, strides, dilations, upper, fill)
         return data, [0] * 2 * len(kernel)
     return data, pads(ctx, data, attrs, kernel, strides, dilations)
 

@@ -9,22 +9,6 @@ from ..common.run_time import number
 from .table import check_steps
 
 
-def same_padded(ctx, data, kernel, strides, dilations, upper: bool, value):
-    """Data of unknown sizes with the padding of SAME: a window fits as often as there are strides begun. Padding
-    that is odd has one element more behind the data if ``upper``, else before it."""
-    n = len(kernel)
-    sizes = run_time.joined(ctx, [run_time.size_of(ctx, data, i + 2) for i in range(n)])
-    steps, reach = number(strides), number([(k - 1) * d + 1 for k, d in zip(kernel, dilations)])
-    begun = relay.floor_divide(relay.add(sizes, relay.subtract(steps, number(1))), steps)
-    used = relay.add(relay.multiply(relay.subtract(begun, number(1)), steps), reach)
-    total = ctx.made(relay.maximum(relay.subtract(used, sizes), number(0)))
-    half = ctx.made(relay.floor_divide(total, number(2)))
-    rest = ctx.made(relay.subtract(total, half))
-    none = number([0, 0])
-    amounts = run_time.joined(ctx, [none, half, none, rest] if upper else [none, rest, none, half])
-    return ctx.made(run_time.padded(ctx, data, amounts, None, value, "constant"))
-
-
 def added_back(ctx, data, image, block, attrs):
     """Columns (batch, channels times elements of a block, blocks) added where they were taken from: for every element
     of every block its place in the padded image."""
@@ -92,4 +76,4 @@ def unpooled(ctx, x, places, natural: list, wanted):
     return run_time.padded(ctx, out, amounts, None, ctx.like(0, x), "constant")
 
 
-__all__ = ["added_back", "same_padded", "unpooled"]
+__all__ = ["added_back", "unpooled"]

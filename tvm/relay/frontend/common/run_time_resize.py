@@ -11,7 +11,7 @@ from typing import Any
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
-from ..common import run_time
+from . import run_time
 
 
 def real(value) -> RelayExpr:

@@ -1,0 +1,194 @@
+"""Writes tests/relay/frontend/paddle/cases.npz, what PaddlePaddle makes of the programs of paddle_cases.py, and
+networks.npz beside it, programs of whole networks and what it makes of them with seeded weights.
+
+    python tools/paddle_reference.py cases         # with a Python that has paddlepaddle 3, and what TVM Classic needs
+    python tools/paddle_reference.py networks      # with paddlepaddle 2.6, whose layers still become such programs
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+os.environ["FLAGS_enable_pir_api"] = "0"
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "tests" / "relay" / "frontend" / "paddle"
+sys.path[:0] = [str(ROOT), str(FOLDER)]
+
+
+def completed(protos: dict):
+    """An operator with the outputs that PaddlePaddle's kernels write, whether they are compared or not."""
+
+    def complete(row):
+        kind, inputs, outputs, attrs = row
+        own = dict(outputs)
+        for slot in protos[kind].outputs:
+            if slot.name not in own and not slot.dispensable and kind not in ("while", "conditional_block"):
+                # Statistics are updated in place.
+                same = inputs.get(slot.name.removesuffix("Out")) if slot.name.endswith("Out") else None
+                own[slot.name] = same or [f"{kind}_{next(iter(outputs.values()), ['x'])[0]}_{slot.name}"]
+        return kind, inputs, own, attrs
+
+    return complete
+
+
+def outputs(case, paddle, protos: dict) -> list:
+    data = case.program(framed=False, complete=completed(protos))
+    program = paddle.static.Program.parse_from_string(data)
+    scope = paddle.static.Scope()
+    with paddle.static.scope_guard(scope):
+        for name, array in case.weights.items():
+            scope.var(name).get_tensor().set(array, paddle.CPUPlace())
+        executor = paddle.static.Executor(paddle.CPUPlace())
+        return executor.run(program, feed=case.feeds, fetch_list=list(case.fetches))
+
+
+# -- networks ---------------------------------------------------------------------------------------------------------
+
+
+def layers(paddle) -> dict:
+    """Networks of PaddlePaddle's zoos, small, each with the type and the shape of its input."""
+    nn, models = paddle.nn, paddle.vision.models
+
+    class Encoder(nn.Layer):
+        """Embeddings of words and places, two layers of attention, and a vector for the whole text, as ERNIE has."""
+
+        def __init__(self):
+            super().__init__()
+            self.words, self.places = nn.Embedding(50, 32), nn.Embedding(16, 32)
+            self.norm = nn.LayerNorm(32)
+            layer = nn.TransformerEncoderLayer(32, 4, 64, activation="gelu")
+            self.encoder, self.pooler = nn.TransformerEncoder(layer, 2), nn.Linear(32, 32)
+
+        def forward(self, ids):
+            places = paddle.cumsum(paddle.ones_like(ids), axis=1) - 1
+            mask = ((ids == 0).astype("float32") * -1e4).unsqueeze([1, 2])
+            x = self.encoder(self.norm(self.words(ids) + self.places(places)), mask)
+            return x, paddle.tanh(self.pooler(x[:, 0]))
+
+    class Reader(nn.Layer):
+        """A text recogniser: convolutions, two directions of an LSTM over the columns, scores of characters."""
+
+        def __init__(self):
+            super().__init__()
+            self.body = nn.Sequential(
+                nn.Conv2D(3, 8, 3, stride=2, padding=1), nn.BatchNorm2D(8), nn.Hardswish(), nn.MaxPool2D(2, 2),
+                nn.Conv2D(8, 12, 3, padding=1, groups=4), nn.BatchNorm2D(12), nn.ReLU(), nn.MaxPool2D((4, 1), (4, 1)))
+            self.lstm, self.head = nn.LSTM(12, 10, 2, direction="bidirect"), nn.Linear(20, 17)
+            self.softmax = nn.Softmax(2)
+
+        def forward(self, x):
+            x = self.body(x).squeeze(2).transpose([0, 2, 1])
+            return self.softmax(self.head(self.lstm(x)[0]))
+
+    class Sentiment(nn.Layer):
+        """Words, a GRU, the mean over the words."""
+
+        def __init__(self):
+            super().__init__()
+            self.words, self.gru, self.head = nn.Embedding(40, 12), nn.GRU(12, 9), nn.Linear(9, 2)
+            self.softmax = nn.LogSoftmax()
+
+        def forward(self, ids):
+            return self.softmax(self.head(self.gru(self.words(ids))[0].mean(1)))
+
+    image = ("float32", (1, 3, 64, 64))
+    return {
+        "resnet18": (models.resnet18(num_classes=10), *image),
+        "mobilenet_v1": (models.mobilenet_v1(scale=0.25, num_classes=10), *image),
+        "mobilenet_v2": (models.mobilenet_v2(scale=0.25, num_classes=10), *image),
+        "mobilenet_v3_small": (models.mobilenet_v3_small(scale=0.5, num_classes=10), *image),
+        "squeezenet1_1": (models.squeezenet1_1(num_classes=10), *image),
+        "shufflenet_v2": (models.shufflenet_v2_x0_25(num_classes=10), *image),
+        "encoder": (Encoder(), "int64", (2, 9)),
+        "reader": (Reader(), "float32", (1, 3, 16, 40)),
+        "sentiment": (Sentiment(), "int64", (2, 7)),
+    }
+
+
+def plain(data: bytes) -> bytes:
+    """A program without what only its debugging needs."""
+    from paddle.base.proto import framework_pb2
+
+    program = framework_pb2.ProgramDesc()
+    program.ParseFromString(data)
+    for block in program.blocks:
+        for node in block.ops:
+            kept = [a for a in node.attrs if not a.name.startswith(("op_", "with_quant"))]
+            del node.attrs[:]
+            node.attrs.extend(kept)
+    return program.SerializeToString()
+
+
+def network(paddle, layer, dtype: str, shape: tuple) -> tuple[bytes, list]:
+    """The program of a layer, and what it makes of seeded weights and inputs."""
+    import tempfile
+
+    from paddle_networks import feeds, weights
+
+    with tempfile.TemporaryDirectory() as folder:
+        layer.eval()
+        spec = [paddle.static.InputSpec([None, *shape[1:]], dtype, "x")]
+        paddle.jit.save(paddle.jit.to_static(layer, input_spec=spec, full_graph=True), f"{folder}/model")
+        data = plain(Path(folder, "model.pdmodel").read_bytes())
+    paddle.enable_static()
+    program, scope = paddle.static.Program.parse_from_string(data), paddle.static.Scope()
+    with paddle.static.scope_guard(scope):
+        for name, array in weights(data).items():
+            scope.var(name).get_tensor().set(array, paddle.CPUPlace())
+        names = [o.input("X")[0] for o in program.global_block().ops if o.type == "fetch"]
+        found = paddle.static.Executor(paddle.CPUPlace()).run(program, feed=feeds(dtype, shape), fetch_list=names)
+    paddle.disable_static()
+    return data, found
+
+
+def write_networks(paddle) -> int:
+    import numpy as np
+
+    paddle.disable_static()
+    found = {}
+    for name, (layer, dtype, shape) in layers(paddle).items():
+        data, outputs_of = network(paddle, layer, dtype, shape)
+        found[f"{name}|program"] = np.frombuffer(data, "uint8")
+        found[f"{name}|{dtype}|shape"] = np.array(shape)
+        found.update({f"{name}|{i}": np.asarray(v) for i, v in enumerate(outputs_of)})
+        print(name, len(data), [v.shape for v in outputs_of])
+    # PaddlePaddle 2.6 brings a library of its own for compression, which does not work in Python's place.
+    np.savez(FOLDER / "networks.npz", **found)
+    again = "import sys, numpy; numpy.savez_compressed(sys.argv[1], **dict(numpy.load(sys.argv[1])))"
+    return subprocess.run([sys.executable, "-c", again, str(FOLDER / "networks.npz")], check=True).returncode
+
+
+def write_cases(paddle, match: str) -> int:
+    import numpy as np
+    from paddle.base import framework
+    from paddle_cases import CASES
+
+    paddle.enable_static()
+    protos = framework.OpProtoHolder.instance().op_proto_map
+    found, wrong = {}, 0
+    for name, case in CASES.items():
+        if match not in name:
+            continue
+        try:
+            for i, value in enumerate(outputs(case, paddle, protos)):
+                found[f"{name}|{i}"] = np.asarray(value)
+        except Exception as problem:
+            wrong += 1
+            print(f"{name}: {type(problem).__name__}: {str(problem)[-400:]}")
+    if not match:
+        np.savez_compressed(FOLDER / "cases.npz", **found)
+    print(f"{len(CASES)} cases, {wrong} failed")
+    return 1 if wrong else 0
+
+
+def main(what: str, match: str = "") -> int:
+    import paddle
+
+    return write_cases(paddle, match) if what == "cases" else write_networks(paddle)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

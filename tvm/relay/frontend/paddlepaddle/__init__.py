@@ -1,0 +1,24 @@
+"""The PaddlePaddle importer."""
+
+# The families of converters register themselves.
+from . import (
+    activations,
+    control,
+    conv_ops,
+    detection,
+    elementwise,
+    image_ops,
+    index_ops,
+    make_ops,
+    norm_ops,
+    pool_ops,
+    product_ops,
+    quantize_ops,
+    recurrent,
+    reduce_ops,
+    shape_ops,
+    slice_ops,
+)
+from .reader import from_paddle
+
+__all__ = ["from_paddle"]

@@ -1,0 +1,192 @@
+"""Converters of branches, loops and arrays of tensors. A course that is known when compiling is written out; any other
+is an ``If``, or a function that calls itself. An array is a list, whose places are known when compiling."""
+
+from __future__ import annotations
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import RelayExpr, const
+from ..common.control import branched, repeated
+from ..common.importer import ClosedScope
+from .elementwise import truth
+from .program import Block
+from .table import Context, check_steps, op
+
+# A place of an array that is written behind its end makes it so much longer at most.
+_MOST_ELEMENTS = 65_536
+
+
+def _condition(ctx: Context, e: RelayExpr) -> RelayExpr:
+    e = relay.reshape(e, ()) if ctx.rank(e) else e
+    return ctx.made(truth(ctx, ctx.made(e)))
+
+
+def _block(ctx: Context) -> Block:
+    return ctx.importer.program.block(ctx.attr("sub_block", -1))
+
+
+@op("conditional_block", "conditional_block_infer")
+def conditional_block(ctx):
+    """What a block writes, where a condition holds. Without it a variable keeps its value; one that had none is read
+    only where the condition holds, and is computed there."""
+    given = ctx.tensors("Cond")
+    if not ctx.attr("is_scalar_condition", False):
+        raise TVMError("a block that runs unless its input is empty is not supported")
+    test = _condition(ctx, given[0])
+    known = ctx.value(test)
+    if known is not None and not known.reshape(-1)[0]:
+        return {}
+    names = [n for n in ctx.operator.outputs.get("Out", ()) if n]
+    with ctx.importer.inner_scope() as scope:
+        ctx.importer.block(_block(ctx))
+    before = [_before(ctx, n) for n in names]
+    after = [scope.get(n, old) for n, old in zip(names, before)]
+    if known is None:
+        both = [i for i, (new, old) in enumerate(zip(after, before)) if old is not None and new is not old]
+        if any(not isinstance(v, RelayExpr) for i in both for v in (after[i], before[i])):
+            raise TVMError("a branch that data decides on changes an array of tensors; this is not supported")
+        for i, v in zip(both, branched(ctx.importer, test, [after[i] for i in both], [before[i] for i in both])):
+            after[i] = v
+    ctx.importer.scopes[-1].update((n, v) for n, v in zip(names, after) if v is not None)
+    return {}
+
+
+def _before(ctx: Context, name: str):
+    try:
+        return ctx.importer.value(name, ctx.where)
+    except TVMError:
+        return None
+
+
+@op("select_input")
+def select_input(ctx):
+    """One of the inputs, by number; an input that was never made is not chosen."""
+    mask = ctx.get("Mask")
+    names = ctx.operator.inputs.get("X", [])
+    known = ctx.value(mask)
+    if known is not None:
+        at = int(known.reshape(-1)[0])
+        if not 0 <= at < len(names):
+            raise TVMError(f"input {at} of {len(names)} is asked for")
+        return {"Out": [ctx.importer.value(names[at], ctx.where)]}
+    values = [_before(ctx, n) for n in names]
+    if len(values) != 2 or not all(isinstance(v, RelayExpr) for v in values):
+        raise TVMError("data decides among other values than two tensors; this is not supported")
+    test = _condition(ctx, mask)
+    return branched(ctx.importer, test, [values[1]], [values[0]])[0]
+
+
+@op("while")
+def while_(ctx):
+    block, importer = _block(ctx), ctx.importer
+    condition = ctx.operator.inputs.get("Condition", [""])[0]
+    written = list(dict.fromkeys(n for o in block.operators for n in o.writes() if n))
+    states = {n: v for n in written if (v := _before(ctx, n)) is not None}
+    if condition not in states:
+        raise TVMError(f"the loop never changes its condition '{condition}'")
+    steps = 0
+    while True:
+        known = ctx.value(_condition(ctx, states[condition]))
+        if known is None:
+            return _kept(ctx, _late(ctx, block, condition, states))
+        if not known.reshape(-1)[0]:
+            return _kept(ctx, states)
+        check_steps("a loop", steps)
+        with importer.inner_scope(dict(states)) as scope:
+            importer.block(block)
+        states = {n: scope[n] for n in states}
+        steps += 1
+
+
+def _kept(ctx: Context, states: dict) -> dict:
+    ctx.importer.scopes[-1].update(states)
+    return {}
+
+
+def _late(ctx: Context, block: Block, condition: str, states: dict) -> dict:
+    """A loop whose number of steps the run decides. What it uses from around it is carried along."""
+    importer = ctx.importer
+    moving = [n for n, v in states.items() if isinstance(v, RelayExpr)]
+    fixed = {n: v for n, v in states.items() if not isinstance(v, RelayExpr)}
+    outer = [n for n in dict.fromkeys(n for o in block.operators for n in o.reads())
+             if n and n not in states and isinstance(_before(ctx, n), RelayExpr)]  # fmt: skip
+    names = moving + outer
+
+    def step(variables):
+        scope = ClosedScope()
+        scope.update(zip(names, variables))
+        scope.update(fixed)
+        with importer.inner_scope(scope):
+            importer.block(block)
+        if scope.captured:
+            raise TVMError("a loop whose steps data decides on reads a value that it is not given")
+        if any(scope[n] is not v for n, v in fixed.items()):
+            raise TVMError("a loop whose steps data decides on writes an array of tensors; this is not supported")
+        going = importer.typer.infer(_condition(ctx, variables[names.index(condition)]))
+        return going, [importer.typer.infer(scope[n]) for n in names]
+
+    first = [importer.typer.infer(states[n] if n in states else importer.value(n, ctx.where)) for n in names]
+    last = repeated(importer, f"while_{ctx.operator.name}", first, step)
+    return {**dict(zip(moving, last)), **fixed}
+
+
+# -- arrays -----------------------------------------------------------------------------------------------------------
+
+
+def _array(ctx: Context, name: str) -> list:
+    found = ctx.all(name)
+    if not found or not isinstance(found[0], list):
+        raise TVMError(f"the input '{name}' is no array of tensors")
+    return found[0]
+
+
+@op("write_to_array")
+def write_to_array(ctx):
+    at, x = ctx.number("", "I"), ctx.get("X")
+    if not 0 <= at < _MOST_ELEMENTS:
+        raise TVMError(f"place {at} of an array is written; there are at most {_MOST_ELEMENTS}")
+    name = ctx.operator.outputs["Out"][0]
+    old = _before(ctx, name)
+    new = list(old) if isinstance(old, list) else []
+    new += [None] * (at + 1 - len(new))
+    new[at] = x
+    return {"Out": [new]}
+
+
+@op("read_from_array")
+def read_from_array(ctx):
+    array, at = _array(ctx, "X"), ctx.number("", "I")
+    if not 0 <= at < len(array) or array[at] is None:
+        raise TVMError(f"place {at} of an array of {len(array)} is read, and nothing was written there")
+    return array[at]
+
+
+@op("lod_array_length")
+def lod_array_length(ctx):
+    return const([len(_array(ctx, "X"))], "int64")
+
+
+@op("tensor_array_to_tensor")
+def tensor_array_to_tensor(ctx):
+    array, axis = _array(ctx, "X"), ctx.attr("axis", 0)
+    if not array or any(v is None for v in array):
+        raise TVMError("the array has places that were never written")
+    if ctx.attr("use_stack", False):
+        out, sizes = relay.stack(array, axis), [1] * len(array)
+    else:
+        out = relay.concatenate(array, axis) if len(array) > 1 else array[0]
+        sizes = [ctx.shape(v)[axis] for v in array]
+    if not all(isinstance(s, int) for s in sizes):
+        return {"Out": out}
+    return {"Out": out, "OutIndex": const(sizes, "int32")}
+
+
+@op("assign")
+def assign(ctx):
+    """The value itself, of a tensor or an array."""
+    found = ctx.all("X")
+    if not found:
+        raise TVMError("the input 'X' is missing")
+    return {"Out": [list(found[0]) if isinstance(found[0], list) else found[0]]}
+
+

@@ -1,0 +1,139 @@
+"""Models as they are handed over: files of a program and its parameters, or live objects of PaddlePaddle."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ....error import TVMError
+from ..common.folder import mapped
+from .program import Program, Variable
+from .tensors import Stream
+
+# Names of programs that a folder may hold, and of the one file of parameters beside an older one.
+PROGRAMS = ("inference.pdmodel", "model.pdmodel", "__model__")
+COMBINED = "__params__"
+
+
+class Loaded(NamedTuple):
+    """A program, its parameters by name, and the names of inputs and outputs where the program does not say them."""
+
+    program: Program
+    params: dict[str, np.ndarray]
+    feeds: list[str] | None = None
+    fetches: list[str] | None = None
+
+
+def read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as problem:
+        raise TVMError(f"{os.path.basename(path)} cannot be read: {problem.strerror}") from problem
+
+
+def parameter_files(path: str) -> list[str]:
+    """The names of the files in the model's folder that hold its parameters; one of each parameter, or one of all."""
+    folder, name = os.path.split(path)
+    stem, suffix = os.path.splitext(name)
+    if suffix == ".pdmodel":
+        return [f"{stem}.pdiparams"]
+    if os.path.isfile(os.path.join(folder, COMBINED)):
+        return [COMBINED]
+    return [v.name for v in Program(read(path)).persistable()]
+
+
+def program_path(path: str) -> str:
+    """The file of the program: the path itself, or what a folder has."""
+    if not os.path.isdir(path):
+        return path
+    found = [n for n in PROGRAMS if os.path.isfile(os.path.join(path, n))]
+    if not found:
+        raise TVMError(f"the folder has no program of PaddlePaddle; it would be one of {', '.join(PROGRAMS)}")
+    return os.path.join(path, found[0])
+
+
+def load(model, scope=None) -> Loaded:
+    """What a model is: the path of a program, or a live program or layer."""
+    if isinstance(model, (str, os.PathLike)):
+        if scope is not None:
+            raise TVMError("from_paddle: a scope belongs to a live program; the parameters of a file lie beside it")
+        return _files(program_path(os.fspath(model)))
+    if callable(getattr(model, "program", None)) and callable(getattr(model, "parameters", None)):
+        return _layer(model)
+    if hasattr(getattr(model, "desc", None), "serialize_to_string"):
+        return _program(model, scope)
+    raise TypeError("from_paddle: the path of a program, a Program or a TranslatedLayer of PaddlePaddle is wanted, got "
+                    + type(model).__name__)  # fmt: skip
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def _files(path: str) -> Loaded:
+    if path.endswith(".json"):
+        raise TVMError(f"{os.path.basename(path)}: programs of the new intermediate representation (.json) are not "
+                       "supported; save the model with FLAGS_enable_pir_api=0, which gives .pdmodel")  # fmt: skip
+    program = Program(read(path))
+    wanted = program.persistable()
+    folder, names = os.path.dirname(path), parameter_files(path)
+    if not wanted:
+        return Loaded(program, {})
+    if len(names) == 1 and (path.endswith(".pdmodel") or names == [COMBINED]):
+        return Loaded(program, _tensors(folder, names[0], wanted))
+    return Loaded(program, {v.name: _tensors(folder, v.name, [v])[v.name] for v in wanted})
+
+
+def _tensors(folder: str, location: str, wanted: list[Variable]) -> dict[str, np.ndarray]:
+    """The parameters that one file holds."""
+    what = f"the parameter '{wanted[0].name}'" if len(wanted) == 1 else f"the value of {len(wanted)} parameters"
+    stream = Stream(mapped(folder or ".", what, location), location)
+    found = {v.name: _checked(v, stream.tensor(v.name)) for v in wanted}
+    stream.end()
+    return found
+
+
+def _checked(variable: Variable, array: np.ndarray) -> np.ndarray:
+    """A parameter that has the type and the sizes that the program declares."""
+    declared = variable.shape
+    fits = len(declared) == array.ndim and all(d in (-1, s) for d, s in zip(declared, array.shape))
+    if str(array.dtype) != variable.dtype or not (fits or (array.size == 1 and np.prod(np.abs(declared)) == 1)):
+        raise TVMError(f"the parameters do not belong to the program: '{variable.name}' is {variable.dtype} of shape "
+                       f"{declared} in the program, {array.dtype} of shape {array.shape} in the file")  # fmt: skip
+    return array
+
+
+# -- live objects -----------------------------------------------------------------------------------------------------
+
+
+def _layer(layer: Any) -> Loaded:
+    """A TranslatedLayer, which knows the names of its inputs and outputs."""
+    program = layer.program()
+    if not hasattr(getattr(program, "desc", None), "serialize_to_string"):
+        raise TVMError("the layer holds a program of the new intermediate representation; load the model with "
+                       "FLAGS_enable_pir_api=0")  # fmt: skip
+    tensors = [*layer.parameters(), *layer.buffers()]
+    params = {t.name: np.asarray(t.numpy()) for t in tensors}
+    return Loaded(Program(program.desc.serialize_to_string()), params,
+                  [spec.name for spec in layer._input_spec()], [spec.name for spec in layer._output_spec()])
+
+
+def _program(program: Any, scope: Any) -> Loaded:
+    """A live program, whose parameters a scope holds."""
+    loaded = Program(program.desc.serialize_to_string())
+    if scope is None:
+        import paddle
+
+        scope = paddle.static.global_scope()
+    params = {}
+    for variable in loaded.persistable():
+        held = scope.find_var(variable.name)
+        if held is None:
+            raise TVMError(f"the scope has no value of the parameter '{variable.name}'")
+        params[variable.name] = np.array(held.get_tensor())
+    return Loaded(loaded, params)
+
+
+__all__ = ["COMBINED", "PROGRAMS", "Loaded", "load", "parameter_files", "program_path"]

@@ -1,0 +1,95 @@
+"""Converters of products of matrices."""
+
+from __future__ import annotations
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import RelayExpr
+from ..common import run_time
+from ..common.product import product
+from .activations import named
+from .shape_ops import is_known, matrix
+from .table import Context, op
+
+
+def _turned(ctx: Context, e: RelayExpr, asked: bool) -> RelayExpr:
+    """A stack of matrices, each transposed if asked; a vector stays."""
+    rank = ctx.rank(e)
+    if not asked or rank < 2:
+        return e
+    return ctx.made(relay.transpose(e, [*range(rank - 2), rank - 1, rank - 2]))
+
+
+@op("matmul_v2")
+def matmul_v2(ctx):
+    x, y = ctx.get("X"), ctx.get("Y")
+    x, y = _turned(ctx, x, ctx.attr("trans_x", False)), _turned(ctx, y, ctx.attr("trans_y", False))
+    ctx.refuse(fused_reshape_X=[], fused_reshape_Y=[], fused_reshape_Out=[], fused_transpose_X=[],
+               fused_transpose_Y=[], fused_transpose_Out=[])  # fmt: skip
+    return product(ctx, x, y)
+
+
+@op("matmul")
+def matmul(ctx):
+    x, y = ctx.get("X"), ctx.get("Y")
+    x, y = _turned(ctx, x, ctx.attr("transpose_X", False)), _turned(ctx, y, ctx.attr("transpose_Y", False))
+    out, alpha = ctx.made(product(ctx, x, y)), ctx.attr("alpha", 1.0)
+    out = relay.reshape(out, (1,)) if not ctx.rank(out) else out
+    return out if alpha == 1.0 else relay.multiply(out, ctx.like(alpha, x))
+
+
+@op("bmm")
+def bmm(ctx):
+    return product(ctx, ctx.get("X"), ctx.get("Y"))
+
+
+@op("mv")
+def mv(ctx):
+    return product(ctx, ctx.get("X"), ctx.get("Vec"))
+
+
+@op("dot")
+def dot(ctx):
+    x = ctx.get("X")
+    return relay.sum(relay.multiply(x, ctx.get("Y")), axis=ctx.rank(x) - 1)
+
+
+@op("addmm")
+def addmm(ctx):
+    x = ctx.get("X")
+    out = relay.multiply(product(ctx, x, ctx.get("Y")), ctx.like(ctx.attr("Alpha", 1.0), x))
+    return relay.add(relay.multiply(ctx.get("Input"), ctx.like(ctx.attr("Beta", 1.0), x)), out)
+
+
+def _flat_product(ctx: Context, x: RelayExpr, y: RelayExpr, cut: int, y_cut: int) -> RelayExpr:
+    """The product of two tensors that are cut into rows and columns; the axes of the rows stay apart."""
+    if not 0 < cut < max(ctx.rank(x), 2) or not 0 < y_cut < max(ctx.rank(y), 2):
+        raise TVMError(f"tensors of {ctx.rank(x)} and {ctx.rank(y)} dimensions are cut at {cut} and {y_cut}")
+    columns = ctx.known_shape(y)[y_cut:]
+    rows, right = ctx.made(matrix(ctx, x, cut)), ctx.made(matrix(ctx, y, y_cut))
+    out = ctx.made(product(ctx, rows, right))
+    if cut == 1 and len(columns) == 1:
+        return out
+    if is_known(ctx, x):
+        return relay.reshape(out, (*ctx.known_shape(x)[:cut], *columns))
+    out = ctx.made(run_time.unflattened(ctx, out, x, cut))
+    return out if len(columns) == 1 else relay.reshape(out, [*[0] * cut, *columns])
+
+
+@op("mul")
+def mul(ctx):
+    return _flat_product(ctx, ctx.get("X"), ctx.get("Y"), ctx.attr("x_num_col_dims", 1), ctx.attr("y_num_col_dims", 1))
+
+
+@op("fc")
+def fc(ctx):
+    ctx.refuse(padding_weights=False, use_mkldnn=False)
+    x, bias = ctx.get("Input"), ctx.maybe("Bias")
+    out = _flat_product(ctx, x, ctx.get("W"), ctx.attr("in_num_col_dims", 1), 1)
+    out = out if bias is None else relay.add(out, relay.reshape(bias, (-1,)))
+    return named(ctx.attr("activation_type", ""))(ctx, ctx.made(out))
+
+
+@op("einsum")
+def einsum(ctx):
+    return relay.einsum(ctx.tensors("Operands"), ctx.attr("equation", "").replace(" ", ""))

@@ -1,0 +1,70 @@
+"""Parameters of PaddlePaddle's files: a stream of tensors, each with a header of its own."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import ml_dtypes
+import numpy as np
+
+from ....error import TVMError
+from .schema import SCHEMA, dtype_name
+
+# A header describes the element type and a few sizes.
+_MOST_HEADER = 4096
+_MOST_AXES = 32
+
+
+def numpy_dtype(name: str) -> np.dtype:
+    """The element type of an array in a file, least byte first."""
+    return np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name).newbyteorder("<")
+
+
+class Stream:
+    """The bytes of a file of parameters; ``what`` is how errors call it."""
+
+    def __init__(self, data, what: str):
+        self.data, self.what, self.at = memoryview(data), what, 0
+
+    def take(self, count: int, part: str) -> memoryview:
+        if count < 0 or count > len(self.data) - self.at:
+            raise TVMError(f"{self.what} is damaged: {part} takes {count} bytes, {len(self.data) - self.at} are left")
+        self.at += count
+        return self.data[self.at - count : self.at]
+
+    def number(self, form: str, part: str) -> int:
+        return struct.unpack(form, self.take(struct.calcsize(form), part))[0]
+
+    def tensor(self, name: str) -> np.ndarray:
+        """The next tensor: versions, offsets of sequences (which are passed over), type and sizes, elements."""
+        part = f"the parameter '{name}'"
+        if self.number("<I", part) != 0:
+            raise TVMError(f"{self.what} is damaged: {part} has an unknown version")
+        levels = self.number("<Q", part)
+        if levels > _MOST_AXES:
+            raise TVMError(f"{self.what} is damaged: {part} has {levels} levels of sequences")
+        for _ in range(levels):
+            self.take(self.number("<Q", part), part)
+        if self.number("<I", part) != 0:
+            raise TVMError(f"{self.what} is damaged: {part} has an unknown version")
+        size = self.number("<i", part)
+        if not 0 <= size <= _MOST_HEADER:
+            raise TVMError(f"{self.what} is damaged: the header of {part} would take {size} bytes")
+        desc = SCHEMA.parse("TensorDesc", self.take(size, part), f"{self.what}: the header of {part}")
+        dims, dtype = tuple(desc.dims), dtype_name(desc.data_type)
+        if len(dims) > _MOST_AXES or any(d < 0 for d in dims):
+            raise TVMError(f"{self.what} is damaged: {part} has the shape {dims[:_MOST_AXES]}")
+        kind = numpy_dtype(dtype)
+        content = self.take(math.prod(dims) * kind.itemsize, part)
+        if dtype == "bool":
+            return (np.frombuffer(content, "uint8") != 0).reshape(dims)
+        return np.frombuffer(content, kind).astype(kind.newbyteorder("="), copy=True).reshape(dims)
+
+    def end(self) -> None:
+        """Refuse bytes behind the last tensor: the program and the parameters do not belong together."""
+        if self.at != len(self.data):
+            raise TVMError(f"{self.what} does not belong to the program: {len(self.data) - self.at} bytes are left")
+
+
+__all__ = ["Stream", "numpy_dtype"]
