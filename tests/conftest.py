@@ -5,10 +5,12 @@ of a run the skipped tests are counted by reason; ``TVM_TEST_SKIPPED=path`` writ
 from __future__ import annotations
 
 import os
+import random
 import signal
 import subprocess
 import sys
 import threading
+import zlib
 from collections import Counter
 from pathlib import Path
 
@@ -53,6 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
         # That interpreter has an installed tvm, which is what is tested.
         paths = []
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """What a test, or a tuner in it, draws from the generators of the process follows the seed and its name too."""
+    number = zlib.crc32(f"{os.environ['TVM_TEST_SEED']} {item.nodeid}".encode())
+    random.seed(number)
+    numpy.random.seed(number)
 
 
 def pytest_terminal_summary(terminalreporter) -> None:

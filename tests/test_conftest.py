@@ -13,6 +13,8 @@ import pytest
 from tests import conftest
 
 SUITE = """
+import random
+import numpy
 import pytest
 from hypothesis import given, settings, strategies
 
@@ -27,6 +29,9 @@ def test_that_needs_another():
 @given(strategies.integers())
 def test_numbers(number):
     print("drawn", number)
+
+def test_of_the_generators_of_the_process():
+    print("drawn", random.randrange(1 << 30), "and drawn", numpy.random.randint(1 << 30))
 """
 
 
@@ -51,10 +56,11 @@ def test_the_end_of_a_run_counts_skips_by_reason_and_a_seed_decides_what_is_draw
         *(f"test_it.py::test_that_needs_a_thing[{i}]" for i in range(40)), "test_it.py::test_that_needs_another"]
     assert [line for line in here if " skipped: " in line] == [
         "40 skipped: there is no such thing", "1 skipped: nor another"]
-    assert len(drawn(here)) == 5
+    assert len(drawn(here)) == 7
     # The same in continuous integration, and others with another seed.
     assert drawn(run_suite(tmp_path, TVM_TEST_SEED="5", CI="true")) == drawn(here)
-    assert drawn(run_suite(tmp_path, TVM_TEST_SEED="6")) != drawn(here)
+    other = drawn(run_suite(tmp_path, TVM_TEST_SEED="6"))
+    assert other[:5] != drawn(here)[:5] and other[5] != drawn(here)[5] and other[6] != drawn(here)[6]
 
 
 def test_the_seed_is_that_of_the_commit_and_a_constant_outside_a_checkout(tmp_path, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 
 import numpy as np
 import pytest
@@ -120,9 +119,6 @@ def test_records_change_code_not_results(model, tmp_path):
     mod, params, tasks = model
     data = np.random.default_rng(0).uniform(-1, 1, (1, 16, 12, 12)).astype("float32")
     plain, plain_code = run(mod, params, data)
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    random.seed(seed)
     path = tmp_path / "records.log"
     RecordFile(path).append(encode(*pair) for pair in records_for(tasks, some_index))
     with autotvm.apply_history_best(str(path)) as history:
@@ -181,9 +177,6 @@ SMALL_TASKS = [
 
 @pytest.mark.parametrize("name, args", SMALL_TASKS, ids=lambda x: x if isinstance(x, str) else "")
 def test_any_configuration_of_a_template_gives_the_same_results(name, args):
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    random.seed(seed)
     task = autotvm.task.create(name, args, f"llvm -mcpu={OLDER}")
     space = task.config_space
     runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=60, verify=True)

@@ -25,9 +25,7 @@ class Machine:
 
 @pytest.fixture
 def machine(monkeypatch):
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    made = Machine(seed)
+    made = Machine(random.randrange(1 << 30))
     monkeypatch.setattr(measure_worker, "ARGUMENTS", made)
     return made
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 import numpy as np
 import pytest
 
@@ -69,9 +67,6 @@ def test_any_configuration_takes_the_place_of_the_pick():
     mod = convolutions()
     plain = arguments_of(mod)
     tasks = autotvm.task.extract_from_program(mod, {}, "llvm")
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    random.seed(seed)
     result = autotvm.MeasureResult((1e-6,), 0, 1.0, 1.0)
     records = [
         (autotvm.MeasureInput(t.target, t, t.config_space.get(t.config_space.get_rand_index())), result) for t in tasks

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 
 import numpy as np
 import pytest
@@ -105,9 +104,6 @@ def test_records_change_code_not_results(model, tmp_path):
     mod, params, tasks = model
     data = np.random.default_rng(0).uniform(-1, 1, (1, 8, 9, 9)).astype(F)
     plain, plain_code = run(mod, params, data)
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    random.seed(seed)
     path = tmp_path / "records.log"
     RecordFile(path).append(encode(*pair) for pair in records_for(tasks, another_index))
     with autotvm.apply_history_best(str(path)) as history:
@@ -170,9 +166,6 @@ SMALL_TASKS = [
 
 def check_some_configurations(name, args, target, count):
     """The pick and some configurations that are drawn compute what the plain loops do on the CPU."""
-    seed = random.randrange(1 << 30)
-    print("seed", seed)
-    random.seed(seed)
     task = autotvm.task.create(name, args, target)
     space = task.config_space
     runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0, timeout=120, verify=True)
@@ -181,7 +174,7 @@ def check_some_configurations(name, args, target, count):
     indexes = [*space.start, *space.sample_ints(count)]
     results = measure([autotvm.MeasureInput(task.target, task, space.get(i)) for i in indexes])
     for index, result in zip(indexes, results):
-        assert result.error_no == 0, (name, seed, space.get(index), result.costs)
+        assert result.error_no == 0, (name, space.get(index), result.costs)
 
 
 @tvm.testing.requires_opencl
