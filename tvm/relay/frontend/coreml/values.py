@@ -121,7 +121,8 @@ def _immediate(tensor: Any, value_type: Any) -> Any:
     if len(values) != count and len(values) != 1:
         raise TVMError(f"a constant of shape {shape} has {len(values)} values")
     kind = "int8" if name == "int4" else "uint8" if packed_bits(name) else name
-    got = np.array(values, "float64" if fields == ["floats"] else "int64").astype(numpy_dtype(kind))
+    with np.errstate(invalid="ignore", over="ignore"):
+        got = np.array(values, "float64" if fields == ["floats"] else "int64").astype(numpy_dtype(kind))
     return got.reshape(shape) if len(values) == count else np.full(shape, got[0])
 
 
