@@ -2,6 +2,7 @@
 
 # The families of converters register themselves.
 from . import (
+    activations,
     box_ops,
     control,
     conv_ops,
@@ -17,6 +18,7 @@ from . import (
     recurrent,
     reduce_ops,
     shape_ops,
+    unary_ops,
 )
 from .reader import from_mxnet
 

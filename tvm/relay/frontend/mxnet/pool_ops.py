@@ -10,8 +10,8 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr
 from .conv_ops import _LAST, _PLAIN, Window
-from .elementwise import cube_root
 from .table import Context, op
+from .unary_ops import cube_root
 
 POOLING = (
     "kernel:dims=() pool_type:avg|lp|max|sum=max global_pool:bool=False pooling_convention:full|valid=valid"
