@@ -77,9 +77,8 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.frontend": Part(
         "the importer",
-        "from_caffe from_caffe2 from_coreml from_darknet from_mxnet from_oneflow from_paddle",
+        "from_caffe from_coreml from_darknet from_mxnet from_oneflow from_paddle",
     ),
-    "tvm.relay.frontend.caffe2": Part("the importer of Caffe2", "from_caffe2"),
     "tvm.relay.frontend.coreml": Part("the importer of Core ML", "from_coreml"),
     "tvm.relay.frontend.darknet": Part("the importer of Darknet", "ACTIVATION from_darknet"),
     "tvm.relay.frontend.mxnet": Part("the importer of MXNet", "from_mxnet"),

@@ -9,7 +9,12 @@ from typing import Any
 from ...error import TVMError, did_you_mean
 from .errors import TVMCException, TVMCFileNotFoundError
 from .frontend import Frontend, lazy_import
-from .legacy_frontends import LEGACY_FRONTENDS, PaddleFrontend  # noqa: F401 (public names of this module)
+from .legacy_frontends import (  # noqa: F401 (public names of this module)
+    LEGACY_FRONTENDS,
+    Caffe2Frontend,
+    CntkFrontend,
+    PaddleFrontend,
+)
 from .model import TVMCModel
 from .open_sizes import is_open, settled, shown
 

@@ -1,6 +1,8 @@
 """Importers: models of other tools as graphs. Each framework is imported only when its importer is called."""
 
 from ...not_built import name_of as _name_of
+from .caffe2 import from_caffe2
+from .cntk import from_cntk
 from .keras import from_keras
 from .onnx import from_onnx
 from .pytorch import from_exported_program, from_pytorch
@@ -11,8 +13,8 @@ from .tflite import from_tflite
 from_tensorflow2 = from_tensorflow
 
 __all__ = [
-    "from_exported_program", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow", "from_tensorflow2",
-    "from_tflite",
+    "from_caffe2", "from_cntk", "from_exported_program", "from_keras", "from_onnx", "from_pytorch", "from_tensorflow",
+    "from_tensorflow2", "from_tflite",
 ]
 
 
