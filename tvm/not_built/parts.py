@@ -77,9 +77,8 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.frontend": Part(
         "the importer",
-        "from_caffe2 from_oneflow",
+        "from_oneflow",
     ),
-    "tvm.relay.frontend.caffe2": Part("the importer of Caffe2", "from_caffe2"),
     "tvm.relay.frontend.pytorch_utils": Part(
         "the importer of PyTorch",
         "rewrite_batched_nms_with_max_out_size rewrite_nms_to_batched_nms rewrite_scatter_to_gather",

@@ -11,7 +11,9 @@ from .errors import TVMCException, TVMCFileNotFoundError
 from .frontend import Frontend, lazy_import
 from .legacy_frontends import (  # noqa: F401 (public names of this module)
     LEGACY_FRONTENDS,
+    Caffe2Frontend,
     CaffeFrontend,
+    CntkFrontend,
     CoremlFrontend,
     DarknetFrontend,
     MxnetFrontend,

@@ -172,8 +172,84 @@ class PaddleFrontend(Frontend):
         return {name: bytes(mapped(folder, f"the file '{name}'", name)) for name in parameter_files(path)}
 
 
+
+class Caffe2Frontend(Frontend):
+    """Caffe2 models: two nets, of which the user names one; the other lies beside it."""
+
+    @staticmethod
+    def name() -> str:
+        return "caffe2"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return []
+
+    @staticmethod
+    def recognizes(head: bytes, path: str = "") -> bool:
+        """By their names: a net begins like any message of protobuf."""
+        pair = _nets(path)
+        return path.endswith(".pb") and pair is not None and os.path.isfile(pair[0]) and os.path.isfile(pair[1])
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.caffe2 import from_caffe2
+
+        return from_caffe2(*self.pair(path), shape=shape_dict, **kwargs)
+
+    def companions(self, path: str) -> dict[str, bytes]:
+        """The other net."""
+        other = next(p for p in self.pair(path) if os.path.basename(p) != os.path.basename(path))
+        with open(other, "rb") as file:
+            return {os.path.basename(other): file.read()}
+
+    def pair(self, path: str) -> tuple[str, str]:
+        found = _nets(path)
+        if found is None:
+            raise TVMCException(f"a Caffe2 model is two files with init and predict in their names, as init_net.pb and "
+                                f"predict_net.pb; got {os.path.basename(path)}")
+        for each in found:
+            if not os.path.isfile(each) or os.path.islink(each):
+                raise TVMCException(f"the other net of the Caffe2 model should be beside it, as the plain file "
+                                    f"{os.path.basename(each)}")
+        return found
+
+
+def _nets(path: str) -> tuple[str, str] | None:
+    """The net of the weights and the net that computes, by the name of one of them."""
+    folder, name = os.path.split(path)
+    for own, other in (("predict", "init"), ("init", "predict")):
+        if own in name:
+            pair = [os.path.join(folder, name.replace(own, word)) for word in (own, other)]
+            return (pair[1], pair[0]) if own == "predict" else (pair[0], pair[1])
+    return None
+
+
+class CntkFrontend(Frontend):
+    """CNTK models of both formats."""
+
+    @staticmethod
+    def name() -> str:
+        return "cntk"
+
+    @staticmethod
+    def suffixes() -> list[str]:
+        return ["dnn", "cmf"]
+
+    @staticmethod
+    def recognizes(head: bytes, path: str = "") -> bool:
+        from ...relay.frontend.cntk.load import is_cntk
+
+        return is_cntk(head)
+
+    def load(self, path, shape_dict=None, **kwargs):
+        from ...relay.frontend.cntk import from_cntk
+
+        return from_cntk(path, shape_dict, **kwargs)
+
+
 LEGACY_FRONTENDS = [
+    Caffe2Frontend,
     CaffeFrontend,
+    CntkFrontend,
     CoremlFrontend,
     DarknetFrontend,
     MxnetFrontend,

@@ -8,6 +8,8 @@ from ...not_built import name_of as _name_of
 # Name -> the module that has it.
 _HOMES = {
     "from_caffe": "caffe",
+    "from_caffe2": "caffe2",
+    "from_cntk": "cntk",
     "from_coreml": "coreml",
     "from_darknet": "darknet",
     "from_exported_program": "pytorch",

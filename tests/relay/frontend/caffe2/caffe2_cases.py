@@ -1,0 +1,478 @@
+"""Small Caffe2 operators and networks as data: what goes in, not what comes out. NumPy is all that is needed, so that
+the reference can be made where Caffe2 runs."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class Step(NamedTuple):
+    """An operator of a net."""
+
+    op: str
+    inputs: list[str]
+    outputs: list[str]
+    args: dict[str, Any] = {}
+
+
+class Case(NamedTuple):
+    """A net: inputs of the run, weights, and the steps; all outputs of the last step are compared."""
+
+    feeds: dict[str, np.ndarray]
+    weights: dict[str, np.ndarray]
+    steps: list[Step]
+
+    @property
+    def outputs(self) -> list[str]:
+        return self.steps[-1].outputs
+
+
+def _draw(seed: str, *shape: int, low: float = -2.0, high: float = 2.0, dtype: str = "float32") -> np.ndarray:
+    rng = np.random.RandomState(zlib.crc32(seed.encode()) % (1 << 31))
+    if dtype.startswith("float"):
+        return rng.uniform(low, high, shape).astype(dtype)
+    if dtype == "bool":
+        return rng.uniform(0, 1, shape) < 0.5
+    return rng.randint(int(low), int(high) + 1, shape).astype(dtype)
+
+
+CASES: dict[str, Case] = {}
+
+
+def one(name: str, *shapes, args=None, outputs: int = 1, constants=None, **draw) -> None:
+    """A case of one operator, whose name comes before a slash; shapes are those of its inputs."""
+    op = name.split("/")[0]
+    feeds, weights, names = {}, {}, []
+    for i, shape in enumerate(shapes):
+        names.append(f"x{i}")
+        feeds[f"x{i}"] = shape if isinstance(shape, np.ndarray) else _draw(f"{name}{i}", *shape, **draw)
+    for i, value in enumerate(constants or []):
+        names.append(f"w{i}")
+        weights[f"w{i}"] = value if isinstance(value, np.ndarray) else _draw(f"{name}w{i}", *value)
+    made = [f"y{i}" for i in range(outputs)]
+    CASES[name] = Case(feeds, weights, [Step(op, names, made, args or {})])
+
+
+X4 = (2, 4, 7, 9)
+L4 = (2, 7, 9, 4)
+
+# -- convolutions and pooling
+one("Conv", X4, constants=[(6, 4, 3, 3), (6,)], args={"kernel": 3})
+one(
+    "Conv/strides_pads",
+    X4,
+    constants=[(6, 4, 3, 2), (6,)],
+    args={"kernel_h": 3, "kernel_w": 2, "stride_h": 2, "stride_w": 1, "pad_t": 1, "pad_l": 0, "pad_b": 2, "pad_r": 1},
+)
+one(
+    "Conv/no_bias_dilated",
+    X4,
+    constants=[(5, 4, 3, 3)],
+    args={"kernels": [3, 3], "dilations": [2, 1], "pads": [1, 1, 1, 1]},
+)
+one("Conv/groups", X4, constants=[(6, 2, 3, 3), (6,)], args={"kernel": 3, "group": 2, "pad": 1, "stride": 2})
+one("Conv/depthwise", X4, constants=[(4, 1, 3, 3), (4,)], args={"kernel": 3, "group": 4, "pad": 1})
+one("Conv/same", X4, constants=[(3, 4, 4, 4), (3,)], args={"kernel": 4, "stride": 3, "legacy_pad": 2})
+one("Conv/valid", X4, constants=[(3, 4, 2, 2), (3,)], args={"kernel": 2, "legacy_pad": 1})
+one("Conv/last", L4, constants=[(6, 3, 3, 4), (6,)], args={"kernel": 3, "order": "NHWC", "pad": 1, "stride": 2})
+one("Conv/last_groups", L4, constants=[(6, 3, 3, 2), (6,)], args={"kernel": 3, "order": "NHWC", "group": 2})
+one(
+    "Conv/volume",
+    (1, 2, 4, 5, 6),
+    constants=[(3, 2, 2, 3, 2), (3,)],
+    args={"kernels": [2, 3, 2], "strides": [1, 2, 1], "pads": [1, 0, 1, 0, 1, 0]},
+)
+one("Conv/line", (2, 3, 11), constants=[(4, 3, 3), (4,)], args={"kernels": [3], "strides": [2], "pads": [1, 1]})
+one("Conv1D", (2, 3, 11), constants=[(4, 3, 3), (4,)], args={"kernels": [3]})
+one("Conv2D", X4, constants=[(2, 4, 3, 3), (2,)], args={"kernels": [3, 3]})
+one("Conv3D", (1, 2, 4, 5, 6), constants=[(3, 2, 2, 2, 2), (3,)], args={"kernels": [2, 2, 2]})
+one("ConvTranspose", X4, constants=[(4, 3, 3, 3), (3,)], args={"kernel": 3, "stride": 2})
+one(
+    "ConvTranspose/adj",
+    X4,
+    constants=[(4, 3, 3, 4), (3,)],
+    args={"kernels": [3, 4], "strides": [2, 3], "pads": [1, 1, 1, 1], "adjs": [1, 2]},
+)
+one("ConvTranspose/no_bias", X4, constants=[(4, 2, 2, 2)], args={"kernel": 2, "stride": 2})
+one(
+    "ConvTranspose/last", L4, constants=[(4, 3, 3, 3), (3,)], args={"kernel": 3, "stride": 2, "pad": 1, "order": "NHWC"}
+)
+for _op in ("MaxPool", "AveragePool"):
+    one(_op, X4, args={"kernel": 3, "stride": 2})
+    one(f"{_op}/padded", X4, args={"kernel": 3, "stride": 2, "pad": 1})
+    one(
+        f"{_op}/odd",
+        X4,
+        args={
+            "kernel_h": 2,
+            "kernel_w": 3,
+            "stride_h": 3,
+            "stride_w": 2,
+            "pad_t": 0,
+            "pad_l": 1,
+            "pad_b": 1,
+            "pad_r": 2,
+        },
+    )
+    one(f"{_op}/global", X4, args={"global_pooling": 1})
+    one(f"{_op}/legacy", (1, 2, 8, 7), args={"kernel": 3, "stride": 2, "legacy_pad": 3})
+    one(f"{_op}/legacy_padded", (1, 2, 8, 7), args={"kernel": 3, "stride": 2, "pad": 1, "legacy_pad": 3})
+    one(f"{_op}/same", X4, args={"kernel": 3, "stride": 2, "legacy_pad": 2})
+    one(f"{_op}/last", L4, args={"kernel": 3, "stride": 2, "order": "NHWC", "pad": 1})
+    one(f"{_op}/volume", (1, 2, 4, 5, 6), args={"kernels": [2, 3, 2], "strides": [1, 2, 2], "pads": [1, 0, 0, 0, 1, 1]})
+    one(f"{_op}1D", (2, 3, 11), args={"kernels": [3], "strides": [2]})
+    one(f"{_op}2D", X4, args={"kernels": [3, 2]})
+    one(f"{_op}3D", (1, 2, 4, 5, 6), args={"kernels": [2, 2, 2]})
+one("AveragePool/counted", X4, args={"kernel": 3, "stride": 2, "pad": 1, "count_include_pad": 1})
+one("LpPool", X4, args={"kernel": 3, "stride": 2, "pad": 1, "p": 3.0})
+
+# -- single elements
+for _op in ("Relu", "Sigmoid", "Tanh", "Exp", "Abs", "Negative", "Floor", "Ceil", "Sign", "Sin", "Cos", "Tan",
+            "Atan", "Sinh", "Cosh", "Copy", "StopGradient", "Alias", "Sqr", "Cube", "Softplus",
+            "Softsign", "Swish", "HardSigmoid",
+            "ThresholdedRelu", "Elu", "Selu", "LeakyRelu", "ReluN", "Gelu", "Erf", "Cbrt",
+            "EnsureCPUOutput", "EnsureDense"):  # fmt: skip
+    one(_op, (3, 5))
+for _op in ("Log", "Sqrt", "Rsqrt", "Reciprocal"):
+    one(_op, (3, 5), low=0.1, high=4.0)
+for _op in ("Asin", "Acos"):
+    one(_op, (3, 5), low=-0.95, high=0.95)
+# Copies from and to a GPU, which the reference does not have.
+for _op in ("CopyGPUToCPU", "CopyCPUToGPU", "CopyFromCPUInput"):
+    one(_op, (3, 5))
+one("Logit", (3, 5), low=-0.1, high=1.1)
+one("Logit/eps", (3, 5), low=-0.1, high=1.1, args={"eps": 0.05})
+one("Round", np.float32([[-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 0.49, -0.51]]))
+one("Scale", (3, 5), args={"scale": 2.5})
+one("Clip", (3, 5), args={"min": -0.5, "max": 1.25})
+one("Clip/one_side", (3, 5), args={"min": -0.25})
+one("Clip/plain", (3, 5))
+one("ReluN/n", (3, 5), args={"n": 1.0})
+one("Elu/alpha", (3, 5), args={"alpha": 0.3})
+one("Selu/own", (3, 5), args={"alpha": 1.1, "scale": 1.7})
+one("LeakyRelu/alpha", (3, 5), args={"alpha": 0.3})
+one("HardSigmoid/own", (3, 5), args={"alpha": 0.4, "beta": 0.3})
+one("ThresholdedRelu/alpha", (3, 5), args={"alpha": 0.4})
+one("Gelu/fast", (3, 5), args={"fast_gelu": 1})
+one("PRelu", X4, constants=[(4,)])
+one("PRelu/one", X4, constants=[(1,)])
+one("PRelu/last", L4, constants=[(4,)], args={"order": "NHWC"})
+one("Not", (3, 5), dtype="bool")
+one("Mod", (3, 5), dtype="int64", low=-20, high=20, args={"divisor": 7})
+one("Mod/sign", (3, 5), dtype="int64", low=-20, high=20, args={"divisor": 7, "sign_follow_divisor": 1})
+one("Dropout", (3, 5), args={"is_test": 1, "ratio": 0.3})
+for _to in (2, 10, 13, 5):
+    one(f"Cast/{_to}", (3, 5), args={"to": _to})
+one("Cast/back", (3, 5), dtype="int32", low=-9, high=9, args={"to": 1})
+one("Cast/text", (3, 5), dtype="int32", low=-9, high=9, args={"to": "float"})
+one("FloatToHalf", (3, 5))
+CASES["HalfToFloat"] = Case(
+    {"x": _draw("half", 3, 5)}, {}, [Step("FloatToHalf", ["x"], ["h"]), Step("HalfToFloat", ["h"], ["y"])]
+)
+one("Pow", (3, 5), args={"exponent": 2.0})
+one("Pow/root", (3, 5), low=0.1, high=3, args={"exponent": 0.5})
+one("Pow/pair", (3, 5), (3, 5), low=0.1, high=3)
+
+# -- pairs
+for _op in ("Add", "Sub", "Mul", "Div"):
+    one(_op, (2, 3, 4, 5), (2, 3, 4, 5), low=0.5, high=2)
+    one(f"{_op}/numpy", (2, 3, 4, 5), (3, 1, 5), low=0.5, high=2)
+    one(f"{_op}/axis", (2, 3, 4, 5), (3, 4), low=0.5, high=2, args={"broadcast": 1, "axis": 1})
+    one(f"{_op}/suffix", (2, 3, 4, 5), (4, 5), low=0.5, high=2, args={"broadcast": 1})
+one("Add/channel", (2, 3, 4, 5), (3,), args={"broadcast": 1, "axis_str": "C", "order": "NCHW"})
+one("Mul/scalar", (2, 3, 4, 5), (1,), args={"broadcast": 1})
+one("Div/whole", np.int32([[7, -7, 9]]), np.int32([[2, 2, -4]]))
+for _op in ("EQ", "NE", "LT", "LE", "GT", "GE"):
+    one(_op, (3, 5), (3, 5), dtype="int32", low=0, high=2)
+for _op in ("And", "Or", "Xor"):
+    one(_op, (3, 5), (3, 5), dtype="bool")
+for _op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+    one(_op, (3, 5), (3, 5), dtype="int32", low=0, high=99)
+one("Where", _draw("where", 3, 5, dtype="bool"), (3, 5), (3, 5))
+one("Where/rows", _draw("where", 3, dtype="bool"), (3, 5), (3, 5), args={"broadcast_on_rows": 1})
+for _op in ("Sum", "Max", "Min", "Mean"):
+    one(_op, (3, 5), (3, 5), (3, 5))
+one("Sum/one", (3, 5))
+one("WeightedSum", (3, 5), (1,), (3, 5), (1,))
+
+# -- matrices
+one("FC", (3, 4), constants=[(6, 4), (6,)])
+one("FC/flat", (3, 2, 2), constants=[(6, 4), (6,)])
+one("FC/axis", (3, 2, 4), constants=[(6, 4), (6,)], args={"axis": 2})
+one("FCTransposed", (3, 4), constants=[(4, 6), (6,)])
+one("MatMul", (3, 4), (4, 5))
+one("MatMul/turned", (4, 3), (5, 4), args={"trans_a": 1, "trans_b": 1})
+one("MatMul/axes", (3, 2, 2), (4, 5, 1), args={"axis_a": 1, "axis_b": 1})
+one("BatchMatMul", (2, 3, 4), (2, 4, 5))
+one("BatchMatMul/turned", (2, 4, 3), (2, 5, 4), args={"trans_a": 1, "trans_b": 1})
+one("BatchMatMul/broadcast", (2, 3, 3, 4), (4, 5), args={"broadcast": 1})
+one("Softmax", (3, 5))
+one("Softmax/flat", (3, 2, 5))
+one("Softmax/axis", (3, 2, 5), args={"axis": 2})
+one("LRN", X4, args={"size": 3, "alpha": 0.5, "beta": 0.75, "bias": 1.5})
+one("LRN/last", L4, args={"size": 3, "alpha": 0.5, "beta": 0.75, "bias": 1.5, "order": "NHWC"})
+
+# -- images
+one("ResizeNearest", (1, 2, 5, 7), args={"height_scale": 2.0, "width_scale": 1.7})
+one("ResizeNearest/smaller", (1, 2, 9, 7), args={"height_scale": 0.4, "width_scale": 0.7})
+one("ResizeNearest/last", (1, 5, 7, 2), args={"height_scale": 2.0, "width_scale": 1.5, "order": "NHWC"})
+one("ResizeNearest3D", (1, 2, 3, 5, 4), args={"temporal_scale": 2.0, "height_scale": 2.0, "width_scale": 2.0})
+one("UpsampleNearest", (1, 2, 3, 4), args={"scale": 3})
+one("UpsampleBilinear", (1, 2, 5, 4), args={"height_scale": 2.0, "width_scale": 1.5})
+one("ChannelShuffle", (2, 6, 3, 4), args={"group": 3, "kernel": 1})
+one("ChannelShuffle/last", (2, 3, 4, 6), args={"group": 2, "kernel": 1, "order": "NHWC"})
+one("PadImage", (1, 2, 5, 4), args={"pad_t": 1, "pad_l": 2, "pad_b": 3, "pad_r": 0, "value": 1.5})
+one("PadImage/reflect", (1, 2, 5, 4), args={"pad": 2, "mode": "reflect"})
+one("PadImage/edge", (1, 5, 4, 2), args={"pad": 2, "mode": "edge", "order": "NHWC"})
+one("SpaceToBatch", (1, 3, 4, 6), args={"block_size": 2})
+one("SpaceToBatch/pad", (1, 3, 4, 4), args={"block_size": 2, "pad": 1})
+one("BatchToSpace", (4, 3, 2, 3), args={"block_size": 2})
+one(
+    "RoIAlign",
+    (2, 3, 8, 9),
+    np.float32([[0, 1, 1, 6, 7], [1, 0, 2, 5, 5.5]]),
+    args={"pooled_h": 3, "pooled_w": 2, "spatial_scale": 0.8, "sampling_ratio": 2},
+)
+one(
+    "RoIAlign/corners",
+    (1, 3, 8, 9),
+    np.float32([[1, 1, 6, 7]]),
+    args={"pooled_h": 2, "pooled_w": 2, "spatial_scale": 1.0, "sampling_ratio": 2},
+)
+one(
+    "RoIAlign/aligned",
+    (1, 3, 8, 9),
+    np.float32([[0, 1, 1, 6, 7]]),
+    args={"pooled_h": 2, "pooled_w": 2, "spatial_scale": 0.5, "sampling_ratio": 2, "aligned": 1},
+)
+
+# -- normalizations
+_STATISTICS = [(4,), (4,), (4,), _draw("variance", 4, low=0.2)]
+one("SpatialBN", X4, constants=_STATISTICS, args={"is_test": 1, "epsilon": 1e-3})
+one("SpatialBN/last", L4, constants=_STATISTICS, args={"is_test": 1, "order": "NHWC"})
+one("AffineChannel", X4, constants=[(4,), (4,)])
+one("AffineChannel/last", L4, constants=[(4,), (4,)], args={"order": "NHWC"})
+one("InstanceNorm", X4, constants=[(4,), (4,)], args={"epsilon": 1e-3})
+one("InstanceNorm/last", L4, constants=[(4,), (4,)], args={"order": "NHWC"})
+one("GroupNorm", X4, constants=[(4,), (4,)], args={"group": 2})
+one("GroupNorm/last", L4, constants=[(4,), (4,)], args={"group": 2, "order": "NHWC"})
+one("LayerNorm", (3, 4, 5), outputs=3)
+one("LayerNorm/axis", (3, 4, 5), outputs=3, args={"axis": 2, "epsilon": 1e-3})
+one("LayerNorm/affine", (3, 4, 5), constants=[(5,), (5,)], outputs=3, args={"axis": 2, "elementwise_affine": 1})
+one("Normalize", (3, 4, 5))
+one("Normalize/axis", (3, 4, 5), args={"axis": 1})
+one("NormalizeL1", (3, 5), args={"axis": 1})
+one("NormalizePlanarYUV", (1, 3, 4, 5), constants=[(1, 3), _draw("deviation", 1, 3, low=0.5)])
+one("LpNorm", (3, 4))
+one("LpNorm/one", (3, 4), args={"p": 1, "average": 1})
+
+# -- reductions
+for _op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceL1", "ReduceL2"):
+    one(_op, (3, 4, 5), args={"axes": [0, 2], "keepdims": 1})
+    one(f"{_op}/dropped", (3, 4, 5), args={"axes": [1], "keepdims": 0})
+for _op in ("ReduceFrontSum", "ReduceFrontMean", "ReduceFrontMax", "ReduceBackSum", "ReduceBackMean", "ReduceBackMax"):
+    one(_op, (3, 4, 5))
+    one(f"{_op}/two", (3, 4, 5), args={"num_reduce_dim": 2})
+for _op in ("ArgMax", "ArgMin"):
+    one(_op, (3, 4, 5))
+    one(f"{_op}/dropped", (3, 4, 5), args={"axis": 1, "keepdims": 0})
+one("SumElements", (3, 4))
+one("SumElements/average", (3, 4), args={"average": 1})
+one("SumSqrElements", (3, 4))
+one("RowwiseMax", (2, 3, 4))
+one("ColwiseMax", (2, 3, 4))
+one("DotProduct", (3, 4), (3, 4))
+one("CosineSimilarity", (3, 4), (3, 4))
+one("SquaredL2Distance", (3, 4), (3, 4))
+one("L1Distance", (3, 4), (3, 4))
+one("TopK", (3, 7), outputs=2, args={"k": 3})
+one("TopK/axis", (3, 7, 2), outputs=3, args={"k": 2, "axis": 1})
+
+# -- shapes
+one("Reshape", (2, 3, 4), outputs=2, args={"shape": [0, -1, 2]})
+one("Reshape/input", (2, 3, 4), constants=[np.int64([4, -1])], outputs=2)
+one("ResizeLike", (2, 6), (3, 4))
+one("Flatten", (2, 3, 4))
+one("Flatten/axis", (2, 3, 4), args={"axis": 2})
+one("FlattenToVec", (2, 3, 4))
+one("Transpose", (2, 3, 4))
+one("Transpose/axes", (2, 3, 4), args={"axes": [1, 2, 0]})
+one("NCHW2NHWC", (2, 3, 4, 5))
+one("NHWC2NCHW", (2, 3, 4, 5))
+one("Squeeze", (2, 1, 3, 1), args={"dims": [1, 3]})
+one("ExpandDims", (2, 3), args={"dims": [0, 2]})
+one("MergeDim", (2, 3, 4))
+one("PrependDim", (6, 4), args={"dim_size": 2})
+one("Slice", (4, 5, 6), args={"starts": [0, 0, 2], "ends": [-1, -1, -2]})
+one("Slice/inputs", (4, 5), constants=[np.int32([0, 1]), np.int32([-1, 3])])
+one("Concat", (2, 3, 4), (2, 2, 4), outputs=2)
+one("Concat/axis", (2, 3), (2, 3), outputs=2, args={"axis": 0})
+one("Concat/added", (2, 3), (2, 3), outputs=2, args={"axis": 1, "add_axis": 1})
+one("Concat/last", (1, 2, 2, 3), (1, 2, 2, 1), outputs=2, args={"order": "NHWC"})
+one("DepthConcat", (2, 3, 4, 1), (2, 2, 4, 1), outputs=2, args={"order": "NCHW"})
+one("Split", (2, 6, 2), outputs=3)
+one("Split/sizes", (2, 6, 2), outputs=2, args={"axis": 1, "split": [2, 4]})
+one("Split/input", (5, 2), constants=[np.int32([1, 4])], outputs=2, args={"axis": 0})
+one("DepthSplit", (1, 6, 2, 2), outputs=2, args={"order": "NCHW"})
+one("Tile", (2, 3), args={"tiles": 3, "axis": 1})
+one("Tile/inputs", (2, 3), constants=[np.int32([2]), np.int32([0])])
+one("Expand", (3, 1), constants=[np.int64([2, 3, 4])])
+one("Shape", (2, 3, 4))
+one("Shape/axes", (2, 3, 4), args={"axes": [2, 0]})
+one("Size", (2, 3, 4))
+one("Gather", (5, 3), np.int32([[4, 0], [2, 2]]))
+one("Gather/axis", (2, 5), np.int64([4, 0, 1]), args={"axis": 1})
+one("BatchGather", (2, 5, 3), np.int32([4, 0]))
+one("OneHot", np.int64([2, 0, 3]), constants=[np.int64([4])])
+one("BatchOneHot", np.int64([[1, 5], [2, 6], [1, 7]]), constants=[np.int32([2, 3]), np.int64([1, 2, 5, 6, 7])])
+one("LengthsToShape", constants=[np.int32([3, 3, 3, 3])])
+
+# -- fills
+one("ConstantFill", args={"shape": [2, 3], "value": 1.5})
+one("ConstantFill/whole", args={"shape": [2], "value": 7, "dtype": 2})
+one("ConstantFill/like", (2, 3), args={"value": 2.5, "extra_shape": [2]})
+one("ConstantFill/shape", constants=[np.int64([3, 2])], args={"input_as_shape": 1, "value": 1.0})
+one("GivenTensorFill", args={"shape": [2, 2], "values": [1.5, -2.0, 3.25, 0.0]})
+one("GivenTensorIntFill", args={"shape": [3], "values": [1, -2, 3]})
+one("GivenTensorInt64Fill", args={"shape": [3], "values": [1, -2, 1 << 40]})
+one("GivenTensorInt16Fill", args={"shape": [3], "values": [1, -2, 3]})
+one("GivenTensorBoolFill", args={"shape": [3], "values": [1, 0, 1]})
+one("GivenTensorDoubleFill", args={"shape": [2], "values": [1.5, -2.0]})
+one("GivenTensorByteStringToUInt8Fill", args={"shape": [4], "values": [b"\x00\x01\xfe\xff"]})
+one("Float16ConstantFill", args={"shape": [2, 2], "value": 1.25})
+one("DiagonalFill", args={"shape": [3, 4], "value": 2.0})
+one("RangeFill", args={"shape": [5]})
+one("Range", constants=[np.float32([1]), np.float32([4]), np.float32([0.75])])
+one("Range/end", constants=[np.int32([4])])
+
+
+# -- networks
+
+
+class _Net:
+    """A network under construction, with seeded weights."""
+
+    def __init__(self, name: str, *shape: int):
+        self.name, self.count = name, 0
+        self.steps: list[Step] = []
+        self.weights: dict[str, np.ndarray] = {}
+        self.feeds = {"data": _draw(name, *shape, low=-1, high=1)}
+        self.at, self.channels = "data", shape[1]
+
+    def add(self, op: str, inputs, **args) -> str:
+        self.count += 1
+        name = f"{op.lower()}_{self.count}"
+        self.steps.append(Step(op, inputs, [name], args))
+        self.at = name
+        return name
+
+    def weight(self, *shape: int, low=None, high=None) -> str:
+        name = f"w{len(self.weights)}"
+        reach = (6 / np.prod(shape[1:])) ** 0.5 if low is None else high
+        self.weights[name] = _draw(self.name + name, *shape, low=-reach if low is None else low, high=reach)
+        return name
+
+    def conv(self, out: int, kernel: int, at=None, relu=True, groups: int = 1, bias=True, **args) -> str:
+        source = at or self.at
+        ins = [source, self.weight(out, self.channels // groups, kernel, kernel)]
+        if bias:
+            ins.append(self.weight(out, low=-0.1, high=0.1))
+        if groups > 1:
+            args["group"] = groups
+        self.add("Conv", ins, kernel=kernel, **args)
+        self.channels = out
+        if relu:
+            # In place, as nets of Caffe2 are.
+            self.steps.append(Step("Relu", [self.at], [self.at]))
+        return self.at
+
+    def norm(self) -> str:
+        c = self.channels
+        return self.add(
+            "SpatialBN",
+            [
+                self.at,
+                self.weight(c, low=0.8, high=1.2),
+                self.weight(c, low=-0.1, high=0.1),
+                self.weight(c, low=-0.1, high=0.1),
+                self.weight(c, low=0.5, high=1.5),
+            ],
+            is_test=1,
+        )
+
+    def joined(self, parts, sizes) -> None:
+        self.count += 1
+        self.at, self.channels = f"concat_{self.count}", sum(sizes)
+        self.steps.append(Step("Concat", parts, [self.at, f"{self.at}_dims"], {"order": "NCHW"}))
+
+    def case(self) -> Case:
+        return Case(self.feeds, self.weights, self.steps)
+
+
+def squeezenet() -> Case:
+    """SqueezeNet 1.1 with all its modules, a quarter of its channels, and small images."""
+    net = _Net("squeezenet", 1, 3, 67, 67)
+    net.conv(16, 3, stride=2)
+    net.add("MaxPool", [net.at], kernel=3, stride=2)
+    for i, (squeeze, expand) in enumerate([(4, 16), (4, 16), (8, 32), (8, 32), (12, 48), (12, 48), (16, 64), (16, 64)]):
+        if i in (2, 4):
+            net.add("MaxPool", [net.at], kernel=3, stride=2)
+        inner = net.conv(squeeze, 1)
+        left = net.conv(expand, 1)
+        net.channels = squeeze
+        right = net.conv(expand, 3, at=inner, pad=1)
+        net.joined([left, right], [expand, expand])
+    net.count += 1
+    net.steps.append(Step("Dropout", [net.at], ["dropped", "mask"], {"ratio": 0.5, "is_test": 1}))
+    net.at = "dropped"
+    net.conv(40, 1)
+    net.add("AveragePool", [net.at], global_pooling=1)
+    net.add("Softmax", [net.at])
+    return net.case()
+
+
+def resnet() -> Case:
+    """Residual blocks with normalizations, in place sums, and a classifier."""
+    net = _Net("resnet", 1, 3, 33, 33)
+    net.conv(8, 7, relu=False, stride=2, pad=3, bias=False)
+    net.norm()
+    net.steps.append(Step("Relu", [net.at], [net.at]))
+    net.add("MaxPool", [net.at], kernel=3, stride=2, pad=1)
+    for width, stride in ((8, 1), (16, 2), (24, 2)):
+        entry, depth = net.at, net.channels
+        net.conv(width, 1, relu=False, bias=False)
+        net.norm()
+        net.steps.append(Step("Relu", [net.at], [net.at]))
+        net.conv(width, 3, relu=False, bias=False, stride=stride, pad=1)
+        main = net.norm()
+        net.channels = depth
+        net.conv(width, 1, at=entry, relu=False, bias=False, stride=stride)
+        side = net.norm()
+        net.steps.append(Step("Sum", [main, side], [main]))
+        net.steps.append(Step("Relu", [main], [main]))
+        net.at = main
+    net.add("AveragePool", [net.at], global_pooling=1)
+    net.add("FC", [net.at, net.weight(10, net.channels), net.weight(10, low=-0.1, high=0.1)])
+    net.add("Softmax", [net.at])
+    return net.case()
+
+
+def shufflenet() -> Case:
+    """A unit of ShuffleNet: grouped convolutions, shuffled channels, depthwise ones, a concatenation."""
+    net = _Net("shufflenet", 1, 12, 17, 15)
+    entry = net.at
+    net.conv(12, 1, groups=3, bias=False)
+    net.add("ChannelShuffle", [net.at], group=3, kernel=1, order="NCHW")
+    net.conv(12, 3, relu=False, groups=12, bias=False, stride=2, pad=1)
+    net.norm()
+    main = net.conv(24, 1, relu=False, groups=3, bias=False)
+    side = net.add("AveragePool", [entry], kernel=3, stride=2, pad=1)
+    net.joined([main, side], [24, 12])
+    net.add("ReduceMean", [net.at], axes=[2, 3], keepdims=0)
+    return net.case()
+
+
+NETWORKS = {"squeezenet": squeezenet, "resnet": resnet, "shufflenet": shufflenet}

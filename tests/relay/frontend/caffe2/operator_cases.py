@@ -1,0 +1,46 @@
+"""The cases of the Caffe2 importer: what Caffe2 made of them is in cases.npz."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+from caffe2_cases import CASES, NETWORKS
+from caffe2_writer import compare, imported, run
+
+ORACLE = "Caffe2 of PyTorch 1.8.1, or with NumPy where that has not the operator"
+
+
+@cache
+def expected() -> dict[str, list[np.ndarray]]:
+    """The outputs of Caffe2 by the name of the case."""
+    with np.load(Path(__file__).resolve().parent / "cases.npz") as found:
+        names = dict.fromkeys(key.rpartition(":")[0] for key in found)
+        return {n: [found[f"{n}:{i}"] for i in range(sum(k.rpartition(":")[0] == n for k in found))] for n in names}
+
+
+# Operators that Caffe2 has on GPUs only.
+OTHERWISE = {
+    **dict.fromkeys(("CopyGPUToCPU", "CopyCPUToGPU", "CopyFromCPUInput"), lambda x: x),
+    "Round": lambda x: np.trunc(x + np.copysign(np.float32(0.5), x)),
+    "UpsampleNearest": lambda x: x.repeat(3, 2).repeat(3, 3),
+}
+
+
+def case_of(name: str):
+    return CASES[name] if name in CASES else NETWORKS[name]()
+
+
+def check(name: str) -> None:
+    """Raises where the outputs are not those of Caffe2."""
+    case = case_of(name)
+    wanted = expected().get(name)
+    if wanted is None:
+        wanted = [OTHERWISE[name](*case.feeds.values())]
+    got = run(*imported(case), case.feeds)
+    compare(got, wanted, 1e-3 if name.split("/")[0] in ("Tan", "Cbrt") else 2e-5)
+
+
+def cases() -> dict:
+    return {name: partial(check, name) for name in CASES if name in expected() or name in OTHERWISE}

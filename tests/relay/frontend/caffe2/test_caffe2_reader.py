@@ -1,0 +1,155 @@
+"""What the Caffe2 importer takes, and what it refuses in words."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from caffe2_cases import CASES, NETWORKS, Case, Step
+from caffe2_writer import add, imported, nets, run
+
+from tvm.error import OpNotImplemented, TVMError
+from tvm.relay.frontend import from_caffe2
+from tvm.relay.frontend.caffe2.schema import FILES
+
+MUTATIONS = int(os.environ.get("TVM_FUZZ_CASES", "60"))
+X = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+def _case(op: str, args=None, feeds=None, weights=None, outputs=1, inputs=None) -> Case:
+    feeds = {"x": X} if feeds is None else feeds
+    weights = weights or {}
+    return Case(feeds, weights, [Step(op, inputs or [*feeds, *weights], [f"y{i}" for i in range(outputs)], args or {})])
+
+
+def test_nets_are_taken_as_paths_bytes_and_messages(tmp_path):
+    init, predict = nets(CASES["FC"])
+    (tmp_path / "init_net.pb").write_bytes(init)
+    (tmp_path / "predict_net.pb").write_bytes(predict)
+    shapes = {"x0": (3, 4)}
+    files = from_caffe2(str(tmp_path / "init_net.pb"), tmp_path / "predict_net.pb", shape=shapes)
+    messages = from_caffe2(*(FILES.parse("Net", data, "net") for data in (init, predict)), shape=shapes)
+    assert str(files[0]) == str(messages[0]) == str(from_caffe2(init, predict, shape=shapes)[0])
+    assert sorted(files[1]) == ["w0", "w1"]
+
+
+def test_a_blob_that_is_written_again_means_what_was_written_last():
+    case = Case({"x": X - 2}, {}, [Step("Relu", ["x"], ["x"]), Step("Exp", ["x"], ["x"]), Step("Relu", ["x"], ["y"])])
+    np.testing.assert_allclose(run(*imported(case), case.feeds)[0], np.exp(np.maximum(X - 2, 0)), rtol=1e-5)
+
+
+def test_the_net_of_weights_may_compute():
+    init, predict = (FILES.messages["Net"]() for _ in range(2))
+    add(init, "GivenTensorFill", [], ["a"], shape=[2, 3], values=[1.0, 2, 3, 4, 5, 6.5])
+    add(init, "Transpose", ["a"], ["b"])
+    add(init, "Scale", ["b"], ["w"], scale=2.0)
+    add(predict, "Add", ["x", "w"], ["y"])
+    predict.external_output.append("y")
+    module, params = from_caffe2(init.SerializeToString(), predict.SerializeToString(), shape={"x": (3, 2)})
+    got = run(module, params, {"x": X.reshape(3, 2)})[0]
+    np.testing.assert_allclose(got, X.reshape(3, 2) + 2 * np.float32([[1, 4], [2, 5], [3, 6.5]]))
+
+
+def test_an_input_that_the_weights_fill_is_one_where_nothing_else_is():
+    init, predict = (FILES.messages["Net"]() for _ in range(2))
+    add(init, "ConstantFill", [], ["data"], shape=[2, 3])
+    add(predict, "Relu", ["data"], ["y"])
+    predict.external_input.append("data")
+    for shape in (None, {"data": (2, 3)}):
+        module, params = from_caffe2(init.SerializeToString(), predict.SerializeToString(), shape=shape)
+        assert not params and module["main"].params[0].type_annotation.concrete_shape == (2, 3)
+    assert not from_caffe2(init.SerializeToString(), predict.SerializeToString(), shape={})[0]["main"].params[1:]
+
+
+def test_all_operators_that_are_missing_are_in_one_list():
+    case = Case(
+        {"x": X},
+        {},
+        [
+            Step("RecurrentNetwork", ["x"], ["a"]),
+            Step("Relu", ["a"], ["b"]),
+            Step("Beam", ["b"], ["c"]),
+            Step("Beam", ["c"], ["d"]),
+        ],
+    )
+    with pytest.raises(OpNotImplemented, match=r"(?s)Beam: 2 nodes, first 'c'.*RecurrentNetwork: 1 node, first 'a'"):
+        imported(case)
+
+
+@pytest.mark.parametrize(("case", "words"), [
+    (_case("XavierFill", {"shape": [2]}, {}), "random numbers are not supported"),
+    (_case("SpatialBN", {}, {"x": np.zeros((1, 2, 3, 3), "float32")}, {k: np.ones(2, "float32") for k in "abcd"}),
+     "statistics of a batch"),
+    (_case("Relu", inputs=["z"]), "no input 'x'; its inputs are z"),
+    (_case("PRelu", {"order": "CHWN"}, weights={"w": np.ones(3, "float32")}), "order b'CHWN' is not known"),
+    (_case("Conv", {"kernel": 3}, weights={"w": np.ones((1, 3, 3, 3), "float32")}), "2 dimensions"),
+    (_case("MaxPool", {"kernel": 0}, {"x": np.zeros((1, 2, 5, 5), "float32")}), "window"),
+    (_case("MaxPool", {"kernel": 3, "stride": 0}, {"x": np.zeros((1, 2, 5, 5), "float32")}), "must be positive"),
+    (_case("MaxPool", {"kernel": 3, "legacy_pad": 9}, {"x": np.zeros((1, 2, 5, 5), "float32")}), "legacy_pad 9"),
+    (_case("Conv", {"kernel": 3, "group": 2}, {"x": np.zeros((1, 3, 5, 5), "float32")},
+           {"w": np.ones((2, 1, 3, 3), "float32")}), "do not fit 3 channels"),
+    (_case("Slice", {"starts": [2], "ends": [1]}), "a slice from 2 to 1"),
+    (_case("Split", {"axis": 1, "split": [1, 1]}, outputs=2), "do not add up to 3"),
+    (_case("Transpose", {"axes": [0, 0]}), "no order of 2 dimensions"),
+    (_case("Reshape", {"shape": [-1, -1]}), "is not supported"),
+    (_case("Softmax", {"axis": 5}), "no axis 5"),
+    (_case("LRN", {"size": 2}, {"x": np.zeros((1, 2, 3, 3), "float32")}), "their number is odd"),
+    (_case("TopK", {"k": 9}, outputs=2), "9 of 3 elements"),
+    (_case("Tile", {"tiles": 1 << 40}), "at most"),
+    (_case("ConstantFill", {"shape": [1 << 20, 1 << 20]}, {}), "at most"),
+    (_case("GivenTensorFill", {"shape": [3], "values": [1.0]}, {}), "has 3 elements, the file has 1"),
+    (_case("Cast", {"to": 4}), "element type 4"),
+    (_case("Clip", {"min": 2.0, "max": 1.0}), "above the greatest"),
+    (_case("ResizeNearest", {"width_scale": -1.0}, {"x": np.zeros((1, 2, 3, 3), "float32")}), "cannot be resized"),
+    (_case("ChannelShuffle", {"group": 4}, {"x": np.zeros((1, 6, 3, 3), "float32")}), "in 4 groups"),
+    (_case("PadImage", {"mode": "wrap"}, {"x": np.zeros((1, 2, 3, 3), "float32")}), "padding mode b'wrap'"),
+    (_case("Relu", outputs=2), "the operator has 2 outputs"),
+    (_case("Sum", feeds={}), "no inputs"),
+])  # fmt: skip
+def test_what_cannot_be_done_is_said(case, words):
+    with pytest.raises(TVMError, match=words):
+        imported(case)
+
+
+def test_wrong_arguments_are_named():
+    init, predict = nets(CASES["FC"])
+    with pytest.raises(TypeError, match="init_net is a NetDef"):
+        from_caffe2(3, predict)
+    with pytest.raises(TypeError, match="shape is a dictionary"):
+        from_caffe2(init, predict, shape=[1])
+    with pytest.raises(TVMError, match="does not say the shape of input 'x0'"):
+        from_caffe2(init, predict)
+    with pytest.raises(TVMError, match="no input 'x1'; its inputs are x0"):
+        from_caffe2(init, predict, shape={"x0": (3, 4), "x1": (2,)})
+    with pytest.raises(TVMError, match="negative size"):
+        from_caffe2(init, predict, shape={"x0": (-3, 4)})
+    with pytest.raises(TVMError, match="cannot be read"):
+        from_caffe2("no/such/file.pb", predict)
+    with pytest.raises(TVMError, match="no operators"):
+        from_caffe2(b"", predict)
+
+
+def test_mutated_nets_are_converted_or_refused(rng):
+    files = [nets(c) for c in CASES.values()] + [nets(NETWORKS["shufflenet"]())]
+    shapes = [{k: v.shape for k, v in c.feeds.items()} for c in [*CASES.values(), NETWORKS["shufflenet"]()]]
+    refused = 0
+    for _ in range(MUTATIONS):
+        at = int(rng.integers(len(files)))
+        pair = [bytearray(f) for f in files[at]]
+        hit = pair[int(rng.integers(3) > 0)]
+        for _ in range(int(rng.integers(1, 4))):
+            if hit:
+                place = int(rng.integers(len(hit)))
+                kind = int(rng.integers(3))
+                if kind == 0:
+                    hit[place] = int(rng.integers(256))
+                elif kind == 1:
+                    del hit[place : place + int(rng.integers(1, 8))]
+                else:
+                    hit[place:place] = bytes(rng.integers(0, 256, int(rng.integers(1, 5)), "uint8"))
+        try:
+            from_caffe2(*map(bytes, pair), shape=shapes[at])
+        except TVMError:
+            refused += 1
+    assert refused or MUTATIONS < 50

@@ -1,0 +1,68 @@
+"""The table of Caffe2 converters and what a converter can ask.
+
+A converter is ``f(ctx, inputs, args)``: inputs are expressions, args the arguments of the operator by name, without
+those that have their default. It returns an expression, or a list with one for each output.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import RelayExpr
+from ..common.context import NodeContext, axis_of, check_count, check_steps
+from ..common.converters import Converters
+from .load import Operator
+
+if TYPE_CHECKING:
+    from .reader import Importer
+
+CONVERTERS = Converters("Caffe2")
+op = partial(CONVERTERS.op, since=0)
+
+
+class Context(NodeContext):
+    """The operator being converted."""
+
+    __slots__ = ("operator",)
+
+    importer: Importer
+
+    def __init__(self, importer: Importer, operator: Operator):
+        super().__init__(importer, operator.where)
+        self.operator = operator
+
+    def wants(self, output: int) -> bool:
+        """Whether the operator has a name for an output."""
+        return output < len(self.operator.outputs)
+
+    def channels_last(self, args: dict[str, Any]) -> bool:
+        """Whether the channels are the last axis, which the argument ``order`` says."""
+        order = args.get("order", b"NCHW")
+        if order not in (b"NCHW", b"NHWC"):
+            raise TVMError(f"order {order!r} is not known; it is NCHW or NHWC")
+        return order == b"NHWC"
+
+    def channel(self, e: RelayExpr, args: dict[str, Any]) -> int:
+        """The axis of the channels."""
+        rank = self.rank(e)
+        if rank < 2:
+            raise TVMError(f"a tensor of {rank} dimensions has no channels")
+        return rank - 1 if self.channels_last(args) else 1
+
+    def along(self, vector: RelayExpr, axis: int, like: RelayExpr) -> RelayExpr:
+        """A vector as a tensor whose elements lie along an axis of another one."""
+        return relay.reshape(vector, [-1 if i == axis else 1 for i in range(self.rank(like))])
+
+
+def numbers(args: dict[str, Any], name: str, default=None) -> list[int]:
+    """An argument that is a list of integers."""
+    found = args.get(name, default)
+    if not isinstance(found, list) or any(not isinstance(v, int) for v in found):
+        raise TVMError(f"the argument {name} is a list of integers, got {found!r}")
+    return found
+
+
+__all__ = ["CONVERTERS", "Context", "axis_of", "check_count", "check_steps", "numbers", "op"]

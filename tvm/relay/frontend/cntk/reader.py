@@ -1,0 +1,320 @@
+"""From a CNTK model to a module: operators are converted after what they take, those that take their own results of an
+earlier step are written out step by step."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ....dtype import canonical
+from ....error import TVMError, did_you_mean
+from ....ir.module import IRModule
+from ....ir.prim import Any_
+from ... import op as relay
+from ...expr import RelayExpr, const
+from ..common.context import check_steps
+from ..common.importer import GraphImporter, UnknownInput
+from .load import FREE, INFERRED, Model, Node, Variable, load
+from .order import components
+from .sequence_ops import offset_of
+from .table import CONVERTERS, Context, Tensor
+
+DELAYS = ("PastValue", "FutureValue")
+# Operators that are written out, steps of recurrences counted.
+_MOST_NODES = 1 << 17
+
+
+class Importer(GraphImporter):
+    """Converts one model."""
+
+    def __init__(self, model: Model, shapes: Mapping | None, dtypes):
+        super().__init__(freeze=False)
+        self.model = model
+        self.shapes = dict(shapes or {})
+        self.dtypes = dtypes
+        self.config: dict[str, Any] = {}
+        self.values: dict[str, Tensor] = {}
+        self.converted = 0
+
+    def run(self, outputs) -> tuple[IRModule, dict[str, Any]]:
+        wanted = self.outputs(outputs)
+        order = components([self.producer(k, "the outputs") for k in wanted], self.needs)
+        nodes = [self.model.nodes[k] for group in order for k in group if k in self.model.nodes]
+        CONVERTERS.check_all([(n.op, n.name or n.key, 0, "") for n in nodes], lambda name, *rest: name == "Block")
+        self.add_variables([k for group in order for k in group])
+        for group in order:
+            self.convert_group(group)
+        return self.finish([self.value_of(k, "the outputs").expr for k in wanted])
+
+    # -- what there is --------------------------------------------------------------------------------------------
+
+    def resolved(self, key: str) -> str:
+        """A key without the placeholders of blocks."""
+        seen = 0
+        while key in self.model.aliases:
+            key, seen = self.model.aliases[key], seen + 1
+            if seen > len(self.model.aliases):
+                raise TVMError(f"the block around '{key}' contains itself")
+        return key
+
+    def producer(self, key: str, where: str) -> str:
+        """The variable or the operator that a key stands for."""
+        key = self.resolved(key)
+        if key in self.model.variables:
+            return key
+        if key not in self.model.results:
+            raise TVMError(f"'{key}' is used by {where} but nothing makes it")
+        return self.model.results[key][0]
+
+    def needs(self, key: str) -> list[str]:
+        """What an operator takes."""
+        node = self.model.nodes.get(key)
+        return [] if node is None else [self.producer(i, node.where) for i in node.inputs]
+
+    def outputs(self, given) -> list[str]:
+        """The keys of the results that are asked for, by name."""
+        if not given:
+            return [self.producer_key(k) for k in self.model.outputs]
+        names = [given] if isinstance(given, str) else list(given)
+        known = {n.name or n.key: f"{k}_Output_0" if f"{k}_Output_0" in self.model.results else k
+                 for k, n in self.model.nodes.items()}
+        for name in names:
+            if name not in known:
+                raise TVMError(f"the model has no output '{name}'" + did_you_mean(name, known, "; "))
+        return [self.producer_key(known[n]) for n in names]
+
+    def producer_key(self, key: str) -> str:
+        """A result, whose operator must exist."""
+        self.producer(key, "the outputs")
+        return self.resolved(key)
+
+    # -- variables ------------------------------------------------------------------------------------------------
+
+    def add_variables(self, keys: list[str]) -> None:
+        used = set(keys)
+        inputs = {k: v for k, v in self.model.variables.items() if v.value is None and k in used}
+        known = [v.name for v in inputs.values()]
+        unknown = [n for n in self.shapes if n not in known]
+        if unknown:
+            raise UnknownInput(f"the model has no input '{unknown[0]}'; its inputs are {', '.join(known)}"
+                               + did_you_mean(unknown[0], known, "; "))
+        for key, variable in self.model.variables.items():
+            if key in inputs:
+                self.values[key] = self.input(variable)
+            elif key in used:
+                self.weight(key, np.asarray(variable.value))
+                self.values[key] = Tensor(self.scopes[-1][key], 0)
+
+    def input(self, variable: Variable) -> Tensor:
+        static = [None if d in (FREE, INFERRED) else d for d in reversed(variable.shape)]
+        dims: list = [1, None][: variable.dynamic] + static
+        if variable.dynamic > 2:
+            raise TVMError(f"input '{variable.name}' has {variable.dynamic} dynamic axes, which are not supported")
+        if variable.name in self.shapes:
+            dims = self.given(variable.name, dims)
+        if None in dims:
+            raise TVMError(f"the model does not say the sizes {dims} of input '{variable.name}', "
+                           f"{'with its sequence, ' if variable.dynamic == 2 else ''}give them: "
+                           f"shape={{'{variable.name}': [...]}}")
+        dtype = self.dtypes.get(variable.name) if isinstance(self.dtypes, Mapping) else self.dtypes
+        made: RelayExpr = self.add_input(variable.name, dims, canonical(str(dtype or variable.dtype)))
+        if dtype and canonical(str(dtype)) != variable.dtype:
+            made = self.typer.infer(relay.cast(made, variable.dtype))
+        return Tensor(made, variable.dynamic)
+
+    def given(self, name: str, own: list) -> list:
+        shape = self.shapes[name]
+        try:
+            dims = [d if isinstance(d, Any_) else operator.index(d) for d in shape]
+        except TypeError as problem:
+            raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {shape!r}") from problem
+        if len(dims) != len(own):
+            raise TVMError(f"shape of input '{name}': {len(dims)} dimensions are given, the model has {len(own)}")
+        if any(isinstance(d, int) and d < 1 for d in dims):
+            raise TVMError(f"shape of input '{name}': {dims} has a size that is not positive")
+        return dims
+
+    # -- operators ------------------------------------------------------------------------------------------------
+
+    def value_of(self, key: str, where: str) -> Tensor:
+        key = self.resolved(key)
+        if key not in self.values:
+            raise TVMError(f"'{key}' is used by {where} but nothing makes it")
+        return self.values[key]
+
+    def convert_group(self, group: list[str]) -> None:
+        first = self.model.nodes.get(group[0])
+        if first is None:
+            return
+        if len(group) == 1 and group[0] not in self.needs(group[0]):
+            for key, value in self.results(first, [self.value_of(i, first.where) for i in first.inputs]):
+                self.values[key] = value
+        else:
+            Recurrence(self, group).convert()
+
+    def results(self, node: Node, inputs: list[Tensor]) -> list[tuple[str, Tensor]]:
+        """What an operator makes of its inputs, by key."""
+        self.converted += 1
+        if self.converted > _MOST_NODES:
+            raise TVMError(f"the model has more than {_MOST_NODES} operators with its recurrences written out")
+        with self.at_node(node.where, node.name or node.key, partial(_in_words, node)):
+            converter = CONVERTERS.find(node.op, 0)
+            if converter is None:
+                raise TVMError("the operator is not supported here")
+            got = converter(Context(self, node), inputs, node.attrs)
+            found = got if isinstance(got, list) else [got]
+            made = [Tensor(self.typer.infer(t.expr), t.lead) for t in found]
+        keys = [k for k in (f"{node.key}_Output_{i}" for i in range(len(made))) if k in self.model.results]
+        return list(zip(keys or [node.key], made))
+
+
+class Recurrence:
+    """Operators that take results of an earlier or a later step of their own."""
+
+    def __init__(self, importer: Importer, keys: list[str]):
+        self.importer = importer
+        self.nodes = {k: importer.model.nodes[k] for k in keys if k in importer.model.nodes}
+        self.delays = [n for n in self.nodes.values() if n.op in DELAYS]
+        where = next(iter(self.nodes.values())).where
+        if len({n.op for n in self.delays}) != 1:
+            raise TVMError(f"{where}: the graph has a circle without a delay, or one that goes both ways")
+        self.past = self.delays[0].op == "PastValue"
+        self.where = where
+        self.outer: dict[tuple[str, int], Tensor] = {}
+        self.steps: list[dict[str, Tensor]] = []
+        # What stands for a delay before the first step; its shape is known after a step was converted.
+        self.shapes: dict[str, tuple[int, ...]] = {}
+
+    def convert(self) -> None:
+        importer = self.importer
+        order = self.order()
+        self.ctx = Context(importer, self.delays[0])
+        batch, length = self.extent()
+        check_steps("a sequence", length)
+        self.steps = [{} for _ in range(length)]
+        walk = range(length) if self.past else range(length - 1, -1, -1)
+        # The first step, with numbers where their shapes are not known, tells the shapes.
+        self.step(order, walk[0], batch)
+        for node in self.delays:
+            source = self.value(node.inputs[0], walk[0])
+            self.shapes[node.key] = self.ctx.sizes(source)
+        self.steps[walk[0]] = {}
+        for t in walk:
+            self.step(order, t, batch)
+        for key in self.steps[0]:
+            parts = [importer.typer.infer(self.whole(s[key], batch)) for s in self.steps]
+            importer.values[key] = Tensor(importer.typer.infer(relay.stack(parts, 1)), 2)
+
+    def whole(self, t: Tensor, batch: int) -> RelayExpr:
+        """A value of one step with its batch."""
+        return t.expr if t.lead else relay.broadcast_to(t.expr, (batch, *self.ctx.sizes(t)))
+
+    def order(self) -> list[Node]:
+        """The operators of a step, each after what it takes in the same step."""
+
+        def needs(key: str) -> list[str]:
+            node = self.nodes.get(key)
+            if node is None or node.op in DELAYS:
+                return []
+            return [k for k in self.importer.needs(key) if k in self.nodes]
+
+        found = components(list(self.nodes), needs)
+        if any(len(group) > 1 for group in found):
+            raise TVMError(f"{self.where}: the graph has a circle without a delay")
+        return [self.nodes[k] for group in found for k in group]
+
+    def extent(self) -> tuple[int, int]:
+        """The sizes of the batch and of the sequence, which the operators outside of the circle have."""
+        for node in self.nodes.values():
+            for key in node.inputs:
+                found = self.importer.values.get(self.importer.resolved(key))
+                if found is not None and found.lead == 2:
+                    return self.ctx.known_size(found.expr, 0), self.ctx.known_size(found.expr, 1)
+        raise TVMError(f"{self.where}: a recurrence without an input that is a sequence is not supported")
+
+    def value(self, key: str, t: int) -> Tensor:
+        """The value of a key at a step."""
+        key = self.importer.resolved(key)
+        if key in self.steps[t]:
+            return self.steps[t][key]
+        outside = self.importer.value_of(key, self.where)
+        if outside.lead != 2:
+            return outside
+        if (key, t) not in self.outer:
+            part = relay.squeeze(relay.strided_slice(outside.expr, [t], [t + 1], [1], [1]), [1])
+            self.outer[key, t] = Tensor(self.importer.typer.infer(part), 1)
+        return self.outer[key, t]
+
+    def step(self, order: list[Node], t: int, batch: int) -> None:
+        for node in order:
+            if node.op in DELAYS:
+                key = f"{node.key}_Output_0"
+                key = key if key in self.importer.model.results else node.key
+                self.steps[t][key] = self.delayed(node, t, batch)
+                continue
+            inputs = [self.value(i, t) for i in node.inputs]
+            self.steps[t].update(self.importer.results(node, inputs))
+
+    def delayed(self, node: Node, t: int, batch: int) -> Tensor:
+        at = t - offset_of(node.attrs) if self.past else t + offset_of(node.attrs)
+        if 0 <= at < len(self.steps) and self.steps[at]:
+            return self.value(node.inputs[0], at)
+        if len(node.inputs) > 1:
+            first = self.value(node.inputs[1], t)
+        else:
+            first = Tensor(const(float(node.attrs.get("initial", 0.0)), node.attrs["dtype"]), 0)
+        shape = self.shapes.get(node.key)
+        if shape is None:
+            return first
+        e = relay.broadcast_to(first.expr, (batch, *shape))
+        return Tensor(self.importer.typer.infer(e), 1)
+
+
+def _in_words(node: Node, problem: Exception) -> str:
+    shown = ", ".join(f"{k}={v!r}"[:60] for k, v in sorted(node.attrs.items()))
+    return f"with {len(node.inputs)} inputs and attributes ({shown}): {str(problem) or type(problem).__name__}"
+
+
+def from_cntk(model, shape=None, dtype=None, outputs=None) -> tuple[IRModule, dict[str, Any]]:
+    """A CNTK model as a module and its parameters, of both formats: that of CNTK 2 and the one before it (``.dnn``,
+    ``.cmf``). CNTK is not needed.
+
+    Tensors have the order of axes that Python programs of CNTK see: the batch, the sequence where there is one, then
+    the axes of a sample, of which images have the channels first. Sequences have one length, which ``shape`` says;
+    recurrences are written out.
+
+    Parameters
+    ----------
+    model : str or bytes
+        The path of a file, or its bytes.
+    shape : dict of str to tuple, optional
+        Shapes of inputs by name, with the batch and the sequence. The batch is 1 unless it is given.
+    dtype : str or dict of str to str, optional
+        The element type of the inputs, or of each by name; that of the model unless it is given.
+    outputs : list of str, optional
+        Names of the operators that are the outputs; without it those of the model.
+
+    Returns
+    -------
+    tuple[IRModule, dict[str, Any]]
+
+    Raises
+    ------
+    TypeError
+        ``model`` is none of these, or ``shape`` is no dictionary.
+    TVMError
+        The file is damaged, an operator cannot be converted, or an argument is wrong.
+    OpNotImplemented
+        For operators without a converter; all of them are named.
+    """
+    if shape is not None and not isinstance(shape, Mapping):
+        raise TypeError(f"from_cntk: shape is a dictionary by input, got {type(shape).__name__}")
+    with np.errstate(all="ignore"):
+        return Importer(load(model), shape, dtype).run(outputs)
+
+
+__all__ = ["Importer", "from_cntk"]
