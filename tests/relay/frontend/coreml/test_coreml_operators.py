@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from cases import GROUPS, check
 from coreml_writer import NetworkWriter, ProgramWriter, Ref, run
-from operator_cases import ELSEWHERE, OPERATORS
 
+from tests.relay.frontend.coreml.operator_cases import ELSEWHERE, OPERATORS
 from tvm.relay.frontend.coreml.table import LAYERS
 
 

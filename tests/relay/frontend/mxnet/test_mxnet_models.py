@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 from mxnet_networks import NETWORKS, build
 from mxnet_writer import params_bytes
-from operator_cases import compare
 
 import tvm
+from tests.relay.frontend.mxnet.operator_cases import compare
 from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.ir.type import TupleType

@@ -7,8 +7,8 @@ import os
 import numpy as np
 import pytest
 from mxnet_cases import CASES
-from operator_cases import check, compare, expected, imported
 
+from tests.relay.frontend.mxnet.operator_cases import check, compare, expected, imported
 from tvm.ir.type import TupleType
 from tvm.relay.frontend.mxnet.table import CONVERTERS
 from tvm.relay.infer import infer_module

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from operator_cases import compare, run
 from paddle_networks import feeds, networks, weights
 from paddle_writer import write
 
+from tests.relay.frontend.paddle.operator_cases import compare, run
 from tvm.relay.frontend import from_onnx, from_paddle
 
 

@@ -6,10 +6,10 @@ import os
 
 import numpy as np
 import pytest
-from operator_cases import CASES, check, compare, expected, imported, run
 from paddle_cases import Case
 from paddle_writer import Longs, Scalars
 
+from tests.relay.frontend.paddle.operator_cases import CASES, check, compare, expected, imported, run
 from tvm.ir.type import TupleType
 from tvm.relay.frontend.paddlepaddle.table import CONVERTERS
 from tvm.relay.infer import infer_module

@@ -6,10 +6,10 @@ import os
 
 import numpy as np
 import pytest
-from operator_cases import compare, run
 from paddle_networks import networks, weights
 from paddle_writer import From, parameters, program, tensor, write
 
+from tests.relay.frontend.paddle.operator_cases import compare, run
 from tvm.error import OpNotImplemented, TVMError
 from tvm.ir.prim import Any_
 from tvm.relay.frontend import from_paddle
