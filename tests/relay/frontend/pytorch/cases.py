@@ -299,6 +299,9 @@ def core_cases() -> dict:
     rows["interpolate.linear"] = (lambda x: F.interpolate(x, 7, mode="linear"), f(1, 2, 4))
     rows["interpolate.trilinear"] = (lambda x: F.interpolate(x, (3, 7, 2), mode="trilinear"), f(1, 2, 4, 3, 4))
     rows["interpolate.antialias"] = (lambda x: F.interpolate(x, (3, 4), mode="bilinear", antialias=True), f(1, 2, 9, 7))
+    if hasattr(aten, "_upsample_lanczos2d_aa"):
+        rows["interpolate.lanczos"] = (
+            lambda x: F.interpolate(x, (3, 9), mode="lanczos", antialias=True), f(1, 2, 9, 7))
     for mode in ("bilinear", "nearest", "bicubic"):
         for pad in ("zeros", "border", "reflection"):
             rows[f"grid_sample.{mode}_{pad}"] = (

@@ -47,7 +47,9 @@ def _found(detector):
             self.model = detector
 
         def forward(self, image):
-            return tuple(self.model([image])[0].values())
+            # Masks that a trace pastes into the image are of single precision.
+            found = self.model([image])[0].values()
+            return tuple(v.to(image.dtype) if v.is_floating_point() else v for v in found)
 
     return Found().double()
 

@@ -42,6 +42,19 @@ def test_open_sizes_are_compiled_once_for_all_of_them():
         same(run(mod, params, {"x": array(x)}, "vm"), [model(x)])
 
 
+def test_indices_of_open_and_of_known_sizes_are_repeated_to_their_joint_shape():
+    class Chosen(torch.nn.Module):
+        def forward(self, x):
+            rows = torch.arange(x.shape[0])
+            return x[rows[:, None], torch.tensor([2, 0])], x[rows, 1], x[rows[:, None, None], torch.tensor([[1], [3]])]
+
+    program = torch.export.export(Chosen(), (torch.randn(2, 5),), dynamic_shapes=({0: torch.export.Dim("batch")},))
+    mod, params = relay.frontend.from_exported_program(program)
+    for batch in (2, 4):
+        x = torch.randn(batch, 5)
+        same(run(mod, params, {"x": array(x)}, "vm"), Chosen()(x))
+
+
 def test_the_callers_shapes_answer_open_sizes():
     model = Attention().eval()
     program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=({0: torch.export.Dim("batch")},))

@@ -236,6 +236,20 @@ def test_parts_may_have_sizes_that_data_decides():
         same(run(mod, params, {"x": array(x)}, "vm"), parts(x))
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
+def test_an_image_is_resized_to_sizes_that_data_decides(mode):
+    @torch.jit.script
+    def resized(x, mode: str):
+        height = int(x.abs().sum() * 0 + 5)
+        small = torch.nn.functional.interpolate(x, [height, 3], mode=mode)
+        part = x[:, :, : height - 1]
+        return small, torch.nn.functional.interpolate(part, scale_factor=[1.5, 2.5], mode=mode)
+
+    x = torch.randn(1, 2, 7, 6)
+    mod, params = relay.frontend.from_pytorch(resized, [("x", (1, 2, 7, 6)), ("mode", mode)])
+    same(run(mod, params, {"x": array(x)}, "vm"), resized(x, mode))
+
+
 def test_a_function_of_autograd_is_the_operators_it_was_traced_with():
     class Swish(torch.autograd.Function):
         @staticmethod

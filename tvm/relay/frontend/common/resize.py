@@ -13,6 +13,8 @@ from .context import axis_of, check_count
 
 # Sums of more elements than this (antialiasing, strong shrinking) become products with a matrix.
 _MOST_TAPS = 4
+# How many elements to each side a result is made of, by the mode.
+_REACHES = {"linear": 1, "cubic": 2, "lanczos": 3}
 
 
 class Axis:
@@ -67,11 +69,13 @@ class Axis:
             # Some kernels take weights from a table of so many steps.
             ratio = np.rint(ratio * steps) / steps
         scale = min(self.scale, 1.0) if self.attrs.get("antialias", 0) else 1.0
-        reach = int(np.ceil((1 if mode == "linear" else 2) / scale))
+        reach = int(np.ceil(_REACHES[mode] / scale))
         offsets = np.arange(1 - reach, reach + 1)
         distance = np.abs(offsets[None, :] - ratio[:, None]) * scale
         if mode == "linear":
             taps = np.clip(1 - distance, 0, 1)
+        elif mode == "lanczos":
+            taps = np.where(distance < 3, np.sinc(distance) * np.sinc(distance / 3), 0.0)
         else:
             taps = _cubic(distance, self.attrs.get("cubic_coeff_a", -0.75))
         places = (base[:, None] + offsets[None, :]).astype("int64")
@@ -123,7 +127,7 @@ def resized(ctx, data, out_sizes, scales, attrs, roi=None, axes=None):
     axes = list(range(len(shape))) if axes is None else [axis_of(a, len(shape)) for a in axes]
     mode = attrs.get("mode", "nearest")
     mode = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
-    if mode not in ("nearest", "linear", "cubic"):
+    if mode != "nearest" and mode not in _REACHES:
         raise TVMError(f"resizing mode '{mode}' is not supported")
     crop = attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
     kept = ctx.dtype(data)

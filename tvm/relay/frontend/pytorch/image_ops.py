@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....error import TVMError
 from ... import op as relay
+from ...expr import const
+from ..common import run_time_resize
 from ..common.resize import resized
 from .table import op
 
@@ -13,11 +17,6 @@ _NAMES = {"nearest": "nearest", "linear": "linear", "bilinear": "linear", "trili
 def _resize(ctx, x, sizes, scales, mode: str, align_corners: bool, exact: bool = False, antialias: bool = False):
     """Sizes of the spatial axes; a scale that the model gives decides on the places, otherwise the sizes do."""
     n = ctx.rank(x) - 2
-    shape = ctx.spatial(x)
-    if sizes is None:
-        sizes = [int(s * f) for s, f in zip(shape, scales)]
-    sizes = ctx.known_ints(sizes, "the size", n)
-    factors = [f if f else o / s for o, s, f in zip(sizes, shape, scales or [None] * n)]
     attrs = {"mode": mode, "antialias": antialias, "exclude_outside": antialias}
     if mode == "nearest":
         attrs["coordinate_transformation_mode"] = "half_pixel" if exact else "asymmetric"
@@ -26,8 +25,19 @@ def _resize(ctx, x, sizes, scales, mode: str, align_corners: bool, exact: bool =
         attrs["coordinate_transformation_mode"] = "align_corners" if align_corners else "half_pixel"
     if mode == "cubic" and antialias:
         attrs["cubic_coeff_a"] = -0.5
+    axes = list(range(2, n + 2))
+    sizes = sizes * n if sizes is not None and len(sizes) == 1 else sizes
+    if not all(isinstance(d, int) for d in [*ctx.shape(x)[2:], *(sizes or [])]):
+        # Scales decide on the sizes too.
+        late = None if scales else ctx.infer(ctx.shape_vector(sizes))
+        scale = const(np.array(scales, "float64")) if scales else None
+        return run_time_resize.resized(ctx, x, scale, late, attrs, None, axes)
+    shape = ctx.spatial(x)
+    if sizes is None:
+        sizes = [int(s * f) for s, f in zip(shape, scales)]
+    factors = [f if f else o / s for o, s, f in zip(sizes, shape, scales or [None] * n)]
     # Where all sizes stay, a scale of its own still moves the places.
-    return resized(ctx, x, sizes, factors, attrs, None, list(range(2, n + 2)))
+    return resized(ctx, x, sizes, factors, attrs, None, axes)
 
 
 def _one_size(ctx, output_size, size, scale_factors, scales, n: int):
@@ -57,6 +67,7 @@ _register("upsample_trilinear3d", 3, "linear")
 _register("upsample_bicubic2d", 2, "cubic")
 _register("_upsample_bilinear2d_aa", 2, "linear", antialias=True)
 _register("_upsample_bicubic2d_aa", 2, "cubic", antialias=True)
+_register("_upsample_lanczos2d_aa", 2, "lanczos", antialias=True)
 
 
 @op("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")

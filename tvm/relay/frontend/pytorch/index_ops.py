@@ -130,6 +130,22 @@ def _joint_shape(ctx, tensors) -> tuple:
     return shape
 
 
+def _spread(ctx, index, tensors: list, shape: tuple):
+    """An index in the joint shape of all; an open size is that of the first one that does not repeat along it."""
+    have = ctx.shape(index)
+    if all(isinstance(d, int) for d in shape):
+        return index if have == shape else relay.broadcast_to(index, shape)
+    rank = len(shape)
+    if len(have) == rank and not any(h == 1 and d != 1 for h, d in zip(have, shape)):
+        return index
+
+    def size(axis: int):
+        at = axis - rank
+        return next((ctx.size(t, at) for t in tensors if ctx.rank(t) >= -at and ctx.shape(t)[at] != 1), 1)
+
+    return ctx.convert("expand", index, [size(axis) for axis in range(rank)])
+
+
 def _between(axes: list[int]) -> bool:
     """Whether the indexed axes are side by side; then the result has the indices in their place."""
     return axes == list(range(axes[0], axes[0] + len(axes)))
@@ -147,11 +163,7 @@ def index(ctx, self, indices):
         return relay.take(self, tensors[0], axes[0])
     shape = _joint_shape(ctx, tensors)
     moved = relay.transpose(self, [*axes, *rest]) if axes != list(range(len(axes))) else self
-    if all(isinstance(d, int) for d in shape):
-        points = relay.stack([t if ctx.shape(t) == shape else relay.broadcast_to(t, shape) for t in tensors], 0)
-    else:
-        points = relay.stack(tensors, 0)
-    out = relay.gather_nd(moved, points)
+    out = relay.gather_nd(moved, relay.stack([_spread(ctx, t, tensors, shape) for t in tensors], 0))
     if _between(axes) and axes[0] > 0:
         k, front = len(shape), axes[0]
         n = k + len(rest)
