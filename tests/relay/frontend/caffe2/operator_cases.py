@@ -9,6 +9,9 @@ import numpy as np
 from caffe2_cases import CASES, NETWORKS
 from caffe2_writer import compare, imported, run
 
+import tvm.relay.frontend.caffe2  # noqa: F401 (fills the table of converters)
+from tvm.relay.frontend.caffe2.table import CONVERTERS
+
 ORACLE = "Caffe2 of PyTorch 1.8.1, or with NumPy where that has not the operator"
 
 
@@ -26,6 +29,11 @@ OTHERWISE = {
     "Round": lambda x: np.trunc(x + np.copysign(np.float32(0.5), x)),
     "UpsampleNearest": lambda x: x.repeat(3, 2).repeat(3, 3),
 }
+
+
+# Operators that are refused in words: the random weights of nets that were not trained.
+REFUSED = {"XavierFill", "MSRAFill", "GaussianFill", "UniformFill", "UniformIntFill"}
+OPERATORS = [name for name in CONVERTERS.names() if name not in REFUSED]
 
 
 def case_of(name: str):
