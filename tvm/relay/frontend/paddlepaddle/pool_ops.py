@@ -17,10 +17,7 @@ _POOL = {
     "max": {2: relay.nn.max_pool2d, 3: relay.nn.max_pool3d},
     "avg": {2: relay.nn.avg_pool2d, 3: relay.nn.avg_pool3d},
 }
-_ADAPTIVE = {
-    "max": {2: relay.nn.adaptive_max_pool2d, 3: relay.nn.adaptive_max_pool3d},
-    "avg": {2: relay.nn.adaptive_avg_pool2d, 3: relay.nn.adaptive_avg_pool3d},
-}
+_ADAPTIVE = {2: relay.nn.adaptive_avg_pool2d, 3: relay.nn.adaptive_avg_pool3d}
 
 
 def _kernel(ctx: Context, n: int) -> list[int]:
@@ -38,13 +35,16 @@ def pool(ctx):
     x = first_of(ctx, ctx.get("X"), last)
     if kind not in _POOL or ctx.rank(x) != n + 2:
         raise TVMError(f"pooling of type {kind!r} over data of {ctx.rank(x)} dimensions is not supported")
+    if kind == "max" and ctx.attr("adaptive", False):
+        # PaddlePaddle's kernel does something else than its description says; programs have the other operator.
+        raise TVMError("adaptive pooling of type 'max' is the operator max_pool2d_with_index")
     if ctx.attr("global_pooling", False) or ctx.attr("adaptive", False) and _kernel(ctx, n) == [1] * n:
         whole = relay.max if kind == "max" else relay.mean
         return last_of(ctx, whole(x, axis=list(range(2, n + 2)), keepdims=True), last)
     kernel = _kernel(ctx, n)
     check_count("a window", kernel)
     if ctx.attr("adaptive", False):
-        return last_of(ctx, _ADAPTIVE[kind][n](x, tuple(kernel)), last)
+        return last_of(ctx, _ADAPTIVE[n](x, tuple(kernel)), last)
     strides = steps(ctx, "strides", n)
     x, before, after = padding(ctx, x, kernel, strides, -math.inf if kind == "max" else 0)
     if ctx.attr("ceil_mode", False):
