@@ -1,7 +1,12 @@
 """Quantization of float models: ``quantize`` and what it follows."""
 
+from ...not_built import name_of as _name_of
 from .config import QConfig, current_qconfig, qconfig
 from .prepare import prerequisite_optimize
 from .quantize import Quantization, quantize
 
 __all__ = ["QConfig", "Quantization", "current_qconfig", "prerequisite_optimize", "qconfig", "quantize"]
+
+
+def __getattr__(name: str):
+    return _name_of(__name__, name)
