@@ -33,6 +33,7 @@ static const TVMRuntimeTable runtime_table = {
   .parallel_for = TVMBackendParallelFor,
   .raise_value = tvm_raise_value,
   .device_register = TVMDeviceRegister,
+  .use_tiles = TVMBackendUseTiles,
 };
 
 const TVMRuntimeTable *TVMGetRuntimeTable(void) { return &runtime_table; }

@@ -8,6 +8,7 @@ import sys
 from typing import NamedTuple
 
 from tvm.error import TargetError
+from tvm.runtime._lib import lib
 from tvm.runtime.host_cpu import arch_of, lacking
 from tvm.target.cpu_families import family_of
 
@@ -43,6 +44,9 @@ def host() -> HostCPU:
     flags = llvm.get_host_cpu_features()
     features = tuple(("+" if flags[name] else "-") + name for name in sorted(flags))
     triple = llvm.get_process_triple()
+    if flags.get("amx-tile") and lib.TVMBackendUseTiles():
+        # The system keeps the tile registers from this process.
+        features = tuple("-" + f[1:] if f.startswith("+amx") else f for f in features)
     family = family_of(arch_of(triple))
     if not family.host_list_is_whole:
         features += tuple(f"-{name}" for name in lacking(family.features) if name not in flags)

@@ -66,6 +66,8 @@ class Builder:
         self.result_place: tuple[str, str] | None = None
         # What knows about threads and their memory, in kernels (llvm_device.KernelBuilder).
         self.device: Any = None
+        # The tile registers of buffers of fragments (llvm.tiles.Registers).
+        self.tiles: dict[Any, Any] = {}
 
     def fresh(self, hint: str = "v") -> str:
         self.count += 1

@@ -26,6 +26,7 @@ from ...target import codegen as target_codegen
 from ..symbols import means_library
 from . import math as llvm_math
 from . import memory as llvm_memory
+from . import tiles
 from .builder import Builder
 from .cast import convert, widen
 from .intrinsic import check_available, full_name
@@ -468,4 +469,5 @@ CALLS: dict[str, Callable[[Builder, Call], str]] = {
     "tir.undef": _undefined,
     "tir.atomic_add": _atomic_add,
     **STRUCT_CALLS,
+    **tiles.CALLS,
 }

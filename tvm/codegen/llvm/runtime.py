@@ -18,6 +18,7 @@ SLOTS = {
     "check_tensor": (72, "i32"),
     "parallel_for": (80, "i32"),
     "raise_value": (88, "i32"),
+    "use_tiles": (104, "i32"),
 }
 
 

@@ -23,6 +23,7 @@ from ...tir.stmt import (
 )
 from . import memory as llvm_memory
 from . import parallel as llvm_parallel
+from . import tiles as llvm_tiles
 from .builder import Builder
 from .expr import bind
 from .loop import fixed_iteration, serial_loop
@@ -235,7 +236,10 @@ def _assert(b: Builder, stmt: AssertStmt) -> Stmt:
 # Memory
 
 
-def _allocate(b: Builder, stmt: Allocate) -> Stmt:
+def _allocate(b: Builder, stmt: Allocate) -> Stmt | None:
+    if b.device is None and llvm_tiles.is_fragment(stmt):
+        llvm_tiles.allocate(b, stmt, emit)
+        return None
     shared = b.device.allocate(stmt) if b.device is not None else None
     if shared is not None:
         b.remember(stmt.buffer_var, shared)

@@ -1,0 +1,185 @@
+"""Fragments of matrices as tile registers of x86 (AMX).
+
+Buffers of the scopes ``wmma.*`` are registers here: each fragment gets one of eight, by its place in the program, and
+none is ever spilled. The registers have the sizes of their fragments, which a task sets before it uses them.
+"""
+
+from __future__ import annotations
+
+from ...dtype import info
+from ...error import TVMError
+from ...ir.prim import Call, PrimExpr, Var
+from ...ir.visit import post_order
+from ...tir.stmt import Allocate
+from ...tir.transform.tagged_memory import scope_of
+from . import memory
+from .builder import Builder
+from .intrinsic import check_available
+from .runtime import return_if_failed, runtime_call
+from .value import value
+
+REGISTERS = 8
+MAX_ROWS, ROW_BYTES = 16, 64
+# Bytes of an element of the sums, and of the elements whose products one element takes at a time.
+SUM_BYTES = 4
+_A, _B, _SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
+SCOPES = frozenset((_A, _B, _SUMS))
+_SIZED = frozenset(("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync"))
+# The instruction for operands of two types.
+_PRODUCTS = {
+    ("bfloat16", "bfloat16"): "tdpbf16ps",
+    ("int8", "int8"): "tdpbssd",
+    ("int8", "uint8"): "tdpbsud",
+    ("uint8", "int8"): "tdpbusd",
+    ("uint8", "uint8"): "tdpbuud",
+}
+
+
+class Registers:
+    """The tile registers of a fragment buffer: the first, how many, the shape of each, and the type of elements."""
+
+    def __init__(self, first: int, count: int, rows: int, row_bytes: int, dtype: str):
+        self.first, self.count, self.rows, self.row_bytes, self.dtype = first, count, rows, row_bytes, dtype
+
+
+def is_fragment(stmt: Allocate) -> bool:
+    return scope_of(stmt.buffer_var) in SCOPES
+
+
+def allocate(b: Builder, stmt: Allocate, emit) -> None:
+    """The buffer's registers, then what uses them. The outermost buffer sets the sizes of all registers."""
+    is_outermost = not b.tiles
+    if is_outermost:
+        plan = _plan(b, stmt)
+        config = bytearray(64)
+        config[0] = 1
+        for held in plan.values():
+            for number in range(held.first, held.first + held.count):
+                config[16 + 2 * number : 18 + 2 * number] = held.row_bytes.to_bytes(2, "little")
+                config[48 + number] = held.rows
+        _ask(b)
+        b.tiles = plan
+        _call(b, "ldtilecfg", ("ptr", b.module.bytes_constant(bytes(config), 64)))
+    emit(b, stmt.body)
+    if is_outermost:
+        if not b.terminated:
+            _call(b, "tilerelease")
+        b.tiles = {}
+
+
+def _ask(b: Builder) -> None:
+    """The system lets a process use the registers after it has asked."""
+    return_if_failed(b, runtime_call(b, "use_tiles", []))
+
+
+def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
+    """Registers for all fragment buffers in a statement; each has its own."""
+    shapes: dict[Var, tuple[int, int, int]] = {}
+    found: list[Allocate] = []
+    for node in post_order(root):
+        if isinstance(node, Call) and getattr(node.op, "name", "") in _SIZED:
+            var, shape = node.args[0], tuple(int(a.value) for a in node.args[1:4])
+            if shapes.setdefault(var, shape) != shape:
+                raise TVMError(f"{b.name}: fragments of {var.name} have two sizes, {shapes[var]} and {shape}")
+        elif isinstance(node, Allocate) and is_fragment(node):
+            found.append(node)
+    plan: dict[Var, Registers] = {}
+    first = 0
+    for node in reversed(found):
+        var = node.buffer_var
+        if var not in shapes:
+            raise TVMError(f"{b.name}: fragments of {var.name} are neither loaded nor filled")
+        m, n, k = shapes[var]
+        scope, size = scope_of(var), info(node.dtype).bytes
+        if scope == _SUMS:
+            rows, row_bytes, elements = m, n * size, m * n
+        elif scope == _A:
+            rows, row_bytes, elements = m, k * size, m * k
+        else:
+            rows, row_bytes, elements = -(-k * size // SUM_BYTES), n * SUM_BYTES, k * n
+        if not (0 < rows <= MAX_ROWS and 0 < row_bytes <= ROW_BYTES and row_bytes % SUM_BYTES == 0):
+            raise TVMError(
+                f"{b.name}: a fragment of {rows} rows of {row_bytes} bytes ({var.name}); a tile register has at most "
+                f"{MAX_ROWS} rows of {ROW_BYTES} bytes, in fours"
+            )
+        count = _elements(node) // elements
+        plan[var] = Registers(first, count, rows, row_bytes, node.dtype)
+        first += count
+    if first > REGISTERS:
+        parts = ", ".join(f"{h.count} of {v.name}" for v, h in plan.items())
+        raise TVMError(f"{b.name}: {first} tile registers are needed ({parts}) and there are {REGISTERS}")
+    return plan
+
+
+def _elements(node: Allocate) -> int:
+    count = info(node.dtype).lanes
+    for extent in node.extents:
+        count *= int(extent.value)
+    return count
+
+
+def _register(b: Builder, fragment: PrimExpr, index: PrimExpr) -> str:
+    held = b.tiles.get(fragment)
+    if held is None:
+        raise TVMError(f"{b.name}: {fragment} is no buffer of fragments on this target")
+    number = value(b, index)
+    if number[0] == "%":
+        raise TVMError(f"{b.name}: which fragment of {fragment} it is must be known; unroll the loops over fragments")
+    if not 0 <= int(number) < held.count:
+        raise TVMError(f"{b.name}: fragment {number} of {fragment}, which has {held.count}")
+    return str(held.first + int(number))
+
+
+def _call(b: Builder, name: str, *arguments: tuple[str, str]) -> str:
+    full = f"llvm.x86.{name}"
+    check_available(full, b.module.cpu)
+    function = b.module.declare(full, "void", ", ".join(t + " immarg" * (t == "i8") for t, _ in arguments))
+    b.line(f"call void {function}({', '.join(f'{t} {x}' for t, x in arguments)})")
+    return "0"
+
+
+def _row_stride(b: Builder, fragment: PrimExpr, stride: PrimExpr) -> str:
+    """The distance of rows in bytes."""
+    size = info(b.tiles[fragment].dtype).bytes
+    return memory.index_value(b, memory.access_of(b, stride * size).base)
+
+
+def _load(b: Builder, node: Call) -> str:
+    fragment, _, _, _, index, place, stride, _ = node.args
+    register = _register(b, fragment, index)
+    return _call(
+        b, "tileloadd64", ("i8", register), ("ptr", value(b, place)), ("i64", _row_stride(b, fragment, stride))
+    )
+
+
+def _store(b: Builder, node: Call) -> str:
+    fragment, _, _, _, index, place, stride, _ = node.args
+    register = _register(b, fragment, index)
+    _call(b, "tilestored64", ("i8", register), ("ptr", value(b, place)), ("i64", _row_stride(b, fragment, stride)))
+    b.forget_memory()
+    return "0"
+
+
+def _fill(b: Builder, node: Call) -> str:
+    fragment, index, start = node.args[0], node.args[4], node.args[5]
+    if getattr(start, "value", None) != 0:
+        raise TVMError(f"{b.name}: fragments begin as zero on this target, not as {start}")
+    return _call(b, "tilezero", ("i8", _register(b, fragment, index)))
+
+
+def _multiply(b: Builder, node: Call) -> str:
+    d, a, w, c = (_register(b, *node.args[2 * i : 2 * i + 2]) for i in range(4))
+    kinds = b.tiles[node.args[2]].dtype, b.tiles[node.args[4]].dtype
+    if d != c or kinds not in _PRODUCTS:
+        raise TVMError(f"{b.name}: tile registers add products of {kinds[0]} and {kinds[1]} to a fragment in place only")
+    return _call(b, _PRODUCTS[kinds], ("i8", d), ("i8", a), ("i8", w))
+
+
+CALLS = {
+    "tir.tvm_load_matrix_sync": _load,
+    "tir.tvm_store_matrix_sync": _store,
+    "tir.tvm_fill_fragment": _fill,
+    "tir.tvm_mma_sync": _multiply,
+}
+
+__all__ = ["CALLS", "SCOPES", "allocate", "is_fragment"]
