@@ -79,31 +79,24 @@ def _call(name: str, *args: Any) -> PrimExpr:
     return tir.call_intrin("handle", f"tir.{name}", *args)
 
 
-def _rows(shape: tuple[int, ...]) -> int:
-    count = 1
-    for extent in shape:
-        count *= extent
-    return count
-
-
 def _copy(shape: tuple[int, ...], dtype: str):
     x = te.placeholder(shape, dtype, name="x")
     return x, te.compute(shape, lambda *at: x(*at), name="y")
 
 
 @functools.cache
-def load_lhs(rows: tuple[int, ...], k: int, n: int, kind: Kind) -> TensorIntrin:
-    """Load ``rows`` (one dimension, or several that follow each other at the same distance) of k elements."""
-    shape = (*rows, k)
-    x, y = _copy(shape, kind.lhs)
-    m = _rows(rows)
+def load_lhs(rows: int, k: int, n: int, kind: Kind, step: int = 1) -> TensorIntrin:
+    """Load rows of k elements: every ``step``-th of those in memory."""
+    x = te.placeholder(((rows - 1) * step + 1, k), kind.lhs, name="x")
+    y = te.compute((rows, k), lambda i, j: x(i * step, j), name="y")
 
     def body(ins, outs):
-        fragment = outs[0].data, m, n, k, _number(outs[0], m, k)
-        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[-2], "row_major")
+        fragment = outs[0].data, rows, n, k, _number(outs[0], rows, k)
+        stride = ins[0].strides[0] * step
+        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), stride, "row_major")
 
-    binds = {x: _memory(shape, kind.lhs, "source", 1), y: _held(shape, kind.lhs, "tile", "a", 1)}
-    return te.decl_tensor_intrin(y.op, body, "load_lhs", binds=binds)
+    source = _memory(tuple(map(int, x.shape)), kind.lhs, "source", 1)
+    return te.decl_tensor_intrin(y.op, body, "load_lhs", binds={x: source, y: _held((rows, k), kind.lhs, "tile", "a", 1)})
 
 
 @functools.cache
@@ -121,30 +114,29 @@ def load_rhs(m: int, k: int, n: int, kind: Kind) -> TensorIntrin:
 
 
 @functools.cache
-def multiply(rows: tuple[int, ...], k: int, n: int, kind: Kind) -> TensorIntrin:
+def multiply(rows: int, k: int, n: int, kind: Kind) -> TensorIntrin:
     """Add the product of two tiles to a third."""
-    depth, m = kind.depth, _rows(rows)
-    a = te.placeholder((*rows, k), kind.lhs, name="a")
+    depth = kind.depth
+    a = te.placeholder((rows, k), kind.lhs, name="a")
     b = te.placeholder((k // depth, n, depth), kind.rhs, name="b")
     group, inner = te.reduce_axis((0, k // depth), name="group"), te.reduce_axis((0, depth), name="inner")
 
-    def term(*at):
-        *row, j = at
-        x = a(*row, group * depth + inner).astype(kind.sums)
+    def term(i, j):
+        x = a(i, group * depth + inner).astype(kind.sums)
         return te.sum(x * b(group, j, inner).astype(kind.sums), axis=[group, inner])
 
-    c = te.compute((*rows, n), term, name="c")
+    c = te.compute((rows, n), term, name="c")
     binds = {
-        a: _held((*rows, k), kind.lhs, "lhs", "a", 1),
+        a: _held((rows, k), kind.lhs, "lhs", "a", 1),
         b: _held((k // depth, n, depth), kind.rhs, "rhs", "b", 2),
-        c: _held((*rows, n), kind.sums, "sums", "sums", 1),
+        c: _held((rows, n), kind.sums, "sums", "sums", 1),
     }
 
     def body(ins, outs):
         (lhs, rhs), (sums,) = ins, outs
-        place = sums.data, _number(sums, m, n)
-        zero = _call("tvm_fill_fragment", sums.data, m, n, k, place[1], tir.const(0, kind.sums))
-        operands = lhs.data, _number(lhs, m, k), rhs.data, _number(rhs, k // depth, n * depth)
+        place = sums.data, _number(sums, rows, n)
+        zero = _call("tvm_fill_fragment", sums.data, rows, n, k, place[1], tir.const(0, kind.sums))
+        operands = lhs.data, _number(lhs, rows, k), rhs.data, _number(rhs, k // depth, n * depth)
         step = _call("tvm_mma_sync", *place, *operands, *place)
         return tir.SeqStmt([tir.Evaluate(zero), tir.Evaluate(step)]), tir.Evaluate(zero), tir.Evaluate(step)
 
@@ -152,14 +144,14 @@ def multiply(rows: tuple[int, ...], k: int, n: int, kind: Kind) -> TensorIntrin:
 
 
 @functools.cache
-def store(rows: tuple[int, ...], k: int, n: int, kind: Kind) -> TensorIntrin:
+def store(rows: int, k: int, n: int, kind: Kind) -> TensorIntrin:
     """Write a tile of sums to memory."""
-    shape, m = (*rows, n), _rows(rows)
+    shape = (rows, n)
     x, y = _copy(shape, kind.sums)
 
     def body(ins, outs):
-        fragment = ins[0].data, m, n, k, _number(ins[0], m, n)
-        return _call("tvm_store_matrix_sync", *fragment, outs[0].access_ptr("w"), outs[0].strides[-2], "row_major")
+        fragment = ins[0].data, rows, n, k, _number(ins[0], rows, n)
+        return _call("tvm_store_matrix_sync", *fragment, outs[0].access_ptr("w"), outs[0].strides[0], "row_major")
 
     binds = {x: _held(shape, kind.sums, "tile", "sums", 1), y: _memory(shape, kind.sums, "target", 1)}
     return te.decl_tensor_intrin(y.op, body, "store_tile", binds=binds)
