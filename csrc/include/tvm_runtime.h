@@ -119,7 +119,7 @@ typedef struct TVMRuntimeTable {
   int (*parallel_for)(FTVMParallelLambda body, void *cdata, int64_t extent);
   int (*raise_value)(const char *text, int64_t value); /* last error = text, then value; returns -1 */
   int (*device_register)(int device_type, const char *name, const struct TVMDeviceApi *api); /* TVMDeviceRegister */
-  int (*use_tiles)(void); /* TVMBackendUseTiles */
+  int (*use_tiles)(const void *sizes); /* TVMBackendUseTiles */
 } TVMRuntimeTable;
 
 /* What check_tensor compares an argument with. A shape entry of -1 accepts any extent; strides, when not NULL, hold
@@ -346,8 +346,9 @@ TVM_DLL int TVMModGetSystemLib(TVMModuleHandle *out);
 
 /* ---- threads, workspace ---- */
 TVM_DLL int TVMBackendParallelLaunch(FTVMParallelLambda body, void *cdata, int num_task);
-/* Asks the system for the tile registers of x86 (AMX), once a process; an error where it refuses. */
-TVM_DLL int TVMBackendUseTiles(void);
+/* Asks the system for the tile registers of x86 (AMX), once a process, and sets their sizes (the 64 bytes of LDTILECFG)
+ * for this thread unless they are NULL; an error where the system refuses. */
+TVM_DLL int TVMBackendUseTiles(const void *sizes);
 TVM_DLL int TVMBackendParallelFor(FTVMParallelLambda body, void *cdata, int64_t extent);
 TVM_DLL int TVMBackendParallelBarrier(int task_id, TVMParallelGroupEnv *penv);
 TVM_DLL int TVMThreadPoolSize(void);

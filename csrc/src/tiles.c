@@ -11,17 +11,27 @@
 enum { REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
 #endif
 
-TVM_DLL int TVMBackendUseTiles(void) {
-  static atomic_int granted;
-  if (atomic_load_explicit(&granted, memory_order_relaxed)) return 0;
+/* LDTILECFG (rax), which older assemblers do not know. */
+static void set_sizes(const void *sizes) {
 #if defined(__linux__) && defined(__x86_64__)
-  if (syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0) {
-    atomic_store_explicit(&granted, 1, memory_order_relaxed);
-    return 0;
-  }
-  return tvm_error("this process may not use tile registers (AMX): %s; compile for a CPU without them (-mattr=-amx-tile)",
-                   strerror(errno));
+  if (sizes) __asm__ volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0x00" : : "a"(sizes) : "memory");
 #else
-  return tvm_error("this machine has no tile registers (AMX); compile for a CPU without them (-mattr=-amx-tile)");
+  (void)sizes;
 #endif
+}
+
+TVM_DLL int TVMBackendUseTiles(const void *sizes) {
+  static atomic_int granted;
+  if (!atomic_load_explicit(&granted, memory_order_relaxed)) {
+#if defined(__linux__) && defined(__x86_64__)
+    const char *hint = "compile for a CPU without them (-mattr=-amx-tile)";
+    if (syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA))
+      return tvm_error("this process may not use tile registers (AMX): %s; %s", strerror(errno), hint);
+    atomic_store_explicit(&granted, 1, memory_order_relaxed);
+#else
+    return tvm_error("this machine has no tile registers (AMX); compile for a CPU without them (-mattr=-amx-tile)");
+#endif
+  }
+  set_sizes(sizes);
+  return 0;
 }

@@ -47,7 +47,7 @@ def emulated() -> Iterator[str]:
 
     with (
         mock.patch.object(tiles, "_call", _call),
-        mock.patch.object(tiles, "_ask", lambda b: None),
+        mock.patch.object(tiles, "_begin", lambda b, sizes: _call(b, "ldtilecfg", ("ptr", sizes))),
         mock.patch.object(host_cpu, "lacking", lambda features: []),
     ):
         yield TARGET

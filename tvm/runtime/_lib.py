@@ -170,7 +170,7 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMModGetSymbol": (_ADDRESS, (_ADDRESS, _TEXT)),
     "TVMReleaseFreeMemory": (None, ()),
     "TVMThreadPoolSize": (_INT, ()),
-    "TVMBackendUseTiles": (_INT, ()),
+    "TVMBackendUseTiles": (_INT, (_ADDRESS,)),
     "TVMFlushDenormals": (_INT, (_INT,)),
     "TVMThreadPoolConfigure": (_STATUS, (_INT,)),
     "TVMFuncTime": (_STATUS, (_ADDRESS, ctypes.POINTER(TimeOptions), _ADDRESS)),

@@ -44,7 +44,7 @@ def host() -> HostCPU:
     flags = llvm.get_host_cpu_features()
     features = tuple(("+" if flags[name] else "-") + name for name in sorted(flags))
     triple = llvm.get_process_triple()
-    if flags.get("amx-tile") and lib.TVMBackendUseTiles():
+    if flags.get("amx-tile") and lib.TVMBackendUseTiles(None):
         # The system keeps the tile registers from this process.
         features = tuple("-" + f[1:] if f.startswith("+amx") else f for f in features)
     family = family_of(arch_of(triple))

@@ -68,6 +68,9 @@ class Builder:
         self.device: Any = None
         # The tile registers of buffers of fragments (llvm.tiles.Registers).
         self.tiles: dict[Any, Any] = {}
+        # The sizes of tile registers that the function has set, and whether it may use them.
+        self.tile_sizes: str | None = None
+        self.tile_status = "0"
 
     def fresh(self, hint: str = "v") -> str:
         self.count += 1
@@ -144,6 +147,8 @@ class Builder:
 
     def finish(self, text: str) -> None:
         """Leave the function; what follows in the same block is unreachable."""
+        if self.tile_sizes is not None:
+            self.line("call void @llvm.x86.tilerelease()")
         self.line(text)
         self.terminated = True
 

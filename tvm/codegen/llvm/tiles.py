@@ -47,29 +47,44 @@ def is_fragment(stmt: Allocate) -> bool:
 
 
 def allocate(b: Builder, stmt: Allocate, emit) -> None:
-    """The buffer's registers, then what uses them. The outermost buffer sets the sizes of all registers."""
+    """The buffer's registers, then what uses them. The outermost buffer decides on those of all inside it."""
     is_outermost = not b.tiles
     if is_outermost:
-        plan = _plan(b, stmt)
-        config = bytearray(64)
-        config[0] = 1
-        for held in plan.values():
-            for number in range(held.first, held.first + held.count):
-                config[16 + 2 * number : 18 + 2 * number] = held.row_bytes.to_bytes(2, "little")
-                config[48 + number] = held.rows
-        _ask(b)
-        b.tiles = plan
-        _call(b, "ldtilecfg", ("ptr", b.module.bytes_constant(bytes(config), 64)))
+        b.tiles = _plan(b, stmt)
+        _begin(b, _sizes(b))
     emit(b, stmt.body)
     if is_outermost:
-        if not b.terminated:
-            _call(b, "tilerelease")
         b.tiles = {}
 
 
-def _ask(b: Builder) -> None:
-    """The system lets a process use the registers after it has asked."""
-    return_if_failed(b, runtime_call(b, "use_tiles", []))
+def _sizes(b: Builder) -> str:
+    """What the registers are told of their sizes, which is the same for all of a function."""
+    config = bytearray(64)
+    config[0] = 1
+    for held in b.tiles.values():
+        for number in range(held.first, held.first + held.count):
+            config[16 + 2 * number : 18 + 2 * number] = held.row_bytes.to_bytes(2, "little")
+            config[48 + number] = held.rows
+    return b.module.bytes_constant(bytes(config), 64)
+
+
+def _begin(b: Builder, sizes: str) -> None:
+    """Ask for the registers where the function begins, once for all the tasks it does; where the system refuses, leave
+    before one is used."""
+    if b.tile_sizes is None:
+        start = len(b.out)
+        b.push()
+        b.tile_status = runtime_call(b, "use_tiles", [("ptr", sizes)])
+        b.pop()
+        b.entry.extend(b.out[start:])
+        del b.out[start:]
+        b.module.declare("llvm.x86.tilerelease", "void", "")
+    elif b.tile_sizes != sizes:
+        raise TVMError(f"{b.name}: fragments of two sizes in one function")
+    # What leaves from here has no registers to give back.
+    b.tile_sizes = None
+    return_if_failed(b, b.tile_status)
+    b.tile_sizes = sizes
 
 
 def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
