@@ -17,7 +17,7 @@ from .. import access
 from ..nn.pad import pad
 from ..nn.utils import pads, spatial
 from ..template import CPUTemplate
-from ..utils import get_const_int, get_const_tuple
+from ..utils import get_const_int, get_const_tuple, prod
 from . import tiles
 from .conv2d import compute_padding, pad_stage
 from .tiles import COLUMNS, REGISTERS, ROWS, Kind
@@ -90,9 +90,9 @@ def conv2d(
 
 
 def extents(op: ComputeOp) -> dict[str, int]:
-    n, oc, h, t, pixels, ob = (access.extent_of(a) or 1 for a in op.axis)
-    ico, kh, kw, groups, depth = (access.extent_of(a) or 1 for a in op.reduce_axis)
-    return {"n": n, "oc": oc, "h": h, "tiles": t, "w": t * pixels, "ob": ob, "steps": ico * kh * kw, "k": groups * depth,
+    *lead, oc, h, t, pixels, ob = (access.extent_of(a) or 1 for a in op.axis)
+    *steps, groups, depth = (access.extent_of(a) or 1 for a in op.reduce_axis)
+    return {"n": prod(lead), "oc": oc, "h": h, "tiles": t, "w": t * pixels, "ob": ob, "steps": prod(steps), "k": groups * depth,
             "columns": columns_of(ob), "pixels": pixels}  # fmt: skip
 
 
@@ -161,35 +161,35 @@ class Conv2dTiles(CPUTemplate):
         image = self.epilogue(planner, host)
         weights = s[s.cache_read(kernel, tiles.SCOPES["b"], [stage.op])]
         task = self.divide(planner, stage, host, image, config)
-        *lead, w, ob = host.op.axis
+        *lead, oc, h, t, w, ob = host.op.axis
         ob_outer, ob = host.split(ob, factor=columns)
-        host.reorder(*lead, ob_outer, w, ob)
-        for axis in (*lead[1:], ob_outer):
+        host.reorder(*lead, oc, h, t, ob_outer, w, ob)
+        for axis in (oc, h, t, ob_outer):
             host.unroll(axis)
         host.tensorize(w, tiles.store(pixels, k, columns, kind))
         # Products.
-        n, oc, h, t, w, ob = stage.op.axis
-        ic_outer, kh, kw, group, inner = stage.op.reduce_axis
+        *lead, oc, h, t, w, ob = stage.op.axis
+        *steps, group, inner = stage.op.reduce_axis
         ob_outer, ob = stage.split(ob, factor=columns)
         unrolled = [h, t, oc, ob_outer]
-        stage.reorder(n, ic_outer, kh, kw, *unrolled, w, ob, group, inner)
+        stage.reorder(*lead, *steps, *unrolled, w, ob, group, inner)
         for axis in unrolled:
             stage.unroll(axis)
         stage.tensorize(w, tiles.multiply(pixels, k, columns, kind))
         stage.set_scope(tiles.SCOPES["sums"])
         # Operands.
-        window.compute_at(stage, kw)
+        window.compute_at(stage, steps[-1])
         window.set_scope(tiles.SCOPES["a"])
-        *_, h, w, _ = window.op.axis
+        *lead, w, _ = window.op.axis
         t, w = window.split(w, factor=pixels)
-        for axis in (h, t):
+        for axis in (*lead, t):
             window.unroll(axis)
         window.tensorize(w, tiles.load_lhs(pixels, k, columns, kind, op.attrs["step"]))
-        weights.compute_at(stage, kw)
-        oc, *_, group, ob, inner = weights.op.axis
+        weights.compute_at(stage, steps[-1])
+        *lead, group, ob, inner = weights.op.axis
         ob_outer, ob = weights.split(ob, factor=columns)
-        weights.reorder(*weights.op.axis[:4], ob_outer, group, ob, inner)
-        for axis in (oc, ob_outer):
+        weights.reorder(*lead, ob_outer, group, ob, inner)
+        for axis in (*lead, ob_outer):
             weights.unroll(axis)
         weights.tensorize(group, tiles.load_rhs(pixels, k, columns, kind))
         planner.placed.update((window, weights))
