@@ -30,3 +30,9 @@ def group_choice(inside: int, per: int, groups: int, lanes: int) -> tuple[int, i
                 best = option if best is None or option > best else best
                 break
     return None if best is None or best[0] < 1 else (best[1], best[2])
+
+
+def tile_block(channels: int, most: int) -> int:
+    """The block of channels that is the k of a tile and at most two tiles of filters: the one that fills up least; of
+    those the largest."""
+    return min(range(most, most // 4, -4), key=lambda b: (-(-channels // b) * b, -b))

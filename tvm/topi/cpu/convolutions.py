@@ -16,7 +16,7 @@ from ...te.tensor import Tensor
 from .. import nn
 from ..nn.utils import spatial
 from ..utils import get_const_int
-from . import tuned
+from . import conv2d_tiles, tiles, tuned
 from .conv2d import any_width_columns
 from .dot_products import with_instruction
 from .machine import Machine
@@ -35,6 +35,11 @@ def conv2d_NCHWc(
 ) -> Tensor:
     """``topi.nn.conv2d_NCHWc``; ``logical`` are channels, filters and groups. A row of unknown width is divided into
     register tiles of ``target``."""
+    if len(kernel.shape) == 7:
+        kind = tiles.kind_of(target, data.dtype, kernel.dtype)
+        if kind is not None and tuned.is_known(data.shape):
+            return conv2d_tiles.conv2d(data, kernel, stride, padding, dilation, kind)
+        return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     if not tuned.is_known(data.shape[3:4]):
         columns = _columns(target)
         return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, columns)

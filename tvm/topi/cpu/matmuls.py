@@ -13,7 +13,7 @@ from .. import nn, size_class
 from ..nn.dense import Batch, batch_sizes, with_bias
 from ..nn.packed import crop_units, packed_matmul, standing_in
 from ..utils import same_dim, simplify
-from . import matmul_int8, tuned
+from . import matmul_int8, matmul_tiles, tiles, tuned
 from .dot_products import ACCUMULATOR, dot_product, with_instruction
 from .machine import Machine
 from .matmul import (
@@ -43,6 +43,9 @@ def batch_matmul(
     of_bytes = None if transpose_a else _byte_products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
     if of_bytes is not None:
         return of_bytes
+    in_tiles = None if transpose_a else _tile_products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
+    if in_tiles is not None:
+        return in_tiles
     workload = tuned.batch_matmul_workload(tensor_a, tensor_b, dtype, transpose_a, transpose_b)
     count, m, n = (d.value for d in sizes[:3])
     plan = plan_matmul(count, m, n, transpose_b, dtype, Machine(target))
@@ -110,6 +113,16 @@ def _byte_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bo
     return with_instruction(out, lhs, rhs, target)
 
 
+def _tile_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
+    """A batch of products of tiles; None where the target has none for it."""
+    count, m, n, k = (d.value for d in sizes[:4])
+    kind, width = tiles.kind_of(target, a.dtype, b.dtype), matmul_tiles.panel_width(n)
+    if kind is None or width is None or kind.sums != dtype or 0 in (count, m, n, k):
+        return None
+    rhs = matmul_tiles.packed_rhs(b, n, k, width, transpose_b, kind)
+    return matmul_tiles.products(a, rhs, n, kind, True, bool(sizes.one_a), bool(sizes.one_b))
+
+
 def _in_panels(tensor: Tensor, n: Any, k: Any, width: int, transposed: bool) -> Tensor:
     """A batch of rhs packed into panels of ``width`` contiguous columns; zeros pad the last."""
 
@@ -130,6 +143,9 @@ def dense_pack(
 ) -> Tensor:
     """``topi.nn.dense_pack`` in full register tiles; a weight of bytes is in panels of ``matmul_int8``."""
     dtype = out_dtype or data.dtype
+    if len(weight.shape) == 5 and weight.dtype == "bfloat16":
+        product = matmul_tiles.products(data, weight, int(units), tiles.BFLOAT16)
+        return with_bias(product, bias, dtype)
     if len(weight.shape) == 5:
         lhs = matmul_int8.padded_lhs(data, int(data.shape[-1]))
         shape = (*data.shape[:-1], int(weight.shape[0]) * int(weight.shape[3]))

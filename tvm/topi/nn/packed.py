@@ -45,10 +45,22 @@ def _in_tiles(shape, body, name: str, attrs: dict[str, Any], columns: int | None
     return te.compute(shape, lambda *at: whole(*at), name=name + "_part", tag="injective")
 
 
+def _side_by_side(kernel):
+    """A kernel whose channels are divided as one in which they are not."""
+    *lead, groups, wide, depth = kernel.shape
+
+    def body(*at):
+        *first, i, o = at
+        return kernel(*first, te.indexdiv(i, depth), o, te.indexmod(i, depth))
+
+    return te.compute((*lead, simplify(groups * depth), wide), body, name="kernel_plain", tag="injective")
+
+
 def conv2d_NCHWc(
     data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32", columns=None
 ):
-    """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels.
+    """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels. In
+    a kernel (O/o, I/i, kh, kw, i/d, o, d) the d channels that a machine sums at once lie side by side.
 
     Raises
     ------
@@ -56,6 +68,8 @@ def conv2d_NCHWc(
         Data or kernel are not blocked, or their channels do not fit.
     """
     out_dtype = out_dtype or data.dtype
+    if len(kernel.shape) == 7:
+        kernel = _side_by_side(kernel)
     if len(data.shape) != 5 or len(kernel.shape) != 6:
         raise TVMError(
             f"conv2d_NCHWc: data of 5 and a kernel of 6 dimensions are wanted, got {len(data.shape)} and "

@@ -10,8 +10,9 @@ import numpy as np
 
 from ....ir.op import OPS
 from ....target import Target
-from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice
+from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice, tile_block
 from ....topi.cpu.dot_products import dot_product
+from ....topi.cpu.tiles import COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
 from ..rules import dims
@@ -92,11 +93,41 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     )  # fmt: skip
 
 
+def alter_tiles(attrs, inputs, tinfos, kind: Kind) -> RelayExpr | None:
+    """A convolution with constant weights by products of tiles; a depthwise one in the same blocks of channels."""
+    shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
+    if kernel is None or not all(isinstance(d, int) for d in shape):
+        return None
+    channels, filters = shape[attrs.data_layout.index("C")], kernel.shape[0]
+    most, depth = kind.k, kind.depth
+    options = {"strides": attrs.strides, "padding": attrs.padding, "dilation": attrs.dilation,
+               "kernel_size": kernel.shape[2:], "out_dtype": kind.sums,
+               "logical": (channels, filters, attrs.groups)}  # fmt: skip
+    inner, outer = tile_block(channels, most), tile_block(filters, 2 * COLUMNS)
+    if attrs.groups == channels == filters:
+        weight = packed_kernel(_filled(kernel.astype("float32"), _up(channels, inner), 1), 1, inner)
+        groups = _up(channels, inner)
+        return _call(packed.contrib_depthwise_conv2d_nchwc, inputs[0], weight, inner, 1, inner, groups, options)
+    if attrs.groups != 1:
+        return None
+    filled = _filled(kernel, _up(filters, outer), _up(channels, inner))
+    o, i, h, w = filled.shape
+    parted = filled.reshape(o // outer, outer, i // inner, inner // depth, depth, h, w)
+    weight = Constant(np.ascontiguousarray(parted.transpose(0, 2, 5, 6, 3, 1, 4)))
+    return packed.contrib_conv2d_nchwc(
+        inputs[0], weight, groups=1, data_layout=f"NCHW{inner}c",
+        kernel_layout=f"OIHW{inner // depth}i{outer}o{depth}i", out_layout=f"NCHW{outer}c", **options,
+    )  # fmt: skip
+
+
 def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
-    """A convolution with constant weights, over channels in blocks: of float32, or of bytes."""
+    """A convolution with constant weights, over channels in blocks: of float32, of bytes, or by products of tiles."""
     lanes = lanes_of(target)
     if tinfos[0].dtype in ("int8", "uint8"):
         return alter_int8(attrs, inputs, tinfos, out_type, target)
+    kind = kind_of(target, tinfos[0].dtype, tinfos[1].dtype)
+    if kind is not None and kind.sums == out_type.dtype and attrs.data_layout in ("NCHW", "NHWC"):
+        return None if attrs.out_layout else alter_tiles(attrs, inputs, tinfos, kind)
     if lanes is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout or out_type.dtype != "float32":
         return None
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)

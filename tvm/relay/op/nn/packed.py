@@ -19,6 +19,8 @@ def _packed_type(attrs, types):
     x, k = dims(data), dims(kernel)
     if len(x) == 5 and len(parts(attrs.kernel_layout)) == len(k) == 5:
         return conv_type(attrs, types)
+    if len(k) == 7:
+        k = (*k[:4], k[4] * k[6], k[5])
     if len(x) != 5 or len(k) != 6:
         raise TypeError(f"data NCHW<c>c of 5 and a kernel OIHW<i>i<o>o of 6 dimensions are wanted, got {x} and {k}")
     filters = k[0] * k[5]
@@ -35,7 +37,7 @@ def _packed_type(attrs, types):
 
 def _unpacked(attrs, args, types):
     """A kernel that is divided along one of its channels only has no computation here; nn.conv2d takes any."""
-    if len(dims(types[1])) == 6:
+    if len(dims(types[1])) in (6, 7):
         return None
     return call("nn.conv2d", *args, **{k: v for k, v in attrs.entries.items() if k != "logical"})
 
@@ -45,6 +47,8 @@ def blocked_macs(attrs, types, out) -> int:
     kernel = dims(types[1])
     if len(kernel) == len(dims(types[0])):
         return conv_macs(attrs, types, out)
+    if len(kernel) == len(dims(types[0])) + 2:
+        return product(dims(out)) * product(kernel[1:-2]) * kernel[-1]
     return product(dims(out)) * product(kernel[1:-1])
 
 
@@ -161,9 +165,10 @@ def contrib_depthwise_conv2d_nchwc(
 def _dense_pack_type(attrs, types):
     data, weight = tensor(types[0], "the data"), tensor(types[1], "the weight")
     x, w = dims(data), dims(weight)
-    if len(w) == 5 and len(x) == 2 and w[4] == BYTES:
-        # A weight of bytes, four features of a unit side by side: its features are filled up to whole fours.
-        w = (w[0], x[1] if isinstance(x[1], int) and x[1] <= w[1] * w[2] * BYTES < x[1] + BYTES else -1, w[3])
+    if len(w) == 5:
+        # Some features of a unit lie side by side: features are filled up to whole blocks.
+        block, k = w[2] * w[4], x[-1]
+        w = (w[0], k if isinstance(k, int) and 0 <= w[1] * block - k < block else -1, w[3])
     if len(w) != 3 or len(x) < 1:
         raise TypeError(f"a weight NC<n>n of 3 dimensions is wanted, got {w}")
     if isinstance(x[-1], int) and x[-1] != w[1]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ....target import Target
 from ..backend_passes import GraphPasses
-from . import integer_products
+from ..simplify_expr import Table
+from . import bfloat16, integer_products
 from .integer_products import ReadBytes
 from .pack_dense import PackDense
 from .scale_weights import ScaleWeights
@@ -12,9 +13,15 @@ from .winograd import WinogradConv2D
 from .winograd_tiles import winograd_in_tiles
 
 
+def _joined(*tables: Table) -> Table:
+    """The rules of several tables, those of the first before those of the others."""
+    names = {name for table in tables for name in table}
+    return {name: tuple(rule for table in tables for rule in table.get(name, ())) for name in sorted(names)}
+
+
 def graph_passes(target: Target) -> GraphPasses:
     return GraphPasses(
-        simplify=integer_products.rules(target),
+        simplify=_joined(integer_products.rules(target), bfloat16.rules(target)),
         layout=(PackDense(target), ReadBytes(target)),
         algorithm=(WinogradConv2D(target), ScaleWeights()),
         searched=winograd_in_tiles(target),

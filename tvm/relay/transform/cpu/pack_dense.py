@@ -17,6 +17,9 @@ from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu.machine import Machine
 from ....topi.cpu.matmul import NOMINAL_ROWS, panel_width
+from ....topi.cpu.matmul_tiles import k_block
+from ....topi.cpu.matmul_tiles import panel_width as panel_width_of_tiles
+from ....topi.cpu.tiles import BFLOAT16, Kind, kind_of
 from ...expr import Call, Constant, Function, RelayExpr
 from ...infer import dims, infer_function
 from ...op import transform
@@ -64,6 +67,7 @@ class Packing:
 
     def __init__(self, machine: Machine):
         self.machine = machine
+        self.has_tiles = kind_of(machine.target, "bfloat16", "bfloat16") is not None
         self.rewritten: dict[int, RelayExpr] = {}
         self.weights: dict[tuple, Constant] = {}
 
@@ -92,7 +96,7 @@ class Packing:
             return None
         if out[-2] < MIN_ROWS and any(d != 1 for d in out[:-2]):
             return None
-        weight = constant_weight(inner)
+        weight = constant_weight(inner, self.has_tiles)
         features = _shape(inner.args[0])
         if weight is None or features is None:
             return None
@@ -105,7 +109,7 @@ class Packing:
         return self.packed_matmul(data, flat[0], weight)
 
     def matmul(self, node: Call) -> RelayExpr | None:
-        weight = constant_weight(node)
+        weight = constant_weight(node, self.has_tiles)
         if weight is None:
             return None
         out = _shape(node)
@@ -114,6 +118,8 @@ class Packing:
         return self.packed_matmul(data, rows, weight)
 
     def packed_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> Call:
+        if weight.constant.data.dtype == "bfloat16":
+            return self.tile_matmul(data, weight)
         width = panel_width(rows, weight.units, self.machine, "float32")
         key = (width, id(weight.constant), weight.transposed)
         if key not in self.weights:
@@ -122,7 +128,27 @@ class Packing:
         return contrib_dense_pack(data, packed, weight_layout=f"NC{width}n", units=weight.units, out_dtype="")
 
 
-def constant_weight(node: Call) -> Weight | None:
+    def tile_matmul(self, data: RelayExpr, weight: Weight) -> Call:
+        key = (0, id(weight.constant), weight.transposed)
+        if key not in self.weights:
+            self.weights[key] = Constant(pack_tiles(weight.rows(), BFLOAT16))
+        packed = self.weights[key]
+        _, _, group, width, depth = packed.data.shape
+        layout = f"NC{group}c{width}n{depth}c"
+        return contrib_dense_pack(data, packed, weight_layout=layout, units=weight.units, out_dtype="float32")
+
+
+def pack_tiles(weight: np.ndarray, kind: Kind) -> np.ndarray:
+    """A weight (units, features) as panels (units / width, features / block, block / depth, width, depth)."""
+    units, features = weight.shape
+    width, block = panel_width_of_tiles(units), k_block(features, kind)
+    assert width is not None, "weights without panels are not packed"
+    whole = np.pad(weight, ((0, -units % width), (0, -features % block)))
+    parted = whole.reshape(-1, width, whole.shape[1] // block, block // kind.depth, kind.depth)
+    return np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))
+
+
+def constant_weight(node: Call, has_tiles: bool = False) -> Weight | None:
     """The rhs of a matmul that can be packed."""
     name = node.op.name
     if not is_contraction(node, "matmul"):
@@ -137,9 +163,12 @@ def constant_weight(node: Call) -> Weight | None:
     transposed = name == "nn.dense" or bool(attrs.transpose_b)
     if name != "nn.dense" and attrs.transpose_a or name == "nn.batch_matmul" and weight_shape[0] != 1:
         return None
-    if {data.checked_type_.dtype, weight.data.dtype, node.checked_type_.dtype} != {"float32"}:
-        return None
-    return Weight(weight, transposed, weight_shape[-2] if transposed else weight_shape[-1])
+    types = (data.checked_type_.dtype, weight.data.dtype, node.checked_type_.dtype)
+    found = Weight(weight, transposed, weight_shape[-2] if transposed else weight_shape[-1])
+    if types == ("bfloat16", "bfloat16", "float32"):
+        is_known = all(isinstance(d, int) for d in shape)
+        return found if has_tiles and is_known and panel_width_of_tiles(found.units) is not None else None
+    return found if set(types) == {"float32"} else None
 
 
 def _combined(name: str, transposed: bool) -> ParallelLayers:

@@ -1,0 +1,73 @@
+"""Products of bfloat16: by tiles where the target has them and they fit, else in float32.
+
+Sums are float32 in both, so a model has the same roundings with and without tiles.
+"""
+
+from __future__ import annotations
+
+from ....ir.prim import IntImm
+from ....target import Target
+from ....topi.cpu.matmul_tiles import panel_width
+from ....topi.cpu.tiles import kind_of
+from ...expr import Call, Constant, RelayExpr
+from ...op import tensor
+from ...op.record import CallAttrs
+from ..function_pass import type_of
+from ..simplify_expr import Table
+
+NARROW, WIDE = "bfloat16", "float32"
+PRODUCTS = (
+    "nn.conv1d nn.conv2d nn.conv3d nn.conv1d_transpose nn.conv2d_transpose nn.conv3d_transpose nn.dense nn.matmul "
+    "nn.batch_matmul nn.deformable_conv2d"
+).split()
+
+
+def _is_known(e: RelayExpr) -> bool:
+    return all(isinstance(d, IntImm) and int(d) > 0 for d in type_of(e).shape)
+
+
+def _fits_tiles(node: Call) -> bool:
+    """Whether there are products of tiles for a call."""
+    (data, weight), attrs = node.args[:2], node.attrs
+    if not _is_known(data) or not _is_known(weight):
+        return False
+    name, shape = node.op.name, [int(d) for d in type_of(weight).shape]
+    if name == "nn.conv2d":
+        channels = int(type_of(data).shape[attrs.data_layout.index("C")]) if "C" in attrs.data_layout else 0
+        is_plain = attrs.data_layout in ("NCHW", "NHWC") and sorted(attrs.kernel_layout) == sorted("OIHW")
+        filters = shape[attrs.kernel_layout.index("O")] if is_plain else 0
+        is_depthwise = attrs.groups == channels == filters
+        return is_plain and not attrs.out_layout and isinstance(weight, Constant) and (attrs.groups == 1 or is_depthwise)
+    if name == "nn.dense":
+        return isinstance(weight, Constant) and len(shape) == 2 and panel_width(shape[0]) is not None
+    if name == "nn.batch_matmul":
+        columns = shape[1] if attrs.transpose_b else shape[2]
+        return not attrs.transpose_a and panel_width(columns) is not None
+    return False
+
+
+def widened(e: RelayExpr) -> RelayExpr:
+    if isinstance(e, Constant):
+        return Constant(e.data.numpy().astype(WIDE))
+    return tensor.cast(e, WIDE)
+
+
+def rules(target: Target) -> Table:
+    """What SimplifyExpr does with products of bfloat16."""
+    has_tiles = kind_of(target, NARROW, NARROW) is not None
+
+    def rule(node: Call, counts) -> RelayExpr | None:
+        if any(type_of(a).dtype != NARROW for a in node.args[:2]):
+            return None
+        result = type_of(node).dtype
+        fits = has_tiles and _fits_tiles(node)
+        if result not in (NARROW, WIDE) or fits and result == WIDE:
+            return None
+        args = node.args if fits else tuple(widened(a) for a in node.args)
+        wide = Call(node.op, args, CallAttrs({**node.attrs.entries, "out_dtype": WIDE}), (), node.span)
+        return wide if result == WIDE else tensor.cast(wide, NARROW)
+
+    return dict.fromkeys(PRODUCTS, (rule,))
+
+
+__all__ = ["rules"]
