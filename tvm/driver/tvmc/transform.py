@@ -66,8 +66,9 @@ class MixedPrecision:
                 OPS.get(name).attrs[RULE] = rule
 
 
-def convert_to_mixed_precision(mod, ops=None, calculation_type="float16", acc_type="float16"):
-    """The graph with its heavy operators in a smaller float type; float32 is not smaller and changes nothing."""
+def convert_to_mixed_precision(mod, ops=None, calculation_type="float16", acc_type=None):
+    """The graph with its heavy operators in a smaller float type; float32 is not smaller and changes nothing. Without
+    ``acc_type`` sums are in float16, or in float32 where products of bfloat16 are added."""
     from ... import relay
 
     mod = relay.transform.InferType()(mod)
@@ -75,6 +76,8 @@ def convert_to_mixed_precision(mod, ops=None, calculation_type="float16", acc_ty
         return mod
     given = PassContext.current()
     config = {**given.config, "relay.ToMixedPrecision.keep_orig_output_dtype": True}
+    if acc_type is None:
+        acc_type = "float32" if calculation_type == "bfloat16" else "float16"
     with MixedPrecision(DEFAULT_MIXED_OPS if ops is None else ops, acc_type):
         with PassContext(given.opt_level, given.required_pass, given.disabled_pass, config=config):
             return relay.transform.ToMixedPrecision(calculation_type)(mod)
@@ -89,7 +92,7 @@ def apply_graph_transforms(mod, args):
     if args.get("mixed_precision"):
         mod = convert_to_mixed_precision(mod, args.get("mixed_precision_ops"),
                                          args.get("mixed_precision_calculation_type") or "float16",
-                                         args.get("mixed_precision_acc_type") or "float16")
+                                         args.get("mixed_precision_acc_type"))
     return mod
 
 
@@ -116,7 +119,7 @@ def generate_transform_args(parser) -> None:
     group.add_argument("--desired-layout-ops", nargs="+", default=DEFAULT_OPS, metavar="OP", help="operators to change")
     group.add_argument("--mixed-precision-ops", nargs="+", default=DEFAULT_MIXED_OPS, metavar="OP",
                        help="operators to compute in the smaller type")
-    group.add_argument("--mixed-precision-calculation-type", choices=["float16", "float32"], default="float16",
-                       help="element type of the computation")
-    group.add_argument("--mixed-precision-acc-type", choices=["float16", "float32"], default="float16",
-                       help="element type of accumulation")
+    group.add_argument("--mixed-precision-calculation-type", choices=["float16", "bfloat16", "float32"],
+                       default="float16", help="element type of the computation")
+    group.add_argument("--mixed-precision-acc-type", choices=["float16", "bfloat16", "float32"], default=None,
+                       help="element type of accumulation; float16, and float32 where bfloat16 is multiplied")

@@ -16,7 +16,7 @@ from ...ir.type import TupleType
 from ..expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import infer_function, infer_type
 from ..op import tensor
-from ..op.record import ELEMWISE, CallAttrs, pattern_of
+from ..op.record import BROADCAST, ELEMWISE, CallAttrs, pattern_of
 from .function_pass import RelayFunctionPass, function_pass, is_contraction
 
 ALWAYS, FOLLOW, NEVER = 0, 1, 2
@@ -53,6 +53,8 @@ CATEGORY = {
 # Reductions follow inputs that are in half precision already; an input is not cast for their sake, because they add
 # many elements.
 SUMS = frozenset({"nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "nn.avg_pool2d"})
+# The type of sums where it is another than that of the operands: the digits of bfloat16 are too few for them.
+SUMS_IN = {"bfloat16": "float32"}
 # The largest finite value of each type whose range is smaller than that of float32.
 LARGEST = {"float16": 65504.0}
 
@@ -74,6 +76,9 @@ class _Conversion:
         self.missing = missing_op_mode
         self.value: dict[int, RelayExpr] = {}
         self.casts: dict[tuple[int, str], RelayExpr] = {}
+        # What was rounded to get a narrow value, and how often each expression of the old graph is used.
+        self.wide: dict[int, RelayExpr] = {}
+        self.uses: dict[int, int] = {}
         self.unknown: set[str] = set()
 
     def dtype(self, e: RelayExpr) -> str:
@@ -120,14 +125,39 @@ class _Conversion:
         if category == FOLLOW:
             category = ALWAYS if self.follows(node, args) else NEVER
         if category == NEVER or not any(self.floats(a) for a in args):
-            return Call(node.op, tuple(self.cast(a, "float32") for a in args), attrs, node.type_args, node.span)
+            return Call(node.op, self.unrounded(node), attrs, node.type_args, node.span)
+        if self.is_epilogue(node):
+            made = infer_type(Call(node.op, self.unrounded(node), attrs, node.type_args, node.span))
+            return self.rounded(made, self.narrow)
         args = [self.cast(a, self.narrow) for a in args]
         if attrs is not None and "out_dtype" in attrs and is_contraction(node):
             rule = self.rule(node)
-            sums, result = (rule[1], rule[2]) if rule is not None else (self.narrow, self.narrow)
+            sums, result = (rule[1], rule[2]) if rule is not None else (SUMS_IN.get(self.narrow, self.narrow), self.narrow)
             made = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": sums}), (), node.span)
-            return made if sums == result else tensor.cast(made, result)
+            return made if sums == result else self.rounded(infer_type(made), result)
         return Call(node.op, tuple(args), attrs, node.type_args, node.span)
+
+    def rounded(self, e: RelayExpr, dtype: str) -> RelayExpr:
+        """A sum in its own type; of bfloat16, what comes after it element by element is done before it is rounded."""
+        narrow = infer_type(tensor.cast(e, dtype))
+        if dtype == self.narrow in SUMS_IN and self.dtype(e) == "float32":
+            self.wide[id(narrow)] = e
+        return narrow
+
+    def unrounded(self, node: Call) -> tuple[RelayExpr, ...]:
+        """The arguments of a call in float32; sums that only it reads are not rounded."""
+        out = []
+        for old in node.args:
+            new = self.value[id(old)]
+            wide = self.wide.get(id(new)) if self.uses.get(id(old), 0) == 1 else None
+            out.append(self.cast(new, "float32") if wide is None else wide)
+        return tuple(out)
+
+    def is_epilogue(self, node: Call) -> bool:
+        """Whether a call works on sums that only it reads, element by element."""
+        if pattern_of(node.op) not in (ELEMWISE, BROADCAST):
+            return False
+        return any(id(self.value[id(a)]) in self.wide and self.uses.get(id(a), 0) == 1 for a in node.args)
 
     def follows(self, node: Call, args: list[RelayExpr]) -> bool:
         """Whether a call is narrow because its arguments are, or are had in either precision for nothing: constants,
@@ -160,6 +190,9 @@ class _Conversion:
         for node in order:
             if isinstance(node, Let):
                 bound.setdefault(id(node.value), []).append(node.var)
+        for node in order:
+            for child in node.children():
+                self.uses[id(child)] = self.uses.get(id(child), 0) + 1
         for node in order:
             new = self.node(node)
             if new is not node and not isinstance(new, Op):
