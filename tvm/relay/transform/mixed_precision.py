@@ -77,7 +77,7 @@ class _Conversion:
         self.value: dict[int, RelayExpr] = {}
         self.casts: dict[tuple[int, str], RelayExpr] = {}
         # What was rounded to get a narrow value, and how often each expression of the old graph is used.
-        self.wide: dict[int, RelayExpr] = {}
+        self.wide: dict[int, tuple[int, RelayExpr]] = {}
         self.uses: dict[int, int] = {}
         self.unknown: set[str] = set()
 
@@ -141,23 +141,27 @@ class _Conversion:
         """A sum in its own type; of bfloat16, what comes after it element by element is done before it is rounded."""
         narrow = infer_type(tensor.cast(e, dtype))
         if dtype == self.narrow in SUMS_IN and self.dtype(e) == "float32":
-            self.wide[id(narrow)] = e
+            self.wide[id(narrow)] = len(self.wide), e
         return narrow
 
     def unrounded(self, node: Call) -> tuple[RelayExpr, ...]:
-        """The arguments of a call in float32; sums that only it reads are not rounded."""
-        out = []
-        for old in node.args:
-            new = self.value[id(old)]
-            wide = self.wide.get(id(new)) if self.uses.get(id(old), 0) == 1 else None
-            out.append(self.cast(new, "float32") if wide is None else wide)
-        return tuple(out)
+        """The arguments of a call in float32. A sum that only it reads is not rounded; of several the last, with which
+        the call is fused."""
+        own = [place for place, old in enumerate(node.args) if self.is_own_sum(old)]
+        kept = max(own, key=lambda place: self.wide[id(self.value[id(node.args[place])])][0], default=None)
+        return tuple(
+            self.wide[id(self.value[id(old)])][1] if place == kept else self.cast(self.value[id(old)], "float32")
+            for place, old in enumerate(node.args)
+        )
+
+    def is_own_sum(self, old: RelayExpr) -> bool:
+        """Whether an argument is a rounded sum that nothing else reads."""
+        return id(self.value[id(old)]) in self.wide and self.uses.get(id(old), 0) == 1
 
     def is_epilogue(self, node: Call) -> bool:
-        """Whether a call works on sums that only it reads, element by element."""
-        if pattern_of(node.op) not in (ELEMWISE, BROADCAST):
-            return False
-        return any(id(self.value[id(a)]) in self.wide and self.uses.get(id(a), 0) == 1 for a in node.args)
+        """Whether a call works on sums that only it reads, element by element, or reshapes them."""
+        is_fused = pattern_of(node.op) in (ELEMWISE, BROADCAST) or node.op.name in ("reshape", "expand_dims", "squeeze")
+        return is_fused and any(self.is_own_sum(a) for a in node.args)
 
     def follows(self, node: Call, args: list[RelayExpr]) -> bool:
         """Whether a call is narrow because its arguments are, or are had in either precision for nothing: constants,

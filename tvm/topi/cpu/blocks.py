@@ -35,4 +35,10 @@ def group_choice(inside: int, per: int, groups: int, lanes: int) -> tuple[int, i
 def tile_block(channels: int, most: int) -> int:
     """The block of channels that is the k of a tile and at most two tiles of filters: the one that fills up least; of
     those the largest."""
-    return min(range(most, most // 4, -4), key=lambda b: (-(-channels // b) * b, -b))
+    return min(range(most, 0, -4), key=lambda b: (-(-channels // b) * b, -b))
+
+
+def tile_groups(channels: int, filters: int, groups: int) -> tuple[int, int] | None:
+    """(block, groups to merge) for a grouped convolution by products of tiles; None where it is faster without."""
+    choice = group_choice(channels // groups, filters // groups, groups, 32)
+    return choice if choice is not None and choice[0] >= 16 else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ... import te
+from ... import te, tir
 from ...ir.prim import IntImm, IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp, Tensor
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
 TAG = "conv2d_tiles"
+# The width up to which the rows of an image follow each other in a tile: alone they would fill half of one.
+MAX_FLAT = 8
 
 
 def columns_of(block: int) -> int:
@@ -45,9 +47,10 @@ def pixels_of(width: int) -> int:
 def conv2d(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, kind: Kind, pad_value: Any = 0
 ) -> Tensor:
-    """Data (n, C/c, h, w, c) and a kernel (O/o, I/c, kh, kw, c/depth, o, depth)."""
+    """Data (n, C/c, h, w, c) and a kernel (O/o, I/c, kh, kw, c/depth, o, depth); several groups of whole blocks where I
+    is a part of the channels."""
     strides, dilations = spatial(stride, 2, TAG + ": strides"), spatial(dilation, 2, TAG + ": dilation")
-    batch, _, height, width, _ = get_const_tuple(data.shape)
+    batch, in_blocks, height, width, _ = get_const_tuple(data.shape)
     filters, outer_size, kh_size, kw_size, groups, block, depth = get_const_tuple(kernel.shape)
     window = [(k - 1) * d + 1 for k, d in zip((kh_size, kw_size), dilations)]
     before, after = (list(map(get_const_int, side)) for side in pads(padding, window, 2, TAG))
@@ -55,45 +58,82 @@ def conv2d(
         (size + lo + hi - k) // s + 1
         for size, lo, hi, k, s in zip((height, width), before, after, window, strides)
     )
-    pixels = pixels_of(w)
-    whole = -(-w // pixels) * pixels
-    # Tiles read whole pixels beyond the last one.
-    after[1] = max(after[1], (whole - 1) * strides[1] + window[1] - width - before[1])
+    is_flat = w <= MAX_FLAT and (strides[0], strides[1]) == (1, 1) and h > 1
+    width_read = width + before[1] + after[1]
+    # Pixels that follow each other in memory, and how many of those rows there are. The seams between the rows of a
+    # flat image are computed in vain.
+    length, count = ((h - 1) * width_read + w, 1) if is_flat else (w, h)
+    pixels = pixels_of(length)
+    whole = -(-length // pixels) * pixels
     source = data
-    if any(before) or any(after):
-        source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), pad_value, name="data_pad")
+    if is_flat:
+        more = whole + (window[0] - 1) * width_read + window[1] - 1
+        source = _flat(data, before, width_read, max(more, (height + before[0] + after[0]) * width_read), pad_value)
+    else:
+        # Tiles read whole pixels beyond the last one.
+        after[1] = max(after[1], (whole - 1) * strides[1] + window[1] - width - before[1])
+        if any(before) or any(after):
+            source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), pad_value, name="data_pad")
+    channels = groups * depth
+    parts = in_blocks // outer_size
+    taps = next(d for d in range(kw_size, 0, -1) if kw_size % d == 0 and (d == 1 or _can_merge(d, channels, kind)))
+    if dilations[1] != 1 or in_blocks != 1 or is_flat:
+        taps = 1
+    sizes = (outer_size, kh_size, kw_size // taps, taps, groups, depth)
+
+    def taken_at(n, c, a, b, y, x, t, i):
+        row, column = a * dilations[0], (b * taps + t) * dilations[1]
+        if is_flat:
+            return source(n, c, x + row * width_read + column, i)
+        return source(n, c, y * strides[0] + row, x * strides[1] + column, i)
+
     taken = te.compute(
-        (batch, outer_size, kh_size, kw_size, h, whole, groups * depth),
-        lambda n, c, a, b, y, x, i: source(
-            n, c, y * strides[0] + a * dilations[0], x * strides[1] + b * dilations[1], i
-        ),
-        name="window",
-        tag="window,step",
+        (batch, in_blocks, *sizes[1:3], count, whole, taps, channels), taken_at, name="window", tag="window,step"
     )
-    sizes = (outer_size, kh_size, kw_size, groups, depth)
-    axes = [te.reduce_axis((0, s), name=n) for s, n in zip(sizes, ("ic_outer", "kh", "kw", "group", "inner"))]
-    outer, kh, kw, group, inner = axes
+    names = ("ic_outer", "kh", "kw", "tap", "group", "inner")
+    axes = [te.reduce_axis((0, s), name=n) for s, n in zip(sizes, names)]
+    outer, kh, kw, tap, group, inner = axes
 
     def body(n, oc, y, t, x, ob):
-        value = taken(n, outer, kh, kw, y, t * pixels + x, group * depth + inner).astype(kind.sums)
-        return te.sum(value * kernel(oc, outer, kh, kw, group, ob, inner).astype(kind.sums), axis=axes)
+        block_in = te.indexdiv(oc, filters // parts) * outer_size + outer if parts > 1 else outer
+        value = taken(n, block_in, kh, kw, y, t * pixels + x, tap, group * depth + inner).astype(kind.sums)
+        weight = kernel(oc, outer, kh, kw * taps + tap, group, ob, inner)
+        return te.sum(value * weight.astype(kind.sums), axis=axes)
 
-    attrs = {"kind": kind, "step": int(strides[1])}
-    in_tiles = (batch, filters, h, whole // pixels, pixels, block)
+    attrs = {"kind": kind, "step": int(strides[1]), "is_flat": is_flat, "groups": parts}
+    in_tiles = (batch, filters, count, whole // pixels, pixels, block)
     sums = te.compute(in_tiles, body, name=TAG, tag=TAG, attrs=attrs)
     held = te.compute(in_tiles, lambda *at: sums(*at), name=TAG + "_held", tag="held,step")
 
     def image(n, oc, y, x, ob):
+        y, x = (0, y * width_read + x) if is_flat else (y, x)
         return held(n, oc, y, te.indexdiv(x, pixels), te.indexmod(x, pixels), ob)
 
     return te.compute((batch, filters, h, w, block), image, name=TAG + "_image", tag="injective")
 
 
+def _can_merge(taps: int, channels: int, kind: Kind) -> bool:
+    """Whether some taps of a row of the window are one k: their channels lie side by side."""
+    return taps * channels <= kind.k and taps * channels // kind.depth <= ROWS
+
+
+def _flat(data: Tensor, before: list[int], width: int, pixels: int, pad_value: Any) -> Tensor:
+    """The padded image with its rows one after the other, and some pixels more."""
+    batch, blocks, h, w, block = get_const_tuple(data.shape)
+
+    def body(n, c, p, i):
+        y, x = te.indexdiv(p, width) - before[0], te.indexmod(p, width) - before[1]
+        is_inside = te.all(y >= 0, y < h, x >= 0, x < w)
+        return tir.if_then_else(is_inside, data(n, c, y, x, i), tir.const(pad_value, data.dtype))
+
+    return te.compute((batch, blocks, pixels, block), body, name="data_flat", tag="pad,step")
+
+
 def extents(op: ComputeOp) -> dict[str, int]:
     *lead, oc, h, t, pixels, ob = (access.extent_of(a) or 1 for a in op.axis)
-    *steps, groups, depth = (access.extent_of(a) or 1 for a in op.reduce_axis)
-    return {"n": prod(lead), "oc": oc, "h": h, "tiles": t, "w": t * pixels, "ob": ob, "steps": prod(steps), "k": groups * depth,
-            "columns": columns_of(ob), "pixels": pixels}  # fmt: skip
+    *steps, taps, groups, depth = (access.extent_of(a) or 1 for a in op.reduce_axis)
+    return {"n": prod(lead), "oc": oc, "h": h, "tiles": t, "w": t * pixels, "ob": ob, "steps": prod(steps), "taps": taps, "channels": groups * depth, "k": taps * groups * depth,
+            "columns": columns_of(ob), "pixels": pixels, "of_group": oc // op.attrs.get("groups", 1)}  # fmt: skip
 
 
 def blocks(x: dict[str, int]) -> list[tuple[int, int, int]]:
@@ -104,7 +144,7 @@ def blocks(x: dict[str, int]) -> list[tuple[int, int, int]]:
         for oc in (1, 2, 3, 4)
         for h in (1, 2, 3, 4)
         for w in (1, 2, 3, 4)
-        if x["oc"] % oc == 0 and x["h"] % h == 0 and x["tiles"] % w == 0
+        if x["of_group"] % oc == 0 and x["h"] % h == 0 and x["tiles"] % w == 0
         and h * w * oc * each + h * w + oc * each <= REGISTERS
     ]
     return found or [(1, 1, 1)]
@@ -118,6 +158,25 @@ def block_cycles(x: dict[str, int], block: tuple[int, int, int]) -> float:
     loads = m * x["pixels"] / 2 + n * x["k"] / 2
     products = m * n * max(x["pixels"], 8)
     return (max(products, loads) + 0.3 * min(products, loads)) / (m * n)
+
+
+def shape_of(op: ComputeOp) -> tiles.Shape:
+    """The tiles of a stage of sums."""
+    x = extents(op)
+    return tiles.Shape(x["pixels"], x["columns"], x["taps"], x["channels"], op.attrs["kind"])
+
+
+def drain(held: Stage, shape: tiles.Shape, count: int) -> IterVar:
+    """Write ``count`` tiles of sums of a row at a time to memory; returns the loop over those."""
+    *lead, oc, h, t, w, ob = held.op.axis
+    ob_outer, ob = held.split(ob, factor=shape.columns)
+    t_outer, t = held.split(t, factor=count)
+    held.reorder(*lead, t_outer, oc, h, t, ob_outer, w, ob)
+    for axis in (oc, h, t, ob_outer):
+        held.unroll(axis)
+    held.tensorize(w, tiles.store(shape))
+    held.set_scope("local")
+    return t_outer
 
 
 class Conv2dTiles(CPUTemplate):
@@ -153,45 +212,38 @@ class Conv2dTiles(CPUTemplate):
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """Sums stay in registers; ``host`` drains them to memory, where the epilogue reads them."""
         s, op = planner.s, stage.op
-        x, kind = extents(op), op.attrs["kind"]
-        pixels, columns, k = x["pixels"], x["columns"], x["k"]
+        shape = shape_of(op)
         window = next(s[t] for t in op.input_tensors if t.op.tag == "window,step")
         kernel = next(t for t in op.input_tensors if t.op is not window.op)
         padding = pad_stage(planner, window)
         image = self.epilogue(planner, host)
         weights = s[s.cache_read(kernel, tiles.SCOPES["b"], [stage.op])]
         task = self.divide(planner, stage, host, image, config)
-        *lead, oc, h, t, w, ob = host.op.axis
-        ob_outer, ob = host.split(ob, factor=columns)
-        host.reorder(*lead, oc, h, t, ob_outer, w, ob)
-        for axis in (oc, h, t, ob_outer):
-            host.unroll(axis)
-        host.tensorize(w, tiles.store(pixels, k, columns, kind))
         # Products.
         *lead, oc, h, t, w, ob = stage.op.axis
-        *steps, group, inner = stage.op.reduce_axis
-        ob_outer, ob = stage.split(ob, factor=columns)
+        *steps, tap, group, inner = stage.op.reduce_axis
+        ob_outer, ob = stage.split(ob, factor=shape.columns)
         unrolled = [h, t, oc, ob_outer]
-        stage.reorder(*lead, *steps, *unrolled, w, ob, group, inner)
+        stage.reorder(*lead, *steps, *unrolled, w, ob, tap, group, inner)
         for axis in unrolled:
             stage.unroll(axis)
-        stage.tensorize(w, tiles.multiply(pixels, k, columns, kind))
+        stage.tensorize(w, tiles.multiply(shape))
         stage.set_scope(tiles.SCOPES["sums"])
         # Operands.
         window.compute_at(stage, steps[-1])
         window.set_scope(tiles.SCOPES["a"])
-        *lead, w, _ = window.op.axis
-        t, w = window.split(w, factor=pixels)
+        *lead, w, _, _ = window.op.axis
+        t, w = window.split(w, factor=shape.rows)
         for axis in (*lead, t):
             window.unroll(axis)
-        window.tensorize(w, tiles.load_lhs(pixels, k, columns, kind, op.attrs["step"]))
+        window.tensorize(w, tiles.load_lhs(shape, op.attrs["step"]))
         weights.compute_at(stage, steps[-1])
-        *lead, group, ob, inner = weights.op.axis
-        ob_outer, ob = weights.split(ob, factor=columns)
-        weights.reorder(*lead, ob_outer, group, ob, inner)
+        *lead, tap, group, ob, inner = weights.op.axis
+        ob_outer, ob = weights.split(ob, factor=shape.columns)
+        weights.reorder(*lead, ob_outer, tap, group, ob, inner)
         for axis in (*lead, ob_outer):
             weights.unroll(axis)
-        weights.tensorize(group, tiles.load_rhs(pixels, k, columns, kind))
+        weights.tensorize(tap, tiles.load_rhs(shape))
         planner.placed.update((window, weights))
         compute_padding(planner, padding, image, task, {"pad": "once"})
 
@@ -201,6 +253,8 @@ class Conv2dTiles(CPUTemplate):
         """Split the output into tasks and register blocks; returns the loop of tasks."""
         x = extents(stage.op)
         block_h, block_w, block_oc = config["block"]
+        if stage.op.attrs["is_flat"]:
+            return self.divide_flat(planner, stage, held, host, config)
         n, oc, h, w, ob = host.op.axis
         oc_outer, oc_block = host.split(oc, factor=block_oc)
         rows, h = host.split(h, factor=config["rows"])
@@ -213,8 +267,24 @@ class Conv2dTiles(CPUTemplate):
         if access.work(stage.op) >= planner.parallel_points:
             host.parallel(task)
         held.compute_at(host, w_outer)
-        held.set_scope("local")
         stage.compute_at(host, w_outer)
+        drain(held, shape_of(stage.op), block_w)
+        return task
+
+    def divide_flat(
+        self, planner: Planner, stage: Stage, held: Stage, host: Stage, config: dict[str, Any]
+    ) -> IterVar:
+        """A task has all pixels of some filters: they are drained block by block, then stored together."""
+        _, block_w, block_oc = config["block"]
+        n, oc, h, w, ob = host.op.axis
+        oc_outer, oc_block = host.split(oc, factor=block_oc)
+        host.reorder(n, oc_outer, oc_block, h, w, ob)
+        task = host.fuse(n, oc_outer)
+        host.vectorize(ob)
+        if access.work(stage.op) >= planner.parallel_points:
+            host.parallel(task)
+        held.compute_at(host, task)
+        stage.compute_at(held, drain(held, shape_of(stage.op), block_w))
         return task
 
     def epilogue(self, planner: Planner, held: Stage) -> Stage:

@@ -13,7 +13,7 @@ from ...ir.prim import IterVar
 from ...te.schedule import Stage
 from ...te.tensor import Tensor
 from .. import access
-from .conv2d_tiles import Conv2dTiles, extents, pixels_of
+from .conv2d_tiles import Conv2dTiles, drain, extents, pixels_of, shape_of
 from .tiles import COLUMNS, Kind
 
 if TYPE_CHECKING:
@@ -47,23 +47,23 @@ def products(lhs: Tensor, rhs: Tensor, n: int, kind: Kind, is_batch: bool = Fals
     whole = -(-m // rows) * rows
     source = _filled(lhs, whole, blocks * block)
     taken = te.compute(
-        (*source.shape[:-2], blocks, whole, block),
-        lambda *at: source(*at[:-3], at[-2], at[-3] * block + at[-1]),
+        (*source.shape[:-2], blocks, whole, 1, block),
+        lambda *at: source(*at[:-4], at[-3], at[-4] * block + at[-1]),
         name="rows", tag="window,step",
     )  # fmt: skip
-    sizes = (blocks, groups, depth)
-    axes = [te.reduce_axis((0, s), name=x) for s, x in zip(sizes, ("k_outer", "group", "inner"))]
-    outer, group, inner = axes
+    sizes = (blocks, 1, groups, depth)
+    axes = [te.reduce_axis((0, s), name=x) for s, x in zip(sizes, ("k_outer", "tap", "group", "inner"))]
+    outer, tap, group, inner = axes
 
     def body(*at):
         *first, oc, _, t, x, ob = at
         own = [0] * len(first) if one_lhs else first
-        value = taken(*own, outer, t * rows + x, group * depth + inner).astype(kind.sums)
+        value = taken(*own, outer, t * rows + x, tap, group * depth + inner).astype(kind.sums)
         matrix = ([0] if one_rhs else first) if is_batch else []
-        return te.sum(value * rhs(*matrix, oc, outer, group, ob, inner).astype(kind.sums), axis=axes)
+        return te.sum(value * rhs(*matrix, oc, outer + tap, group, ob, inner).astype(kind.sums), axis=axes)
 
     in_tiles = (*lead, panels, 1, whole // rows, rows, width)
-    attrs = {"kind": kind, "step": 1}
+    attrs = {"kind": kind, "step": 1, "is_flat": False}
     sums = te.compute(in_tiles, body, name=TAG, tag=TAG, attrs=attrs)
     held = te.compute(in_tiles, lambda *at: sums(*at), name=TAG + "_held", tag="held,step")
 
@@ -127,8 +127,8 @@ class MatmulTiles(Conv2dTiles):
         if access.work(stage.op) >= planner.parallel_points:
             host.parallel(task)
         held.compute_at(host, inside)
-        held.set_scope("local")
         stage.compute_at(host, inside)
+        drain(held, shape_of(stage.op), block_m)
         return task
 
     def space(self, op, machine) -> dict[str, list]:

@@ -84,80 +84,120 @@ def _copy(shape: tuple[int, ...], dtype: str):
     return x, te.compute(shape, lambda *at: x(*at), name="y")
 
 
+class Shape(NamedTuple):
+    """A product of tiles: rows, columns, and a k of some taps of a window by some channels, which lie side by side."""
+
+    rows: int
+    columns: int
+    taps: int
+    channels: int
+    kind: Kind
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        return self.rows, self.columns, self.taps * self.channels
+
+    @property
+    def groups(self) -> int:
+        return self.channels // self.kind.depth
+
+    def lhs(self) -> Buffer:
+        shape = (self.rows, self.taps, self.channels)
+        return _held(shape, self.kind.lhs, "lhs", "a", 2)
+
+    def rhs(self) -> Buffer:
+        shape = (self.taps, self.groups, self.columns, self.kind.depth)
+        return _held(shape, self.kind.rhs, "rhs", "b", 2)
+
+    def sums(self) -> Buffer:
+        return _held((self.rows, self.columns), self.kind.sums, "sums", "sums", 1)
+
+    def lhs_number(self, buffer: Buffer) -> PrimExpr:
+        return _number(buffer, self.rows, self.taps * self.channels)
+
+    def rhs_number(self, buffer: Buffer) -> PrimExpr:
+        return _number(buffer, self.taps * self.groups, self.columns * self.kind.depth)
+
+    def sums_number(self, buffer: Buffer) -> PrimExpr:
+        return _number(buffer, self.rows, self.columns)
+
+
 @functools.cache
-def load_lhs(rows: int, k: int, n: int, kind: Kind, step: int = 1) -> TensorIntrin:
-    """Load rows of k elements: every ``step``-th of those in memory."""
-    x = te.placeholder(((rows - 1) * step + 1, k), kind.lhs, name="x")
-    y = te.compute((rows, k), lambda i, j: x(i * step, j), name="y")
+def load_lhs(shape: Shape, step: int = 1) -> TensorIntrin:
+    """Load rows of pixels: each begins ``step`` pixels after the one before, and has the channels of some pixels."""
+    rows, taps, channels = shape.rows, shape.taps, shape.channels
+    in_memory = ((rows - 1) * step + taps, channels)
+    x = te.placeholder(in_memory, shape.kind.lhs, name="x")
+    y = te.compute((rows, taps, channels), lambda i, t, j: x(i * step + t, j), name="y")
+    stride = channels if taps > 1 else te.var("pixel_stride")
+    source = tir.decl_buffer(
+        in_memory, shape.kind.lhs, "source", strides=[stride, 1], offset_factor=1, data_alignment=1
+    )
 
     def body(ins, outs):
-        fragment = outs[0].data, rows, n, k, _number(outs[0], rows, k)
-        stride = ins[0].strides[0] * step
-        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), stride, "row_major")
+        fragment = outs[0].data, *shape.sizes, shape.lhs_number(outs[0])
+        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[0] * step, "row_major")
 
-    source = _memory(tuple(map(int, x.shape)), kind.lhs, "source", 1)
-    return te.decl_tensor_intrin(y.op, body, "load_lhs", binds={x: source, y: _held((rows, k), kind.lhs, "tile", "a", 1)})
+    return te.decl_tensor_intrin(y.op, body, "load_lhs", binds={x: source, y: shape.lhs()})
 
 
 @functools.cache
-def load_rhs(m: int, k: int, n: int, kind: Kind) -> TensorIntrin:
-    """Load (k / depth, n, depth) elements."""
-    shape = (k // kind.depth, n, kind.depth)
-    x, y = _copy(shape, kind.rhs)
+def load_rhs(shape: Shape) -> TensorIntrin:
+    """Load (taps, channels / depth, columns, depth) elements."""
+    sizes = (shape.taps, shape.groups, shape.columns, shape.kind.depth)
+    x, y = _copy(sizes, shape.kind.rhs)
 
     def body(ins, outs):
-        fragment = outs[0].data, m, n, k, _number(outs[0], shape[0], n * kind.depth)
-        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[0], "row_major")
+        fragment = outs[0].data, *shape.sizes, shape.rhs_number(outs[0])
+        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[1], "row_major")
 
-    binds = {x: _memory(shape, kind.rhs, "source", 2), y: _held(shape, kind.rhs, "tile", "b", 2)}
+    binds = {x: _memory(sizes, shape.kind.rhs, "source", 2), y: shape.rhs()}
     return te.decl_tensor_intrin(y.op, body, "load_rhs", binds=binds)
 
 
 @functools.cache
-def multiply(rows: int, k: int, n: int, kind: Kind) -> TensorIntrin:
+def multiply(shape: Shape) -> TensorIntrin:
     """Add the product of two tiles to a third."""
-    depth = kind.depth
-    a = te.placeholder((rows, k), kind.lhs, name="a")
-    b = te.placeholder((k // depth, n, depth), kind.rhs, name="b")
-    group, inner = te.reduce_axis((0, k // depth), name="group"), te.reduce_axis((0, depth), name="inner")
+    kind, depth = shape.kind, shape.kind.depth
+    a = te.placeholder((shape.rows, shape.taps, shape.channels), kind.lhs, name="a")
+    b = te.placeholder((shape.taps, shape.groups, shape.columns, depth), kind.rhs, name="b")
+    sizes = (shape.taps, shape.groups, depth)
+    axes = [te.reduce_axis((0, size), name=name) for size, name in zip(sizes, ("tap", "group", "inner"))]
+    tap, group, inner = axes
 
     def term(i, j):
-        x = a(i, group * depth + inner).astype(kind.sums)
-        return te.sum(x * b(group, j, inner).astype(kind.sums), axis=[group, inner])
+        x = a(i, tap, group * depth + inner).astype(kind.sums)
+        return te.sum(x * b(tap, group, j, inner).astype(kind.sums), axis=axes)
 
-    c = te.compute((rows, n), term, name="c")
-    binds = {
-        a: _held((rows, k), kind.lhs, "lhs", "a", 1),
-        b: _held((k // depth, n, depth), kind.rhs, "rhs", "b", 2),
-        c: _held((rows, n), kind.sums, "sums", "sums", 1),
-    }
+    c = te.compute((shape.rows, shape.columns), term, name="c")
 
     def body(ins, outs):
         (lhs, rhs), (sums,) = ins, outs
-        place = sums.data, _number(sums, rows, n)
-        zero = _call("tvm_fill_fragment", sums.data, rows, n, k, place[1], tir.const(0, kind.sums))
-        operands = lhs.data, _number(lhs, rows, k), rhs.data, _number(rhs, k // depth, n * depth)
+        place = sums.data, shape.sums_number(sums)
+        zero = _call("tvm_fill_fragment", sums.data, *shape.sizes, place[1], tir.const(0, kind.sums))
+        operands = lhs.data, shape.lhs_number(lhs), rhs.data, shape.rhs_number(rhs)
         step = _call("tvm_mma_sync", *place, *operands, *place)
         return tir.SeqStmt([tir.Evaluate(zero), tir.Evaluate(step)]), tir.Evaluate(zero), tir.Evaluate(step)
 
+    binds = {a: shape.lhs(), b: shape.rhs(), c: shape.sums()}
     return te.decl_tensor_intrin(c.op, body, "multiply_tiles", binds=binds)
 
 
 @functools.cache
-def store(rows: int, k: int, n: int, kind: Kind) -> TensorIntrin:
+def store(shape: Shape) -> TensorIntrin:
     """Write a tile of sums to memory."""
-    shape = (rows, n)
-    x, y = _copy(shape, kind.sums)
+    sizes = (shape.rows, shape.columns)
+    x, y = _copy(sizes, shape.kind.sums)
 
     def body(ins, outs):
-        fragment = ins[0].data, rows, n, k, _number(ins[0], rows, n)
+        fragment = ins[0].data, *shape.sizes, shape.sums_number(ins[0])
         return _call("tvm_store_matrix_sync", *fragment, outs[0].access_ptr("w"), outs[0].strides[0], "row_major")
 
-    binds = {x: _held(shape, kind.sums, "tile", "sums", 1), y: _memory(shape, kind.sums, "target", 1)}
+    binds = {x: shape.sums(), y: _memory(sizes, shape.kind.sums, "target", 1)}
     return te.decl_tensor_intrin(y.op, body, "store_tile", binds=binds)
 
 
 __all__ = [
-    "BFLOAT16", "COLUMNS", "REGISTERS", "ROWS", "ROW_BYTES", "SCOPES", "Kind", "kind_of", "load_lhs", "load_rhs",
-    "multiply", "store",
+    "BFLOAT16", "COLUMNS", "REGISTERS", "ROWS", "ROW_BYTES", "SCOPES", "Kind", "Shape", "kind_of", "load_lhs",
+    "load_rhs", "multiply", "store",
 ]

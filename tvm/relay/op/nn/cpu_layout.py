@@ -10,7 +10,7 @@ import numpy as np
 
 from ....ir.op import OPS
 from ....target import Target
-from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice, tile_block
+from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice, tile_block, tile_groups
 from ....topi.cpu.dot_products import dot_product
 from ....topi.cpu.tiles import COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
@@ -108,14 +108,19 @@ def alter_tiles(attrs, inputs, tinfos, kind: Kind) -> RelayExpr | None:
         weight = packed_kernel(_filled(kernel.astype("float32"), _up(channels, inner), 1), 1, inner)
         groups = _up(channels, inner)
         return _call(packed.contrib_depthwise_conv2d_nchwc, inputs[0], weight, inner, 1, inner, groups, options)
-    if attrs.groups != 1:
-        return None
-    filled = _filled(kernel, _up(filters, outer), _up(channels, inner))
+    groups = attrs.groups
+    if groups != 1:
+        choice = tile_groups(channels, filters, groups)
+        if choice is None:
+            return None
+        inner = outer = choice[0]
+        kernel, groups = merged_groups(kernel, groups, choice[1]), groups // choice[1]
+    filled = _filled(kernel, _up(filters, outer), _up(kernel.shape[1], inner))
     o, i, h, w = filled.shape
     parted = filled.reshape(o // outer, outer, i // inner, inner // depth, depth, h, w)
     weight = Constant(np.ascontiguousarray(parted.transpose(0, 2, 5, 6, 3, 1, 4)))
     return packed.contrib_conv2d_nchwc(
-        inputs[0], weight, groups=1, data_layout=f"NCHW{inner}c",
+        inputs[0], weight, groups=groups, data_layout=f"NCHW{inner}c",
         kernel_layout=f"OIHW{inner // depth}i{outer}o{depth}i", out_layout=f"NCHW{outer}c", **options,
     )  # fmt: skip
 

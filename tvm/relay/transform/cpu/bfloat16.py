@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ....ir.prim import IntImm
 from ....target import Target
+from ....topi.cpu.blocks import tile_groups
 from ....topi.cpu.matmul_tiles import panel_width
 from ....topi.cpu.tiles import kind_of
 from ...expr import Call, Constant, RelayExpr
@@ -36,8 +37,10 @@ def _fits_tiles(node: Call) -> bool:
         channels = int(type_of(data).shape[attrs.data_layout.index("C")]) if "C" in attrs.data_layout else 0
         is_plain = attrs.data_layout in ("NCHW", "NHWC") and sorted(attrs.kernel_layout) == sorted("OIHW")
         filters = shape[attrs.kernel_layout.index("O")] if is_plain else 0
-        is_depthwise = attrs.groups == channels == filters
-        return is_plain and not attrs.out_layout and isinstance(weight, Constant) and (attrs.groups == 1 or is_depthwise)
+        if not is_plain or attrs.out_layout or not isinstance(weight, Constant):
+            return False
+        is_plain = attrs.groups == 1 or attrs.groups == channels == filters
+        return is_plain or tile_groups(channels, filters, attrs.groups) is not None
     if name == "nn.dense":
         return isinstance(weight, Constant) and len(shape) == 2 and panel_width(shape[0]) is not None
     if name == "nn.batch_matmul":
