@@ -14,7 +14,6 @@ from ...ir.prim import IntImm, IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp, Tensor
 from .. import access
-from ..nn.pad import pad
 from ..nn.utils import pads, spatial
 from ..template import CPUTemplate
 from ..utils import get_const_int, get_const_tuple, prod
@@ -73,7 +72,7 @@ def conv2d(
         # Tiles read whole pixels beyond the last one.
         after[1] = max(after[1], (whole - 1) * strides[1] + window[1] - width - before[1])
         if any(before) or any(after):
-            source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), pad_value, name="data_pad")
+            source = _padded(data, before, after, pad_value)
     channels = groups * depth
     parts = in_blocks // outer_size
     taps = next(d for d in range(kw_size, 0, -1) if kw_size % d == 0 and (d == 1 or _can_merge(d, channels, kind)))
@@ -115,6 +114,19 @@ def conv2d(
 def _can_merge(taps: int, channels: int, kind: Kind) -> bool:
     """Whether some taps of a row of the window are one k: their channels lie side by side."""
     return taps * channels <= kind.k and taps * channels // kind.depth <= ROWS
+
+
+def _padded(data: Tensor, before: list[int], after: list[int], pad_value: Any) -> Tensor:
+    batch, blocks, h, w, block = get_const_tuple(data.shape)
+    shape = (batch, blocks, h + before[0] + after[0], w + before[1] + after[1], block)
+
+    def body(n, c, y, x, i):
+        y, x = y - before[0], x - before[1]
+        bounds = [(y >= 0, before[0]), (y < h, after[0]), (x >= 0, before[1]), (x < w, after[1])]
+        is_inside = te.all(*(condition for condition, count in bounds if count))
+        return tir.if_then_else(is_inside, data(n, c, y, x, i), tir.const(pad_value, data.dtype))
+
+    return te.compute(shape, body, name="data_pad", tag="pad,step")
 
 
 def _flat(data: Tensor, before: list[int], width: int, pixels: int, pad_value: Any) -> Tensor:
