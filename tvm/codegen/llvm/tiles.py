@@ -186,7 +186,7 @@ def _multiply(b: Builder, node: Call) -> str:
     d, a, w, c = (_register(b, *node.args[2 * i : 2 * i + 2]) for i in range(4))
     kinds = b.tiles[node.args[2]].dtype, b.tiles[node.args[4]].dtype
     if d != c or kinds not in _PRODUCTS:
-        raise TVMError(f"{b.name}: tile registers add products of {kinds[0]} and {kinds[1]} to a fragment in place only")
+        raise TVMError(f"{b.name}: products of {kinds[0]} and {kinds[1]} in tile registers are added in place only")
     return _call(b, _PRODUCTS[kinds], ("i8", d), ("i8", a), ("i8", w))
 
 

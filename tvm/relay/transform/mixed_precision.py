@@ -132,7 +132,8 @@ class _Conversion:
         args = [self.cast(a, self.narrow) for a in args]
         if attrs is not None and "out_dtype" in attrs and is_contraction(node):
             rule = self.rule(node)
-            sums, result = (rule[1], rule[2]) if rule is not None else (SUMS_IN.get(self.narrow, self.narrow), self.narrow)
+            usual = (SUMS_IN.get(self.narrow, self.narrow), self.narrow)
+            sums, result = (rule[1], rule[2]) if rule is not None else usual
             made = Call(node.op, tuple(args), CallAttrs({**attrs.entries, "out_dtype": sums}), (), node.span)
             return made if sums == result else self.rounded(infer_type(made), result)
         return Call(node.op, tuple(args), attrs, node.type_args, node.span)

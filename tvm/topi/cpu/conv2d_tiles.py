@@ -1,8 +1,9 @@
 """Direct convolution by products of tiles (AMX) in a blocked layout.
 
-The rows of a tile are neighbouring pixels of a row of the image, its k is a block of channels. Pixels lie a block (times
-the stride) apart, so tiles are loaded from where the data lies; a register block is some tiles of pixels by some tiles of
-filters. Sums are written to memory once, where the epilogue reads them.
+The rows of a tile are neighbouring pixels of a row of the image, its k is a block of channels. Pixels lie a block
+(times the stride) apart, so tiles are loaded from where the data lies; a register block is some tiles of pixels by some
+tiles of filters. Sums are written to memory once, where the epilogue reads them. The rows of a narrow image follow each
+other in a tile; where channels are few, the taps of a row of the window are the k together.
 """
 
 from __future__ import annotations
@@ -144,8 +145,11 @@ def _flat(data: Tensor, before: list[int], width: int, pixels: int, pad_value: A
 def extents(op: ComputeOp) -> dict[str, int]:
     *lead, oc, h, t, pixels, ob = (access.extent_of(a) or 1 for a in op.axis)
     *steps, taps, groups, depth = (access.extent_of(a) or 1 for a in op.reduce_axis)
-    return {"n": prod(lead), "oc": oc, "h": h, "tiles": t, "w": t * pixels, "ob": ob, "steps": prod(steps), "taps": taps, "channels": groups * depth, "k": taps * groups * depth,
-            "columns": columns_of(ob), "pixels": pixels, "of_group": oc // op.attrs.get("groups", 1)}  # fmt: skip
+    return {
+        "n": prod(lead), "oc": oc, "h": h, "tiles": t, "w": t * pixels, "ob": ob, "steps": prod(steps), "taps": taps,
+        "channels": groups * depth, "k": taps * groups * depth, "columns": columns_of(ob), "pixels": pixels,
+        "of_group": oc // op.attrs.get("groups", 1),
+    }  # fmt: skip
 
 
 def blocks(x: dict[str, int]) -> list[tuple[int, int, int]]:

@@ -36,15 +36,16 @@ def convolved(x, w, strides, padding, dilation, groups):
     """A convolution in whole numbers."""
     top, left, bottom, right = padding
     x = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)))
-    (n, c, h, width), (o, i, kh, kw) = x.shape, w.shape
+    (n, _, h, width), (o, i, kh, kw) = x.shape, w.shape
     oh, ow = ((s - (k - 1) * d - 1) // t + 1 for s, k, d, t in zip((h, width), (kh, kw), dilation, strides))
     out = np.zeros((n, groups, o // groups, oh, ow), "int64")
-    parts, kernels = x.reshape(n, groups, i, h, width), w.reshape(groups, o // groups, i, kh, kw)
+    parts = x.astype("int64").reshape(n, groups, i, h, width)
+    kernels = w.astype("int64").reshape(groups, o // groups, i, kh, kw)
     for a in range(kh):
         for b in range(kw):
             rows, columns = (slice(f * d, f * d + (e - 1) * s + 1, s)
                              for f, d, e, s in zip((a, b), dilation, (oh, ow), strides))  # fmt: skip
-            out += np.einsum("ngihw,goi->ngohw", parts[..., rows, columns].astype("int64"), kernels[..., a, b].astype("int64"))
+            out += np.einsum("ngihw,goi->ngohw", parts[..., rows, columns], kernels[..., a, b])
     return out.reshape(n, o, oh, ow)
 
 
@@ -119,7 +120,7 @@ def test_dense_layers_are_exact(shape, has_tiles):
     x, w = whole(rng, (m, k)), whole(rng, (n, k))
     weight = relay.const(w.astype(BFLOAT16), "bfloat16")
     with emulated() as target:
-        make = lambda x: relay.nn.dense(x, weight, out_dtype="float32")  # noqa: E731
+        make = lambda x: relay.nn.dense(x, weight, out_dtype="float32")
         got, _ = run(make, {"x": x}, target if has_tiles else "llvm")
     np.testing.assert_array_equal(got, x.astype("int64") @ w.astype("int64").T)
 
@@ -131,7 +132,7 @@ def test_batches_of_matmuls_are_exact_by_tiles(shape, transposed):
     rng = np.random.default_rng(m * n + k)
     x, y = whole(rng, (b, m, k)), whole(rng, (b, n, k) if transposed else (b, k, n))
     with emulated() as target:
-        make = lambda x, y: relay.nn.batch_matmul(x, y, out_dtype="float32", transpose_b=transposed)  # noqa: E731
+        make = lambda x, y: relay.nn.batch_matmul(x, y, out_dtype="float32", transpose_b=transposed)
         got, _ = run(make, {"x": x, "y": y}, target)
     rhs = y.transpose(0, 2, 1) if transposed else y
     np.testing.assert_array_equal(got, x.astype("int64") @ rhs.astype("int64"))
