@@ -72,7 +72,7 @@ def _openvino(spec: dict, inputs: dict) -> Program:
         "PERFORMANCE_HINT": "LATENCY",
         "NUM_STREAMS": "1",
         "INFERENCE_NUM_THREADS": str(spec["threads"]),
-        "INFERENCE_PRECISION_HINT": "f16" if precision == "float16" else "f32",
+        "INFERENCE_PRECISION_HINT": {"float16": "f16", "bfloat16": "bf16"}.get(precision, "f32"),
     }
     core = openvino.Core()
     model = core.read_model(spec["model"])

@@ -38,7 +38,7 @@ from .terminal import print_table, size
 PERCENTS = (5, 20, 25, 75, 90, 95, 99)
 TARGETS = {"cpu": "llvm", "cl": "opencl"}
 # Outputs farther apart than this, relative to their size, are no results of one model.
-ALLOWED_ERROR = {None: 1e-3, "float16": 5e-2}
+ALLOWED_ERROR = {None: 1e-3, "float16": 5e-2, "bfloat16": 0.2}
 
 
 class Peer(NamedTuple):
@@ -81,7 +81,7 @@ def add_bench_parser(subparsers, _, json_params) -> None:
     add("--batch", metavar="N", type=positive, default=None, help="batch of a model or package that leaves it open")
     add("--input-shapes", type=parse_shape_string, default=None, metavar="SHAPES",
         help='shapes of inputs, of a package where its sizes are open: "name:[dim1,dim2,...] other:[...]"')
-    add("--precision", choices=["float16"], default=None,
+    add("--precision", choices=["float16", "bfloat16"], default=None,
         help="a smaller float type where it is safe: for tvm and openvino; others run the model as it is")
     add("-i", "--inputs", metavar="FILE", help="an .npz file of inputs")
     add("--fill-mode", choices=FILL_MODES, default="random", help="data of inputs that are not given")
@@ -147,7 +147,7 @@ class Bench:
         model.mod = _fixed(model, args.batch)
         path = os.path.join(self.folder, "model.tar")
         compile_model(model, target, tuning_records=args.tuning_records or None, package_path=path,
-                      mixed_precision=args.precision == "float16")
+                      mixed_precision=bool(args.precision), mixed_precision_calculation_type=args.precision)
         return path
 
     def _save_inputs(self) -> None:

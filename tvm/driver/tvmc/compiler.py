@@ -39,6 +39,7 @@ from .transform import apply_graph_transforms, generate_transform_args, parse_gr
 from .workspace_pools import generate_workspace_pools_args, refuse_workspace_pools
 
 if TYPE_CHECKING:
+    from ...target import Target
     from ...tuning.apply_records import Applied
 
 logger = logging.getLogger("TVMC")
@@ -272,6 +273,7 @@ def compile_model(
     }
     try:
         _say_target(tvm_target, str(target))
+        _say_precision(tvm_target, transforms)
         check_linker(tvm_target, cross, output_format)
         records = _records(tuning_records)
         config = {**records.config, **config}
@@ -302,6 +304,13 @@ def compile_model(
     if dump_offloads:
         write_offloads(mod, dump_offloads)
     return TVMCPackage(made)
+
+
+def _say_precision(target: Target, transforms: dict[str, Any]) -> None:
+    """That a CPU has no instructions for products of bfloat16, which are then those of float32."""
+    is_asked = transforms["mixed_precision"] and transforms["mixed_precision_calculation_type"] == "bfloat16"
+    if is_asked and target.features.is_cpu and not target.features.has_amx_bf16:
+        note(f"{target.attrs.get('mcpu') or 'this CPU'} has no tiles for bfloat16 (AMX): products are done in float32")
 
 
 def _records(path: str | None) -> Applied:

@@ -74,6 +74,9 @@ def convert_to_mixed_precision(mod, ops=None, calculation_type="float16", acc_ty
     mod = relay.transform.InferType()(mod)
     if calculation_type == "float32":
         return mod
+    if calculation_type == "bfloat16":
+        # Normalizations become a product and a sum, which are done before a sum is rounded.
+        mod = relay.transform.SimplifyInference()(mod)
     given = PassContext.current()
     config = {**given.config, "relay.ToMixedPrecision.keep_orig_output_dtype": True}
     if acc_type is None:

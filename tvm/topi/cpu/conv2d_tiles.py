@@ -8,7 +8,7 @@ other in a tile; where channels are few, the taps of a row of the window are the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import te, tir
 from ...ir.prim import IntImm, IterVar
@@ -44,52 +44,70 @@ def pixels_of(width: int) -> int:
     return -(-width // count)
 
 
+class Windows(NamedTuple):
+    """What a convolution reads: ``source`` is the padded image; where it ``is_flat``, its rows of ``width`` pixels follow
+    each other and are one. The pixels of ``rows`` rows of results are divided into ``count`` tiles of ``pixels``."""
+
+    source: Tensor
+    is_flat: bool
+    width: int
+    rows: int
+    count: int
+    pixels: int
+    size: tuple[int, int]
+
+
+def windows(data: Tensor, window: list[int], strides: Any, padding: Any, pad_value: Any) -> Windows:
+    """The image as tiles read it, for a window that has so many pixels from its first to its last."""
+    _, _, height, width, _ = get_const_tuple(data.shape)
+    before, after = (list(map(get_const_int, side)) for side in pads(padding, window, 2, TAG))
+    h, w = (
+        (size + lo + hi - k) // s + 1
+        for size, lo, hi, k, s in zip((height, width), before, after, window, strides)
+    )  # fmt: skip
+    is_flat = w <= MAX_FLAT and (strides[0], strides[1]) == (1, 1) and h > 1
+    wide = width + before[1] + after[1]
+    # The seams between the rows of a flat image are computed in vain.
+    length = (h - 1) * wide + w if is_flat else w
+    pixels = pixels_of(length)
+    count = -(-length // pixels)
+    # Tiles read whole pixels beyond the last one.
+    if is_flat:
+        more = count * pixels + (window[0] - 1) * wide + window[1] - 1
+        source = _flat(data, before, wide, max(more, (height + before[0] + after[0]) * wide), pad_value)
+    else:
+        after[1] = max(after[1], (count * pixels - 1) * strides[1] + window[1] - width - before[1])
+        source = _padded(data, before, after, pad_value) if any(before) or any(after) else data
+    return Windows(source, is_flat, wide, 1 if is_flat else h, count, pixels, (h, w))
+
+
 def conv2d(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, kind: Kind, pad_value: Any = 0
 ) -> Tensor:
     """Data (n, C/c, h, w, c) and a kernel (O/o, I/c, kh, kw, c/depth, o, depth); several groups of whole blocks where I
     is a part of the channels."""
     strides, dilations = spatial(stride, 2, TAG + ": strides"), spatial(dilation, 2, TAG + ": dilation")
-    batch, in_blocks, height, width, _ = get_const_tuple(data.shape)
+    batch, in_blocks, *_ = get_const_tuple(data.shape)
     filters, outer_size, kh_size, kw_size, groups, block, depth = get_const_tuple(kernel.shape)
-    window = [(k - 1) * d + 1 for k, d in zip((kh_size, kw_size), dilations)]
-    before, after = (list(map(get_const_int, side)) for side in pads(padding, window, 2, TAG))
-    h, w = (
-        (size + lo + hi - k) // s + 1
-        for size, lo, hi, k, s in zip((height, width), before, after, window, strides)
+    read = windows(
+        data, [(k - 1) * d + 1 for k, d in zip((kh_size, kw_size), dilations)], strides, padding, pad_value
     )
-    is_flat = w <= MAX_FLAT and (strides[0], strides[1]) == (1, 1) and h > 1
-    width_read = width + before[1] + after[1]
-    # Pixels that follow each other in memory, and how many of those rows there are. The seams between the rows of a
-    # flat image are computed in vain.
-    length, count = ((h - 1) * width_read + w, 1) if is_flat else (w, h)
-    pixels = pixels_of(length)
-    whole = -(-length // pixels) * pixels
-    source = data
-    if is_flat:
-        more = whole + (window[0] - 1) * width_read + window[1] - 1
-        source = _flat(data, before, width_read, max(more, (height + before[0] + after[0]) * width_read), pad_value)
-    else:
-        # Tiles read whole pixels beyond the last one.
-        after[1] = max(after[1], (whole - 1) * strides[1] + window[1] - width - before[1])
-        if any(before) or any(after):
-            source = _padded(data, before, after, pad_value)
-    channels = groups * depth
-    parts = in_blocks // outer_size
+    pixels, channels, parts = read.pixels, groups * depth, in_blocks // outer_size
     taps = next(d for d in range(kw_size, 0, -1) if kw_size % d == 0 and (d == 1 or _can_merge(d, channels, kind)))
-    if dilations[1] != 1 or in_blocks != 1 or is_flat:
+    if dilations[1] != 1 or in_blocks != 1 or read.is_flat:
         taps = 1
     sizes = (outer_size, kh_size, kw_size // taps, taps, groups, depth)
 
     def taken_at(n, c, a, b, y, x, t, i):
         row, column = a * dilations[0], (b * taps + t) * dilations[1]
-        if is_flat:
-            return source(n, c, x + row * width_read + column, i)
-        return source(n, c, y * strides[0] + row, x * strides[1] + column, i)
+        if read.is_flat:
+            return read.source(n, c, x + row * read.width + column, i)
+        return read.source(n, c, y * strides[0] + row, x * strides[1] + column, i)
 
     taken = te.compute(
-        (batch, in_blocks, *sizes[1:3], count, whole, taps, channels), taken_at, name="window", tag="window,step"
-    )
+        (batch, in_blocks, *sizes[1:3], read.rows, read.count * pixels, taps, channels), taken_at,
+        name="window", tag="window,step",
+    )  # fmt: skip
     names = ("ic_outer", "kh", "kw", "tap", "group", "inner")
     axes = [te.reduce_axis((0, s), name=n) for s, n in zip(sizes, names)]
     outer, kh, kw, tap, group, inner = axes
@@ -100,16 +118,16 @@ def conv2d(
         weight = kernel(oc, outer, kh, kw * taps + tap, group, ob, inner)
         return te.sum(value * weight.astype(kind.sums), axis=axes)
 
-    attrs = {"kind": kind, "step": int(strides[1]), "is_flat": is_flat, "groups": parts}
-    in_tiles = (batch, filters, count, whole // pixels, pixels, block)
+    attrs = {"kind": kind, "step": int(strides[1]), "is_flat": read.is_flat, "groups": parts}
+    in_tiles = (batch, filters, read.rows, read.count, pixels, block)
     sums = te.compute(in_tiles, body, name=TAG, tag=TAG, attrs=attrs)
     held = te.compute(in_tiles, lambda *at: sums(*at), name=TAG + "_held", tag="held,step")
 
     def image(n, oc, y, x, ob):
-        y, x = (0, y * width_read + x) if is_flat else (y, x)
+        y, x = (0, y * read.width + x) if read.is_flat else (y, x)
         return held(n, oc, y, te.indexdiv(x, pixels), te.indexmod(x, pixels), ob)
 
-    return te.compute((batch, filters, h, w, block), image, name=TAG + "_image", tag="injective")
+    return te.compute((batch, filters, *read.size, block), image, name=TAG + "_image", tag="injective")
 
 
 def _can_merge(taps: int, channels: int, kind: Kind) -> bool:
