@@ -45,8 +45,9 @@ def pixels_of(width: int) -> int:
 
 
 class Windows(NamedTuple):
-    """What a convolution reads: ``source`` is the padded image; where it ``is_flat``, its rows of ``width`` pixels follow
-    each other and are one. The pixels of ``rows`` rows of results are divided into ``count`` tiles of ``pixels``."""
+    """What a convolution reads: ``source`` is the padded image; where it ``is_flat``, its rows of ``width`` pixels
+    follow each other and are one. The pixels of ``rows`` rows of results are divided into ``count`` tiles of
+    ``pixels``."""
 
     source: Tensor
     is_flat: bool
