@@ -38,14 +38,14 @@ class Analyzer(Questions):
         super().__init__()
         self._extensions = Extension.NoExtensions
 
-    def _expr(self, expr) -> PrimExpr:
+    def _expr(self, expr: Any) -> PrimExpr:
         if not isinstance(expr, PrimExpr):
             expr = convert(expr)
         self.depth = 0
         got = self.known.get(expr)
         return got if got is not None else self.intern(expr)
 
-    def const_int_bound(self, expr) -> ConstIntBound:
+    def const_int_bound(self, expr: PrimExpr) -> ConstIntBound:
         """Constant bounds of an integer expression.
 
         A cast to an unsigned type is taken to keep its value here; the simplifier assumes no such thing.
@@ -68,7 +68,7 @@ class Analyzer(Questions):
                 got = intersect(inner, limit)
         return ConstIntBound(*got)
 
-    def const_int_bound_is_bound(self, var) -> bool:
+    def const_int_bound_is_bound(self, var: Var) -> bool:
         """Whether bounds of a variable are known.
 
         Parameters
@@ -83,7 +83,7 @@ class Analyzer(Questions):
         """
         return var in self.var_bounds
 
-    def modular_set(self, expr) -> ModularSet:
+    def modular_set(self, expr: PrimExpr) -> ModularSet:
         """What an integer expression is modulo a number: ``coeff * k + base``.
 
         Parameters
@@ -98,7 +98,7 @@ class Analyzer(Questions):
         """
         return ModularSet(*modular_of(self, self._expr(expr)))
 
-    def rewrite_simplify(self, expr) -> PrimExpr:
+    def rewrite_simplify(self, expr: PrimExpr) -> PrimExpr:
         """Simplify by rewriting alone.
 
         Parameters
@@ -113,7 +113,7 @@ class Analyzer(Questions):
         """
         return rewrite.rewrite_expr(self, self._expr(expr))
 
-    def canonical_simplify(self, expr) -> PrimExpr:
+    def canonical_simplify(self, expr: PrimExpr) -> PrimExpr:
         """Simplify by canonical form alone.
 
         Parameters
@@ -130,7 +130,7 @@ class Analyzer(Questions):
 
         return canonical_expr(self, self._expr(expr))
 
-    def simplify(self, expr, steps: int = 2) -> PrimExpr:
+    def simplify(self, expr: PrimExpr, steps: int = 2) -> PrimExpr:
         """Simplify by canonical form and by rewriting, in turn.
 
         Parameters
@@ -166,7 +166,7 @@ class Analyzer(Questions):
             e = new
         return e
 
-    def int_set(self, expr, dom_map=None):
+    def int_set(self, expr: Any, dom_map: Any = None):
         """The set an expression ranges over when the variables of ``dom_map`` range over theirs.
 
         Parameters
@@ -189,7 +189,7 @@ class Analyzer(Questions):
         assert isinstance(got, IntSet)
         return got
 
-    def bind(self, var: Var, expr, allow_override: bool = True) -> None:
+    def bind(self, var: Var, expr: Any, allow_override: bool = True) -> None:
         """Give a variable a value or a range; an earlier binding is replaced.
 
         Parameters
@@ -246,7 +246,7 @@ class Analyzer(Questions):
                     self._learn(terms, (lo if lo == NEG_INF else lo - base, hi if hi == POS_INF else hi - base))
         self._changed()
 
-    def bind_axis(self, axis) -> None:
+    def bind_axis(self, axis: Any) -> None:
         """Bounds of a reduction axis met inside an expression; what is known already is kept.
 
         Parameters
@@ -270,7 +270,7 @@ class Analyzer(Questions):
         for table in (self.values, self.var_bounds, self.var_moduli, self.ranges):
             table.pop(var, None)
 
-    def update(self, var: Var, info_, override: bool = False) -> None:
+    def update(self, var: Var, info_: Any, override: bool = False) -> None:
         """Set the constant bound or the modular set of a variable.
 
         Parameters
@@ -344,7 +344,7 @@ class Analyzer(Questions):
         self.var_moduli[var] = got
         self._changed()
 
-    def can_prove(self, expr, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
+    def can_prove(self, expr: PrimExpr, strength: ProofStrength = ProofStrength.DEFAULT) -> bool:
         """Whether the condition simplifies to true.
 
         Parameters
@@ -369,7 +369,7 @@ class Analyzer(Questions):
             got = got.value
         return got.__class__ is IntImm and got.value != 0
 
-    def can_prove_equal(self, lhs, rhs) -> bool:
+    def can_prove_equal(self, lhs: PrimExpr, rhs: Any) -> bool:
         """Whether two expressions are equal for all values of their variables.
 
         Parameters
@@ -399,7 +399,7 @@ class Analyzer(Questions):
             return self.simplify(a) is self.simplify(b)
         return self.can_prove(EQ(a, b)) or self.simplify(Sub(a, b)).__class__ is IntImm and self.can_prove(EQ(a, b))
 
-    def can_prove_greater_equal(self, expr, lower_bound: int) -> bool:
+    def can_prove_greater_equal(self, expr: PrimExpr, lower_bound: int) -> bool:
         """Whether an expression is never below a number.
 
         Parameters
@@ -422,7 +422,7 @@ class Analyzer(Questions):
             or self.bound(self.simplify(e))[0] >= lower_bound
         )
 
-    def can_prove_less(self, expr, upper_bound: int) -> bool:
+    def can_prove_less(self, expr: PrimExpr, upper_bound: int) -> bool:
         """Whether an expression is always below a number.
 
         Parameters
@@ -445,7 +445,7 @@ class Analyzer(Questions):
         )
 
     @contextmanager
-    def constraint_scope(self, constraint):
+    def constraint_scope(self, constraint: Any):
         """Inside the ``with`` block the condition is known to hold.
 
         Parameters
@@ -460,7 +460,7 @@ class Analyzer(Questions):
         finally:
             self._leave(saved)
 
-    def enter_constraint(self, constraint):
+    def enter_constraint(self, constraint: Any):
         """The scope without ``with``: returns the function that leaves it.
 
         Parameters
@@ -481,5 +481,5 @@ class Analyzer(Questions):
         return self._extensions
 
     @enabled_extensions.setter
-    def enabled_extensions(self, flags) -> None:
+    def enabled_extensions(self, flags: Any) -> None:
         self._extensions = Extension(flags)

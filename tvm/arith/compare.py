@@ -140,7 +140,7 @@ class Interner:
 
     def __init__(self):
         self.known: dict[PrimExpr, PrimExpr] = {}
-        self.nodes: dict[tuple, PrimExpr] = {}
+        self.nodes: dict[tuple[Any, ...], PrimExpr] = {}
 
     def literal(self, value: int, dtype: str) -> PrimExpr:
         key = (IntImm, value, dtype)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from math import gcd
+from typing import Any
 
 from ..dtype import info
 from ..ir.prim import EQ, LE, LT, NE, Add, And, Call, FloorMod, IntImm, Mod, Mul, PrimExpr, Range, Sub, Var, const
@@ -70,13 +71,13 @@ class Context(Interner):
         self.var_moduli: dict[Var, tuple[int, int]] = {}
         self.values: dict[Var, PrimExpr] = {}
         # Known inequalities: sums of several terms, and single expressions.
-        self.facts: dict[frozenset, tuple[tuple, Bound]] = {}
+        self.facts: dict[frozenset[Any], tuple[tuple[Any, ...], Bound]] = {}
         self.atom_facts: dict[PrimExpr, Bound] = {}
         self.mod_facts: dict[PrimExpr, tuple[int, int]] = {}
         self.truths: dict[PrimExpr, bool] = {}
         self.forms: dict[PrimExpr, Sum] = {}
         # The order in which two factors were first multiplied: both orders become that one.
-        self.products: dict[frozenset, tuple[PrimExpr, PrimExpr]] = {}
+        self.products: dict[frozenset[Any], tuple[PrimExpr, PrimExpr]] = {}
         # Symbolic ranges of bound variables, for int_set.
         self.ranges: dict[Var, Range] = {}
         # Branches of choices that are simplified in the context around them.
@@ -91,7 +92,7 @@ class Context(Interner):
     def _fresh(self) -> None:
         self.bounds: dict[PrimExpr, Bound] = {}
         self.moduli: dict[PrimExpr, tuple[int, int]] = {}
-        self.done: dict[tuple, PrimExpr] = {}
+        self.done: dict[tuple[Any, ...], PrimExpr] = {}
         self.rewritten: dict[PrimExpr, PrimExpr] = {}
         self.canonical: dict[PrimExpr, PrimExpr] = {}
         self.sums: dict[PrimExpr, object] = {}
@@ -137,7 +138,7 @@ class Context(Interner):
         """
         return rewrite.make_not(self, a)
 
-    def make_select(self, condition, yes, no) -> PrimExpr:
+    def make_select(self, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
         """The simplified choice between two values: one of them where the condition is a literal or both are the same.
 
         Parameters
@@ -156,7 +157,7 @@ class Context(Interner):
         """
         return rewrite.make_select(self, condition, yes, no)
 
-    def make_ramp(self, base, stride, lanes) -> PrimExpr:
+    def make_ramp(self, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
         """The vector ``base, base + stride, ...``: its base where it has one lane, a broadcast where the stride is
         zero.
 
@@ -176,7 +177,7 @@ class Context(Interner):
         """
         return rewrite.make_ramp(self, base, stride, lanes)
 
-    def make_broadcast(self, value, lanes) -> PrimExpr:
+    def make_broadcast(self, value: Any, lanes: int) -> PrimExpr:
         """A scalar in every lane of a vector; the scalar itself where the vector has one lane.
 
         Parameters
@@ -381,7 +382,7 @@ class Context(Interner):
         self._leave(saved)
         return got
 
-    def _enter(self, condition: PrimExpr) -> tuple:
+    def _enter(self, condition: PrimExpr) -> tuple[Any, ...]:
         saved = (
             self.epoch,
             self.facts,
@@ -405,7 +406,7 @@ class Context(Interner):
         self._fresh()
         return saved
 
-    def _leave(self, saved: tuple) -> None:
+    def _leave(self, saved: tuple[Any, ...]) -> None:
         self.scopes -= 1
         (epoch, self.facts, self.atom_facts, self.mod_facts, self.truths, *tables) = saved
         if epoch == self.epoch:
@@ -426,7 +427,7 @@ class Context(Interner):
                 parts.append(e)
         return parts
 
-    def _as_fact(self, e: PrimExpr) -> list | None:
+    def _as_fact(self, e: PrimExpr) -> list[Any] | None:
         """A comparison as [(terms, bound)]: the terms' sum lies in the bound. None when it is no such thing."""
         cls = e.__class__
         if cls not in (LT, LE, EQ) or not is_index(e.a.dtype) or info(e.a.dtype).lanes != 1:

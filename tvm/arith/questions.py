@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import gcd
+from typing import Any
 
 from ..dtype import info
 from ..ir.prim import And, IntImm, Max, Min, Mul, Or, PrimExpr
@@ -236,7 +237,7 @@ class Questions(Context):
             lo, hi = -hi, -lo
         return lo <= known[0] and known[1] <= hi
 
-    def same_difference(self, a, b, c, d) -> bool:
+    def same_difference(self, a: PrimExpr, b: PrimExpr, c: Any, d: Any) -> bool:
         """Whether a - b equals c - d.
 
         Parameters

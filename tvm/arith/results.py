@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
+from typing import Any
 
 from ..ir.node import Node
 from .const_bound import NEG_INF, POS_INF
@@ -41,13 +42,13 @@ class ConstIntBound(Node, key="arith.ConstIntBound"):
     POS_INF = POS_INF
     NEG_INF = NEG_INF
 
-    def __init__(self, min_value, max_value, span=None):
+    def __init__(self, min_value: Any, max_value: Any, span: Any = None):
         self.min_value = int(min_value)
         self.max_value = int(max_value)
         self.span = span
 
     def __str__(self):
-        def show(v):
+        def show(v: Any):
             return "neg_inf" if v == NEG_INF else "pos_inf" if v == POS_INF else str(v)
 
         return f"ConstIntBound[{show(self.min_value)},{show(self.max_value)}]"
@@ -69,7 +70,7 @@ class ModularSet(Node, key="arith.ModularSet"):
     coeff: int
     base: int
 
-    def __init__(self, coeff, base, span=None):
+    def __init__(self, coeff: Any, base: Any, span: Any = None):
         self.coeff = int(coeff)
         self.base = int(base)
         self.span = span
