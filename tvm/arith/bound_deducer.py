@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..dtype import info
@@ -188,4 +188,4 @@ def _undo_floordiv(other: Any, left: Any, low: Any, high: Any, hints: Any, analy
     return first, _apply(lambda e: multiply(e, other), low)
 
 
-_UNDO = {Add: _undo_add, Sub: _undo_sub, Mul: _undo_mul, FloorDiv: _undo_floordiv}
+_UNDO: dict[type[Any], Callable[..., Any]] = {Add: _undo_add, Sub: _undo_sub, Mul: _undo_mul, FloorDiv: _undo_floordiv}

@@ -9,6 +9,7 @@ may overflow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..dtype import info
@@ -460,7 +461,7 @@ def _call(an: Any, e: PrimExpr, depth: int):
     return dtype_bound(e.dtype) if handler is None else handler(an, e, depth)
 
 
-_BOUNDS = {
+_BOUNDS: dict[type[Any], Callable[..., Any]] = {
     Var: _var,
     SizeVar: _var,
     Add: _linear,

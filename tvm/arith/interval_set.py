@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..dtype import info
@@ -519,7 +520,7 @@ def _call(ev: Any, e: PrimExpr, sets: Any):
     return None, None
 
 
-_HANDLERS = {
+_HANDLERS: dict[type[Any], Callable[..., Any]] = {
     Add: _add,
     Sub: _sub,
     Mul: _mul,

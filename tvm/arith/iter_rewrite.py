@@ -6,7 +6,7 @@ mark: the divisors of a mark are gathered until their common multiple is stable,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Range, Sub, Var, const
@@ -551,7 +551,7 @@ class Rewriter:
         return out
 
 
-_FORM = {
+_FORM: dict[type[Any], Callable[..., Any]] = {
     Add: Rewriter._sum,
     Sub: Rewriter._sum,
     Mul: Rewriter._product,

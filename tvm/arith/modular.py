@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd
 from typing import Any
 
@@ -167,7 +168,7 @@ def _let(an: Any, e: PrimExpr, depth: int):
         return modular_of(an, e.body, depth)
 
 
-_MODULI = {
+_MODULI: dict[type[Any], Callable[..., Any]] = {
     Var: _var,
     SizeVar: _var,
     Add: _add,

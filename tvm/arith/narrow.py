@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..ir.prim import (
@@ -136,7 +136,7 @@ def _negation(node: Any, a: Any) -> Pair | None:
 
 
 _UNKNOWN: Pair = (const(False, "bool"), const(True, "bool"))
-_RULES = {
+_RULES: dict[type[Any], Callable[..., Any]] = {
     **dict.fromkeys(_INCREASING, _increasing),
     Sub: _difference,
     **dict.fromkeys((Mul, FloorDiv), _scaled),

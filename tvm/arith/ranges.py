@@ -30,7 +30,7 @@ from ..ir.prim import (
 )
 from .const_bound import MAX_DEPTH, Bound, bound_of, dtype_bound, in_type, is_index, raw_bound
 
-_OPERANDS = {
+_OPERANDS: dict[type[Any], tuple[str, ...]] = {
     **dict.fromkeys((Add, Sub, Mul, Div, FloorDiv, Mod, FloorMod, Min, Max), ("a", "b")),
     Ramp: ("base", "stride"),
     Select: ("true_value", "false_value"),

@@ -6,6 +6,7 @@ rules' replacements are built through it. ``rewrite_expr`` walks an expression a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..dtype import element, info
@@ -318,7 +319,7 @@ def _logical(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     return _known(an, an.binary(cls, a, b)) if got is None else got
 
 
-_MAKERS = {
+_MAKERS: dict[type[Any], Callable[..., Any]] = {
     **dict.fromkeys((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max), _arithmetic),
     LT: _less,
     LE: _less_equal,
@@ -473,7 +474,7 @@ def _call(an: Any, n: Any, done: Any):
     return an.add(Call(n.dtype, n.op, args, span=n.span))
 
 
-_FOLDED = {
+_FOLDED: dict[str, Callable[..., Any]] = {
     "tir.shift_left": lambda a, b: a << b,
     "tir.shift_right": lambda a, b: a >> b,
     "tir.bitwise_and": lambda a, b: a & b,
@@ -481,7 +482,7 @@ _FOLDED = {
     "tir.bitwise_xor": lambda a, b: a ^ b,
 }
 # What is counted in the bits of an integer, as a number without sign, that has so many.
-_COUNTED = {
+_COUNTED: dict[str, Callable[..., Any]] = {
     "tir.clz": lambda value, bits: bits - value.bit_length(),
     "tir.popcount": lambda value, bits: value.bit_count(),
 }
@@ -599,7 +600,7 @@ def _broadcast(an: Any, n: Any, done: Any):
     return make_broadcast(an, done[n.value], n.lanes)
 
 
-_HANDLERS = {
+_HANDLERS: dict[type[Any], Callable[..., Any]] = {
     Not: _not,
     Select: _select,
     Call: _call,

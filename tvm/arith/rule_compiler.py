@@ -49,7 +49,7 @@ class LiteralOverflow(Exception):
     """A literal computed by a replacement does not fit its type, so the rule must not fire."""
 
 
-_OPERATORS = {
+_OPERATORS: dict[type[ast.AST], type[Any]] = {
     ast.Add: Add,
     ast.Sub: Sub,
     ast.Mult: Mul,
@@ -64,7 +64,7 @@ _OPERATORS = {
     ast.And: And,
     ast.Or: Or,
 }
-_SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
+_SYMBOLS: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
 _FUNCTIONS = {
     "truncdiv": Div,
     "truncmod": Mod,
@@ -320,7 +320,7 @@ def _renamed(p: Pattern, replacement: str, condition: str) -> tuple[Any, ...]:
     """A key under which two rows that differ only in the names of their variables are the same."""
     order: dict[str, str] = {}
 
-    def shape(q: Pattern):
+    def shape(q: Pattern) -> Any:
         name = q.name and order.setdefault(q.name, f"v{len(order)}")
         return (q.head, name, tuple([shape(a) for a in q.args]))
 
@@ -371,7 +371,7 @@ class Rule:
         self.ready = ready
         self.apply = self._first
 
-    def _first(self, an: Any, a: Any, b: Any, make: Any, literal: Any):
+    def _first(self, an: Any, a: Any, b: Any, make: Any, literal: Any) -> Any:
         self.looked += 1
         x, y = self.pattern.args
         if self.looked < _PATIENCE and not (_fits(x, a) and _fits(y, b)):

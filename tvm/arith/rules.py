@@ -516,7 +516,7 @@ _BROADCAST = {
     LT: [_both_broadcast("<")],
 }
 
-_RAMP = {
+_RAMP: dict[type[Any], list[Any]] = {
     Add: [
         row("ramp(b, s, lanes) + ramp(d, t, lanes)", "ramp(b + d, s + t, lanes)", swap=False),
         row("ramp(b, s, lanes) + broadcast(x, lanes)", "ramp(b + x, s, lanes)", swap=False),

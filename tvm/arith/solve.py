@@ -189,7 +189,9 @@ def _equations(src: IntConstraints, analyzer: Analyzer) -> tuple[list[list[int]]
     return rows, right, others
 
 
-def _solve_rows(src: IntConstraints, rows: list[list[int]], right: list[Sum], analyzer: Analyzer):
+def _solve_rows(
+    src: IntConstraints, rows: list[list[int]], right: list[Sum], analyzer: Analyzer
+) -> tuple[dict[Any, Any], dict[Any, Any], list[PrimExpr]] | None:
     """``(src_to_dst, dst_to_src, conditions)``, or None where the equations have no integer solution."""
     dtype = src.variables[0].dtype
     count = len(src.variables)

@@ -146,14 +146,14 @@ class NodeMeta(type):
 
     def __new__(
         mcs,
-        name: Any,
-        bases: Any,
-        namespace: Any,
-        derived: Any = None,
-        check: Any = None,
-        key: Any = None,
-        converts: Any = True,
-        scope: Any = None,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        derived: dict[str, str] | None = None,
+        check: str | None = None,
+        key: str | None = None,
+        converts: bool = True,
+        scope: dict[str, Any] | None = None,
     ):
         if namespace.get("_followed"):
             _FOLLOWED.add(name)
@@ -189,7 +189,10 @@ class NodeMeta(type):
             cls._type_key = key
         return cls
 
-    def __init__(cls, name: str, bases: Any, namespace: Any, **keywords: Any):
+    # The keywords of a class end in __new__.
+    def __init__(  # pyright: ignore[reportInconsistentConstructor]
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any
+    ):
         super().__init__(name, bases, namespace)
 
 

@@ -97,7 +97,7 @@ _OPERATORS["cast"] = _cast
 _OPERATORS["negative"] = _negative
 
 
-def _operator(name: str):
+def _operator(name: str) -> Any:
     return _OPERATORS.get(name)
 
 

@@ -45,7 +45,7 @@ class _Builder:
         return got
 
     def over_buffers(self, e: PrimExpr, table: dict[Var, PrimExpr], memo: dict[Any, Any]) -> PrimExpr:
-        def post(node: Any):
+        def post(node: Any) -> Any:
             if isinstance(node, Var):
                 return table.get(node)
             if type(node) is ProducerLoad:
@@ -119,7 +119,7 @@ class _Builder:
             table[view] = self.buffer(tensor)
             table[view.data] = table[view].data
 
-        def post(node: Any):
+        def post(node: Any) -> Any:
             if isinstance(node, Var):
                 return table.get(node)
             if type(node) is BufferLoad and node.buffer in table:

@@ -106,7 +106,7 @@ class Tensor(ExprOp, Node, key="Tensor"):
         """
         return fields["op"].output(fields["value_index"])
 
-    def children(self):
+    def children(self) -> list[Any]:
         return []
 
     def map_children(self, f: Any):
@@ -249,7 +249,7 @@ class Operation(Node):
     def reduce_axis(self) -> tuple[Any, ...]:
         return ()
 
-    def children(self):
+    def children(self) -> list[Any]:
         return []
 
     def map_children(self, f: Any):

@@ -162,12 +162,12 @@ def decl_tensor_intrin(
         raise TypeError(f"decl_tensor_intrin: the meaning is a compute operation, got {type(op).__name__}")
     inputs = _inputs(op)
     tensors = inputs + op.outputs
-    defaults = dict(default_buffer_params or {})
+    options: dict[str, Any] = {"data_alignment": 64, **(default_buffer_params or {})}
     buffers = []
     for tensor in tensors:
         buffer = (binds or {}).get(tensor)
         if buffer is None:
-            buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, **{"data_alignment": 64, **defaults})
+            buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, **options)
         buffers.append(buffer)
     for tensor in inputs:
         if not isinstance(tensor.op, PlaceholderOp):

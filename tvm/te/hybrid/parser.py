@@ -123,7 +123,7 @@ class Parser:
                 self.fail(tree, f"output tensor '{tensor.op.name}' is not returned")
         return HybridOp(self.name, "", {}, self.inputs, self.returned, self.axes, body)
 
-    def _argument(self, value: Any):
+    def _argument(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             if value not in self.inputs:
                 self.inputs.append(value)
@@ -366,7 +366,7 @@ class Parser:
             base = base[index.value]
         return base
 
-    def expr_binop(self, node: Any):
+    def expr_binop(self, node: Any) -> Any:
         a, b = self.value(node.left), self.value(node.right)
         if isinstance(node.op, ast.Div):
             a, b = convert(a), convert(b)
