@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+import pytest
+
 import tvm
 
 
@@ -21,3 +23,16 @@ def test_describe_prints_python_and_every_fact(capsys):
     printed = capsys.readouterr().out
     assert printed.startswith("Python 3.")
     assert all(f"{key}: {value}" in printed for key, value in tvm.support.libinfo().items())
+
+
+def test_a_module_takes_functions_one_by_one():
+    module = tvm.support.FrontendTestModule("main")
+    module.add_function("main", lambda x: x + 1)
+    module["twice"] = tvm.runtime.convert(lambda x: 2 * x)
+    assert module(4) == 5 and module["twice"](4) == 8 and isinstance(module, tvm.runtime.Module)
+    other = tvm.support.FrontendTestModule()
+    other["outer"] = lambda x: -x
+    module.import_module(other)
+    assert module.get_function("outer", query_imports=True)(3) == -3
+    with pytest.raises(AttributeError, match="nothing"):
+        module["nothing"]

@@ -94,6 +94,11 @@ def error_from_text(text: str) -> Exception:
     return TVMError(text) if kind is None else kind(rest)
 
 
+def not_defined(owner: object, method: str) -> NotImplementedError:
+    """The error of a method that every subclass defines, for a class that does not."""
+    return NotImplementedError(f"{type(owner).__name__} does not define {method}")
+
+
 def did_you_mean(word: str, known: Iterable[object], before: str = "", cutoff: float = 0.6) -> str:
     """``did you mean 'a' or 'b'?``, behind ``before``, of the known names closest to a word; else nothing."""
     import difflib  # only errors need it

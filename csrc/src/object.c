@@ -153,7 +153,10 @@ static int resolve_symbols(Linker *linker) {
   for (size_t i = 1; i < object->count; ++i) {
     const Elf64_Sym *symbol = &object->symbols[i];
     const char *name = object->names + symbol->st_name;
-    if (symbol->st_shndx == SHN_UNDEF) {
+    if (symbol->st_shndx == SHN_UNDEF && !strcmp(name, "_GLOBAL_OFFSET_TABLE_")) {
+      /* Some assemblers name the table wherever code reads addresses from it. */
+      object->addresses[i] = (uint64_t)(uintptr_t)object->memory + linker->table;
+    } else if (symbol->st_shndx == SHN_UNDEF) {
       object->addresses[i] = (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, name);
       if (!object->addresses[i] && ELF64_ST_BIND(symbol->st_info) != STB_WEAK && *name)
         return refuse(linker, "it needs '%.100s', which is not here", name);

@@ -70,6 +70,20 @@ def test_calls_of_operators_say_the_types_of_their_arguments():
     assert tvm.ir.structural_equal(typed, other, map_free_vars=True)
 
 
+def test_calls_of_polymorphic_functions_say_what_their_type_parameters_stand_for():
+    t, u = relay.TypeVar("t"), relay.TypeVar("u")
+    a, b = relay.var("a", t), relay.var("b", u)
+    swap = relay.Function([a, b], relay.Tuple([b, a]), relay.TupleType([u, t]), [t, u])
+    x, y = relay.var("x", shape=(3,)), relay.var("y", shape=(2, 2), dtype="int8")
+    call = relay.Call(swap, [x, y])
+    assert not call.type_args
+    typed = run_infer_type(relay.Function([x, y], call)).body
+    assert list(typed.type_args) == [F3, relay.TensorType((2, 2), "int8")]
+    # A function without type parameters has none in its calls.
+    plain = run_infer_type(relay.Function([x], relay.Call(relay.Function([relay.var("p", F3)], x), [x]))).body
+    assert not plain.type_args
+
+
 def test_inference_of_one_graph_gives_the_same_each_time():
     x, u, v = relay.var("x", F3), relay.var("u"), relay.var("v")
     func = relay.Function([x], relay.Let(v, relay.Call(relay.Function([u], relay.exp(u)), [x]), v + v))

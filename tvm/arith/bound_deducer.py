@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..dtype import info
@@ -86,7 +86,7 @@ def _finite(value: PrimExpr) -> bool:
     return value.dtype != "handle"
 
 
-def _relaxed(relation, relax: Mapping[Var, IntSet], analyzer: Analyzer) -> Any:
+def _relaxed(relation: Any, relax: Mapping[Var, IntSet], analyzer: Analyzer) -> Any:
     """The relation made true for every value of the relaxed variables, and free of them."""
     expr, low, high = relation
     used = {n for part in (expr, low, high) if part is not None for n in post_order(part) if isinstance(n, Var)}
@@ -116,7 +116,7 @@ def _sign(value: PrimExpr, hints: Mapping[Var, IntSet], analyzer: Analyzer) -> i
     return 0
 
 
-def _unwind(var: Var, expr: PrimExpr, low, high, hints: Mapping[Var, IntSet], analyzer: Analyzer):
+def _unwind(var: Var, expr: PrimExpr, low: Any, high: Any, hints: Mapping[Var, IntSet], analyzer: Analyzer):
     """Turn ``low <= expr <= high`` into bounds of ``var`` by undoing the operations around it."""
     counts = _occurrences(expr, var)
     if counts[id(expr)] != 1:
@@ -137,21 +137,21 @@ def _unwind(var: Var, expr: PrimExpr, low, high, hints: Mapping[Var, IntSet], an
     return low, high
 
 
-def _apply(f, value: PrimExpr | None) -> PrimExpr | None:
+def _apply(f: Any, value: PrimExpr | None) -> PrimExpr | None:
     return None if value is None else f(value)
 
 
-def _undo_add(other, left, low, high, hints, analyzer):
+def _undo_add(other: Any, left: Any, low: PrimExpr, high: PrimExpr, hints: Any, analyzer: Any):
     return _apply(lambda e: subtract(e, other), low), _apply(lambda e: subtract(e, other), high)
 
 
-def _undo_sub(other, left, low, high, hints, analyzer):
+def _undo_sub(other: Any, left: Any, low: Any, high: Any, hints: Any, analyzer: Any):
     if left:
         return _apply(lambda e: add(e, other), low), _apply(lambda e: add(e, other), high)
     return _apply(lambda e: subtract(other, e), high), _apply(lambda e: subtract(other, e), low)
 
 
-def _undo_mul(other, left, low, high, hints, analyzer):
+def _undo_mul(other: Any, left: Any, low: Any, high: Any, hints: Any, analyzer: Any):
     sign = _sign(other, hints, analyzer)
     if sign == 0:
         return None
@@ -166,7 +166,7 @@ def _undo_mul(other, left, low, high, hints, analyzer):
             return None
         return floordiv(low, other), floordiv(low, other)
 
-    def round_up(e):
+    def round_up(e: PrimExpr):
         quotient = floordiv(e, other)
         return quotient if analyzer.can_prove_equal(floormod(e, other), 0) else add(quotient, 1)
 
@@ -175,7 +175,7 @@ def _undo_mul(other, left, low, high, hints, analyzer):
     return _apply(round_up, low), _apply(lambda e: floordiv(e, other), high)
 
 
-def _undo_floordiv(other, left, low, high, hints, analyzer):
+def _undo_floordiv(other: Any, left: Any, low: Any, high: Any, hints: Any, analyzer: Any):
     if not left:
         return None
     sign = _sign(other, hints, analyzer)
@@ -188,4 +188,4 @@ def _undo_floordiv(other, left, low, high, hints, analyzer):
     return first, _apply(lambda e: multiply(e, other), low)
 
 
-_UNDO = {Add: _undo_add, Sub: _undo_sub, Mul: _undo_mul, FloorDiv: _undo_floordiv}
+_UNDO: dict[type[Any], Callable[..., Any]] = {Add: _undo_add, Sub: _undo_sub, Mul: _undo_mul, FloorDiv: _undo_floordiv}

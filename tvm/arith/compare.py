@@ -70,7 +70,7 @@ def is_pure(call: Call) -> bool:
     return effect is not None and int(effect) <= 2
 
 
-def _shape(node: Any):
+def _shape(node: Any) -> Any:
     """What must agree for two nodes with equal children to be equal; None when only identity will do."""
     cls = node.__class__
     if cls in BINARY:
@@ -140,7 +140,7 @@ class Interner:
 
     def __init__(self):
         self.known: dict[PrimExpr, PrimExpr] = {}
-        self.nodes: dict[tuple, PrimExpr] = {}
+        self.nodes: dict[tuple[Any, ...], PrimExpr] = {}
 
     def literal(self, value: int, dtype: str) -> PrimExpr:
         key = (IntImm, value, dtype)

@@ -9,6 +9,9 @@ may overflow.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..dtype import info
 from ..ir.prim import (
     EQ,
@@ -162,7 +165,7 @@ def truncmod_bound(a: Bound, b: Bound) -> Bound:
     return lo, hi
 
 
-def linear_bound(an, terms: dict[PrimExpr, int], base: int, depth: int = 0) -> Bound:
+def linear_bound(an: Any, terms: dict[PrimExpr, int], base: int, depth: int = 0) -> Bound:
     """Bound of ``sum(atom * coefficient) + base``, from the atoms' bounds and the known inequalities."""
     got = _sum_bound(an, terms, depth)
     if len(terms) > 1:
@@ -190,7 +193,7 @@ def linear_bound(an, terms: dict[PrimExpr, int], base: int, depth: int = 0) -> B
     return got
 
 
-def _sum_bound(an, terms: dict[PrimExpr, int], depth: int) -> Bound:
+def _sum_bound(an: Any, terms: dict[PrimExpr, int], depth: int) -> Bound:
     lo = hi = 0
     for atom, c in terms.items():
         a, b = bound_of(an, atom, depth + 1)
@@ -201,7 +204,7 @@ def _sum_bound(an, terms: dict[PrimExpr, int], depth: int) -> Bound:
     return clamp(lo), clamp(hi)
 
 
-def _without_division(an, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> Bound:
+def _without_division(an: Any, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> Bound:
     """Bound with one ``x // c * c`` read as ``x - x % c``, which may cancel other terms."""
     divisor = atom.b.value
     times = terms[atom] // divisor
@@ -223,7 +226,7 @@ def _without_division(an, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int
     return add_bounds(got, (base * times, base * times))
 
 
-def _of_quotient(an, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> Bound:
+def _of_quotient(an: Any, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> Bound:
     """Bound from what is known of the dividend of one ``x // c`` beside a size that is not known: c times all terms has
     ``x - x % c`` in its place."""
     divisor = atom.b.value
@@ -245,7 +248,7 @@ def _of_quotient(an, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> 
     return lo if lo in EVERYTHING else -(-lo // scale), hi if hi in EVERYTHING else hi // scale
 
 
-def _with_facts(an, terms: dict[PrimExpr, int], got: Bound, depth: int) -> Bound:
+def _with_facts(an: Any, terms: dict[PrimExpr, int], got: Bound, depth: int) -> Bound:
     """Tighten by each known ``lo <= sum <= hi``: bound the rest of the terms and add the fact's bound."""
     for known, fact in an.facts.values():
         first, factor = known[0]
@@ -266,7 +269,7 @@ def _with_facts(an, terms: dict[PrimExpr, int], got: Bound, depth: int) -> Bound
     return got
 
 
-def bound_of(an, e: PrimExpr, depth: int = 0) -> Bound:
+def bound_of(an: Any, e: PrimExpr, depth: int = 0) -> Bound:
     """Bound of an interned expression in the analyzer's context."""
     memo = an.bounds
     got = memo.get(e)
@@ -292,7 +295,7 @@ def bound_of(an, e: PrimExpr, depth: int = 0) -> Bound:
     return got
 
 
-def raw_bound(an, e: PrimExpr, depth: int) -> Bound:
+def raw_bound(an: Any, e: PrimExpr, depth: int) -> Bound:
     """Bound of what an operation gives before its type cuts it off."""
     handler = _BOUNDS.get(e.__class__)
     return dtype_bound(e.dtype) if handler is None else handler(an, e, depth)
@@ -317,7 +320,7 @@ def in_type(dtype: str, bound: Bound) -> bool:
     return low <= bound[0] and bound[1] <= high and bound[0] != NEG_INF and bound[1] != POS_INF
 
 
-def _var(an, e, depth):
+def _var(an: Any, e: PrimExpr, depth: int):
     got = an.var_bounds.get(e)
     if got is not None:
         return got
@@ -326,7 +329,7 @@ def _var(an, e, depth):
     return dtype_bound(e.dtype)
 
 
-def _linear(an, e, depth):
+def _linear(an: Any, e: PrimExpr, depth: int):
     if not an.light and is_index(e.dtype):
         terms, base = an.linear(e)
         if e not in terms:
@@ -335,11 +338,11 @@ def _linear(an, e, depth):
     return add_bounds(a, b if e.__class__ is Add else scale_bound(b, -1))
 
 
-def _mul(an, e, depth):
+def _mul(an: Any, e: PrimExpr, depth: int):
     return multiply_bounds(bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1))
 
 
-def _div(an, e, depth):
+def _div(an: Any, e: PrimExpr, depth: int):
     floor = e.__class__ is FloorDiv
     if not floor and not info(e.dtype).is_integer:
         # The quotient of floats is no integer.
@@ -347,7 +350,7 @@ def _div(an, e, depth):
     return divide_bounds(bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1), floor)
 
 
-def _floormod(an, e, depth):
+def _floormod(an: Any, e: PrimExpr, depth: int):
     b = bound_of(an, e.b, depth + 1)
     got = floormod_bound(bound_of(an, e.a, depth + 1), b)
     if b[0] == b[1] and b[0] > 0 and got[1] - got[0] == b[0] - 1:
@@ -365,34 +368,34 @@ def _gcd(a: int, b: int) -> int:
     return abs(a)
 
 
-def _mod(an, e, depth):
+def _mod(an: Any, e: PrimExpr, depth: int):
     return truncmod_bound(bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1))
 
 
-def _min(an, e, depth):
+def _min(an: Any, e: PrimExpr, depth: int):
     a, b = bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1)
     return min(a[0], b[0]), min(a[1], b[1])
 
 
-def _max(an, e, depth):
+def _max(an: Any, e: PrimExpr, depth: int):
     a, b = bound_of(an, e.a, depth + 1), bound_of(an, e.b, depth + 1)
     return max(a[0], b[0]), max(a[1], b[1])
 
 
-def _either(an, x, y, depth):
+def _either(an: Any, x: Any, y: Any, depth: int):
     a, b = bound_of(an, x, depth + 1), bound_of(an, y, depth + 1)
     return min(a[0], b[0]), max(a[1], b[1])
 
 
-def _select(an, e, depth):
+def _select(an: Any, e: PrimExpr, depth: int):
     return _either(an, e.true_value, e.false_value, depth)
 
 
-def _truth(an, e, depth):
+def _truth(an: Any, e: PrimExpr, depth: int):
     return 0, 1
 
 
-def _cast(an, e, depth):
+def _cast(an: Any, e: PrimExpr, depth: int):
     source, limit = e.value.dtype, dtype_bound(e.dtype)
     got = bound_of(an, e.value, depth + 1)
     exact = _exact_float(e.dtype)
@@ -405,16 +408,16 @@ def _cast(an, e, depth):
     return got if limit[0] <= got[0] and got[1] <= limit[1] and not open_end else limit
 
 
-def _broadcast(an, e, depth):
+def _broadcast(an: Any, e: PrimExpr, depth: int):
     return bound_of(an, e.value, depth + 1)
 
 
-def _ramp(an, e, depth):
+def _ramp(an: Any, e: PrimExpr, depth: int):
     step = scale_bound(bound_of(an, e.stride, depth + 1), e.lanes - 1)
     return add_bounds(bound_of(an, e.base, depth + 1), (min(step[0], 0), max(step[1], 0)))
 
 
-def _shift_right(an, e, depth):
+def _shift_right(an: Any, e: PrimExpr, depth: int):
     a, b = bound_of(an, e.args[0], depth + 1), bound_of(an, e.args[1], depth + 1)
     if b[0] < 0 or b[1] > 63:
         return dtype_bound(e.dtype)
@@ -422,7 +425,7 @@ def _shift_right(an, e, depth):
     return min(corners), max(corners)
 
 
-def _shift_left(an, e, depth):
+def _shift_left(an: Any, e: PrimExpr, depth: int):
     a, b = bound_of(an, e.args[0], depth + 1), bound_of(an, e.args[1], depth + 1)
     if b[0] < 0 or b[1] > 63:
         return dtype_bound(e.dtype)
@@ -433,13 +436,13 @@ def _shift_left(an, e, depth):
     return got if limit[0] <= got[0] and got[1] <= limit[1] else limit
 
 
-def _bitwise_and(an, e, depth):
+def _bitwise_and(an: Any, e: PrimExpr, depth: int):
     a, b = bound_of(an, e.args[0], depth + 1), bound_of(an, e.args[1], depth + 1)
     tops = [x[1] for x in (a, b) if x[0] >= 0]
     return (0, min(tops)) if tops else dtype_bound(e.dtype)
 
 
-def _let(an, e, depth):
+def _let(an: Any, e: PrimExpr, depth: int):
     with an.known_value(e.var, bound_of(an, e.value, depth + 1), an.modular(e.value, depth + 1)):
         return bound_of(an, e.body, depth + 1)
 
@@ -453,12 +456,12 @@ _CALLS = {
 }
 
 
-def _call(an, e, depth):
+def _call(an: Any, e: PrimExpr, depth: int):
     handler = _CALLS.get(getattr(e.op, "name", ""))
     return dtype_bound(e.dtype) if handler is None else handler(an, e, depth)
 
 
-_BOUNDS = {
+_BOUNDS: dict[type[Any], Callable[..., Any]] = {
     Var: _var,
     SizeVar: _var,
     Add: _linear,

@@ -43,7 +43,7 @@ def domain_touched(stmt: Node, buffer: Any, consider_loads: bool = True, conside
     return out
 
 
-def _loads(expr: PrimExpr, buffer: Any, domains: dict, analyzer: Analyzer, touched: list) -> None:
+def _loads(expr: PrimExpr, buffer: Any, domains: dict[Any, Any], analyzer: Analyzer, touched: list[Any]) -> None:
     nodes = list(post_order(expr))
     bound = [n for n in nodes if isinstance(n, Let)]
     if bound:

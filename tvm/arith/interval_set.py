@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..dtype import info
 from ..ir.node import Node
 from ..ir.prim import (
@@ -79,7 +82,7 @@ class IntSet(Node):
         return False
 
     @staticmethod
-    def vector(vec) -> IntSet:
+    def vector(vec: Any) -> IntSet:
         """The values of the lanes of a vector.
 
         Parameters
@@ -95,7 +98,7 @@ class IntSet(Node):
         return eval_set(vec, {})
 
     @staticmethod
-    def single_point(point) -> IntervalSet:
+    def single_point(point: Any) -> IntervalSet:
         """The set of one value.
 
         Parameters
@@ -133,7 +136,7 @@ class IntSet(Node):
         return IntervalSet(_POS_INF, _NEG_INF)
 
     @staticmethod
-    def interval(low, high) -> IntervalSet:
+    def interval(low: PrimExpr, high: PrimExpr) -> IntervalSet:
         """The integers between two, which are in it.
 
         Parameters
@@ -167,7 +170,7 @@ class IntSet(Node):
         return from_range(dom)
 
     @staticmethod
-    def from_min_extent(low, extent) -> IntervalSet:
+    def from_min_extent(low: Any, extent: PrimExpr) -> IntervalSet:
         """So many integers from one on.
 
         Parameters
@@ -271,7 +274,7 @@ class IntervalSet(IntSet, key="arith.IntervalSet"):
         return Range(min=self.min_value, extent=extent)
 
 
-def from_min_extent(low, extent) -> IntervalSet:
+def from_min_extent(low: Any, extent: PrimExpr) -> IntervalSet:
     low, extent = convert(low), convert(extent)
     if isinstance(extent, IntImm) and extent.value == 1:
         return IntervalSet(low, low)
@@ -282,7 +285,7 @@ def from_range(dom: Range) -> IntervalSet:
     return from_min_extent(dom.min, dom.extent)
 
 
-def as_set(value) -> IntervalSet:
+def as_set(value: Any) -> IntervalSet:
     """A Range, an IterVar, a set or an expression as a set."""
     if isinstance(value, IntervalSet):
         return value
@@ -301,16 +304,16 @@ def as_set(value) -> IntervalSet:
 class _Evaluator:
     """Interval arithmetic with symbolic ends; an interval is a pair of ends, None standing for unbounded."""
 
-    def __init__(self, dom_map: dict, analyzer: Analyzer | None):
+    def __init__(self, dom_map: dict[Any, Any], analyzer: Analyzer | None):
         self.domains = {getattr(v, "var", v): as_set(s) for v, s in dom_map.items()}
         self.an = analyzer or Analyzer()
-        self.sets: dict[PrimExpr, tuple] = {}
+        self.sets: dict[PrimExpr, tuple[Any, ...]] = {}
         self.active: set[Var] = set()
 
-    def simplify(self, e):
+    def simplify(self, e: Any):
         return None if e is None else self.an.simplify(e)
 
-    def evaluate(self, root: PrimExpr) -> tuple:
+    def evaluate(self, root: PrimExpr) -> tuple[Any, ...]:
         sets = self.sets
         for e in post_order(root):
             if e in sets or not isinstance(e, PrimExpr):
@@ -325,10 +328,10 @@ class _Evaluator:
                 sets[e] = (None, None) if handler is None else handler(self, e, sets)
         return sets[root]
 
-    def lanes(self, e) -> tuple:
+    def lanes(self, e: Any) -> tuple[Any, ...]:
         return _HANDLERS[e.__class__](self, e, self.sets)
 
-    def variable(self, var: Var) -> tuple:
+    def variable(self, var: Var) -> tuple[Any, ...]:
         if var is _POS_INF or var is _NEG_INF:
             return var, var
         found = self.domains.get(var)
@@ -345,7 +348,7 @@ class _Evaluator:
         self.active.discard(var)
         return low, high
 
-    def end(self, e: PrimExpr, side: int):
+    def end(self, e: Any, side: int):
         if isinstance(e, IntImm) or not any(v in self.domains and v not in self.active for v in variables(e)):
             return e
         inner = _Evaluator({}, self.an)
@@ -353,37 +356,37 @@ class _Evaluator:
         return self.simplify(inner.evaluate(self.an.simplify(e))[side])
 
     # Signs are asked of simplified ends.
-    def is_nonnegative(self, e) -> bool:
+    def is_nonnegative(self, e: Any) -> bool:
         return e is not None and self.an.can_prove_greater_equal(e, 0)
 
-    def is_positive(self, e) -> bool:
+    def is_positive(self, e: Any) -> bool:
         return e is not None and self.an.can_prove_greater_equal(e, 1)
 
-    def is_negative(self, e) -> bool:
+    def is_negative(self, e: Any) -> bool:
         return e is not None and self.an.can_prove_less(e, 0)
 
 
-def _both(f, a, b):
+def _both(f: Any, a: Any, b: Any):
     return None if a is None or b is None else f(a, b)
 
 
-def _add(ev, e, sets):
+def _add(ev: Any, e: PrimExpr, sets: Any):
     a, b = sets[e.a], sets[e.b]
     return _both(add, a[0], b[0]), _both(add, a[1], b[1])
 
 
-def _sub(ev, e, sets):
+def _sub(ev: Any, e: PrimExpr, sets: Any):
     a, b = sets[e.a], sets[e.b]
     if a == b and a[0] is a[1] and a[0] is not None:
         return const(0, e.dtype), const(0, e.dtype)
     return _both(subtract, a[0], b[1]), _both(subtract, a[1], b[0])
 
 
-def _is_point(pair) -> bool:
+def _is_point(pair: Any) -> bool:
     return pair[0] is pair[1] and pair[0] is not None
 
 
-def _scale(ev, pair, factor, function):
+def _scale(ev: Any, pair: Any, factor: Any, function: Any):
     """``function(end, factor)`` for both ends, exchanged where the factor is negative."""
     low, high = pair
     if ev.is_nonnegative(factor):
@@ -397,7 +400,7 @@ def _scale(ev, pair, factor, function):
     return select(sign, first, last), select(sign, last, first)
 
 
-def _mul(ev, e, sets):
+def _mul(ev: Any, e: PrimExpr, sets: Any):
     a, b = sets[e.a], sets[e.b]
     if _is_point(a):
         a, b = b, a
@@ -414,8 +417,8 @@ def _mul(ev, e, sets):
     return None, None
 
 
-def _divide(function):
-    def handler(ev, e, sets):
+def _divide(function: Any):
+    def handler(ev: Any, e: PrimExpr, sets: Any):
         a, b = sets[e.a], sets[e.b]
         if _is_point(b):
             if isinstance(b[0], IntImm) and b[0].value == 0:
@@ -433,7 +436,7 @@ def _divide(function):
     return handler
 
 
-def _remainder(ev, e, sets):
+def _remainder(ev: Any, e: PrimExpr, sets: Any):
     a, b = sets[e.a], sets[e.b]
     divisor = b[1] if ev.is_positive(b[0]) else None
     if divisor is None:
@@ -454,27 +457,27 @@ def _remainder(ev, e, sets):
     return zero, top
 
 
-def _min(ev, e, sets):
+def _min(ev: Any, e: PrimExpr, sets: Any):
     a, b = sets[e.a], sets[e.b]
     high = b[1] if a[1] is None else a[1] if b[1] is None else minimum(a[1], b[1])
     return _both(minimum, a[0], b[0]), high
 
 
-def _max(ev, e, sets):
+def _max(ev: Any, e: PrimExpr, sets: Any):
     a, b = sets[e.a], sets[e.b]
     low = b[0] if a[0] is None else a[0] if b[0] is None else maximum(a[0], b[0])
     return low, _both(maximum, a[1], b[1])
 
 
-def _hull(a, b):
+def _hull(a: Any, b: Any):
     return _both(minimum, a[0], b[0]), _both(maximum, a[1], b[1])
 
 
-def _select(ev, e, sets):
+def _select(ev: Any, e: PrimExpr, sets: Any):
     return _hull(sets[e.true_value], sets[e.false_value])
 
 
-def _cast(ev, e, sets):
+def _cast(ev: Any, e: PrimExpr, sets: Any):
     low, high = sets[e.value]
     to, source = info(e.dtype), info(e.value.dtype)
     if not (to.code == source.code == "int") or to.bits < 32:
@@ -482,7 +485,7 @@ def _cast(ev, e, sets):
     return (None if low is None else cast(e.dtype, low)), (None if high is None else cast(e.dtype, high))
 
 
-def _ramp(ev, e, sets):
+def _ramp(ev: Any, e: PrimExpr, sets: Any):
     base, stride = sets.get(e.base, (e.base, e.base)), sets.get(e.stride, (e.stride, e.stride))
     if not _is_point(stride):
         return None, None
@@ -495,15 +498,15 @@ def _ramp(ev, e, sets):
     return _both(add, base[0], minimum(step, zero)), _both(add, base[1], maximum(step, zero))
 
 
-def _broadcast(ev, e, sets):
+def _broadcast(ev: Any, e: PrimExpr, sets: Any):
     return sets[e.value]
 
 
-def _truth(ev, e, sets):
+def _truth(ev: Any, e: PrimExpr, sets: Any):
     return const(0, "bool"), const(1, "bool")
 
 
-def _call(ev, e, sets):
+def _call(ev: Any, e: PrimExpr, sets: Any):
     name = getattr(e.op, "name", None)
     if name == "tir.likely":
         return sets[e.args[0]]
@@ -517,7 +520,7 @@ def _call(ev, e, sets):
     return None, None
 
 
-_HANDLERS = {
+_HANDLERS: dict[type[Any], Callable[..., Any]] = {
     Add: _add,
     Sub: _sub,
     Mul: _mul,
@@ -536,7 +539,7 @@ _HANDLERS = {
 }
 
 
-def eval_set(expr, dom_map, analyzer: Analyzer | None = None) -> IntervalSet:
+def eval_set(expr: Any, dom_map: Any, analyzer: Analyzer | None = None) -> IntervalSet:
     """The interval of ``expr`` (an expression, a Range or a set) when variables range over the sets of ``dom_map``.
 
     Parameters
@@ -565,12 +568,12 @@ def eval_set(expr, dom_map, analyzer: Analyzer | None = None) -> IntervalSet:
     return _interval(ev.an, low, high)
 
 
-def _interval(an: Analyzer, low, high) -> IntervalSet:
+def _interval(an: Analyzer, low: Any, high: Any) -> IntervalSet:
     if low is high and low is not None:
         point = an.simplify(low) if low.dtype != "handle" else low
         return IntervalSet(point, point)
 
-    def end(e, missing):
+    def end(e: Any, missing: Any):
         if e is None:
             return missing
         return e if e.dtype == "handle" else an.simplify(e)
@@ -578,11 +581,11 @@ def _interval(an: Analyzer, low, high) -> IntervalSet:
     return IntervalSet(end(low, _NEG_INF), end(high, _POS_INF))
 
 
-def _ends(s: IntervalSet) -> tuple:
+def _ends(s: IntervalSet) -> tuple[Any, ...]:
     return (s.min_value if s.has_lower_bound() else None), (s.max_value if s.has_upper_bound() else None)
 
 
-def union(sets, analyzer: Analyzer | None = None) -> IntervalSet:
+def union(sets: Any, analyzer: Analyzer | None = None) -> IntervalSet:
     """The smallest interval with all the sets.
 
     Parameters
@@ -609,7 +612,7 @@ def union(sets, analyzer: Analyzer | None = None) -> IntervalSet:
     return _interval(an, low, high)
 
 
-def intersect(sets, analyzer: Analyzer | None = None) -> IntervalSet:
+def intersect(sets: Any, analyzer: Analyzer | None = None) -> IntervalSet:
     """The integers in all the sets.
 
     Parameters
@@ -638,7 +641,7 @@ def intersect(sets, analyzer: Analyzer | None = None) -> IntervalSet:
     return got
 
 
-def union_lower_bound(sets, analyzer: Analyzer | None = None) -> IntervalSet:
+def union_lower_bound(sets: Any, analyzer: Analyzer | None = None) -> IntervalSet:
     """An interval whose every integer is in one of the sets: sets are merged where they provably meet.
 
     Parameters
@@ -658,7 +661,7 @@ def union_lower_bound(sets, analyzer: Analyzer | None = None) -> IntervalSet:
     if not sets:
         return IntSet.nothing()
 
-    def reaches(high, low) -> bool:
+    def reaches(high: Any, low: Any) -> bool:
         """Whether no integer lies between an interval that ends at ``high`` and one that starts at ``low``."""
         return high is None or low is None or an.can_prove(GE(add(high, const(1, high.dtype)), low))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..ir.prim import PrimExpr, Range, Sub, Var, const
 from ..ir.primop import logical_and
@@ -96,7 +96,7 @@ class Divider:
         inner_sum, inner_extent = self._fused(inner, form.base)
         return Division(outer_sum if outer else None, outer_extent, inner_sum if inner else None, inner_extent)
 
-    def _bounded(self, form: IterSumExpr, extent: PrimExpr, outer: list, inner: list) -> Division:
+    def _bounded(self, form: IterSumExpr, extent: PrimExpr, outer: list[Any], inner: list[Any]) -> Division:
         """A sum under a predicate of its own: it must lie on one side as a whole, and takes its predicate there."""
         q = self.quantities
         if outer and inner:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 from itertools import islice
+from typing import Any
 
 from ..ir.node import Node
 from ..ir.prim import BaseExpr, IntImm, PrimExpr, const, convert
@@ -68,7 +69,7 @@ class IterMapResult(Node, key="arith.IterMapResult"):
     padded iterators leave their original range (in terms of the padded expressions)."""
 
     indices: tuple[IterSumExpr, ...]
-    errors: tuple
+    errors: tuple[Any, ...]
     padding_predicate: PrimExpr
 
 

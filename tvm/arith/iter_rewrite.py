@@ -6,7 +6,7 @@ mark: the divisors of a mark are gathered until their common multiple is stable,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Range, Sub, Var, const
@@ -57,7 +57,7 @@ class Rewriter:
         self.iterators: dict[Var, IterSumExpr] = {}
         self.input_marks: list[IterMark] = []
         self.factors: dict[int, PrimExpr] = {}
-        self._names: dict[tuple, int] = {}
+        self._names: dict[tuple[Any, ...], int] = {}
         self._number: dict[IterMark, int] = {}
         for var, dom in iters.items():
             self._add_iterator(var, dom)
@@ -66,9 +66,9 @@ class Rewriter:
     def start_round(self) -> None:
         """Forget everything but the iterators and the divisors gathered so far."""
         self.unsettled = False
-        self.fused: dict[tuple, Fused] = {}
-        self.constraints: dict[tuple, Fused] = {}
-        self.padded: dict[tuple, IterMark] = {}
+        self.fused: dict[tuple[Any, ...], Fused] = {}
+        self.constraints: dict[tuple[Any, ...], Fused] = {}
+        self.padded: dict[tuple[Any, ...], IterMark] = {}
         self.origin: dict[Any, tuple[IterMark, PrimExpr, PrimExpr]] = {}
         self._forms: dict[PrimExpr, tuple[IterSumExpr, bool]] = {}
 
@@ -84,7 +84,7 @@ class Rewriter:
         self.input_marks.append(mark)
         self.iterators[var] = IterSumExpr((whole(mark),), low)
 
-    def _name(self, mark: IterMark, key: tuple) -> None:
+    def _name(self, mark: IterMark, key: tuple[Any, ...]) -> None:
         """Give a mark a number that equal marks of other rounds have too."""
         self._number[mark] = self._names.setdefault(key, len(self._names))
 
@@ -115,14 +115,14 @@ class Rewriter:
             raise NotAffine(f"{short(node)} is not an affine form of the iterators")
         return IterSumExpr((), node), True
 
-    def _free(self, node: PrimExpr, parts: list) -> PrimExpr:
+    def _free(self, node: PrimExpr, parts: list[Any]) -> PrimExpr:
         children = node.children()
         if not children or all(form.base is child for (form, _), child in zip(parts, children)):
             return node
         table = {id(child): form.base for (form, _), child in zip(parts, children)}
         return node.map_children(lambda child: table[id(child)])
 
-    def _sum(self, node: PrimExpr, a, b) -> tuple[IterSumExpr, bool]:
+    def _sum(self, node: PrimExpr, a: Any, b: Any) -> tuple[IterSumExpr, bool]:
         (left, mixed_left), (right, mixed_right) = a, b
         minus = isinstance(node, Sub)
         args = list(left.args)
@@ -149,7 +149,7 @@ class Rewriter:
         q = self.quantities
         return a.source is b.source and q.equal(a.lower_factor, b.lower_factor) and q.equal(a.extent, b.extent)
 
-    def _product(self, node: PrimExpr, a, b) -> tuple[IterSumExpr, bool] | None:
+    def _product(self, node: PrimExpr, a: Any, b: Any) -> tuple[IterSumExpr, bool] | None:
         (form, mixed), (factor, factor_mixed) = (a, b) if a[0].args or a[1] else (b, a)
         if factor.args or factor_mixed or mixed and not form.args:
             return None
@@ -160,7 +160,7 @@ class Rewriter:
         args = tuple(s.replace(scale=q.times(s.scale, scale)) for s in form.args)
         return IterSumExpr(args, multiply(form.base, factor.base)), mixed
 
-    def _quotient(self, node: PrimExpr, a, b) -> tuple[IterSumExpr, bool] | None:
+    def _quotient(self, node: PrimExpr, a: Any, b: Any) -> tuple[IterSumExpr, bool] | None:
         (form, mixed), (divisor, divisor_mixed) = a, b
         if mixed or divisor.args or divisor_mixed:
             return None
@@ -363,7 +363,7 @@ class Rewriter:
             got = self.fused[key] = Fused(mark, extra, tuple(flat), tuple(parts), extra, smallest)
         return got._replace(scale=smallest)
 
-    def _key(self, flat: Sequence[IterSplitExpr]) -> tuple:
+    def _key(self, flat: Sequence[IterSplitExpr]) -> tuple[Any, ...]:
         p = self.quantities.product
         return tuple((self._number[s.source], p(s.lower_factor), p(s.extent), p(s.scale)) for s in flat)
 
@@ -398,7 +398,9 @@ class Rewriter:
                 best = fused
         return best
 
-    def _take_group(self, remaining: list, group: Fused, scale: PrimExpr, smallest: PrimExpr) -> list[IterSplitExpr]:
+    def _take_group(
+        self, remaining: list[Any], group: Fused, scale: PrimExpr, smallest: PrimExpr
+    ) -> list[IterSplitExpr]:
         """Remove the splits of a constrained sum, here multiplied by ``scale``; they must all be there."""
         q = self.quantities
         taken = []
@@ -549,7 +551,7 @@ class Rewriter:
         return out
 
 
-_FORM = {
+_FORM: dict[type[Any], Callable[..., Any]] = {
     Add: Rewriter._sum,
     Sub: Rewriter._sum,
     Mul: Rewriter._product,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import gcd
+from typing import Any
 
 from ..dtype import info
 from ..ir.prim import (
@@ -54,7 +56,7 @@ def intersect(a: Modular, b: Modular) -> Modular:
     return normal(p // step * q, x + p * k)
 
 
-def modular_of(an, e: PrimExpr, depth: int = 0) -> Modular:
+def modular_of(an: Any, e: PrimExpr, depth: int = 0) -> Modular:
     """Modular set of an interned expression in the analyzer's context."""
     memo = an.moduli
     got = memo.get(e)
@@ -78,16 +80,16 @@ def modular_of(an, e: PrimExpr, depth: int = 0) -> Modular:
     return got
 
 
-def _var(an, e, depth):
+def _var(an: Any, e: PrimExpr, depth: int):
     return an.var_moduli.get(e, ANYTHING)
 
 
-def _wraps(e) -> bool:
+def _wraps(e: PrimExpr) -> bool:
     # Arithmetic that may wrap keeps only what a power of two divides; it is not worth following.
     return not is_index(e.dtype)
 
 
-def _add(an, e, depth):
+def _add(an: Any, e: PrimExpr, depth: int):
     if _wraps(e):
         return ANYTHING
     a, b = modular_of(an, e.a, depth), modular_of(an, e.b, depth)
@@ -95,14 +97,14 @@ def _add(an, e, depth):
     return normal(gcd(a[0], b[0]), base)
 
 
-def _mul(an, e, depth):
+def _mul(an: Any, e: PrimExpr, depth: int):
     if _wraps(e):
         return ANYTHING
     (p, x), (q, y) = modular_of(an, e.a, depth), modular_of(an, e.b, depth)
     return normal(gcd(gcd(p * q, p * y), q * x), x * y)
 
 
-def _divide(an, e, depth):
+def _divide(an: Any, e: PrimExpr, depth: int):
     b = e.b
     if _wraps(e) or b.__class__ is not IntImm or b.value == 0:
         return ANYTHING
@@ -116,7 +118,7 @@ def _divide(an, e, depth):
     return ANYTHING
 
 
-def _remainder(an, e, depth):
+def _remainder(an: Any, e: PrimExpr, depth: int):
     b = e.b
     if b.__class__ is not IntImm or b.value == 0:
         return ANYTHING
@@ -127,15 +129,15 @@ def _remainder(an, e, depth):
     return ANYTHING
 
 
-def _extreme(an, e, depth):
+def _extreme(an: Any, e: PrimExpr, depth: int):
     return union(modular_of(an, e.a, depth), modular_of(an, e.b, depth))
 
 
-def _select(an, e, depth):
+def _select(an: Any, e: PrimExpr, depth: int):
     return union(modular_of(an, e.true_value, depth), modular_of(an, e.false_value, depth))
 
 
-def _cast(an, e, depth):
+def _cast(an: Any, e: PrimExpr, depth: int):
     to, source = info(e.dtype), info(e.value.dtype)
     if not (to.is_integer and source.is_integer) or to.is_bool or source.is_bool:
         return ANYTHING
@@ -144,7 +146,7 @@ def _cast(an, e, depth):
     return modular_of(an, e.value, depth) if limit[0] <= lo and hi <= limit[1] else ANYTHING
 
 
-def _call(an, e, depth):
+def _call(an: Any, e: PrimExpr, depth: int):
     name = getattr(e.op, "name", None)
     if name == "tir.shift_right" and e.args[1].__class__ is IntImm:
         coeff, base = modular_of(an, e.args[0], depth)
@@ -161,12 +163,12 @@ def _call(an, e, depth):
     return ANYTHING
 
 
-def _let(an, e, depth):
+def _let(an: Any, e: PrimExpr, depth: int):
     with an.known_value(e.var, an.bound(e.value, depth), modular_of(an, e.value, depth)):
         return modular_of(an, e.body, depth)
 
 
-_MODULI = {
+_MODULI: dict[type[Any], Callable[..., Any]] = {
     Var: _var,
     SizeVar: _var,
     Add: _add,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..ir.prim import (
     EQ,
@@ -70,7 +71,7 @@ def _same(node: PrimExpr, *parts: Pair | None) -> bool:
     return all(p is not None and p[0] is c is p[1] for p, c in zip(parts, node.children()))
 
 
-def _increasing(node, a, b) -> Pair | None:
+def _increasing(node: Any, a: Any, b: Any) -> Pair | None:
     if a is None or b is None:
         return None
     if _same(node, a, b):
@@ -79,13 +80,13 @@ def _increasing(node, a, b) -> Pair | None:
     return kind(a[0], b[0]), kind(a[1], b[1])
 
 
-def _difference(node, a, b) -> Pair | None:
+def _difference(node: Any, a: Any, b: Any) -> Pair | None:
     if a is None or b is None:
         return None
     return (node, node) if _same(node, a, b) else (Sub(a[0], b[1]), Sub(a[1], b[0]))
 
 
-def _scaled(node, a, b) -> Pair | None:
+def _scaled(node: Any, a: Any, b: Any) -> Pair | None:
     """Products and quotients by a literal; the order of the ends turns with its sign."""
     if a is None or b is None:
         return None
@@ -106,7 +107,7 @@ def _scaled(node, a, b) -> Pair | None:
     return (low, high) if positive else (high, low)
 
 
-def _comparison(node, a, b) -> Pair | None:
+def _comparison(node: Any, a: Any, b: Any) -> Pair | None:
     kind = type(node)
     if a is None or b is None:
         return None
@@ -122,20 +123,20 @@ def _comparison(node, a, b) -> Pair | None:
     return Or(LT(a_high, b_low), LT(b_high, a_low)), Or(LT(a_low, b_high), LT(b_low, a_high))
 
 
-def _connective(node, a, b) -> Pair:
+def _connective(node: Any, a: Any, b: Any) -> Pair:
     kind = type(node)
     a, b = a or _UNKNOWN, b or _UNKNOWN
     return (node, node) if _same(node, a, b) else (kind(a[0], b[0]), kind(a[1], b[1]))
 
 
-def _negation(node, a) -> Pair | None:
+def _negation(node: Any, a: Any) -> Pair | None:
     if a is None:
         return None
     return (node, node) if _same(node, a) else (Not(a[1]), Not(a[0]))
 
 
 _UNKNOWN: Pair = (const(False, "bool"), const(True, "bool"))
-_RULES = {
+_RULES: dict[type[Any], Callable[..., Any]] = {
     **dict.fromkeys(_INCREASING, _increasing),
     Sub: _difference,
     **dict.fromkeys((Mul, FloorDiv), _scaled),

@@ -7,6 +7,7 @@ here, so a question costs one visit of each node, whose answer is kept until a v
 from __future__ import annotations
 
 from contextlib import contextmanager
+from typing import Any
 
 from ..ir.prim import (
     Add,
@@ -29,7 +30,7 @@ from ..ir.prim import (
 )
 from .const_bound import MAX_DEPTH, Bound, bound_of, dtype_bound, in_type, is_index, raw_bound
 
-_OPERANDS = {
+_OPERANDS: dict[type[Any], tuple[str, ...]] = {
     **dict.fromkeys((Add, Sub, Mul, Div, FloorDiv, Mod, FloorMod, Min, Max), ("a", "b")),
     Ramp: ("base", "stride"),
     Select: ("true_value", "false_value"),
@@ -46,8 +47,8 @@ class Ranges:
     """
 
     light = True
-    facts: dict = {}
-    atom_facts: dict = {}
+    facts: dict[Any, Any] = {}
+    atom_facts: dict[Any, Any] = {}
 
     def __init__(self, trust_indices: bool = False):
         self.trust_indices = trust_indices

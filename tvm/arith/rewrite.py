@@ -6,6 +6,9 @@ rules' replacements are built through it. ``rewrite_expr`` walks an expression a
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..dtype import element, info
 from ..ir.prim import (
     EQ,
@@ -98,7 +101,7 @@ class Kind:
             self.table = rules.WRAPPING_TABLE if kind.is_integer else rules.PLAIN_TABLE
 
 
-class _Kinds(dict):
+class _Kinds(dict[Any, Any]):
     def __missing__(self, dtype: str) -> Kind:
         got = self[dtype] = Kind(dtype)
         return got
@@ -107,7 +110,7 @@ class _Kinds(dict):
 KINDS = _Kinds()
 
 
-def _apply(an, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+def _apply(an: Any, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     """The first rule's result, or None."""
     found = table.index.get((cls, a.__class__, b.__class__))
     if found is None:
@@ -129,7 +132,7 @@ def _apply(an, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExp
     return None
 
 
-def make(an, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def make(an: Any, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """The simplified form of ``cls(a, b)``; the operands are simplified and interned."""
     key = (cls, a, b)
     got = an.done.get(key)
@@ -145,7 +148,7 @@ def make(an, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return got
 
 
-def _fold(an, cls, a, b):
+def _fold(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     """Literal operands folded; None when they are not literals or the result has no value."""
     if b.__class__ not in LITERALS or a.__class__ not in LITERALS:
         return None
@@ -161,7 +164,7 @@ def _fold(an, cls, a, b):
     return an.intern(got)
 
 
-def _neutral(an, cls, a, b, kind):
+def _neutral(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr, kind: Any):
     """Zero and one as an operand; None where they are not. Floats keep what a NaN or a signed zero could change."""
     y = literal_value(b) if b.__class__ in LITERALS else None
     if y is not None:
@@ -190,7 +193,7 @@ def _neutral(an, cls, a, b, kind):
     return None
 
 
-def _arithmetic(an, cls, a, b):
+def _arithmetic(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     kind = KINDS[a.dtype]
     got = _fold(an, cls, a, b)
     if got is None:
@@ -202,7 +205,7 @@ def _arithmetic(an, cls, a, b):
     return an.binary(cls, a, b) if got is None else got
 
 
-def _same_select(an, cls, a, b):
+def _same_select(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     """``select(p, x, y) + select(p, z, w)`` is one select."""
     if b.__class__ is Select and b.condition is a.condition:
         yes, no = make(an, cls, a.true_value, b.true_value), make(an, cls, a.false_value, b.false_value)
@@ -213,7 +216,7 @@ def _same_select(an, cls, a, b):
     return None
 
 
-def _decide(an, a, b):
+def _decide(an: Any, a: PrimExpr, b: PrimExpr):
     """Bound of ``a - b`` for operands of an index type, else None."""
     kind = KINDS[a.dtype]
     if kind.is_index:
@@ -225,12 +228,12 @@ def _decide(an, a, b):
     return None
 
 
-def _truth(an, value: bool, dtype: str) -> PrimExpr:
+def _truth(an: Any, value: bool, dtype: str) -> PrimExpr:
     got = an.literal(int(value), "bool")
     return got if KINDS[dtype].is_scalar else an.add(Broadcast(got, info(dtype).lanes))
 
 
-def _known(an, node):
+def _known(an: Any, node: Any):
     if an.truths:
         got = an.truths.get(node)
         if got is not None:
@@ -238,7 +241,7 @@ def _known(an, node):
     return node
 
 
-def _less(an, cls, a, b):
+def _less(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     got = _fold(an, cls, a, b)
     if got is not None:
         return got
@@ -252,7 +255,7 @@ def _less(an, cls, a, b):
     return _known(an, an.binary(LT, a, b)) if got is None else got
 
 
-def _less_equal(an, cls, a, b):
+def _less_equal(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     """``a <= b`` is ``not (b < a)``; for floats it is kept, as a NaN makes both false."""
     got = _fold(an, cls, a, b)
     if got is not None:
@@ -276,7 +279,7 @@ def _less_equal(an, cls, a, b):
     return make_not(an, flipped)
 
 
-def _equal(an, cls, a, b):
+def _equal(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     got = _fold(an, cls, a, b)
     if got is not None:
         return got
@@ -298,7 +301,7 @@ def _equal(an, cls, a, b):
     return _known(an, an.binary(EQ, a, b)) if got is None else got
 
 
-def _not_equal(an, cls, a, b):
+def _not_equal(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     got = _fold(an, cls, a, b)
     if got is not None:
         return got
@@ -307,7 +310,7 @@ def _not_equal(an, cls, a, b):
     return make_not(an, make(an, EQ, a, b))
 
 
-def _logical(an, cls, a, b):
+def _logical(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     for x, y in ((a, b), (b, a)):
         value = literal_value(x)
         if value is not None:
@@ -316,7 +319,7 @@ def _logical(an, cls, a, b):
     return _known(an, an.binary(cls, a, b)) if got is None else got
 
 
-_MAKERS = {
+_MAKERS: dict[type[Any], Callable[..., Any]] = {
     **dict.fromkeys((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max), _arithmetic),
     LT: _less,
     LE: _less_equal,
@@ -332,7 +335,7 @@ _MAKERS = {
 _NEGATED = {LT: (LE, True), LE: (LT, True), EQ: (NE, False), NE: (EQ, False), And: (Or, False), Or: (And, False)}
 
 
-def make_not(an, a: PrimExpr) -> PrimExpr:
+def make_not(an: Any, a: PrimExpr) -> PrimExpr:
     value = literal_value(a)
     if value is not None:
         return _truth(an, not value, a.dtype)
@@ -359,7 +362,7 @@ def make_not(an, a: PrimExpr) -> PrimExpr:
     return an.add(Not(a))
 
 
-def make_select(an, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
+def make_select(an: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
     value = literal_value(condition)
     if value is not None:
         return yes if value else no
@@ -370,7 +373,7 @@ def make_select(an, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExp
     return an.add(Select(condition, yes, no))
 
 
-def make_ramp(an, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
+def make_ramp(an: Any, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
     if lanes == 1:
         return base
     if literal_value(stride) == 0:
@@ -378,15 +381,15 @@ def make_ramp(an, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
     return an.add(Ramp(base, stride, lanes))
 
 
-def make_broadcast(an, value: PrimExpr, lanes: int) -> PrimExpr:
+def make_broadcast(an: Any, value: PrimExpr, lanes: int) -> PrimExpr:
     return value if lanes == 1 else an.add(Broadcast(value, lanes))
 
 
-def _not(an, n, done):
+def _not(an: Any, n: Any, done: Any):
     return make_not(an, done[n.a])
 
 
-def _select(an, n, done):
+def _select(an: Any, n: Any, done: Any):
     condition = done[n.condition]
     value = literal_value(condition)
     if value is not None:
@@ -395,12 +398,12 @@ def _select(an, n, done):
     return make_select(an, condition, yes, no)
 
 
-def _later(an, e, done):
+def _later(an: Any, e: PrimExpr, done: Any):
     got = done.get(e)
     return an.walk(an, e) if got is None else got
 
 
-def _branches(an, condition, yes, no, done):
+def _branches(an: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr, done: Any):
     """The two sides, each simplified where the condition is known; large ones as they are."""
     if an.scopes >= MAX_SCOPES or condition.dtype != "bool":
         return _later(an, yes, done), _later(an, no, done)
@@ -409,7 +412,7 @@ def _branches(an, condition, yes, no, done):
     return yes, no
 
 
-def _stays(an, e: PrimExpr) -> bool:
+def _stays(an: Any, e: PrimExpr) -> bool:
     """Whether the branch of a choice is worth no context of its own: a leaf, or too large."""
     got = an.stays.get(e)
     if got is None:
@@ -440,7 +443,7 @@ def _is_harmless(e: PrimExpr) -> bool:
     return True
 
 
-def _call(an, n, done):
+def _call(an: Any, n: Any, done: Any):
     name = getattr(n.op, "name", "")
     if name == "tir.if_then_else":
         condition = done[n.args[0]]
@@ -471,7 +474,7 @@ def _call(an, n, done):
     return an.add(Call(n.dtype, n.op, args, span=n.span))
 
 
-_FOLDED = {
+_FOLDED: dict[str, Callable[..., Any]] = {
     "tir.shift_left": lambda a, b: a << b,
     "tir.shift_right": lambda a, b: a >> b,
     "tir.bitwise_and": lambda a, b: a & b,
@@ -479,13 +482,13 @@ _FOLDED = {
     "tir.bitwise_xor": lambda a, b: a ^ b,
 }
 # What is counted in the bits of an integer, as a number without sign, that has so many.
-_COUNTED = {
+_COUNTED: dict[str, Callable[..., Any]] = {
     "tir.clz": lambda value, bits: bits - value.bit_length(),
     "tir.popcount": lambda value, bits: value.bit_count(),
 }
 
 
-def _cast(an, n, done):
+def _cast(an: Any, n: Any, done: Any):
     value = done[n.value]
     if value.dtype == n.dtype:
         return value
@@ -498,7 +501,7 @@ def _cast(an, n, done):
     return an.add(n if value is n.value else Cast(n.dtype, value))
 
 
-def uncast(an, dtype: str, e) -> PrimExpr | None:
+def uncast(an: Any, dtype: str, e: PrimExpr) -> PrimExpr | None:
     """What an index of ``dtype`` was before a cast to a shorter type, where that cut nothing off."""
     if e.__class__ is not Cast or e.value.dtype != dtype or not (info(dtype).is_int and info(e.dtype).is_int):
         return None
@@ -507,7 +510,7 @@ def uncast(an, dtype: str, e) -> PrimExpr | None:
     return e.value if low <= lo and hi <= high else None
 
 
-def _let(an, n, done):
+def _let(an: Any, n: Any, done: Any):
     value = done[n.value]
     if isinstance(value, _INLINED):
         if an.values.get(n.var) is value:
@@ -522,7 +525,7 @@ def _let(an, n, done):
 _INLINED = (IntImm, FloatImm, Var)
 
 
-def _let_operands(an, n, done) -> list:
+def _let_operands(an: Any, n: Any, done: Any) -> list[Any]:
     """The value, then the body with a short value in place of the variable."""
     value = done.get(n.value)
     if value is None:
@@ -536,7 +539,7 @@ def _let_operands(an, n, done) -> list:
     return [n.body]
 
 
-def _reduce(an, n, done):
+def _reduce(an: Any, n: Any, done: Any):
     source = tuple([done[s] for s in n.source])
     init = tuple([done[s] for s in n.init])
     condition = done[n.condition]
@@ -559,7 +562,7 @@ def _reduce(an, n, done):
     )
 
 
-def _combiner(an, c, source: tuple, wanted: int) -> tuple:
+def _combiner(an: Any, c: Any, source: tuple[Any, ...], wanted: int) -> tuple[Any, ...]:
     """The combiner simplified, without the components that ``wanted`` does not need; and which were kept."""
     results = [an.walk(an, an.intern(r)) for r in c.result]
     identities = [an.walk(an, an.intern(e)) for e in c.identity_element]
@@ -575,7 +578,7 @@ def _combiner(an, c, source: tuple, wanted: int) -> tuple:
     if len(kept) == len(source) and all(x is y for x, y in zip(old, (*results, *identities))):
         return c, kept
 
-    def pick(items):
+    def pick(items: Any):
         return tuple([items[k] for k in kept])
 
     return c.replace(lhs=pick(c.lhs), rhs=pick(c.rhs), result=pick(results), identity_element=pick(identities)), kept
@@ -585,19 +588,19 @@ def _is_removable(e: PrimExpr) -> bool:
     return not any(isinstance(n, Call) and not is_pure(n) for n in post_order(e))
 
 
-def _generic(an, n, done):
+def _generic(an: Any, n: Any, done: Any):
     return an.add(n.map_children(done.__getitem__))
 
 
-def _ramp(an, n, done):
+def _ramp(an: Any, n: Any, done: Any):
     return make_ramp(an, done[n.base], done[n.stride], n.lanes)
 
 
-def _broadcast(an, n, done):
+def _broadcast(an: Any, n: Any, done: Any):
     return make_broadcast(an, done[n.value], n.lanes)
 
 
-_HANDLERS = {
+_HANDLERS: dict[type[Any], Callable[..., Any]] = {
     Not: _not,
     Select: _select,
     Call: _call,
@@ -610,7 +613,7 @@ _HANDLERS = {
 LEAVES = frozenset({IntImm, FloatImm, StringImm})
 
 
-def operands(an, n, done) -> list:
+def operands(an: Any, n: Any, done: Any) -> list[Any]:
     """The children that must be simplified before ``n`` in the present context."""
     cls = n.__class__
     if cls is Select:
@@ -631,13 +634,13 @@ def operands(an, n, done) -> list:
     return [condition, *[b for b in branches if _stays(an, b)]]
 
 
-def node(an, n: PrimExpr, done) -> PrimExpr:
+def node(an: Any, n: PrimExpr, done: Any) -> PrimExpr:
     """The simplified form of a node of any other kind; ``done`` maps its operands to theirs."""
     got = _HANDLERS.get(n.__class__, _generic)(an, n, done)
     return _known(an, got) if an.truths and n.dtype == "bool" else got
 
 
-def rewrite_expr(an, root: PrimExpr) -> PrimExpr:
+def rewrite_expr(an: Any, root: PrimExpr) -> PrimExpr:
     """Simplify an interned expression in the analyzer's present context."""
     done = an.rewritten
     got = done.get(root)

@@ -49,7 +49,7 @@ class LiteralOverflow(Exception):
     """A literal computed by a replacement does not fit its type, so the rule must not fire."""
 
 
-_OPERATORS = {
+_OPERATORS: dict[type[ast.AST], type[Any]] = {
     ast.Add: Add,
     ast.Sub: Sub,
     ast.Mult: Mul,
@@ -64,7 +64,7 @@ _OPERATORS = {
     ast.And: And,
     ast.Or: Or,
 }
-_SYMBOLS = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
+_SYMBOLS: dict[type[ast.AST], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.FloorDiv: "//", ast.Mod: "%"}
 _FUNCTIONS = {
     "truncdiv": Div,
     "truncmod": Mod,
@@ -110,7 +110,7 @@ class Pattern(NamedTuple):
 
     head: Any
     name: str
-    args: tuple
+    args: tuple[Any, ...]
 
 
 def _is_const_name(name: str) -> bool:
@@ -149,7 +149,7 @@ def _mirrors(p: Pattern) -> list[Pattern]:
     """All patterns that equal this one up to the order of commutative operands."""
     if not p.args:
         return [p]
-    combos: list[tuple] = [()]
+    combos: list[tuple[Any, ...]] = [()]
     for arg in p.args:
         combos = [c + (m,) for c in combos for m in _mirrors(arg)]
     out = [Pattern(p.head, p.name, c) for c in combos]
@@ -278,7 +278,7 @@ class _Writer:
         writer = self
 
         class Rewrite(ast.NodeTransformer):
-            def visit_Call(self, call):
+            def visit_Call(self, call: Any):
                 if call.func.id not in _QUERIES:
                     return self.generic_visit(call)
                 return ast.parse(writer.query(call), mode="eval").body
@@ -316,11 +316,11 @@ def _source(name: str, p: Pattern, replacement: str, condition: str | None) -> s
     return f"def {name}(an, a, b, make, literal):\n    {text}\n"
 
 
-def _renamed(p: Pattern, replacement: str, condition: str) -> tuple:
+def _renamed(p: Pattern, replacement: str, condition: str) -> tuple[Any, ...]:
     """A key under which two rows that differ only in the names of their variables are the same."""
     order: dict[str, str] = {}
 
-    def shape(q: Pattern):
+    def shape(q: Pattern) -> Any:
         name = q.name and order.setdefault(q.name, f"v{len(order)}")
         return (q.head, name, tuple([shape(a) for a in q.args]))
 
@@ -338,7 +338,7 @@ _SCOPE |= {"element": element, "gcd": gcd}
 _PATIENCE = 40
 
 
-def _fits(p: Pattern, e) -> bool:
+def _fits(p: Pattern, e: Any) -> bool:
     """Whether the classes and literals of a pattern are those of an expression; names are not compared."""
     head = p.head
     if head == "any" or head == "lanes":
@@ -364,14 +364,14 @@ class Rule:
 
     __slots__ = ("apply", "condition", "left", "looked", "pattern", "ready", "replacement", "right", "text")
 
-    def __init__(self, text: str, pattern: Pattern, replacement: str, condition: str | None, ready: Callable):
+    def __init__(self, text: str, pattern: Pattern, replacement: str, condition: str | None, ready: Callable[..., Any]):
         self.text, self.pattern, self.replacement, self.condition = text, pattern, replacement, condition
         self.left, self.right = _class_of(pattern.args[0]), _class_of(pattern.args[1])
         self.looked = 0
         self.ready = ready
         self.apply = self._first
 
-    def _first(self, an, a, b, make, literal):
+    def _first(self, an: Any, a: Any, b: Any, make: Any, literal: Any) -> Any:
         self.looked += 1
         x, y = self.pattern.args
         if self.looked < _PATIENCE and not (_fits(x, a) and _fits(y, b)):
@@ -383,7 +383,7 @@ class Rule:
         return self.apply(an, a, b, make, literal)
 
 
-def make_rules(rows: list[tuple], ready: Callable = lambda rule: None) -> list[Rule]:
+def make_rules(rows: list[tuple[Any, ...]], ready: Callable[..., Any] = lambda rule: None) -> list[Rule]:
     """The rules of rows that share their root class, in order, mirror images included."""
     out, seen = [], set()
     for text, replacement, condition, swap in rows:
@@ -399,12 +399,12 @@ def make_rules(rows: list[tuple], ready: Callable = lambda rule: None) -> list[R
 class RuleTable:
     """Rows for one kind of type by root class, found by the operands' classes."""
 
-    def __init__(self, rows: dict[type, list[tuple]]):
+    def __init__(self, rows: dict[type, list[tuple[Any, ...]]]):
         self.rows = rows
         self.made: dict[type, list[Rule]] = {}
-        self.index: dict[tuple, tuple] = {}
+        self.index: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 
-    def find(self, cls: type, left: type, right: type) -> tuple:
+    def find(self, cls: type, left: type, right: type) -> tuple[Any, ...]:
         """The closures worth trying on ``cls(left, right)``."""
         rules = self.made.get(cls)
         if rules is None:

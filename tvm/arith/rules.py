@@ -6,15 +6,17 @@ assume that int32/int64 arithmetic does not overflow; that division by zero does
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..ir.prim import EQ, LT, Add, And, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Or, Sub
 from .rule_compiler import RuleTable
 
 
-def row(pattern: str, replacement: str, when: str | None = None, swap: bool = True) -> tuple:
+def row(pattern: str, replacement: str, when: str | None = None, swap: bool = True) -> tuple[Any, ...]:
     return pattern, replacement, when, swap
 
 
-def duals(*rows: tuple) -> list[tuple]:
+def duals(*rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """The rows, and the same rows with min and max exchanged."""
     table = {"min": "max", "max": "min"}
 
@@ -493,7 +495,7 @@ OR = [
 ]
 
 
-def _both_broadcast(function: str, infix: bool = True) -> tuple:
+def _both_broadcast(function: str, infix: bool = True) -> tuple[Any, ...]:
     """One operation on two broadcast values is the broadcast of the operation."""
     x, y, both = "broadcast(x, lanes)", "broadcast(y, lanes)", f"x {function} y" if infix else f"{function}(x, y)"
     pattern = f"{x} {function} {y}" if infix else f"{function}({x}, {y})"
@@ -514,7 +516,7 @@ _BROADCAST = {
     LT: [_both_broadcast("<")],
 }
 
-_RAMP = {
+_RAMP: dict[type[Any], list[Any]] = {
     Add: [
         row("ramp(b, s, lanes) + ramp(d, t, lanes)", "ramp(b + d, s + t, lanes)", swap=False),
         row("ramp(b, s, lanes) + broadcast(x, lanes)", "ramp(b + x, s, lanes)", swap=False),

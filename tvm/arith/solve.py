@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..dtype import info
 from ..ir.node import Node
@@ -58,7 +58,9 @@ class IntGroupBounds(Node, key="arith.IntGroupBounds"):
         return None if best is None else Range(min=best[0], extent=analyzer.simplify(add(best[1], 1)))
 
 
-def _spread(low, high, coef, domains: Mapping[Var, IntSet], analyzer: Analyzer) -> tuple[PrimExpr, PrimExpr] | None:
+def _spread(
+    low: Any, high: Any, coef: Any, domains: Mapping[Var, IntSet], analyzer: Analyzer
+) -> tuple[PrimExpr, PrimExpr] | None:
     """The smallest value above ``low / coef``, and an upper bound of how far ``high / coef`` is above it."""
     first = analyzer.simplify(floordiv(subtract(add(low, coef), 1), coef))
     found = None
@@ -79,11 +81,11 @@ def _is_index(expr: PrimExpr) -> bool:
 class IntConstraints(Node, key="arith.IntConstraints"):
     """Variables, their ranges, and relations between them."""
 
-    variables: tuple
-    ranges: dict
+    variables: tuple[Any, ...]
+    ranges: dict[Any, Any]
     relations: tuple[PrimExpr, ...]
 
-    def __init__(self, variables=(), ranges=None, relations=(), span=None):
+    def __init__(self, variables: Any = (), ranges: Any = None, relations: Any = (), span: Any = None):
         self.variables = tuple(getattr(v, "var", v) for v in variables or ())
         self.ranges = {getattr(v, "var", v): r for v, r in (ranges or {}).items()}
         self.relations = tuple(convert(r) for r in relations or ())
@@ -95,11 +97,11 @@ class IntConstraintsTransform(Node, key="arith.IntConstraintsTransform"):
 
     src: Node
     dst: Node
-    src_to_dst: dict
-    dst_to_src: dict
+    src_to_dst: dict[Any, Any]
+    dst_to_src: dict[Any, Any]
 
 
-def _system(equations, variables, ranges) -> IntConstraints:
+def _system(equations: Any, variables: Any, ranges: Any) -> IntConstraints:
     if isinstance(equations, IntConstraints):
         return equations
     if not isinstance(equations, (list, tuple)):
@@ -187,7 +189,9 @@ def _equations(src: IntConstraints, analyzer: Analyzer) -> tuple[list[list[int]]
     return rows, right, others
 
 
-def _solve_rows(src: IntConstraints, rows: list[list[int]], right: list[Sum], analyzer: Analyzer):
+def _solve_rows(
+    src: IntConstraints, rows: list[list[int]], right: list[Sum], analyzer: Analyzer
+) -> tuple[dict[Any, Any], dict[Any, Any], list[PrimExpr]] | None:
     """``(src_to_dst, dst_to_src, conditions)``, or None where the equations have no integer solution."""
     dtype = src.variables[0].dtype
     count = len(src.variables)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
+from ..error import not_defined
 from ..target import Target
 from .choices import Choice, Row, read_rows
 from .search_task import kind_in
@@ -70,10 +71,10 @@ class DispatchContext:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "update")
 
     def _query_inside(self, target: Any, workload_key: str, func_name: str) -> StateObject | None:
-        raise NotImplementedError
+        raise not_defined(self, "_query_inside")
 
     def __enter__(self) -> DispatchContext:
         self._outer, DispatchContext.current = DispatchContext.current, self

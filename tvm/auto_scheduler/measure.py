@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from ..docstring import described
-from ..error import TVMError
+from ..error import TVMError, not_defined
 from ..runtime.measure.files import difference
 from ..target.cpu import host_cores
 from ..tuning.candidate import argument_info
@@ -193,7 +193,7 @@ class ProgramBuilder:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "build")
 
 
 class ProgramRunner:
@@ -237,7 +237,7 @@ class ProgramRunner:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "run")
 
 
 class LocalBuilder(ProgramBuilder):
@@ -495,7 +495,7 @@ class MeasureCallback:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "callback")
 
 
 class PythonBasedMeasureCallback(MeasureCallback):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..error import TVMError
+from ..error import TVMError, not_defined
 from .annotate import Limits
 from .cost_model import CostModel, RandomModel
 from .cost_model.estimate import EstimateModel
@@ -52,7 +52,7 @@ class SearchCallback:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "prepare")
 
 
 class PreloadMeasuredStates(SearchCallback):
@@ -170,7 +170,7 @@ class SearchPolicy:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "propose")
 
     def best_guess(self) -> StateObject:
         """The state to take without measuring.
@@ -184,7 +184,7 @@ class SearchPolicy:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "best_guess")
 
     def learn(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         """Take in measurements of this task.

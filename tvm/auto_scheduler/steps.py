@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
-from ..error import TVMError
+from ..error import TVMError, not_defined
 from ..registry import Registry
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ class TransformStep:
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         """The state with its stages changed; a TVMError where the step does not fit it."""
-        raise NotImplementedError
+        raise not_defined(self, "apply")
 
     def schedule(self, replay: Replay) -> None:
         """Do the same to a te schedule."""
-        raise NotImplementedError
+        raise not_defined(self, "schedule")
 
     def place_before(self, place: int) -> int | None:
         """Where a stage was before the step; None where the step made it."""

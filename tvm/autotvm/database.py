@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..error import TVMError
+from ..error import TVMError, not_defined
 from . import record
 from .measure.measure import MeasureInput, MeasureResult
 
@@ -17,10 +17,10 @@ class Database:
 
     def load(self, inp: MeasureInput, get_all: bool = False) -> Any:
         """The last result of a measurement (or all of them); None if there is none."""
-        raise NotImplementedError
+        raise not_defined(self, "load")
 
     def save(self, inp: MeasureInput, res: MeasureResult, extend: bool = False) -> None:
-        raise NotImplementedError
+        raise not_defined(self, "save")
 
 
 class SQLiteDatabase(Database):

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 
 from ..arith import Analyzer
 from ..dtype import element, info, int_range
-from ..error import ScheduleError, TVMError
+from ..error import ScheduleError, TVMError, not_defined
 from ..ir.prim import BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
 from ..ir.visit import pre_order
 from ..target.target import Target
@@ -328,7 +328,7 @@ class GpuLike(CLike):
 
     def copy(self, array: str, place: str, first: int, dtype: str, count: int, var: Var, load: bool) -> None:
         """One access of ``count`` elements between lanes ``first``... of ``array`` and memory."""
-        raise NotImplementedError
+        raise not_defined(self, "copy")
 
     def copy_bytes(self, target: str, source: str, size: int) -> None:
         byte = self.memory_type("uint8")

@@ -25,17 +25,17 @@ class Constructor(RelayExpr, key="relay.Constructor"):
     """
 
     name_hint: str
-    inputs: tuple
+    inputs: tuple[Any, ...]
     belong_to: Any
     tag: int = -1
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any):
         if not CALL:
             raise TypeError(f"constructor {self.name_hint} can be called once tvm.relay is imported")
         return CALL(self, args)
 
 
-CALL: Hook[[Any, tuple], Any] = Hook("ir.adt.CALL", "the call expression of a constructor")
+CALL: Hook[[Any, tuple[Any, ...]], Any] = Hook("ir.adt.CALL", "the call expression of a constructor")
 
 
 class TypeData(Type, key="relay.TypeData"):
@@ -54,8 +54,8 @@ class TypeData(Type, key="relay.TypeData"):
     _compared = "header type_vars! constructors"
 
     header: Any
-    type_vars: tuple
-    constructors: tuple
+    type_vars: tuple[Any, ...]
+    constructors: tuple[Any, ...]
 
 
 __all__ = ["Constructor", "TypeData"]

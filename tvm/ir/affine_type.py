@@ -32,7 +32,7 @@ class TensorAffineType(AffineType, key="TensorAffineType"):
     dtype: str
     axis: int = -1
 
-    def __init__(self, scale, zero_point, dtype, axis=-1, span=None):
+    def __init__(self, scale: Any, zero_point: Any, dtype: str, axis: Any = -1, span: Any = None):
         self.scale = scale
         self.zero_point = zero_point
         self.dtype = canonical(dtype)
@@ -49,7 +49,7 @@ class TupleAffineType(AffineType, key="TupleAffineType"):
         The types.
     """
 
-    types: tuple
+    types: tuple[Any, ...]
 
 
 __all__ = ["AffineType", "TensorAffineType", "TupleAffineType"]

@@ -147,9 +147,9 @@ class DictAttrs(Node, key="DictAttrs"):
         Attributes given as arguments.
     """
 
-    entries: dict
+    entries: dict[Any, Any]
 
-    def __init__(self, entries=None, span=None, **named):
+    def __init__(self, entries: Any = None, span: Any = None, **named: Any):
         self.entries = {**(entries or {}), **named}
         self.span = span
 
@@ -221,7 +221,7 @@ class DictAttrs(Node, key="DictAttrs"):
 Mapping.register(DictAttrs)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def near_matches(name: str, known) -> str:
+def near_matches(name: str, known: Any) -> str:
     """A hint for an unknown name: the closest known ones, or all when there are few."""
     known = sorted(known)
     few = "known: " + ", ".join(known) if len(known) <= 12 else f"{len(known)} names are known"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class _ContainerMeta(type):
     """``isinstance(x, Array)`` asks for the plain type."""
@@ -23,7 +25,7 @@ class Array(metaclass=_ContainerMeta):
 
     _plain: tuple[type, ...] = (tuple, list)
 
-    def __new__(cls, items=()):
+    def __new__(cls, items: Any = ()):
         return tuple(items)
 
 
@@ -38,7 +40,7 @@ class Map(metaclass=_ContainerMeta):
 
     _plain: tuple[type, ...] = (dict,)
 
-    def __new__(cls, items=()):
+    def __new__(cls, items: Any = ()):
         return dict(items)
 
 

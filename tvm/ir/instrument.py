@@ -17,7 +17,7 @@ class PassInstrument:
 
     name = "PassInstrument"
 
-    def __init_subclass__(cls, **keywords):
+    def __init_subclass__(cls, **keywords: Any):
         super().__init_subclass__(**keywords)
         if "name" not in cls.__dict__:
             cls.name = cls.__name__
@@ -28,7 +28,7 @@ class PassInstrument:
     def exit_pass_ctx(self) -> None:
         """The context with this instrument is left."""
 
-    def should_run(self, mod, info) -> bool:
+    def should_run(self, mod: Any, info: Any) -> bool:
         """Whether the pass may run. One instrument that says no is enough; required passes run regardless.
 
         Parameters
@@ -44,7 +44,7 @@ class PassInstrument:
         """
         return True
 
-    def run_before_pass(self, mod, info) -> None:
+    def run_before_pass(self, mod: Any, info: Any) -> None:
         """The pass is about to run on ``mod``.
 
         Parameters
@@ -55,7 +55,7 @@ class PassInstrument:
             Name and level of the pass.
         """
 
-    def run_after_pass(self, mod, info) -> None:
+    def run_after_pass(self, mod: Any, info: Any) -> None:
         """The pass gave ``mod``.
 
         Parameters
@@ -67,7 +67,7 @@ class PassInstrument:
         """
 
 
-def pass_instrument(pi_cls=None):
+def pass_instrument(pi_cls: Any = None):
     """Decorate a class that has some of PassInstrument's methods; its instances are instruments.
 
     Parameters
@@ -81,7 +81,7 @@ def pass_instrument(pi_cls=None):
         The class of instruments, or a decorator.
     """
 
-    def make(cls):
+    def make(cls: Any):
         if not isinstance(cls, type):
             raise TypeError(f"pass_instrument decorates a class, got {cls!r}")
         if issubclass(cls, PassInstrument):
@@ -126,12 +126,12 @@ class PassTimingInstrument(PassInstrument):
     def exit_pass_ctx(self) -> None:
         _TIMINGS.clear()
 
-    def run_before_pass(self, mod, info) -> None:
+    def run_before_pass(self, mod: Any, info: Any) -> None:
         profile = _Profile(info.name)
         (_TIMINGS.stack[-1].children if _TIMINGS.stack else _TIMINGS.root).append(profile)
         _TIMINGS.stack.append(profile)
 
-    def run_after_pass(self, mod, info) -> None:
+    def run_after_pass(self, mod: Any, info: Any) -> None:
         """The innermost running pass ended, or failed: its time is what went by since it began.
 
         Parameters
@@ -189,11 +189,11 @@ class PassPrintingInstrument(PassInstrument):
         self.print_before_pass_names = list(print_before_pass_names)
         self.print_after_pass_names = list(print_after_pass_names)
 
-    def run_before_pass(self, mod, info) -> None:
+    def run_before_pass(self, mod: Any, info: Any) -> None:
         if info.name in self.print_before_pass_names:
             print(f"Print IR before: {info.name}\n{mod}\n\n")
 
-    def run_after_pass(self, mod, info) -> None:
+    def run_after_pass(self, mod: Any, info: Any) -> None:
         if info.name in self.print_after_pass_names:
             print(f"Print IR after: {info.name}\n{mod}\n\n")
 
@@ -201,7 +201,7 @@ class PassPrintingInstrument(PassInstrument):
 class PrintBeforeAll(PassInstrument):
     """Prints the module before every pass."""
 
-    def run_before_pass(self, mod, info) -> None:
+    def run_before_pass(self, mod: Any, info: Any) -> None:
         print(f"Before Running Pass: {info}")
         print(mod)
 
@@ -209,7 +209,7 @@ class PrintBeforeAll(PassInstrument):
 class PrintAfterAll(PassInstrument):
     """Prints the module after every pass."""
 
-    def run_after_pass(self, mod, info) -> None:
+    def run_after_pass(self, mod: Any, info: Any) -> None:
         print(f"After Running Pass: {info}")
         print(mod)
 
@@ -241,11 +241,11 @@ class DumpIR(PassInstrument):
 
             shutil.rmtree(self.dump_dir)
 
-    def run_before_pass(self, mod, info) -> None:
+    def run_before_pass(self, mod: Any, info: Any) -> None:
         stack = self._before.__dict__.setdefault("modules", [])
         stack.append(mod)
 
-    def pass_failed(self, mod, info) -> None:
+    def pass_failed(self, mod: Any, info: Any) -> None:
         """The pass raised an error: it gets no file.
 
         Parameters
@@ -257,7 +257,7 @@ class DumpIR(PassInstrument):
         """
         self._before.modules.pop()
 
-    def run_after_pass(self, mod, info) -> None:
+    def run_after_pass(self, mod: Any, info: Any) -> None:
         if self._before.modules.pop() is mod and self.only_changes:
             return
         with self._lock:

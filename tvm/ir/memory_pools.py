@@ -51,7 +51,7 @@ class PoolInfo(Node):
     """
 
     pool_name: str
-    targets: tuple
+    targets: tuple[Any, ...]
     pool_info_properties: Any = None
 
     def __getattr__(self, name: str) -> Any:
@@ -74,7 +74,7 @@ class WorkspacePoolInfo(PoolInfo, key="ir.WorkspacePoolInfo"):
         Its size and speed.
     """
 
-    def __init__(self, pool_name, targets, pool_info_properties=None, span=None):
+    def __init__(self, pool_name: Any, targets: Any, pool_info_properties: Any = None, span: Any = None):
         PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span=span)
 
 
@@ -101,9 +101,16 @@ class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
         Its size and speed.
     """
 
-    constant_info_array: tuple = ()
+    constant_info_array: tuple[Any, ...] = ()
 
-    def __init__(self, pool_name, targets, constant_info_array=(), pool_info_properties=None, span=None):
+    def __init__(
+        self,
+        pool_name: Any,
+        targets: Any,
+        constant_info_array: Any = (),
+        pool_info_properties: Any = None,
+        span: Any = None,
+    ):
         PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span=span)
         self.constant_info_array = tuple(constant_info_array or ())
 
@@ -117,7 +124,7 @@ class WorkspaceMemoryPools(Node, key="ir.WorkspaceMemoryPools"):
         The regions, in the order in which they are filled.
     """
 
-    pools: tuple
+    pools: tuple[Any, ...]
 
 
 class MemoryInfo(Node, key="MemoryInfo"):
@@ -141,7 +148,7 @@ class ConstantMemoryPools(Node, key="ir.ConstantMemoryPools"):
         The regions, in the order in which they are filled.
     """
 
-    pools: tuple
+    pools: tuple[Any, ...]
 
 
 __all__ = [

@@ -22,7 +22,9 @@ AS_TEXT: Hook[[Any, bool, Any], str] = Hook(
 PICTURE: Hook[[Any], str] = Hook(
     "ir.module.PICTURE", "the graphs of a module as a part of a page, empty where it has none", lambda module: ""
 )
-RELAY_CALL: Hook[[Any, tuple], Any] = Hook("ir.module.RELAY_CALL", "the call expression of a function over tensors")
+RELAY_CALL: Hook[[Any, tuple[Any, ...]], Any] = Hook(
+    "ir.module.RELAY_CALL", "the call expression of a function over tensors"
+)
 RELAY_FUNCTION: Hook[[Any], Any] = Hook(
     "ir.module.RELAY_FUNCTION", "the function of an expression, whose free variables are the parameters"
 )
@@ -48,7 +50,7 @@ class RelayExpr(BaseExpr):
             raise ValueError(f"the type of this {type(self).__name__} is not known yet; run InferType first")
         return got
 
-    def astext(self, show_meta_data=True, annotate=None) -> str:
+    def astext(self, show_meta_data: Any = True, annotate: Any = None) -> str:
         """The text of the expression in Relay's syntax.
 
         Parameters
@@ -79,7 +81,7 @@ class GlobalVar(RelayExpr, key="GlobalVar"):
     name_hint: str
     type_annot: Any = None
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any):
         if RELAY_CALL and (not args or any(isinstance(a, RelayExpr) for a in args)):
             return RELAY_CALL(self, args)
         return Call("void", self, args)
@@ -114,7 +116,7 @@ class BaseFunc(RelayExpr):
         """
         return self.attrs.get(key, default)
 
-    def with_attr(self, attr_key_or_dict, attr_value=None):
+    def with_attr(self, attr_key_or_dict: Any, attr_value: Any = None):
         """A copy with an attribute, or several.
 
         Parameters
@@ -149,7 +151,7 @@ class BaseFunc(RelayExpr):
         return self.replace(attrs={k: v for k, v in self.attrs.items() if k != attr_key})
 
 
-class Definitions(dict):
+class Definitions(dict[Any, Any]):
     """What a module defines, by its variables. ``items()`` is a list, of which scripts take the first."""
 
     def items(self) -> list:  # type: ignore[override]
@@ -173,11 +175,11 @@ class IRModule(Node, key="IRModule"):
 
     _mutable = True
 
-    functions: dict
-    type_definitions: dict
-    attrs: dict
+    functions: dict[Any, Any]
+    type_definitions: dict[Any, Any]
+    attrs: dict[Any, Any]
 
-    def __init__(self, functions=None, type_definitions=None, attrs=None, span=None):
+    def __init__(self, functions: Any = None, type_definitions: Any = None, attrs: Any = None, span: Any = None):
         self.functions = Definitions()
         self.type_definitions = Definitions(type_definitions or {})
         self.attrs = dict(attrs or {})
@@ -185,7 +187,7 @@ class IRModule(Node, key="IRModule"):
         for name, function in (functions or {}).items():
             self[name] = function
 
-    def __setitem__(self, var, value) -> None:
+    def __setitem__(self, var: Any, value: Any) -> None:
         if isinstance(var, GlobalTypeVar):
             self.type_definitions[var] = value
             for tag, constructor in enumerate(getattr(value, "constructors", ())):
@@ -198,7 +200,7 @@ class IRModule(Node, key="IRModule"):
                 return
         self.functions[var if isinstance(var, GlobalVar) else GlobalVar(name)] = value
 
-    def __getitem__(self, var):
+    def __getitem__(self, var: Any):
         if isinstance(var, GlobalTypeVar):
             return self.type_definitions[var]
         if isinstance(var, GlobalVar):
@@ -207,11 +209,11 @@ class IRModule(Node, key="IRModule"):
             var = var.name_hint
         return self.functions[self.get_global_var(var)]
 
-    def __delitem__(self, var) -> None:
+    def __delitem__(self, var: Any) -> None:
         name = var.name_hint if isinstance(var, GlobalVar) else var
         del self.functions[self.get_global_var(name)]
 
-    def __contains__(self, var) -> bool:
+    def __contains__(self, var: Any) -> bool:
         if isinstance(var, GlobalTypeVar):
             return var in self.type_definitions
         name = var.name_hint if isinstance(var, GlobalVar) else var
@@ -223,7 +225,7 @@ class IRModule(Node, key="IRModule"):
     def __len__(self) -> int:
         return len(self.functions)
 
-    def update(self, other) -> None:
+    def update(self, other: Any) -> None:
         """Add (or replace by name) the functions and type definitions of another module or dictionary.
 
         Parameters
@@ -237,7 +239,7 @@ class IRModule(Node, key="IRModule"):
         for var, function in other.items():
             self[var] = function
 
-    def update_func(self, var: GlobalVar, func) -> None:
+    def update_func(self, var: GlobalVar, func: Any) -> None:
         """Replace a function, or add it.
 
         Parameters
@@ -249,7 +251,7 @@ class IRModule(Node, key="IRModule"):
         """
         self[var] = func
 
-    def _add(self, var, val, update: bool = True) -> None:
+    def _add(self, var: Any, val: Any, update: bool = True) -> None:
         """Add a function; ``update`` says that it may replace one of that name."""
         if not update and var in self:
             raise ValueError(f"the module has a function '{getattr(var, 'name_hint', var)}' already")
@@ -326,7 +328,7 @@ class IRModule(Node, key="IRModule"):
     def _type_names(self) -> list[str]:
         return [v.name_hint for v in self.get_global_type_vars()]
 
-    def get_type(self, name: str) -> tuple:
+    def get_type(self, name: str) -> tuple[Any, ...]:
         """The type of that name followed by its constructors.
 
         Parameters
@@ -449,7 +451,7 @@ class IRModule(Node, key="IRModule"):
         new.functions = Definitions(self.functions)
         return new
 
-    def map_functions(self, f) -> IRModule:
+    def map_functions(self, f: Any) -> IRModule:
         """A module with ``f(global_var, function)`` in place of each function; None drops it.
 
         Parameters
@@ -471,7 +473,7 @@ class IRModule(Node, key="IRModule"):
         return new
 
     @staticmethod
-    def from_expr(expr, functions=None, type_defs=None) -> IRModule:
+    def from_expr(expr: Any, functions: Any = None, type_defs: Any = None) -> IRModule:
         """A module whose ``main`` is an expression, or a function under its own name.
 
         Parameters
@@ -495,7 +497,7 @@ class IRModule(Node, key="IRModule"):
         mod[GlobalVar(str(name))] = expr
         return mod
 
-    def astext(self, show_meta_data=True, annotate=None) -> str:
+    def astext(self, show_meta_data: Any = True, annotate: Any = None) -> str:
         """The text of the module, which ``tvm.relay.fromtext`` reads.
 
         Parameters

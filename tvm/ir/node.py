@@ -25,7 +25,7 @@ _FROZEN = os.environ.get("TVM_DEBUG", "") not in ("", "0")
 _REQUIRED = object()
 
 
-def to_tuple(values: Any) -> tuple:
+def to_tuple(values: Any) -> tuple[Any, ...]:
     """Lists, arrays and single values as a tuple; None as the empty tuple."""
     if values is None:
         return ()
@@ -41,16 +41,16 @@ CONVERT: Hook[[Any], Any] = Hook(
 )
 
 
-def _convert(value):
+def _convert(value: Any):
     return (CONVERT.function or CONVERT)(value)
 
 
-def _convert_all(values) -> tuple:
+def _convert_all(values: Any) -> tuple[Any, ...]:
     convert = CONVERT.function or CONVERT
     return tuple([v if isinstance(v, Node) else convert(v) for v in to_tuple(values)])
 
 
-def _map_tuple(f, items: tuple) -> tuple:
+def _map_tuple(f: Any, items: tuple[Any, ...]) -> tuple[Any, ...]:
     new = [f(i) for i in items]
     for old, got in zip(items, new):
         if old is not got:
@@ -144,7 +144,17 @@ class NodeMeta(type):
 
     _type_key: str
 
-    def __new__(mcs, name, bases, namespace, derived=None, check=None, key=None, converts=True, scope=None):
+    def __new__(
+        mcs,
+        name: str,
+        bases: tuple[type, ...],
+        namespace: dict[str, Any],
+        derived: dict[str, str] | None = None,
+        check: str | None = None,
+        key: str | None = None,
+        converts: bool = True,
+        scope: dict[str, Any] | None = None,
+    ):
         if namespace.get("_followed"):
             _FOLLOWED.add(name)
         own = dict(namespace.get("__annotations__", {}))
@@ -179,7 +189,10 @@ class NodeMeta(type):
             cls._type_key = key
         return cls
 
-    def __init__(cls, name, bases, namespace, **keywords):
+    # The keywords of a class end in __new__.
+    def __init__(  # pyright: ignore[reportInconsistentConstructor]
+        cls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **keywords: Any
+    ):
         super().__init__(name, bases, namespace)
 
 
@@ -209,7 +222,7 @@ class Node(metaclass=NodeMeta):
         def __init__(self, span=None):
             self.span = span
 
-    def children(self) -> list:
+    def children(self) -> list[Any]:
         """The nodes in the fields of this one that passes follow, in the order of the fields.
 
         Returns
@@ -219,7 +232,7 @@ class Node(metaclass=NodeMeta):
         """
         return []
 
-    def map_children(self, f):
+    def map_children(self, f: Any):
         """This node with ``f`` of each child in its place.
 
         Parameters
@@ -234,7 +247,7 @@ class Node(metaclass=NodeMeta):
         """
         return self
 
-    def replace(self, **changes):
+    def replace(self, **changes: Any):
         """A copy with some fields changed; the same object when nothing differs.
 
         Parameters
@@ -258,7 +271,7 @@ class Node(metaclass=NodeMeta):
         """The name of this kind of node in JSON and ``tvm.ir.make_node``."""
         return self._type_key
 
-    def same_as(self, other) -> bool:
+    def same_as(self, other: Any) -> bool:
         """Whether both are the same object.
 
         Parameters
@@ -279,7 +292,7 @@ class Node(metaclass=NodeMeta):
     def __repr__(self):
         return PRINTER(self)
 
-    def script(self, **options) -> str:
+    def script(self, **options: Any) -> str:
         """The text of this node; see ``tvm.script.printer.Options`` for what can be chosen.
 
         Parameters
@@ -294,7 +307,7 @@ class Node(metaclass=NodeMeta):
         """
         return PRINTER(self, **options)
 
-    def show(self, style=None, black_format=None, **options) -> None:
+    def show(self, style: Any = None, black_format: Any = None, **options: Any) -> None:
         """Print the text of this node. ``style`` and ``black_format`` are accepted for colour terminals' sake.
 
         Parameters
@@ -311,13 +324,13 @@ class Node(metaclass=NodeMeta):
     def __copy__(self):
         return self
 
-    def __deepcopy__(self, memo):
+    def __deepcopy__(self, memo: Any):
         return self
 
 
 if _FROZEN:
 
-    def _refuse(self, name, value):
+    def _refuse(self: Any, name: str, value: Any):
         # Names with an underscore hold what is worked out from the fields on demand.
         if self._mutable or name.startswith("_"):
             object.__setattr__(self, name, value)
@@ -333,7 +346,7 @@ if _FROZEN:
     Node.__setattr__ = _refuse  # type: ignore[method-assign]
 
 
-def _plain_repr(node, **options) -> str:
+def _plain_repr(node: Any, **options: Any) -> str:
     body = ", ".join(f"{f}={getattr(node, f, None)!r}" for f in node._fields)
     return f"{type(node).__name__}({body})"
 

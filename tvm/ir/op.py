@@ -11,7 +11,7 @@ from .node import Node
 
 OPS: Registry[Op] = Registry("operator")
 # Relations between the types of inputs and result, by name: ``rule(attrs, types) -> type``.
-TYPE_RELATIONS: Registry[Callable[[Any, list], Any]] = Registry("type relation")
+TYPE_RELATIONS: Registry[Callable[[Any, list[Any]], Any]] = Registry("type relation")
 
 
 class Argument(NamedTuple):
@@ -42,7 +42,7 @@ class Op(Node, key="Op"):
     num_inputs: int = -1
     attrs: Any = None
 
-    def __init__(self, name, description="", num_inputs=-1, attrs=None, span=None):
+    def __init__(self, name: str, description: Any = "", num_inputs: Any = -1, attrs: Any = None, span: Any = None):
         self.name = name
         self.description = description
         self.num_inputs = num_inputs
@@ -193,7 +193,7 @@ class Op(Node, key="Op"):
         """
         self.attrs["attrs_type_key"] = key
 
-    def add_type_rel(self, rel_name: str, type_rel_func: Callable[[list, Any], Any] | None = None) -> None:
+    def add_type_rel(self, rel_name: str, type_rel_func: Callable[[list[Any], Any], Any] | None = None) -> None:
         """The type of a result: ``type_rel_func(types of the inputs, attributes)``, or a relation known by its name.
 
         Parameters
@@ -252,7 +252,7 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
         The value, or a decorator where there is none.
     """
 
-    def set_value(v):
+    def set_value(v: Any):
         op = OPS.get(op_name) or register_op(op_name)
         if _LEVELS.get((op_name, attr_key), -1) <= level:
             op.attrs[attr_key] = v
@@ -262,7 +262,7 @@ def register_op_attr(op_name: str, attr_key: str, value: Any = None, level: int 
     return set_value(value) if value is not None else set_value
 
 
-def register_intrin_lowering(op_name: str, target: str, *, f=None, level: int = 10):
+def register_intrin_lowering(op_name: str, target: str, *, f: Any = None, level: int = 10):
     """How a back end turns a call of ``op_name`` into simpler expressions: ``f(call) -> expression``.
 
     Parameters

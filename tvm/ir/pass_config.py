@@ -206,7 +206,7 @@ class ReduceBranchingThroughOvercomputeConfig(Attrs, key="tir.transform.ReduceBr
     use_dataflow_analysis: bool = False
 
 
-def _check_lower_passes(value: list) -> str | None:
+def _check_lower_passes(value: list[Any]) -> str | None:
     for pair in value:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             return f"each entry is a pair (phase, pass), got {pair!r}"

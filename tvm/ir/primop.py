@@ -61,11 +61,11 @@ def plain(value: Any) -> Any:
     return value if item is None else item()
 
 
-def _number(value):
+def _number(value: Any):
     return value if isinstance(value, PrimExpr) else convert(plain(value))
 
 
-def _operands(name: str, a, b):
+def _operands(name: str, a: Any, b: Any):
     """Convert and match two operands; None where the tensor hook took over."""
     hook = TENSOR_BINARY.function
     if hook is not None:
@@ -175,7 +175,7 @@ def literal(e: PrimExpr):
     return None
 
 
-def _fold(a: PrimExpr, b: PrimExpr, ints, floats=None) -> PrimExpr | None:
+def _fold(a: PrimExpr, b: PrimExpr, ints: Any, floats: Any = None) -> PrimExpr | None:
     """Fold two scalar literals; None if they are not."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         got = ints(a.value, b.value)
@@ -195,7 +195,7 @@ def trunc_mod(a: int, b: int) -> int:
     return a - b * trunc_div(a, b)
 
 
-def add(a, b, span=None):
+def add(a: Any, b: Any, span: Any = None):
     """``a + b``, with literals folded; tensors are added element by element.
 
     Parameters
@@ -222,7 +222,7 @@ def add(a, b, span=None):
     return Add(a, b)
 
 
-def subtract(a, b, span=None):
+def subtract(a: Any, b: Any, span: Any = None):
     """``a - b``, with literals folded; tensors are subtracted element by element.
 
     Parameters
@@ -247,7 +247,7 @@ def subtract(a, b, span=None):
     return Sub(a, b)
 
 
-def multiply(a, b, span=None):
+def multiply(a: Any, b: Any, span: Any = None):
     """``a * b``, with literals folded; tensors are multiplied element by element.
 
     Parameters
@@ -282,7 +282,7 @@ def _no_zero(b: PrimExpr, name: str) -> None:
         raise DivideByZeroError(f"{name}: divide by zero")
 
 
-def div(a, b, span=None):
+def div(a: Any, b: Any, span: Any = None):
     """Division as in C: truncates on integers.
 
     Parameters
@@ -310,7 +310,7 @@ def div(a, b, span=None):
     return Div(a, b)
 
 
-def true_divide(a, b, span=None):
+def true_divide(a: Any, b: Any, span: Any = None):
     """``a / b``: refused on two integers, where rounding would be ambiguous."""
     x = getattr(a, "dtype", None) or canonical(type(a))
     y = getattr(b, "dtype", None) or canonical(type(b))
@@ -322,12 +322,12 @@ def true_divide(a, b, span=None):
     return div(a, b)
 
 
-def truncdiv(a, b, span=None):
+def truncdiv(a: Any, b: Any, span: Any = None):
     a, b = _operands("truncdiv", a, b)
     return a if b is None else div(a, b)
 
 
-def truncmod(a, b, span=None):
+def truncmod(a: Any, b: Any, span: Any = None):
     a, b = _operands("truncmod", a, b)
     if b is None:
         return a
@@ -342,7 +342,7 @@ def truncmod(a, b, span=None):
     return Mod(a, b)
 
 
-def floordiv(a, b, span=None):
+def floordiv(a: Any, b: Any, span: Any = None):
     """The quotient of integers rounded down, with literals folded.
 
     Parameters
@@ -372,7 +372,7 @@ def floordiv(a, b, span=None):
     return FloorDiv(a, b)
 
 
-def floormod(a, b, span=None):
+def floormod(a: Any, b: Any, span: Any = None):
     """What floordiv leaves; it has the sign of the divisor.
 
     Parameters
@@ -410,7 +410,7 @@ def _greatest(x: float, y: float) -> float:
     return x if x != x else y if y != y else max(x, y)
 
 
-def minimum(a, b, span=None):
+def minimum(a: Any, b: Any, span: Any = None):
     a, b = _operands("minimum", a, b)
     if b is None:
         return a
@@ -420,7 +420,7 @@ def minimum(a, b, span=None):
     return a if a is b else Min(a, b)
 
 
-def maximum(a, b, span=None):
+def maximum(a: Any, b: Any, span: Any = None):
     a, b = _operands("maximum", a, b)
     if b is None:
         return a
@@ -430,7 +430,7 @@ def maximum(a, b, span=None):
     return a if a is b else Max(a, b)
 
 
-def negative(a):
+def negative(a: Any):
     hook = TENSOR_BINARY.function
     if hook is not None:
         got = hook("negative", a, None)
@@ -446,8 +446,8 @@ def negative(a):
     return multiply(a, const(-1, a.dtype))
 
 
-def _compare(name: str, cls, function):
-    def compare(a, b, span=None):
+def _compare(name: str, cls: Any, function: Any):
+    def compare(a: Any, b: Any, span: Any = None):
         a, b = _operands(name, a, b)
         if b is None:
             return a
@@ -476,7 +476,7 @@ def _want_bool(e: PrimExpr, name: str) -> PrimExpr:
     return e
 
 
-def logical_and(a, b, span=None):
+def logical_and(a: Any, b: Any, span: Any = None):
     a, b = _operands("logical_and", a, b)
     if b is None:
         return a
@@ -487,7 +487,7 @@ def logical_and(a, b, span=None):
     return And(a, b)
 
 
-def logical_or(a, b, span=None):
+def logical_or(a: Any, b: Any, span: Any = None):
     a, b = _operands("logical_or", a, b)
     if b is None:
         return a
@@ -498,7 +498,7 @@ def logical_or(a, b, span=None):
     return Or(a, b)
 
 
-def logical_not(a, span=None):
+def logical_not(a: Any, span: Any = None):
     a = _want_bool(convert(a), "logical_not")
     if isinstance(a, IntImm):
         return const(not a.value, "bool")
@@ -510,7 +510,7 @@ def _want_integer(name: str, a: PrimExpr) -> None:
         raise ExprTypeError(f"{name}: only integers have bits, got {a.dtype}")
 
 
-def _bit_operands(name: str, a, b):
+def _bit_operands(name: str, a: Any, b: Any):
     """As _operands, but a Python integer takes the type of the other operand: widening would change the bits."""
     for x, y in ((a, b), (b, a)):
         if x.__class__ is int and isinstance(y, PrimExpr) and info(y.dtype).is_integer:
@@ -526,8 +526,8 @@ def _bit_operands(name: str, a, b):
 _TWO_INTEGERS = [("a", "PrimExpr", "The left operand."), ("b", "PrimExpr", "The right operand.")]
 
 
-def _bitwise(name: str, intrinsic: str, ints, what: str):
-    def bitwise(a, b, span=None):
+def _bitwise(name: str, intrinsic: str, ints: Any, what: str):
+    def bitwise(a: Any, b: Any, span: Any = None):
         a, b = _bit_operands(name, a, b)
         if b is None:
             return a
@@ -546,8 +546,8 @@ bitwise_or = _bitwise("bitwise_or", "tir.bitwise_or", int.__or__, "The bits set 
 bitwise_xor = _bitwise("bitwise_xor", "tir.bitwise_xor", int.__xor__, "The bits set in exactly one of two integers.")
 
 
-def _shift(name: str, intrinsic: str, ints, what: str):
-    def shift(a, b, span=None):
+def _shift(name: str, intrinsic: str, ints: Any, what: str):
+    def shift(a: Any, b: Any, span: Any = None):
         a, b = _bit_operands(name, a, b)
         if b is None:
             return a
@@ -574,7 +574,7 @@ right_shift = _shift(
 )
 
 
-def bitwise_not(a, span=None):
+def bitwise_not(a: Any, span: Any = None):
     """The bits not set in an integer.
 
     Parameters
@@ -593,12 +593,12 @@ def bitwise_not(a, span=None):
     return Call(a.dtype, Op.get("tir.bitwise_not"), (a,))
 
 
-def broadcast(value, lanes: int) -> PrimExpr:
+def broadcast(value: Any, lanes: int) -> PrimExpr:
     value = convert(value)
     return value if lanes == 1 else Broadcast(value, lanes)
 
 
-def cast(dtype, value, span=None) -> PrimExpr:
+def cast(dtype: str, value: Any, span: Any = None) -> PrimExpr:
     """``value`` as ``dtype``. Literals are converted here: floats to integers truncate, integers wrap."""
     hook = TENSOR_BINARY.function
     if hook is not None:
@@ -623,7 +623,7 @@ def cast(dtype, value, span=None) -> PrimExpr:
     return Broadcast(cast(with_lanes(dtype, 1), value), to.lanes)
 
 
-def _cast_literal(value, dtype: str) -> PrimExpr:
+def _cast_literal(value: Any, dtype: str) -> PrimExpr:
     kind = info(dtype)
     if kind.is_float:
         return FloatImm(dtype, round_float(float(value), dtype))
@@ -635,12 +635,12 @@ def _cast_literal(value, dtype: str) -> PrimExpr:
     return _int(int(value), dtype)
 
 
-def call_pure(name: str, *args) -> PrimExpr:
+def call_pure(name: str, *args: Any) -> PrimExpr:
     """A call of the intrinsic ``tir.name`` whose type is that of its first operand."""
     return Call(args[0].dtype, Op.get("tir." + name), args)
 
 
-def select(condition, true_value, false_value) -> PrimExpr:
+def select(condition: Any, true_value: Any, false_value: Any) -> PrimExpr:
     condition = convert(condition)
     true_value, false_value = match_types(convert(true_value), convert(false_value))
     if isinstance(condition, IntImm):
@@ -648,7 +648,7 @@ def select(condition, true_value, false_value) -> PrimExpr:
     return Select(condition, true_value, false_value)
 
 
-def is_literal(e: Any, value=None) -> bool:
+def is_literal(e: Any, value: Any = None) -> bool:
     """Whether ``e`` is a literal, and equal to ``value`` when one is given."""
     return isinstance(e, _LITERAL) and (value is None or e.value == value)
 

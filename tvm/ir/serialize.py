@@ -103,8 +103,8 @@ def _referred(node: Node) -> list[Node]:
 class _Writer:
     def __init__(self):
         self.index: dict[int, int] = {}
-        self.nodes: list[list] = []
-        self.arrays: list[dict] = []
+        self.nodes: list[list[Any]] = []
+        self.arrays: list[dict[Any, Any]] = []
         self.array_index: dict[int, int] = {}
 
     def add(self, root: Any) -> None:
@@ -227,7 +227,7 @@ _CHECKS: dict[type, dict[str, Callable[[Any], bool]]] = {}
 
 
 class _Reader:
-    def __init__(self, whole: dict):
+    def __init__(self, whole: dict[Any, Any]):
         self.arrays = [self.read_array(i, a) for i, a in enumerate(whole["arrays"])]
         self.nodes: list[Any] = []
         for record in whole["nodes"]:
@@ -253,7 +253,7 @@ class _Reader:
         except Exception as error:  # whatever a constructor finds wrong with a value is a fault of the text
             raise self.fail(f"{key} refuses its fields: {error}") from error
 
-    def operator(self, fields: dict) -> Op:
+    def operator(self, fields: dict[Any, Any]) -> Op:
         name = fields.get("name")
         if not isinstance(name, str) or len(fields) != 1:
             raise self.fail("an operator has one field, its name")
@@ -262,7 +262,7 @@ class _Reader:
         except AttributeError as error:
             raise self.fail(str(error)) from None
 
-    def check_fields(self, cls: type, key: str, fields: dict) -> None:
+    def check_fields(self, cls: type, key: str, fields: dict[Any, Any]) -> None:
         for name in fields:
             if name not in cls._fields and name != "span":
                 raise self.fail(f"{key} has no field '{name}'; its fields are: {', '.join(cls._fields)}")
@@ -302,12 +302,12 @@ class _Reader:
                 raise self.fail(f"a {content[0]} cannot be made of its value: {error}") from error
         raise self.fail(f"unknown value {json.dumps(value)[:80]}")
 
-    def reference(self, index: Any, table: list, what: str) -> Any:
+    def reference(self, index: Any, table: list[Any], what: str) -> Any:
         if not isinstance(index, int) or isinstance(index, bool) or not 0 <= index < len(table):
             raise self.fail(f"refers to {what} {index!r}; only {len(table)} come before it")
         return table[index]
 
-    def mapping(self, content: Any) -> dict:
+    def mapping(self, content: Any) -> dict[Any, Any]:
         if not isinstance(content, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in content):
             raise self.fail("a map is a list of [key, value]")
         out = {}

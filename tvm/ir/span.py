@@ -34,7 +34,7 @@ class SourceName(Node, key="SourceName"):
 class _Place(Node):
     """Base of spans: they compare by content."""
 
-    def _content(self) -> tuple:
+    def _content(self) -> tuple[Any, ...]:
         return tuple(getattr(self, f) for f in self._fields)
 
     def __eq__(self, other: object) -> bool:
@@ -67,7 +67,15 @@ class Span(_Place, key="Span"):
     column: int
     end_column: int
 
-    def __init__(self, source_name, line=0, end_line=0, column=0, end_column=0, span=None):
+    def __init__(
+        self,
+        source_name: Any,
+        line: Any = 0,
+        end_line: Any = 0,
+        column: Any = 0,
+        end_column: Any = 0,
+        span: Span | None = None,
+    ):
         named = source_name is None or isinstance(source_name, SourceName)
         self.source_name = source_name if named else SourceName(str(source_name))
         self.line = int(line)
@@ -116,9 +124,9 @@ class SequentialSpan(_Place, key="SequentialSpan"):
         The places.
     """
 
-    spans: tuple
+    spans: tuple[Any, ...]
 
-    def __init__(self, spans, span=None):
+    def __init__(self, spans: Any, span: Span | None = None):
         flat: list[Any] = []
         for one in spans:
             if one is not None:

@@ -33,7 +33,7 @@ class _Plan(NamedTuple):
     kind: int
     labels: tuple[str, ...] = ()
     defines: tuple[bool, ...] = ()
-    parts: Callable[[Any], tuple] = lambda node: ()
+    parts: Callable[[Any], tuple[Any, ...]] = lambda node: ()
     tag: str = ""
     is_graph: bool = False
 
@@ -142,7 +142,7 @@ def _map_key(key: Any) -> str:
     return f"k{name if name is not None else getattr(key, 'value', key)}"
 
 
-def _in_order(keys: Mapping) -> list:
+def _in_order(keys: Mapping[Any, Any]) -> list[Any]:
     """Names sorted, then variables as they come."""
     return sorted([k for k in keys if isinstance(k, str)]) + [k for k in keys if not isinstance(k, str)]
 
@@ -163,7 +163,7 @@ class Mismatch(NamedTuple):
 
 # A path under construction is () for the root, (path before, name) for a field, else (path before, step on the left,
 # step on the right), where a step is the name of a method of ObjectPath and its argument.
-_ROOT: tuple = ()
+_ROOT: tuple[Any, ...] = ()
 
 
 class _Absent:
@@ -176,7 +176,7 @@ class _Absent:
 _ABSENT = _Absent()
 
 
-def _path(steps: tuple, side: int) -> ObjectPath:
+def _path(steps: tuple[Any, ...], side: int) -> ObjectPath:
     found = []
     while steps:
         found.append(("attr", steps[1]) if len(steps) == 2 else steps[side])
@@ -205,7 +205,7 @@ class _Comparison:
         self.renamed = False
         # Objects found on both sides and not looked into; their variables stand for themselves.
         self.skipped: list[Any] = []
-        self.stack: list[tuple] = []
+        self.stack: list[tuple[Any, ...]] = []
 
     def run(self, lhs: Any, rhs: Any, map_free_vars: bool) -> Mismatch | None:
         stack = self.stack
@@ -249,7 +249,7 @@ class _Comparison:
                 stack.append((u, v, free or defines[i], (path, labels[i])))
         return None
 
-    def other(self, kind: int, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
+    def other(self, kind: int, a: Any, b: Any, free: bool, path: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:
         """Compare what is no plain node: where and why it differs; None after pushing what is left to compare."""
         if kind == _DATA:
             return None if a is b or _same_data(a, b) else (path, f"{_show(a)} against {_show(b)}")
@@ -270,7 +270,7 @@ class _Comparison:
             return (path, "value"), f"{a.dtype} {a.value!r} against {b.value!r}"
         return None
 
-    def sequence(self, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
+    def sequence(self, a: Any, b: Any, free: bool, path: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:
         if not isinstance(b, (list, tuple)):
             return path, f"a list against {_kind(b)}"
         n = min(len(a), len(b))
@@ -286,7 +286,7 @@ class _Comparison:
             self.stack.append((a[i], b[i], free, (path, step, step)))
         return None
 
-    def mapping(self, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
+    def mapping(self, a: Any, b: Any, free: bool, path: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:
         if _plan(b.__class__).kind != _MAPPING:
             return path, f"a dictionary against {_kind(b)}"
         # Keys that are variables are matched as variables; other keys by name, in the order of names.
@@ -333,7 +333,7 @@ class _Comparison:
         left, right = self.graph
         return left.setdefault(id(a), b) is b and right.setdefault(id(b), a) is a
 
-    def variable(self, a: Any, b: Any, free: bool, path: tuple) -> tuple[tuple, str] | None:
+    def variable(self, a: Any, b: Any, free: bool, path: tuple[Any, ...]) -> tuple[tuple[Any, ...], str] | None:
         if a is not b and not self.renamed:
             self.fix_skipped()
         got = self.forward.get(a)
@@ -488,11 +488,11 @@ class _Numbering:
     """
 
     def __init__(self):
-        self.numbers: dict[tuple, int] = {}
+        self.numbers: dict[tuple[Any, ...], int] = {}
         self.memo: dict[int, int] = {}
         self.variables: dict[Any, int] = {}
 
-    def number(self, key: tuple) -> int:
+    def number(self, key: tuple[Any, ...]) -> int:
         got = self.numbers.get(key)
         if got is None:
             got = self.numbers[key] = len(self.numbers)
@@ -500,7 +500,7 @@ class _Numbering:
 
     def run(self, root: Any, map_free_vars: bool) -> None:
         # `done` collects numbers of finished values; a (None, plan, node, count) entry folds the last `count` of them.
-        stack: list[tuple] = [(root, map_free_vars)]
+        stack: list[tuple[Any, ...]] = [(root, map_free_vars)]
         done: list[int] = []
         memo, numbers, plans = self.memo, self.numbers, _PLANS
         while stack:

@@ -22,7 +22,7 @@ def substitute(node: Node, values: Mapping[Any, Any] | Callable[[Var], Any]) -> 
             table[getattr(var, "var", var)] = value
         lookup = table.get
 
-    def post(n):
+    def post(n: Any):
         if isinstance(n, Var):
             got = lookup(n)
             if got is None:
@@ -33,7 +33,7 @@ def substitute(node: Node, values: Mapping[Any, Any] | Callable[[Var], Any]) -> 
     return rewrite(node, post)
 
 
-def _as_expr(value, dtype: str):
+def _as_expr(value: Any, dtype: str):
     from .prim import const, convert
 
     if isinstance(value, (bool, int, float)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..dtype import canonical
 from .prim import IntImm, PrimExpr, Var, const, convert
 from .structural import structural_equal, structural_hash
@@ -41,7 +43,7 @@ class TensorType(Type, key="relay.TensorType"):
     shape: tuple[PrimExpr, ...]
     dtype: str = "float32"
 
-    def __init__(self, shape, dtype="float32", span=None):
+    def __init__(self, shape: Any, dtype: str = "float32", span: Any = None):
         if isinstance(shape, (int, PrimExpr)):
             shape = (shape,)
         self.shape = tuple([convert(s) for s in shape])

@@ -114,7 +114,7 @@ class PassContext:
         _CONTEXTS.stack.append(self)
         return self
 
-    def __exit__(self, kind, value, trace) -> None:
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         stack = _CONTEXTS.stack
         try:
             if stack[-1] is not self:
@@ -560,11 +560,11 @@ def _make_pass_class(base: Any, user_class: type, method: str, info: PassInfo) -
         raise TypeError(f"the pass class {user_class.__name__} must define {method}")
 
     class WrappedPass(base):
-        def __init__(self, *args, **kwargs):
+        def __init__(self, *args: Any, **kwargs: Any):
             self._inner = user_class(*args, **kwargs)
             base.__init__(self, getattr(self._inner, method), info)
 
-        def __getattr__(self, name):
+        def __getattr__(self, name: str):
             if name == "_inner":
                 raise AttributeError(name)
             return getattr(self._inner, name)
@@ -577,11 +577,11 @@ def _make_pass_class(base: Any, user_class: type, method: str, info: PassInfo) -
     return WrappedPass
 
 
-def _pass_decorator(base: type, method: str, what: str, pass_func, opt_level, name, required):
+def _pass_decorator(base: type, method: str, what: str, pass_func: Any, opt_level: Any, name: Any, required: Any):
     if opt_level is None:
         raise ValueError(f"{what}: opt_level is missing; write @{what}(opt_level=0)")
 
-    def make(argument):
+    def make(argument: Any):
         if not callable(argument):
             raise TypeError(f"{what} decorates a function or a class, got {argument!r}")
         info = PassInfo(opt_level, name or getattr(argument, "__name__", what), required)
@@ -592,7 +592,9 @@ def _pass_decorator(base: type, method: str, what: str, pass_func, opt_level, na
     return make(pass_func) if pass_func is not None else make
 
 
-def module_pass(pass_func=None, opt_level=None, name=None, required=None, traceable=False):
+def module_pass(
+    pass_func: Any = None, opt_level: Any = None, name: Any = None, required: Any = None, traceable: Any = False
+):
     """Make a pass of a function ``(mod, ctx) -> mod`` or of a class with ``transform_module(self, mod, ctx)``.
 
     A decorated class stays a class: its instances are the passes. ``traceable`` is accepted and has no effect.
@@ -635,7 +637,9 @@ def function_pass_factory(pass_class: type, what: str = "function_pass"):
     callable
     """
 
-    def function_pass(pass_func=None, opt_level=None, name=None, required=None, traceable=False):
+    def function_pass(
+        pass_func: Any = None, opt_level: Any = None, name: Any = None, required: Any = None, traceable: Any = False
+    ):
         return _pass_decorator(pass_class, "transform_function", what, pass_func, opt_level, name, required)
 
     function_pass.__name__ = function_pass.__qualname__ = what

@@ -25,16 +25,16 @@ class Type(Node):
     def _content(self):
         return tuple(getattr(self, f) for f in self._fields)
 
-    def __eq__(self, other):
+    def __eq__(self, other: Any) -> bool:
         return type(self) is type(other) and self._content() == other._content()
 
-    def __ne__(self, other):
+    def __ne__(self, other: Any) -> bool:
         return not self == other
 
     def __hash__(self):
         return hash((type(self).__name__, self._content()))
 
-    def same_as(self, other) -> bool:
+    def same_as(self, other: Any) -> bool:
         return self is other
 
 
@@ -74,7 +74,7 @@ class TupleType(Type, key="relay.TupleType"):
         The types of the fields.
     """
 
-    fields: tuple
+    fields: tuple[Any, ...]
 
 
 class FuncType(Type, key="relay.FuncType"):
@@ -94,12 +94,12 @@ class FuncType(Type, key="relay.FuncType"):
 
     _compared = "type_params! arg_types ret_type type_constraints"
 
-    arg_types: tuple
+    arg_types: tuple[Any, ...]
     ret_type: Type
-    type_params: tuple = ()
-    type_constraints: tuple = ()
+    type_params: tuple[Any, ...] = ()
+    type_constraints: tuple[Any, ...] = ()
 
-    def __eq__(self, other):
+    def __eq__(self, other: object):
         if not self.type_params or type(other) is not FuncType:
             return super().__eq__(other)
         from .structural import structural_equal
@@ -120,7 +120,7 @@ class VoidType:
 class _NamedType(Type):
     """Types that are themselves only: equality is identity."""
 
-    def __eq__(self, other):
+    def __eq__(self, other: object):
         return self is other
 
     __hash__ = object.__hash__
@@ -142,12 +142,12 @@ class TypeVar(_NamedType, key="relay.TypeVar"):
     name_hint: str
     kind: TypeKind = TypeKind.Type
 
-    def __init__(self, name_hint, kind=TypeKind.Type, span=None):
+    def __init__(self, name_hint: str, kind: Any = TypeKind.Type, span: Any = None):
         self.name_hint = str(name_hint)
         self.kind = TypeKind(kind)
         self.span = span
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any):
         return TypeCall(self, args)
 
 
@@ -165,12 +165,12 @@ class GlobalTypeVar(_NamedType, key="relay.GlobalTypeVar"):
     name_hint: str
     kind: TypeKind = TypeKind.AdtHandle
 
-    def __init__(self, name_hint, kind=TypeKind.AdtHandle, span=None):
+    def __init__(self, name_hint: str, kind: Any = TypeKind.AdtHandle, span: Any = None):
         self.name_hint = str(name_hint)
         self.kind = TypeKind(kind)
         self.span = span
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any):
         return TypeCall(self, args)
 
 
@@ -185,7 +185,7 @@ class IncompleteType(_NamedType, key="relay.IncompleteType"):
 
     kind: TypeKind = TypeKind.Type
 
-    def __init__(self, kind=TypeKind.Type, span=None):
+    def __init__(self, kind: Any = TypeKind.Type, span: Any = None):
         self.kind = TypeKind(kind)
         self.span = span
 
@@ -218,7 +218,7 @@ class TypeCall(Type, key="relay.TypeCall"):
     """
 
     func: Any
-    args: tuple
+    args: tuple[Any, ...]
 
 
 class TypeRelation(TypeConstraint, key="relay.TypeRelation"):
@@ -237,9 +237,9 @@ class TypeRelation(TypeConstraint, key="relay.TypeRelation"):
     """
 
     func: Any
-    args: tuple
+    args: tuple[Any, ...]
     num_inputs: int
     attrs: Any = None
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any):
         return self.func(*args)

@@ -71,7 +71,7 @@ def rewrite(
     if memo is None:
         memo = {}
 
-    def lookup(node):
+    def lookup(node: Any):
         return memo[id(node)][1]
 
     stack: list[tuple[Node, bool]] = [(root, False)]

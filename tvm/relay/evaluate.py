@@ -87,13 +87,13 @@ def _moving(np) -> dict[str, Callable[..., Any]]:
 
     def take(attrs, a, out):
         if attrs.batch_dims or attrs.mode == "wrap":
-            raise NotImplementedError
+            raise NotImplementedError("take with batch_dims or mode wrap is left to kernels")
         size = a[0].size if attrs.axis is None else a[0].shape[attrs.axis]
         return np.take(a[0], np.clip(a[1].astype("int64"), 0, size - 1), attrs.axis)
 
     def strided_slice(attrs, a, out):
         if attrs.slice_mode != "end":
-            raise NotImplementedError
+            raise NotImplementedError("strided_slice by sizes is left to kernels")
         cut = [slice(None)] * a[0].ndim
         axes = range(a[0].ndim) if attrs.axes is None else attrs.axes
         for axis, b, e, s in zip(axes, *[itertools.chain(v, itertools.repeat(None))

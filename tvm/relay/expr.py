@@ -239,12 +239,20 @@ class Call(
 
 
 def _type_args(call: Call) -> tuple:
-    """The types an operator is called with, once they are known; for other calls those that were given."""
+    """The types an operator is called with, and those that the type parameters of a function stand for, once they are
+    known; before that those that were given."""
+    given = _GIVEN_TYPE_ARGS.__get__(call)
+    types = [getattr(a, "checked_type_", None) for a in call.args]
+    if any(t is None for t in types):
+        return given
     if type(call.op) is Op:
-        types = [getattr(a, "checked_type_", None) for a in call.args]
-        if types and all(t is not None for t in types):
-            return tuple(types)
-    return _GIVEN_TYPE_ARGS.__get__(call)
+        return tuple(types) or given
+    callee = getattr(call.op, "checked_type_", None)
+    if call.checked_type_ is None or not isinstance(callee, FuncType) or not callee.type_params:
+        return given
+    from .infer_adt import type_arguments
+
+    return type_arguments(callee, types, call.checked_type_)
 
 
 _GIVEN_TYPE_ARGS = Call.type_args

@@ -72,6 +72,13 @@ def instantiate(callee: FuncType, args: list[Type], name: str) -> Type:
     return substitute_types(callee.ret_type, table)
 
 
+def type_arguments(callee: FuncType, args: list[Type], result: Type) -> tuple[Type, ...]:
+    """What the type parameters of a polymorphic function stand for in a call."""
+    table: dict[Any, Type] = {}
+    solve(FuncType(callee.arg_types, callee.ret_type), FuncType(tuple(args), result), table, set(callee.type_params))
+    return tuple(table.get(v, IncompleteType()) for v in callee.type_params)
+
+
 def specialize(generic: FuncType, plain: FuncType) -> FuncType | None:
     """The polymorphic type as the plain one says; itself where the plain one leaves a type variable open."""
     table: dict[Any, Type] = {}

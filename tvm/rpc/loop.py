@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from typing import Any
 
-from ..error import RPCError
+from ..error import RPCError, not_defined
 from . import base
 
 _MOST_CONNECTIONS, _MOST_STRANGERS = 4096, 256
@@ -66,7 +66,7 @@ class Loop:
 
     def take(self, peer: Any) -> bool:
         """Use the next whole message of ``peer.received``; False while it has not come. An error ends the peer."""
-        raise NotImplementedError
+        raise not_defined(self, "take")
 
     def gone(self, peer: Any) -> None:
         """A connection has ended."""

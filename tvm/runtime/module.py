@@ -584,9 +584,14 @@ def from_functions(
     """A module whose functions are Python functions or packed functions."""
     module = _create(type_key, CodeInfo(), entry_name)
     for name, function in functions.items():
-        packed = convert_to_function(function)
-        _lib.check(lib.TVMModAddFunction(module._module, name.encode(), packed.handle))
+        add_function(module, name, function)
     return module
+
+
+def add_function(module: Module, name: str, function: Callable) -> None:
+    """Let a module have a Python function or a packed function under a name."""
+    packed = convert_to_function(function)
+    _lib.check(lib.TVMModAddFunction(module._module, name.encode(), packed.handle))
 
 
 _LIBRARY_FORMATS = {"so", "dll", "dylib"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvm.target.arm import CORTEX_M, microcontroller
-from tvm.target.target import Target
+from tvm.target.record import Target
 
 ARM_MPROFILE_CORE_LIST = [*CORTEX_M, *(f"{name}+nodsp" for name, core in CORTEX_M.items() if core.has_dsp)]
 

@@ -18,7 +18,7 @@ from tvm.registry import Registry
 from tvm.target.cpu import ResolvedCPU, resolve_cpu
 
 if TYPE_CHECKING:
-    from tvm.target.target import Target
+    from tvm.target.record import Target
 
 Reference = Callable[..., Any] | str
 
@@ -84,7 +84,7 @@ def is_host(target: Target) -> bool:
 
 def host_of(target: Target) -> Target:
     """The target of the code that calls the kernels of a target: its host, or itself where it is one."""
-    from tvm.target.target import Target
+    from tvm.target.record import Target
 
     return target.host or (target if is_host(target) else Target("llvm"))
 

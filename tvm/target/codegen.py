@@ -7,7 +7,7 @@ import zlib
 
 from tvm.error import TargetError, TVMError
 from tvm.target import cpu, llvm_facts
-from tvm.target.target import Target
+from tvm.target.record import Target
 
 _TRIPLES = (
     "aarch64", "aarch64_be", "amdgcn", "arm", "avr", "bpf", "hexagon", "i386", "loongarch64", "mips", "mips64",

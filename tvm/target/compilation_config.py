@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from tvm.error import TargetError
 from tvm.target.kinds import CPU
-from tvm.target.target import Target
+from tvm.target.record import Target
 from tvm.target.virtual_device import VirtualDevice
 
 

@@ -16,7 +16,7 @@ from tvm.target.cpu_families import FAMILIES, X86_32_REGISTERS, family_of
 from tvm.target.parse import near
 
 if TYPE_CHECKING:
-    from tvm.target.target import Target
+    from tvm.target.record import Target
 
 _NO_CACHES = (0, 0, 0)
 _USUAL_CORES = 4

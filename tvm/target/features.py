@@ -10,7 +10,7 @@ from tvm.target.cpu import resolve_cpu
 from tvm.target.gpu_cost import GPUCost
 
 if TYPE_CHECKING:
-    from tvm.target.target import Target
+    from tvm.target.record import Target
 
 
 @dataclass(frozen=True)

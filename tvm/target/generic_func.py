@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterable
 
 from tvm.registry import Registry
-from tvm.target.target import Target
+from tvm.target.record import Target
 
 _GLOBAL: Registry[GenericFunc] = Registry("generic function")
 

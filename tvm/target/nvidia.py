@@ -14,7 +14,7 @@ from tvm.error import TargetError
 from tvm.target.gpu_cost import GPUCost
 
 if TYPE_CHECKING:
-    from tvm.target.target import Target
+    from tvm.target.record import Target
 
 KIB = 1024
 # Bytes of shared memory that a kernel may declare; more are asked for at the launch.

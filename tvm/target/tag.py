@@ -27,7 +27,7 @@ def register_tag(name: str, config: Mapping[str, object], override: bool = False
     object
         The target of the tag.
     """
-    from tvm.target.target import Target
+    from tvm.target.record import Target
 
     target = Target(config)
     TAGS.register(name, dict(config), override)
@@ -42,7 +42,7 @@ def list_tags() -> dict[str, object]:
     dict
         Targets by tag.
     """
-    from tvm.target.target import Target
+    from tvm.target.record import Target
 
     return {name: Target(name) for name in TAGS.names()}
 

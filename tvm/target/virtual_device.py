@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tvm.error import TargetError
-from tvm.target.target import Target
+from tvm.target.record import Target
 
 UNKNOWN = -1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tvm.target.cpu import ResolvedCPU, resolve_cpu
-from tvm.target.target import Target
+from tvm.target.record import Target
 
 
 def _resolved(mcpu: str | None) -> ResolvedCPU:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Set
+from typing import Any
 
 from ..arith import Analyzer
 from ..arith import interval_set as sets
@@ -27,7 +28,7 @@ class Split(Relation):
 
     __slots__ = ("parent", "outer", "inner", "factor", "nparts")
 
-    def __init__(self, parent: IterVar, outer: IterVar, inner: IterVar, factor, nparts):
+    def __init__(self, parent: IterVar, outer: IterVar, inner: IterVar, factor: Any, nparts: Any):
         self.parent, self.outer, self.inner, self.factor, self.nparts = parent, outer, inner, factor, nparts
 
 
@@ -70,7 +71,9 @@ def ceil_div(a: PrimExpr, b: PrimExpr, analyzer: Analyzer) -> PrimExpr:
     return analyzer.simplify(floordiv(a + b - one(a.dtype), b))
 
 
-def pass_down_domain(relations, ranges: Ranges, analyzer: Analyzer, fixed_size: Set[IterVar] = frozenset()) -> None:
+def pass_down_domain(
+    relations: Any, ranges: Ranges, analyzer: Analyzer, fixed_size: Set[IterVar] = frozenset()
+) -> None:
     """Ranges of the axes made by relations from those of the root axes. ``fixed_size`` keeps its asked extent even
     where the parent is smaller (axes that end in hardware threads or vectors)."""
 
@@ -105,7 +108,7 @@ def pass_down_domain(relations, ranges: Ranges, analyzer: Analyzer, fixed_size: 
             put(r.iter, one())
 
 
-def fused_dtype(roots, relations, outer: IterVar, inner: IterVar) -> str:
+def fused_dtype(roots: Any, relations: Any, outer: IterVar, inner: IterVar) -> str:
     """The type of what two axes make: int64 where one of them is, or where they have 2^31 iterations together."""
     if "int64" in (outer.var.dtype, inner.var.dtype):
         return "int64"
@@ -122,7 +125,7 @@ def fused_dtype(roots, relations, outer: IterVar, inner: IterVar) -> str:
     return "int64" if sizes.get(outer, 1) * sizes.get(inner, 1) >= 1 << 31 else outer.var.dtype
 
 
-def pass_up_index(relations, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
+def pass_up_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
     """Values of parents from those of the axes made from them."""
     for r in reversed(relations):
         if isinstance(r, Split):
@@ -143,7 +146,7 @@ def pass_up_index(relations, ranges: Ranges, values: dict[IterVar, PrimExpr]) ->
             values[r.inner] = _shift(inner, ranges[r.inner].min)
 
 
-def pass_down_index(relations, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
+def pass_down_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
     """Values of the axes made by relations from those of their parents."""
     for r in relations:
         if isinstance(r, Split):
@@ -170,7 +173,7 @@ def _shift(value: PrimExpr, low: PrimExpr) -> PrimExpr:
     return value if _is_zero(low) else value + low
 
 
-def covers(s, r: Range, analyzer: Analyzer) -> bool:
+def covers(s: Any, r: Range, analyzer: Analyzer) -> bool:
     """Whether the set is exactly this range."""
     return (
         s.has_lower_bound()
@@ -180,7 +183,7 @@ def covers(s, r: Range, analyzer: Analyzer) -> bool:
     )
 
 
-def pass_up_domain(relations, ranges: Ranges, state: dict, analyzer: Analyzer) -> None:
+def pass_up_domain(relations: Any, ranges: Ranges, state: dict[Any, Any], analyzer: Analyzer) -> None:
     """Sets of values of parents from those of the axes made from them."""
     for r in reversed(relations):
         if isinstance(r, Split):
@@ -200,7 +203,7 @@ def pass_up_domain(relations, ranges: Ranges, state: dict, analyzer: Analyzer) -
             state[r.outer], state[r.inner] = _unfuse(r, ranges, state[r.fused], analyzer)
 
 
-def clip(s, r: Range, analyzer: Analyzer):
+def clip(s: Any, r: Range, analyzer: Analyzer):
     """A set that starts inside the range but may run past its end (an uneven split) ends where the range does."""
     if not s.has_lower_bound() or not s.has_upper_bound():
         return sets.from_range(r)
@@ -214,7 +217,7 @@ def clip(s, r: Range, analyzer: Analyzer):
     return s
 
 
-def _unfuse(r: Fuse, ranges: Ranges, fused, analyzer: Analyzer):
+def _unfuse(r: Fuse, ranges: Ranges, fused: Any, analyzer: Analyzer):
     outer_range, inner_range = ranges[r.outer], ranges[r.inner]
     if covers(fused, ranges[r.fused], analyzer):
         return sets.from_range(outer_range), sets.from_range(inner_range)
@@ -243,7 +246,7 @@ def _unfuse(r: Fuse, ranges: Ranges, fused, analyzer: Analyzer):
     return outer, inner
 
 
-def pass_down_mark(relations, marked: dict[IterVar, bool]) -> None:
+def pass_down_mark(relations: Any, marked: dict[IterVar, bool]) -> None:
     """An axis made from a marked one is marked."""
     for r in relations:
         if isinstance(r, Split):
@@ -258,7 +261,7 @@ def pass_down_mark(relations, marked: dict[IterVar, bool]) -> None:
             marked.setdefault(r.iter, False)
 
 
-def mixed(relations) -> list[IterVar]:
+def mixed(relations: Any) -> list[IterVar]:
     """Axes that hold both data and reduction: fused from both, or made from such a one."""
     found: list[IterVar] = []
     for r in relations:
@@ -269,7 +272,7 @@ def mixed(relations) -> list[IterVar]:
     return found
 
 
-def needs_guard(relations, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> set[IterVar]:
+def needs_guard(relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> set[IterVar]:
     """Axes whose loops may run past their range: made by splits that do not divide, or listed in ``uneven``."""
     need = set(uneven)
     for r in reversed(relations):
@@ -286,7 +289,7 @@ def needs_guard(relations, ranges: Ranges, uneven: set[IterVar], analyzer: Analy
     return need
 
 
-def repeats(relations, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> list[IterVar]:
+def repeats(relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> list[IterVar]:
     """Axes below the roots whose loops run past their extent. There the same root value comes up twice."""
     roots_made = [x for r in relations for x in ((r.outer, r.inner) if isinstance(r, Split) else (r.fused,)
                                                  if isinstance(r, Fuse) else ())]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..ir.op import Op
 from ..ir.prim import Call, const
 from ..tir.stmt import AttrStmt, Stmt
 from .tensor import ExternOp, Tensor
 
 
-def bind_buffer(buffer, tensor: Tensor, region: list[tuple], body: Stmt) -> Stmt:
+def bind_buffer(buffer: Any, tensor: Tensor, region: list[tuple[Any, ...]], body: Stmt) -> Stmt:
     """Inside ``body``, ``buffer`` is the region (pairs of start and extent) of the tensor's memory."""
     flat = [e for pair in region for e in pair]
     return AttrStmt((buffer, tensor), "buffer_bind_scope", Call("handle", Op.get("tir.tvm_tuple"), tuple(flat)), body)

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 SCOPES = ("global", "shared", "shared.dyn", "local", "warp", "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator")
 
 
-def _check_scope(primitive: str, name: str, scope) -> None:
+def _check_scope(primitive: str, name: str, scope: Any) -> None:
     if not isinstance(scope, str) or not scope:
         raise ScheduleError(
             f"{primitive} of {name}: a scope name is wanted ({', '.join(SCOPES[:5])}, ...), got {scope!r}"
         )
 
 
-def _copy_axes(shape, suffix: str = "") -> list[IterVar]:
+def _copy_axes(shape: Any, suffix: str = "") -> list[IterVar]:
     return [
         IterVar(Range(min=const(0, d.dtype), extent=d), Var(f"ax{i}{suffix}", d.dtype), IterVar.DataPar)
         for i, d in enumerate(shape)
@@ -102,7 +102,7 @@ def _moved(op: BaseComputeOp, scope: str, axes: list[IterVar]) -> BaseComputeOp:
         return ComputeOp(name, op.tag, op.attrs, axes, _moved_body(op, values))
     assert isinstance(op, TensorComputeOp), f"{op.name} is no compute"
 
-    def move(e):
+    def move(e: Any):
         return substitute(e, values)
 
     regions = [[Range.from_min_extent(move(r.min), move(r.extent)) for r in region] for region in op.input_regions]
@@ -181,7 +181,7 @@ def _relayout(schedule: Schedule, stage: Stage, data: list[IterVar], scope: str)
     return cache
 
 
-def _moved_body(op: ComputeOp, values: dict, where=None) -> tuple:
+def _moved_body(op: ComputeOp, values: dict[Any, Any], where: Any = None) -> tuple[Any, ...]:
     """The body over other variables, only computed where a condition holds; a reduction keeps its axes and shares its
     sources between outputs."""
     where = const(True, "bool") if where is None else where
@@ -196,7 +196,7 @@ def _moved_body(op: ComputeOp, values: dict, where=None) -> tuple:
     return tuple(Reduce(combiner, source, axis, condition, b.value_index, init) for b in op.body)
 
 
-def _moved_axis(axis: IterVar, values: dict) -> IterVar:
+def _moved_axis(axis: IterVar, values: dict[Any, Any]) -> IterVar:
     """The same object, unless its range speaks of axes that moved."""
     dom = algebra.range_of(axis)
     low, extent = substitute(dom.min, values), substitute(dom.extent, values)
@@ -251,7 +251,7 @@ class RfactorStep(ScheduleStep):
         return outputs[0] if len(outputs) == 1 else outputs
 
 
-def _is_reduction(axis) -> bool:
+def _is_reduction(axis: Any) -> bool:
     return isinstance(axis, IterVar) and axis.iter_type == IterVar.CommReduce
 
 
@@ -354,7 +354,7 @@ def _over(axis: IterVar, moved: dict[Var, Var]) -> IterVar:
     return IterVar(new, axis.var, axis.iter_type)
 
 
-def _guarded(value, condition, identity):
+def _guarded(value: Any, condition: Any, identity: Any):
     from ..tir.op import if_then_else
 
     if getattr(condition, "value", 0):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..error import TVMError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, convert
@@ -20,7 +22,7 @@ def _broadcast_dim(a: PrimExpr, b: PrimExpr, name: str) -> PrimExpr:
     return b if x is not None else a
 
 
-def _shape(a, b, name: str) -> tuple:
+def _shape(a: Any, b: Any, name: str) -> tuple[Any, ...]:
     sa = a.shape if isinstance(a, Tensor) else ()
     sb = b.shape if isinstance(b, Tensor) else ()
     n = max(len(sa), len(sb))
@@ -30,7 +32,7 @@ def _shape(a, b, name: str) -> tuple:
     return tuple(_broadcast_dim(x, y, name) for x, y in zip(sa, sb))
 
 
-def _element(value, indices: tuple, shape: tuple):
+def _element(value: Any, indices: tuple[Any, ...], shape: tuple[Any, ...]):
     if not isinstance(value, Tensor):
         return value
     own = indices[len(indices) - len(value.shape) :]
@@ -43,8 +45,8 @@ def _element(value, indices: tuple, shape: tuple):
     return value(*at)
 
 
-def _binary(name: str, function):
-    def apply(a, b):
+def _binary(name: str, function: Any):
+    def apply(a: Any, b: Any):
         shape = _shape(a, b, name)
         tag = "broadcast" if isinstance(a, Tensor) and isinstance(b, Tensor) else "elemwise"
         return compute(
@@ -87,7 +89,7 @@ def _cast(a: Tensor, dtype: str) -> Tensor:
     return compute(a.shape, lambda *i: primop.cast(dtype, a(*i)), name="T_cast", tag="elemwise")
 
 
-def _negative(a: Tensor, _unused) -> Tensor:
+def _negative(a: Tensor, _unused: Any) -> Tensor:
     return compute(a.shape, lambda *i: primop.negative(a(*i)), name="T_negative", tag="elemwise")
 
 
@@ -95,7 +97,7 @@ _OPERATORS["cast"] = _cast
 _OPERATORS["negative"] = _negative
 
 
-def _operator(name: str):
+def _operator(name: str) -> Any:
     return _OPERATORS.get(name)
 
 

@@ -69,7 +69,7 @@ class Bounds:
             for axis in op.axis:
                 self.ranges[axis] = algebra.range_of(axis)
             return
-        needed: list = [None] * len(op.axis)
+        needed: list[Any] = [None] * len(op.axis)
         for tensor in op.outputs:
             for reader in self.readers.get(tensor, ()):
                 for i, region in enumerate(self._touched(stage, tensor, reader)):
@@ -81,7 +81,7 @@ class Bounds:
             for axis in op.axis[op.schedulable_ndim :]:
                 self.ranges[axis] = algebra.range_of(axis)
 
-    def _range_of(self, stage: Stage, axis: IterVar, region) -> Range:
+    def _range_of(self, stage: Stage, axis: IterVar, region: Any) -> Range:
         dom = algebra.range_of(axis)
         if not region.has_lower_bound() or not region.has_upper_bound():
             return dom
@@ -110,7 +110,7 @@ class Bounds:
         low = simplify(floordiv(found.min, whole) * whole)
         return Range(min=low, extent=simplify(floordiv(found.extent + 2 * (factor - 1), whole) * whole))
 
-    def _touched(self, stage: Stage, tensor: Tensor, reader: Stage) -> list:
+    def _touched(self, stage: Stage, tensor: Tensor, reader: Stage) -> list[Any]:
         """The region of ``tensor`` that ``reader`` touches while the loops around ``stage`` stand still."""
         path = self.attach.path(stage)
         fixed = {axis for _, axis in path}
@@ -130,7 +130,7 @@ class Bounds:
         relax = {a.var: sets.from_range(self._carried(p, a)) for p, a in outer}
         moving = self._moving(path, relax)
         same = self._same_loops(stage, reader)
-        regions: list = [None] * len(tensor.shape)
+        regions: list[Any] = [None] * len(tensor.shape)
         dom_map = {axis.var: s for axis, s in doms.items()}
         limits = {} if path else self._reached(tensor, reader)
         for i, index in self._indices_of(reader, tensor):
@@ -147,7 +147,7 @@ class Bounds:
             regions[i] = got if regions[i] is None else sets.union([regions[i], got], self.analyzer)
         return regions
 
-    def _values_of(self, index: PrimExpr, linear: Any, dom_map: dict) -> Any:
+    def _values_of(self, index: PrimExpr, linear: Any, dom_map: dict[Any, Any]) -> Any:
         """The set of an index: of its linear form where that is exact, else the smaller one of both analyses."""
         exact = linear(index) if linear is not None else None
         if exact is not None and exact[1]:
@@ -162,7 +162,7 @@ class Bounds:
         and last element there that are no padding, and the set of those read."""
         leaves = stage.leaf_iter_vars
         at = leaves.index(axis)
-        state: dict = {a: sets.IntSet.single_point(a.var) if i <= at else sets.from_range(self.ranges[a])
+        state: dict[Any, Any] = {a: sets.IntSet.single_point(a.var) if i <= at else sets.from_range(self.ranges[a])
                        for i, a in enumerate(leaves)}
         doms = {a.var: s for a, s in self._reader_domains(state, stage).items()}
         return [(load.producer, dim, inside.extents[dim], sets.eval_set(index, doms, self.analyzer))
@@ -186,12 +186,12 @@ class Bounds:
                 limits[dim] = reach if dim not in limits else sets.union([limits[dim], reach], self.analyzer)
         return limits
 
-    def _moving(self, path: list, relax: dict) -> dict:
+    def _moving(self, path: list[Any], relax: dict[Any, Any]) -> dict[Any, Any]:
         """Loops around a stage that start elsewhere in every thread, by their variables."""
         return {axis.var: (parent, axis) for parent, axis in path
                 if axis.var not in relax and any(node in relax for node in post_order(self.ranges[axis].min))}
 
-    def _check_still(self, stage: Stage, region: sets.IntervalSet, moving: dict) -> None:
+    def _check_still(self, stage: Stage, region: sets.IntervalSet, moving: dict[Any, Any]) -> None:
         """What threads share must be the same for all of them."""
         ends = [region.min_value] if region.has_lower_bound() else []
         ends += [region.max_value] if region.has_upper_bound() else []
@@ -226,14 +226,14 @@ class Bounds:
                 found.update({(i, id(e)): (i, e) for i, e in enumerate(load.indices)})
         return list(found.values())
 
-    def _relax(self, region, relax: dict):
+    def _relax(self, region: Any, relax: dict[Any, Any]):
         low = sets.eval_set(region.min_value, relax, self.analyzer) if region.has_lower_bound() else None
         high = sets.eval_set(region.max_value, relax, self.analyzer) if region.has_upper_bound() else None
         if low is None or high is None or not low.has_lower_bound() or not high.has_upper_bound():
             return sets.IntSet.everything()
         return sets.IntervalSet(low.min_value, high.max_value)
 
-    def _clip(self, region, extent: PrimExpr):
+    def _clip(self, region: Any, extent: PrimExpr):
         """Reads past the edges (guarded ones, as in padding) need no more than the tensor has."""
         if not region.has_lower_bound() or not region.has_upper_bound():
             return sets.from_range(Range(min=const(0, extent.dtype), extent=extent))
@@ -243,7 +243,7 @@ class Bounds:
             return sets.from_range(Range(min=const(0, extent.dtype), extent=extent))
         return region
 
-    def _check_inside(self, stage: Stage, path: list, reader: Stage) -> None:
+    def _check_inside(self, stage: Stage, path: list[Any], reader: Stage) -> None:
         if not path:
             return
         around = set(reader.leaf_iter_vars) | {axis for _, axis in self.attach.path(reader)}
@@ -254,9 +254,9 @@ class Bounds:
                 f"but stage {reader.name}, which reads it too, is computed outside that loop"
             )
 
-    def _leaf_state(self, stage: Stage, fixed: set[IterVar], reader: Stage) -> dict:
+    def _leaf_state(self, stage: Stage, fixed: set[IterVar], reader: Stage) -> dict[Any, Any]:
         """The values of the reader's loops: fixed loops give points, the others their ranges."""
-        state: dict = {}
+        state: dict[Any, Any] = {}
         for axis in reader.leaf_iter_vars:
             r = self.ranges.get(axis)
             if r is None:
@@ -278,7 +278,7 @@ class Bounds:
         return self.ranges[thread]
 
     def _linear(
-        self, stage: Stage, reader: Stage, state: dict
+        self, stage: Stage, reader: Stage, state: dict[Any, Any]
     ) -> Callable[[PrimExpr], tuple[sets.IntervalSet, bool] | None] | None:
         """The set of an index that joins axes again which the reader has fused, such as ``y * width + x`` under
         a loop over parts of fused (y, x); the sets of y and x apart would span whole rows. Or, of what threads have to
@@ -317,7 +317,7 @@ class Bounds:
         over_fused, fused = self._over_fused(reader, state) if fuses else ({}, {})
         return exact
 
-    def _over_fused(self, reader: Stage, state: dict) -> tuple[dict, dict]:
+    def _over_fused(self, reader: Stage, state: dict[Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """The root axes of a reader as digits of the axes they are fused into, and the values of those."""
         whole, fuses = dict.fromkeys((*reader.op.axis, *reader.op.reduce_axis)), []
         for r in reader.relations:
@@ -337,7 +337,7 @@ class Bounds:
         roots = (*reader.op.axis, *reader.op.reduce_axis)
         return {axis.var: values[axis] for axis in roots if axis in values}, regions
 
-    def _reader_domains(self, leaves: dict, reader: Stage) -> dict:
+    def _reader_domains(self, leaves: dict[Any, Any], reader: Stage) -> dict[Any, Any]:
         """The values of the reader's root axes."""
         state = dict(leaves)
         algebra.pass_up_domain(reader.relations, self.ranges, state, self.analyzer)
@@ -356,11 +356,11 @@ class Bounds:
                 return self.analyzer.can_prove_equal(self.ranges[around].extent, self.ranges[axis].extent)
         return False
 
-    def _same_loops(self, stage: Stage, reader: Stage) -> dict:
+    def _same_loops(self, stage: Stage, reader: Stage) -> dict[Any, Any]:
         """Loops of and around a reader that are carried by the same thread as a loop around the stage, which has its
         memory to itself: by their variables, the variable of that loop. Regions of several readers speak of the same
         loop then."""
-        found: dict = {}
+        found: dict[Any, Any] = {}
         for parent, axis in [*((reader, a) for a in reader.leaf_iter_vars), *self.attach.path(reader)]:
             if axis not in self.ranges or not self._same_thread(stage, parent, axis):
                 continue
@@ -373,14 +373,14 @@ class Bounds:
                     break
         return found
 
-    def _renamed(self, region: sets.IntervalSet, names: dict) -> sets.IntervalSet:
+    def _renamed(self, region: sets.IntervalSet, names: dict[Any, Any]) -> sets.IntervalSet:
         if not region.has_lower_bound() or not region.has_upper_bound():
             return region
         if region.is_single_point():
             return sets.IntSet.single_point(substitute(region.min_value, names))
         return sets.IntervalSet(substitute(region.min_value, names), substitute(region.max_value, names))
 
-    def _scan_region(self, scan: ScanOp, tensor: Tensor, doms: dict) -> list:
+    def _scan_region(self, scan: ScanOp, tensor: Tensor, doms: dict[Any, Any]) -> list[Any]:
         whole = [sets.from_range(Range(min=const(0, d.dtype), extent=d)) for d in tensor.shape]
         if tensor in scan.update:
             whole[0] = doms[scan.scan_axis]

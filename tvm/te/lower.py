@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..error import ScheduleError
 from ..ir.op import Op
 from ..ir.prim import Call, CommReducer, IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const
@@ -232,7 +234,7 @@ class Lowering:
 
         return substitute(stmt, resolve)
 
-    def place(self, point, body: Stmt) -> Stmt:
+    def place(self, point: Any, body: Stmt) -> Stmt:
         """The stages computed at ``point`` in front of ``body``."""
         for stage in reversed(self.attach.children.get(point, [])):
             if isinstance(stage.op, PlaceholderOp) or stage in self.scan_inits:
@@ -440,7 +442,7 @@ def reduction_split(stage: Stage) -> tuple[int, list[IterVar]]:
     return first, [a for a in leaves[first:] if not marked.get(a)]
 
 
-def combine(op: ComputeOp, combiner: CommReducer, source: list[PrimExpr], indices: tuple) -> Stmt:
+def combine(op: ComputeOp, combiner: CommReducer, source: list[PrimExpr], indices: tuple[Any, ...]) -> Stmt:
     """output = combine(output, source). With several outputs all are computed before any is stored."""
     old = {b.value_index: ProducerLoad(t, indices) for t, b in zip(op.outputs, op.body)}
     lhs = [old.get(i) for i in range(len(source))]
@@ -456,12 +458,12 @@ def combine(op: ComputeOp, combiner: CommReducer, source: list[PrimExpr], indice
     return stmt
 
 
-def _substitute_all(values, table: dict) -> list[PrimExpr]:
+def _substitute_all(values: Any, table: dict[Any, Any]) -> list[PrimExpr]:
     """Several expressions at once; what they share stays shared."""
-    memo: dict = {}
+    memo: dict[Any, Any] = {}
     get = table.get
 
-    def post(n):
+    def post(n: Any):
         return get(n) if isinstance(n, Var) else None
 
     return [rewrite(v, post, memo=memo) for v in values]

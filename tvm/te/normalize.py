@@ -68,7 +68,7 @@ class Substitution:
     def __init__(self):
         self.inlined: dict[Tensor, tuple[tuple[IterVar, ...], PrimExpr]] = {}
         self.replaced: dict[Tensor, Tensor] = {}
-        self._readings: dict[tuple, _Reading] = {}
+        self._readings: dict[tuple[Any, ...], _Reading] = {}
         self._indices = Interner()
 
     def __call__(self, body: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
@@ -76,7 +76,7 @@ class Substitution:
         out = tuple(self._read(top, b) for b in body)
         return body if all(a is b for a, b in zip(out, body)) else out
 
-    def _read(self, top: _Reading, root):
+    def _read(self, top: _Reading, root: Any):
         """``root`` with its loads replaced. The stack holds a node once to reach its operands and once to build it."""
         stack: list[tuple[_Reading, Any, bool]] = [(top, root, False)]
         while stack:
@@ -149,7 +149,7 @@ class Substitution:
         raise ScheduleError(f"cannot change the inputs of {op.name} ({type(op).__name__})")
 
 
-def share_reduction(body: tuple) -> tuple:
+def share_reduction(body: tuple[Any, ...]) -> tuple[Any, ...]:
     """Bodies of one reduction share one tuple of sources and axes."""
     first = body[0]
     return tuple(

@@ -15,7 +15,7 @@ from .tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorCo
 from .tensor_intrin import TensorIntrinCall
 
 
-def _shape(shape, what: str) -> tuple[PrimExpr, ...]:
+def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
     """Dimensions as expressions; whole floats (``N / bn`` in published scripts) become integers."""
     if isinstance(shape, (PrimExpr, int, float)):
         shape = (shape,)
@@ -41,7 +41,7 @@ def _of_one_type(dims: tuple[PrimExpr, ...]) -> tuple[PrimExpr, ...]:
     return tuple(const(d.value, "int64") if isinstance(d, IntImm) and d.dtype == "int32" else d for d in dims)
 
 
-def placeholder(shape, dtype=None, name="placeholder") -> Tensor:
+def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder") -> Tensor:
     """An input tensor.
 
     Parameters
@@ -65,7 +65,7 @@ def placeholder(shape, dtype=None, name="placeholder") -> Tensor:
     return PlaceholderOp(name, _shape(shape, f"placeholder '{name}'"), dtype or "float32").output(0)
 
 
-def var(name="tindex", dtype="int32", span=None) -> Var:
+def var(name: str = "tindex", dtype: str = "int32", span: Any = None) -> Var:
     """An integer variable, known when the program runs.
 
     Parameters
@@ -88,7 +88,7 @@ def var(name="tindex", dtype="int32", span=None) -> Var:
     return Var(name, dtype)
 
 
-def size_var(name="size", dtype="int32", span=None) -> Var:
+def size_var(name: str = "size", dtype: str = "int32", span: Any = None) -> Var:
     """A variable that is at least zero: the size of a tensor.
 
     Parameters
@@ -105,13 +105,13 @@ def size_var(name="size", dtype="int32", span=None) -> Var:
     return SizeVar(name, dtype)
 
 
-def const(value, dtype="int32", span=None):
+def const(value: Any, dtype: str = "int32", span: Any = None):
     from ..ir.prim import const as make
 
     return make(value, dtype)
 
 
-def _axis_names(fcompute, ndim: int, what: str) -> list[str]:
+def _axis_names(fcompute: Any, ndim: int, what: str) -> list[str]:
     """Names for the axes: those of the function's own parameters where it has them."""
     try:
         spec = inspect.signature(fcompute)
@@ -130,7 +130,9 @@ def _axis_names(fcompute, ndim: int, what: str) -> list[str]:
     return names
 
 
-def compute(shape, fcompute, name="compute", tag="", attrs=None, varargs_names=None) -> Any:
+def compute(
+    shape: Any, fcompute: Any, name: str = "compute", tag: str = "", attrs: Any = None, varargs_names: Any = None
+) -> Any:
     """output[i, j, ...] = fcompute(i, j, ...). A tuple of expressions makes a list of tensors.
 
     Parameters
@@ -204,7 +206,7 @@ def _typed_zero(dtype: str):
     return make(0, dtype)
 
 
-def _element(value, what: str) -> PrimExpr:
+def _element(value: Any, what: str) -> PrimExpr:
     if isinstance(value, Tensor):
         if value.shape:
             raise TypeError(f"{what}: the function returned tensor {value.name}, not an element of it; index it")
@@ -217,7 +219,7 @@ def _element(value, what: str) -> PrimExpr:
     return value
 
 
-def check_body(body: tuple, what: str) -> None:
+def check_body(body: tuple[Any, ...], what: str) -> None:
     """A reduction is the whole of a body, and the bodies of one operation share one reduction."""
     reductions = [isinstance(b, Reduce) for b in body]
     if any(reductions) and not all(reductions):
@@ -237,7 +239,7 @@ def check_body(body: tuple, what: str) -> None:
                     )
 
 
-def reduce_axis(dom, name="rv", thread_tag="", span=None) -> IterVar:
+def reduce_axis(dom: Any, name: Any = "rv", thread_tag: Any = "", span: Any = None) -> IterVar:
     """An axis to reduce over; ``dom`` is (begin, end) or a Range.
 
     Parameters
@@ -275,7 +277,7 @@ def reduce_axis(dom, name="rv", thread_tag="", span=None) -> IterVar:
     return IterVar(dom, Var(name, dom.extent.dtype), IterVar.CommReduce, thread_tag)
 
 
-def thread_axis(dom=None, tag="", name="", span=None) -> IterVar:
+def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None) -> IterVar:
     """An axis carried by hardware threads: ``thread_axis("threadIdx.x")`` or ``thread_axis((0, 32),
     "threadIdx.x")``.
 
@@ -312,7 +314,15 @@ def thread_axis(dom=None, tag="", name="", span=None) -> IterVar:
     return IterVar(dom, Var(name or tag, dtype), IterVar.ThreadIndex, tag)
 
 
-def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attrs=None) -> Any:
+def scan(
+    init: Any,
+    update: Any,
+    state_placeholder: Any,
+    inputs: Any = None,
+    name: str = "scan",
+    tag: str = "",
+    attrs: Any = None,
+) -> Any:
     """state[t] computed one after the other along the first dimension; see the README of examples for a cumulative
     sum.
 
@@ -372,7 +382,15 @@ def scan(init, update, state_placeholder, inputs=None, name="scan", tag="", attr
 
 
 def extern(
-    shape, inputs, fcompute, name="extern", dtype=None, in_buffers=None, out_buffers=None, tag="", attrs=None
+    shape: Any,
+    inputs: Any,
+    fcompute: Any,
+    name: Any = "extern",
+    dtype: Any = None,
+    in_buffers: Any = None,
+    out_buffers: Any = None,
+    tag: Any = "",
+    attrs: Any = None,
 ) -> Any:
     """A tensor made by a statement: ``fcompute(input_buffers, output_buffers)`` gives a statement, a call, or one
     expression per output.
@@ -444,7 +462,7 @@ def extern(
     return op.output(0) if len(op.outputs) == 1 else list(op.outputs)
 
 
-def _extern_outputs(shapes, dtype, inputs, name: str) -> list[Buffer]:
+def _extern_outputs(shapes: Any, dtype: Any, inputs: Any, name: str) -> list[Buffer]:
     if dtype is None:
         kinds = {t.dtype for t in inputs}
         if len(kinds) != 1:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..error import TVMError
 from ..ir.prim import BufferLoad, PrimExpr, ProducerLoad, Var
 from ..ir.subst import variables
@@ -33,11 +35,13 @@ def broadcast_inputs(schedule: Schedule) -> set[Tensor]:
     return found
 
 
-def argument_buffers(args, broadcast=(), binds: dict | None = None) -> tuple[dict[Tensor, Buffer], list]:
+def argument_buffers(
+    args: Any, broadcast: Any = (), binds: dict[Any, Any] | None = None
+) -> tuple[dict[Tensor, Buffer], list[Any]]:
     """A buffer for every tensor argument, and the list of arguments with buffers in place of tensors. Those in
     ``broadcast`` take any strides, and repeat dimensions of one element."""
     table: dict[Tensor, Buffer] = dict(binds or {})
-    out: list = []
+    out: list[Any] = []
     for arg in args:
         if isinstance(arg, Tensor):
             if arg not in table:
@@ -91,7 +95,7 @@ class ToBuffers:
                 self.buffer(node.producer, node.storage_scope)
         return rewrite(stmt, self._post)
 
-    def _post(self, node):
+    def _post(self, node: Any):
         kind = type(node)
         if kind is ProducerLoad and isinstance(node.producer, Tensor):
             return BufferLoad(self.buffer(node.producer), node.indices)
@@ -120,7 +124,7 @@ class ToBuffers:
         return None
 
 
-def check_outputs(schedule: Schedule, args) -> None:
+def check_outputs(schedule: Schedule, args: Any) -> None:
     """An output that is not an argument lives in the function's own memory: of use only if something reads it."""
     if any(isinstance(a, Buffer) for a in args):
         return
@@ -132,7 +136,7 @@ def check_outputs(schedule: Schedule, args) -> None:
             raise TVMError(f"output {name} of the schedule is not among the arguments of the function")
 
 
-def to_prim_func(schedule: Schedule, args, stmt: Stmt, table: dict[Tensor, Buffer], name: str) -> PrimFunc:
+def to_prim_func(schedule: Schedule, args: Any, stmt: Stmt, table: dict[Tensor, Buffer], name: str) -> PrimFunc:
     """A function of the given arguments around the statement of a schedule."""
     now = dict(table)
     for tensor, buffer in table.items():
@@ -143,7 +147,7 @@ def to_prim_func(schedule: Schedule, args, stmt: Stmt, table: dict[Tensor, Buffe
     return _function(args, ToBuffers(now, scans)(stmt), name)
 
 
-def SchedulePostProcToPrimFunc(arg_list, body: Stmt, extern_buffer_opt=None) -> PrimFunc:
+def SchedulePostProcToPrimFunc(arg_list: Any, body: Stmt, extern_buffer_opt: Any = None) -> PrimFunc:
     """A function of these tensors, buffers and variables around a statement of ScheduleOps. A tensor whose operation a
     cache has replaced since is known by its name."""
     table, args = argument_buffers(arg_list, (), dict(extern_buffer_opt or {}))
@@ -156,7 +160,7 @@ def SchedulePostProcToPrimFunc(arg_list, body: Stmt, extern_buffer_opt=None) -> 
     return _function(args, ToBuffers(table, scans)(body), "main")
 
 
-def _function(args, body: Stmt, name: str) -> PrimFunc:
+def _function(args: Any, body: Stmt, name: str) -> PrimFunc:
     params: list[Var] = []
     buffers: dict[Var, Buffer] = {}
     for arg in args:

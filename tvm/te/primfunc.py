@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..error import TVMError
 from ..ir.prim import BufferLoad, IterVar, PrimExpr, ProducerLoad, Range, Var, const
 from ..ir.visit import post_order, rewrite
@@ -42,8 +44,8 @@ class _Builder:
             got = self.buffers[tensor] = decl_buffer(tensor.shape, tensor.dtype, tensor.op.name.replace(".", "_"))
         return got
 
-    def over_buffers(self, e: PrimExpr, table: dict[Var, PrimExpr], memo: dict) -> PrimExpr:
-        def post(node):
+    def over_buffers(self, e: PrimExpr, table: dict[Var, PrimExpr], memo: dict[Any, Any]) -> PrimExpr:
+        def post(node: Any) -> Any:
             if isinstance(node, Var):
                 return table.get(node)
             if type(node) is ProducerLoad:
@@ -57,7 +59,7 @@ class _Builder:
         names = [f"v_{a.var.name}" for a in roots]
         block_axes = [IterVar(a.dom, Var(n, a.var.dtype), a.iter_type) for n, a in zip(names, roots)]
         table: dict[Var, PrimExpr] = {a.var: b.var for a, b in zip(roots, block_axes)}
-        memo: dict = {}
+        memo: dict[Any, Any] = {}
         indices = tuple(table[a.var] for a in op.axis)
         buffers = [self.buffer(t) for t in op.outputs]
         init = None
@@ -84,7 +86,7 @@ class _Builder:
             stmt = For(variable, const(0, variable.dtype), range_of(a).extent, ForKind.SERIAL, stmt)
         return stmt
 
-    def _stores(self, buffers, values, indices, reduction: bool) -> Stmt:
+    def _stores(self, buffers: Any, values: Any, indices: Any, reduction: bool) -> Stmt:
         if len(buffers) == 1 or not reduction:
             return seq(*[BufferStore(b, v, indices) for b, v in zip(buffers, values)])
         names = [Var(f"v_{b.name}", v.dtype) for b, v in zip(buffers, values)]
@@ -93,8 +95,8 @@ class _Builder:
             stmt = LetStmt(n, v, stmt)
         return stmt
 
-    def _reads(self, values, skip) -> list[BufferRegion]:
-        found: dict[Buffer, list] = {}
+    def _reads(self, values: Any, skip: Any) -> list[BufferRegion]:
+        found: dict[Buffer, list[Any]] = {}
         for v in values:
             for node in post_order(v):
                 if type(node) is BufferLoad and node.buffer not in skip:
@@ -117,7 +119,7 @@ class _Builder:
             table[view] = self.buffer(tensor)
             table[view.data] = table[view].data
 
-        def post(node):
+        def post(node: Any) -> Any:
             if isinstance(node, Var):
                 return table.get(node)
             if type(node) is BufferLoad and node.buffer in table:
@@ -128,7 +130,7 @@ class _Builder:
 
         body = rewrite(op.body, post)
 
-        def whole(t):
+        def whole(t: Any):
             return BufferRegion(self.buffer(t), tuple(Range.from_min_extent(const(0, d.dtype), d) for d in t.shape))
 
         block = Block([], [whole(t) for t in op.inputs], [whole(t) for t in op.outputs], self.unique(op.name), body,
@@ -140,7 +142,7 @@ def _zero(e: PrimExpr) -> bool:
     return getattr(e, "value", None) == 0
 
 
-def create_prim_func(ops, index_dtype_override: str | None = None) -> PrimFunc:
+def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimFunc:
     """A function over the given tensors (inputs and outputs, in this order), one block per operation.
 
     Parameters
@@ -202,7 +204,7 @@ def create_prim_func(ops, index_dtype_override: str | None = None) -> PrimFunc:
     )
 
 
-def extern_primfunc(input_tensors, primfunc: PrimFunc, **kwargs):
+def extern_primfunc(input_tensors: Any, primfunc: PrimFunc, **kwargs: Any):
     """An extern operation whose body is a function: its last buffers are the outputs.
 
     Parameters

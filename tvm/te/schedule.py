@@ -129,7 +129,7 @@ class Schedule:
 
     # -- lookup ----------------------------------------------------------------------------------------------------
 
-    def __getitem__(self, key) -> Stage:
+    def __getitem__(self, key: Any) -> Stage:
         op = key.op if isinstance(key, Tensor) else key
         stage = self.stage_map.get(op) if isinstance(op, Operation) else None
         if stage is None:
@@ -139,7 +139,7 @@ class Schedule:
             )
         return stage
 
-    def __contains__(self, key) -> bool:
+    def __contains__(self, key: Any) -> bool:
         return (key.op if isinstance(key, Tensor) else key) in self.stage_map
 
     def stage_by_uid(self, uid: int) -> Stage:
@@ -254,7 +254,7 @@ class Schedule:
             raise ScheduleError(f"{primitive}: a tensor is wanted, got {type(tensor).__name__}")
         return self.tensor_ref(tensor)
 
-    def cache_read(self, tensor, scope, readers) -> Tensor:
+    def cache_read(self, tensor: Any, scope: str, readers: Any) -> Tensor:
         """A copy of ``tensor`` in ``scope`` that ``readers`` use in its place.
 
         Parameters
@@ -289,7 +289,7 @@ class Schedule:
         users = tuple(TensorRef(self[reader].uid, 0) for reader in given)
         return apply(self, CacheReadStep(self._ref(tensor, "cache_read"), scope, users))
 
-    def cache_write(self, tensor, scope) -> Any:
+    def cache_write(self, tensor: Any, scope: str) -> Any:
         """Compute ``tensor`` (or all outputs of one operation) in ``scope``, then copy it out.
 
         Parameters
@@ -322,7 +322,7 @@ class Schedule:
             return apply(self, CacheWriteStep(tuple(self._ref(t, "cache_write") for t in tensor), scope))
         return apply(self, CacheWriteStep(self._ref(tensor, "cache_write"), scope))
 
-    def rfactor(self, tensor, axis, factor_axis=0) -> Any:
+    def rfactor(self, tensor: Any, axis: Any, factor_axis: Any = 0) -> Any:
         """Split a reduction in two: over ``axis`` kept apart in a new tensor, then over the new dimension.
 
         Parameters
@@ -362,7 +362,7 @@ class Schedule:
         loop = AxisRef(stage.uid, stage.all_iter_vars.index(axis))
         return apply(self, RfactorStep(ref, loop, int(factor_axis)))
 
-    def create_group(self, outputs, inputs, include_inputs=False) -> Group:
+    def create_group(self, outputs: Any, inputs: Any, include_inputs: Any = False) -> Group:
         """Handle the stages between ``inputs`` and ``outputs`` together.
 
         Parameters
@@ -447,7 +447,7 @@ class Schedule:
         return new
 
 
-def replay(steps: Iterable[Step], ops) -> Schedule:
+def replay(steps: Iterable[Step], ops: Any) -> Schedule:
     """The schedule that these steps make on the program with these outputs.
 
     Parameters
@@ -478,7 +478,7 @@ def _from_plain(value: dict[str, Any]) -> Schedule:
 register_json_codec(Schedule, "te.Schedule", _to_plain, _from_plain)
 
 
-def create_schedule(ops) -> Schedule:
+def create_schedule(ops: Any) -> Schedule:
     """A schedule that computes every operation at the root, in plain loops.
 
     Parameters
@@ -522,7 +522,7 @@ def InferBound(sch: Schedule) -> Map:
     return Map(infer_bound(sch))
 
 
-def ScheduleOps(sch: Schedule, bounds, debug_keep_trivial_loop: bool = False):
+def ScheduleOps(sch: Schedule, bounds: Any, debug_keep_trivial_loop: bool = False):
     """The loops of a schedule, as a statement over tensors."""
     from .lower import schedule_ops
 

@@ -56,7 +56,7 @@ class Stage:
         self.store_predicate: PrimExpr | None = None
         self.group: Stage | None = None
         self.num_child_stages = 0
-        self.output_layouts: dict = {}
+        self.output_layouts: dict[Any, Any] = {}
 
     def __repr__(self):
         return f"stage({self.op.name}, {self.op!s})" if self.is_group else f"stage({self.op.name})"
@@ -267,7 +267,7 @@ class Stage:
 
     # -- loops ---------------------------------------------------------------------------------------------------
 
-    def split(self, parent, factor=None, nparts=None):
+    def split(self, parent: Any, factor: Any = None, nparts: Any = None):
         """for i in n  ->  for i.outer in ceil(n / factor): for i.inner in factor
 
         Parameters
@@ -301,7 +301,7 @@ class Stage:
         """
         return apply(self.schedule, SplitStep(self.uid, self._ref(parent, "split"), factor, nparts))
 
-    def fuse(self, *args):
+    def fuse(self, *args: Any):
         """for i: for j  ->  for i.j.fused in extent(i) * extent(j)
 
         Parameters
@@ -331,7 +331,7 @@ class Stage:
         axes = self._refs(args, "fuse")
         return self.leaf(axes[0], "fuse") if len(axes) == 1 else apply(self.schedule, FuseStep(self.uid, axes))
 
-    def reorder(self, *args) -> None:
+    def reorder(self, *args: Any) -> None:
         """The given loops, in the given order, in the places they now have.
 
         Parameters
@@ -356,7 +356,7 @@ class Stage:
         """
         apply(self.schedule, ReorderStep(self.uid, self._refs(args, "reorder")))
 
-    def tile(self, x_parent, y_parent, x_factor, y_factor):
+    def tile(self, x_parent: Any, y_parent: Any, x_factor: Any, y_factor: Any):
         """Split both axes and order the loops outer, outer, inner, inner.
 
         Parameters
@@ -407,7 +407,7 @@ class Stage:
 
     # -- annotations ---------------------------------------------------------------------------------------------
 
-    def vectorize(self, var) -> None:
+    def vectorize(self, var: Any) -> None:
         """Run the iterations of the loop as lanes of vectors; its extent must be a constant when lowered.
 
         Parameters
@@ -432,7 +432,7 @@ class Stage:
         """
         apply(self.schedule, annotation.VectorizeStep(self.uid, self._ref(var, "vectorize")))
 
-    def unroll(self, var) -> None:
+    def unroll(self, var: Any) -> None:
         """Write the iterations of the loop one after the other; its extent must be a constant when lowered.
 
         Parameters
@@ -457,7 +457,7 @@ class Stage:
         """
         apply(self.schedule, annotation.UnrollStep(self.uid, self._ref(var, "unroll")))
 
-    def parallel(self, var) -> None:
+    def parallel(self, var: Any) -> None:
         """Spread the iterations of the loop over threads.
 
         Parameters
@@ -482,7 +482,7 @@ class Stage:
         """
         apply(self.schedule, annotation.ParallelStep(self.uid, self._ref(var, "parallel")))
 
-    def bind(self, ivar, thread_ivar) -> None:
+    def bind(self, ivar: Any, thread_ivar: Any) -> None:
         """Let hardware threads carry the loop.
 
         Parameters
@@ -510,7 +510,7 @@ class Stage:
         """
         apply(self.schedule, annotation.BindStep(self.uid, self._ref(ivar, "bind"), thread_ivar))
 
-    def pragma(self, var, pragma_type, pragma_value=None) -> None:
+    def pragma(self, var: Any, pragma_type: Any, pragma_value: Any = None) -> None:
         """Note something for later passes at this loop, such as ``auto_unroll_max_step``.
 
         Parameters
@@ -533,7 +533,7 @@ class Stage:
         else:
             apply(self.schedule, annotation.PragmaStep(self.uid, self._ref(var, "pragma"), key, pragma_value))
 
-    def prefetch(self, tensor, var, offset) -> None:
+    def prefetch(self, tensor: Any, var: Any, offset: Any) -> None:
         """Ask for ``tensor`` ahead of its use, ``offset`` iterations of the loop before.
 
         Parameters
@@ -555,7 +555,7 @@ class Stage:
             self.refuse("prefetch", f"a tensor is wanted, got {type(tensor).__name__}")
         apply(self.schedule, annotation.PrefetchStep(self.uid, self.schedule.tensor_ref(tensor), axis, offset))
 
-    def tensorize(self, var, tensor_intrin) -> None:
+    def tensorize(self, var: Any, tensor_intrin: Any) -> None:
         """Let an intrinsic do this loop and all loops inside it.
 
         Parameters
@@ -572,7 +572,7 @@ class Stage:
         """
         apply(self.schedule, annotation.TensorizeStep(self.uid, self._ref(var, "tensorize"), tensor_intrin))
 
-    def storage_align(self, axis, factor, offset) -> None:
+    def storage_align(self, axis: Any, factor: Any, offset: Any) -> None:
         """Make the stride of ``axis`` equal to factor * k + offset.
 
         Parameters
@@ -592,7 +592,7 @@ class Stage:
         ref = self._ref(axis, "storage_align")
         apply(self.schedule, annotation.StorageAlignStep(self.uid, ref, factor, offset))
 
-    def align_bounds(self, axis, factor) -> None:
+    def align_bounds(self, axis: Any, factor: Any) -> None:
         """Compute along ``axis`` from a multiple of ``factor`` to a multiple of it, whatever less of it is read.
 
         Parameters
@@ -609,7 +609,7 @@ class Stage:
         """
         apply(self.schedule, annotation.AlignBoundsStep(self.uid, self._ref(axis, "align_bounds"), factor))
 
-    def skip_padding(self, var) -> None:
+    def skip_padding(self, var: Any) -> None:
         """Leave out the steps of a reduction loop in which all that is read of a padded tensor is its padding, where
         that adds nothing. A padded tensor that is stored as a whole then has no more padding than the other steps
         read.
@@ -654,7 +654,7 @@ class Stage:
             self.refuse("rolling_buffer", "it is an output: its memory belongs to the caller")
         self.refuse("rolling_buffer", "not supported; compute_at with double_buffer is the nearest thing")
 
-    def transform_layout(self, mapping_function):
+    def transform_layout(self, mapping_function: Any):
         """Store this stage in another layout; not supported.
 
         Parameters
@@ -669,7 +669,7 @@ class Stage:
         """
         self.refuse("transform_layout", "not supported on te schedules; write the layout as a compute of its own")
 
-    def set_scope(self, scope) -> None:
+    def set_scope(self, scope: str) -> None:
         """Where the result lives: global, shared, local, warp, ...
 
         Parameters
@@ -684,7 +684,7 @@ class Stage:
         """
         apply(self.schedule, annotation.SetScopeStep(self.uid, scope))
 
-    def set_store_predicate(self, predicate) -> None:
+    def set_store_predicate(self, predicate: Any) -> None:
         """Store only where this holds: for results that all threads compute and one should write.
 
         Parameters
@@ -694,7 +694,7 @@ class Stage:
         """
         apply(self.schedule, annotation.SetStorePredicateStep(self.uid, predicate))
 
-    def env_threads(self, threads) -> None:
+    def env_threads(self, threads: Any) -> None:
         """Launch these threads around the whole operation (scans).
 
         Parameters
@@ -712,7 +712,7 @@ class Stage:
 
     # -- where the stage is computed -------------------------------------------------------------------------------
 
-    def compute_at(self, parent, scope) -> None:
+    def compute_at(self, parent: Any, scope: str) -> None:
         """Compute what ``parent`` needs inside its loop ``scope``.
 
         Parameters

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
+from ..error import not_defined
 from ..registry import Registry
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Step:
 
     def act(self, schedule: Schedule) -> Any:
         """Check the step, then change the schedule; a refusal raises ScheduleError before anything is changed."""
-        raise NotImplementedError
+        raise not_defined(self, "act")
 
     @property
     def args(self) -> tuple[Any, ...]:
@@ -74,7 +75,7 @@ class StageStep(Step):
         return self.change(schedule.stage_by_uid(self.stage))
 
     def change(self, stage: Stage) -> Any:
-        raise NotImplementedError
+        raise not_defined(self, "change")
 
 
 class ScheduleStep(Step):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from typing import Any
 
 
 class TagScope:
@@ -20,12 +21,12 @@ class TagScope:
         TagScope.current = self
         return self
 
-    def __exit__(self, *exc):
+    def __exit__(self, *exc: Any):
         TagScope.current = None
 
-    def __call__(self, fdecl):
+    def __call__(self, fdecl: Any):
         @functools.wraps(fdecl)
-        def tagged(*args, **kwargs):
+        def tagged(*args: Any, **kwargs: Any):
             with TagScope(self.tag):
                 return fdecl(*args, **kwargs)
 

@@ -29,11 +29,11 @@ class TensorSlice(ExprOp):
 
     __slots__ = ("tensor", "indices")
 
-    def __init__(self, tensor: Tensor, indices):
+    def __init__(self, tensor: Tensor, indices: Any):
         self.tensor = tensor
         self.indices = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
 
-    def __getitem__(self, indices):
+    def __getitem__(self, indices: Any):
         more = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
         return TensorSlice(self.tensor, self.indices + more)
 
@@ -81,18 +81,18 @@ class Tensor(ExprOp, Node, key="Tensor"):
 
     __hash__ = object.__hash__
 
-    def __eq__(self, other):
+    def __eq__(self, other: object):
         if isinstance(other, Tensor):
             return self is other
         return ExprOp.__eq__(self, other)
 
-    def __ne__(self, other):
+    def __ne__(self, other: object):
         if isinstance(other, Tensor):
             return self is not other
         return ExprOp.__ne__(self, other)
 
     @classmethod
-    def from_fields(cls, fields: dict) -> Tensor:
+    def from_fields(cls, fields: dict[Any, Any]) -> Tensor:
         """The tensor that saved fields stand for: that of its operation, so that there is one.
 
         Parameters
@@ -106,10 +106,10 @@ class Tensor(ExprOp, Node, key="Tensor"):
         """
         return fields["op"].output(fields["value_index"])
 
-    def children(self):
+    def children(self) -> list[Any]:
         return []
 
-    def map_children(self, f):
+    def map_children(self, f: Any):
         return self
 
     @property
@@ -121,18 +121,18 @@ class Tensor(ExprOp, Node, key="Tensor"):
         return self.op.name if self.op.num_outputs == 1 else f"{self.op.name}.v{self.value_index}"
 
     @property
-    def axis(self) -> tuple:
+    def axis(self) -> tuple[Any, ...]:
         """The iteration axes of the operation that makes this tensor."""
         return self.op.axis
 
-    def __call__(self, *indices) -> PrimExpr:
+    def __call__(self, *indices: Any) -> PrimExpr:
         if len(indices) == 1 and isinstance(indices[0], (list, tuple)):
             indices = tuple(indices[0])
         if len(indices) != len(self.shape):
             raise ValueError(f"tensor {self.name} has {len(self.shape)} dimensions; it was indexed with {len(indices)}")
         return ProducerLoad(self, tuple(_index(self, i) for i in indices))
 
-    def __getitem__(self, indices):
+    def __getitem__(self, indices: Any):
         return TensorSlice(self, indices)
 
     def __len__(self) -> int:
@@ -146,7 +146,7 @@ class Tensor(ExprOp, Node, key="Tensor"):
         raise ValueError(f"tensor {self.name} has no truth value while the program is being built")
 
 
-def _index(tensor: Tensor, value) -> PrimExpr:
+def _index(tensor: Tensor, value: Any) -> PrimExpr:
     index = convert(value)
     if not isinstance(index, PrimExpr):
         raise TypeError(f"tensor {tensor.name}: an index must be an integer expression, got {type(value).__name__}")
@@ -170,14 +170,14 @@ class Operation(Node):
 
     name: str
     tag: str
-    attrs: dict | None
+    attrs: dict[Any, Any] | None
 
     if TYPE_CHECKING:
         # A slot of each subclass: tensors are made once, so identity of a tensor is equality.
         _outputs: list[Tensor] = _slot()
 
     @classmethod
-    def from_fields(cls, fields: dict) -> Operation:
+    def from_fields(cls, fields: dict[Any, Any]) -> Operation:
         """An operation from its saved fields, with no outputs made yet.
 
         Parameters
@@ -201,7 +201,7 @@ class Operation(Node):
     def num_outputs(self) -> int:
         return len(self.output_types())
 
-    def output_types(self) -> list[tuple[tuple, str]]:
+    def output_types(self) -> list[tuple[tuple[Any, ...], str]]:
         """Shape and dtype of each output.
 
         Returns
@@ -242,17 +242,17 @@ class Operation(Node):
         return []
 
     @property
-    def axis(self) -> tuple:
+    def axis(self) -> tuple[Any, ...]:
         return ()
 
     @property
-    def reduce_axis(self) -> tuple:
+    def reduce_axis(self) -> tuple[Any, ...]:
         return ()
 
-    def children(self):
+    def children(self) -> list[Any]:
         return []
 
-    def map_children(self, f):
+    def map_children(self, f: Any):
         return self
 
 
@@ -269,10 +269,10 @@ class PlaceholderOp(Operation, key="PlaceholderOp", derived={"_outputs": "[]"}):
         The type of the value, such as "float32" or "int32x4".
     """
 
-    shape: tuple
+    shape: tuple[Any, ...]
     dtype: str
 
-    def __init__(self, name, shape, dtype, span=None):
+    def __init__(self, name: str, shape: Any, dtype: str, span: Any = None):
         self.name, self.tag, self.attrs = name, "", {}
         self.shape = tuple(convert(s) for s in shape)
         self.dtype = canonical(dtype)
@@ -315,10 +315,10 @@ class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inp
         The value at a point, one for each output.
     """
 
-    axis_: tuple
-    body: tuple
+    axis_: tuple[Any, ...]
+    body: tuple[Any, ...]
 
-    def __init__(self, name, tag, attrs, axis, body, span=None):
+    def __init__(self, name: str, tag: str, attrs: Any, axis: Any, body: Any, span: Any = None):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.axis_ = tuple(axis)
         self.body = tuple(body)
@@ -336,7 +336,7 @@ class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inp
         return first.axis if isinstance(first, Reduce) else ()
 
     @property
-    def shape(self) -> tuple:
+    def shape(self) -> tuple[Any, ...]:
         return tuple(a.dom.extent for a in self.axis_)
 
     def output_types(self):
@@ -349,7 +349,7 @@ class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inp
             self._inputs = tensors_in(self.body)
         return list(self._inputs)
 
-    def with_body(self, body: tuple) -> ComputeOp:
+    def with_body(self, body: tuple[Any, ...]) -> ComputeOp:
         """The same axes with another body: schedules made on the axes stay valid.
 
         Parameters
@@ -393,16 +393,28 @@ class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs":
         Numbers the intrinsic is given.
     """
 
-    axis_: tuple
-    reduce_axis_: tuple
+    axis_: tuple[Any, ...]
+    reduce_axis_: tuple[Any, ...]
     schedulable_ndim: int
     intrin: Any
-    inputs: tuple
-    input_regions: tuple
-    scalar_inputs: tuple
+    inputs: tuple[Any, ...]
+    input_regions: tuple[Any, ...]
+    scalar_inputs: tuple[Any, ...]
 
-    def __init__(self, name, tag, attrs, axis, reduce_axis, schedulable_ndim, intrin, inputs, input_regions,
-                 scalar_inputs, span=None):
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        attrs: Any,
+        axis: Any,
+        reduce_axis: Any,
+        schedulable_ndim: Any,
+        intrin: Any,
+        inputs: Any,
+        input_regions: Any,
+        scalar_inputs: Any,
+        span: Any = None,
+    ):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.axis_, self.reduce_axis_ = tuple(axis), tuple(reduce_axis)
         self.schedulable_ndim = schedulable_ndim
@@ -426,7 +438,7 @@ class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs":
         """The axes that are loops around the intrinsic."""
         return self.axis_[: self.schedulable_ndim] + self.reduce_axis_
 
-    def with_inputs(self, inputs, scalar_inputs) -> TensorComputeOp:
+    def with_inputs(self, inputs: Any, scalar_inputs: Any) -> TensorComputeOp:
         """The same computation on other tensors.
 
         Parameters
@@ -479,13 +491,25 @@ class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
     """
 
     scan_axis: Any
-    init: tuple
-    update: tuple
-    state_placeholder: tuple
-    inputs: tuple
-    spatial_axis_: tuple
+    init: tuple[Any, ...]
+    update: tuple[Any, ...]
+    state_placeholder: tuple[Any, ...]
+    inputs: tuple[Any, ...]
+    spatial_axis_: tuple[Any, ...]
 
-    def __init__(self, name, tag, attrs, scan_axis, init, update, state_placeholder, inputs, spatial=None, span=None):
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        attrs: Any,
+        scan_axis: Any,
+        init: Any,
+        update: Any,
+        state_placeholder: Any,
+        inputs: Any,
+        spatial: Any = None,
+        span: Any = None,
+    ):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.scan_axis = scan_axis
         self.init, self.update = tuple(init), tuple(update)
@@ -500,7 +524,7 @@ class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
         self.span = span
 
     @property
-    def axis(self) -> tuple:
+    def axis(self) -> tuple[Any, ...]:
         return (self.scan_axis,) + self.spatial_axis_
 
     def output_types(self):
@@ -532,12 +556,22 @@ class ExternOp(Operation, key="ExternOp", derived={"_outputs": "[]"}):
         The statement that fills the outputs.
     """
 
-    inputs: tuple
-    input_placeholders: tuple
-    output_placeholders: tuple
+    inputs: tuple[Any, ...]
+    input_placeholders: tuple[Any, ...]
+    output_placeholders: tuple[Any, ...]
     body: Any
 
-    def __init__(self, name, tag, attrs, inputs, input_placeholders, output_placeholders, body, span=None):
+    def __init__(
+        self,
+        name: str,
+        tag: str,
+        attrs: Any,
+        inputs: Any,
+        input_placeholders: Any,
+        output_placeholders: Any,
+        body: Any,
+        span: Any = None,
+    ):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.inputs = tuple(inputs)
         self.input_placeholders, self.output_placeholders = tuple(input_placeholders), tuple(output_placeholders)
@@ -574,19 +608,21 @@ class HybridOp(Operation, key="HybridOp", derived={"_outputs": "[]"}):
         The statement.
     """
 
-    inputs: tuple
-    outputs_: tuple
-    axis_: tuple
+    inputs: tuple[Any, ...]
+    outputs_: tuple[Any, ...]
+    axis_: tuple[Any, ...]
     body: Any
 
-    def __init__(self, name, tag, attrs, inputs, outputs, axis, body, span=None):
+    def __init__(
+        self, name: str, tag: str, attrs: Any, inputs: Any, outputs: Any, axis: Any, body: Any, span: Any = None
+    ):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.inputs, self.outputs_, self.axis_, self.body = tuple(inputs), tuple(outputs), tuple(axis), body
         self._outputs = []
         self.span = span
 
     @property
-    def axis(self) -> tuple:
+    def axis(self) -> tuple[Any, ...]:
         return self.axis_
 
     def output_types(self):
@@ -597,7 +633,7 @@ class HybridOp(Operation, key="HybridOp", derived={"_outputs": "[]"}):
         return list(dict.fromkeys(self.inputs))
 
 
-def tensors_in(body) -> list[Tensor]:
+def tensors_in(body: Any) -> list[Tensor]:
     """Tensors read in an expression or a tuple of them, in order of first use."""
     found: dict[Tensor, None] = {}
     for e in body if isinstance(body, tuple) else (body,):
@@ -612,7 +648,7 @@ OPERATOR: Hook[[str], Callable[[Any, Any], Any] | None] = Hook(
 )
 
 
-def _tensor_operator(name: str, a, b):
+def _tensor_operator(name: str, a: Any, b: Any):
     if isinstance(a, Tensor) or isinstance(b, Tensor):
         function = OPERATOR(name)
         if function is None:

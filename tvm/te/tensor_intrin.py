@@ -35,8 +35,17 @@ class TensorIntrin:
         Numbers that a call of it passes.
     """
 
-    def __init__(self, name: str, op: ComputeOp, inputs: list[Tensor], buffers: list[Buffer], body, reduce_init,
-                 reduce_update, scalar_params=()):
+    def __init__(
+        self,
+        name: str,
+        op: ComputeOp,
+        inputs: list[Tensor],
+        buffers: list[Buffer],
+        body: Any,
+        reduce_init: Any,
+        reduce_update: Any,
+        scalar_params: Any = (),
+    ):
         self.name = name
         self.op = op
         self.inputs = inputs
@@ -49,7 +58,7 @@ class TensorIntrin:
     def __repr__(self) -> str:
         return f"TensorIntrin({self.name})"
 
-    def __call__(self, *args, reduce_axis=None) -> TensorIntrinCall:
+    def __call__(self, *args: Any, reduce_axis: Any = None) -> TensorIntrinCall:
         """A call inside te.compute: slices of tensors for the inputs, expressions for the scalar parameters."""
         slices = [a for a in args if isinstance(a, (Tensor, TensorSlice))]
         scalars = [convert(a) for a in args if not isinstance(a, (Tensor, TensorSlice))]
@@ -76,13 +85,13 @@ class TensorIntrin:
 class TensorIntrinCall:
     """What a call of an intrinsic inside te.compute gives: its inputs, their parts, and the loops that accumulate."""
 
-    def __init__(self, intrin, tensors, regions, reduce_axis, scalar_inputs):
+    def __init__(self, intrin: Any, tensors: Any, regions: Any, reduce_axis: Any, scalar_inputs: Any):
         self.intrin: TensorIntrin = intrin
         self.tensors, self.regions = tensors, regions
         self.reduce_axis, self.scalar_inputs = reduce_axis, scalar_inputs
 
 
-def _get_region(indices, tensor: Tensor, name: str) -> list[Range]:
+def _get_region(indices: Any, tensor: Tensor, name: str) -> list[Range]:
     """One range per dimension: a slice, a point, or the whole where nothing is said."""
     if len(indices) > len(tensor.shape):
         raise ScheduleError(
@@ -103,7 +112,7 @@ def _get_region(indices, tensor: Tensor, name: str) -> list[Range]:
     return out
 
 
-def _statement(value, name: str) -> Stmt | None:
+def _statement(value: Any, name: str) -> Stmt | None:
     if value is None or isinstance(value, Stmt):
         return value
     value = convert(value)
@@ -113,7 +122,12 @@ def _statement(value, name: str) -> Stmt | None:
 
 
 def decl_tensor_intrin(
-    op: Operation, fcompute, name="tensor_intrin", binds=None, scalar_params=None, default_buffer_params=None
+    op: Operation,
+    fcompute: Any,
+    name: Any = "tensor_intrin",
+    binds: Any = None,
+    scalar_params: Any = None,
+    default_buffer_params: Any = None,
 ) -> TensorIntrin:
     """Declare an intrinsic. ``fcompute(inputs, outputs)`` gives a body, or (body, reset, update).
 
@@ -148,12 +162,12 @@ def decl_tensor_intrin(
         raise TypeError(f"decl_tensor_intrin: the meaning is a compute operation, got {type(op).__name__}")
     inputs = _inputs(op)
     tensors = inputs + op.outputs
-    defaults = dict(default_buffer_params or {})
+    options: dict[str, Any] = {"data_alignment": 64, **(default_buffer_params or {})}
     buffers = []
     for tensor in tensors:
         buffer = (binds or {}).get(tensor)
         if buffer is None:
-            buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, **{"data_alignment": 64, **defaults})
+            buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, **options)
         buffers.append(buffer)
     for tensor in inputs:
         if not isinstance(tensor.op, PlaceholderOp):

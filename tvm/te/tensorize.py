@@ -52,7 +52,7 @@ class Block:
             out[axis] = self._range(state[axis])
         return out
 
-    def _range(self, region) -> Range:
+    def _range(self, region: Any) -> Range:
         low = self.analyzer.simplify(region.min_value)
         extent = self.analyzer.simplify(region.max_value - low + const(1, low.dtype))
         return Range(min=low, extent=extent)
@@ -60,7 +60,7 @@ class Block:
     def input_region(self, tensor: Tensor) -> list[Range]:
         """The part of an input that the block reads."""
         doms = {a.var: sets.from_range(r) for a, r in self.ranges.items()}
-        regions: list = [None] * len(tensor.shape)
+        regions: list[Any] = [None] * len(tensor.shape)
         for body in self.op.body:
             for node in post_order(body):
                 if type(node) is ProducerLoad and node.producer is tensor:
@@ -70,7 +70,7 @@ class Block:
         return [self._range(r) for r in regions]
 
 
-def _finite(node):
+def _finite(node: Any):
     """The least float serves as the start of a maximum as minus infinity does."""
     if isinstance(node, FloatImm) and math.isinf(node.value):
         return (min_value if node.value < 0 else max_value)(node.dtype)
@@ -115,7 +115,7 @@ class Match:
         self.inputs = self.match_inputs()
         self.check_body()
 
-    def match_axes(self, own: tuple, wanted: tuple, what: str) -> None:
+    def match_axes(self, own: tuple[Any, ...], wanted: tuple[Any, ...], what: str) -> None:
         ranges = [self.block.ranges[a] for a in own]
         place = _align(ranges, [w.dom.extent for w in wanted], what, self.intrin.name)
         for axis, r, j in zip(own, ranges, place):
@@ -163,19 +163,19 @@ class Match:
         analyzer = self.block.analyzer
         views = {tensor: (region, twin, place) for tensor, region, twin, place in self.inputs}
 
-        def own(node):
+        def own(node: Any):
             if isinstance(node, Var):
                 return self.table.get(node)
             if type(node) is ProducerLoad and node.producer in views:
                 region, twin, place = views[node.producer]
-                indices: list = [None] * len(twin.shape)
+                indices: list[Any] = [None] * len(twin.shape)
                 for index, r, j in zip(node.indices, region, place):
                     if j is not None:
                         indices[j] = analyzer.simplify(index - r.min)
                 return ProducerLoad(twin, tuple(indices))
             return None
 
-        def theirs(node):
+        def theirs(node: Any):
             return self.symbols.get(node) if isinstance(node, Var) else None
 
         for axis in self.intrin.op.axis + self.intrin.op.reduce_axis:
@@ -196,14 +196,14 @@ class Match:
                     self._mismatch(got, wanted)
 
     def _simple(self, e: PrimExpr) -> PrimExpr:
-        def post(node):
+        def post(node: Any):
             if type(node) is ProducerLoad:
                 return ProducerLoad(node.producer, tuple(self.block.analyzer.simplify(i) for i in node.indices))
             return None
 
         return self.block.analyzer.simplify(rewrite(e, post))
 
-    def _mismatch(self, have, want):
+    def _mismatch(self, have: Any, want: Any):
         raise ScheduleError(
             f"tensorize with {self.intrin.name} on stage {self.block.stage.name}: the loops do not compute what the "
             f"intrinsic does\n  expected: {want}\n  found:    {have}"

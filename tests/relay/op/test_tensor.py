@@ -10,6 +10,7 @@ from compiled import check_all, refused, run, tensor
 
 from tests import on_target
 from tvm import relay
+from tvm.relay.op import _make
 
 EDGES = np.array([np.nan, 0.0, -0.0, np.inf, -np.inf, 1.0, -1.5, 2.5, 1e-30, -3e38, 0.3, 7.0], "float32")
 rng = np.random.default_rng(3)
@@ -240,6 +241,8 @@ def test_reductions():
         ),
         ("std", relay.std, [x], x.std()),
         ("mean_variance", lambda a: relay.mean_variance(a, 2), [x], [x.mean(2), x.var(2)]),
+        ("variance around it", lambda a: _make._variance(a, relay.mean(a, [0, 2], True), [0, 2], False, False, True),
+         [x], x.var((0, 2), ddof=1)),
         ("mean_std", lambda a: relay.mean_std(a, 2, True), [x], [x.mean(2, keepdims=True), x.std(2, keepdims=True)]),
         ("logsumexp", lambda a: relay.logsumexp(a, 1), [x], lse),
         (

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pytest
+
 import tvm
 from tvm import relay
 from tvm.ir.visit import post_order
@@ -52,3 +55,26 @@ def test_groups_end_where_too_many_nodes_lead_to_one():
         terms.append(terms[-1] + terms[-2])
     sizes = [len(operators(f)) for f in functions(terms[-1], *terms[:2])]
     assert sum(sizes) == 600 and max(sizes) <= 256
+
+
+@pytest.mark.parametrize("operator", ["softmax", "log_softmax"])
+def test_row_wise_operators_take_what_follows_element_by_element(operator):
+    x, y = relay.var("x", shape=(16, 24)), relay.var("y", shape=(16, 24))
+    rows = getattr(relay.nn, operator)
+    (found,) = functions(relay.cast(rows(x) + y, "float16"), x, y)
+    assert operators(found) == [f"nn.{operator}", "add", "cast"]
+    # Not what comes before, nor where the axis is another, nor what moves elements.
+    assert [operators(f) for f in functions(rows(relay.exp(x)), x)] == [["exp"], [f"nn.{operator}"]]
+    assert [operators(f) for f in functions(relay.exp(rows(x, axis=0)), x)] == [[f"nn.{operator}"], ["exp"]]
+    assert [operators(f) for f in functions(relay.transpose(rows(x)), x)] == [[f"nn.{operator}"], ["transpose"]]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 7), (5, 16), (2, 3, 33), (40, 129), (1, 40000)])
+def test_row_wise_operators_with_what_follows_have_the_numbers_of_numpy(shape, rng):
+    values = rng.standard_normal(shape).astype("float32") * 3
+    x, y = relay.var("x", shape=shape), relay.var("y", shape=shape)
+    function = relay.Function([x, y], relay.cast(relay.nn.softmax(x) * relay.const(2.0) + y, "float64"))
+    executor = relay.create_executor("graph", tvm.IRModule.from_expr(function), tvm.cpu(), "llvm")
+    got = executor.evaluate()(values, values).numpy()
+    powers = np.exp(values - values.max(-1, keepdims=True))
+    np.testing.assert_allclose(got, powers / powers.sum(-1, keepdims=True) * 2 + values, rtol=1e-5, atol=1e-6)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from lowered import of, same_result, var
 
+import tvm
 from tvm import te
 from tvm.driver.build_module import schedule_to_module
 from tvm.ir.op import Op
@@ -141,6 +143,44 @@ def test_dead_memory_is_used_again():
 def test_elementwise_chain_works_in_place():
     new = same_result(storage_rewrite, chain(5, True), np.arange(64, dtype="int32"), np.zeros(64, "int32"))
     assert len(of(Allocate, new)) == 1
+
+
+def casts(types, n, scope=""):
+    """A -> a temporary of each type, turned round by each step -> B."""
+    a, b = flat(n, name="A"), flat(n, name="B")
+    temporaries = [flat(n, dtype, f"t{i}", scope) for i, dtype in enumerate(types)]
+    steps, source = [], a
+    for target in [*temporaries, b]:
+        steps.append(loop(n, lambda i, s=source, t=target: BufferStore(t, (s[n - 1 - i] + 1).astype(t.dtype), [i])))
+        source = target
+    body = seq(*steps)
+    for t in temporaries:
+        body = Allocate(t.data, t.dtype, [n], ONE, body)
+    return PrimFunc([a, b], body)
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+@pytest.mark.parametrize("types", [
+    ("float32", "int64", "int16", "float64", "uint8"), ("int8", "float64", "int8", "int32")])
+def test_dead_memory_of_a_workspace_takes_values_of_other_types(types, target):
+    n = 5000
+    new = storage_rewrite(casts(types, n))
+    allocations = of(Allocate, new)
+    # Two are alive at a time, and each is as large as the largest value it takes.
+    assert len(allocations) == 2
+    sizes = [int(x.extents[0]) * np.dtype(x.dtype).itemsize for x in allocations]
+    assert sorted(sizes) == sorted(max(n * np.dtype(t).itemsize for t in types[first::2]) for first in (0, 1))
+    run = tvm.build(tvm.IRModule({"main": new.with_attr("global_symbol", "main")}), target=target)
+    x = np.arange(n, dtype="int32") % 100
+    got = tvm.nd.array(np.zeros(n, "int32"))
+    run["main"](tvm.nd.array(x), got)
+    np.testing.assert_array_equal(got.numpy(), (x if len(types) % 2 else x[::-1]) + len(types) + 1)
+
+
+@pytest.mark.parametrize("n, scope", [(64, ""), (5000, "shared")])
+def test_small_and_shared_memory_keeps_its_type(n, scope):
+    assert len(of(Allocate, storage_rewrite(casts(("float32", "int64", "int16"), n, scope)))) == 3
+    assert len(of(Allocate, storage_rewrite(casts(("float32", "int64", "float32"), n, scope)))) == 2
 
 
 def test_operand_read_again_is_not_overwritten():

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...error import not_defined
 from ..measure import MeasureInput, MeasureResult
 from ..search_task import SearchTask
 
@@ -36,7 +37,7 @@ class CostModel:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "update")
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
         """The score of each state; -inf for one that cannot be compiled.
@@ -57,7 +58,7 @@ class CostModel:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "predict")
 
     def predict_rows(self, task: SearchTask, groups: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The scores of the states of each group.
@@ -79,7 +80,7 @@ class CostModel:
         NotImplementedError
             The class has no ``scores_rows``.
         """
-        raise NotImplementedError
+        raise not_defined(self, "predict_rows")
 
 
 class RandomModel(CostModel):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ...error import not_defined
+
 
 class ExecutionError(ValueError):
     """Work that ended with an error."""
@@ -18,10 +20,10 @@ class Future:
     """A result that may come later."""
 
     def done(self) -> bool:
-        raise NotImplementedError
+        raise not_defined(self, "done")
 
     def get(self, timeout: float | None = None) -> Any:
-        raise NotImplementedError
+        raise not_defined(self, "get")
 
 
 class Executor:
@@ -30,4 +32,4 @@ class Executor:
     DEFAULT_TIMEOUT = 120
 
     def submit(self, func: Callable, *args: Any, **kwargs: Any) -> Future:
-        raise NotImplementedError
+        raise not_defined(self, "submit")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ...error import not_defined
 from ...tuning.errors import MeasureErrorNo
 from ..task.entity import InstantiationError
 
@@ -158,7 +159,7 @@ class Builder:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "build")
 
 
 class Runner:
@@ -219,7 +220,7 @@ class Runner:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError
+        raise not_defined(self, "run")
 
 
 def measure_option(builder: Builder | str, runner: Runner | str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...error import TVMError
+from ...error import TVMError, not_defined
 from ...runtime.measure.files import difference
 from ...target import Target
 from ...tuning.measure import Built, Failed, LibraryFolder, build_all, run_built
@@ -89,7 +89,7 @@ class _Measuring(Runner):
 
     def _run_code(self, target: Target, built: BuildResult, best: float | None) -> Any:
         """The answer of a worker and the arguments after a run, or why there is none."""
-        raise NotImplementedError
+        raise not_defined(self, "_run_code")
 
     def _measure(self, inp: MeasureInput, built: Any) -> MeasureResult:
         failed = _result_of_build(built)

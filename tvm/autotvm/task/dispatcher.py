@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ..._ffi.libinfo import __version__
+from ...error import not_defined
 from ...target import Target
 from ...target.backend import compiled_cpu
 from ..env import GLOBAL_SCOPE
@@ -105,10 +106,10 @@ class DispatchContext:
         NotImplementedError
             A subclass does not take any.
         """
-        raise NotImplementedError
+        raise not_defined(self, "update")
 
     def _query_inside(self, target: Target | None, workload: Any) -> Any:
-        raise NotImplementedError
+        raise not_defined(self, "_query_inside")
 
     def _find_inside(self, target: Target, workload: Any) -> Any:
         return self._query_inside(target, workload)

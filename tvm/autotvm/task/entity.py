@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...error import not_defined
 from ...te.operation import thread_axis
 
 
@@ -26,7 +27,7 @@ class Entity:
 
     def features(self) -> list[float]:
         """The choice as features of a cost model."""
-        raise NotImplementedError
+        raise not_defined(self, "features")
 
 
 class SplitEntity(Entity):

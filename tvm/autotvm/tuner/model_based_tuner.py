@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ...error import not_defined
 from ..measure.measure import MeasureInput, MeasureResult
 from ..record import is_made_here
 from .tuner import Tuner
@@ -18,26 +19,26 @@ class CostModel:
     """Predicts scores (larger is faster) of indexes."""
 
     def fit(self, xs: Any, ys: Any, plan_size: int) -> None:
-        raise NotImplementedError
+        raise not_defined(self, "fit")
 
     def fit_log(self, records: Any, plan_size: int, min_seed_records: int = 500) -> bool:
-        raise NotImplementedError
+        raise not_defined(self, "fit_log")
 
     def predict(self, xs: Any, output_margin: bool = False) -> Any:
-        raise NotImplementedError
+        raise not_defined(self, "predict")
 
     def load_basemodel(self, base_model: CostModel) -> None:
-        raise NotImplementedError
+        raise not_defined(self, "load_basemodel")
 
     def spawn_base_model(self) -> CostModel:
-        raise NotImplementedError
+        raise not_defined(self, "spawn_base_model")
 
 
 class ModelOptimizer:
     """Finds indexes that a model scores highly."""
 
     def find_maximums(self, model: CostModel, num: int, exclusive: Any) -> list[int]:
-        raise NotImplementedError
+        raise not_defined(self, "find_maximums")
 
 
 class ModelBasedTuner(Tuner):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ...error import not_defined
 from ...tuning.search import TuningError
 from ..env import GLOBAL_SCOPE
 from ..measure.measure import MeasureInput, MeasureResult, create_measure_batch
@@ -57,7 +58,7 @@ class Tuner:
         NotImplementedError
             A subclass does not say.
         """
-        raise NotImplementedError
+        raise not_defined(self, "has_next")
 
     def next_batch(self, batch_size: int) -> list[Any]:
         """Configurations to measure now, at most ``batch_size``.
@@ -77,7 +78,7 @@ class Tuner:
         NotImplementedError
             A subclass does not say.
         """
-        raise NotImplementedError
+        raise not_defined(self, "next_batch")
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         """Learn from measurements.

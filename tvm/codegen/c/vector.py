@@ -7,7 +7,7 @@ change places.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,7 @@ _CHEAP = frozenset(
 
 
 @contextmanager
-def lane_loop(p: CLike, lanes: int) -> Iterator[None]:
+def lane_loop(p: CLike, lanes: int) -> Generator[None, None, None]:
     """Lines written inside are done for each lane."""
     if p.lane is not None:
         raise InternalError(f"{p.name}: a loop over lanes inside another")

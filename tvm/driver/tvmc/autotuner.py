@@ -72,7 +72,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add = parser.add_argument
     add("--early-stopping", type=int, help="stop a task after this many trials without gain")
     add("--min-repeat-ms", type=int, default=None, help="least time of one repeat (default: 0 on a CPU, else 1000)")
-    add("--model-format", choices=frontends.get_frontend_names(), help="the format of the model file")
+    frontends.add_model_format(parser)
     add("--number", type=int, default=10, help="runs per repeat (default: 10)")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("-o", "--output", help="the file to append records to; a file with records is gone on with")

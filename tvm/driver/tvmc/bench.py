@@ -93,8 +93,7 @@ def add_bench_parser(subparsers, _, json_params) -> None:
     group = parser.add_argument_group("for a model, which is compiled first")
     group.add_argument("--target", help="what to compile for (default: that of the device)")
     group.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
-    group.add_argument("--model-format", choices=frontends.get_frontend_names(), metavar="FORMAT",
-                       help=f"one of {', '.join(frontends.get_frontend_names())}")
+    frontends.add_model_format(group)
     add_verbose(parser)
     add("FILE", help="a model, or a package made by tvmc compile")
 

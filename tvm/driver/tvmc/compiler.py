@@ -61,7 +61,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
         help="also write what the model became, beside the package: asm, ll, tir, relay (several with commas)",
     )
     parser.add_argument("--dump-offloads", default="", help="a report of operators left to other code generators")
-    parser.add_argument("--model-format", choices=frontends.get_frontend_names(), help="the format of the model file")
+    frontends.add_model_format(parser)
     parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
     parser.add_argument("-f", "--output-format", choices=["so", "mlf"], default="so",
                         help="so: a library in a package; mlf: Model Library Format")

@@ -240,6 +240,13 @@ def get_frontend_names() -> list[str]:
     return [f.name() for f in ALL_FRONTENDS]
 
 
+def add_model_format(parser: Any) -> None:
+    """--model-format of a subcommand or of a group of options: the formats stand in its help, which is wrapped."""
+    names = get_frontend_names()
+    parser.add_argument("--model-format", choices=names, metavar="FORMAT",
+                        help=f"the format of the model file: {', '.join(names)}")
+
+
 def get_frontend_by_name(name: str) -> Frontend:
     for frontend in ALL_FRONTENDS:
         if frontend.name() == name:

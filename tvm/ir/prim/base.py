@@ -36,94 +36,94 @@ class ExprOp:
 
     __slots__ = ()
 
-    def __add__(self, other):
+    def __add__(self, other: Any):
         return ops().add(self, other)
 
-    def __radd__(self, other):
+    def __radd__(self, other: Any):
         return ops().add(other, self)
 
-    def __sub__(self, other):
+    def __sub__(self, other: Any):
         return ops().subtract(self, other)
 
-    def __rsub__(self, other):
+    def __rsub__(self, other: Any):
         return ops().subtract(other, self)
 
-    def __mul__(self, other):
+    def __mul__(self, other: Any):
         return ops().multiply(self, other)
 
-    def __rmul__(self, other):
+    def __rmul__(self, other: Any):
         return ops().multiply(other, self)
 
-    def __truediv__(self, other):
+    def __truediv__(self, other: Any):
         return ops().true_divide(self, other)
 
-    def __rtruediv__(self, other):
+    def __rtruediv__(self, other: Any):
         return ops().true_divide(other, self)
 
-    def __floordiv__(self, other):
+    def __floordiv__(self, other: Any):
         return ops().floordiv(self, other)
 
-    def __rfloordiv__(self, other):
+    def __rfloordiv__(self, other: Any):
         return ops().floordiv(other, self)
 
-    def __mod__(self, other):
+    def __mod__(self, other: Any):
         return ops().floormod(self, other)
 
-    def __rmod__(self, other):
+    def __rmod__(self, other: Any):
         return ops().floormod(other, self)
 
     def __neg__(self):
         return ops().negative(self)
 
-    def __lshift__(self, other):
+    def __lshift__(self, other: Any):
         return ops().left_shift(self, other)
 
-    def __rlshift__(self, other):
+    def __rlshift__(self, other: Any):
         return ops().left_shift(other, self)
 
-    def __rshift__(self, other):
+    def __rshift__(self, other: Any):
         return ops().right_shift(self, other)
 
-    def __rrshift__(self, other):
+    def __rrshift__(self, other: Any):
         return ops().right_shift(other, self)
 
-    def __and__(self, other):
+    def __and__(self, other: Any):
         return ops().bitwise_and(self, other)
 
-    def __rand__(self, other):
+    def __rand__(self, other: Any):
         return ops().bitwise_and(other, self)
 
-    def __or__(self, other):
+    def __or__(self, other: Any):
         return ops().bitwise_or(self, other)
 
-    def __ror__(self, other):
+    def __ror__(self, other: Any):
         return ops().bitwise_or(other, self)
 
-    def __xor__(self, other):
+    def __xor__(self, other: Any):
         return ops().bitwise_xor(self, other)
 
-    def __rxor__(self, other):
+    def __rxor__(self, other: Any):
         return ops().bitwise_xor(other, self)
 
     def __invert__(self):
         return ops().bitwise_not(self)
 
-    def __lt__(self, other):
+    def __lt__(self, other: Any):
         return ops().less(self, other)
 
-    def __le__(self, other):
+    def __le__(self, other: Any):
         return ops().less_equal(self, other)
 
-    def __gt__(self, other):
+    def __gt__(self, other: Any):
         return ops().greater(self, other)
 
-    def __ge__(self, other):
+    def __ge__(self, other: Any):
         return ops().greater_equal(self, other)
 
-    def __eq__(self, other):
+    def __eq__(self, other: object):
         return EqualOp(self, other)
 
-    def __ne__(self, other):
+    def __ne__(self, other: object):
         return NotEqualOp(self, other)
 
     __hash__ = object.__hash__
@@ -137,7 +137,7 @@ class ExprOp:
     def __nonzero__(self):
         return self.__bool__()
 
-    def equal(self, other, span=None):
+    def equal(self, other: Any, span: Any = None):
         """The expression ``self == other``.
 
         Parameters
@@ -152,7 +152,7 @@ class ExprOp:
         """
         return ops().equal(self, other)
 
-    def astype(self, dtype, span=None):
+    def astype(self, dtype: str, span: Any = None):
         """The value converted to another type. Literals are converted at once: floats to integers truncate, integers
         wrap.
 
@@ -179,7 +179,7 @@ class EqualOp(ExprOp):
 
     __slots__ = ("a", "b")
 
-    def __init__(self, a, b, span=None):
+    def __init__(self, a: Any, b: Any, span: Any = None):
         self.a, self.b = a, b
 
     def __bool__(self):
@@ -198,7 +198,7 @@ class NotEqualOp(ExprOp):
 
     __slots__ = ("a", "b")
 
-    def __init__(self, a, b, span=None):
+    def __init__(self, a: Any, b: Any, span: Any = None):
         self.a, self.b = a, b
 
     def __bool__(self):

@@ -28,7 +28,7 @@ class Call(PrimExprWithOp, key="tir.Call"):
     op: Any
     args: tuple[PrimExpr, ...]
 
-    def __init__(self, dtype, op, args, span=None):
+    def __init__(self, dtype: str, op: Any, args: Any, span: Any = None):
         if op.__class__ is str:
             op = Op.get(op if "." in op else "tir." + op)
             dtype = canonical(dtype)

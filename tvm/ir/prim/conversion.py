@@ -11,7 +11,7 @@ from .iteration import IterVar
 from .values import StringImm, const
 
 
-def convert(value) -> Any:
+def convert(value: Any) -> Any:
     """A Python value as an expression: numbers, strings, bool, NumPy scalars, axes, lists of these."""
     if isinstance(value, PrimExpr):
         return value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..node import Node, _convert
 from .base import ExprOp, PrimExpr, PrimExprWithOp, ops
 from .values import Var, const
@@ -27,7 +29,7 @@ class Range(Node, key="Range"):
     min: PrimExpr
     extent: PrimExpr
 
-    def __init__(self, begin=None, end=None, span=None, min=None, extent=None):
+    def __init__(self, begin: Any = None, end: Any = None, span: Any = None, min: Any = None, extent: Any = None):
         # Two forms: Range(end) / Range(begin, end) as users write it, and min=/extent= for rebuilding.
         if extent is None:
             if begin is None:
@@ -43,7 +45,7 @@ class Range(Node, key="Range"):
         self.span = span
 
     @staticmethod
-    def from_min_extent(min_value, extent, span=None) -> Range:
+    def from_min_extent(min_value: Any, extent: Any, span: Any = None) -> Range:
         """The range of so many integers from one on.
 
         Parameters
@@ -93,7 +95,7 @@ class IterVar(ExprOp, Node, key="tir.IterVar"):
     iter_type: int
     thread_tag: str = ""
 
-    def __init__(self, dom, var, iter_type, thread_tag="", span=None):
+    def __init__(self, dom: Any, var: Any, iter_type: Any, thread_tag: Any = "", span: Any = None):
         if dom is not None and not isinstance(dom, Range):
             if not isinstance(dom, (list, tuple)) or len(dom) != 2:
                 raise TypeError(f"the domain of an axis is a Range or a pair (begin, end), got {dom!r}")
@@ -126,12 +128,12 @@ class CommReducer(Node, key="tir.CommReducer"):
 
     _compared = "lhs! rhs! result identity_element"
 
-    lhs: tuple
-    rhs: tuple
+    lhs: tuple[Any, ...]
+    rhs: tuple[Any, ...]
     result: tuple[PrimExpr, ...]
     identity_element: tuple[PrimExpr, ...]
 
-    def __call__(self, a, b):
+    def __call__(self, a: Any, b: Any):
         from ..subst import substitute
 
         pairs = dict(zip(self.lhs, a if isinstance(a, (list, tuple)) else (a,)))

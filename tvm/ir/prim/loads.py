@@ -9,7 +9,7 @@ from ...error import TVMError
 from .base import PrimExpr, PrimExprWithOp
 
 
-def _load_dtype(buffer, indices) -> str:
+def _load_dtype(buffer: Any, indices: Any) -> str:
     if len(indices) != len(buffer.shape):
         raise TVMError(f"Buffer {buffer.name} is {len(buffer.shape)}-dimensional, cannot be indexed with "
                        f"{len(indices)} indices")  # fmt: skip

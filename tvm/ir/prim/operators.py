@@ -21,7 +21,7 @@ class LogicalExpr(BinaryOpExpr):
     """Base of And, Or."""
 
 
-def _mismatch(node):
+def _mismatch(node: Any):
     raise ExprTypeError(
         f"{type(node).__name__}: operands must have one type, got {node.a.dtype} and {node.b.dtype}; cast one of them"
     )

@@ -30,7 +30,7 @@ class Var(PrimExpr, key="tir.Var"):
     dtype: str
     type_annotation: Any
 
-    def __init__(self, name="tindex", dtype="int32", type_annotation=None, span=None):
+    def __init__(self, name: str = "tindex", dtype: str = "int32", type_annotation: Any = None, span: Any = None):
         if isinstance(dtype, Type):
             type_annotation = dtype
             dtype = dtype.dtype if isinstance(dtype, PrimType) else "handle"
@@ -85,7 +85,7 @@ class SizeVar(Var, key="tir.SizeVar"):
         A type that says more than ``dtype``.
     """
 
-    def __init__(self, name="size", dtype="int32", type_annotation=None, span=None):
+    def __init__(self, name: str = "size", dtype: str = "int32", type_annotation: Any = None, span: Any = None):
         Var.__init__(self, name, dtype, type_annotation, span)
 
 
@@ -107,7 +107,7 @@ class IntImm(ConstExpr, key="IntImm"):
     dtype: str
     value: int
 
-    def __init__(self, dtype, value, span=None):
+    def __init__(self, dtype: str, value: Any, span: Any = None):
         kind = info(dtype)
         if kind.lanes != 1:
             raise ExprValueError(f"IntImm is scalar; got dtype '{dtype}'")
@@ -136,14 +136,14 @@ class IntImm(ConstExpr, key="IntImm"):
     def __bool__(self):
         return self.value != 0
 
-    def __eq__(self, other):
+    def __eq__(self, other: object):
         if isinstance(other, IntImm):
             return const(self.value == other.value, "bool")
         if isinstance(other, (bool, int)):
             return const(self.value == other, "bool")
         return EqualOp(self, other)
 
-    def __ne__(self, other):
+    def __ne__(self, other: object):
         if isinstance(other, IntImm):
             return const(self.value != other.value, "bool")
         if isinstance(other, (bool, int)):
@@ -167,7 +167,7 @@ class FloatImm(ConstExpr, key="FloatImm"):
     dtype: str
     value: float
 
-    def __init__(self, dtype, value, span=None):
+    def __init__(self, dtype: str, value: Any, span: Any = None):
         if not info(dtype).is_float:
             raise ExprValueError(f"FloatImm needs a float dtype, got '{dtype}'")
         self.dtype = canonical(dtype)
@@ -192,17 +192,17 @@ class StringImm(ConstExpr, key="tir.StringImm"):
     value: str
     dtype: str = "handle"
 
-    def __init__(self, value, dtype="handle", span=None):
+    def __init__(self, value: Any, dtype: str = "handle", span: Any = None):
         self.value = str(value)
         self.dtype = "handle"
         self.span = span
 
-    def __eq__(self, other):
+    def __eq__(self, other: object):
         if isinstance(other, ConstExpr):
             return isinstance(other, StringImm) and self.value == other.value
         return self.value == other
 
-    def __ne__(self, other):
+    def __ne__(self, other: object):
         return not self == other
 
     def __hash__(self):
@@ -214,7 +214,7 @@ FLOAT32_MAX = float.fromhex("0x1.fffffep127")
 _SMALL: dict[tuple[int, str], IntImm] = {}
 
 
-def const(value: Any, dtype: str | None = None, span=None) -> PrimExpr:
+def const(value: Any, dtype: str | None = None, span: Any = None) -> PrimExpr:
     """A literal; the default types are bool, int32 and float32, or int64 and float64 where these are too small. A NumPy
     scalar has its own.
 
@@ -265,7 +265,7 @@ def const(value: Any, dtype: str | None = None, span=None) -> PrimExpr:
     raise ValueError(f"no literal of type '{dtype}'")
 
 
-def _default_dtype(value) -> str:
+def _default_dtype(value: Any) -> str:
     # NumPy's float64 is a Python float too, so its own type is asked for first.
     name = getattr(value, "dtype", None)
     if name is not None:

@@ -4,7 +4,8 @@ A node may join the node that every path from it leads to (its post-dominator) w
 paths allow it. Convolutions and matmuls take the elementwise operators that follow them as their epilogue; injective
 chains are fused; reductions end a group. Row-wise operators (softmax, layer normalization) take a prologue and an
 epilogue of elementwise operators and of reshapes that leave the rows whole, on targets whose kernels keep rows in
-registers. Each group becomes a function marked ``Primitive``.
+registers; elsewhere they take elementwise operators that follow them. Each group becomes a function marked
+``Primitive``.
 
 Where a target reads the operands of a matmul through operators that only move data (``moves_only`` in their records),
 such a chain joins the matmul if it has no other user. What comes before the chain does not: it would be recomputed with
@@ -138,7 +139,7 @@ class FusionRules(NamedTuple):
 
     # Whether kernels of matmuls read an operand through the operators that move it.
     reads_through: OperandRule | None = None
-    # Whether row-wise kernels take a prologue and an epilogue.
+    # Whether row-wise kernels take a prologue and reshapes, beside the elementwise operators that follow.
     rowwise: bool = False
     # Call -> its pattern (relay.op.OpPattern) in place of that of the operator; None leaves it.
     pattern: Callable[[Call], int | None] | None = None
@@ -169,7 +170,11 @@ class FusionGraph:
         if isinstance(e, Call) and isinstance(e.op, Op):
             override = self.rules.pattern(e) if self.rules.pattern is not None else None
             pattern = call_pattern(e) if override is None else override
-            return pattern if pattern != ROWS or self.rules.rowwise and _works_along_rows(e) else OPAQUE
+            if pattern != ROWS:
+                return pattern
+            if not _works_along_rows(e):
+                return OPAQUE
+            return ROWS if self.rules.rowwise else OUT_ELEMWISE_FUSABLE
         if isinstance(e, Tuple):
             return TUPLE
         if isinstance(e, TupleGetItem):

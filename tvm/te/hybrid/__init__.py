@@ -16,7 +16,7 @@ from .module import HybridModule, build
 from .parser import parse
 
 
-def script(pyfunc) -> Any:
+def script(pyfunc: Any) -> Any:
     """Decorate a Python function written in hybrid script.
 
     Parameters
@@ -31,7 +31,7 @@ def script(pyfunc) -> Any:
     """
 
     @functools.wraps(pyfunc)
-    def wrapped(*args, **kwargs):
+    def wrapped(*args: Any, **kwargs: Any):
         if kwargs:
             raise TypeError(f"hybrid script {pyfunc.__name__}: arguments are given by position")
         if any(isinstance(a, (Tensor, PrimExpr)) or _holds_tensor(a) for a in args):
@@ -42,11 +42,11 @@ def script(pyfunc) -> Any:
     return wrapped
 
 
-def _holds_tensor(value) -> bool:
+def _holds_tensor(value: Any) -> bool:
     return isinstance(value, (list, tuple)) and any(isinstance(v, (Tensor, PrimExpr)) for v in value)
 
 
-def source_to_op(src, args, symbols, closure_vars=None):
+def source_to_op(src: Any, args: Any, symbols: Any, closure_vars: Any = None):
     """The tensors made by hybrid script given as a function.
 
     Parameters

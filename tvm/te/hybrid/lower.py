@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...error import ScheduleError
 from ...ir.prim import IterVar, ProducerLoad, Range, const
@@ -25,7 +25,7 @@ def hybrid_stage(lowering: Lowering, stage: Stage) -> Stmt:
     assert isinstance(op, HybridOp), f"stage {stage.name} is no hybrid script"
     table = dict(zip(op.outputs_, op.outputs))
 
-    def post(node):
+    def post(node: Any):
         if type(node) is ProducerLoad and node.producer in table:
             return ProducerLoad(table[node.producer], node.indices)
         if type(node) is ProducerStore and node.producer in table:
@@ -42,10 +42,10 @@ def hybrid_stage(lowering: Lowering, stage: Stage) -> Stmt:
     return _annotate(body, stage, lowering)
 
 
-def _replace_loop(body: Stmt, axis: IterVar, make) -> Stmt:
+def _replace_loop(body: Stmt, axis: IterVar, make: Any) -> Stmt:
     done = [False]
 
-    def post(node):
+    def post(node: Any):
         if type(node) is For and node.loop_var is axis.var:
             done[0] = True
             return make(node)
@@ -92,7 +92,7 @@ def _reorder(body: Stmt, stage: Stage) -> Stmt:
     """Perfectly nested loops are put in the order of the stage's leaves."""
     rank = {a.var: i for i, a in enumerate(stage.leaf_iter_vars)}
 
-    def pre(node):
+    def pre(node: Any):
         if type(node) is not For or node.loop_var not in rank:
             return None
         chain = [node]
@@ -114,7 +114,7 @@ def _annotate(body: Stmt, stage: Stage, lowering: Lowering) -> Stmt:
 
     axes = {a.var: a for a in stage.leaf_iter_vars}
 
-    def post(node):
+    def post(node: Any):
         if type(node) is not For or node.loop_var not in axes:
             return None
         axis = axes[node.loop_var]

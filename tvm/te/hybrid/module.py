@@ -61,7 +61,7 @@ class _Writer:
     def add(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)
 
-    def element(self, tensor: Tensor, indices) -> str:
+    def element(self, tensor: Tensor, indices: Any) -> str:
         starts = self.starts.get(tensor)
         if starts:
             indices = [i if getattr(s, "value", None) == 0 else i - s for i, s in zip(indices, starts)]
@@ -156,7 +156,7 @@ class _Writer:
             self.add(depth, self.expr(s.value))
 
 
-def source_of(schedule: Schedule, inputs, outputs, name: str) -> str:
+def source_of(schedule: Schedule, inputs: Any, outputs: Any, name: str) -> str:
     """The schedule as the text of a hybrid script of ``inputs`` that returns ``outputs``."""
     from ..infer import Bounds
     from ..lower import Lowering
@@ -261,13 +261,13 @@ class HybridModule:
         with open(path, encoding="utf-8") as f:
             self._set(f.read())
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any):
         if self.func_ is None:
             raise TVMError("this hybrid module is empty: load a script first")
         return self.func_(*args)
 
 
-def build(sch: Schedule, inputs, outputs, name: str = "hybrid_func") -> HybridModule:
+def build(sch: Schedule, inputs: Any, outputs: Any, name: str = "hybrid_func") -> HybridModule:
     """A schedule as a hybrid script, to be read, kept in a file, or used again.
 
     Parameters

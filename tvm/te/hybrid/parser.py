@@ -73,7 +73,7 @@ class _Scalar:
 
 
 class Parser:
-    def __init__(self, pyfunc, args):
+    def __init__(self, pyfunc: Any, args: Any):
         self.name = pyfunc.__name__
         self.source = textwrap.dedent(inspect.getsource(pyfunc))
         self.first_line = pyfunc.__code__.co_firstlineno
@@ -90,12 +90,12 @@ class Parser:
 
     # -- errors and names ----------------------------------------------------------------------------------------
 
-    def fail(self, node, message: str):
+    def fail(self, node: Any, message: str):
         line = getattr(node, "lineno", 1) + self.first_line - 1
         text = self.source.splitlines()[getattr(node, "lineno", 1) - 1].strip()
         raise DiagnosticError(f"hybrid script {self.name}, line {line}: {message}\n    {text}")
 
-    def lookup(self, node, name: str):
+    def lookup(self, node: Any, name: str):
         for scope in reversed(self.symbols):
             if name in scope:
                 return scope[name]
@@ -123,7 +123,7 @@ class Parser:
                 self.fail(tree, f"output tensor '{tensor.op.name}' is not returned")
         return HybridOp(self.name, "", {}, self.inputs, self.returned, self.axes, body)
 
-    def _argument(self, value):
+    def _argument(self, value: Any) -> Any:
         if isinstance(value, Tensor):
             if value not in self.inputs:
                 self.inputs.append(value)
@@ -134,7 +134,7 @@ class Parser:
 
     # -- statements ----------------------------------------------------------------------------------------------
 
-    def block(self, nodes) -> Stmt:
+    def block(self, nodes: Any) -> Stmt:
         self.pending.append([])
         self.symbols.append({})
         out = []
@@ -157,20 +157,20 @@ class Parser:
             body = ProducerRealize(tensor, region, const(True, "bool"), body, scope)
         return body
 
-    def statement(self, node) -> Stmt | None:
+    def statement(self, node: Any) -> Stmt | None:
         method = getattr(self, "stmt_" + type(node).__name__.lower(), None)
         if method is None:
             self.fail(node, f"{type(node).__name__} statements are not part of hybrid script")
         return method(node)
 
-    def stmt_pass(self, node):
+    def stmt_pass(self, node: Any):
         return None
 
-    def stmt_expr(self, node):
+    def stmt_expr(self, node: Any):
         value = self.value(node.value)
         return Evaluate(value) if isinstance(value, PrimExpr) else None
 
-    def stmt_return(self, node):
+    def stmt_return(self, node: Any):
         if len(self.symbols) > 2:
             self.fail(node, "return stands at the end of the function only")
         values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
@@ -181,17 +181,17 @@ class Parser:
         self.returned = out
         return None
 
-    def stmt_assert(self, node):
+    def stmt_assert(self, node: Any):
         message = node.msg.value if isinstance(node.msg, ast.Constant) else "assertion failed"
         return AssertStmt(self.value(node.test), StringImm(message), Evaluate(const(0)))
 
-    def stmt_if(self, node):
+    def stmt_if(self, node: Any):
         test = convert(self.value(node.test))
         if isinstance(test, IntImm):
             return self.block(node.body) if test.value else (self.block(node.orelse) if node.orelse else None)
         return IfThenElse(test, self.block(node.body), self.block(node.orelse) if node.orelse else None)
 
-    def stmt_for(self, node):
+    def stmt_for(self, node: Any):
         if not isinstance(node.target, ast.Name):
             self.fail(node, "a loop has one variable")
         if not isinstance(node.iter, ast.Call) or not isinstance(node.iter.func, ast.Name):
@@ -207,7 +207,7 @@ class Parser:
             return self._const_loop(node, low, extent)
         return self._loop(node, low, extent, FOR_KINDS[kind_name])
 
-    def _extent(self, node, args) -> tuple[PrimExpr, PrimExpr]:
+    def _extent(self, node: Any, args: Any) -> tuple[PrimExpr, PrimExpr]:
         args = [convert(a) for a in args]
         if len(args) == 1:
             return const(0, args[0].dtype), args[0]
@@ -216,7 +216,7 @@ class Parser:
         self.fail(node, "a loop takes one bound or two")
         raise AssertionError
 
-    def _const_loop(self, node, low, extent) -> Stmt:
+    def _const_loop(self, node: Any, low: Any, extent: Any) -> Stmt:
         if not isinstance(low, IntImm) or not isinstance(extent, IntImm):
             self.fail(node, "const_range needs constant bounds")
         out = []
@@ -226,7 +226,7 @@ class Parser:
             self.symbols.pop()
         return seq(*out)
 
-    def _loop(self, node, low, extent, kind) -> Stmt:
+    def _loop(self, node: Any, low: Any, extent: Any, kind: Any) -> Stmt:
         variable = Var(node.target.id, extent.dtype)
         zero = const(0, extent.dtype)
         axis = IterVar(Range(min=zero, extent=extent), variable, IterVar.DataPar)
@@ -237,7 +237,7 @@ class Parser:
         self.symbols.pop()
         return For(variable, zero, extent, kind, body)
 
-    def _bind_loop(self, node, args) -> Stmt:
+    def _bind_loop(self, node: Any, args: Any) -> Stmt:
         tag = args[0].value if isinstance(args[0], StringImm) else args[0]
         extent = convert(args[1])
         axis = thread_axis(Range(min=const(0, extent.dtype), extent=extent), str(tag))
@@ -247,7 +247,7 @@ class Parser:
         self.symbols.pop()
         return AttrStmt(axis, "thread_extent", extent, body)
 
-    def stmt_assign(self, node):
+    def stmt_assign(self, node: Any):
         if len(node.targets) != 1:
             self.fail(node, "one target is assigned at a time")
         target = node.targets[0]
@@ -271,7 +271,7 @@ class Parser:
             return None
         return self._scalar(node, target.id, value)
 
-    def _scalar(self, node, name: str, value: PrimExpr) -> Stmt:
+    def _scalar(self, node: Any, name: str, value: PrimExpr) -> Stmt:
         old = None
         for scope in reversed(self.symbols):
             if name in scope:
@@ -284,7 +284,7 @@ class Parser:
         self.pending[-1].append((tensor, "global"))
         return ProducerStore(tensor, value, (const(0),))
 
-    def stmt_augassign(self, node):
+    def stmt_augassign(self, node: Any):
         kind = type(node.op)
         load = ast.copy_location(_as_load(node.target), node)
         old = convert(self.value(load))
@@ -294,7 +294,7 @@ class Parser:
             return self._store(node.target, value)
         return self._scalar(node, node.target.id, value)
 
-    def _declare(self, node, name: str, call) -> None:
+    def _declare(self, node: Any, name: str, call: Any) -> None:
         args = [self.value(a) for a in call.args]
         named = {k.arg: self.value(k.value) for k in call.keywords}
         shape = args[0] if args else named["shape"]
@@ -310,7 +310,7 @@ class Parser:
             self.pending[-1].append((tensor, scope))
         return None
 
-    def _store(self, target, value) -> Stmt:
+    def _store(self, target: Any, value: Any) -> Stmt:
         tensor = self.value(target.value)
         if not isinstance(tensor, Tensor):
             self.fail(target, "an element of a tensor is assigned")
@@ -321,39 +321,39 @@ class Parser:
             )
         return ProducerStore(tensor, primop.cast(tensor.dtype, convert(value)), tuple(convert(i) for i in indices))
 
-    def _indices(self, node) -> list:
+    def _indices(self, node: Any) -> list[Any]:
         inner = node.slice
         return [self.value(e) for e in inner.elts] if isinstance(inner, ast.Tuple) else [self.value(inner)]
 
     # -- expressions ---------------------------------------------------------------------------------------------
 
-    def value(self, node) -> Any:
+    def value(self, node: Any) -> Any:
         method = getattr(self, "expr_" + type(node).__name__.lower(), None)
         if method is None:
             self.fail(node, f"{type(node).__name__} expressions are not part of hybrid script")
         return method(node)
 
-    def expr_constant(self, node):
+    def expr_constant(self, node: Any):
         return node.value if isinstance(node.value, str) else convert(node.value)
 
-    def expr_name(self, node):
+    def expr_name(self, node: Any):
         got = self.lookup(node, node.id)
         if isinstance(got, _Scalar):
             return got.load()
         return convert(got) if isinstance(got, (bool, int, float)) else got
 
-    def expr_tuple(self, node):
+    def expr_tuple(self, node: Any):
         return tuple(self.value(e) for e in node.elts)
 
     expr_list = expr_tuple
 
-    def expr_attribute(self, node):
+    def expr_attribute(self, node: Any):
         base = self.value(node.value)
         if isinstance(base, Tensor) and node.attr in ("shape", "dtype"):
             return getattr(base, node.attr)
         return getattr(base, node.attr)
 
-    def expr_subscript(self, node):
+    def expr_subscript(self, node: Any):
         base = self.value(node.value)
         indices = self._indices(node)
         if isinstance(base, Tensor):
@@ -366,7 +366,7 @@ class Parser:
             base = base[index.value]
         return base
 
-    def expr_binop(self, node):
+    def expr_binop(self, node: Any) -> Any:
         a, b = self.value(node.left), self.value(node.right)
         if isinstance(node.op, ast.Div):
             a, b = convert(a), convert(b)
@@ -377,7 +377,7 @@ class Parser:
             self.fail(node, f"operator {type(node.op).__name__} is not part of hybrid script")
         return BINARY[type(node.op)](a, b)
 
-    def expr_unaryop(self, node):
+    def expr_unaryop(self, node: Any):
         value = convert(self.value(node.operand))
         if isinstance(node.op, ast.USub):
             return primop.negative(value)
@@ -387,7 +387,7 @@ class Parser:
             return primop.bitwise_not(value)
         return value
 
-    def expr_compare(self, node):
+    def expr_compare(self, node: Any):
         left = convert(self.value(node.left))
         out = None
         for kind, right_node in zip(node.ops, node.comparators):
@@ -399,20 +399,20 @@ class Parser:
             left = right
         return out
 
-    def expr_boolop(self, node):
+    def expr_boolop(self, node: Any):
         join = primop.logical_and if isinstance(node.op, ast.And) else primop.logical_or
         out = convert(self.value(node.values[0]))
         for v in node.values[1:]:
             out = join(out, convert(self.value(v)))
         return out
 
-    def expr_ifexp(self, node):
+    def expr_ifexp(self, node: Any):
         test = convert(self.value(node.test))
         if isinstance(test, IntImm):
             return self.value(node.body if test.value else node.orelse)
         return math.if_then_else(test, convert(self.value(node.body)), convert(self.value(node.orelse)))
 
-    def expr_call(self, node):
+    def expr_call(self, node: Any):
         if not isinstance(node.func, ast.Name):
             function = self.value(node.func)
             return function(*[self.value(a) for a in node.args])
@@ -439,14 +439,14 @@ class Parser:
             self.fail(node, "the result of another hybrid script must be given a name: x = other(...)")
         return function(*args)
 
-    def _max_threads(self, node, args) -> PrimExpr:
+    def _max_threads(self, node: Any, args: Any) -> PrimExpr:
         allow_none = not args or bool(convert(args[0]).value)
         target = Target.current(allow_none=True)
         if target is None and not allow_none:
             self.fail(node, "max_num_threads needs a target: use it inside 'with tvm.target.Target(...)'")
         return const(int(target.max_num_threads) if target is not None else 1)
 
-    def _inner_script(self, node) -> Any:
+    def _inner_script(self, node: Any) -> Any:
         """The Python function of another hybrid script that this expression calls, if it does."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id in MATH + CASTS:
             return None
@@ -455,7 +455,7 @@ class Parser:
                 return getattr(scope[node.func.id], "__hybrid_script__", None)
         return None
 
-    def _call_script(self, target, call, pyfunc) -> Stmt:
+    def _call_script(self, target: Any, call: Any, pyfunc: Any) -> Stmt:
         """The body of another script, its outputs being memory of this one."""
         op = Parser(pyfunc, [self.value(a) for a in call.args]).run()
         names = target.elts if isinstance(target, ast.Tuple) else [target]
@@ -468,19 +468,19 @@ class Parser:
         return op.body
 
 
-def _writes(tree) -> Counter[str]:
+def _writes(tree: Any) -> Counter[str]:
     """How often each name is assigned: one that is assigned once, from no memory, is its value."""
     return Counter(n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store))
 
 
-def _as_load(target):
+def _as_load(target: Any):
     new = ast.parse(ast.unparse(target), mode="eval").body
     for n in ast.walk(new):
         ast.copy_location(n, target)
     return new
 
 
-def parse(pyfunc, args) -> Any:
+def parse(pyfunc: Any, args: Any) -> Any:
     """The tensor or tensors that the script makes from ``args``."""
     op = Parser(pyfunc, args).run()
     outputs = op.outputs

@@ -14,13 +14,13 @@ class _Bind:
         return iter(range(int(self.extent)))
 
 
-def _allocate(shape, dtype="float32", scope="global"):
+def _allocate(shape: Any, dtype: str = "float32", scope: str = "global"):
     import numpy
 
     return numpy.zeros(tuple(int(s) for s in shape) if isinstance(shape, (tuple, list)) else (int(shape),), dtype)
 
 
-def _sigmoid(x):
+def _sigmoid(x: Any):
     return 1.0 / (1.0 + math.exp(-x))
 
 
@@ -63,7 +63,7 @@ def __getattr__(name: str):
     raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
-def run(pyfunc, args) -> Any:
+def run(pyfunc: Any, args: Any) -> Any:
     """Call the function as Python, with the names of hybrid script in reach."""
     names = _names()
     space = pyfunc.__globals__

@@ -2,8 +2,8 @@
 
 A frame is what runs in one thread: the function, the body of a parallel loop, or a kernel. Large allocations move out
 of the loops of their frame. Allocations at one level (a frame, or the body of a loop) share memory when one is dead
-before the other is written. A value may also take the place of its operand, when each element is computed from the
-same element and from nothing else of that operand.
+before the other is written, those that come from a workspace whatever their types are. A value may also take the place
+of its operand, when each element is computed from the same element and from nothing else of that operand.
 """
 
 from __future__ import annotations
@@ -159,7 +159,8 @@ class Sharer(StmtRewriter):
         return [v for v in lives.values() if v.first >= 0 and v.shares is None]
 
     def plan(self, lives: list[Life]) -> None:
-        """Greedy, in order of first use: take the memory of a dead allocation of the same kind that fits best."""
+        """Greedy, in order of first use: take the memory of a dead allocation that fits best, of the same type where
+        there is one."""
         free: list[Life] = []
         active: list[Life] = []
         for life in sorted(lives, key=lambda v: v.first):
@@ -173,8 +174,8 @@ class Sharer(StmtRewriter):
                 root, var = self.root(taken.node.buffer_var), life.node.buffer_var
                 self.replaced[var] = root
                 if constant_bytes(life.node) is not None:
-                    own = max(elements(life.node), self.sizes.pop(var, 0))
-                    self.sizes[root] = max(self.sizes.get(root, 0), elements(taken.node), own)
+                    own = max(constant_bytes(life.node), self.sizes.pop(var, 0))
+                    self.sizes[root] = max(self.sizes.get(root, 0), constant_bytes(taken.node), own)
             active.append(life)
 
     def best(self, free: list[Life], life: Life) -> Life | None:
@@ -183,13 +184,12 @@ class Sharer(StmtRewriter):
         fitting = [v for v in free if same_kind(v.node, life.node)]
         if wanted is None:
             return next(iter(fitting), None)
+        fitting = fitting or [v for v in free if takes_any_type(v.node, life.node)]
         fitting = [v for v in fitting if wanted / 16 <= self.held(v) <= wanted * 16]
         return min(fitting, key=lambda v: abs(self.held(v) - wanted), default=None)
 
     def held(self, life: Life) -> int:
-        root = self.root(life.node.buffer_var)
-        width = info(life.node.dtype).bytes * info(life.node.dtype).lanes
-        return max(self.sizes.get(root, 0) * width, constant_bytes(life.node))
+        return max(self.sizes.get(self.root(life.node.buffer_var), 0), constant_bytes(life.node))
 
     def in_place(self, active: list[Life], life: Life) -> Life | None:
         for other in active:
@@ -245,11 +245,13 @@ def same_kind(a: Allocate, b: Allocate) -> bool:
     return Analyzer().can_prove_equal(product(a.extents), product(b.extents))
 
 
-def elements(node: Allocate) -> int:
-    total = 1
-    for extent in node.extents:
-        total *= int(extent)
-    return total
+def takes_any_type(a: Allocate, b: Allocate) -> bool:
+    """Whether one may stand for the other though their types differ: memory of known sizes from a workspace, or with a
+    tag. Shared memory of a kernel is an array of its type and aligned as one."""
+    scope = scope_of(a.buffer_var)
+    if scope != scope_of(b.buffer_var) or scope.startswith("shared") or "handle" in (a.dtype, b.dtype):
+        return False
+    return all(constant_bytes(n) is not None and may_leave_loops(n) for n in (a, b))
 
 
 def computes_in_place(statement: Stmt, target: Var, source: Var) -> bool:
@@ -356,7 +358,7 @@ class Applier(StmtRewriter):
         if var in self.replaced:
             return body
         if var in self.sizes:
-            size = self.sizes[var]
+            size = -(-self.sizes[var] // (info(node.dtype).bytes * info(node.dtype).lanes))
             return node.replace(extents=(const(size, "int32" if size < 1 << 31 else "int64"),), body=body)
         return node if body is node.body else node.replace(body=body)
 

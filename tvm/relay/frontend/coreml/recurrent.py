@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ....error import TVMError
+from ....error import TVMError, not_defined
 from ... import op as relay
 from ..common.product import product
 from .activations import named
@@ -46,7 +46,7 @@ class Cell:
 
     def step(self, x, states: list) -> list:
         """The new states, the first of which is the result."""
-        raise NotImplementedError
+        raise not_defined(self, "step")
 
 
 class PlainCell(Cell):

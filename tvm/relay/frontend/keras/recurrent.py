@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ....error import TVMError
+from ....error import TVMError, not_defined
 from ... import op as relay
 from ...expr import Constant, RelayExpr
 from .activations import activated
@@ -42,7 +42,7 @@ class Cell:
 
     def step(self, x: RelayExpr, states: list[RelayExpr]) -> list[RelayExpr]:
         """The new states, the first of which is the result."""
-        raise NotImplementedError
+        raise not_defined(self, "step")
 
     def gate(self, x: RelayExpr) -> RelayExpr:
         return activated(self.ctx, x, self.ctx.get("recurrent_activation", "sigmoid"))
