@@ -143,8 +143,8 @@ fuzz-keras: setup ## damaged Keras files into the importer (CASES=20000)
 test-keras: lib ## live models into the Keras importer, with an interpreter that has keras and tf_keras (KERAS_PYTHON=PATH)
 	TVM_TEST_KERAS=1 PYTHONPATH=. $(or $(KERAS_PYTHON),$(PYTHON)) -m pytest tests/relay/frontend/keras -q
 
-keras-models: lib ## every model of keras.applications beside Keras, written to docs/keras_models.md (KERAS_PYTHON=PATH ONLY=ResNet)
-	PYTHONPATH=. $(or $(KERAS_PYTHON),$(PYTHON)) tools/keras_models.py --only "$(ONLY)"
+keras-models: lib ## every model of keras.applications beside Keras, written to docs/keras_models.md; goes on where it was (KERAS_PYTHON=PATH ONLY=ResNet AGAIN=1)
+	PYTHONPATH=. $(or $(KERAS_PYTHON),$(PYTHON)) tools/keras_models.py --only "$(ONLY)" $(if $(AGAIN),--again)
 
 conformance-tensorflow: setup ## every TensorFlow operator and real file beside TensorFlow's outputs; writes the table in docs/coverage.md
 	$(BIN)/python tools/tensorflow_conformance.py

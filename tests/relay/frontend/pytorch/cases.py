@@ -308,6 +308,60 @@ def core_cases() -> dict:
                 lambda x, g, m=mode, p=pad: F.grid_sample(x, g, m, p, align_corners=False), f(1, 2, 5, 6),
                 f(1, 3, 4, 2, low=-1.3, high=1.3))
     rows["grid_sample.corners"] = (lambda x, g: F.grid_sample(x, g, align_corners=True), f(1, 2, 5, 6), f(1, 3, 4, 2))
+    rows.update(_complex_cases())
+    return rows
+
+
+def _complex_cases() -> dict:
+    """Transforms and complex numbers, whose parts are the results."""
+    import torch
+
+    f, i, _ = _make()
+    parts, whole = torch.view_as_real, torch.view_as_complex
+    rows: dict = {}
+    for norm in ("backward", "ortho", "forward"):
+        rows[f"fft.{norm}"] = (lambda x, n=norm: parts(torch.fft.fft(x, norm=n)), f(3, 7))
+        rows[f"ifft.{norm}"] = (lambda x, n=norm: parts(torch.fft.ifft(whole(x), dim=0, norm=n)), f(5, 3, 2))
+        rows[f"rfft.{norm}"] = (lambda x, n=norm: parts(torch.fft.rfft(x, dim=1, norm=n)), f(2, 6, 3))
+        rows[f"irfft.{norm}"] = (lambda x, n=norm: torch.fft.irfft(whole(x), 9, norm=n), f(3, 5, 2))
+    rows["fft.longer"] = (lambda x: parts(torch.fft.fft(x, 9, 0)), f(5, 3))
+    rows["fft.shorter"] = (lambda x: parts(torch.fft.fft(x, 4)), f(2, 7))
+    rows["fft.int"] = (lambda x: parts(torch.fft.fft(x)), i(2, 5))
+    rows["irfft.even"] = (lambda x: torch.fft.irfft(whole(x)), f(3, 5, 2))
+    rows["fft2"] = (lambda x: parts(torch.fft.fft2(x)), f(2, 4, 5))
+    rows["ifft2"] = (lambda x: parts(torch.fft.ifft2(whole(x), (3, 6))), f(2, 4, 5, 2))
+    rows["rfft2"] = (lambda x: parts(torch.fft.rfft2(x, norm="ortho")), f(2, 4, 5))
+    rows["irfft2"] = (lambda x: torch.fft.irfft2(whole(x), (4, 5)), f(2, 4, 3, 2))
+    rows["fftn"] = (lambda x: torch.fft.fftn(x, dim=(1, 2)).real, f(2, 4, 5))
+    rows["ifftn"] = (lambda x: parts(torch.fft.ifftn(whole(x))), f(2, 3, 4, 2))
+    rows["rfftn"] = (lambda x: parts(torch.fft.rfftn(x, (3, 6))), f(2, 3, 4))
+    rows["irfftn"] = (lambda x: torch.fft.irfftn(whole(x), dim=(0, 2)), f(2, 3, 4, 2))
+    rows["_fft_c2c"] = (lambda x: parts(torch.ops.aten._fft_c2c(whole(x), [0, 1], 1, False)), f(3, 5, 2))
+    rows["_fft_r2c"] = (lambda x: parts(torch.ops.aten._fft_r2c(x, [1, 0], 0, False)), f(3, 5))
+    rows["_fft_r2c.half"] = (lambda x: parts(torch.ops.aten._fft_r2c(x, [0, 1], 2, True)), f(3, 5))
+    rows["_fft_c2r"] = (lambda x: torch.ops.aten._fft_c2r(whole(x), [0, 1], 2, 7), f(3, 4, 2))
+    rows["stft"] = (lambda x, w: parts(torch.stft(x, 8, 3, 6, w, center=False, return_complex=True)), f(2, 21), f(6))
+    rows["stft.centered"] = (lambda x: parts(torch.stft(x, 8, normalized=True, onesided=False, window=torch.ones(8),
+                                                        return_complex=True)), f(21))
+    for name in ("add", "sub", "mul", "div"):
+        rows[f"{name}.complex"] = (
+            lambda x, y, n=name: parts(getattr(torch, n)(whole(x), whole(y))), f(3, 5, 2), f(5, 2, low=-1))
+        rows[f"{name}.complex_real"] = (lambda x, y, n=name: parts(getattr(torch, n)(whole(x), y)), f(3, 5, 2), f(3, 5))
+    rows["add.complex_alpha"] = (lambda x: parts(torch.add(whole(x), whole(x), alpha=3)), f(3, 2))
+    rows["mul.complex_number"] = (lambda x: parts(whole(x) * 2.5), f(3, 2))
+    rows["abs.complex"] = (lambda x: whole(x).abs(), torch.cat([f(4, 2), f(4, 2) * 1e30, torch.zeros(1, 2)]))
+    rows["angle.complex"] = (lambda x: whole(x).angle(), f(7, 2))
+    rows["angle"] = (torch.angle, f(7))
+    rows["imag"] = (lambda x: whole(x).imag + whole(x).real, f(7, 2))
+    rows["conj"] = (lambda x: parts(whole(x).conj() * whole(x).transpose(0, 1)[:, 1:2]), f(3, 3, 2))
+    rows["polar"] = (lambda x, y: parts(torch.polar(x, y)), f(3, 5), f(3, 5))
+    rows["complex"] = (lambda x, y: parts(torch.complex(x, y)), f(3, 5), f(3, 5))
+    rows["cat.complex"] = (
+        lambda x: parts(torch.cat([whole(x), torch.stack([whole(x)[0], -whole(x)[1]])], -1)), f(2, 3, 2))
+    rows["split.complex"] = (lambda x: parts(whole(x).split(2, 1)[1].sum(0)), f(3, 5, 2))
+    rows["rotary.complex"] = (
+        lambda x, t: parts(whole(x.reshape(2, 3, 4, 2)) * torch.polar(torch.ones_like(t), t)).flatten(2),
+        f(2, 3, 8), f(3, 4))
     return rows
 
 
@@ -320,8 +374,7 @@ LEFT_OUT = {
     "max_pool2d_with_indices_backward": "gradients are computed in PyTorch",
     "native_group_norm_backward": "gradients are computed in PyTorch",
     "native_layer_norm_backward": "gradients are computed in PyTorch",
-    "_fft_c2r": "complex numbers have no element type here",
-    "_fft_r2c": "complex numbers have no element type here",
+    "resize_": "the elements that a tensor gains are undefined",
     "rand": "random numbers are drawn outside of a compiled model",
     "randn": "random numbers are drawn outside of a compiled model",
     "randperm": "random numbers are drawn outside of a compiled model",
