@@ -296,3 +296,33 @@ def test_complex_results_and_changes_of_complex_parts_in_place_are_refused():
         script = torch.jit.trace(function, x.clone(), check_trace=False)
         with pytest.raises(TVMError, match=words):
             relay.frontend.from_pytorch(script, [("x", (3, 2))])
+
+
+def test_operators_of_branches_that_only_training_takes_need_no_converter():
+    class Model(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = torch.nn.Linear(3, 3)
+
+        def forward(self, x, target: torch.Tensor | None = None):
+            x = self.layer(x)
+            if self.training and target is not None or not not self.layer.training:
+                return torch.linalg.svdvals(x)
+            if target is not None:
+                return torch.linalg.inv(x)
+            return torch.relu(x)
+
+    class Caller(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = Model()
+
+        def forward(self, x):
+            return self.model(x)
+
+    model = Caller().eval()
+    x = torch.randn(3, 3)
+    mod, params = relay.frontend.from_pytorch(torch.jit.script(model), [("x", (3, 3))])
+    same(run(mod, params, {"x": array(x)}), [model(x)])
+    with pytest.raises(OpNotImplemented, match="linalg_svdvals"):
+        relay.frontend.from_pytorch(torch.jit.script(model.train()), [("x", (3, 3))])
