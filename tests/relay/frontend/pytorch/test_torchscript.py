@@ -326,3 +326,13 @@ def test_operators_of_branches_that_only_training_takes_need_no_converter():
     same(run(mod, params, {"x": array(x)}), [model(x)])
     with pytest.raises(OpNotImplemented, match="linalg_svdvals"):
         relay.frontend.from_pytorch(torch.jit.script(model.train()), [("x", (3, 3))])
+
+
+@pytest.mark.parametrize("way", ["trace", "export"])
+def test_random_numbers_that_nothing_reads_are_not_drawn(way):
+    class Layer(torch.nn.Module):
+        def forward(self, x):
+            left_out = torch.rand([]) < 0.5 if self.training else torch.rand([])
+            return x if self.training and left_out else x + 1
+
+    check(Layer().eval(), [torch.randn(2, 3)], way)

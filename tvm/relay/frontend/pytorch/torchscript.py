@@ -277,7 +277,7 @@ class ScriptReader(TorchImporter):
         args = [self.read(v.debugName(), where) for v in inputs]
         outputs = list(node.outputs())
         keys = [o.debugName() for o in outputs]
-        used = {i for i, o in enumerate(outputs) if o.uses()} if len(outputs) > 1 else None
+        used = {i for i, o in enumerate(outputs) if o.uses()}
         first = inputs[0].debugName() if inputs else None
         site = Site(where, self.parameters_of(node), first, keys, len(keys), used)
         if name == "__getitem__" and isinstance(args[1], int) and keys and first is not None:
