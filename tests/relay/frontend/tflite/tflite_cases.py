@@ -698,7 +698,10 @@ def _detection_cases() -> None:
     options = {"max_detections": 10, "max_classes_per_detection": 1, "num_classes": classes - 1, "y_scale": 10.0,
                "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0, "nms_score_threshold": 0.55, "nms_iou_threshold": 0.4,
                "use_regular_nms": 0}  # fmt: skip
-    for label, more in (("", {}), ("_few", {"nms_score_threshold": 0.93})):
+    regular = {"use_regular_nms": 1, "detections_per_class": 4}
+    few = {**regular, "nms_score_threshold": 0.97, "nms_iou_threshold": 0.1}
+    forms = (("", {}), ("_few", {"nms_score_threshold": 0.93}), ("_regular", regular), ("_regular_few", few))
+    for label, more in forms:
         chosen = {**options, **more}
         most = chosen["max_detections"]
         case(f"detection{label}", "TFLite_Detection_PostProcess",
