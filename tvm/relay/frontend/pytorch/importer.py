@@ -165,7 +165,7 @@ class TorchImporter(GraphImporter):
             made = converter(context, **taken)
         results = self._results(made, len(site.results))
         if plain in SEEN_PARTS:
-            self.seen.update(n for n in (site.first, *site.results) if n is not None)
+            self.seen.update(self.root(n) for n in (site.first, *site.results) if n is not None)
         if in_place and site.first is not None and results:
             self._change(context, site, results)
         elif plain in VIEWS and results and site.first is not None and self._looks(plain, site.first, args):
