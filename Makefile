@@ -111,6 +111,10 @@ pytorch-models: lib ## every model of the PyTorch importer's table beside PyTorc
 conformance-pytorch: lib ## every PyTorch operator beside PyTorch; writes the table in docs/coverage.md (TORCH_PYTHON=PATH)
 	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_conformance.py
 
+fuzz-pytorch: setup ## damaged files of PyTorch into what tells them apart before anything is loaded (CASES=20000)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
+	  tests/relay/frontend/pytorch/test_load.py -k mutated -q -p no:xdist
+
 torch-compile: lib ## twenty models through torch.compile with PyTorch's back end and with ours, written to docs/torch_compile.md (TORCH_PYTHON=PATH ONLY=vision AGAIN=1)
 	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/torch_compile.py --only "$(ONLY)" $(if $(AGAIN),--again)
 
@@ -234,5 +238,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: conformance-pytorch conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
+.PHONY: fuzz-pytorch conformance-pytorch conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
 .DEFAULT_GOAL := help
