@@ -16,7 +16,8 @@ _HEAD = """## PyTorch operators
 {count} operators of TorchScript and exported programs; `make conformance-pytorch` writes this table, here with PyTorch
 {version}. Each case is a function from a trace and from an exported program, on odd shapes and several element types;
 results are within 1e-4 of the largest value. An operator in place has the row of its name without the last `_`.
-"In models": no case of its own, see [the models](pytorch_models.md) and the tests of scripts and quantized models.
+"As": another name of an operator with cases. "In models": no case of its own, see [the models](pytorch_models.md) and
+the tests of scripts and quantized models.
 """
 
 
@@ -59,12 +60,16 @@ def table(results: list[tuple[str, str, list[str]]], version: str) -> str:
     from tvm.relay.frontend.pytorch.table import CONVERTERS
 
     names = CONVERTERS.names()
+    cases = {n: [row[:2] for row in results if {n.partition(".")[0], f"{n.partition('.')[0]}_"} & set(row[2])]
+             for n in names}  # fmt: skip
+    # By converter: an operator of it that has cases.
+    twins = {CONVERTERS.find(n, 0): n for n in names if cases[n]}
     rows = ["| operator | cases | equal to PyTorch |", "|---|---|---|"]
-    for operator in names:
-        own = [(name, problem) for name, problem, used in results
-               if operator.partition(".")[0] in used or f"{operator.partition('.')[0]}_" in used]  # fmt: skip
+    for operator, own in cases.items():
         bad = [f"{name}: {problem}" for name, problem in own if problem]
-        rows.append(f"| {operator} | {len(own)} | {'; '.join(bad) or ('yes' if own else 'in models')} |")
+        twin = twins.get(CONVERTERS.find(operator, 0))
+        seen = "yes" if own else f"as {twin}" if twin else "in models"
+        rows.append(f"| {operator} | {len(own)} | {'; '.join(bad) or seen} |")
     tail = ["", "Core operators without a converter:", "", *(f"- {n}: {why}" for n, why in sorted(LEFT_OUT.items()))]
     return "\n".join([_HEAD.format(count=len(names), version=version), *rows, *tail])
 
