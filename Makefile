@@ -108,6 +108,13 @@ test-torch: lib ## the PyTorch importer in full, with an interpreter that has to
 pytorch-models: lib ## every model of the PyTorch importer's table beside PyTorch, written to docs/pytorch_models.md; goes on where it was (TORCH_PYTHON=PATH ONLY=vision AGAIN=1)
 	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_models.py --only "$(ONLY)" $(if $(AGAIN),--again)
 
+conformance-pytorch: lib ## every PyTorch operator beside PyTorch; writes the table in docs/coverage.md (TORCH_PYTHON=PATH)
+	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_conformance.py
+
+fuzz-pytorch: setup ## damaged files of PyTorch into what tells them apart before anything is loaded (CASES=20000)
+	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
+	  tests/relay/frontend/pytorch/test_load.py -k mutated -q -p no:xdist
+
 torch-compile: lib ## twenty models through torch.compile with PyTorch's back end and with ours, written to docs/torch_compile.md (TORCH_PYTHON=PATH ONLY=vision AGAIN=1)
 	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/torch_compile.py --only "$(ONLY)" $(if $(AGAIN),--again)
 
@@ -143,8 +150,8 @@ fuzz-keras: setup ## damaged Keras files into the importer (CASES=20000)
 test-keras: lib ## live models into the Keras importer, with an interpreter that has keras and tf_keras (KERAS_PYTHON=PATH)
 	TVM_TEST_KERAS=1 PYTHONPATH=. $(or $(KERAS_PYTHON),$(PYTHON)) -m pytest tests/relay/frontend/keras -q
 
-keras-models: lib ## every model of keras.applications beside Keras, written to docs/keras_models.md (KERAS_PYTHON=PATH ONLY=ResNet)
-	PYTHONPATH=. $(or $(KERAS_PYTHON),$(PYTHON)) tools/keras_models.py --only "$(ONLY)"
+keras-models: lib ## every model of keras.applications beside Keras, written to docs/keras_models.md; goes on where it was (KERAS_PYTHON=PATH ONLY=ResNet AGAIN=1)
+	PYTHONPATH=. $(or $(KERAS_PYTHON),$(PYTHON)) tools/keras_models.py --only "$(ONLY)" $(if $(AGAIN),--again)
 
 conformance-tensorflow: setup ## every TensorFlow operator and real file beside TensorFlow's outputs; writes the table in docs/coverage.md
 	$(BIN)/python tools/tensorflow_conformance.py
@@ -231,5 +238,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
+.PHONY: fuzz-pytorch conformance-pytorch conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
 .DEFAULT_GOAL := help

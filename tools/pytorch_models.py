@@ -6,10 +6,12 @@ where it was. Each model runs in a process of its own."""
 from __future__ import annotations
 
 import argparse
-import os
+import importlib
+import multiprocessing
 import re
-import subprocess
 import sys
+import time
+import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,35 +26,29 @@ order of scores, which rounding in single precision changes.
 | model | from a trace | from an exported program |
 |---|---|---|
 """
-_ONE = """
-import sys, warnings
-warnings.filterwarnings("ignore")
-import torch
-from tests.relay.frontend.pytorch.models import build
-from tests.relay.frontend.pytorch.support import check
-model, inputs = build(sys.argv[1])
-for way in ("trace", "export"):
-    try:
-        print("RESULT", format(check(model, inputs, way), ".1e"), flush=True)
-    except Exception as problem:
-        print("RESULT", " ".join(str(problem).split())[:160] or type(problem).__name__, flush=True)
-"""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="models whose name begins so")
     parser.add_argument("--seconds", type=int, default=900, help="the most that one model takes")
+    parser.add_argument("--budget", type=int, default=1 << 30, help="seconds after which no further model is begun")
     parser.add_argument("--again", action="store_true", help="also models whose row holds two numbers")
     asked = parser.parse_args()
     sys.path.insert(0, str(ROOT))
+    warnings.filterwarnings("ignore")
     import torch
 
     from tests.relay.frontend.pytorch.models import MODELS
+    from tests.relay.frontend.pytorch.vision import torchvision
 
-    rows = kept_rows()
+    # What all models need is imported once, before processes of their own are forked.
+    torchvision()
+    importlib.import_module("transformers.modeling_utils")
+    rows, end = kept_rows(), time.monotonic() + asked.budget
     for name in MODELS:
-        if name.startswith(tuple(asked.only.split(","))) and (asked.again or not is_done(rows.get(name, []))):
+        wanted = name.startswith(tuple(asked.only.split(","))) and (asked.again or not is_done(rows.get(name, [])))
+        if wanted and time.monotonic() < end:
             rows[name] = outcomes(name, asked.seconds)
             print(name, *rows[name], sep=" | ", flush=True)
             text = "".join(f"| {n} | {rows[n][0]} | {rows[n][1]} |\n" for n in sorted(rows) if n in MODELS)
@@ -74,16 +70,35 @@ def is_done(row: list[str]) -> bool:
 
 def outcomes(name: str, seconds: int) -> list[str]:
     """What was found of a model for each of the two ways."""
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(False)
+    process = context.Process(target=_compare, args=(name, sender))
+    process.start()
+    sender.close()
+    found, end = [], time.monotonic() + seconds
     try:
-        done = subprocess.run([sys.executable, "-c", _ONE, name], cwd=ROOT, capture_output=True, text=True,
-                              timeout=seconds, env={**os.environ, "PYTHONPATH": str(ROOT)})
-    except subprocess.TimeoutExpired as late:
-        found = re.findall(r"^RESULT (.*)$", (late.stdout or b"").decode(), re.M)
-        return [*found, *[f"more than {seconds} s"] * 2][:2]
-    found = [cell.replace("|", "/") for cell in re.findall(r"^RESULT (.*)$", done.stdout, re.M)]
-    lines = done.stderr.strip().splitlines()
-    ended = f"ended with {done.returncode}: {lines[-1][:100] if lines else ''}"
-    return [*found, ended, ended][:2]
+        while len(found) < 2 and receiver.poll(max(end - time.monotonic(), 0)):
+            found.append(receiver.recv())
+        missing = f"more than {seconds} s" if len(found) < 2 else ""
+    except EOFError:
+        process.join()
+        missing = f"ended with {process.exitcode}"
+    process.kill()
+    process.join()
+    return [*found, missing, missing][:2]
+
+
+def _compare(name: str, sender) -> None:
+    """Send the outcome of each way. The process begins no threads before this."""
+    from tests.relay.frontend.pytorch.models import build
+    from tests.relay.frontend.pytorch.support import check
+
+    model, inputs = build(name)
+    for way in ("trace", "export"):
+        try:
+            sender.send(format(check(model, inputs, way), ".1e"))
+        except Exception as problem:
+            sender.send(" ".join(str(problem).split()).replace("|", "/")[:160] or type(problem).__name__)
 
 
 if __name__ == "__main__":

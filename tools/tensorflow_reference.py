@@ -1,13 +1,15 @@
 """Writes small graphs of one TensorFlow operator each, with inputs and what TensorFlow makes of them, to
 tests/relay/frontend/tensorflow/cases.npz.
 
-Run it with a Python that has TensorFlow: ``python tools/tensorflow_reference.py``. A case is a line: the operator, how
-it is called, and its inputs; a number or an array among the arguments is a constant of the graph.
+Run it with a Python that has TensorFlow: ``python tools/tensorflow_reference.py [NAME ...]``. A case is a line: the
+operator, how it is called, and its inputs; a number or an array among the arguments is a constant of the graph. Cases
+that the file has stay as they are, but those named; ``all`` writes all of them.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from pathlib import Path
 
@@ -55,9 +57,15 @@ def case(name: str, build, *inputs: Drawn) -> None:
     CASES[key] = (build, inputs)
 
 
-def written() -> dict[str, np.ndarray]:
+def written(again: set[str]) -> dict[str, np.ndarray]:
     out: dict[str, np.ndarray] = {}
+    if FILE.exists() and "all" not in again:
+        with np.load(FILE) as kept:
+            out = {k: kept[k] for k in kept if (n := k.rpartition("|")[0]) in CASES and n not in again}
+    there = {k.rpartition("|")[0] for k in out}
     for name, (build, inputs) in CASES.items():
+        if name in there:
+            continue
         state = np.random.RandomState(zlib.crc32(name.encode()) & 0x7FFFFFFF)
         with tf.Graph().as_default() as graph:
             values = [s.value(state) for s in inputs]
@@ -406,6 +414,10 @@ case("NonMaxSuppressionV3", lambda s: raw.NonMaxSuppressionV3(
 case("NonMaxSuppressionV4", lambda s: raw.NonMaxSuppressionV4(
     boxes=_boxes, scores=s, max_output_size=5, iou_threshold=0.5, score_threshold=0.4, pad_to_max_output_size=True),
     f(6, low=0, high=1))
+for _k, (_sigma, _pad) in enumerate(((0.3, False), (0.1, True), (0.0, False), (0.0, True))):
+    case(f"NonMaxSuppressionV5/{_k}", lambda s, g=_sigma, p=_pad: raw.NonMaxSuppressionV5(
+        boxes=_boxes, scores=s, max_output_size=5, iou_threshold=0.5, score_threshold=0.2, soft_nms_sigma=g,
+        pad_to_max_output_size=p), f(6, low=0, high=1))
 
 # -- control flow, as TensorFlow 1 and 2 write it ---------------------------------------------------------------------
 
@@ -501,7 +513,7 @@ case("LookupTableFindV2", lambda k: tf.lookup.StaticHashTable(tf.lookup.KeyValue
 
 
 if __name__ == "__main__":
-    arrays = written()
+    arrays = written(set(sys.argv[1:]))
     FILE.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(FILE, **arrays)
     print(f"{len(CASES)} cases, {FILE.stat().st_size / 1024:.0f} KiB")

@@ -6,10 +6,13 @@ import contextlib
 import re
 import warnings
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
+import tvm
+from tvm import relay
 from tvm.contrib.torch import pytvm
 from tvm.contrib.torch.dynamo import CompiledGraph
 from tvm.contrib.torch.options import Options
@@ -104,6 +107,20 @@ def test_a_model_of_half_precision_is_computed_in_it_on_a_gpu():
     # The convolution reads the input as it is, and the norm the convolution.
     assert re.search(r'nn.conv2d\(%arg\w+, .*out_dtype="float16"', found[0])
     assert re.search(r"nn.batch_norm\(%\d+, .*float16", found[0])
+
+
+def test_attention_of_half_precision_moves_its_operands_without_casts_on_a_gpu():
+    """A matmul reads an operand where it lies only if nothing but moves is between."""
+    x = relay.var("x", shape=(1, 8, 2, 4), dtype="float16")
+    wide = relay.reshape(relay.transpose(relay.cast(x, "float32"), [0, 2, 1, 3]), (2, 8, 4))
+    scores = relay.cast(relay.nn.batch_matmul(wide, wide), "float16")
+    mod = Options().converted(tvm.IRModule.from_expr(relay.Function([x], scores)), "cuda")
+    assert "float32" not in str(mod).replace('out_dtype="float32"', "").partition("nn.batch_matmul")[0]
+    data = np.random.RandomState(0).uniform(-1, 1, (1, 8, 2, 4)).astype("float16")
+    got = relay.create_executor("graph", mod=mod, target="llvm").evaluate()(data).numpy()
+    rows = data.astype("float64").transpose(0, 2, 1, 3).reshape(2, 8, 4)
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, rows @ rows.transpose(0, 2, 1), rtol=2e-3, atol=2e-3)
 
 
 def test_compiled_kernels_are_found_by_the_next_process(tmp_path, monkeypatch):

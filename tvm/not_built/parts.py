@@ -217,7 +217,7 @@ PARTS: dict[str, Part] = {
     "tvm.contrib.tf_op": Part("the operator of TensorFlow", "OpModule TensorFunc"),
     "tvm.contrib.tflite_runtime": _library("of TensorFlow Lite", "TFLiteModule create"),
     "tvm.contrib.thrust": _library("Thrust", "", "can_use_rocthrust can_use_thrust maybe_warn"),
-    "tvm.contrib.torch": Part("the bridge to PyTorch", "compile optimize_torch", "as_torch"),
+    "tvm.contrib.torch": Part("the bridge to C++", "GraphModule PyTorchTVMModule TraceTvmModule VMModule"),
     "tvm.contrib.xcode": Part("the toolchain Xcode", "compile_coreml compile_metal create_dylib popen_test_rpc xcrun"),
     "tvm.relay.op": Part("the operator debug", "debug"),
     "tvm.relay.prelude": Part(

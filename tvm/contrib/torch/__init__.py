@@ -2,8 +2,9 @@
 
 from ...not_built import name_of as _name_of
 from .dynamo import pytvm
+from .modules import as_torch, compile, optimize_torch
 
-__all__ = ["pytvm"]
+__all__ = ["as_torch", "compile", "optimize_torch", "pytvm"]
 
 
 def __getattr__(name: str):

@@ -23,7 +23,7 @@ from ...relay.frontend.pytorch.tensors import array_of
 from .options import TARGETS, Options, options_of
 from .programs import Run, graph_program, machine_program
 
-_VERSION, _PLACE = operator.attrgetter("_version"), operator.methodcaller("data_ptr")
+_VERSION = operator.attrgetter("_version")
 
 
 def pytvm(graph_module, example_inputs, *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
@@ -77,9 +77,8 @@ class CompiledGraph:
         self.graph_module = graph_module
         self.options = options
         self.weights = _weight_places(graph_module)
-        self.held: list[Any] = []
-        self.marks: tuple[list[int], list[int]] = ([], [])
-        self.program: Callable[[list], list] | None = None
+        self.marks = Marks([])
+        self.program: Run | None = None
         self.lock = threading.Lock()
 
     def boxed(self) -> Callable[[list], list]:
@@ -95,31 +94,50 @@ class CompiledGraph:
 
     def __call__(self, values: list) -> list:
         with self.lock:
-            if self.program is None or self._changed(values):
-                self.held = [values[i] for i in self.weights]
-                self.marks = _marks(self.held)
-                self.program = self._compiled(values)
-            return self.program(values)
+            if self.program is None:
+                return self._new_program(values)(values)
+            # A device computes while the host looks at the weights. What was computed with old ones is not used.
+            results = self.program(values)
+            return self._new_program(values)(values) if self._changed(values) else results
+
+    def _new_program(self, values: list) -> Run:
+        held = [values[i] for i in self.weights]
+        self.marks = Marks(held)
+        self.program = self._compiled(values)
+        return self.program
 
     def _changed(self, values: list) -> bool:
         """Whether a weight is another tensor, was written to, or lies elsewhere. Every call asks, so the loops are
         those of Python's own functions."""
-        given = map(values.__getitem__, self.weights)
-        return not all(map(operator.is_, given, self.held)) or _marks(self.held) != self.marks
+        held = self.marks.tensors
+        return not all(map(operator.is_, map(values.__getitem__, self.weights), held)) or self.marks.are_old()
 
-    def _compiled(self, values: list) -> Callable[[list], list]:
+    def _compiled(self, values: list) -> Run:
         try:
             return _program(self.graph_module, values, set(self.weights), self.options)
         except (TVMError, TypeError, ValueError, NotImplementedError) as problem:
             warnings.warn(f"pytvm: a graph runs in PyTorch, since it could not be compiled: {problem}", stacklevel=2)
             module = self.graph_module
+            # The graph reads its weights itself, and may change them: it must not run twice.
+            self.weights, self.marks = [], Marks([])
             return lambda given: list(module(*given))
 
 
-def _marks(tensors: list) -> tuple[list[int], list[int]]:
+class Marks:
     """How often tensors were changed, and where they lie; those made in inference mode do not count changes."""
-    counted = [t for t in tensors if not t.is_inference()]
-    return list(map(_VERSION, counted)), list(map(_PLACE, tensors))
+
+    def __init__(self, tensors: list):
+        self.tensors = tensors
+        self.counted = [t for t in tensors if not t.is_inference()]
+        # The method itself is found once, and not by every call.
+        self.place = type(tensors[0]).data_ptr if tensors else None
+        self.found = self._now()
+
+    def _now(self) -> tuple[list[int], list[int]]:
+        return list(map(_VERSION, self.counted)), list(map(self.place, self.tensors)) if self.place else []
+
+    def are_old(self) -> bool:
+        return self._now() != self.found
 
 
 def _weight_places(graph_module) -> list[int]:

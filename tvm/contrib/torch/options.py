@@ -11,7 +11,8 @@ from ...error import TVMError
 from ...ir.transform import PassContext
 from ...ir.type import TupleType
 from ...relay import op as relay
-from ...relay.dataflow_pattern import DFPatternCallback, is_op, rewrite, wildcard
+from ...relay.expr import Call, RelayExpr
+from ...relay.expr_functor import ExprMutator
 from ...relay.transform import InferType, ToMixedPrecision
 from ...target import Target
 from ...tuning.apply_records import records_of_file
@@ -68,34 +69,49 @@ def _half_of(mod) -> str:
     return next((kind for kind in ("float16", "bfloat16") if kind in found), "float32")
 
 
-class _Casts(DFPatternCallback):
-    """A cast of a cast as one or none: what lies between matmuls keeps the precision it is computed in."""
+# Operators that only move elements.
+_MOVING = frozenset("reshape transpose squeeze expand_dims strided_slice broadcast_to".split())
+_BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
+
+
+class _Casts(ExprMutator):
+    """A cast of a cast as one or none, also with operators between that only move elements: what lies between matmuls
+    keeps the precision it is computed in, and a matmul reads its operands where they lie."""
 
     def __init__(self):
-        super().__init__(rewrite_once=True)
-        self.pattern = is_op("cast")(is_op("cast")(wildcard()))
+        super().__init__()
+        # The type of what a cast is of.
+        self.sources: dict[RelayExpr, str] = {}
 
-    def callback(self, pre, post, node_map):
-        inner = post.args[0]
-        # Operands that were joined already have no types; another round takes them.
-        if inner is not pre.args[0] and getattr(inner, "op", None) != pre.op:
+    def visit_call(self, call):
+        post = super().visit_call(call)
+        name = getattr(call.op, "name", "")
+        if len(post.args) != 1 or name not in ("cast", *_MOVING):
             return post
-        first, between, last = (e.checked_type.dtype for e in (pre.args[0].args[0], pre.args[0], pre))
-        if inner.attrs.dtype != between or not all("float" in kind for kind in (first, between, last)):
+        inner, between = post.args[0], call.args[0].checked_type.dtype
+        first = self.sources.get(inner)
+        if name != "cast":
+            widened = first is not None and _BITS[first] < _BITS[between]
+            return self.cast(Call(post.op, inner.args, post.attrs), between, first) if widened else post
+        last = call.attrs.dtype
+        if not {between, last} <= _BITS.keys():
             return post
         if first == last:
             return inner.args[0]
-        return relay.cast(inner.args[0], last) if between in (first, last) else post
+        if first is not None and between in (first, last):
+            return self.cast(inner.args[0], last, first)
+        self.sources[post] = between
+        return post
 
-
-# Casts that follow each other are joined two by two.
-_JOINS = 3
+    def cast(self, x, dtype: str, source: str):
+        made = relay.cast(x, dtype)
+        self.sources[made] = source
+        return made
 
 
 def _without_round_trips(mod):
-    for _ in range(_JOINS):
-        mod = InferType()(mod)
-        mod["main"] = rewrite(_Casts(), mod["main"])
+    mod = InferType()(mod)
+    mod["main"] = _Casts().visit(mod["main"])
     return InferType()(mod)
 
 

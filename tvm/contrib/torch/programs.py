@@ -10,6 +10,7 @@ PyTorch's stream one by one; without CUDA graphs inputs and results lie in PyTor
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ...ir.module import IRModule
 from ...runtime import ndarray
@@ -33,7 +34,7 @@ def graph_program(mod: IRModule, options: Options, device) -> Run:
     used = {i: name for i, name in enumerate(names) if name in kept}
     if device.type == "cpu":
         return _in_place(executor, used, device)
-    return _on_gpu(executor, used, device, where, options.cuda_graphs)
+    return _on_gpu(executor, used, device, options.cuda_graphs)
 
 
 def machine_program(mod: IRModule, options: Options, device) -> Run:
@@ -51,7 +52,7 @@ def machine_program(mod: IRModule, options: Options, device) -> Run:
         parts = [result] if isinstance(result, ndarray.NDArray) else list(result)
         return [_tensor(p).to(device) for p in parts]
 
-    return run if device.type == "cpu" else _on_stream(run, device, where)
+    return _on_stream(run, device)
 
 
 def _device(device) -> Device:
@@ -98,23 +99,26 @@ def _in_place(executor, used: dict[int, str], device) -> Run:
     return run
 
 
-def _on_stream(run: Run, device, where: Device) -> Run:
-    """The kernels of a run are given to the stream that PyTorch works on; None is the default stream, with which CUDA
-    orders the runtime's own."""
+def on_stream_of(device, act: Callable[[], Any]) -> Any:
+    """What an action gives, its kernels given to the stream that PyTorch works on; None is the default stream, with
+    which CUDA orders the runtime's own."""
+    if device.type == "cpu":
+        return act()
     import torch  # pyright: ignore[reportMissingImports]
 
-    def on_stream(values: list) -> list:
-        stream = torch.cuda.current_stream(device).cuda_stream
-        where.set_raw_stream(stream or None)
-        try:
-            return run(values)
-        finally:
-            where.set_raw_stream(None)
-
-    return on_stream
+    where = _device(device)
+    where.set_raw_stream(torch.cuda.current_stream(device).cuda_stream or None)
+    try:
+        return act()
+    finally:
+        where.set_raw_stream(None)
 
 
-def _on_gpu(executor, used: dict[int, str], device, where: Device, cuda_graphs: bool) -> Run:
+def _on_stream(run: Run, device) -> Run:
+    return lambda values: on_stream_of(device, lambda: run(values))
+
+
+def _on_gpu(executor, used: dict[int, str], device, cuda_graphs: bool) -> Run:
     """The replay of a captured graph where PyTorch works on its default stream, single kernels elsewhere."""
     import torch  # pyright: ignore[reportMissingImports]
 
@@ -129,8 +133,8 @@ def _on_gpu(executor, used: dict[int, str], device, where: Device, cuda_graphs: 
 
     if not cuda_graphs:
         executor.module["graph_capture"](False)
-        return _on_stream(_in_place(executor, used, device), device, where)
-    return _on_stream(run, device, where)
+        return _on_stream(_in_place(executor, used, device), device)
+    return _on_stream(run, device)
 
 
-__all__ = ["Run", "array_of_tensor", "graph_program", "machine_program"]
+__all__ = ["Run", "array_of_tensor", "graph_program", "machine_program", "on_stream_of"]

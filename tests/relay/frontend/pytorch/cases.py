@@ -308,6 +308,137 @@ def core_cases() -> dict:
                 lambda x, g, m=mode, p=pad: F.grid_sample(x, g, m, p, align_corners=False), f(1, 2, 5, 6),
                 f(1, 3, 4, 2, low=-1.3, high=1.3))
     rows["grid_sample.corners"] = (lambda x, g: F.grid_sample(x, g, align_corners=True), f(1, 2, 5, 6), f(1, 3, 4, 2))
+    rows.update(_complex_cases())
+    rows.update(_more_cases())
+    return rows
+
+
+def _more_cases() -> dict:
+    """Operators that are not of the core, in one form each."""
+    import torch
+    import torch.nn.functional as F
+
+    f, i, b = _make()
+    x, y, z = f(3, 5), f(3, 5, low=-1, high=3), f(3, 5, low=0.5, high=4)
+    rows: dict = {}
+    for name in ("erfc exp2 frac deg2rad rad2deg signbit sgn negative isfinite fix ravel fliplr flipud rot90 "
+                 "count_nonzero nonzero median aminmax zeros_like").split():
+        rows[f"more.{name}"] = (getattr(torch, name), x)
+    for name in "arccos arcsin arctanh".split():
+        rows[f"more.{name}"] = (getattr(torch, name), f(7, low=-0.9, high=0.9))
+    for name in "arcsinh arctan".split():
+        rows[f"more.{name}"] = (getattr(torch, name), x)
+    rows["more.arccosh"] = (torch.arccosh, f(7, low=1.1, high=9))
+    for name in "fmax fmin hypot logaddexp".split():
+        rows[f"more.{name}"] = (getattr(torch, name), x, y)
+    rows["more.fmax_nan"] = (torch.fmax, torch.tensor([1.0, float("nan"), 2.0]), torch.tensor([0.5, 3.0, float("nan")]))
+    rows["more.xlogy"] = (torch.xlogy, torch.cat([x, torch.zeros(1, 5)]), torch.cat([z, z[:1]]))
+    rows["more.addcmul"] = (lambda a, c, d: torch.addcmul(a, c, d, value=0.7), x, y, f(5))
+    rows["more.addcdiv"] = (lambda a, c, d: torch.addcdiv(a, c, d, value=-2), x, y, z)
+    rows["more.lerp"] = (lambda a, c: torch.lerp(a, c, 0.3), x, y)
+    rows["more.lerp_tensor"] = (torch.lerp, x, y, f(5, low=0, high=1))
+    rows["more.rsub"] = (lambda a: torch.rsub(a, 3, alpha=2), x)
+    rows["more.shift"] = (lambda a: (a << 2, a >> 1), i(3, 5))
+    rows["more.bitwise_shift"] = (torch.bitwise_left_shift, i(3, 5), i(5, low=0, high=4))
+    rows["more.bitwise_right_shift"] = (torch.bitwise_right_shift, i(3, 5), i(5, low=0, high=4))
+    rows["more.dot"] = (torch.dot, f(7), f(7))
+    rows["more.vdot"] = (torch.vdot, f(7), f(7))
+    rows["more.inner"] = (torch.inner, x, f(4, 5))
+    rows["more.outer"] = (torch.outer, f(3), f(4))
+    rows["more.mv"] = (torch.mv, x, f(5))
+    rows["more.bilinear"] = (F.bilinear, f(2, 3), f(2, 4), f(5, 3, 4), f(5))
+    rows["more.diag"] = (torch.diag, f(4))
+    rows["more.diag_of"] = (lambda a: torch.diag(a, 1), x)
+    rows["more.diag_embed"] = (lambda a: torch.diag_embed(a, 1), x)
+    for name in "hstack vstack dstack".split():
+        rows[f"more.{name}"] = (lambda a, c, n=name: getattr(torch, n)([a, c]), x, y)
+    rows["more.movedim"] = (lambda a: torch.movedim(a, (0, 2), (1, 0)), f(2, 3, 4))
+    rows["more.narrow"] = (lambda a: a.narrow(1, 1, 3), x)
+    rows["more.tensor_split"] = (lambda a: a.tensor_split(3, 1), f(2, 7))
+    rows["more.tensor_split_at"] = (lambda a: a.tensor_split((2, 5), 1), f(2, 7))
+    rows["more.unflatten"] = (lambda a: a.unflatten(1, (2, -1)), f(3, 8))
+    rows["more.take_along_dim"] = (lambda a, n: torch.take_along_dim(a, n, 1), x, i(3, 2, low=0, high=5))
+    rows["more.index_add"] = (lambda a, n, v: a.index_add(0, n, v, alpha=2), x, torch.tensor([2, 0]), f(2, 5))
+    rows["more.index_copy"] = (lambda a, n, v: a.index_copy(1, n, v), x, torch.tensor([4, 0]), f(3, 2))
+    rows["more.index_fill"] = (lambda a, n: a.index_fill(1, n, 7.0), x, torch.tensor([4, 0]))
+    rows["more.isin"] = (torch.isin, i(3, 5), torch.tensor([1, -2, 3]))
+    rows["more.kthvalue"] = (lambda a: torch.kthvalue(a, 2, 1), x)
+    rows["more.median_dim"] = (lambda a: torch.median(a, 1), x)
+    rows["more.nansum"] = (torch.nansum, torch.tensor([[1.0, float("nan")], [2.0, 3.0]]))
+    rows["more.std_mean"] = (lambda a: torch.std_mean(a, 1), x)
+    rows["more.cosine_similarity"] = (F.cosine_similarity, x, y)
+    rows["more.local_response_norm"] = (lambda a: F.local_response_norm(a, 3), f(2, 5, 4))
+    rows["more.softmin"] = (lambda a: F.softmin(a, 1), x)
+    for name in "softsign tanhshrink".split():
+        rows[f"more.{name}"] = (getattr(F, name), x)
+    rows["more.channel_shuffle"] = (lambda a: F.channel_shuffle(a, 3), f(2, 6, 4, 5))
+    for rank in (1, 2, 3):
+        sizes = (5, 6, 7)[:rank]
+        rows[f"more.replication_pad{rank}d"] = (
+            lambda a, r=rank: F.pad(a, (2, 1) * r, mode="replicate"), f(1, 2, *sizes))
+        rows[f"more.circular_pad{rank}d"] = (lambda a, r=rank: F.pad(a, (2, 1) * r, mode="circular"), f(1, 2, *sizes))
+        rows[f"more.adaptive_max_pool{rank}d"] = (
+            lambda a, r=rank: getattr(F, f"adaptive_max_pool{r}d")(a, 3), f(1, 2, *sizes))
+        rows[f"more.nearest_exact{rank}d"] = (
+            lambda a, r=rank: F.interpolate(a, (7, 4, 9)[:r], mode="nearest-exact"), f(1, 2, *sizes))
+        rows[f"more.nearest{rank}d"] = (lambda a, r=rank: F.interpolate(a, (7, 4, 9)[:r]), f(1, 2, *sizes))
+    rows["more.embedding_bag"] = (
+        lambda n, w: F.embedding_bag(n, w, mode="sum"), i(3, 4, low=0, high=6), f(6, 5))
+    rows["more.affine_grid"] = (lambda t: F.affine_grid(t, (2, 3, 4, 5), align_corners=False), f(2, 2, 3))
+    rows["more.new"] = (lambda a: (a.new_full((2, 3), 4.0), a.new_ones(2), a.new_zeros(3, 1)), x)
+    return rows
+
+
+def _complex_cases() -> dict:
+    """Transforms and complex numbers, whose parts are the results."""
+    import torch
+
+    f, i, _ = _make()
+    parts, whole = torch.view_as_real, torch.view_as_complex
+    rows: dict = {}
+    for norm in ("backward", "ortho", "forward"):
+        rows[f"fft.{norm}"] = (lambda x, n=norm: parts(torch.fft.fft(x, norm=n)), f(3, 7))
+        rows[f"ifft.{norm}"] = (lambda x, n=norm: parts(torch.fft.ifft(whole(x), dim=0, norm=n)), f(5, 3, 2))
+        rows[f"rfft.{norm}"] = (lambda x, n=norm: parts(torch.fft.rfft(x, dim=1, norm=n)), f(2, 6, 3))
+        rows[f"irfft.{norm}"] = (lambda x, n=norm: torch.fft.irfft(whole(x), 9, norm=n), f(3, 5, 2))
+    rows["fft.longer"] = (lambda x: parts(torch.fft.fft(x, 9, 0)), f(5, 3))
+    rows["fft.shorter"] = (lambda x: parts(torch.fft.fft(x, 4)), f(2, 7))
+    rows["fft.int"] = (lambda x: parts(torch.fft.fft(x)), i(2, 5))
+    rows["irfft.even"] = (lambda x: torch.fft.irfft(whole(x)), f(3, 5, 2))
+    rows["fft2"] = (lambda x: parts(torch.fft.fft2(x)), f(2, 4, 5))
+    rows["ifft2"] = (lambda x: parts(torch.fft.ifft2(whole(x), (3, 6))), f(2, 4, 5, 2))
+    rows["rfft2"] = (lambda x: parts(torch.fft.rfft2(x, norm="ortho")), f(2, 4, 5))
+    rows["irfft2"] = (lambda x: torch.fft.irfft2(whole(x), (4, 5)), f(2, 4, 3, 2))
+    rows["fftn"] = (lambda x: torch.fft.fftn(x, dim=(1, 2)).real, f(2, 4, 5))
+    rows["ifftn"] = (lambda x: parts(torch.fft.ifftn(whole(x))), f(2, 3, 4, 2))
+    rows["rfftn"] = (lambda x: parts(torch.fft.rfftn(x, (3, 6))), f(2, 3, 4))
+    rows["irfftn"] = (lambda x: torch.fft.irfftn(whole(x), dim=(0, 2)), f(2, 3, 4, 2))
+    rows["_fft_c2c"] = (lambda x: parts(torch.ops.aten._fft_c2c(whole(x), [0, 1], 1, False)), f(3, 5, 2))
+    rows["_fft_r2c"] = (lambda x: parts(torch.ops.aten._fft_r2c(x, [1, 0], 0, False)), f(3, 5))
+    rows["_fft_r2c.half"] = (lambda x: parts(torch.ops.aten._fft_r2c(x, [0, 1], 2, True)), f(3, 5))
+    rows["_fft_c2r"] = (lambda x: torch.ops.aten._fft_c2r(whole(x), [0, 1], 2, 7), f(3, 4, 2))
+    rows["stft"] = (lambda x, w: parts(torch.stft(x, 8, 3, 6, w, center=False, return_complex=True)), f(2, 21), f(6))
+    rows["stft.centered"] = (lambda x: parts(torch.stft(x, 8, normalized=True, onesided=False, window=torch.ones(8),
+                                                        return_complex=True)), f(21))
+    for name in ("add", "sub", "mul", "div"):
+        rows[f"{name}.complex"] = (
+            lambda x, y, n=name: parts(getattr(torch, n)(whole(x), whole(y))), f(3, 5, 2), f(5, 2, low=-1))
+        rows[f"{name}.complex_real"] = (lambda x, y, n=name: parts(getattr(torch, n)(whole(x), y)), f(3, 5, 2), f(3, 5))
+    rows["add.complex_alpha"] = (lambda x: parts(torch.add(whole(x), whole(x), alpha=3)), f(3, 2))
+    rows["mul.complex_number"] = (lambda x: parts(whole(x) * 2.5), f(3, 2))
+    rows["abs.complex"] = (lambda x: whole(x).abs(), torch.cat([f(4, 2), f(4, 2) * 1e30, torch.zeros(1, 2)]))
+    rows["angle.complex"] = (lambda x: whole(x).angle(), f(7, 2))
+    rows["angle"] = (torch.angle, f(7))
+    rows["imag"] = (lambda x: whole(x).imag + whole(x).real, f(7, 2))
+    rows["conj"] = (lambda x: parts(whole(x).conj() * whole(x).transpose(0, 1)[:, 1:2]), f(3, 3, 2))
+    rows["polar"] = (lambda x, y: parts(torch.polar(x, y)), f(3, 5), f(3, 5))
+    rows["complex"] = (lambda x, y: parts(torch.complex(x, y)), f(3, 5), f(3, 5))
+    rows["cat.complex"] = (
+        lambda x: parts(torch.cat([whole(x), torch.stack([whole(x)[0], -whole(x)[1]])], -1)), f(2, 3, 2))
+    rows["split.complex"] = (lambda x: parts(whole(x).split(2, 1)[1].sum(0)), f(3, 5, 2))
+    rows["rotary.complex"] = (
+        lambda x, t: parts(whole(x.reshape(2, 3, 4, 2)) * torch.polar(torch.ones_like(t), t)).flatten(2),
+        f(2, 3, 8), f(3, 4))
     return rows
 
 
@@ -320,8 +451,7 @@ LEFT_OUT = {
     "max_pool2d_with_indices_backward": "gradients are computed in PyTorch",
     "native_group_norm_backward": "gradients are computed in PyTorch",
     "native_layer_norm_backward": "gradients are computed in PyTorch",
-    "_fft_c2r": "complex numbers have no element type here",
-    "_fft_r2c": "complex numbers have no element type here",
+    "resize_": "the elements that a tensor gains are undefined",
     "rand": "random numbers are drawn outside of a compiled model",
     "randn": "random numbers are drawn outside of a compiled model",
     "randperm": "random numbers are drawn outside of a compiled model",

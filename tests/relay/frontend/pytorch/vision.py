@@ -18,6 +18,8 @@ def torchvision():
         library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
         library.define("roi_align(Tensor input, Tensor rois, float spatial_scale, SymInt pooled_height, "
                        "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor")
+        # Scripts of whole detectors name it where they train.
+        library.define("box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor")
         library.impl("nms", _nms, "CPU")
         library.impl("roi_align", _roi_align, "CPU")
         import sys

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tflite_cases import CASES
-from tflite_writer import GraphSpec, NodeSpec, Spec, constant, write_graphs
+from tflite_writer import GraphSpec, NodeSpec, Spec, constant, one_node, write_graphs
 
 from tvm import relay
 from tvm.driver.tvmc.main import _main
@@ -131,3 +131,21 @@ def test_a_variable_that_changes_its_shape_is_refused():
                      [0], [0])  # fmt: skip
     with pytest.raises(TVMError, match="the state 'v' is .* it must keep its type"):
         from_tflite(write_graphs([main, once]))
+
+
+def test_layers_of_integers_that_no_kernel_computes_are_refused():
+    def lstm(cell_scale: float, norm, between):
+        gates = [constant(np.ones((2, 2), "int8"), scale=0.01)] * 8
+        bias = [constant(np.ones(2, "int32"), scale=1e-4)] * 4
+        states = [Spec((1, 2), "int8", None, 0.01, 0, 0, True), Spec((1, 2), "int16", None, cell_scale, 0, 0, True)]
+        data, out = Spec((1, 3, 2), "int8", None, 0.05, 0), Spec((1, 3, 2), "int8", None, 0.01, 0)
+        inputs = [data, *gates, *[None] * 3, *bias, None, None, *states, *[norm] * 4]
+        return one_node("UNIDIRECTIONAL_SEQUENCE_LSTM", inputs, [out], {"fused_activation": 4}, None, between)
+
+    hidden = [*[Spec((0,))] * 4, Spec((0,), "int8", None, 0.01, 0)]
+    from_tflite(lstm(2.0**-11, None, hidden))
+    norm = constant(np.ones(2, "int16"), scale=0.001)
+    for words, given in (("powers of two", (0.001, None, hidden)), ("normalized", (2.0**-11, norm, hidden)),
+                         ("scale of value 4 inside", (2.0**-11, None, []))):  # fmt: skip
+        with pytest.raises(TVMError, match=words):
+            from_tflite(lstm(*given))

@@ -45,10 +45,10 @@ class _Numbers:
 
 
 def case(name: str, operator: str, inputs: list, outputs: list, options=None, *, low=None, high=None, exact=True,
-         custom=None) -> None:  # fmt: skip
+         custom=None, between=()) -> None:  # fmt: skip
     assert name not in CASES, name
     numbers = _Numbers(name)
-    model = one_node(operator, inputs, outputs, options, custom)
+    model = one_node(operator, inputs, outputs, options, custom, between)
     present = [s for s in inputs if s is not None]
     feeds = {f"t{i}": numbers.of(s, low, high) for i, s in enumerate(present) if s.value is None and not s.variable}
     CASES[name] = Case(name, operator, model, feeds, exact, 3 if any(s.variable for s in present) else 1)
@@ -280,6 +280,10 @@ def _found_cases() -> None:
         rest += [scalar(0.0, "float32")] if version == 5 else []
         operator = f"NON_MAX_SUPPRESSION_V{version}"
         case(operator.lower(), operator, [constant(corners), constant(scores), *rest], outputs)
+    for label, least, sigma in (("soft", 0.3, 0.5), ("softer", 0.05, 0.1)):
+        rest = [scalar(6), scalar(0.9, "float32"), scalar(least, "float32"), scalar(sigma, "float32")]
+        case(f"non_max_suppression_v5_{label}", "NON_MAX_SUPPRESSION_V5", [constant(corners), constant(scores), *rest],
+             [Spec((6,), "int32"), real(6), Spec((), "int32")])  # fmt: skip
     case("bucketize", "BUCKETIZE", [real(3, 17)], [Spec((3, 17), "int32")], {"boundaries": [-2.0, 0.0, 1.5]})
     for name in ("SUM", "PROD", "MAX", "MIN"):
         operator = f"UNSORTED_SEGMENT_{name}"
@@ -412,6 +416,13 @@ def _reduce_cases() -> None:
          {"keep_dims": True})  # fmt: skip
     case("sum_int8", "SUM", [i8(2, 3, 5, 50), ints(1, 2)], [i8(2, 50, scale=0.2, zero=-7)], {"keep_dims": False})
     case("reduce_max_int8", "REDUCE_MAX", [i8(2, 3, 5), ints(1)], [i8(2, 5)], {"keep_dims": False})
+    forms = (("int8", i8, (1, 2), True, (2, 1, 1, 5)), ("int8_all", i8, (0, 1, 2, 3), False, ()),
+             ("int16", i16, (3, 1), False, (2, 4)), ("int16_one", i16, (2,), True, (2, 3, 1, 5)))  # fmt: skip
+    for label, make, axes, keep, out in forms:
+        scale = {"int8": 0.04, "int16": 0.0005}[label.partition("_")[0]]
+        case(f"reduce_prod_{label}", "REDUCE_PROD", [make(2, 3, 4, 5, scale=0.9 / (40 if make is i8 else 9000)),
+                                                     ints(*axes)], [make(*out, scale=scale)],
+             {"keep_dims": keep})  # fmt: skip
     for operator in ("ARG_MAX", "ARG_MIN"):
         case(operator.lower(), operator, [real(3, 7), scalar(-1)], [Spec((3,), "int32")], {"output_type": 2})
         case(operator.lower() + "_int8", operator, [i8(3, 70), scalar(1)], [Spec((3,), "int64")], {"output_type": 4})
@@ -464,6 +475,66 @@ def _recurrent_cases() -> None:
     lstm("lstm_coupled", [None, *gates[1:]], [None, *back[1:]], [None] * 3, [None, *bias[1:]], {})
     case("rnn", "UNIDIRECTIONAL_SEQUENCE_RNN", [real(batch, time, depth), gates[0], back[0], bias[0], state],
          [real(batch, time, units)], {"fused_activation": 4})  # fmt: skip
+
+
+def _integer_recurrent_cases() -> None:
+    """Layers whose weights are integers: of real data, and of integers."""
+    batch, time, depth, units = 2, 4, 3, 5
+
+    def weights(name: str, *shape, scale=0.004, dtype="int8") -> Spec:
+        most = 127 if dtype == "int8" else 32767
+        return constant(draw(name, shape, dtype, -most, most), scale=scale)
+
+    gates = [weights(f"int lstm {i}", units, depth, scale=0.006 + 0.001 * i) for i in range(4)]
+    back = [weights(f"int lstm back {i}", units, units, scale=0.003 + 0.001 * i) for i in range(4)]
+    bias = [constant(draw(f"lstm bias {i}", (units,), low=-0.5, high=0.5)) for i in range(4)]
+    state = Spec((batch, units), variable=True)
+    for label in (False, True):
+        options = {"fused_activation": 4, "asymmetric_quantize_inputs": label}
+        inputs = [*gates, *back, *[None] * 3, *bias, None, None, state, state, *[None] * 4]
+        case(f"lstm_hybrid_{label}", "UNIDIRECTIONAL_SEQUENCE_LSTM", [real(batch, time, depth), *inputs],
+             [real(batch, time, units)], options)  # fmt: skip
+        case(f"rnn_hybrid_{label}", "UNIDIRECTIONAL_SEQUENCE_RNN",
+             [real(batch, time, depth), gates[0], back[0], bias[0], state], [real(batch, time, units)],
+             options)  # fmt: skip
+        case(f"rnn_step_hybrid_{label}", "RNN", [real(batch, depth), gates[0], back[0], bias[0], state],
+             [real(batch, units)], options)  # fmt: skip
+        filters, memory, rank = 6, 4, 2
+        case(f"svdf_hybrid_{label}", "SVDF",
+             [real(batch, depth), weights("int svdf", filters, depth),
+              weights("int svdf time", filters, memory, scale=0.02), bias[0]._replace(
+                  shape=(3,), value=bias[0].value[:3]), Spec((batch, filters * memory), variable=True)],
+             [real(batch, filters // rank)], {"rank": rank, "asymmetric_quantize_inputs": label})  # fmt: skip
+    case("svdf_int8", "SVDF",
+         [i8(batch, depth), weights("int svdf", filters, depth), weights("svdf16", filters, memory, scale=2e-4,
+                                                                         dtype="int16"),
+          constant(draw("svdf bias8", (filters // rank,), "int32", -9000, 9000), scale=1e-7),
+          Spec((batch, filters * memory), "int16", None, 0.001, 0, 0, True)],
+         [i8(batch, filters // rank, scale=0.3, zero=-7)], {"rank": rank, "fused_activation": 1})  # fmt: skip
+
+    def lstm(name: str, power: int, gates, back, peep=(None,) * 3, shown=units, options=None):
+        hidden = Spec((0,), "int8", None, 0.0071, 5)
+        out = i8(batch, time, shown, scale=0.0071, zero=5)
+        projection, kept = [None, None], Spec((batch, shown), "int8", None, 0.0071, 5, 0, True)
+        if shown != units:
+            out, kept = out._replace(scale=0.012, zero=-4), kept._replace(scale=0.012, zero=-4)
+            projection = [weights("int projection", shown, units, scale=0.008),
+                          constant(draw("projection bias", (shown,), "int32", -900, 900), scale=6e-5)]  # fmt: skip
+        rows = [None if g is None else constant(draw(f"{name} bias {i}", (units,), "int32", -3000, 3000),
+                                                scale=3e-4) for i, g in enumerate(gates)]  # fmt: skip
+        cell = Spec((batch, units), "int16", None, 2.0**power, 0, 0, True)
+        inside = [*[Spec((0,))] * 4, hidden]
+        case(name, "UNIDIRECTIONAL_SEQUENCE_LSTM",
+             [i8(batch, time, depth), *gates, *back, *peep, *rows, *projection, kept, cell, *[None] * 4], [out],
+             {"fused_activation": 4, **(options or {})}, between=inside)  # fmt: skip
+
+    narrow = [weights(f"int lstm narrow {i}", units, 3, scale=0.007) for i in range(4)]
+    peep = [weights(f"int peep {i}", units, scale=2e-5, dtype="int16") for i in range(3)]
+    lstm("lstm_int8", -11, gates, back)
+    lstm("lstm_int8_fine", -15, gates, back)
+    lstm("lstm_int8_coupled", -12, [None, *gates[1:]], [None, *back[1:]], options={"cell_clip": 0.6})
+    lstm("lstm_int8_peephole", -11, gates, back, peep)
+    lstm("lstm_int8_projection", -11, gates, narrow, shown=3, options={"proj_clip": 1.1, "time_major": False})
 
 
 def graphs_case(name: str, operator: str, graphs: list[GraphSpec], runs: int = 1, high=None) -> None:
@@ -627,7 +698,10 @@ def _detection_cases() -> None:
     options = {"max_detections": 10, "max_classes_per_detection": 1, "num_classes": classes - 1, "y_scale": 10.0,
                "x_scale": 10.0, "h_scale": 5.0, "w_scale": 5.0, "nms_score_threshold": 0.55, "nms_iou_threshold": 0.4,
                "use_regular_nms": 0}  # fmt: skip
-    for label, more in (("", {}), ("_few", {"nms_score_threshold": 0.93})):
+    regular = {"use_regular_nms": 1, "detections_per_class": 4}
+    few = {**regular, "nms_score_threshold": 0.97, "nms_iou_threshold": 0.1}
+    forms = (("", {}), ("_few", {"nms_score_threshold": 0.93}), ("_regular", regular), ("_regular_few", few))
+    for label, more in forms:
         chosen = {**options, **more}
         most = chosen["max_detections"]
         case(f"detection{label}", "TFLite_Detection_PostProcess",
@@ -636,8 +710,8 @@ def _detection_cases() -> None:
              low=0.0, high=1.0)  # fmt: skip
 
 
-for _family in (_detection_cases, _hybrid_cases, _conv_cases, _transposed_cases, _matrix_cases, _pool_cases,
-                _normal_cases, _unary_cases, _binary_cases, _quantize_cases, _shape_cases, _index_cases, _reduce_cases,
-                _image_cases, _recurrent_cases, _control_cases, _variable_cases,
+for _family in (_integer_recurrent_cases, _detection_cases, _hybrid_cases, _conv_cases, _transposed_cases,
+                _matrix_cases, _pool_cases, _normal_cases, _unary_cases, _binary_cases, _quantize_cases, _shape_cases,
+                _index_cases, _reduce_cases, _image_cases, _recurrent_cases, _control_cases, _variable_cases,
                 _int16_cases, _found_cases, _late_cases):  # fmt: skip
     _family()

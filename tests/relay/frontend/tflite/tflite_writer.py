@@ -122,13 +122,15 @@ def constant(values, dtype: str | None = None, scale=None, zero=0, axis: int = 0
 
 
 class NodeSpec(NamedTuple):
-    """An operator: its name (a custom one's own), numbers of tensors, options, bytes of custom options."""
+    """An operator: its name (a custom one's own), numbers of tensors, options, bytes of custom options, numbers of the
+    tensors inside of it."""
 
     operator: str
     inputs: list
     outputs: list
     options: dict | None = None
     custom: bytes | None = None
+    intermediates: list | None = None
 
 
 class GraphSpec(NamedTuple):
@@ -172,7 +174,8 @@ def _graph_row(number: int, graph: GraphSpec, names: list[str], buffers: list[di
         if t.variable:
             row["is_variable"] = True
         rows.append(row)
-    made = {id(n): {"opcode_index": names.index(n.operator), "inputs": n.inputs, "outputs": n.outputs, **_options(n)}
+    made = {id(n): {"opcode_index": names.index(n.operator), "inputs": n.inputs, "outputs": n.outputs,
+                     "intermediates": n.intermediates, **_options(n)}
             for n in graph.nodes}  # fmt: skip
     operators = [made[id(n)] for n in graph.nodes]
     return {"tensors": rows, "inputs": graph.inputs, "outputs": graph.outputs, "operators": operators,
@@ -200,12 +203,15 @@ def _options(node: NodeSpec) -> dict:
     return {"builtin_options_type": number, "builtin_options": (f"{kind}Options", node.options or {})}
 
 
-def one_node(operator: str, inputs: list[Spec], outputs: list[Spec], options=None, custom=None) -> bytes:
-    """A model of one operator; those of its inputs without a value are the model's, None is one that is left out."""
+def one_node(operator: str, inputs: list[Spec], outputs: list[Spec], options=None, custom=None, between=()) -> bytes:
+    """A model of one operator; those of its inputs without a value are the model's, None is one that is left out.
+    ``between`` are the tensors inside of the operator."""
     tensors, numbers = [], []
     for spec in inputs:
         numbers.append(-1 if spec is None else len(tensors))
         tensors += [] if spec is None else [spec]
     made = list(range(len(tensors), len(tensors) + len(outputs)))
     given = [i for i, t in enumerate(tensors) if t.value is None and not t.variable]
-    return write_model([*tensors, *outputs], [NodeSpec(operator, numbers, made, options, custom)], given, made)
+    inside = list(range(len(tensors) + len(made), len(tensors) + len(made) + len(between))) or None
+    node = NodeSpec(operator, numbers, made, options, custom, inside)
+    return write_model([*tensors, *outputs, *between], [node], given, made)

@@ -1,4 +1,4 @@
-"""Converters of signal processing: transforms as products with known matrices."""
+"""Converters of signal processing."""
 
 from __future__ import annotations
 
@@ -7,59 +7,19 @@ import numpy as np
 from ... import op as relay
 from ...expr import const
 from ..common import run_time
+from ..common.fourier import fourier
 from . import run_time_signal
 from .declared import shape_of_output
 from .load import onnx_dtype
 from .table import argument, axis_of, op
 
 
-def _waves(length: int, size: int, dtype: str, inverse: bool):
-    """Cosines and sines, one row for each frequency."""
-    angle = 2 * np.pi * np.outer(np.arange(length), np.arange(size)) / length
-    sign = 1 if inverse else -1
-    return np.cos(angle).astype(dtype), (sign * np.sin(angle)).astype(dtype)
-
-
-def fourier(ctx, x, axis: int, length: int, inverse: bool, onesided: bool):
+def _transformed(ctx, x, axis: int, length: int, inverse: bool, onesided: bool):
     """The transform of a tensor whose last dimension holds real (and imaginary) parts."""
-    if ctx.dtype(x) in ("float16", "float32"):
-        # Waves cancel: sums of doubles keep small frequencies right.
-        return relay.cast(fourier(ctx, relay.cast(x, "float64"), axis, length, inverse, onesided), ctx.dtype(x))
-    shape = ctx.known_shape(x)
-    parts = shape[-1]
-    dtype = ctx.dtype(x)
-    half = inverse and onesided
-    size = min(shape[axis], length // 2 + 1 if half else length)
-    if shape[axis] > size:
-        x = relay.strided_slice(x, [0], [size], [1], [axis])
-    cosine, sine = _waves(length, size, dtype, inverse)
-    rank = len(shape)
-    order = [i for i in range(rank - 1) if i != axis] + [axis]
-    flat_shape = [ctx.known_shape(x)[i] for i in order]
-
-    def side(k: int):
-        moved = relay.transpose(relay.take(x, const(k, "int64"), rank - 1), order)
-        return relay.reshape(moved, (-1, size))
-
-    real = side(0)
-    imaginary = side(1) if parts == 2 else None
-    if half:
-        # Frequencies above the middle are the conjugates of those below it.
-        weight = np.array([1.0 if i == 0 or 2 * i == length else 2.0 for i in range(size)], dtype)
-        cosine, sine = cosine * weight, sine * weight
-    re = relay.nn.dense(real, const(cosine))
-    im = relay.nn.dense(real, const(sine))
-    if imaginary is not None:
-        re = relay.subtract(re, relay.nn.dense(imaginary, const(sine)))
-        im = relay.add(im, relay.nn.dense(imaginary, const(cosine)))
-    if inverse:
-        re, im = (relay.divide(v, const(float(length), dtype)) for v in (re, im))
-    out = [re] if half else [re, im]
-    back = [order.index(i) for i in range(rank - 1)]
-    made = [relay.transpose(relay.reshape(v, (*flat_shape[:-1], length)), back) for v in out]
-    if onesided and not inverse:
-        made = [relay.strided_slice(v, [0], [length // 2 + 1], [1], [axis]) for v in made]
-    return relay.stack(made, rank - 1)
+    last = ctx.rank(x) - 1
+    parts = [relay.take(x, const(k, "int64"), last) for k in range(ctx.known_size(x, last))]
+    re, im = fourier(ctx, parts[0], parts[1] if len(parts) == 2 else None, axis, length, inverse, onesided)
+    return relay.stack([re] if im is None else [re, im], last)
 
 
 @op("DFT")
@@ -83,7 +43,7 @@ def _dft(ctx, inputs, attrs, axis: int):
     inverse, onesided = bool(attrs.get("inverse", 0)), bool(attrs.get("onesided", 0))
     size = ctx.known_shape(inputs[0])[axis]
     length = given[0] if given else 2 * (size - 1) if inverse and onesided else size
-    return fourier(ctx, inputs[0], axis, length, inverse, onesided)
+    return _transformed(ctx, inputs[0], axis, length, inverse, onesided)
 
 
 @op("STFT")
@@ -104,7 +64,7 @@ def stft(ctx, inputs, attrs):
     frames = relay.take(signal, const(places.astype("int64")), 1)
     if window is not None:
         frames = relay.multiply(frames, relay.expand_dims(window, 1))
-    return fourier(ctx, frames, 2, length, False, bool(attrs.get("onesided", 1)))
+    return _transformed(ctx, frames, 2, length, False, bool(attrs.get("onesided", 1)))
 
 
 @op("MelWeightMatrix")

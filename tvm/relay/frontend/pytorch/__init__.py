@@ -4,6 +4,7 @@
 from . import (
     activations,
     attention,
+    complex_ops,
     container_ops,
     elementwise,
     image_ops,

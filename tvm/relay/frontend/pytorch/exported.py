@@ -232,7 +232,7 @@ class FxReader(TorchImporter):
         name, overload = operator_of(node.target)
         schema = getattr(node.target, "_schema", None)
         outputs = 1 if schema is None else max(len(schema.returns), 1)
-        used = None
+        used = None if node.users else set()
         if outputs > 1:
             used = {u.args[1] for u in node.users if u.target is operator.getitem and u.users}
         site = Site(where, _parameters(node.target), first, [node.name], outputs, used)

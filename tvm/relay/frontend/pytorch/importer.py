@@ -19,8 +19,9 @@ from ... import op as relay
 from ...expr import Constant, RelayExpr, Tuple, TupleWrapper
 from ..common.importer import GraphImporter
 from ..common.incremental import as_tensor
+from .complex_ops import SEEN_PARTS, holds_complex, on_complex
 from .quantized import Quantized, holds_quantized, on_quantized, takes_quantized
-from .table import CONVERTERS, Context, Number, Parameter, arguments, find
+from .table import CONVERTERS, Complex, Context, Number, Parameter, arguments, find
 from .views import COPYING, VIEWS, put_back
 
 # Functions, branches and loops written out are at most so many nodes.
@@ -62,6 +63,8 @@ class TorchImporter(GraphImporter):
         self.states: dict[str, int] = {}
         # By identity: open sizes with their variables.
         self.symbols: dict[int, tuple[Any, SizeVar]] = {}
+        # Tensors that share their elements with a complex one; no change of either is seen in the other.
+        self.seen: set[str] = set()
         # By the name of a list: what it is the parts of.
         self.parts: dict[str, tuple[str, str, dict[str, Any]]] = {}
 
@@ -156,9 +159,13 @@ class TorchImporter(GraphImporter):
         taken = arguments(converter, {**given, **{k: v for k, v in defaults.items() if k not in given}}, defaults)
         if any(map(holds_quantized, taken.values())) and not takes_quantized(plain):
             made = on_quantized(context, plain, converter, taken)
+        elif any(map(holds_complex, taken.values())):
+            made = on_complex(context, plain, converter, taken)
         else:
             made = converter(context, **taken)
         results = self._results(made, len(site.results))
+        if plain in SEEN_PARTS:
+            self.seen.update(self.root(n) for n in (site.first, *site.results) if n is not None)
         if in_place and site.first is not None and results:
             self._change(context, site, results)
         elif plain in VIEWS and results and site.first is not None and self._looks(plain, site.first, args):
@@ -194,6 +201,8 @@ class TorchImporter(GraphImporter):
         """The first argument takes the result; it keeps its type and shape, and the result is the same tensor."""
         assert site.first is not None
         old = self.read(site.first, context.where)
+        if isinstance(old, Complex) or self.root(site.first) in self.seen:
+            raise TVMError("a complex tensor, or one whose parts are seen, is changed in place, which is not supported")
         if isinstance(old, Quantized):
             self.write(site.first, results[0], context.where)
         if isinstance(old, RelayExpr):
@@ -226,6 +235,8 @@ class TorchImporter(GraphImporter):
             return Number(self.inferred(value.expr))
         if isinstance(value, Quantized):
             return value.like(self.inferred(value.expr))
+        if isinstance(value, Complex):
+            return Complex(*map(self.inferred, value.parts))
         if isinstance(value, RelayExpr):
             known = self.symbols.get(id(value))
             made = self.typer.infer(value)
@@ -248,6 +259,8 @@ class TorchImporter(GraphImporter):
             return value.expr
         if isinstance(value, RelayExpr) or isinstance(value, TupleWrapper):
             return as_tensor(value)
+        if isinstance(value, Complex):
+            raise TVMError("a result of the model is complex; torch.view_as_real gives its parts as a tensor")
         if isinstance(value, dict):
             value = list(value.values())
         if isinstance(value, (list, tuple)):

@@ -58,6 +58,19 @@ class Number:
         self.expr = expr
 
 
+class Complex:
+    """A tensor of complex numbers, as its real and its imaginary part."""
+
+    __slots__ = ("imag", "real")
+
+    def __init__(self, real: RelayExpr, imag: RelayExpr):
+        self.real, self.imag = real, imag
+
+    @property
+    def parts(self) -> tuple[RelayExpr, RelayExpr]:
+        return self.real, self.imag
+
+
 class Parameter(NamedTuple):
     """A parameter of an operator's schema."""
 
@@ -272,6 +285,7 @@ def _scalar(value, dtype: str):
 
 __all__ = [
     "CONVERTERS",
+    "Complex",
     "Context",
     "Number",
     "Parameter",

@@ -150,17 +150,31 @@ class ScriptReader(TorchImporter):
     # -- before the walk ------------------------------------------------------------------------------------------
 
     def check(self) -> None:
+        """All operators have converters, but those of branches that are never taken, as those of training are."""
         used: list[tuple[str, str, str]] = []
-        stack = [self.graph]
-        while stack:
-            for node in stack.pop().nodes():
-                stack.extend(node.blocks())
-                if node.kind() == "prim::PythonOp" and node.hasAttribute("Subgraph"):
-                    stack.append(self.inner_graph(node))
-                elif node.kind() not in _STRUCTURE or node.kind() == "prim::PythonOp":
-                    name, overload = self.operator_of(node)
-                    used.append((name, overload, self.name_of(node)))
+        known = dict.fromkeys([v.debugName() for v in self.graph.inputs()][:1], self.live)
+        self.collect(self.graph, known, used)
         self.check_operators(used)
+
+    def collect(self, block, known: dict[str, Any], used: list[tuple[str, str, str]]) -> None:
+        """The operators of a block. ``known`` are values that the model alone decides."""
+        for node in block.nodes():
+            kind, blocks = node.kind(), list(node.blocks())
+            if kind == "prim::If" and (key := node.input().debugName()) in known:
+                taken = blocks[0 if known[key] else 1]
+                self.collect(taken, known, used)
+                for output, inner in zip(node.outputs(), taken.outputs()):
+                    if inner.debugName() in known:
+                        known[output.debugName()] = known[inner.debugName()]
+                continue
+            for inner in blocks:
+                self.collect(inner, known, used)
+            _note(node, known)
+            if kind == "prim::PythonOp" and node.hasAttribute("Subgraph"):
+                self.collect(self.inner_graph(node), known, used)
+            elif kind not in _STRUCTURE or kind == "prim::PythonOp":
+                name, overload = self.operator_of(node)
+                used.append((name, overload, self.name_of(node)))
 
     def name_of(self, node) -> str:
         """A node by its kind and number, after its submodule where that is asked for."""
@@ -263,7 +277,7 @@ class ScriptReader(TorchImporter):
         args = [self.read(v.debugName(), where) for v in inputs]
         outputs = list(node.outputs())
         keys = [o.debugName() for o in outputs]
-        used = {i for i, o in enumerate(outputs) if o.uses()} if len(outputs) > 1 else None
+        used = {i for i, o in enumerate(outputs) if o.uses()}
         first = inputs[0].debugName() if inputs else None
         site = Site(where, self.parameters_of(node), first, keys, len(keys), used)
         if name == "__getitem__" and isinstance(args[1], int) and keys and first is not None:
@@ -331,6 +345,22 @@ class ScriptReader(TorchImporter):
         stamp = datetime.datetime.now().strftime("%d_%m_%Y_%H_%M_%S")
         with open(os.path.join(folder, f"tvm_exported_c_graph_{stamp}.txt"), "w", encoding="utf-8") as file:
             file.write(str(self.graph))
+
+
+def _note(node, known: dict[str, Any]) -> None:
+    """What a node gives, where the model alone says it: attributes, and what is asked of them and of None."""
+    names = [v.debugName() for v in node.inputs()]
+    if node.outputsSize() != 1 or not all(n in known for n in names):
+        return
+    kind, given, key = node.kind(), [known[n] for n in names], node.output().debugName()
+    if kind == "prim::Constant" and str(node.output().type()) in ("NoneType", "bool"):
+        known[key] = node.output().toIValue()
+    elif kind == "prim::GetAttr" and hasattr(given[0], node.s("name")):
+        known[key] = getattr(given[0], node.s("name"))
+    elif kind == "aten::__not__":
+        known[key] = not given[0]
+    elif kind in ("aten::__is__", "aten::__isnot__") and any(v is None for v in given):
+        known[key] = (given[0] is given[1]) is (kind == "aten::__is__")
 
 
 def _held(module, path: tuple[str, ...], *default):

@@ -9,6 +9,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from ..common import run_time
+from ..common.suppression import soft_suppression
 from .index_ops import first_rows
 from .table import Context, check_count, op
 
@@ -119,23 +120,49 @@ def crop_and_resize(ctx, inputs, attrs):
 # -- boxes ------------------------------------------------------------------------------------------------------------
 
 
-@op("NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4")
-def non_max_suppression(ctx, inputs, attrs):
+def _kept(ctx, boxes, scores, most, overlap, least):
     """The places of the boxes that are kept, the best first; how many they are is known when the model runs."""
-    boxes, scores, most, overlap = inputs[:4]
-    least = inputs[4] if len(inputs) > 4 else const(float("-inf"), "float32")
     rows, count = relay.vision.all_class_non_max_suppression(
         relay.expand_dims(boxes, 0), relay.reshape(scores, (1, 1, -1)), run_time.scalar(ctx, most),
         run_time.scalar(ctx, overlap, "float32"), run_time.scalar(ctx, least, "float32"),
     )
     kept = ctx.made(first_rows(ctx, rows, ctx.made(count)))
-    places = ctx.made(relay.cast(relay.take(kept, const(2, "int64"), 1), "int32"))
+    return ctx.made(relay.cast(relay.take(kept, const(2, "int64"), 1), "int32"))
+
+
+def _filled(ctx, values, most, attrs):
+    """Values with zeros behind them, where the node asks for as many as there may be."""
+    if not attrs.get("pad_to_max_output_size", False):
+        return values
+    wanted = ctx.single(most, "the most boxes")
+    rest = ctx.made(relay.subtract(run_time.number(wanted), run_time.size_of(ctx, values, 0)))
+    amounts = run_time.joined(ctx, [run_time.number(0), rest])
+    padded = run_time.padded(ctx, values, amounts, None, const(0, ctx.dtype(values)), "constant")
+    return run_time.sharpened(ctx, padded, [wanted])
+
+
+@op("NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4")
+def non_max_suppression(ctx, inputs, attrs):
+    boxes, scores, most, overlap = inputs[:4]
+    least = inputs[4] if len(inputs) > 4 else const(float("-inf"), "float32")
+    places = _kept(ctx, boxes, scores, most, overlap, least)
     if ctx.node.op != "NonMaxSuppressionV4":
         return places
-    found = run_time.size_of(ctx, places, 0)
-    if not attrs.get("pad_to_max_output_size", False):
-        return [places, relay.cast(found, "int32")]
-    wanted = ctx.single(most, "the most boxes")
-    amounts = run_time.joined(ctx, [run_time.number(0), ctx.made(relay.subtract(run_time.number(wanted), found))])
-    padded = run_time.padded(ctx, places, amounts, None, const(0, "int32"), "constant")
-    return [run_time.sharpened(ctx, padded, [wanted]), relay.cast(found, "int32")]
+    return [_filled(ctx, places, most, attrs), relay.cast(run_time.size_of(ctx, places, 0), "int32")]
+
+
+@op("NonMaxSuppressionV5")
+def soft_non_max_suppression(ctx, inputs, attrs):
+    """With the scores; a sigma above 0 lowers those of boxes that overlap better ones, and keeps these boxes."""
+    boxes, scores, most, overlap, least = inputs[:5]
+    sigma = float(ctx.array(inputs[5], "the sigma"))
+    if sigma > 0:
+        limit = run_time.scalar(ctx, least, "float32")
+        found = soft_suppression(ctx, boxes, scores, ctx.single(most, "the most boxes"), None, limit, sigma)
+        places, values, count = map(ctx.made, found)
+        places, values = (first_rows(ctx, v, count) for v in (places, values))
+    else:
+        places = _kept(ctx, boxes, scores, most, overlap, least)
+        values = ctx.made(relay.take(scores, places, 0))
+        count = relay.cast(run_time.size_of(ctx, places, 0), "int32")
+    return [*(_filled(ctx, v, most, attrs) for v in (places, values)), count]

@@ -9,6 +9,7 @@ from . import (
     found_ops,
     image_ops,
     index_ops,
+    integer_recurrent,
     integer_tables,
     nn_ops,
     recurrent,

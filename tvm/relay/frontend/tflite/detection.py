@@ -29,9 +29,7 @@ def _options(ctx: Context) -> dict[str, float]:
     missing = [n for n in (*names, "y_scale", "x_scale", "h_scale", "w_scale") if n not in found]
     if missing:
         raise TVMError(f"the option {missing[0]} is missing")
-    if found.get("use_regular_nms", 0):
-        raise TVMError("use_regular_nms, which keeps overlapping boxes of different classes, is not supported")
-    if found.get("max_classes_per_detection", 1) != 1:
+    if found.get("max_classes_per_detection", 1) != 1 and not found.get("use_regular_nms", 0):
         raise TVMError("more than one class for a box is not supported")
     if not 0 < found["max_detections"] < 1 << 20 or not all(found[f"{n}_scale"] for n in "yxhw"):
         raise TVMError(f"{found['max_detections']} detections, or a scale of 0, are not supported")
@@ -50,18 +48,39 @@ def detection(ctx, inputs, options):
     encoded = encoded if width == 4 else relay.strided_slice(encoded, [0], [4], [1], [2])
     scores = relay.strided_slice(scores, [skipped], [classes], [1], [2]) if skipped else scores
     corners = _decoded(encoded, anchors, [found[f"{name}_scale"] for name in "yxhw"])
+    # What is at the threshold counts too.
+    least = float(np.nextafter(np.float32(found["nms_score_threshold"]), np.float32(-np.inf)))
+    most = int(found["max_detections"])
+    if found.get("use_regular_nms", 0):
+        return _by_class(corners, scores, most, int(found.get("detections_per_class", 100)), least, found)
     best = relay.max(scores, axis=2, keepdims=True)
     kind = relay.cast(relay.argmax(scores, axis=2, keepdims=True), "float32")
     rows = relay.concatenate([kind, best, *corners], 2)
-    # What is at the threshold counts too.
-    least = float(np.nextafter(np.float32(found["nms_score_threshold"]), np.float32(-np.inf)))
     valid, rows, places = relay.vision.get_valid_counts(rows, least, 0, 1)
-    most = int(found["max_detections"])
     rows = relay.vision.non_max_suppression(
         rows, valid, places, most, float(found["nms_iou_threshold"]), force_suppress=True, top_k=-1, coord_start=2,
         score_index=1, id_index=0, return_indices=False, invalid_to_bottom=True,
     )  # fmt: skip
     return _outputs(rows, count, most)
+
+
+def _by_class(corners: list[RelayExpr], scores: RelayExpr, most: int, each: int, least: float, found: dict) -> list:
+    """The best boxes of all classes, of which each keeps boxes that overlap those of others."""
+    boxes = relay.concatenate(corners, 2)
+    chosen, values, number = relay.vision.all_class_non_max_suppression(
+        boxes, relay.transpose(scores, [0, 2, 1]), const(each, "int64"), const(np.float32(found["nms_iou_threshold"])),
+        const(np.float32(least)), "tensorflow",
+    )  # fmt: skip
+    count = relay.minimum(relay.cast(number, "int32"), const(most, "int32"))
+    kind, place = (relay.reshape(relay.strided_slice(chosen, [i], [i + 1], [1], [2]), (-1,)) for i in (0, 1))
+    valid = relay.less(const(np.arange(most, dtype="int32")), count)
+    # There may be fewer candidates than rows that are wanted.
+    at = relay.where(valid, const(np.arange(most, dtype="int32")), const(0, "int32"))
+    rows = relay.take(relay.squeeze(boxes, [0]), relay.take(place, at), 0)
+    kinds, shown = relay.cast(relay.take(kind, at), "float32"), relay.take(relay.reshape(values, (-1,)), at)
+    results = [relay.where(relay.expand_dims(valid, 1), rows, const(0.0)), *(
+        relay.where(valid, v, const(0.0)) for v in (kinds, shown))]
+    return [*(relay.expand_dims(r, 0) for r in results), relay.reshape(relay.cast(count, "float32"), (1,))]
 
 
 def _outputs(rows: RelayExpr, count: int, most: int) -> list[RelayExpr]:

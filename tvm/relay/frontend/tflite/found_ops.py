@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
 from ..common.context import check_count
+from ..common.suppression import soft_suppression
 from .table import Context, op
 
 
@@ -17,10 +17,10 @@ def non_max_suppression(ctx, inputs, options):
     boxes, scores, most, overlap, least = inputs[:5]
     count = ctx.ints(most, "the number of boxes")[0]
     sigma = ctx.array(inputs[5], "the sigma") if len(inputs) > 5 else np.zeros(())
-    if sigma.any():
-        raise TVMError("scores that overlapping boxes lower (a sigma above 0) are not supported")
     check_count("a list of boxes", [count])
     limits = [relay.reshape(v, ()) for v in (overlap, least)]
+    if sigma.any():
+        return list(soft_suppression(ctx, boxes, scores, count, *limits, float(sigma.reshape(-1)[0])))
     each = [relay.expand_dims(boxes, 0), relay.reshape(scores, (1, 1, -1))]
     rows, found = relay.vision.all_class_non_max_suppression(*each, const(count, "int64"), *limits)
     known = min(count, ctx.known_size(boxes, 0))

@@ -77,7 +77,8 @@ class Tensor(NamedTuple):
 
 
 class Node(NamedTuple):
-    """An operator of a graph; ``inputs`` and ``outputs`` are numbers of tensors, -1 where left out."""
+    """An operator of a graph; ``inputs`` and ``outputs`` are numbers of tensors, -1 where left out. ``intermediates``
+    are tensors of whose values the file says the scale alone."""
 
     index: int
     operator: str
@@ -86,6 +87,7 @@ class Node(NamedTuple):
     options: SimpleNamespace
     custom_options: memoryview | None
     version: int
+    intermediates: list[int]
 
 
 class Graph(NamedTuple):
@@ -194,13 +196,15 @@ def _node(operator, index: int, codes: list, tensors: int, buffer: Flatbuffer) -
     what = f"{name} (operator {index})"
     _check_indices(inputs, -1, tensors, what)
     _check_indices(outputs, -1, tensors, what)
+    between = list(operator.intermediates or [])
+    _check_indices(between, -1, tensors, what)
     custom = operator.custom_options
     if operator.large_custom_options_offset > 1:
         end = operator.large_custom_options_offset + operator.large_custom_options_size
         if end > len(buffer.data):
             raise TVMError(f"{what}: its options lie beyond the end of the file")
         custom = buffer.data[operator.large_custom_options_offset : end]
-    return Node(index, name, inputs, outputs, _options(operator, name, what, buffer), custom, version)
+    return Node(index, name, inputs, outputs, _options(operator, name, what, buffer), custom, version, between)
 
 
 def _options(operator, name: str, what: str, buffer: Flatbuffer) -> Any:

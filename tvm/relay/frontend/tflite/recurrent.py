@@ -12,14 +12,38 @@ from ...expr import Constant, RelayExpr
 from ..common.context import check_steps
 from .conv_ops import weight_array
 from .elementwise import activated
+from .hybrid import asymmetric, is_hybrid, symmetric, weight_scale, whole_weight
 from .table import Context, argument, op
+
+# The inputs of each gate (input, forget, cell, output): weights of the data, of the state before, of the cell, the bias
+# and the normalization.
+LSTM_GATES = ((1, 5, 9, 12, 20), (2, 6, 10, 13, 21), (3, 7, 24, 14, 22), (4, 8, 11, 15, 23))
+
+
+class _Matrix:
+    """Weights that rows of real data are multiplied with. Where they are integers with a scale, every row is brought
+    into 8 bits first, as LiteRT does."""
+
+    def __init__(self, ctx: Context, inputs: list, index: int, options):
+        self.whole = is_hybrid(ctx, inputs, index)
+        self.brought = asymmetric if options.asymmetric_quantize_inputs else symmetric
+        if self.whole:
+            self.weight, self.scale = Constant(whole_weight(ctx, inputs, index)), weight_scale(ctx, index)
+        else:
+            self.weight = _weight(ctx, inputs, index)
+
+    def times(self, x: RelayExpr) -> RelayExpr:
+        if not self.whole:
+            return relay.nn.dense(x, self.weight)
+        steps, scale = self.brought(x, (1,))
+        return relay.multiply(relay.nn.dense(steps, self.weight), relay.multiply(scale, self.scale))
 
 
 class _Gate(NamedTuple):
     """The weights of one gate: of the input, of the state before, of the cell, its bias and its normalization."""
 
-    input: RelayExpr
-    recurrent: RelayExpr
+    input: _Matrix
+    recurrent: _Matrix
     cell: RelayExpr | None
     bias: RelayExpr | None
     norm: RelayExpr | None
@@ -33,16 +57,16 @@ def _weight(ctx: Context, inputs: list, index: int) -> RelayExpr | None:
     return inputs[index] if array is None else Constant(np.ascontiguousarray(array))
 
 
-def _gate(ctx: Context, inputs: list, at: tuple[int, int, int, int, int]) -> _Gate | None:
-    parts = [_weight(ctx, inputs, i) for i in at]
-    if parts[0] is None:
+def _gate(ctx: Context, inputs: list, at: tuple[int, int, int, int, int], options) -> _Gate | None:
+    if argument(inputs, at[0]) is None:
         return None
-    if parts[1] is None:
+    if argument(inputs, at[1]) is None:
         raise TVMError("a gate has no recurrent weights")
-    return _Gate(*parts)
+    matrices = [_Matrix(ctx, inputs, i, options) for i in at[:2]]
+    return _Gate(*matrices, *(_weight(ctx, inputs, i) for i in at[2:]))
 
 
-def _steps(ctx: Context, x: RelayExpr, time_major: bool) -> list[RelayExpr]:
+def sequence_steps(ctx: Context, x: RelayExpr, time_major: bool) -> list[RelayExpr]:
     """The data of each step, a matrix of a row for each sequence."""
     if ctx.rank(x) != 3:
         raise TVMError(f"data of 3 dimensions is wanted, got {ctx.rank(x)}")
@@ -54,7 +78,7 @@ def _steps(ctx: Context, x: RelayExpr, time_major: bool) -> list[RelayExpr]:
     return [relay.squeeze(part, [axis]) for part in relay.split(x, count, axis)]
 
 
-def _state(ctx: Context, inputs: list, index: int) -> RelayExpr:
+def state_of(inputs: list, index: int) -> RelayExpr:
     if argument(inputs, index) is None:
         raise TVMError(f"the state (input {index}) is missing")
     return inputs[index]
@@ -67,11 +91,11 @@ class _Cell:
         self.ctx, self.options = ctx, options
         if getattr(options, "diagonal", False):
             raise TVMError("diagonal recurrent weights are not supported")
-        rows = zip(range(1, 5), range(5, 9), (9, 10, 24, 11), range(12, 16), range(20, 24))
-        self.gates = [_gate(ctx, inputs, row) for row in rows]
+        self.gates = [_gate(ctx, inputs, row, options) for row in LSTM_GATES]
         if any(g is None for g in self.gates[1:]):
             raise TVMError("the weights of a gate are missing")
-        self.projection, self.projection_bias = _weight(ctx, inputs, 16), _weight(ctx, inputs, 17)
+        self.projection = None if argument(inputs, 16) is None else _Matrix(ctx, inputs, 16, options)
+        self.projection_bias = _weight(ctx, inputs, 17)
 
     def step(self, x: RelayExpr, h: RelayExpr, c: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
         into, forget, new, out = self.gates
@@ -86,13 +110,13 @@ class _Cell:
         shown = relay.sigmoid(self.sum(out, x, h, c))
         h = relay.multiply(shown, activated(self.ctx, c, self.options))
         if self.projection is not None:
-            h = relay.nn.dense(h, self.projection)
+            h = self.projection.times(h)
             h = h if self.projection_bias is None else relay.add(h, self.projection_bias)
             h = self.clipped(h, self.options.proj_clip)
         return h, c
 
     def sum(self, gate: _Gate, x: RelayExpr, h: RelayExpr, c: RelayExpr | None) -> RelayExpr:
-        total = relay.add(relay.nn.dense(x, gate.input), relay.nn.dense(h, gate.recurrent))
+        total = relay.add(gate.input.times(x), gate.recurrent.times(h))
         if gate.cell is not None and c is not None:
             total = relay.add(total, relay.multiply(c, gate.cell))
         if gate.norm is not None:
@@ -112,10 +136,10 @@ class _Cell:
 @op("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def lstm(ctx, inputs, options):
     cell = _Cell(ctx, inputs, options)
-    h, c = _state(ctx, inputs, 18), _state(ctx, inputs, 19)
+    h, c = state_of(inputs, 18), state_of(inputs, 19)
     shown = []
-    for x in _steps(ctx, inputs[0], options.time_major):
-        h, c = (ctx.importer.typer.infer(v) for v in cell.step(x, h, c))
+    for x in sequence_steps(ctx, inputs[0], options.time_major):
+        h, c = (ctx.made(v) for v in cell.step(x, h, c))
         shown.append(h)
     ctx.keep(18, h)
     ctx.keep(19, c)
@@ -126,7 +150,7 @@ def lstm(ctx, inputs, options):
 def lstm_step(ctx, inputs, options):
     if options.kernel_type:
         raise TVMError("the basic kind of the operator, with one matrix of all weights, is not supported")
-    h, c = _Cell(ctx, inputs, options).step(inputs[0], _state(ctx, inputs, 18), _state(ctx, inputs, 19))
+    h, c = _Cell(ctx, inputs, options).step(inputs[0], state_of(inputs, 18), state_of(inputs, 19))
     ctx.keep(18, h)
     ctx.keep(19, c)
     # The results are the scratch memory, the two states and the output.
@@ -135,24 +159,32 @@ def lstm_step(ctx, inputs, options):
 
 @op("RNN")
 def rnn_step(ctx, inputs, options):
-    total = relay.add(relay.nn.dense(inputs[0], _weight(ctx, inputs, 1)),
-                      relay.nn.dense(_state(ctx, inputs, 4), _weight(ctx, inputs, 2)))
-    total = total if argument(inputs, 3) is None else relay.add(total, inputs[3])
-    h = activated(ctx, total, options)
+    h = _rnn(ctx, inputs, options)(inputs[0], state_of(inputs, 4))
     ctx.keep(4, h)
     return h
+
+
+def _rnn(ctx: Context, inputs: list, options):
+    """A step of a plain recurrent layer: a function of its data and the state before."""
+    weight, recurrent = (_Matrix(ctx, inputs, i, options) for i in (1, 2))
+
+    def step(x: RelayExpr, h: RelayExpr) -> RelayExpr:
+        total = relay.add(weight.times(x), recurrent.times(h))
+        return activated(ctx, total if argument(inputs, 3) is None else relay.add(total, inputs[3]), options)
+
+    return step
 
 
 @op("SVDF")
 def svdf(ctx, inputs, options):
     """Filters over the features of the last steps, which are the state; each result is the sum of ``rank`` filters."""
-    feature, time = _weight(ctx, inputs, 1), _weight(ctx, inputs, 2)
+    feature, time = _Matrix(ctx, inputs, 1, options), _weight(ctx, inputs, 2)
     filters, memory = ctx.known_shape(time)
     batch, rank = ctx.known_size(inputs[0], 0), options.rank
     if rank < 1 or filters % rank:
         raise TVMError(f"{filters} filters are no results of rank {rank}")
-    state = relay.reshape(_state(ctx, inputs, 4), (batch, filters, memory))
-    new = relay.expand_dims(relay.nn.dense(inputs[0], feature), 2)
+    state = relay.reshape(state_of(inputs, 4), (batch, filters, memory))
+    new = relay.expand_dims(feature.times(inputs[0]), 2)
     state = relay.concatenate([relay.strided_slice(state, [1], [memory], [1], [2]), new], 2) if memory > 1 else new
     found = relay.sum(relay.multiply(state, relay.expand_dims(time, 0)), axis=2)
     found = relay.sum(relay.reshape(found, (batch, filters // rank, rank)), axis=2)
@@ -162,12 +194,9 @@ def svdf(ctx, inputs, options):
 
 @op("UNIDIRECTIONAL_SEQUENCE_RNN")
 def rnn(ctx, inputs, options):
-    weight, recurrent = _weight(ctx, inputs, 1), _weight(ctx, inputs, 2)
-    h, shown = _state(ctx, inputs, 4), []
-    for x in _steps(ctx, inputs[0], options.time_major):
-        total = relay.add(relay.nn.dense(x, weight), relay.nn.dense(h, recurrent))
-        total = total if argument(inputs, 3) is None else relay.add(total, inputs[3])
-        h = ctx.importer.typer.infer(activated(ctx, total, options))
+    step, h, shown = _rnn(ctx, inputs, options), state_of(inputs, 4), []
+    for x in sequence_steps(ctx, inputs[0], options.time_major):
+        h = ctx.made(step(x, h))
         shown.append(h)
     ctx.keep(4, h)
     return relay.stack(shown, 0 if options.time_major else 1)

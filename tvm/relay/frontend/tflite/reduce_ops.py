@@ -7,8 +7,8 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
-from .quantization import centered, finished, fixed_point, rounded_away, scaled
-from .table import Context, axis_of, moving, op, quantized
+from .quantization import centered, finished, fixed_point, rescaled_wide, rounded_away, scaled
+from .table import Context, axis_of, check_steps, moving, op, quantized
 
 
 def _axes(ctx: Context, inputs: list) -> list[int]:
@@ -67,6 +67,24 @@ def integer_sum(ctx, inputs, options):
     total = _reduced(ctx, centered(inputs[0], x), inputs, options, relay.sum)
     steps = relay.multiply(relay.cast(total, "float32"), const(np.float32(x.scale[0] / y.scale[0])))
     return finished(relay.cast(rounded_away(steps), "int32"), ctx.result())
+
+
+@quantized("REDUCE_PROD")
+def integer_product(ctx, inputs, options):
+    """One factor after the other, each product scaled at once by the same share of the whole scale."""
+    x, y = ctx.quantization(ctx.tensor(0)), ctx.quantization(ctx.result())
+    axes, shape = _axes(ctx, inputs), ctx.known_shape(inputs[0])
+    count = _count(ctx, inputs)
+    check_steps("a product", count)
+    left = [i for i in range(len(shape)) if i not in axes]
+    rows = relay.transpose(centered(inputs[0], x), [*left, *axes]) if shape else centered(inputs[0], x)
+    factors = relay.split(relay.cast(relay.reshape(rows, (-1, count)), "int64"), count, 1)
+    share = float(x.scale[0]) / float(y.scale[0]) ** (1.0 / count)
+    total = factors[0]
+    for factor in list(factors)[1:]:
+        total = ctx.made(relay.cast(rescaled_wide(relay.multiply(total, factor), share), "int64"))
+    kept = [1 if i in axes else d for i, d in enumerate(shape)] if options.keep_dims else [shape[i] for i in left]
+    return finished(relay.reshape(rescaled_wide(total, share), kept), ctx.result())
 
 
 def _place(function):

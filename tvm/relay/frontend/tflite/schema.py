@@ -65,8 +65,8 @@ TABLES = {
               " shape_signature:[i32] has_rank:bool _ external_buffer:u32",
     "QuantizationParameters": "_ _ scale:[f32] zero_point:[i64] details_type:u8 _ quantized_dimension:i32",
     "Operator": "opcode_index:u32 inputs:[i32] outputs:[i32] builtin_options_type:u8 builtin_options:at"
-                " custom_options:[bytes] _ _ _ large_custom_options_offset:u64 large_custom_options_size:u64"
-                " builtin_options_2_type:u8",
+                " custom_options:[bytes] _ _ intermediates:[i32] large_custom_options_offset:u64"
+                " large_custom_options_size:u64 builtin_options_2_type:u8",
     "Buffer": "data:[bytes] offset:u64 size:u64",
 }
 
@@ -89,9 +89,10 @@ OPTIONS = {
     "Div": _FUSED,
     "L2Norm": _FUSED,
     "LocalResponseNormalization": "radius:i32 bias:f32 alpha:f32 beta:f32",
-    "UnidirectionalSequenceLSTM": f"{_FUSED} cell_clip:f32 proj_clip:f32 time_major:bool _ diagonal:bool",
+    "UnidirectionalSequenceLSTM": f"{_FUSED} cell_clip:f32 proj_clip:f32 time_major:bool"
+                                  " asymmetric_quantize_inputs:bool diagonal:bool",
     "BidirectionalSequenceLSTM": f"{_FUSED} cell_clip:f32 proj_clip:f32 merge_outputs:bool time_major:bool=1",
-    "SequenceRNN": f"time_major:bool {_FUSED}",
+    "SequenceRNN": f"time_major:bool {_FUSED} asymmetric_quantize_inputs:bool",
     "ResizeBilinear": "_ _ align_corners:bool half_pixel_centers:bool",
     "ResizeNearestNeighbor": "align_corners:bool half_pixel_centers:bool",
     "Reshape": "new_shape:[i32]",
@@ -118,9 +119,9 @@ OPTIONS = {
     "Cumsum": "exclusive:bool reverse:bool",
     "Gelu": "approximate:bool",
     "Bucketize": "boundaries:[f32]",
-    "SVDF": f"rank:i32 {_FUSED}",
-    "RNN": _FUSED,
-    "LSTM": f"{_FUSED} cell_clip:f32 proj_clip:f32 kernel_type:i8",
+    "SVDF": f"rank:i32 {_FUSED} asymmetric_quantize_inputs:bool",
+    "RNN": f"{_FUSED} asymmetric_quantize_inputs:bool",
+    "LSTM": f"{_FUSED} cell_clip:f32 proj_clip:f32 kernel_type:i8 asymmetric_quantize_inputs:bool",
     "If": "then_subgraph_index:i32 else_subgraph_index:i32",
     "While": "cond_subgraph_index:i32 body_subgraph_index:i32",
     "CallOnce": "init_subgraph_index:i32",

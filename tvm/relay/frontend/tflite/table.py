@@ -47,7 +47,7 @@ def tabled(*names: str):
 class Context(NodeContext):
     """The node being converted."""
 
-    __slots__ = ("node", "results", "tensors")
+    __slots__ = ("between", "node", "results", "tensors")
 
     importer: Importer
 
@@ -56,6 +56,7 @@ class Context(NodeContext):
         self.node = node
         self.tensors: list[Tensor | None] = [tensors[i] if i >= 0 else None for i in node.inputs]
         self.results: list[Tensor | None] = [tensors[i] if i >= 0 else None for i in node.outputs]
+        self.between: list[Tensor | None] = [tensors[i] if i >= 0 else None for i in node.intermediates]
 
     def tensor(self, index: int) -> Tensor:
         """The record of an input that must be there."""
@@ -68,6 +69,13 @@ class Context(NodeContext):
         found = self.results[index] if index < len(self.results) else None
         if found is None:
             raise TVMError(f"output {index} is missing")
+        return found
+
+    def intermediate(self, index: int) -> Tensor:
+        """The record of a value inside the operator."""
+        found = self.between[index] if index < len(self.between) else None
+        if found is None:
+            raise TVMError(f"the scale of value {index} inside the operator is missing")
         return found
 
     def keep(self, index: int, value: RelayExpr) -> None:

@@ -1,0 +1,260 @@
+"""Converters of recurrent layers of integers: data, weights and what a layer shows have 8 bits, gates and cells 16.
+
+Gates have 3 bits before the point and 12 after it; cells are scaled by a power of two. The kernels compute the sigmoid
+and the hyperbolic tangent of 16 bits by polynomials and Newton's steps; here their 65,536 results are tables.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+
+import numpy as np
+
+from ....error import TVMError
+from ... import op as relay
+from ...expr import Constant, RelayExpr, const
+from .integer_tables import halves_away, integers
+from .load import Tensor
+from .quantization import RANGES, fixed_point, looked_up, scaled
+from .recurrent import LSTM_GATES, sequence_steps, state_of
+from .table import Context, argument, quantized
+
+_ONE = 32767  # The greatest number below 1 with 15 bits after the point.
+_GATE_SCALE = 2.0**-12
+# exp(-2^e) of 31 bits, by e.
+_FACTORS = {-2: 1672461947, -1: 1302514674, 0: 790015084, 1: 290630308, 2: 39332535, 3: 720401, 4: 242}
+
+
+# -- functions of 16 bits in fixed point ------------------------------------------------------------------------------
+
+
+def _short(number: int) -> int:
+    """A number of 31 bits with 15."""
+    return int(halves_away(np.int64(number), 16))
+
+
+def _times(a, b) -> np.ndarray:
+    """The upper half of a doubled product of 16 bits, rounded."""
+    product = np.int64(a) * np.int64(b)
+    nudged = product + np.where(product >= 0, 1 << 14, 1 - (1 << 14))
+    return np.minimum(np.sign(nudged) * (np.abs(nudged) >> 15), _ONE)
+
+
+def _shifted(x: np.ndarray, bits: int) -> np.ndarray:
+    """Times a power of two, within 16 bits."""
+    return np.clip(x << bits, -32768, _ONE) if bits >= 0 else halves_away(x, -bits)
+
+
+def _exp(x: np.ndarray, whole: int) -> np.ndarray:
+    """exp of numbers that are not above 0 with ``whole`` bits before the point, as numbers below 1."""
+    after = 15 - whole
+    quarter = 1 << after >> 2
+    rest = (x & (quarter - 1)) - quarter
+    at = _shifted(rest, whole) + (1 << 12)
+    square = _times(at, at)
+    cube, fourth = _times(square, at), _times(square, square)
+    more = _shifted(_times(_shifted(fourth, -2) + cube, _short(715827883)) + square, -1)
+    eighth = _short(1895147668)
+    out = np.clip(eighth + _times(eighth, at + more), -32768, _ONE)
+    left = rest - x
+    for exponent, factor in _FACTORS.items():
+        if whole > exponent:
+            out = np.where(left & (1 << (after + exponent)), _times(out, _short(factor)), out)
+    if whole > 5:
+        out = np.where(x < -(1 << (after + 5)), 0, out)
+    return np.where(x == 0, _ONE, out)
+
+
+def _inverse(x: np.ndarray) -> np.ndarray:
+    """2 / (1 + x) of numbers between 0 and 1, with 2 bits before the point, by three of Newton's steps."""
+    total = x + _ONE
+    half = np.sign(total) * ((np.abs(total) + 1) >> 1)
+    out = _short(1515870810) + _times(half, _short(-1010580540))
+    for _ in range(3):
+        out = out + _shifted(_times(out, (1 << 13) - _times(half, out)), 2)
+    return out
+
+
+@cache
+def sigmoid_table() -> np.ndarray:
+    """The sigmoid of all numbers with 3 bits before the point."""
+    x = integers("int16")
+    above = _shifted(_inverse(_exp(-np.abs(x), 3)), 1)
+    return np.where(x > 0, above, np.where(x == 0, 1 << 14, _ONE - above)).astype("int16")
+
+
+@cache
+def tanh_table(whole: int) -> np.ndarray:
+    """The hyperbolic tangent of all numbers with ``whole`` bits before the point."""
+    x = integers("int16")
+    size = _shifted(_inverse(_exp(-np.abs(x), whole + 1)) - (1 << 13), 2)
+    return (np.sign(x) * size).astype("int16")
+
+
+# -- long short-term memory -------------------------------------------------------------------------------------------
+
+
+def _scale(ctx: Context, tensor: Tensor, types: tuple[str, ...]) -> float:
+    if tensor.type not in types:
+        raise TVMError(f"tensor '{tensor.name}' is of {tensor.type}; {' or '.join(types)} is wanted")
+    if tensor.quantization is None or not tensor.quantization.is_single:
+        raise TVMError(f"tensor '{tensor.name}' has no scale, or several")
+    return float(tensor.quantization.scale[0])
+
+
+def _zero(tensor: Tensor) -> int:
+    assert tensor.quantization is not None
+    return int(tensor.quantization.zero_point[0])
+
+
+def _narrow(x: RelayExpr, dtype: str) -> RelayExpr:
+    return relay.cast(relay.clip(x, *RANGES[dtype]), dtype)
+
+
+def _wide(x: RelayExpr) -> RelayExpr:
+    return relay.cast(x, "int32")
+
+
+def _rounded(a: RelayExpr, b: RelayExpr, bits: int) -> RelayExpr:
+    """A product of 16 bits over a power of two, halves away from zero, with 16 bits again."""
+    product = relay.multiply(_wide(a), _wide(b))
+    lowered = relay.add(product, relay.right_shift(product, const(31, "int32")))
+    raised = relay.add(lowered, const(1 << (bits - 1), "int32"))
+    return _narrow(relay.right_shift(raised, const(bits, "int32")), "int16")
+
+
+class _Weights:
+    """A matrix of weights that data of a scale and a zero point is multiplied with, and the scale of the result."""
+
+    def __init__(self, ctx: Context, inputs: list, index: int, data: Tensor, bias: int | None, result: float):
+        matrix = ctx.array(inputs[index], "the weights")
+        if matrix.ndim != 2:
+            raise TVMError(f"weights of {matrix.ndim} dimensions are not supported")
+        total = -_zero(data) * matrix.astype("int64").sum(1)
+        if bias is not None and argument(inputs, bias) is not None:
+            total = total + ctx.array(inputs[bias], "the bias").astype("int64")
+        self.matrix, self.bias = Constant(matrix), Constant(total.astype("int32"))
+        scale = _scale(ctx, ctx.tensor(index), ("int8",))
+        given = _scale(ctx, data, ("int8",))
+        self.factor = fixed_point(float(np.float32(scale) * np.float32(given) / np.float32(result)))
+
+    def times(self, x: RelayExpr) -> RelayExpr:
+        return scaled(relay.add(relay.nn.dense(x, self.matrix, out_dtype="int32"), self.bias), [self.factor])
+
+
+class _Gate:
+    """One of the four gates; ``cell`` is the number of its weights of the cell."""
+
+    def __init__(self, ctx: Context, inputs: list, at: tuple[int, int, int, int, int], power: int):
+        data, back, cell, bias, norm = at
+        if argument(inputs, norm) is not None:
+            raise TVMError("gates of integers that are normalized are not supported")
+        if argument(inputs, back) is None:
+            raise TVMError("a gate has no recurrent weights")
+        self.data = _Weights(ctx, inputs, data, ctx.tensor(0), bias, _GATE_SCALE)
+        self.back = _Weights(ctx, inputs, back, ctx.tensor(18), None, _GATE_SCALE)
+        self.cell, self.factor = None, (0, 0)
+        if argument(inputs, cell) is not None:
+            scale = _scale(ctx, ctx.tensor(cell), ("int16",))
+            self.cell = relay.cast(inputs[cell], "int32")
+            self.factor = fixed_point(float(np.float32(2.0**power * np.float32(scale) / _GATE_SCALE)))
+
+    def sum(self, x: RelayExpr, h: RelayExpr, c: RelayExpr | None) -> RelayExpr:
+        total = _narrow(self.data.times(x), "int16")
+        total = _narrow(relay.add(_wide(total), self.back.times(h)), "int16")
+        if self.cell is not None and c is not None:
+            seen = scaled(relay.multiply(_wide(c), self.cell), [self.factor])
+            total = _narrow(relay.add(_wide(total), seen), "int16")
+        return total
+
+
+class _Cell:
+    """A cell of integers."""
+
+    def __init__(self, ctx: Context, inputs: list, options):
+        if ctx.activation(options.fused_activation) != "TANH" or getattr(options, "diagonal", False):
+            raise TVMError("a layer of integers has the activation TANH and full matrices")
+        cell = _scale(ctx, ctx.tensor(19), ("int16",))
+        self.power = round(math.log2(cell))
+        if abs(cell - 2.0**self.power) > cell * 1e-6 or not -15 <= self.power <= -9:
+            raise TVMError(f"cells of the scale {cell} are not supported; powers of two from 2^-15 to 2^-9 are")
+        hidden, state = ctx.intermediate(4), ctx.tensor(18)
+        self.gates = [None if argument(inputs, at[0]) is None else _Gate(ctx, inputs, at, self.power)
+                      for at in LSTM_GATES]
+        if any(g is None for g in self.gates[1:]):
+            raise TVMError("the weights of a gate are missing")
+        shown = np.float32(_scale(ctx, hidden, ("int8",)))
+        self.shown, self.zero = fixed_point(float(np.float32(2.0**-30 / float(shown)))), _zero(hidden)
+        self.clip = _steps_within(options.cell_clip, cell, "int16")
+        self.projection = None
+        if argument(inputs, 16) is not None:
+            scale = _scale(ctx, state, ("int8",))
+            self.projection = _Weights(ctx, inputs, 16, hidden, 17, scale)
+            self.state_zero, self.state_clip = _zero(state), _steps_within(options.proj_clip, scale, "int8")
+
+    def step(self, x: RelayExpr, h: RelayExpr, c: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
+        into, forget, new, out = self.gates
+        assert forget is not None and new is not None and out is not None
+
+        def sigmoid(v: RelayExpr) -> RelayExpr:
+            return looked_up(v, sigmoid_table(), "int16")
+
+        kept = sigmoid(forget.sum(x, h, c))
+        taken = relay.subtract(const(_ONE, "int16"), kept) if into is None else sigmoid(into.sum(x, h, c))
+        fresh = looked_up(new.sum(x, h, None), tanh_table(3), "int16")
+        c = relay.add(_wide(_rounded(kept, c, 15)), _wide(_rounded(fresh, taken, 30 + self.power)))
+        c = _narrow(c, "int16")
+        c = relay.clip(c, -self.clip, self.clip) if self.clip else c
+        open_ = sigmoid(out.sum(x, h, c))
+        product = relay.multiply(_wide(open_), _wide(looked_up(c, tanh_table(15 + self.power), "int16")))
+        h = _narrow(relay.add(scaled(product, [self.shown]), const(self.zero, "int32")), "int8")
+        if self.projection is not None:
+            h = _narrow(relay.add(self.projection.times(h), const(self.state_zero, "int32")), "int8")
+            h = relay.clip(h, -self.state_clip, self.state_clip) if self.state_clip else h
+        return h, c
+
+
+def _steps_within(bound: float, scale: float, dtype: str) -> int:
+    """A bound as steps of a scale; 0 is none."""
+    return int(min(max(np.float32(bound) / np.float32(scale), -RANGES[dtype][1]), RANGES[dtype][1])) if bound > 0 else 0
+
+
+@quantized("UNIDIRECTIONAL_SEQUENCE_LSTM")
+def integer_lstm(ctx, inputs, options):
+    cell = _Cell(ctx, inputs, options)
+    h, c = state_of(inputs, 18), state_of(inputs, 19)
+    shown = []
+    for x in sequence_steps(ctx, inputs[0], options.time_major):
+        h, c = (ctx.made(v) for v in cell.step(x, h, c))
+        shown.append(h)
+    ctx.keep(18, h)
+    ctx.keep(19, c)
+    return relay.stack(shown, 0 if options.time_major else 1)
+
+
+# -- filters over the last steps --------------------------------------------------------------------------------------
+
+
+@quantized("SVDF")
+def integer_svdf(ctx, inputs, options):
+    """Features of 16 bits are the state; filters over them have 16 bits, their sums 32."""
+    data, state, out = ctx.tensor(0), ctx.tensor(4), ctx.result()
+    given, kept, made = (_scale(ctx, t, ("int8", "int16")) for t in (data, state, out))
+    feature, time = (_scale(ctx, ctx.tensor(i), ("int8", "int16")) for i in (1, 2))
+    filters, memory = ctx.known_shape(inputs[2])
+    batch, rank = ctx.known_size(inputs[0], 0), options.rank
+    if rank < 1 or filters % rank or state.type != "int16":
+        raise TVMError(f"{filters} filters of rank {rank} with a state of {state.type} are not supported")
+    centred = relay.subtract(_wide(inputs[0]), const(_zero(data), "int32"))
+    sums = relay.nn.dense(centred, _wide(inputs[1]), out_dtype="int32")
+    new = _narrow(scaled(sums, [fixed_point(given * feature / kept)]), "int16")
+    last = relay.reshape(state_of(inputs, 4), (batch, filters, memory))
+    new = relay.expand_dims(new, 2)
+    last = relay.concatenate([relay.strided_slice(last, [1], [memory], [1], [2]), new], 2) if memory > 1 else new
+    found = relay.sum(relay.multiply(_wide(last), relay.expand_dims(_wide(inputs[2]), 0)), axis=2)
+    found = relay.sum(relay.reshape(found, (batch, filters // rank, rank)), axis=2)
+    found = found if argument(inputs, 3) is None else relay.add(found, inputs[3])
+    ctx.keep(4, relay.reshape(last, (batch, filters * memory)))
+    shown = relay.add(scaled(found, [fixed_point(kept * time / made)]), const(_zero(out), "int32"))
+    return _narrow(shown, out.dtype)
