@@ -6,7 +6,10 @@ know (``Layer.kind``). All images are NCHW.
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -363,7 +366,7 @@ def _imagenet(outputs) -> str:
     assert folder is not None
     labels = json.loads((folder / "imagenet" / "imagenet_1000_labels.json").read_text())
     place = int(outputs[0].reshape(-1).argmax())
-    return str(labels[str(place)] if isinstance(labels, dict) else labels[place])
+    return str(labels[str(place)] if isinstance(labels, dict) else labels[place]).replace("_", " ")
 
 
 def _mobilenet(path: Path) -> list[Example]:
@@ -549,7 +552,9 @@ def outcome(name: str, module, params) -> Outcome:
         built = relay.build(module, "llvm", params=params)
     runner = graph_executor.GraphModule(built["default"](tvm.cpu()))
     (data,) = (p.name_hint for p in module["main"].params if p.name_hint not in params)
-    off, says, answers = 0.0, [], []
+    off = 0.0
+    says: list[str] = []
+    answers: list[str] = []
     for example in examples(name):
         runner.run(**{data: example.data})
         got = [runner.get_output(i).numpy() for i in range(runner.get_num_outputs())]
@@ -561,3 +566,86 @@ def outcome(name: str, module, params) -> Outcome:
             says.append(SOURCES[name].says(got))
             answers.append(example.answer)
     return Outcome(off, says, answers)
+
+
+# -- formats ----------------------------------------------------------------------------------------------------------
+
+# The folder of a format's tests, and the function of its writer.
+FORMATS = {
+    "MXNet": ("mxnet", "imported"),
+    "Core ML network": ("coreml", "imported"),
+    "Core ML program": ("coreml", "imported_package"),
+    "DarkNet": ("darknet", "imported"),
+    "Caffe": ("caffe", "imported"),
+    "PaddlePaddle": ("paddle", "imported"),
+    "Caffe2": ("caffe2", "imported"),
+}
+# Networks that a format cannot express: DarkNet has one output, and none of permuted axes.
+WITHOUT = {"DarkNet": {"yolo_fastest", "ultraface", "ppocr_text"}}
+# How far outputs may be off, as a part of the largest one; weights of programs have 16 bits.
+CLOSE = {"Core ML program": 5e-2}
+
+
+def written(form: str, name: str, folder: Path):
+    """The module and the parameters of a trained network that went through files of a format."""
+    package, function = FORMATS[form]
+    place = str(Path(__file__).resolve().parent / package)
+    if place not in sys.path:
+        sys.path.insert(0, place)
+    return getattr(importlib.import_module(f"{package}_trained"), function)(network(name), folder)
+
+
+def _yolo_boxes(path: Path) -> Outcome:
+    """DarkNet's own file, with boxes as OpenCV gives them: it writes 0 for products at or below 0.2."""
+    from tvm.relay.frontend import from_darknet
+
+    module, _ = from_darknet(path, boxes=True)
+    run = relay.create_executor("graph", mod=module, target="llvm").evaluate()
+    names = (path.parent / "coco.names").read_text().splitlines()
+    off = 0.0
+    says: list[str] = []
+    wanted: list[str] = []
+    for example in _yolo(path):
+        rows = [part.numpy()[0] for part in run(example.data)]
+        if example.answer:
+            best = max(rows, key=lambda r: r[:, 5:].max())
+            says.append(names[int(best[:, 5:].max(0).argmax())])
+            wanted.append(example.answer)
+            continue
+        with np.load(path.with_suffix(".npz")) as found:
+            for got, want in zip(rows, (found["out_yolo_121"], found["out_yolo_130"])):
+                got[:, 5:] = np.where(got[:, 5:] <= 0.2, 0, got[:, 5:])
+                off = max(off, float(np.abs(got - want).max() / np.abs(want).max()))
+    return Outcome(off, says, wanted)
+
+
+def _as_it_is(form: str, name: str) -> Outcome:
+    """A real file of a format."""
+    from tvm.relay import frontend
+
+    folder = models()
+    assert folder is not None
+    formats = folder / "formats"
+    if form == "DarkNet":
+        return _yolo_boxes(formats / "darknet" / "yolo-fastest-1.1.cfg")
+    if form == "CNTK":
+        return outcome(name, *frontend.from_cntk(formats / "cntk" / "cifar10.pretrained.cmf"))
+    if form == "Caffe":
+        base = formats / "caffe" / "ultraface" / "RFB-320"
+        return outcome(name, *frontend.from_caffe(f"{base}.caffemodel", f"{base}.prototxt"))
+    model = {"ppocr_angle": "ch_ppocr_mobile_v2_cls_infer", "ppocr_text": "ch_PP-OCRv4_det_infer"}[name]
+    shape = {"x": examples(name)[0].data.shape}
+    return outcome(name, *frontend.from_paddle(formats / "paddle" / model, shape))
+
+
+# Real files of the formats themselves whose networks are among the sources.
+NATIVE = [("DarkNet", "yolo_fastest"), ("CNTK", "cifar_convnet"), ("Caffe", "ultraface"),
+          ("PaddlePaddle", "ppocr_angle"), ("PaddlePaddle", "ppocr_text")]  # fmt: skip
+
+
+def tried(form: str, name: str, native: bool = False) -> Outcome:
+    """How a network of a format fares, written for it or as it is."""
+    if native:
+        return _as_it_is(form, name)
+    with tempfile.TemporaryDirectory() as folder:
+        return outcome(name, *written(form, name, Path(folder)))

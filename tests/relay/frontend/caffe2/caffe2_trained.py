@@ -44,7 +44,8 @@ class Caffe2(Writer):
 
     def conv(self, layer, x, weight, bias, stride, pads, dilation, groups):
         given = [self.weight(weight), *([] if bias is None else [self.weight(bias)])]
-        return self.op("Conv", x, *given, group=groups, dilation_h=dilation[0], dilation_w=dilation[1], **self.window(weight.shape[2:], stride, pads))
+        return self.op("Conv", x, *given, group=groups, dilation_h=dilation[0], dilation_w=dilation[1],
+                       **self.window(weight.shape[2:], stride, pads))
 
     def deconv(self, layer, x, weight, bias, stride, pads):
         given = [self.weight(weight), *([] if bias is None else [self.weight(bias)])]

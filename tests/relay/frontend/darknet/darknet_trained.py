@@ -38,7 +38,8 @@ class DarkNet(Writer):
         assert weight.shape[2] == weight.shape[3] and pad[0] == pad[1]
         bias = np.zeros(len(weight)) if bias is None else bias
         return self.add_section("convolutional", x, [bias, weight], filters=len(weight), size=weight.shape[2],
-                                stride_y=stride[0], stride_x=stride[1], padding=pad[0], groups=groups, dilation=dilation[0], activation="linear")
+                                stride_y=stride[0], stride_x=stride[1], padding=pad[0], groups=groups,
+                                dilation=dilation[0], activation="linear")
 
     def dense(self, layer, x, weight, bias):
         bias = np.zeros(len(weight)) if bias is None else bias

@@ -35,7 +35,8 @@ class MXNet(Writer):
         x, pad = self.padded(x, pads)
         given = [self.var("weight", weight), *([] if bias is None else [self.var("bias", bias)])]
         return self.net.op("Convolution", x, *given, kernel=weight.shape[2:], stride=tuple(stride), pad=pad,
-                           num_filter=len(weight), num_group=groups, dilate=tuple(dilation), no_bias=bias is None, layout="NCHW")
+                           num_filter=len(weight), num_group=groups, dilate=tuple(dilation), no_bias=bias is None,
+                           layout="NCHW")
 
     def deconv(self, layer, x, weight, bias, stride, pads):
         given = [self.var("weight", weight), *([] if bias is None else [self.var("bias", bias)])]

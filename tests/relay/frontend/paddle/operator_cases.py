@@ -61,10 +61,12 @@ def check(name: str) -> None:
 
 
 # What PaddlePaddle's translation leaves out of a program, or asks of an input where the case has a weight.
-_CHANGED = {"strided_slice/decrease", "fill_constant/text", "unsqueeze2/tensor", "concat/tensor", "linspace",
-            "gather/axis", "top_k_v2/tensor", "fc", "conditional_block/run 1", "conditional_block/run -1", "select_input/known 1",
-            "select_input/known -1", "write_to_array", "read_from_array/while", "lod_array_length",
-            "tensor_array_to_tensor", *(f"reduce_{kind}/all" for kind in ("sum", "mean", "max", "min"))}  # fmt: skip
+_CHANGED = {
+    "strided_slice/decrease", "fill_constant/text", "unsqueeze2/tensor", "concat/tensor", "linspace", "gather/axis",
+    "top_k_v2/tensor", "fc", "conditional_block/run 1", "conditional_block/run -1", "select_input/known 1",
+    "select_input/known -1", "write_to_array", "read_from_array/while", "lod_array_length", "tensor_array_to_tensor",
+    *(f"reduce_{kind}/all" for kind in ("sum", "mean", "max", "min")),
+}  # fmt: skip
 
 
 @cache
