@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 from model_files import model_file
-from trained_networks import CLOSE, FORMATS, NATIVE, SOURCES, WITHOUT, tried
+from trained_networks import CLOSE, FORMATS, NATIVE, SOURCES, tried
 
 pytest.importorskip("PIL")
 
