@@ -75,11 +75,11 @@ def test_comments_spaces_and_options_given_twice_are_read_as_darknet_does():
 
 
 def test_all_layers_without_a_converter_are_named_with_their_counts():
-    text = image(3, 4, 4) + layer("conv_lstm") * 2 + layer("Gaussian_yolo")
+    text = image(3, 4, 4) + layer("conv_lstm") * 2 + layer("upsampling")
     with pytest.raises(OpNotImplemented) as caught:
         imported(text, HEAD)
     assert "conv_lstm: 2 nodes, first 'layer 0'" in str(caught.value)
-    assert "Gaussian_yolo: 1 node, first 'layer 2'" in str(caught.value)
+    assert "upsampling: 1 node, first 'layer 2'" in str(caught.value)
 
 
 def test_errors_and_spans_name_the_layer():
