@@ -58,6 +58,16 @@ def test_networks_are_imported_with_open_batches(tmp_path):
         assert not hasattr(module["main"].params[0].type_annotation.shape[0], "value")
 
 
+def test_tvmc_knows_such_a_program_and_its_parameters(tmp_path):
+    from tvm.driver.tvmc.legacy_frontends import PaddleFrontend
+
+    folder, net = _network(tmp_path, "sentiment")
+    path = str(folder / "inference.json")
+    assert PaddleFrontend.recognizes(net.program[:256], path) and PaddleFrontend.reads_folder(str(folder))
+    assert not PaddleFrontend.recognizes(b'{"nodes": []}', path)
+    assert list(PaddleFrontend().companions(path)) == ["inference.pdiparams"]
+
+
 # -- programs written by hand -----------------------------------------------------------------------------------------
 
 
