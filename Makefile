@@ -167,6 +167,9 @@ fuzz-tensorflow: setup ## damaged TensorFlow files into the importer (CASES=2000
 conformance-format: setup ## every operator of an older format's importer beside its oracle; writes the table in docs/coverage.md (FORMAT=caffe, caffe2, cntk, coreml, darknet, mxnet or paddle)
 	$(BIN)/python tools/legacy_conformance.py $(FORMAT)
 
+legacy-models: setup ## trained networks in older formats on photos, beside the originals; writes docs/legacy_models.md (ONLY="MXNet resnet50")
+	$(BIN)/python tools/legacy_models.py "$(ONLY)"
+
 fuzz-format: setup ## damaged files of an older format into its importer (FORMAT=caffe, caffe2, cntk, coreml, darknet, mxnet or paddle; CASES=20000)
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
 	  tests/relay/frontend/$(FORMAT) -k mutated -q -p no:xdist
@@ -238,5 +241,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: fuzz-pytorch conformance-pytorch conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
+.PHONY: legacy-models fuzz-pytorch conformance-pytorch conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
 .DEFAULT_GOAL := help

@@ -14,6 +14,7 @@ import argparse
 import importlib
 import importlib.util
 import sys
+from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -31,10 +32,11 @@ FORMATS = {
 }
 
 
+@cache
 def cases_module(name: str):
-    """The module of the cases of a format."""
+    """The module of the cases of a format; each process runs it once."""
     folder = ROOT / "tests" / "relay" / "frontend" / name
-    for path in (str(ROOT), str(folder)):
+    for path in (str(ROOT), str(folder.parent), str(folder)):
         if path not in sys.path:
             sys.path.insert(0, path)
     spec = importlib.util.spec_from_file_location(f"{name}_operator_cases", folder / "operator_cases.py")
@@ -44,11 +46,17 @@ def cases_module(name: str):
     return module
 
 
+@cache
+def cases_of(name: str) -> dict:
+    """The cases of a format by name."""
+    return cases_module(name).cases()
+
+
 def check(row: tuple[str, str]) -> tuple[str, str]:
     """A case and what is wrong with it, which is nothing where it passes."""
     name, case = row
     try:
-        cases_module(name).cases()[case]()
+        cases_of(name)[case]()
     except Exception as problem:
         return case, f"{type(problem).__name__}: {' '.join(str(problem).split())[:200]}"
     return case, ""
@@ -96,7 +104,7 @@ def main() -> int:
     parser.add_argument("match", nargs="?", default="", help="part of the names of the cases to run; writes no table")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
-    names = [n for n in cases_module(args.format).cases() if args.match in n]
+    names = [n for n in cases_of(args.format) if args.match in n]
     with get_context("spawn").Pool(args.jobs) as pool:
         results = dict(pool.imap_unordered(check, [(args.format, n) for n in names], chunksize=4))
     for name, problem in sorted(results.items()):

@@ -1,7 +1,10 @@
 """Writes tests/relay/frontend/paddle/cases.npz, what PaddlePaddle makes of the programs of paddle_cases.py, and
-networks.npz beside it, programs of whole networks and what it makes of them with seeded weights.
+networks.npz beside it, programs of whole networks and what it makes of them with seeded weights; pir.json.xz has the
+same cases as programs of PaddlePaddle 3's intermediate representation, pir_networks.npz the same networks.
 
     python tools/paddle_reference.py cases         # with a Python that has paddlepaddle 3, and what TVM Classic needs
+    python tools/paddle_reference.py pir           # likewise
+    python tools/paddle_reference.py pir_networks  # likewise
     python tools/paddle_reference.py networks      # with paddlepaddle 2.6, whose layers still become such programs
 """
 
@@ -12,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-os.environ["FLAGS_enable_pir_api"] = "0"
+os.environ["FLAGS_enable_pir_api"] = "1" if sys.argv[1:2] == ["pir_networks"] else "0"
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "tests" / "relay" / "frontend" / "paddle"
 sys.path[:0] = [str(ROOT), str(FOLDER)]
@@ -184,10 +187,102 @@ def write_cases(paddle, match: str) -> int:
     return 1 if wrong else 0
 
 
+# -- programs of the new representation -------------------------------------------------------------------------------
+
+
+def translated(case, paddle, protos: dict, path: str) -> None:
+    """Writes a case as PaddlePaddle translates it. It wants all attributes, and knows weights as inputs only."""
+    from paddle.base import core
+
+    program = paddle.static.Program.parse_from_string(case.program(framed=True, complete=completed(protos)))
+    for block in program.blocks:
+        for node in block.ops:
+            for name, value in core.get_op_attrs_default_value(node.type.encode()).items():
+                if not node.has_attr(name):
+                    node._set_attr(name, value)
+    for variable in program.list_vars():
+        variable.persistable = False
+    program.desc.flush()
+    core.serialize_pir_program(paddle.pir.translate_to_pir(program.desc), path, 1, True, False, False)
+
+
+def pir_network(paddle, layer, dtype: str, shape: tuple) -> tuple[bytes, list]:
+    """The program of a layer as PaddlePaddle 3 saves it, and what the layer makes of seeded weights and inputs."""
+    import tempfile
+
+    from paddle_networks import feeds, weights
+
+    from tvm.relay.frontend.paddlepaddle.pir import read_program
+
+    layer.eval()
+    with tempfile.TemporaryDirectory() as folder:
+        spec = [paddle.static.InputSpec([None, *shape[1:]], dtype, "x")]
+        paddle.jit.save(paddle.jit.to_static(layer, input_spec=spec, full_graph=True), f"{folder}/model")
+        data = Path(folder, "model.json").read_bytes()
+    drawn = weights(read_program(data, "model.json")[0])
+    for parameter in layer.state_dict().values():
+        if parameter.name in drawn:
+            parameter.set_value(drawn[parameter.name])
+    found = layer(paddle.to_tensor(feeds(dtype, shape)["x"]))
+    return data, [v.numpy() for v in (found if isinstance(found, (tuple, list)) else [found])]
+
+
+def write_pir_networks(paddle, match: str) -> int:
+    import lzma
+
+    import numpy as np
+
+    found = {}
+    for name, (layer, dtype, shape) in layers(paddle).items():
+        data, outputs_of = pir_network(paddle, layer, dtype, shape)
+        found[f"{name}|program"] = np.frombuffer(lzma.compress(data), "uint8")
+        found[f"{name}|{dtype}|shape"] = np.array(shape)
+        found.update({f"{name}|{i}": v for i, v in enumerate(outputs_of)})
+    np.savez(FOLDER / "pir_networks.npz", **found)
+    return 0
+
+
+def write_pir(paddle, match: str) -> int:
+    """Each case in a process of its own: PaddlePaddle's translation ends some of them with a signal."""
+    import json
+    import lzma
+    import tempfile
+
+    from paddle.base import framework
+    from paddle_cases import CASES
+
+    paddle.enable_static()
+    protos = framework.OpProtoHolder.instance().op_proto_map
+    found: dict = {}
+    missing: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, case in CASES.items():
+            path = Path(folder, "case.json")
+            path.unlink(missing_ok=True)
+            if match in name:
+                process = os.fork()
+                if not process:
+                    try:
+                        translated(case, paddle, protos, str(path))
+                    finally:
+                        os._exit(0)
+                os.waitpid(process, 0)
+                if path.exists():
+                    found[name] = json.loads(path.read_bytes())
+                else:
+                    missing.append(name)
+    if not match:
+        (FOLDER / "pir.json.xz").write_bytes(lzma.compress(json.dumps(found).encode(), preset=9))
+    print(f"{len(found)} cases; not translated: {', '.join(missing)}")
+    return 0
+
+
 def main(what: str, match: str = "") -> int:
     import paddle
 
-    return write_cases(paddle, match) if what == "cases" else write_networks(paddle)
+    if what == "networks":
+        return write_networks(paddle)
+    return {"cases": write_cases, "pir": write_pir, "pir_networks": write_pir_networks}[what](paddle, match)
 
 
 if __name__ == "__main__":

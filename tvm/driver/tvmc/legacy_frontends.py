@@ -133,7 +133,8 @@ class MxnetFrontend(Frontend):
 
 
 class PaddleFrontend(Frontend):
-    """Programs of PaddlePaddle: ``.pdmodel`` with its parameters in ``.pdiparams``, and the older ``__model__``."""
+    """Programs of PaddlePaddle: ``.pdmodel`` or ``.json`` with its parameters in ``.pdiparams``, and the older
+    ``__model__``."""
 
     @staticmethod
     def name() -> str:
@@ -145,7 +146,10 @@ class PaddleFrontend(Frontend):
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
-        """A program begins with its first block, which begins with its number, 0, and that of no block around it."""
+        """A program begins with its first block, which begins with its number, 0, and that of no block around it; one
+        of PaddlePaddle 3 (``.json``) says what it is."""
+        if head[:1] == b"{" and b'"base_code"' in head[:64] and b'"pir"' in head[:128]:
+            return True
         at = 1 + next((i for i, byte in enumerate(head[1:6], 1) if byte < 128), 6)
         return head[:1] == b"\x0a" and head[at : at + 13] == b"\x08\x00\x10" + b"\xff" * 9 + b"\x01"
 

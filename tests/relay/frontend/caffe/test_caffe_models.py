@@ -2,24 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
+from model_files import model_file
 
 from tvm import relay
 from tvm.relay.frontend import from_caffe
-
-
-def _folder() -> Path | None:
-    """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""
-    if os.environ.get("TVM_TEST_MODELS"):
-        return Path(os.environ["TVM_TEST_MODELS"])
-    for folder in Path(__file__).resolve().parents:
-        if (folder / "shared" / "models").is_dir():
-            return folder / "shared" / "models"
-    return None
 
 
 @pytest.mark.slow
@@ -28,10 +16,7 @@ def _folder() -> Path | None:
     ("caffe/hyperlpr/SegmenationFree-Inception", ["prob"]),
 ])  # fmt: skip
 def test_a_real_network_gives_what_opencv_gave(name, outputs):
-    folder = _folder()
-    if folder is None or not (folder / "formats" / f"{name}.prototxt").exists():
-        pytest.skip(f"{name} is not in shared/models/formats (TVM_TEST_MODELS names another folder than shared/models)")
-    base = folder / "formats" / name
+    base = model_file(f"formats/{name}.prototxt").with_suffix("")
     module, params = from_caffe(f"{base}.caffemodel", f"{base}.prototxt")
     assert not params
     with np.load(f"{base}.npz") as arrays:

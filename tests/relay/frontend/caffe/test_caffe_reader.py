@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from caffe_cases import CASES, made
 from caffe_writer import inputs, layer, old_text, weights
+from mutants import MUTATIONS, damaged
 
 from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
@@ -15,7 +14,6 @@ from tvm.relay.frontend import from_caffe
 from tvm.relay.frontend.caffe.prototxt import parse
 from tvm.relay.frontend.caffe.schema import FILES
 
-MUTATIONS = int(os.environ.get("TVM_FUZZ_CASES", "60"))
 NET = inputs(x=(2, 4, 6, 5)) + layer("InnerProduct", param="inner_product_param { num_output: 3 }")
 BLOBS = weights({"y": [np.ones((3, 120)), np.zeros(3)]})
 EMPTY = weights({})
@@ -248,32 +246,15 @@ def test_the_text_of_protobuf_is_read_in_all_its_forms():
     assert found.merged("e").word("f") == "-1e-5f"
 
 
-def changed(data: bytes, rng) -> bytes:
-    """Bytes of a file set, left out or doubled."""
-    out = bytearray(data)
-    for _ in range(int(rng.integers(1, 4))):
-        at = int(rng.integers(len(out) + 1))
-        kind = rng.integers(4)
-        if kind == 0 and at < len(out):
-            out[at] = int(rng.integers(256))
-        elif kind == 1 and at < len(out):
-            out[at] ^= 1 << int(rng.integers(8))
-        elif kind == 2:
-            del out[at : at + int(rng.integers(1, 9))]
-        else:
-            out[at:at] = out[at : at + int(rng.integers(1, 9))]
-    return bytes(out)
-
-
 def test_mutated_files_are_converted_or_refused(rng):
     names = rng.choice(sorted(CASES), min(MUTATIONS, len(CASES)), replace=False)
     files = [(made(name).text.encode(), weights(made(name).blobs)) for name in names]
     for number in range(MUTATIONS):
         text, blobs = files[number % len(files)]
         if number % 3 or not blobs:
-            text = changed(text, rng)
+            text = damaged(text, rng)
         else:
-            blobs = changed(blobs, rng)
+            blobs = damaged(blobs, rng)
         try:
             from_caffe(blobs, text)
         except TVMError:

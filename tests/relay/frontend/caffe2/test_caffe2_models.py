@@ -3,33 +3,18 @@ networks with seeded weights."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from caffe2_cases import NETWORKS
 from caffe2_writer import compare, conformance, imported, run
+from model_files import model_file
 
 from tvm.relay.frontend import from_caffe2
 
 
-def _folder() -> Path | None:
-    """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""
-    if os.environ.get("TVM_TEST_MODELS"):
-        return Path(os.environ["TVM_TEST_MODELS"])
-    for folder in Path(__file__).resolve().parents:
-        if (folder / "shared" / "models").is_dir():
-            return folder / "shared" / "models"
-    return None
-
-
 @pytest.mark.slow
 def test_the_super_resolution_net_gives_what_caffe2_gave():
-    folder = _folder()
-    if folder is None or not (folder / "formats" / "caffe2" / "super_resolution").is_dir():
-        pytest.skip("super_resolution is not in shared/models/formats (TVM_TEST_MODELS names another folder)")
-    model = folder / "formats" / "caffe2" / "super_resolution"
+    model = model_file("formats/caffe2/super_resolution")
     with np.load(model / "predict_net.npz") as found:
         feeds, wanted = {"1": found["in_1"]}, found["out_27"]
     module, params = from_caffe2(model / "init_net.pb", model / "predict_net.pb")

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 from cntk_cases import cases
+from mutants import MUTATIONS, damaged
 
 from tvm.error import OpNotImplemented, TVMError
 from tvm.relay.frontend import from_cntk
 from tvm.relay.frontend.cntk.binary import read
 from tvm.relay.frontend.cntk.order import components
 from tvm.relay.frontend.cntk.schema import FILES
-
-MUTATIONS = int(os.environ.get("TVM_FUZZ_CASES", "60"))
 
 
 def _wide(text: str) -> bytes:
@@ -136,28 +133,13 @@ def test_nodes_come_after_what_they_need_and_circles_are_groups():
     assert len(components(["0"], long.__getitem__)) == 50_001
 
 
-def _mutated(data: bytes, rng) -> bytes:
-    out = bytearray(data)
-    for _ in range(int(rng.integers(1, 4))):
-        place, kind = int(rng.integers(len(out))) if out else 0, int(rng.integers(4))
-        if kind == 0 and out:
-            out[place] = int(rng.integers(256))
-        elif kind == 1:
-            del out[place : place + int(rng.integers(1, 8))]
-        elif kind == 2:
-            out[place:place] = bytes(rng.integers(0, 256, int(rng.integers(1, 5)), "uint8"))
-        else:
-            del out[place:]
-    return bytes(out)
-
-
 def test_mutated_models_are_converted_or_refused(rng):
     files = [(data, {k: v.shape for k, v in c.feeds.items()}) for c in cases().values() for data in c.files.values()]
     refused = 0
     for _ in range(MUTATIONS):
         data, shapes = files[int(rng.integers(len(files)))]
         try:
-            from_cntk(_mutated(data, rng), shapes)
+            from_cntk(damaged(data, rng), shapes)
         except TVMError:
             refused += 1
     assert refused or MUTATIONS < 50

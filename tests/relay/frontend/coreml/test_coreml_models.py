@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import networks
 import numpy as np
 import pytest
 from coreml_writer import run
+from model_files import model_file
 
 
 @pytest.fixture
@@ -45,22 +45,9 @@ def test_a_network_gives_what_numpy_gives(rng, name):
         np.testing.assert_allclose(got, want, 1e-3, 1e-2 if name == "pipeline" else 1e-4)
 
 
-def _folder() -> Path | None:
-    """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""
-    if os.environ.get("TVM_TEST_MODELS"):
-        return Path(os.environ["TVM_TEST_MODELS"])
-    for folder in Path(__file__).resolve().parents:
-        if (folder / "shared" / "models").is_dir():
-            return folder / "shared" / "models"
-    return None
-
-
 @pytest.mark.slow
 def test_the_pitch_tracker_gives_the_pitch_of_four_tones():
-    folder = _folder()
-    if folder is None or not (folder / "formats" / "coreml").exists():
-        pytest.skip("coreml is not in shared/models/formats (TVM_TEST_MODELS names another folder than shared/models)")
-    path = folder / "formats" / "coreml" / "crepe_tiny"
+    path = model_file("formats/coreml") / "crepe_tiny"
     with np.load(f"{path}.npz") as found:
         frames, wanted = found["in_frames"], found["out_probabilities"]
     (got,) = run(f"{path}.mlpackage", {"frames": frames}, {"frames": frames.shape})

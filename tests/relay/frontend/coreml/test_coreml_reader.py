@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 
 import networks
 import numpy as np
 import pytest
 from coreml_writer import NetworkWriter, ProgramWriter, Ref, feature, message, run
+from mutants import MUTATIONS, damaged
 
 from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
@@ -179,38 +179,22 @@ def test_what_is_no_model_is_refused():
         from_coreml("there_is_no_such_file.mlmodel")
 
 
-def _mutated(rng: random.Random, whole: bytes) -> bytes:
-    data = bytearray(whole)
-    for _ in range(rng.choice([1, 1, 2, 8])):
-        at = rng.randrange(len(data))
-        choice = rng.random()
-        if choice < 0.6:
-            data[at] = rng.choice([0, 1, 127, 128, 255, rng.randrange(256)])
-        elif choice < 0.8:
-            del data[at : at + rng.choice([1, 2, 7, 64])]
-        else:
-            data[at:at] = bytes(rng.randrange(256) for _ in range(rng.choice([1, 3])))
-        if not data:
-            break
-    return bytes(data)
-
-
 def test_mutated_models_end_in_an_error_or_are_read(tmp_path):
-    rng = random.Random(int(os.environ.get("TVM_TEST_SEED") or 0))
+    rng = np.random.default_rng(int(os.environ.get("TVM_TEST_SEED") or 0))
     made = np.random.default_rng(5)
     package = _package(tmp_path)
     inner = package / "Data" / "com.apple.CoreML"
     files = [inner / "model.mlmodel", inner / "weights" / "weight.bin", package / "Manifest.json"]
     plain = [networks.MobileNet(made, 8).network(), networks.text_classifier(made)[0], networks.transformer(made)[0],
              networks.pipeline(made)[0], networks.unet(made)[0]]
-    for number in range(int(os.environ.get("TVM_FUZZ_CASES") or 60)):
-        model, target = rng.choice(plain), None
+    for number in range(MUTATIONS):
+        model, target = plain[int(rng.integers(len(plain)))], None
         if number % 4 == 0:
-            target = rng.choice(files)
+            target = files[int(rng.integers(len(files)))]
             whole = target.read_bytes()
-            target.write_bytes(_mutated(rng, whole))
+            target.write_bytes(damaged(whole, rng))
         try:
-            from_coreml(_mutated(rng, model) if target is None else package)
+            from_coreml(damaged(model, rng) if target is None else package)
         except TVMError:
             pass
         finally:

@@ -114,6 +114,7 @@ TEXTS: dict[str, str] = {
     "scale_channels/places": SMALL + conv(filters=4) + conv(filters=1)
     + layer("scale_channels", **{"from": -2}, scale_wh=1, activation="relu"),
     "sam": SMALL + conv(filters=4) * 2 + layer("sam", **{"from": -2}),
+    "Gaussian_yolo": SMALL + conv(filters=24, **_LINEAR) + layer("Gaussian_yolo", **_YOLO, scale_x_y=1.1),
     "yolo": SMALL + conv(filters=16, **_LINEAR) + layer("yolo", **_YOLO),
     "yolo/scale": SMALL + conv(filters=16, **_LINEAR) + layer("yolo", **_YOLO, scale_x_y=1.2),
     "yolo/new coordinates": SMALL + conv(filters=16) + layer("yolo", **_YOLO, scale_x_y=2, new_coords=1),
@@ -163,7 +164,7 @@ def expected(net: Net, boxes: bool) -> list[np.ndarray]:
     if boxes:
         return net.boxes
     found = [value for rows in net.detections for value in rows]
-    last = net.layers[-1][0] in ("yolo", "region")
+    last = net.layers[-1][0] in ("yolo", "region", "Gaussian_yolo")
     return [*([] if last else [net.results[-1]]), *found, *net.states]
 
 
@@ -189,6 +190,6 @@ def run(name: str, batch: int = 1, boxes: bool = False) -> None:
 def cases() -> dict[str, Callable[[], None]]:
     out: dict[str, Callable[[], None]] = {name: partial(run, name) for name in TEXTS}
     out.update({f"{name}{'' if '/' in name else '/'} boxes".replace("/ ", "/"): partial(run, name, boxes=True)
-                for name in TEXTS if name.startswith(("yolo", "region"))})
+                for name in TEXTS if name.startswith(("yolo", "region", "Gaussian"))})
     out.update({f"{name}/batch": partial(run, name, 3) for name in ("convolutional", "yolo", "lstm", "crnn", "local")})
     return out

@@ -345,6 +345,29 @@ class Net:
         self.boxes.append(rows.reshape(batch, -1, classes + 5))
         return out.reshape(x.shape)
 
+    def layer_Gaussian_yolo(self, x):
+        total, classes = self.int("num", 1), self.int("classes", 20)
+        mask = [int(v) for v in self.o.get("mask", ",".join(str(i) for i in range(total))).split(",")]
+        batch, channels, height, width = x.shape
+        out = x.reshape(batch, len(mask), classes + 9, height, width).copy()
+        for k in [0, 1, 2, 3, 5, 7, *range(8, classes + 9)]:
+            out[:, :, k] = activate(out[:, :, k], "logistic")
+        scale = float(self.o.get("scale_x_y", 1))
+        out[:, :, [0, 2]] = out[:, :, [0, 2]] * scale - 0.5 * (scale - 1)
+        anchors = self.anchors(total)
+        numbers = np.array([len(mask), channels, height, width, classes, total], "int32")
+        self.detections.insert(0, [out.reshape(x.shape), np.array(mask, "int32"), anchors, numbers])
+        rows = np.zeros((batch, height, width, len(mask), classes + 5))
+        for j, i, n in np.ndindex(height, width, len(mask)):
+            v = out[:, n, :, j, i]
+            rows[:, j, i, n, 0], rows[:, j, i, n, 1] = (i + v[:, 0]) / width, (j + v[:, 2]) / height
+            sizes = np.exp(v[:, [4, 6]]) * anchors[2 * mask[n] : 2 * mask[n] + 2]
+            rows[:, j, i, n, 2:4] = sizes / [self.data.shape[3], self.data.shape[2]]
+            certain = 1 - v[:, [1, 3, 5, 7]].mean(1)
+            rows[:, j, i, n, 4], rows[:, j, i, n, 5:] = v[:, 8], v[:, 9:] * (v[:, 8] * certain)[:, None]
+        self.boxes.append(rows.reshape(batch, -1, classes + 5))
+        return out.reshape(x.shape)
+
     def layer_region(self, x):
         count, classes, coords = self.int("num", 1), self.int("classes", 20), self.int("coords", 4)
         background, batch = self.int("background", 0), len(x)

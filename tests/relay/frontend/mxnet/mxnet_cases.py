@@ -648,3 +648,25 @@ case("_contrib_quantized_embedding", i(3, low=0, high=4, dtype="float32"), q(5, 
 case("_contrib_quantized_concat", q(2, 3), q(2, 4), *to(1.0, 2.0), num_args=2, dim=1)
 case("_contrib_quantized_elemwise_mul", q(2, 6), q(2, 6), *to(1.0, 2.0))
 case("_contrib_quantized_elemwise_mul/float", q(2, 6), q(2, 6), *to(1.0, 2.0), enable_float_output="True")
+
+
+# -- operators of devices, and those that MXNet writes itself ---------------------------------------------------------
+
+_TABLE = np.arange(12, dtype="float32").reshape(3, 4)
+case("_copyto", _TABLE, want=_TABLE)
+case("_CrossDeviceCopy", _TABLE, want=_TABLE)
+case("_npx_constraint_check", np.array([True, True]))
+_SET = _TABLE.copy()
+_SET[[0, 2], [1, 3]] = 10, 20
+# MXNet has it in place only.
+case("_scatter_set_nd", _TABLE, np.array([10, 20], "float32"), np.array([[0, 2], [1, 3]], "int64"), shape="(3, 4)",
+     want=_SET)
+case("_zeros_without_dtype", shape="(2, 3)", want=np.zeros((2, 3), "float32"))
+case("BatchNorm_v1", f(2, 4, 5, 3), *NORM[1:], fix_gamma="False", eps=1e-5)
+case("BatchNorm_v1/fixed", f(2, 4, 5, 3), *NORM[1:], use_global_stats="True")
+case("_contrib_MultiProposal", np.concatenate([SCORES, SCORES[:, :, ::-1]]), f(2, 24, 3, 4, low=-0.3, high=0.3),
+     np.concatenate([INFO, INFO]), scales="(1, 2)", ratios="(0.5, 1, 2)", rpn_pre_nms_top_n=30, rpn_post_nms_top_n=8,
+     rpn_min_size=4, threshold=0.5)
+# MXNet has it of sparse tensors only.
+case("_square_sum", _TABLE, axis="1", want=(_TABLE**2).sum(1))
+case("_square_sum/kept", _TABLE, axis="0", keepdims="True", want=(_TABLE**2).sum(0, keepdims=True))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import types
 
 import numpy as np
 import pytest
+from mutants import MUTATIONS, damaged
 from mxnet_cases import CASES
 from mxnet_networks import build
 from mxnet_writer import Net, params_bytes, sparse_bytes
@@ -18,8 +18,6 @@ from tvm.ir.prim import Any_
 from tvm.relay.frontend import from_mxnet
 from tvm.relay.frontend.mxnet.params import read_params
 from tvm.relay.infer import infer_module
-
-MUTATIONS = int(os.environ.get("TVM_FUZZ_CASES", "60"))
 
 
 def dense(bias: bool = True):
@@ -325,27 +323,6 @@ def test_parameters_that_are_wrong_are_refused():
 # -- damage -----------------------------------------------------------------------------------------------------------
 
 
-def _changed(data: bytes, rng) -> bytes:
-    """A file with a part cut out, doubled, or bytes that are others."""
-    out = bytearray(data)
-    for _ in range(int(rng.integers(1, 4))):
-        at = int(rng.integers(0, len(out)))
-        what = rng.integers(0, 5)
-        if what == 0:
-            del out[at : at + int(rng.integers(1, 20))]
-        elif what == 1:
-            out[at:at] = out[at : at + int(rng.integers(1, 20))]
-        elif what == 2:
-            out[at] ^= 1 << int(rng.integers(0, 8))
-        elif what == 3:
-            out[at] = int(rng.choice(np.frombuffer(b"0123456789-(),[]{}\x00\xff", "uint8")))
-        else:
-            out[at : at + 4] = bytes(rng.integers(0, 256, 4).astype("uint8"))
-        if not out:
-            break
-    return bytes(out)
-
-
 def test_mutated_symbols_and_parameters_are_converted_or_refused(rng):
     names = [str(n) for n in rng.choice(sorted(CASES), min(len(CASES), MUTATIONS), replace=False)]
     text, params, feeds = build("vgg")
@@ -354,16 +331,16 @@ def test_mutated_symbols_and_parameters_are_converted_or_refused(rng):
     for number in range(MUTATIONS):
         if number % 16 == 0:
             symbol, arrays, shapes = network
-            symbol = _changed(symbol, rng)
+            symbol = damaged(symbol, rng)
         else:
             case = CASES[names[number % len(names)]]
-            symbol, arrays = _changed(case.symbol().encode(), rng), {}
+            symbol, arrays = damaged(case.symbol().encode(), rng), {}
             shapes = {f"x{k}": a.shape for k, a in enumerate(case.arrays())}
         try:
             from_mxnet(symbol, shapes, arg_params=arrays)
         except TVMError:
             pass
         try:
-            read_params(_changed(small, rng))
+            read_params(damaged(small, rng))
         except TVMError:
             pass

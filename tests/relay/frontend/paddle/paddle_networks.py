@@ -3,6 +3,7 @@ tools/paddle_reference.py writes networks.npz."""
 
 from __future__ import annotations
 
+import lzma
 import math
 import zlib
 from dataclasses import dataclass, field
@@ -23,10 +24,10 @@ class Network:
     expected: list = field(default_factory=list)
 
 
-def weights(program: bytes) -> dict[str, np.ndarray]:
+def weights(program: bytes | Program) -> dict[str, np.ndarray]:
     """Parameters of a program: drawn so that values keep their size from layer to layer."""
     out = {}
-    for v in Program(program).persistable():
+    for v in (program if isinstance(program, Program) else Program.read(program)).persistable():
         rng = np.random.default_rng(zlib.crc32(v.name.encode()))
         draw = rng.standard_normal(v.shape)
         if ".w_2" in v.name or ".w_0" in v.name and len(v.shape) == 1:
@@ -45,14 +46,16 @@ def feeds(dtype: str, shape: tuple) -> dict[str, np.ndarray]:
     return {"x": x.astype(dtype)}
 
 
-def networks() -> dict[str, Network]:
+def networks(file: str = "networks.npz") -> dict[str, Network]:
+    """Networks by name; those of ``pir_networks.npz`` are programs of PaddlePaddle 3."""
     out: dict[str, Network] = {}
-    with np.load(Path(__file__).with_name("networks.npz")) as arrays:
+    with np.load(Path(__file__).with_name(file)) as arrays:
         for key in arrays:
             name, *rest = key.split("|")
             row = out.setdefault(name, Network())
             if rest[-1] == "program":
-                row.program = arrays[key].tobytes()
+                data = arrays[key].tobytes()
+                row.program = lzma.decompress(data) if file.startswith("pir") else data
             elif rest[-1] == "shape":
                 row.dtype, row.shape = rest[0], tuple(int(d) for d in arrays[key])
             else:

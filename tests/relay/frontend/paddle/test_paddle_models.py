@@ -3,11 +3,11 @@ PaddlePaddle beside them, in shared/models/formats beside the checkout."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from model_files import model_file
 from paddle_networks import feeds, networks, weights
 from paddle_writer import write
 
@@ -41,29 +41,16 @@ def test_networks_are_imported_with_open_batches(tmp_path):
         assert not hasattr(module["main"].params[0].type_annotation.shape[0], "value")
 
 
-def _models() -> Path | None:
-    """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""
-    if os.environ.get("TVM_TEST_MODELS"):
-        return Path(os.environ["TVM_TEST_MODELS"])
-    for folder in Path(__file__).resolve().parents:
-        if (folder / "shared" / "models").is_dir():
-            return folder / "shared" / "models"
-    return None
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "onnx"), [
     ("ch_ppocr_mobile_v2_cls_infer", "ppocr_cls.onnx"), ("ch_PP-OCRv4_det_infer", "ppocr_v4_det.onnx"),
 ])  # fmt: skip
 def test_a_real_model_gives_what_paddle_gave_and_what_its_onnx_form_gives(name, onnx):
-    folder = _models()
-    if folder is None or not (folder / "formats" / "paddle" / name).exists():
-        pytest.skip(f"{name} is not in shared/models/formats/paddle (TVM_TEST_MODELS names another folder)")
-    files = folder / "formats" / "paddle" / name
+    files, original = model_file(f"formats/paddle/{name}"), model_file(f"onnx/{onnx}")
     with np.load(files / "inference.npz") as found:
         given = {k[3:]: found[k] for k in found if k.startswith("in_")}
         wanted = [found[k] for k in found if k.startswith("out_")]
     shapes = {k: v.shape for k, v in given.items()}
     got = run(from_paddle(files / "inference.pdmodel", shapes)[0], given)
     compare(got, wanted, 1e-4)
-    compare(run(from_onnx(str(folder / "onnx" / onnx), shapes)[0], given), got, 1e-4)
+    compare(run(from_onnx(str(original), shapes)[0], given), got, 1e-4)

@@ -63,27 +63,60 @@ def _sizes(ctx: Context, grid: Grid, anchors: np.ndarray, w: RelayExpr, h: Relay
     return [size(w, 0), size(h, 1)]
 
 
-@layer("yolo")
-def yolo(ctx, x):
+def _masked(ctx: Context) -> tuple[list[int], np.ndarray, int]:
+    """The kinds of boxes that a layer has, the anchors of all, and how many classes there are."""
     total, classes = ctx.positive("num", 1), ctx.positive("classes", 20)
     mask = [int(v) for v in ctx.section.numbers("mask")] or list(range(total))
     if any(not 0 <= m < total for m in mask):
         raise TVMError(f"mask={ctx.section.options['mask']} names boxes beyond num={total}")
-    anchors = _anchors(ctx, total)
+    return mask, _anchors(ctx, total), classes
+
+
+def _scaled(ctx: Context, centre: RelayExpr) -> RelayExpr:
+    """Centres that reach beyond their place."""
+    scale = ctx.section.float("scale_x_y", 1.0)
+    if scale == 1:
+        return centre
+    return relay.subtract(relay.multiply(centre, ctx.like(scale, centre)), ctx.like(0.5 * (scale - 1), centre))
+
+
+@layer("Gaussian_yolo")
+def gaussian_yolo(ctx, x):
+    """Each of the four numbers of a box has an uncertainty behind it; classes count less where the box is uncertain."""
+    if ctx.section.text("yolo_point", "center") != "center":
+        raise TVMError(f"yolo_point={ctx.section.options['yolo_point']} is not supported")
+    mask, anchors, classes = _masked(ctx)
+    grid = Grid(ctx, x, len(mask), classes + 9)
+    parts = [grid.part(k, k + 1) for k in range(8)] + [grid.part(8, 9 + classes)]
+    parts = [value if k in (4, 6) else ctx.made(relay.sigmoid(value)) for k, value in enumerate(parts)]
+    parts[0], parts[2] = _scaled(ctx, parts[0]), _scaled(ctx, parts[2])
+    if not ctx.importer.boxes:
+        attributes = [len(mask), grid.channels, grid.height, grid.width, classes, len(anchors) // 2]
+        return ctx.importer.detected(grid.image(parts), np.array(mask, "int32"), anchors, np.array(attributes, "int32"))
+    sizes = _sizes(ctx, grid, anchors.reshape(-1, 2)[mask].reshape(-1), parts[4], parts[6], ctx.importer.input_size,
+                   False)  # fmt: skip
+    total = relay.add(relay.add(parts[1], parts[3]), relay.add(parts[5], parts[7]))
+    certain = relay.subtract(ctx.like(1, x), relay.multiply(total, ctx.like(0.25, x)))
+    objectness = relay.strided_slice(parts[8], [0], [1], [1], [2])
+    kinds = relay.multiply(relay.strided_slice(parts[8], [1], [classes + 1], [1], [2]), certain)
+    return ctx.importer.detected(grid.rows(ctx, [*grid.centres(ctx, parts[0], parts[2]), *sizes], objectness, kinds))
+
+
+@layer("yolo")
+def yolo(ctx, x):
+    mask, anchors, classes = _masked(ctx)
     grid = Grid(ctx, x, len(mask), classes + 5)
-    plain, scale = ctx.flag("new_coords"), ctx.section.float("scale_x_y", 1.0)
+    plain = ctx.flag("new_coords")
 
     def bounded(value: RelayExpr) -> RelayExpr:
         return value if plain else relay.sigmoid(value)
 
-    centre = bounded(grid.part(0, 2))
-    if scale != 1:
-        centre = relay.subtract(relay.multiply(centre, ctx.like(scale, x)), ctx.like(0.5 * (scale - 1), x))
+    centre = _scaled(ctx, bounded(grid.part(0, 2)))
     size, rest = grid.part(2, 4), bounded(grid.part(4, 5 + classes))
     out = grid.image([centre, size, rest])
     if ctx.importer.boxes:
         return _yolo_rows(ctx, grid, anchors.reshape(-1, 2)[mask].reshape(-1), centre, size, rest, plain)
-    attributes = [len(mask), grid.channels, grid.height, grid.width, classes, total]
+    attributes = [len(mask), grid.channels, grid.height, grid.width, classes, len(anchors) // 2]
     ctx.importer.detected(out, np.array(mask, "int32"), anchors, np.array(attributes, "int32"))
     return out
 

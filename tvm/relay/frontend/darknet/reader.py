@@ -16,7 +16,7 @@ from ....ir.module import IRModule
 from ...expr import Constant, RelayExpr
 from ..common.importer import GraphImporter
 from .load import Network, Section, Weights
-from .schema import REFUSED
+from .schema import DETECTORS, REFUSED
 from .table import CONVERTERS, Context
 
 # Sizes of an image that DarkNet's own numbers can count.
@@ -85,7 +85,7 @@ class Importer(GraphImporter):
                 raise TVMError("the network has no layer [yolo] or [region] to make boxes of")
             return [self.typer.infer(value) for found in self.detections for value in found]
         found = [self.typer.infer(v) for rows in reversed(self.detections) for v in rows]
-        return found if last.name in ("yolo", "region") else [self.results[-1], *found]
+        return found if last.name in DETECTORS else [self.results[-1], *found]
 
     # -- what converters tell -------------------------------------------------------------------------------------
 

@@ -23,6 +23,9 @@ ALIASES = {"network": "net", "conv": "convolutional", "deconv": "deconvolutional
 # Sections whose number has another name than theirs.
 TYPE_NAMES = {"activation": "ACTIVE", "logistic": "LOGXENT", "reorg3d": "REORG", "local_avgpool": "AVGPOOL"}
 
+# Sections whose results boxes are made of.
+DETECTORS = ("yolo", "region", "Gaussian_yolo")
+
 # Options of a section that change what it computes and are not supported; 0 is none of them.
 REFUSED = {
     "convolutional": ("binary", "xnor", "antialiasing", "share_index", "sway", "rotate", "stretch", "stretch_sway",
@@ -42,4 +45,4 @@ def type_number(section: str) -> int:
     return getattr(LAYERTYPE, TYPE_NAMES.get(section, section.upper()), LAYERTYPE.BLANK)
 
 
-__all__ = ["ACTIVATION", "ALIASES", "LAYERTYPE", "REFUSED", "type_number"]
+__all__ = ["ACTIVATION", "ALIASES", "DETECTORS", "LAYERTYPE", "REFUSED", "type_number"]

@@ -9,11 +9,12 @@ import numpy as np
 
 from ....error import TVMError
 from ..common.folder import mapped
+from .pir import read_program
 from .program import Program, Variable
 from .tensors import Stream
 
 # Names of programs that a folder may hold, and of the one file of parameters beside an older one.
-PROGRAMS = ("inference.pdmodel", "model.pdmodel", "__model__")
+PROGRAMS = ("inference.pdmodel", "inference.json", "model.pdmodel", "model.json", "__model__")
 COMBINED = "__params__"
 
 
@@ -38,11 +39,11 @@ def parameter_files(path: str) -> list[str]:
     """The names of the files in the model's folder that hold its parameters; one of each parameter, or one of all."""
     folder, name = os.path.split(path)
     stem, suffix = os.path.splitext(name)
-    if suffix == ".pdmodel":
+    if suffix in (".pdmodel", ".json"):
         return [f"{stem}.pdiparams"]
     if os.path.isfile(os.path.join(folder, COMBINED)):
         return [COMBINED]
-    return [v.name for v in Program(read(path)).persistable()]
+    return [v.name for v in Program.read(read(path)).persistable()]
 
 
 def program_path(path: str) -> str:
@@ -73,12 +74,14 @@ def load(model, scope=None) -> Loaded:
 
 
 def _files(path: str) -> Loaded:
+    folder = os.path.dirname(path)
     if path.endswith(".json"):
-        raise TVMError(f"{os.path.basename(path)}: programs of the new intermediate representation (.json) are not "
-                       "supported; save the model with FLAGS_enable_pir_api=0, which gives .pdmodel")  # fmt: skip
-    program = Program(read(path))
+        program, feeds, fetches = read_program(read(path), os.path.basename(path))
+        wanted = program.persistable()
+        return Loaded(program, _tensors(folder, parameter_files(path)[0], wanted) if wanted else {}, feeds, fetches)
+    program = Program.read(read(path))
     wanted = program.persistable()
-    folder, names = os.path.dirname(path), parameter_files(path)
+    names = parameter_files(path)
     if not wanted:
         return Loaded(program, {})
     if len(names) == 1 and (path.endswith(".pdmodel") or names == [COMBINED]):
@@ -116,13 +119,13 @@ def _layer(layer: Any) -> Loaded:
                        "FLAGS_enable_pir_api=0")  # fmt: skip
     tensors = [*layer.parameters(), *layer.buffers()]
     params = {t.name: np.asarray(t.numpy()) for t in tensors}
-    return Loaded(Program(program.desc.serialize_to_string()), params,
+    return Loaded(Program.read(program.desc.serialize_to_string()), params,
                   [spec.name for spec in layer._input_spec()], [spec.name for spec in layer._output_spec()])
 
 
 def _program(program: Any, scope: Any) -> Loaded:
     """A live program, whose parameters a scope holds."""
-    loaded = Program(program.desc.serialize_to_string())
+    loaded = Program.read(program.desc.serialize_to_string())
     if scope is None:
         import paddle
 

@@ -14,11 +14,9 @@ _MOST_AXES = 32
 class Variable:
     """A variable that a block declares: its shape has -1 for open sizes, and is None if it is no tensor."""
 
-    def __init__(self, proto):
-        self.name = text(proto.name)
-        self.persistable = proto.persistable
-        self.kind = proto.type.type
-        self._tensor = proto.type.lod_tensor.tensor
+    def __init__(self, name: str, persistable: bool, kind: int, element: int, dims: tuple[int, ...]):
+        self.name, self.persistable, self.kind = name, persistable, kind
+        self._element, self._dims = element, dims
 
     @property
     def is_tensor(self) -> bool:
@@ -30,29 +28,28 @@ class Variable:
 
     @property
     def dtype(self) -> str:
-        return dtype_name(self._tensor.data_type)
+        return dtype_name(self._element)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        dims = tuple(self._tensor.dims)
-        if len(dims) > _MOST_AXES or any(d < -1 for d in dims):
-            raise TVMError(f"the variable '{self.name}' has the shape {dims[:_MOST_AXES]}")
-        return dims
+        if len(self._dims) > _MOST_AXES or any(d < -1 for d in self._dims):
+            raise TVMError(f"the variable '{self.name}' has the shape {self._dims[:_MOST_AXES]}")
+        return self._dims
 
 
 class Operator:
-    """An operator: variables by the name of the input or output they are given for."""
+    """An operator: variables by the name of the input or output they are given for. Attributes may be messages, which
+    are read when one is asked for."""
 
-    def __init__(self, proto, place: str):
-        self.proto = proto
-        self.type = text(proto.type)
-        self.inputs = {text(s.parameter): [text(a) for a in s.arguments] for s in proto.inputs}
-        self.outputs = {text(s.parameter): [text(a) for a in s.arguments] for s in proto.outputs}
-        self.place = place
+    def __init__(self, kind: str, inputs: dict[str, list[str]], outputs: dict[str, list[str]], place: str, attrs: Any):
+        self.type, self.inputs, self.outputs, self.place = kind, inputs, outputs, place
+        self._attrs = attrs
 
     @cached_property
     def attrs(self) -> dict[str, Any]:
-        found = {text(a.name): attribute(a) for a in self.proto.attrs}
+        if isinstance(self._attrs, dict):
+            return self._attrs
+        found = {text(a.name): attribute(a) for a in self._attrs}
         return {name: value for name, value in found.items() if value is not None}
 
     @property
@@ -73,20 +70,37 @@ class Operator:
 class Block:
     """The operators of a block in the order they run, and the variables it declares."""
 
-    def __init__(self, proto, index: int):
-        self.index = index
-        self.variables = {text(v.name): Variable(v) for v in proto.vars}
-        self.operators = [Operator(o, f"operator {i} of block {index}") for i, o in enumerate(proto.ops)]
+    def __init__(self, index: int, variables: dict[str, Variable], operators: list[Operator]):
+        self.index, self.variables, self.operators = index, variables, operators
+
+
+def _slots(found) -> dict[str, list[str]]:
+    return {text(s.parameter): [text(a) for a in s.arguments] for s in found}
+
+
+def _block(proto, index: int) -> Block:
+    variables = {}
+    for v in proto.vars:
+        tensor, name = v.type.lod_tensor.tensor, text(v.name)
+        variables[name] = Variable(name, v.persistable, v.type.type, tensor.data_type, tuple(tensor.dims))
+    operators = [Operator(text(o.type), _slots(o.inputs), _slots(o.outputs), f"operator {i} of block {index}", o.attrs)
+                 for i, o in enumerate(proto.ops)]
+    return Block(index, variables, operators)
 
 
 class Program:
     """The blocks of a model; the first is run, others are bodies of branches and loops."""
 
-    def __init__(self, data):
+    def __init__(self, blocks: list[Block]):
+        self.blocks = blocks
+
+    @staticmethod
+    def read(data) -> Program:
+        """A program out of a file."""
         proto = SCHEMA.parse("Program", data, "the program")
         if not proto.blocks or not any(len(b.ops) for b in proto.blocks):
             raise TVMError("the program has no operators, or the file is no program of PaddlePaddle")
-        self.blocks = [Block(b, i) for i, b in enumerate(proto.blocks)]
+        return Program([_block(b, i) for i, b in enumerate(proto.blocks)])
 
     @property
     def main(self) -> Block:

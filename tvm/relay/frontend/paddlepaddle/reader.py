@@ -223,8 +223,9 @@ def from_paddle(program_or_layer, shape_dict=None, scope=None) -> tuple[IRModule
     Parameters
     ----------
     program_or_layer : str, paddle.static.Program or paddle.jit.TranslatedLayer
-        The path of a program: ``NAME.pdmodel`` with ``NAME.pdiparams`` beside it, or the older ``__model__`` with
-        ``__params__`` or a file for each parameter beside it; or the folder that holds it; or a live object.
+        The path of a program: ``NAME.pdmodel`` or ``NAME.json`` with ``NAME.pdiparams`` beside it, or the older
+        ``__model__`` with ``__params__`` or a file for each parameter beside it; or the folder that holds it; or a live
+        object.
     shape_dict : dict of str to tuple, optional
         Shapes of inputs by name, in place of the model's own.
     scope : paddle.static.Scope, optional

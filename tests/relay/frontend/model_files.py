@@ -1,0 +1,28 @@
+"""Real models and photos, which lie in shared/models beside the checkout, or in the folder that TVM_TEST_MODELS
+names."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+def models() -> Path | None:
+    """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""
+    given = os.environ.get("TVM_TEST_MODELS")
+    if given:
+        return Path(given)
+    for folder in Path(__file__).resolve().parents:
+        if (folder / "shared" / "models").is_dir():
+            return folder / "shared" / "models"
+    return None
+
+
+def model_file(name: str) -> Path:
+    """A file or a folder of a model; the test is skipped where it is missing."""
+    folder = models()
+    if folder is None or not (folder / name).exists():
+        pytest.skip(f"{name} is not in shared/models beside the checkout (TVM_TEST_MODELS names another folder)")
+    return folder / name

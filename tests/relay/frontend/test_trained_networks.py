@@ -1,0 +1,42 @@
+"""Trained networks written in older formats, from the weights of real files: they say of photos what the original says,
+and give its outputs. ``make legacy-models`` runs all of them."""
+
+from __future__ import annotations
+
+import pytest
+from model_files import model_file
+from trained_networks import CLOSE, FORMATS, NATIVE, SOURCES, tried
+
+pytest.importorskip("PIL")
+
+
+def _check(form: str, name: str, native: bool = False) -> None:
+    model_file(SOURCES[name].file)
+    found = tried(form, name, native)
+    assert found.says == found.wanted
+    assert found.off < CLOSE.get(form, 2e-4)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_a_small_network_sees_a_cat(form):
+    _check(form, "cifar_convnet")
+
+
+def test_a_residual_network_in_a_format_that_the_seed_chooses(rng):
+    _check(str(rng.choice(sorted(FORMATS))), "resnet8")
+
+
+def test_a_real_file_says_what_a_photo_shows():
+    _check("CNTK", "cifar_convnet", True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "name"), NATIVE)
+def test_every_real_file_says_what_photos_show(form, name):
+    _check(form, name, True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["MXNet", "Caffe"])
+def test_a_large_network_names_what_photos_show(form):
+    _check(form, "mobilenet_v2")

@@ -1,0 +1,61 @@
+"""Trained networks in older formats on photos, beside the framework of the original; writes docs/legacy_models.md.
+
+    python tools/legacy_models.py [part of "format network"]
+
+The weights are those of the real files in shared/models beside the checkout; writers of the tests put them into files
+of the format, which are imported, compiled and run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "relay" / "frontend")]
+PAGE = ROOT / "docs" / "legacy_models.md"
+HEAD = """# Trained networks in older formats
+
+Real networks, imported from files of older formats, compiled for a CPU and run on photos; `make legacy-models` writes
+this page. The hubs of most of these formats are closed, so that most files are written anew, with the weights of a
+real file in another format: "as it is" marks files that are the originals. An answer is a label, the class of the best
+box, an angle of text, or where text was found. "off" is the largest difference from the outputs of the original in its
+own framework (onnxruntime, LiteRT, CNTK, OpenCV), as a part of the largest output; ML programs have their weights in
+16 bits.
+
+| format | network | answers on photos | off |
+|---|---|---|---|
+"""
+
+
+def main() -> int:
+    from trained_networks import CLOSE, FORMATS, NATIVE, SOURCES, WITHOUT, tried
+
+    parser = argparse.ArgumentParser(description="trained networks in older formats")
+    parser.add_argument("match", nargs="?", default="", help='part of "format network"; writes no page')
+    args = parser.parse_args()
+    rows = [(form, name, True) for form, name in NATIVE]
+    rows += [(form, name, False) for form in FORMATS for name in SOURCES if name not in WITHOUT.get(form, ())]
+    page, wrong = HEAD, 0
+    for form, name, native in sorted(rows, key=lambda row: row[0].lower()):
+        if args.match not in f"{form} {name}":
+            continue
+        begun = time.perf_counter()
+        found = tried(form, name, native)
+        bad = found.says != found.wanted or found.off > CLOSE.get(form, 2e-4)
+        wrong += bad
+        answers = ", ".join(found.says) or "none asked for"
+        if found.says != found.wanted:
+            answers += f" (wrong: {', '.join(found.wanted)})"
+        row = f"| {form} | {name}{', as it is' if native else ''} | {answers} | {found.off:.0e} |"
+        print(row, f"{time.perf_counter() - begun:.0f} s", flush=True)
+        page += f"{row}\n"
+    if not args.match:
+        PAGE.write_text(page)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
