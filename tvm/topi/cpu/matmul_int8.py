@@ -1,8 +1,7 @@
 """Matmuls of bytes, by instructions that add four products to a sum at once.
 
 The rhs is packed into panels of a block of columns, in which four elements of a column lie side by side. The register
-tile is some rows by some panels; a block of each row of the lhs is one vector, from which an instruction takes the four
-elements it multiplies with a vector of four columns.
+tile is some rows by some panels; an instruction multiplies four elements of a row of the lhs with a vector of columns.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ from .. import access
 from ..nn.packed import BYTES
 from ..template import CPUTemplate
 from . import dot_products
-from .conv2d_int8 import CHAINS, MAX_VECTORS
-from .dot_products import LANES
+from .conv2d_int8 import MAX_VECTORS, fits, step_cycles
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
 # Columns of a panel.
 PANEL = 16
-MAX_ROWS = 8
+MAX_ROWS = 14
 
 
 def k_block(k: int) -> int:
@@ -85,27 +83,30 @@ class MatmulInt8(CPUTemplate):
         return "instruction" in op.attrs and all(isinstance(a.dom.extent, IntImm) for a in op.axis)
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """The rows and panels of the register tile: those that fit beside a vector of each row and four columns."""
+        """The rows and panels of the register tile that fits the registers."""
         m, n = (access.extent_of(a) or 1 for a in op.axis[-2:])
-        each = PANEL // LANES
+        instruction = op.attrs["instruction"]
+        each = PANEL // instruction.lanes
         tiles = [
             (rows, count)
             for count in range(1, n // PANEL + 1)
             for rows in range(1, min(m, MAX_ROWS) + 1)
             if n // PANEL % count == 0 and count * each <= MAX_VECTORS
-            and (rows + 1) * (count * each + 1) <= machine.registers
+            and fits(instruction, rows, count * each, machine)
         ]
         return {"tile": tiles or [(1, 1)]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The tile with the fewest products and loads, remainders included."""
-        m, each = access.extent_of(op.axis[-2]) or 1, PANEL // LANES
+        m, fours = (access.extent_of(a) or 1 for a in (op.axis[-2], op.reduce_axis[1]))
+        instruction = op.attrs["instruction"]
+        each = PANEL // instruction.lanes
 
         def cost(tile: tuple[int, int]) -> float:
             rows, count = tile
             full, rest = divmod(m, rows)
             parts = [(rows, full), (rest, 1)] if rest else [(rows, full)]
-            return sum(n * (max(r * count * each, CHAINS) + 0.6 * (r + count * each)) for r, n in parts) / count
+            return sum(n * step_cycles(instruction, r, count * each, fours) for r, n in parts) / count
 
         return {"tile": min(self.space(op, machine)["tile"], key=cost)}
 
