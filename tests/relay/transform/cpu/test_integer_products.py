@@ -136,7 +136,7 @@ def test_dot_products_are_used_where_the_target_has_them(target):
 
 def test_weights_beyond_bytes_and_fractions_stay_as_they_are():
     x = relay.cast(relay.var("x", shape=(2, 4), dtype="int8"), "float32")
-    for array in (np.full((3, 4), 128.0), np.full((3, 4), 0.5)):
+    for array in (np.linspace(-128, 128, 12).round().reshape(3, 4), np.full((3, 4), 0.5)):
         assert "sdot" not in assembly(relay.nn.dense(x, relay.const(array.astype("float32"))), WITH)
 
 

@@ -22,7 +22,7 @@ from ....topi.cpu.matmul_int8 import PANEL, k_block
 from ....topi.nn.packed import BYTES
 from ...expr import Call, Constant, Function, RelayExpr, const
 from ...op import nn, reduce, tensor, transform
-from ...op.nn.byte_operand import BYTE_TYPES, ByteOperand, byte_operand
+from ...op.nn.byte_operand import BYTE_TYPES, byte_operand
 from ...op.nn.packed import contrib_dense_pack
 from ...op.record import CallAttrs
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
@@ -32,6 +32,8 @@ from ..simplify_expr import Table
 MAX_TERMS = (2**30 - 1) // (255 * 128)
 # A bias beside which such a sum is still an int32.
 MAX_BIAS = 2**30
+# What may stand between a quantized operand and its product.
+MOVES = ("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "nn.batch_flatten")
 PRODUCTS = ("nn.conv2d", "nn.dense")
 
 
@@ -54,21 +56,40 @@ def _weights(e: RelayExpr) -> Weights | None:
     return Weights((array.astype("int32") - offset).astype("int8"), offset)
 
 
-def _bytes(e: RelayExpr, node: Call) -> ByteOperand | None:
-    """The bytes behind an operand of a product, or the operand itself where the product is of int32."""
+class Bytes(NamedTuple):
+    """Quantized data: the bytes, their zero point and their type."""
+
+    data: RelayExpr
+    zero: int
+    dtype: str
+
+
+def _bytes(e: RelayExpr, node: Call) -> Bytes | None:
+    """The bytes behind an operand of a product, which may be moved on the way, or the operand itself where the product
+    is of int32."""
     dtype = type_of(node).dtype
     if dtype == "int32" and type_of(e).dtype in BYTE_TYPES:
-        return ByteOperand(e, 0)
-    return byte_operand(e) if dtype in ("float32", "int32") else None
+        return Bytes(e, 0, type_of(e).dtype)
+    moves = []
+    while is_call(e, *MOVES):
+        moves.append(e)
+        e = e.args[0]
+    found = byte_operand(e) if dtype in ("float32", "int32") else None
+    if found is None:
+        return None
+    data: RelayExpr = found.bytes
+    for move in reversed(moves):
+        data = Call(move.op, (data,), move.attrs, (), move.span)
+    return Bytes(data, found.zero, type_of(found.bytes).dtype)
 
 
-def as_bytes(data: RelayExpr, zero: int, dtype: str) -> tuple[RelayExpr, int]:
+def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
     """Bytes as those of a type, signed or not, and their zero point: the other kind is 128 more or less."""
-    have = type_of(data).dtype
-    if have == dtype:
-        return data, zero
-    middle, shift = (128, -128) if have == "uint8" else (-128, 128)
-    return tensor.cast(tensor.bitwise_xor(data, const(middle, have)), dtype), zero + shift
+    if given.dtype == dtype:
+        return given.data, given.zero
+    middle, shift = (128, -128) if dtype == "int8" else (-128, 128)
+    flipped = tensor.bitwise_xor(given.data, const(middle, given.dtype))
+    return tensor.cast(flipped, dtype), given.zero + shift
 
 
 def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | None:
@@ -77,11 +98,10 @@ def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | No
     weights = _weights(node.args[1]) if found is not None else None
     if found is None or weights is None:
         return None
-    have = type_of(found.bytes).dtype
-    if found.bytes is node.args[0] and dot_product(target, have, type_of(node.args[1]).dtype) is not None:
+    if found.data is node.args[0] and dot_product(target, found.dtype, type_of(node.args[1]).dtype) is not None:
         return None
-    wanted = data_type(target, have, "int8")
-    return None if wanted is None else (*as_bytes(*found, wanted), weights)
+    wanted = data_type(target, found.dtype, "int8")
+    return None if wanted is None else (*as_bytes(found, wanted), weights)
 
 
 def _with_ones(weights: Weights, axis: int) -> np.ndarray:
@@ -156,14 +176,15 @@ def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None
     attrs, (x, y) = node.attrs, (_bytes(e, node) for e in node.args)
     if x is None or y is None or attrs.transpose_a:
         return None
-    types = type_of(x.bytes).dtype, type_of(y.bytes).dtype
+    types = x.dtype, y.dtype
     wanted = types if dot_product(target, *types) is not None else (data_type(target, types[0], "int8"), "int8")
-    terms = type_of(x.bytes).shape[2]
-    if wanted[0] is None or (x.bytes, y.bytes, *types) == (*node.args, *wanted):
+    terms = type_of(node.args[0]).shape[2]
+    is_done = x.data is node.args[0] and y.data is node.args[1] and types == wanted
+    if wanted[0] is None or is_done:
         return None
     if not isinstance(terms, IntImm) or terms.value > MAX_TERMS // 4:
         return None
-    (lhs, zero_x), (rhs, zero_y) = (as_bytes(*operand, dtype) for operand, dtype in zip((x, y), wanted))
+    (lhs, zero_x), (rhs, zero_y) = (as_bytes(operand, str(dtype)) for operand, dtype in zip((x, y), wanted))
     entries = {**attrs.entries, "out_dtype": "int32"}
     product: RelayExpr = Call(node.op, (lhs, rhs), CallAttrs(entries), (), node.span)
     for zero, other, axis in ((zero_x, rhs, 2 if attrs.transpose_b else 1), (zero_y, lhs, 2)):
@@ -255,8 +276,8 @@ def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
     """A batch of products of bytes with columns of whole panels."""
     (x, y), attrs = node.args, node.attrs
     shape = type_of(y).shape
-    found = dot_product(target, type_of(x).dtype, type_of(y).dtype)
-    if found is None or type_of(node).dtype != "int32" or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
+    found = dot_product(target, type_of(x).dtype, type_of(y).dtype) if type_of(node).dtype == "int32" else None
+    if found is None or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
         return None
     columns = int(shape[1] if attrs.transpose_b else shape[2])
     if columns % PANEL == 0:
