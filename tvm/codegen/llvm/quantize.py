@@ -49,6 +49,10 @@ def steps_of(node: Cast) -> Steps | None:
         return None
     low, high, offset, e = -_LARGEST, _LARGEST, 0, node.value
     while not isinstance(e, Call):
+        if isinstance(e, Cast) and element(e.value.dtype) == "float64" and element(e.dtype) == "float32":
+            # Whole doubles within the limits are floats, and those beyond stay beyond.
+            e = e.value
+            continue
         bounded = _bounded(e)
         if bounded is None and not isinstance(e, Add):
             return None
@@ -77,24 +81,30 @@ def rounds_by_conversion(b: Builder) -> bool:
 
 
 def emit(b: Builder, dtype: str, steps: Steps, x: str) -> str:
-    """The bytes of ``steps`` whose source is ``x``; of NaN the one nearest to zero."""
+    """The bytes of ``steps`` whose source is ``x``; of NaN zero."""
     lanes = info(dtype).lanes
-    single, word = with_lanes("float32", lanes), with_lanes("int32", lanes)
-    old, new, flag = b.types[single], b.types[word], b.types[with_lanes("bool", lanes)]
+    real, word = steps.source.dtype, with_lanes("int32", lanes)
+    old, new, flag = b.types[real], b.types[word], b.types[with_lanes("bool", lanes)]
 
     def limit(number: int) -> str:
-        return b.types.literal(single, float(number - steps.offset))
+        return b.types.literal(real, float(number - steps.offset))
 
     def unless(test: str, x: str, other: str, end: str) -> str:
         return b.op(f"select {flag} {b.op(f'fcmp {test} {old} {x}, {other}')}, {old} {x}, {old} {end}")
 
-    low, high = limit(steps.low), limit(steps.high)
-    if steps.low < 0:
-        x = unless("ord", x, x, limit(min(0, steps.high)))
+    low, high, given = limit(steps.low), limit(steps.high), x
+    has_zero = steps.low <= 0 <= steps.high
+    if has_zero and steps.low < 0:
+        x = unless("ord", x, x, limit(0))
     # A comparison with NaN fails, so that it becomes the lower limit.
     x = unless("olt", unless("ogt", x, low, low), high, high)
     name = b.module.declare(f"llvm.lrint.{mangled(new)}.{mangled(old)}", new, old)
     whole = b.op(f"call {new} {name}({old} {x})")
     if steps.offset:
         whole = b.op(f"add nsw {new} {whole}, {b.types.literal(word, steps.offset)}")
-    return b.op(f"trunc {new} {whole} to {b.types[dtype]}")
+    text = b.types[dtype]
+    narrow = b.op(f"trunc {new} {whole} to {text}")
+    if has_zero:
+        return narrow
+    is_number = b.op(f"fcmp ord {old} {given}, {given}")
+    return b.op(f"select {flag} {is_number}, {text} {narrow}, {text} {b.types.literal(dtype, 0)}")

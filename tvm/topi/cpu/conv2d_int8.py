@@ -57,7 +57,8 @@ def tiles(x: dict[str, int], instruction: DotProduct, machine: Machine) -> list[
 
 def step_cycles(instruction: DotProduct, pixels: int, vectors: int, fours: int) -> float:
     """Cycles of a step over a block of channels: two products and two loads each cycle."""
-    loads = pixels * (1 if instruction.takes_lane else fours) + vectors * fours
+    # Weights come from the L2 cache, where a vector costs as much as three loads of a four.
+    loads = pixels + vectors * fours if instruction.takes_lane else (pixels + 3 * vectors) * fours
     return max(max(pixels * vectors, CHAINS) * fours / 2, loads / 2) + 0.15 * loads + 1
 
 

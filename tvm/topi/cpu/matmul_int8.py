@@ -6,6 +6,7 @@ tile is some rows by some panels; an instruction multiplies four elements of a r
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 # Columns of a panel.
 PANEL = 16
 MAX_ROWS = 14
+# Bytes of half the sets of an L1 cache, those of a line, and the rows from which a copy of the lhs costs little.
+ALIASED, LINE, MIN_SHIFTED_ROWS = 2048, 64, 64
 
 
 def k_block(k: int) -> int:
@@ -49,10 +52,12 @@ def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lh
 
 
 def padded_lhs(lhs: Tensor, k: int) -> Tensor:
-    """The lhs with as many elements in a row as panels have."""
-    if k % BYTES == 0:
+    """The lhs with as many elements in a row as panels have. Rows whose distance is a multiple of ``ALIASED`` bytes
+    would share the lines of few sets of the L1 cache, so that a row of them gets a line more."""
+    shares = k % ALIASED == 0 and isinstance(lhs.shape[-2], IntImm) and lhs.shape[-2].value >= MIN_SHIFTED_ROWS
+    if k % BYTES == 0 and not shares:
         return lhs
-    shape = (*lhs.shape[:-1], -(-k // BYTES) * BYTES)
+    shape = (*lhs.shape[:-1], k + LINE if shares else -(-k // BYTES) * BYTES)
 
     def body(*at):
         return tir.if_then_else(at[-1] < k, lhs(*at), tir.const(0, lhs.dtype))
@@ -116,14 +121,20 @@ class MatmulInt8(CPUTemplate):
         fours = access.extent_of(op.reduce_axis[1]) or 1
         rows, count = config["tile"]
         *lead, i, j = host.op.axis
+        # Rows of the lhs stay in the L2 cache while all panels are multiplied with them.
+        k = math.prod(access.extent_of(a) or 1 for a in op.reduce_axis)
+        block = max(planner.machine.l2_bytes // 2 // k // rows, 1) * rows
+        is_blocked = (access.extent_of(i) or 1) > block
+        i_block, i = host.split(i, factor=block) if is_blocked else (None, i)
         i_outer, i_inner = host.split(i, factor=rows)
         j_outer, j_inner = host.split(j, factor=count * PANEL)
         j_panel, lane = host.split(j_inner, factor=PANEL)
+        lead += [i_block] if i_block is not None else []
         host.reorder(*lead, j_outer, i_outer, j_panel, i_inner, lane)
         host.vectorize(lane)
         host.unroll(j_panel)
         host.unroll(i_inner)
-        if (access.extent_of(i) or 1) % rows:
+        if (access.extent_of(host.op.axis[-2]) or 1) % rows:
             host.pragma(i_outer, "loop_partition_hint", True)
         task = host.fuse(*lead, j_outer)
         if access.work(op) >= planner.parallel_points:

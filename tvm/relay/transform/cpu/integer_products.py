@@ -9,6 +9,7 @@ kind with another zero point. Sums are exact, as those of float32 are below 2^24
 from __future__ import annotations
 
 import functools
+import logging
 from typing import NamedTuple
 
 import numpy as np
@@ -20,14 +21,16 @@ from ....target import Target
 from ....topi.cpu.dot_products import data_type, dot_product, instructions
 from ....topi.cpu.matmul_int8 import PANEL, k_block
 from ....topi.nn.packed import BYTES
+from ...analysis import post_order_visit
 from ...expr import Call, Constant, Function, RelayExpr, const
-from ...op import nn, reduce, tensor, transform
+from ...op import annotation, nn, reduce, tensor, transform
 from ...op.nn.byte_operand import BYTE_TYPES, byte_operand
 from ...op.nn.packed import contrib_dense_pack
 from ...op.record import CallAttrs
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 from ..simplify_expr import Table
 
+LOG = logging.getLogger("tvm")
 # A sum of so many products of two bytes is an int32, and so is one without the part of the zero point.
 MAX_TERMS = (2**30 - 1) // (255 * 128)
 # A bias beside which such a sum is still an int32.
@@ -297,7 +300,33 @@ def pack_bytes(weight: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))
 
 
+def _to_bytes(e: RelayExpr) -> list[Call]:
+    """The calls between a real number and the bytes it is computed from alone, those of the bytes last; empty where
+    there are none."""
+    calls = []
+    while is_call(e, "cast", "multiply", "subtract") and all(isinstance(a, Constant) for a in e.args[1:]):
+        calls.append(e)
+        if is_call(e, "cast") and e.attrs.dtype in BYTE_TYPES:
+            return calls
+        e = e.args[0]
+    return []
+
+
+def _joins_bytes(node: Call, target: Target) -> RelayExpr | None:
+    """A sum of two dequantized tensors. One of them is stored as bytes; otherwise the product that makes it would store
+    what the sum reads, which is up to eight times as much."""
+    chains = [_to_bytes(e) for e in node.args]
+    if len(node.args) != 2 or not all(len(c) > 1 for c in chains):
+        return None
+    *wide, narrow = chains[1]
+    out: RelayExpr = annotation.stop_fusion(narrow)
+    for call in reversed(wide):
+        out = Call(call.op, (out, *call.args[1:]), call.attrs, (), call.span)
+    return Call(node.op, (node.args[0], out), node.attrs, (), node.span)
+
+
 _READS_BYTES = {
+    "add": _joins_bytes,
     "nn.contrib_conv2d_NCHWc_int8": _with_padding,
     "nn.contrib_depthwise_conv2d_NCHWc": _of_bytes,
     "nn.dense": _in_panels,
@@ -314,9 +343,25 @@ def ReadBytes(target: Target) -> RelayFunctionPass:
 
     @function_pass(opt_level=3, name="ReadBytes", required=["InferType"])
     def read(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return rewrite_typed(func, rule, mod) if instructions(target) else func
+        if instructions(target):
+            return rewrite_typed(func, rule, mod)
+        if _has_products_of_bytes(func):
+            LOG.warning("%s has no dot products of bytes: quantized layers are computed in wider numbers", target)
+        return func
 
     return read
+
+
+def _has_products_of_bytes(func: Function) -> bool:
+    """Whether a layer multiplies quantized data."""
+    found = False
+
+    def visit(node) -> None:
+        nonlocal found
+        found = found or is_call(node, *PRODUCTS, "nn.contrib_conv2d_NCHWc") and byte_operand(node.args[0]) is not None
+
+    post_order_visit(func, visit)
+    return found
 
 
 __all__ = ["ReadBytes", "rules"]
