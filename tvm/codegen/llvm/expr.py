@@ -40,6 +40,7 @@ from ...ir.prim import (
 )
 from ...ir.primop import trunc_div, trunc_mod, wrap_int
 from . import memory as llvm_memory
+from . import quantize
 from .builder import Builder
 from .call import emit_call, is_speculatable, lazy_operands
 from .cast import convert, narrow, widen
@@ -354,6 +355,9 @@ def _shuffle(b: Builder, node: Shuffle) -> str:
 
 
 def _cast(b: Builder, node: Cast) -> str:
+    steps = quantize.steps_of(node) if quantize.rounds_by_conversion(b) else None
+    if steps is not None:
+        return quantize.emit(b, node.dtype, steps, value(b, steps.source))
     return convert(b, node.value.dtype, node.dtype, value(b, node.value))
 
 

@@ -24,10 +24,11 @@ _BY_BOTH = frozenset(
     "arm.neon.vpadals arm.neon.vpadalu".split()
 )
 
-# Beginning of a name -> architecture and the features it needs. LLVM ends the process on an instruction it lacks.
+# Beginning of a name -> architecture and the features it needs, or one of several. LLVM ends the process on an
+# instruction it lacks.
 _NEEDS = (
-    ("x86.avx512.vpdpbus", "x86", ("avx512vnni",)),
-    ("x86.avx512.vpdpwss", "x86", ("avx512vnni",)),
+    *((f"x86.avx512.vpdp{types}{end}.512", "x86", ("avx512vnni",)) for types in ("bus", "wss") for end in ("d", "ds")),
+    ("x86.avx512.vpdp", "x86", ("avx512vnni|avxvnni",)),
     ("x86.avx512bf16.", "x86", ("avx512bf16",)),
     ("x86.avx512fp16.", "x86", ("avx512fp16",)),
     ("x86.avx512.pmaddubs.w.512", "x86", ("avx512bw",)),
@@ -71,7 +72,7 @@ def check_available(name: str, cpu: ResolvedCPU) -> None:
     base = name.removeprefix("llvm.")
     for start, arch, features in _NEEDS:
         if base.startswith(start):
-            missing = [f for f in features if not cpu.has(f)]
+            missing = [f.replace("|", " or ") for f in features if not any(map(cpu.has, f.split("|")))]
             if arch != cpu.arch or missing:
                 lacks = f"lacks {', '.join(missing)}" if arch == cpu.arch else f"is {cpu.arch}"
                 raise TVMError(f"{name} is an instruction of {arch}; the target (-mcpu={cpu.cpu}) {lacks}")

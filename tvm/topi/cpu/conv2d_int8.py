@@ -1,7 +1,8 @@
 """Direct convolution of bytes in a blocked layout, by instructions that add four products to a sum at once.
 
-The register tile is ``tile_h`` x ``tile_w`` pixels by vectors of four filters. A block of channels of each pixel is one
-vector, from which an instruction takes the four channels it multiplies with a vector of four filters.
+The register tile is ``tile_h`` x ``tile_w`` pixels by vectors of filters. An instruction multiplies four channels of a
+pixel with a vector of filters: it takes them as a lane of the pixel's block of channels, or they are loaded into all
+lanes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from .. import access
 from ..template import CPUTemplate
 from . import dot_products
 from .conv2d import column_stride, compute_padding, divide, pad_stage, pieces
-from .dot_products import DEPTH, LANES
+from .dot_products import DEPTH, DotProduct
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -32,27 +33,39 @@ def extents(op: ComputeOp) -> dict[str, int]:
     return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "fours": groups}
 
 
-def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int, int]]:
-    """Register tiles (rows, columns, blocks of filters) that fit beside a vector of each pixel and of each four
-    filters. Only tiles of full width have several rows."""
-    each = -(-x["ob"] // LANES)
+def fits(instruction: DotProduct, pixels: int, vectors: int, machine: Machine) -> bool:
+    """Whether accumulators fit the registers beside a vector of each pixel and of a four of filters, or beside those of
+    the filters and one pixel."""
+    beside = pixels + 1 if instruction.takes_lane else 2
+    return pixels * vectors + vectors + beside <= machine.registers
+
+
+def tiles(x: dict[str, int], instruction: DotProduct, machine: Machine) -> list[tuple[int, int, int]]:
+    """Register tiles (rows, columns, blocks of filters) that fit the registers. Only tiles of full width have several
+    rows."""
+    each = -(-x["ob"] // instruction.lanes)
     blocks = [d for d in range(1, x["oc"] + 1) if x["oc"] % d == 0 and (d == 1 or d * each <= MAX_VECTORS)]
     found = [
         (h, w, oc)
         for oc in blocks
         for h in range(1, min(x["h"], 4) + 1)
         for w in (range(1, min(x["w"], machine.registers) + 1) if h == 1 else (x["w"],))
-        if (h * w + 1) * (oc * each + 1) <= machine.registers
+        if fits(instruction, h * w, oc * each, machine)
     ]
     return found or [(1, 1, 1)]
 
 
-def tile_cycles(pixels: int, vectors: int, x: dict[str, int]) -> float:
-    """Cycles of a register tile: two products and two loads each cycle, and the start and end of the accumulators."""
-    sums = pixels * vectors
+def step_cycles(instruction: DotProduct, pixels: int, vectors: int, fours: int) -> float:
+    """Cycles of a step over a block of channels: two products and two loads each cycle."""
+    # Weights come from the L2 cache, where a vector costs as much as three loads of a four.
+    loads = pixels + vectors * fours if instruction.takes_lane else (pixels + 3 * vectors) * fours
+    return max(max(pixels * vectors, CHAINS) * fours / 2, loads / 2) + 0.15 * loads + 1
+
+
+def tile_cycles(instruction: DotProduct, pixels: int, vectors: int, x: dict[str, int]) -> float:
+    """Cycles of a register tile: its steps, and the start and end of the accumulators."""
     steps = x["ico"] * x["kh"] * x["kw"]
-    loads = pixels + vectors * x["fours"]
-    return steps * (max(max(sums, CHAINS) * x["fours"] / 2, loads / 2) + 0.15 * loads + 1) + 6 * sums
+    return steps * step_cycles(instruction, pixels, vectors, x["fours"]) + 6 * pixels * vectors
 
 
 def task_rows(x: dict[str, int], tile: tuple[int, int, int], stride: int, machine: Machine) -> int:
@@ -73,24 +86,24 @@ class Conv2dInt8(CPUTemplate):
     def applies(self, op: ComputeOp) -> bool:
         """Whether the target has an instruction for it, and sizes are known."""
         known = all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
-        return known and "instruction" in op.attrs and (access.extent_of(op.axis[4]) or 1) % LANES == 0
+        return known and "instruction" in op.attrs
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
         """Every knob and its values."""
         x = extents(op)
         rows = [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]]
-        return {"tile": tiles(x, machine), "rows": rows, "outer": ["filters", "rows", "pixels"]}
+        return {"tile": tiles(x, op.attrs["instruction"], machine), "rows": rows, "outer": ["filters", "rows", "pixels"]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The tile with the fewest estimated cycles, remainders at the edges included."""
-        x = extents(op)
-        each = x["ob"] // LANES
+        x, instruction = extents(op), op.attrs["instruction"]
+        each = x["ob"] // instruction.lanes
 
         def cost(tile: tuple[int, int, int]) -> float:
             h, w, oc = tile
-            return sum(n * tile_cycles(a * b, oc * each, x) for a, b, n in pieces(x["h"], x["w"], h, w)) / oc
+            return sum(n * tile_cycles(instruction, a * b, oc * each, x) for a, b, n in pieces(x["h"], x["w"], h, w)) / oc
 
-        tile = min(tiles(x, machine), key=cost)
+        tile = min(tiles(x, instruction, machine), key=cost)
         weights = x["oc"] * x["ob"] * x["ico"] * x["fours"] * DEPTH * x["kh"] * x["kw"]
         outer = "filters" if weights > machine.l2_bytes // 2 else "rows"
         return {"tile": tile, "rows": task_rows(x, tile, column_stride(op), machine), "outer": outer}

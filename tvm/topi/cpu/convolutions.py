@@ -57,7 +57,7 @@ def conv2d_NCHWc_int8(
 ) -> Tensor:
     """``topi.nn.conv2d_NCHWc_int8``, told which instruction of the target to use."""
     out = nn.conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, pad_value)
-    return with_instruction(out, data, kernel, target)
+    return with_instruction(out, data, kernel, target, get_const_int(kernel.shape[5]))
 
 
 def depthwise_conv2d_NCHWc(

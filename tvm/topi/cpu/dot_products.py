@@ -19,42 +19,69 @@ from ...tir.buffer import Buffer
 # Products that are added to a lane.
 DEPTH = 4
 ACCUMULATOR = "int32"
-# Accumulators of an instruction, all of them of 128 bits.
-LANES = 4
 
 
 class DotProduct(NamedTuple):
-    """An instruction: the architecture and the feature of processors that have it, the type of its operands, and its
-    name in LLVM."""
+    """An instruction: the architecture and the feature of processors that have it, the types of the data and of the
+    weights, its accumulators, its name in LLVM, and whether it takes the data as a lane of a vector. Others take four
+    elements in every lane, which are loaded so."""
 
     arch: str
     feature: str
-    dtype: str
+    data: str
+    weight: str
+    lanes: int
     name: str
+    takes_lane: bool = False
 
 
-INSTRUCTIONS = (
-    DotProduct("aarch64", "dotprod", "int8", "llvm.aarch64.neon.sdot"),
-    DotProduct("aarch64", "dotprod", "uint8", "llvm.aarch64.neon.udot"),
-    DotProduct("arm", "dotprod", "int8", "llvm.arm.neon.sdot"),
-    DotProduct("arm", "dotprod", "uint8", "llvm.arm.neon.udot"),
-)
+def _arm(arch: str) -> list[DotProduct]:
+    names = (("dotprod", "int8", "int8", "sdot"), ("dotprod", "uint8", "uint8", "udot"),
+             *((("i8mm", "uint8", "int8", "usdot"),) if arch == "aarch64" else ()))  # fmt: skip
+    return [DotProduct(arch, feature, x, w, 4, f"llvm.{arch}.neon.{name}", True) for feature, x, w, name in names]
 
 
-def dot_product(target: Target | None, dtype: str) -> DotProduct | None:
-    """The instruction of a target for two operands of a type; None where it has none."""
-    if target is None or not target.features.has_llvm_intrinsics:
-        return None
-    rows = [i for i in INSTRUCTIONS if i.dtype == dtype]
-    if not rows or not target.features.has_integer_dot_product:
-        return None
+def _x86(feature: str, *lanes: int) -> list[DotProduct]:
+    # The same name of LLVM stands for the encodings of both features.
+    return [DotProduct("x86", feature, "uint8", "int8", n, f"llvm.x86.avx512.vpdpbusd.{32 * n}") for n in lanes]
+
+
+# Of instructions for the same operands the first that fits is taken.
+INSTRUCTIONS = (*_arm("aarch64"), *_arm("arm"), *_x86("avx512vnni", 16, 8, 4), *_x86("avxvnni", 8, 4))
+
+
+def instructions(target: Target | None) -> list[DotProduct]:
+    """The instructions that a target has."""
+    if target is None or not target.features.has_llvm_intrinsics or not target.features.has_integer_dot_product:
+        return []
     cpu = resolve_cpu(target)
-    return next((i for i in rows if i.arch == cpu.arch and cpu.has(i.feature)), None)
+    return [i for i in INSTRUCTIONS if i.arch == cpu.arch and cpu.has(i.feature)]
 
 
-def with_instruction(out: Tensor, data: Tensor, weight: Tensor, target: Target) -> Tensor:
-    """A sum of products of bytes, marked with the instruction that computes it where the target has one."""
-    found = dot_product(target, data.dtype) if data.dtype == weight.dtype and out.dtype == ACCUMULATOR else None
+def dot_product(target: Target | None, data: str, weight: str, filters: int = 0) -> DotProduct | None:
+    """The instruction of a target for data and weights of these types and a block of filters; None where it has
+    none."""
+    return next(
+        (i for i in instructions(target) if (i.data, i.weight) == (data, weight) and filters % i.lanes == 0), None
+    )
+
+
+def data_type(target: Target | None, data: str, weight: str) -> str | None:
+    """The type of bytes that data is brought to for products with weights of a type: its own where there is an
+    instruction for it; None where there is none for any."""
+    found = [i.data for i in instructions(target) if i.weight == weight]
+    return data if data in found else next(iter(found), None)
+
+
+def lanes(target: Target) -> int:
+    """The accumulators of the widest instruction that a target has; 0 where it has none."""
+    return max((i.lanes for i in instructions(target)), default=0)
+
+
+def with_instruction(out: Tensor, data: Tensor, weight: Tensor, target: Target, filters: int) -> Tensor:
+    """A sum of products of bytes for blocks of filters, marked with the instruction that computes it where the target
+    has one."""
+    found = dot_product(target, data.dtype, weight.dtype, filters) if out.dtype == ACCUMULATOR else None
     if found is not None:
         out.op.attrs["instruction"] = found
     return out
@@ -64,28 +91,28 @@ def _part(buffer: Buffer, *at: int, lanes: int) -> PrimExpr:
     return buffer.vload(list(at), f"{buffer.dtype}x{lanes}")
 
 
-def _fours(data: Buffer, block: int) -> PrimExpr:
-    """The four elements of the data, repeated for all lanes. They are picked from the block they lie in, which is
-    loaded once for all of its fours: processors take a lane as an operand, and need another instruction to repeat it.
-    """
-    if block == DEPTH:
-        same: PrimExpr = tir.Broadcast(tir.reinterpret("int32", _part(data, 0, lanes=DEPTH)), LANES)
+def _fours(instruction: DotProduct, data: Buffer, block: int) -> PrimExpr:
+    """The four elements of the data, repeated for all lanes. An instruction that takes a lane picks them from the block
+    they lie in, which is loaded once for all of its fours; for others a load repeats them, which is an instruction only
+    where a lane is to be repeated."""
+    if block == DEPTH or not instruction.takes_lane:
+        same: PrimExpr = tir.Broadcast(tir.reinterpret("int32", _part(data, 0, lanes=DEPTH)), instruction.lanes)
     else:
         four = tir.indexdiv(tir.indexmod(data.elem_offset, block), DEPTH)
         whole = data.vload([-DEPTH * four], f"{data.dtype}x{block}")
         words = tir.reinterpret(f"int32x{block // DEPTH}", whole)
-        same = Shuffle((words,), (four,) * LANES)
-    return tir.reinterpret(f"{data.dtype}x{DEPTH * LANES}", same)
+        same = Shuffle((words,), (four,) * instruction.lanes)
+    return tir.reinterpret(f"{data.dtype}x{DEPTH * instruction.lanes}", same)
 
 
 @functools.cache
 def multiply(instruction: DotProduct, filters: int, block: int = DEPTH) -> TensorIntrin:
     """Add the products of four elements with weights (filters, 4) to ``filters`` accumulators. The data is stored in
-    blocks of ``block`` elements; which four of a block it is must be known when code is written, so loops over them
-    are unrolled."""
-    dtype = instruction.dtype
-    data = te.placeholder((DEPTH,), dtype, name="data")
-    weights = te.placeholder((filters, DEPTH), dtype, name="weights")
+    blocks of ``block`` elements; for an instruction that takes a lane, which four of a block it is must be known when
+    code is written, so loops over them are unrolled."""
+    width = instruction.lanes
+    data = te.placeholder((DEPTH,), instruction.data, name="data")
+    weights = te.placeholder((filters, DEPTH), instruction.weight, name="weights")
     k = te.reduce_axis((0, DEPTH), name="k")
 
     def term(j):
@@ -101,14 +128,20 @@ def multiply(instruction: DotProduct, filters: int, block: int = DEPTH) -> Tenso
         x, w = ins
         (sums,) = outs
         start, step = [], []
-        for j in range(0, filters, LANES):
-            start.append(sums.vstore([j], tir.Broadcast(tir.const(0, ACCUMULATOR), LANES)))
-            operands = _part(sums, j, lanes=LANES), _part(w, j, 0, lanes=DEPTH * LANES), _fours(x, block)
-            total = tir.call_llvm_pure_intrin(f"{ACCUMULATOR}x{LANES}", instruction.name, *operands)
+        for j in range(0, filters, width):
+            start.append(sums.vstore([j], tir.Broadcast(tir.const(0, ACCUMULATOR), width)))
+            operands = [_part(w, j, 0, lanes=DEPTH * width), _fours(instruction, x, block)]
+            if instruction.data != instruction.weight:
+                operands.reverse()  # The unsigned operand is the first.
+            sum_of = f"{ACCUMULATOR}x{width}"
+            total = tir.call_llvm_pure_intrin(sum_of, instruction.name, _part(sums, j, lanes=width), *operands)
             step.append(sums.vstore([j], total))
         return tir.SeqStmt([*start, *step]), tir.SeqStmt(start), tir.SeqStmt(step)
 
-    return te.decl_tensor_intrin(out.op, body, instruction.name.split(".")[-1], binds=binds)
+    return te.decl_tensor_intrin(out.op, body, instruction.name.split("neon.")[-1].split("avx512.")[-1], binds=binds)
 
 
-__all__ = ["DEPTH", "INSTRUCTIONS", "LANES", "DotProduct", "dot_product", "multiply", "with_instruction"]
+__all__ = [
+    "DEPTH", "INSTRUCTIONS", "DotProduct", "data_type", "dot_product", "instructions", "lanes", "multiply",
+    "with_instruction",
+]

@@ -1,12 +1,12 @@
 """Matmuls of bytes, by instructions that add four products to a sum at once.
 
 The rhs is packed into panels of a block of columns, in which four elements of a column lie side by side. The register
-tile is some rows by some panels; a block of each row of the lhs is one vector, from which an instruction takes the four
-elements it multiplies with a vector of four columns.
+tile is some rows by some panels; an instruction multiplies four elements of a row of the lhs with a vector of columns.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
@@ -17,15 +17,16 @@ from .. import access
 from ..nn.packed import BYTES
 from ..template import CPUTemplate
 from . import dot_products
-from .conv2d_int8 import CHAINS, MAX_VECTORS
-from .dot_products import LANES
+from .conv2d_int8 import MAX_VECTORS, fits, step_cycles
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
 # Columns of a panel.
 PANEL = 16
-MAX_ROWS = 8
+MAX_ROWS = 14
+# Bytes of half the sets of an L1 cache, those of a line, and the rows from which a copy of the lhs costs little.
+ALIASED, LINE, MIN_SHIFTED_ROWS = 2048, 64, 64
 
 
 def k_block(k: int) -> int:
@@ -51,10 +52,12 @@ def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lh
 
 
 def padded_lhs(lhs: Tensor, k: int) -> Tensor:
-    """The lhs with as many elements in a row as panels have."""
-    if k % BYTES == 0:
+    """The lhs with as many elements in a row as panels have. Rows whose distance is a multiple of ``ALIASED`` bytes
+    would share the lines of few sets of the L1 cache, so that a row of them gets a line more."""
+    shares = k % ALIASED == 0 and isinstance(lhs.shape[-2], IntImm) and lhs.shape[-2].value >= MIN_SHIFTED_ROWS
+    if k % BYTES == 0 and not shares:
         return lhs
-    shape = (*lhs.shape[:-1], -(-k // BYTES) * BYTES)
+    shape = (*lhs.shape[:-1], k + LINE if shares else -(-k // BYTES) * BYTES)
 
     def body(*at):
         return tir.if_then_else(at[-1] < k, lhs(*at), tir.const(0, lhs.dtype))
@@ -85,27 +88,30 @@ class MatmulInt8(CPUTemplate):
         return "instruction" in op.attrs and all(isinstance(a.dom.extent, IntImm) for a in op.axis)
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """The rows and panels of the register tile: those that fit beside a vector of each row and four columns."""
+        """The rows and panels of the register tile that fits the registers."""
         m, n = (access.extent_of(a) or 1 for a in op.axis[-2:])
-        each = PANEL // LANES
+        instruction = op.attrs["instruction"]
+        each = PANEL // instruction.lanes
         tiles = [
             (rows, count)
             for count in range(1, n // PANEL + 1)
             for rows in range(1, min(m, MAX_ROWS) + 1)
             if n // PANEL % count == 0 and count * each <= MAX_VECTORS
-            and (rows + 1) * (count * each + 1) <= machine.registers
+            and fits(instruction, rows, count * each, machine)
         ]
         return {"tile": tiles or [(1, 1)]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The tile with the fewest products and loads, remainders included."""
-        m, each = access.extent_of(op.axis[-2]) or 1, PANEL // LANES
+        m, fours = (access.extent_of(a) or 1 for a in (op.axis[-2], op.reduce_axis[1]))
+        instruction = op.attrs["instruction"]
+        each = PANEL // instruction.lanes
 
         def cost(tile: tuple[int, int]) -> float:
             rows, count = tile
             full, rest = divmod(m, rows)
             parts = [(rows, full), (rest, 1)] if rest else [(rows, full)]
-            return sum(n * (max(r * count * each, CHAINS) + 0.6 * (r + count * each)) for r, n in parts) / count
+            return sum(n * step_cycles(instruction, r, count * each, fours) for r, n in parts) / count
 
         return {"tile": min(self.space(op, machine)["tile"], key=cost)}
 
@@ -115,14 +121,20 @@ class MatmulInt8(CPUTemplate):
         fours = access.extent_of(op.reduce_axis[1]) or 1
         rows, count = config["tile"]
         *lead, i, j = host.op.axis
+        # Rows of the lhs stay in the L2 cache while all panels are multiplied with them.
+        k = math.prod(access.extent_of(a) or 1 for a in op.reduce_axis)
+        block = max(planner.machine.l2_bytes // 2 // k // rows, 1) * rows
+        is_blocked = (access.extent_of(i) or 1) > block
+        i_block, i = host.split(i, factor=block) if is_blocked else (None, i)
         i_outer, i_inner = host.split(i, factor=rows)
         j_outer, j_inner = host.split(j, factor=count * PANEL)
         j_panel, lane = host.split(j_inner, factor=PANEL)
+        lead += [i_block] if i_block is not None else []
         host.reorder(*lead, j_outer, i_outer, j_panel, i_inner, lane)
         host.vectorize(lane)
         host.unroll(j_panel)
         host.unroll(i_inner)
-        if (access.extent_of(i) or 1) % rows:
+        if (access.extent_of(host.op.axis[-2]) or 1) % rows:
             host.pragma(i_outer, "loop_partition_hint", True)
         task = host.fuse(*lead, j_outer)
         if access.work(op) >= planner.parallel_points:

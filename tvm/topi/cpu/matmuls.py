@@ -104,13 +104,13 @@ def _in_tiles(
 def _byte_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
     """A batch of products of bytes over whole panels; None where the target has no instruction for it."""
     count, m, n, k = (d.value for d in sizes[:4])
-    if dtype != ACCUMULATOR or a.dtype != b.dtype or dot_product(target, a.dtype) is None:
+    if dtype != ACCUMULATOR or dot_product(target, a.dtype, b.dtype, matmul_int8.PANEL) is None:
         return None
     if n % matmul_int8.PANEL or 0 in (count, m, n, k):
         return None
     lhs, rhs = matmul_int8.padded_lhs(a, k), matmul_int8.panels(b, n, k, transpose_b)
     out = matmul_int8.products(lhs, rhs, (count, m, n), "T_batch_matmul", bool(sizes.one_a), bool(sizes.one_b))
-    return with_instruction(out, lhs, rhs, target)
+    return with_instruction(out, lhs, rhs, target, matmul_int8.PANEL)
 
 
 def _tile_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
@@ -149,7 +149,8 @@ def dense_pack(
     if len(weight.shape) == 5:
         lhs = matmul_int8.padded_lhs(data, int(data.shape[-1]))
         shape = (*data.shape[:-1], int(weight.shape[0]) * int(weight.shape[3]))
-        product = with_instruction(matmul_int8.products(lhs, weight, shape, "T_dense_pack"), lhs, weight, target)
+        product = matmul_int8.products(lhs, weight, shape, "T_dense_pack")
+        product = with_instruction(product, lhs, weight, target, matmul_int8.PANEL)
         return with_bias(product, bias, dtype)
     if len(data.shape) > 1 and not isinstance(data.shape[-2], IntImm) and tuned.is_known(weight.shape):
         return with_bias(crop_units(_for_any_rows(data, weight, dtype, Machine(target)), data, units), bias, dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
@@ -15,6 +17,11 @@ from tvm.relay.transform.cpu.integer_products import MAX_TERMS, rules
 
 WITH = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+dotprod"
 WITHOUT = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72"
+VNNI = "llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake"
+NO_VNNI = "llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake -mattr=-avx512vnni"
+AVX_VNNI = "llvm -mtriple=x86_64-linux-gnu -mcpu=alderlake"
+# This machine with its instructions for products of bytes and without them.
+HERE = ("llvm", "llvm -mattr=-avx512vnni,-avxvnni") if tvm.target.Target("llvm").features.has_vnni else ("llvm",)
 RANGES = {"int8": (-128, 128), "uint8": (0, 256)}
 
 
@@ -136,7 +143,7 @@ def test_dot_products_are_used_where_the_target_has_them(target):
 
 def test_weights_beyond_bytes_and_fractions_stay_as_they_are():
     x = relay.cast(relay.var("x", shape=(2, 4), dtype="int8"), "float32")
-    for array in (np.full((3, 4), 128.0), np.full((3, 4), 0.5)):
+    for array in (np.linspace(-128, 128, 12).round().reshape(3, 4), np.full((3, 4), 0.5)):
         assert "sdot" not in assembly(relay.nn.dense(x, relay.const(array.astype("float32"))), WITH)
 
 
@@ -229,3 +236,80 @@ def test_batches_of_products_of_bytes_are_exact(dtype, seed):
         np.testing.assert_array_equal(computed(body, x=a, y=b), a.astype("int64") @ rhs, f"{m} {n} {k} {batches}")
     name = {"int8": "sdot", "uint8": "udot"}[dtype]
     assert name in assembly(body, WITH) and name not in assembly(body, WITHOUT)
+
+
+@pytest.mark.parametrize("target, wanted", [(VNNI, "zmm"), (AVX_VNNI, "ymm"), (NO_VNNI, "")])
+@pytest.mark.parametrize("form", ["float", "qnn", "plain"])
+def test_dot_products_of_x86_take_unsigned_data_and_signed_weights(form, target, wanted):
+    case = {"channels": 24, "filters": 32, "k": 3, "stride": 1, "padding": 1, "size": (7, 9), "batch": 1, "zero": 0}
+    weights = (np.arange(24 * 32 * 9).reshape(32, 24, 3, 3) % 251 - 125).astype("int8")
+    for dtype in ("int8",) if form == "plain" else RANGES:
+        text = assembly(conv_of(form, dtype, case, weights), target)
+        lines = [line for line in text.splitlines() if "vpdpbusd" in line]
+        assert all(wanted in line for line in lines) and bool(lines) == bool(wanted)
+        assert "vpdpbusds" not in text, "sums that saturate are no sums"
+
+
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("channels, filters", [(3, 16), (4, 1), (24, 24), (20, 40), (16, 64)])
+def test_blocks_of_every_size_are_exact_with_the_instruction_and_without(channels, filters, target, rng):
+    case = {"channels": channels, "filters": filters, "k": 3, "stride": 2, "padding": 1, "size": (9, 11), "batch": 2,
+            "zero": 255}  # fmt: skip
+    x = rng.integers(0, 256, (2, channels, 9, 11)).astype("uint8")
+    weights = rng.integers(-128, 128, (filters, channels, 3, 3)).astype("int8")
+    got = computed(conv_of("float", "uint8", case, weights), target, x=x)
+    np.testing.assert_array_equal(got, convolved(x, weights, 2, 1, 255))
+
+
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("dtype", RANGES)
+def test_weights_of_uint8_with_any_zero_point_are_exact(dtype, target, rng):
+    """What is taken off all weights to make them int8 comes back by one filter more, which sums the data."""
+    low, high = RANGES[dtype]
+    for zero in (0, 3, 255):
+        whole = rng.integers(0, 256, (6, 5, 3, 3)) - zero
+        whole.flat[0], whole.flat[1] = -zero, 255 - zero
+        case = {"channels": 5, "filters": 6, "k": 3, "stride": 1, "padding": 1, "size": (4, 5), "batch": 1,
+                "zero": low + 7}  # fmt: skip
+        x = rng.integers(low, high, (1, 5, 4, 5)).astype(dtype)
+        got = computed(conv_of("float", dtype, case, whole), target, x=x)
+        np.testing.assert_array_equal(got, convolved(x, whole, 1, 1, low + 7))
+        data, matrix = x.reshape(5, 20), whole.reshape(27, 10)
+        v = relay.var("x", shape=(10, 10), dtype=dtype)
+        body = relay.nn.dense(relay.cast(v, "float32") - relay.const(7.0), relay.const(matrix.astype("float32")))
+        got = computed(body, target, x=data.reshape(10, 10))
+        np.testing.assert_array_equal(got, (data.reshape(10, 10).astype("int64") - 7) @ matrix.T)
+
+
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("left, right", [("uint8", "uint8"), ("int8", "int8"), ("uint8", "int8"), ("int8", "uint8")])
+def test_products_of_two_quantized_tensors_are_exact(left, right, target, rng):
+    """Both have zero points, which sums of rows and columns take off; they may be moved before they are multiplied."""
+    for transposed in (True, False):
+        a, b = (rng.integers(*RANGES[t], shape).astype(t)
+                for t, shape in ((left, (6, 2, 9)), (right, (2, 21, 9) if transposed else (2, 9, 21))))  # fmt: skip
+        zeros = RANGES[left][0] + 100, RANGES[right][1] - 1
+        x, y = (relay.cast(relay.var(n, shape=v.shape, dtype=str(v.dtype)), "float32") - relay.const(float(zero))
+                for n, v, zero in (("x", a, zeros[0]), ("y", b, zeros[1])))  # fmt: skip
+        body = relay.nn.batch_matmul(relay.transpose(x, (1, 0, 2)), y, transpose_b=transposed)
+        lhs, rhs = a.astype("int64").transpose(1, 0, 2) - zeros[0], b.astype("int64") - zeros[1]
+        got = computed(body, target, x=a, y=b)
+        np.testing.assert_array_equal(got, lhs @ (rhs.swapaxes(1, 2) if transposed else rhs))
+    assert "vpdpbusd" in assembly(body, VNNI)
+
+
+def test_one_side_of_a_sum_of_dequantized_tensors_is_stored_as_bytes(rng):
+    x = relay.var("x", shape=(1, 16, 5, 5), dtype="uint8")
+
+    def branch(seed: int):
+        weights = np.random.default_rng(seed).integers(-8, 8, (16, 16, 1, 1)).astype("float32")
+        e = relay.nn.conv2d(relay.cast(x, "float32"), relay.const(weights), channels=16, kernel_size=(1, 1))
+        e = relay.cast(relay.clip(relay.round(e * relay.const(0.02)), 0, 255), "uint8")
+        return relay.cast(e, "float64") * relay.const(0.7, "float64")
+
+    body = relay.cast(relay.clip(relay.cast(relay.round(branch(1) + branch(2)), "float32"), 0, 255), "uint8")
+    types = set(json.loads(built(body, VNNI).get_graph_json())["attrs"]["dltype"][1])
+    assert "uint8" in types and "float64" not in types
+    data = rng.integers(0, 256, (1, 16, 5, 5)).astype("uint8")
+    results = [computed(body, target, x=data) for target in HERE]
+    assert all(np.array_equal(results[0], other) for other in results)

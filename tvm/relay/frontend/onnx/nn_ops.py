@@ -74,7 +74,7 @@ def conv(ctx, inputs, attrs):
     function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
     if function is None:
         raise TVMError(f"convolutions over {n} dimensions are not supported")
-    data, weight, scale = _whole_numbers(ctx, data, weight, n)
+    data, weight, scale = _whole_numbers(ctx, data, weight, 0, (-1, *[1] * n), (-1, *[1] * (n + 1)))
     is_half = ctx.dtype(data) == "float16"
     if is_half:
         data, weight = relay.cast(data, "float32"), relay.cast(weight, "float32")
@@ -93,14 +93,14 @@ def conv(ctx, inputs, attrs):
     bias = argument(inputs, 2)
     if scale is None:
         return biased(out, bias)
-    whole = _whole_bias(ctx, bias, scale, n)
+    whole = _whole_bias(ctx, bias, scale, (-1, *[1] * n))
     if bias is None or whole is not None:
         ctx.sums = (out if whole is None else relay.add(out, whole), scale)
     return biased(relay.multiply(out, scale), bias)
 
 
-def _whole_bias(ctx, bias, scale, n: int):
-    """The integers of a dequantized bias as a column, None if it is something else or not in steps of ``scale``."""
+def _whole_bias(ctx, bias, scale, column: tuple):
+    """The integers of a dequantized bias as a ``column``, None if it is something else or not in steps of ``scale``."""
     known = ctx.importer.integers
     if bias is None or id(bias) not in known:
         return None
@@ -110,12 +110,14 @@ def _whole_bias(ctx, bias, scale, n: int):
     steps, wanted = ctx.value(own), ctx.value(scale)
     if steps is None or wanted is None or not np.allclose(steps.reshape(-1), wanted.reshape(-1), rtol=1e-4, atol=0):
         return None
-    return relay.reshape(relay.cast(x, "float32"), (-1, *[1] * n))
+    return relay.reshape(relay.cast(x, "float32"), column)
 
 
-def _whole_numbers(ctx, data, weight, n: int):
-    """Of dequantized data and weights, the integers as floats, and the scale of their convolution: sums of whole
-    numbers lose nothing, so that results round as those of integer arithmetic do."""
+def _whole_numbers(ctx, data, weight, filters: int, column: tuple, inner: tuple):
+    """Of dequantized data and weights, the integers as floats, and the scale of their product: sums of whole numbers
+    lose nothing, so that results round as those of integer arithmetic do. Weights may have a scale for each place of
+    the axis ``filters``, which is shaped as a ``column`` beside the product, and a zero point as ``inner`` beside
+    them."""
     known = ctx.importer.integers
     if id(data) not in known or id(weight) not in known:
         return data, weight, None
@@ -123,11 +125,11 @@ def _whole_numbers(ctx, data, weight, n: int):
     scales = ctx.shape(w_scale)
     if "int32" in (ctx.dtype(x), ctx.dtype(w)):
         return data, weight, None
-    if ctx.shape(x_scale) not in ((), (1,)) or scales not in ((), (1,)) and axis != 0:
+    single = scales in ((), (1,))
+    if ctx.shape(x_scale) not in ((), (1,)) or not single and axis_of(axis, ctx.rank(w)) != filters:
         return data, weight, None
-    column = (-1, *[1] * n) if scales not in ((), (1,)) else ()
-    scale = relay.multiply(relay.reshape(x_scale, ()), relay.reshape(w_scale, column))
-    return centered(ctx, x, x_zero, ()), centered(ctx, w, w_zero, (-1, *[1] * (n + 1))), scale
+    scale = relay.multiply(relay.reshape(x_scale, ()), relay.reshape(w_scale, () if single else column))
+    return centered(ctx, x, x_zero, ()), centered(ctx, w, w_zero, inner), scale
 
 
 def centered(ctx, x, zero, column: tuple):
@@ -237,14 +239,22 @@ def _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, befor
 def gemm(ctx, inputs, attrs):
     a, b = inputs[:2]
     alpha, beta = attrs.get("alpha", 1.0), attrs.get("beta", 1.0)
+    scale, filters = None, 0 if attrs.get("transB", 0) else 1
+    if alpha == beta == 1.0:
+        a, b, scale = _whole_numbers(ctx, a, b, filters, (-1,), (-1, 1) if filters == 0 else (-1,))
     if attrs.get("transA", 0):
         a = relay.transpose(a, (1, 0))
     if not attrs.get("transB", 0):
         b = relay.transpose(b, (1, 0))
     out = relay.nn.dense(a, b)
+    c = argument(inputs, 2)
+    if scale is not None:
+        whole = _whole_bias(ctx, c, scale, (-1,)) if c is not None and ctx.rank(c) == 1 else None
+        if c is None or whole is not None:
+            ctx.sums = (out if whole is None else relay.add(out, whole), scale)
+        out = relay.multiply(out, scale)
     if alpha != 1.0:
         out = relay.multiply(out, ctx.like(alpha, a))
-    c = argument(inputs, 2)
     if c is not None and beta != 0.0:
         out = relay.add(out, c if beta == 1.0 else relay.multiply(c, ctx.like(beta, a)))
     return out
@@ -252,7 +262,15 @@ def gemm(ctx, inputs, attrs):
 
 @op("MatMul")
 def matmul(ctx, inputs, attrs):
-    return product(ctx, inputs[0], inputs[1])
+    a, b = inputs[:2]
+    if min(ctx.rank(a), ctx.rank(b)) < 2:
+        return product(ctx, a, b)
+    a, b, scale = _whole_numbers(ctx, a, b, ctx.rank(b) - 1, (-1,), (-1,))
+    if scale is None:
+        return product(ctx, a, b)
+    out = product(ctx, *(ctx.made(e) for e in (a, b)))
+    ctx.sums = (out, scale)
+    return relay.multiply(out, scale)
 
 
 # -- softmax --------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import numpy as np
 
 from ....ir.op import OPS
 from ....target import Target
+from ....topi.cpu import dot_products
 from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice, tile_block, tile_groups
-from ....topi.cpu.dot_products import dot_product
 from ....topi.cpu.tiles import COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
@@ -79,9 +79,10 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     is_plain = attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout and attrs.groups == 1
     if not is_plain or kernel is None or not all(isinstance(d, int) for d in shape):
         return None
-    if out_type.dtype != "int32" or kernel.dtype != tinfos[0].dtype or dot_product(target, tinfos[0].dtype) is None:
+    if out_type.dtype != "int32" or dot_products.dot_product(target, tinfos[0].dtype, str(kernel.dtype)) is None:
         return None
-    inner, outer = byte_block(shape[attrs.data_layout.index("C")]), byte_block(kernel.shape[0])
+    lanes = dot_products.lanes(target)
+    inner, outer = (byte_block(n, lanes) for n in (shape[attrs.data_layout.index("C")], kernel.shape[0]))
     filled = _filled(kernel, _up(kernel.shape[0], outer), _up(kernel.shape[1], inner))
     o, i, h, w = filled.shape
     parted = filled.reshape(o // outer, outer, i // inner, inner // BYTES, BYTES, h, w)
@@ -149,8 +150,8 @@ def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
         return _call(packed.contrib_conv2d_nchwc, inputs[0], weight, inner, inner, outer, 1, options)
     if attrs.groups == channels == filters:
         # Bytes are in larger blocks; what is between them stays in those.
-        is_quantized = dot_product(target, "int8") is not None and byte_operand(inputs[0]) is not None
-        block = byte_block(channels) if is_quantized else block_of(channels, lanes)
+        of_bytes = dot_products.lanes(target) if byte_operand(inputs[0]) is not None else 0
+        block = byte_block(channels, of_bytes) if of_bytes else block_of(channels, lanes)
         weight = packed_kernel(_filled(kernel, _up(channels, block), 1), 1, block)
         groups = _up(channels, block)
         return _call(packed.contrib_depthwise_conv2d_nchwc, inputs[0], weight, block, 1, block, groups, options)

@@ -2,10 +2,15 @@
 
 A quantized convolution or matmul multiplies ``x - zero`` with integer weights. Written in float32 or int16, it is a
 product of bytes: the zero point goes out of the sum, ``sum (x - zero) * w = sum x * w - zero * sum w``, and what a
-window reads outside the data is the zero point. Sums are exact, as those of float32 are below 2^24.
+window reads outside the data is the zero point. Bytes whose kind the instruction does not take are those of the other
+kind with another zero point. Sums are exact, as those of float32 are below 2^24.
 """
 
 from __future__ import annotations
+
+import functools
+import logging
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,61 +18,126 @@ from ....ir.module import IRModule
 from ....ir.prim import IntImm
 from ....ir.transform import PassContext
 from ....target import Target
-from ....topi.cpu.dot_products import dot_product
+from ....topi.cpu.dot_products import data_type, dot_product, instructions
 from ....topi.cpu.matmul_int8 import PANEL, k_block
 from ....topi.nn.packed import BYTES
+from ...analysis import post_order_visit
 from ...expr import Call, Constant, Function, RelayExpr, const
-from ...op import nn, tensor, transform
+from ...op import annotation, nn, reduce, tensor, transform
 from ...op.nn.byte_operand import BYTE_TYPES, byte_operand
 from ...op.nn.packed import contrib_dense_pack
 from ...op.record import CallAttrs
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 from ..simplify_expr import Table
 
-# A sum of so many products of two bytes is an int32.
+LOG = logging.getLogger("tvm")
+# A sum of so many products of two bytes is an int32, and so is one without the part of the zero point.
 MAX_TERMS = (2**30 - 1) // (255 * 128)
 # A bias beside which such a sum is still an int32.
 MAX_BIAS = 2**30
+# What may stand between a quantized operand and its product.
+MOVES = ("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "nn.batch_flatten")
 PRODUCTS = ("nn.conv2d", "nn.dense")
 
 
-def _weights(e: RelayExpr) -> np.ndarray | None:
-    """Constant weights that are integers of int8, as such."""
-    if not isinstance(e, Constant) or e.data.dtype not in ("float32", "int8", "int16", "int32"):
+class Weights(NamedTuple):
+    """Constant weights: integers of int8, and what was taken off all of them to make them such."""
+
+    array: np.ndarray
+    offset: int
+
+
+def _weights(e: RelayExpr) -> Weights | None:
+    """Constant weights that are integers within 256 neighbouring ones."""
+    if not isinstance(e, Constant) or e.data.dtype not in ("float32", "int8", "uint8", "int16", "int32"):
         return None
     array = e.data.numpy()
-    with np.errstate(invalid="ignore"):
-        narrow = array.astype("int8")
-    return narrow if array.size and np.array_equal(narrow, array) else None
+    low, high = (float(array.min()), float(array.max())) if array.size else (np.nan, np.nan)
+    if not (high - low <= 255 and abs(high) < 2**15) or not (array == np.rint(array)).all():
+        return None
+    offset = 0 if low >= -128 and high <= 127 else int(high) - 127
+    return Weights((array.astype("int32") - offset).astype("int8"), offset)
 
 
-def _signed(data: RelayExpr, zero: int) -> tuple[RelayExpr, int]:
-    """Bytes as int8: those of uint8 less 128."""
-    if type_of(data).dtype == "int8":
-        return data, zero
-    return tensor.cast(tensor.bitwise_xor(data, const(128, "uint8")), "int8"), zero - 128
+class Bytes(NamedTuple):
+    """Quantized data: the bytes, their zero point and their type."""
+
+    data: RelayExpr
+    zero: int
+    dtype: str
 
 
-def _operands(node: Call) -> tuple[RelayExpr, int, np.ndarray] | None:
-    """Data as int8, its zero point, and weights as int8."""
-    found = byte_operand(node.args[0]) if type_of(node).dtype in ("float32", "int32") else None
+def _bytes(e: RelayExpr, node: Call) -> Bytes | None:
+    """The bytes behind an operand of a product, which may be moved on the way, or the operand itself where the product
+    is of int32."""
+    dtype = type_of(node).dtype
+    if dtype == "int32" and type_of(e).dtype in BYTE_TYPES:
+        return Bytes(e, 0, type_of(e).dtype)
+    moves = []
+    while is_call(e, *MOVES):
+        moves.append(e)
+        e = e.args[0]
+    found = byte_operand(e) if dtype in ("float32", "int32") else None
+    if found is None:
+        return None
+    data: RelayExpr = found.bytes
+    for move in reversed(moves):
+        data = Call(move.op, (data,), move.attrs, (), move.span)
+    return Bytes(data, found.zero, type_of(found.bytes).dtype)
+
+
+def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
+    """Bytes as those of a type, signed or not, and their zero point: the other kind is 128 more or less."""
+    if given.dtype == dtype:
+        return given.data, given.zero
+    middle, shift = (128, -128) if dtype == "int8" else (-128, 128)
+    flipped = tensor.bitwise_xor(given.data, const(middle, given.dtype))
+    return tensor.cast(flipped, dtype), given.zero + shift
+
+
+def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | None:
+    """Data as the instruction takes it, its zero point, and weights; None where the product is one already."""
+    found = _bytes(node.args[0], node)
     weights = _weights(node.args[1]) if found is not None else None
     if found is None or weights is None:
         return None
-    return *_signed(*found), weights
+    if found.data is node.args[0] and dot_product(target, found.dtype, type_of(node.args[1]).dtype) is not None:
+        return None
+    wanted = data_type(target, found.dtype, "int8")
+    return None if wanted is None else (*as_bytes(found, wanted), weights)
 
 
-def _restored(product: RelayExpr, zero: int, sums: np.ndarray, node: Call) -> RelayExpr:
-    """The sums without the part of the zero point, in the type of the node. ``sums`` are those of the weights."""
+def _with_ones(weights: Weights, axis: int) -> np.ndarray:
+    """Weights as int8. Where something was taken off all of them, another filter sums the data."""
+    if not weights.offset:
+        return weights.array
+    shape = list(weights.array.shape)
+    shape[axis] = 1
+    return np.concatenate([weights.array, np.ones(shape, "int8")], axis)
+
+
+def _restored(product: RelayExpr, zero: int, sums: np.ndarray, offset: int, axis: int, node: Call) -> RelayExpr:
+    """The sums without the part of the zero point and of what was taken off the weights, in the type of the node.
+    ``sums`` are those of the weights; ``axis`` is that of the filters."""
     if zero:
         product = tensor.add(product, Constant((-zero * sums).astype("int32")))
+    if offset:
+        count = sums.size - 1
+        inside, more = ((transform.strided_slice(product, [low], [high], axes=[axis])
+                         for low, high in ((0, count), (count, count + 1))))  # fmt: skip
+        product = tensor.add(inside, tensor.multiply(more, const(offset, "int32")))
     dtype = type_of(node).dtype
     return product if dtype == "int32" else tensor.cast(product, dtype)
 
 
-def integer_conv2d(node: Call, counts) -> RelayExpr | None:
-    """A convolution of quantized data as one of int8."""
-    attrs, found = node.attrs, _operands(node)
+def _terms(weights: Weights) -> int:
+    """A sum of so many products is an int32."""
+    return MAX_TERMS // 4 if weights.offset else MAX_TERMS
+
+
+def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
+    """A convolution of quantized data as one of bytes."""
+    attrs, found = node.attrs, _operands(node, target)
     if found is None or attrs.groups != 1 or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout:
         return None
     data, zero, weights = found
@@ -75,28 +145,61 @@ def integer_conv2d(node: Call, counts) -> RelayExpr | None:
     if sorted(layout) != sorted("OIHW") or isinstance(attrs.padding, str):
         return None
     taken = tuple(layout.index(c) for c in "IHW")
-    if weights.size // weights.shape[layout.index("O")] > MAX_TERMS:
+    array = _with_ones(weights, layout.index("O"))
+    if weights.array.size // weights.array.shape[layout.index("O")] > _terms(weights):
         return None
-    entries = {**attrs.entries, "out_dtype": "int32"}
+    filters = array.shape[layout.index("O")]
+    entries = {**attrs.entries, "out_dtype": "int32", "channels": filters}
     if zero and any(attrs.padding):
         top, left, bottom, right = (int(p) for p in attrs.padding)
         around = {"H": (top, bottom), "W": (left, right)}
         data = nn.pad(data, [around.get(c, (0, 0)) for c in attrs.data_layout], zero)
         entries["padding"] = (0, 0, 0, 0)
-    product = Call(node.op, (data, Constant(weights)), CallAttrs(entries), (), node.span)
-    sums = weights.sum(axis=taken, dtype="int64")
-    return _restored(product, zero, sums.reshape(-1, 1, 1) if attrs.data_layout == "NCHW" else sums, node)
+    product = Call(node.op, (data, Constant(array)), CallAttrs(entries), (), node.span)
+    sums = array.sum(axis=taken, dtype="int64")
+    sums = sums.reshape(-1, 1, 1) if attrs.data_layout == "NCHW" else sums
+    return _restored(product, zero, sums, weights.offset, attrs.data_layout.index("C"), node)
 
 
-def integer_dense(node: Call, counts) -> RelayExpr | None:
-    """A dense layer of quantized data as one of int8."""
-    found = _operands(node)
-    if found is None or found[2].ndim != 2 or found[2].shape[1] > MAX_TERMS:
+def integer_dense(node: Call, counts, target: Target) -> RelayExpr | None:
+    """A dense layer of quantized data as one of bytes."""
+    found = _operands(node, target)
+    if found is None or found[2].array.ndim != 2 or found[2].array.shape[1] > _terms(found[2]):
         return None
     data, zero, weights = found
-    entries = {**node.attrs.entries, "out_dtype": "int32"}
-    product = Call(node.op, (data, Constant(weights)), CallAttrs(entries), (), node.span)
-    return _restored(product, zero, weights.sum(axis=1, dtype="int64"), node)
+    array = _with_ones(weights, 0)
+    entries = {**node.attrs.entries, "out_dtype": "int32", "units": array.shape[0]}
+    product = Call(node.op, (data, Constant(array)), CallAttrs(entries), (), node.span)
+    return _restored(product, zero, array.sum(axis=1, dtype="int64"), weights.offset, -1, node)
+
+
+def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None:
+    """A batch of products of two quantized tensors as one of bytes; sums of rows and of columns take off the zero
+    points."""
+    attrs, (x, y) = node.attrs, (_bytes(e, node) for e in node.args)
+    if x is None or y is None or attrs.transpose_a:
+        return None
+    types = x.dtype, y.dtype
+    wanted = types if dot_product(target, *types) is not None else (data_type(target, types[0], "int8"), "int8")
+    terms = type_of(node.args[0]).shape[2]
+    is_done = x.data is node.args[0] and y.data is node.args[1] and types == wanted
+    if wanted[0] is None or is_done:
+        return None
+    if not isinstance(terms, IntImm) or terms.value > MAX_TERMS // 4:
+        return None
+    (lhs, zero_x), (rhs, zero_y) = (as_bytes(operand, str(dtype)) for operand, dtype in zip((x, y), wanted))
+    entries = {**attrs.entries, "out_dtype": "int32"}
+    product: RelayExpr = Call(node.op, (lhs, rhs), CallAttrs(entries), (), node.span)
+    for zero, other, axis in ((zero_x, rhs, 2 if attrs.transpose_b else 1), (zero_y, lhs, 2)):
+        if zero:
+            sums = reduce.sum(tensor.cast(other, "int32"), axis, keepdims=True)
+            if attrs.transpose_b and other is rhs:
+                sums = transform.transpose(sums, (0, 2, 1))
+            product = tensor.add(product, tensor.multiply(sums, const(-zero, "int32")))
+    if zero_x and zero_y:
+        product = tensor.add(product, const(terms.value * zero_x * zero_y, "int32"))
+    dtype = type_of(node).dtype
+    return product if dtype == "int32" else tensor.cast(product, dtype)
 
 
 def integer_bias(node: Call, counts) -> RelayExpr | None:
@@ -119,12 +222,14 @@ def integer_bias(node: Call, counts) -> RelayExpr | None:
 
 def rules(target: Target) -> Table:
     """What SimplifyExpr does for a target with dot products of bytes."""
-    if dot_product(target, "int8") is None:
+    if not instructions(target):
         return {}
-    return {"nn.conv2d": (integer_conv2d,), "nn.dense": (integer_dense,), "add": (integer_bias,)}
+    products = {"nn.conv2d": integer_conv2d, "nn.dense": integer_dense, "nn.batch_matmul": integer_batch_matmul}
+    return {**{name: (functools.partial(rule, target=target),) for name, rule in products.items()},
+            "add": (integer_bias,)}  # fmt: skip
 
 
-def _with_padding(node: Call) -> RelayExpr | None:
+def _with_padding(node: Call, target: Target) -> RelayExpr | None:
     """A convolution of bytes that pads its data itself."""
     padded = node.args[0]
     if any(node.attrs.padding) or not is_call(padded, "nn.pad") or padded.attrs.pad_mode != "constant":
@@ -139,7 +244,7 @@ def _with_padding(node: Call) -> RelayExpr | None:
     return Call(node.op, (padded.args[0], node.args[1]), CallAttrs(entries), (), node.span)
 
 
-def _of_bytes(node: Call) -> RelayExpr | None:
+def _of_bytes(node: Call, target: Target) -> RelayExpr | None:
     """A depthwise convolution of float32 that reads bytes: a quarter of what the layer before would write."""
     found = byte_operand(node.args[0])
     if found is None or type_of(node).dtype != "float32":
@@ -148,12 +253,13 @@ def _of_bytes(node: Call) -> RelayExpr | None:
     return Call(node.op, (found.bytes, node.args[1]), CallAttrs(entries), (), node.span)
 
 
-def _in_panels(node: Call) -> RelayExpr | None:
+def _in_panels(node: Call, target: Target) -> RelayExpr | None:
     """A dense layer of bytes whose weight is packed."""
     data, weight = node.args
-    types = {type_of(data).dtype, type_of(weight).dtype}
     shape = type_of(data).shape
-    if not isinstance(weight, Constant) or types != {"int8"} or type_of(node).dtype != "int32" or len(shape) != 2:
+    if not isinstance(weight, Constant) or type_of(node).dtype != "int32" or len(shape) != 2:
+        return None
+    if dot_product(target, type_of(data).dtype, type_of(weight).dtype) is None:
         return None
     if not all(isinstance(d, IntImm) for d in shape) or 0 in weight.data.shape or not int(shape[0]):
         return None
@@ -169,12 +275,12 @@ def _columns(product: RelayExpr, count: int) -> RelayExpr:
     return transform.strided_slice(product, [0], [count], axes=[-1])
 
 
-def _whole_panels(node: Call) -> RelayExpr | None:
+def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
     """A batch of products of bytes with columns of whole panels."""
     (x, y), attrs = node.args, node.attrs
     shape = type_of(y).shape
-    is_of_bytes = type_of(x).dtype == type_of(y).dtype in BYTE_TYPES and type_of(node).dtype == "int32"
-    if not is_of_bytes or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
+    found = dot_product(target, type_of(x).dtype, type_of(y).dtype) if type_of(node).dtype == "int32" else None
+    if found is None or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
         return None
     columns = int(shape[1] if attrs.transpose_b else shape[2])
     if columns % PANEL == 0:
@@ -194,7 +300,33 @@ def pack_bytes(weight: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))
 
 
+def _to_bytes(e: RelayExpr) -> list[Call]:
+    """The calls between a real number and the bytes it is computed from alone, those of the bytes last; empty where
+    there are none."""
+    calls = []
+    while is_call(e, "cast", "multiply", "subtract") and all(isinstance(a, Constant) for a in e.args[1:]):
+        calls.append(e)
+        if is_call(e, "cast") and e.attrs.dtype in BYTE_TYPES:
+            return calls
+        e = e.args[0]
+    return []
+
+
+def _joins_bytes(node: Call, target: Target) -> RelayExpr | None:
+    """A sum of two dequantized tensors. One of them is stored as bytes; otherwise the product that makes it would store
+    what the sum reads, which is up to eight times as much."""
+    chains = [_to_bytes(e) for e in node.args]
+    if len(node.args) != 2 or not all(len(c) > 1 for c in chains):
+        return None
+    *wide, narrow = chains[1]
+    out: RelayExpr = annotation.stop_fusion(narrow)
+    for call in reversed(wide):
+        out = Call(call.op, (out, *call.args[1:]), call.attrs, (), call.span)
+    return Call(node.op, (node.args[0], out), node.attrs, (), node.span)
+
+
 _READS_BYTES = {
+    "add": _joins_bytes,
     "nn.contrib_conv2d_NCHWc_int8": _with_padding,
     "nn.contrib_depthwise_conv2d_NCHWc": _of_bytes,
     "nn.dense": _in_panels,
@@ -207,13 +339,29 @@ def ReadBytes(target: Target) -> RelayFunctionPass:
     panels, where the target has products of bytes."""
 
     def rule(node: RelayExpr) -> RelayExpr | None:
-        return _READS_BYTES[node.op.name](node) if is_call(node, *_READS_BYTES) else None
+        return _READS_BYTES[node.op.name](node, target) if is_call(node, *_READS_BYTES) else None
 
     @function_pass(opt_level=3, name="ReadBytes", required=["InferType"])
     def read(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        return func if dot_product(target, "int8") is None else rewrite_typed(func, rule, mod)
+        if instructions(target):
+            return rewrite_typed(func, rule, mod)
+        if _has_products_of_bytes(func):
+            LOG.warning("%s has no dot products of bytes: quantized layers are computed in wider numbers", target)
+        return func
 
     return read
+
+
+def _has_products_of_bytes(func: Function) -> bool:
+    """Whether a layer multiplies quantized data."""
+    found = False
+
+    def visit(node) -> None:
+        nonlocal found
+        found = found or is_call(node, *PRODUCTS, "nn.contrib_conv2d_NCHWc") and byte_operand(node.args[0]) is not None
+
+    post_order_visit(func, visit)
+    return found
 
 
 __all__ = ["ReadBytes", "rules"]
