@@ -17,6 +17,7 @@ from .calibrate import Values, integers_of
 from .config import QConfig, current_qconfig
 from .plan import Plan, name_of
 from .prepare import prerequisite_optimize
+from .ranges import decibels
 
 
 class Loss(NamedTuple):
@@ -105,9 +106,8 @@ class Quantization:
             for i, (a, b) in enumerate(zip(plain.of(sample), noisy.of(sample))):
                 signal[i] += np.square(a, dtype="float64").sum()
                 noise[i] += np.square(a.astype("float64") - b).sum()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            decibels = 10 * np.log10(signal / noise)
-        named = [(layer, float(d)) for e, d in zip(layers, decibels) if (layer := plan.layer_of(e)) is not None]
+        lost = decibels(signal, noise)
+        named = [(layer, float(d)) for e, d in zip(layers, lost) if (layer := plan.layer_of(e)) is not None]
         return [Loss(name_of(layer), layer.op.name, noise) for layer, noise in named]
 
 
