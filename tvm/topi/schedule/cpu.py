@@ -14,7 +14,9 @@ from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
 from .. import access, size_class
-from ..cpu import conv2d, conv2d_int8, conv_nd, depthwise, matmul, matmul_int8, pool, rows, tuned, winograd
+from ..cpu import (
+    conv2d, conv2d_int8, conv_nd, depthwise, matmul, matmul_int8, matmul_nbits, pool, rows, tuned, winograd,
+)  # fmt: skip
 from ..cpu.machine import Machine
 from ..template import CPUTemplate
 from ..utils import prod
@@ -22,7 +24,7 @@ from .inline import inline
 
 # Templates by the tag of the operation; the first that is for its type and fits it is taken.
 TEMPLATES: dict[str, list[CPUTemplate]] = {}
-for _module in (conv2d, conv2d_int8, conv_nd, depthwise, pool, matmul, matmul_int8, winograd):
+for _module in (conv2d, conv2d_int8, conv_nd, depthwise, pool, matmul, matmul_int8, matmul_nbits, winograd):
     for _tag in _module.TEMPLATE.tags:
         TEMPLATES.setdefault(_tag, []).append(_module.TEMPLATE)
 

@@ -15,12 +15,14 @@ from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import PassContext
 from ....target import Target
+from ....topi.cpu import matmul_nbits
 from ....topi.cpu.machine import Machine
 from ....topi.cpu.matmul import NOMINAL_ROWS, panel_width
 from ...expr import Call, Constant, Function, RelayExpr
 from ...infer import dims, infer_function
 from ...op import transform
 from ...op.nn.packed import contrib_dense_pack
+from ...op.record import CallAttrs
 from ..combine_parallel import ParallelLayers, combine
 from ..function_pass import RelayFunctionPass, function_pass, is_call, is_contraction, replacement
 from ..fuse_ops import own_nodes
@@ -66,6 +68,7 @@ class Packing:
         self.machine = machine
         self.rewritten: dict[int, RelayExpr] = {}
         self.weights: dict[tuple, Constant] = {}
+        self.panels: dict[tuple, Constant] = {}
 
     def run(self, func: Function) -> Function:
         for node in own_nodes(func.body):
@@ -76,7 +79,8 @@ class Packing:
         if isinstance(node, Function):
             return node
         if isinstance(node, Call) and isinstance(node.op, Op):
-            packed = self.reshaped_matmul(node) if node.op.name == "reshape" else self.matmul(node)
+            made = {"reshape": self.reshaped_matmul, "nn.contrib_dense_nbits": self.nbits}.get(node.op.name, self.matmul)
+            packed = made(node)
             if packed is not None:
                 return packed
         return node.map_children(lambda c: c if isinstance(c, Op) else self.rewritten[id(c)])
@@ -112,6 +116,23 @@ class Packing:
         data = self.rewritten[id(node.args[0])]
         rows = NOMINAL_ROWS if out is None else int(np.prod(out[:-1]))
         return self.packed_matmul(data, rows, weight)
+
+    def nbits(self, node: Call) -> RelayExpr | None:
+        """A matmul with a weight of few bits, its integers and scales in panels."""
+        out, operands = _shape(node), node.args[1:]
+        if not all(isinstance(e, Constant) and len(e.data.shape) == 2 for e in operands):
+            return None
+        rows = NOMINAL_ROWS if out is None else int(np.prod(out[:-1]))
+        units = operands[0].data.shape[0]
+        if 0 in (rows, units, operands[0].data.shape[1]):
+            return None
+        width = matmul_nbits.panel_width(rows, units, int(node.attrs.bits), self.machine)
+        for e in operands:
+            if (width, id(e)) not in self.panels:
+                self.panels[width, id(e)] = Constant(pack_weight(e.data.numpy(), width))
+        packed = [self.panels[width, id(e)] for e in operands]
+        attrs = CallAttrs({**node.attrs.entries, "units": units})
+        return Call(node.op, (self.rewritten[id(node.args[0])], *packed), attrs, (), node.span)
 
     def packed_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> Call:
         width = panel_width(rows, weight.units, self.machine, "float32")
