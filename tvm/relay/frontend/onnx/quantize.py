@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Call, const
@@ -64,10 +66,44 @@ def dequantized(ctx, x, scale, zero):
     return relay.multiply(relay.cast(steps, kind), scale)
 
 
+# Operators that give some of the elements of their first input, in other places: so they do of its integers.
+MOVE_BYTES = frozenset(
+    "DepthToSpace Expand Flatten Gather Identity MaxPool Reshape Slice SpaceToDepth Squeeze Transpose Unsqueeze".split()
+)
+
+
+def moved_bytes(ctx, inputs: list, convert):
+    """The result of an operator of ``MOVE_BYTES`` over a dequantized value, dequantized after it; None over any other.
+    ``convert(inputs)`` is the operator."""
+    known = ctx.importer.integers.get(id(inputs[0])) if inputs else None
+    if known is None or ctx.wants(1):
+        return None
+    value, scale, zero, axis = known[1]
+    if ctx.dtype(value) == "int32" or any(ctx.shape(e) not in ((), (1,)) for e in (scale, zero) if e is not None):
+        return None
+    moved = ctx.made(convert([value, *inputs[1:]]))
+    ctx.integers = (moved, scale, zero, axis)
+    scale, zero = (None if e is None else relay.reshape(e, ()) for e in (scale, zero))
+    return dequantized(ctx, moved, scale, zero if zero is None else ctx.made(zero))
+
+
+def _same_integers(ctx, x, scale, zero, dtype: str):
+    """The integers of a dequantized value that is quantized as it was; None of any other."""
+    known = ctx.importer.integers.get(id(x))
+    if known is None or ctx.dtype(known[1][0]) != dtype:
+        return None
+    value, old, origin, _ = known[1]
+    numbers = [np.zeros(1) if e is None else ctx.value(e) for e in (scale, old, zero, origin)]
+    if any(n is None or n.size != 1 for n in numbers):
+        return None
+    step, old_step, start, old_start = (n.item() for n in numbers)
+    return value if step == old_step > 0 and start == old_start else None
+
+
 def requantized(ctx, x, scale, zero, dtype: str):
     """Sums of whole numbers in the steps of their result by one factor, as integer arithmetic rounds them: many sums
     fall halfway between two steps, and two factors in turn would push them to either side. None for other values."""
-    for form in (_joined_steps, _average_steps):
+    for form in (_same_integers, _joined_steps, _average_steps):
         steps = form(ctx, x, scale, zero, dtype)
         if steps is not None:
             return steps
