@@ -287,6 +287,47 @@ def matmul_integer16(ctx, inputs, attrs):
     return product(ctx, relay.cast(inputs[0], "int32"), relay.cast(inputs[1], "int32"), "int32")
 
 
+@op("com.microsoft.MatMulNBits")
+def matmul_nbits(ctx, inputs, attrs):
+    """A product with a weight of 4 or 8 bits in blocks: ``(integer - zero) * scale``, integers without a sign."""
+    data, packed, scale, zeros, order, bias = (argument(inputs, i) for i in range(6))
+    features, units = attrs["K"], attrs["N"]
+    bits, block = attrs.get("bits", 4), attrs["block_size"]
+    if bits not in (4, 8):
+        raise TVMError(f"weights of {bits} bits are not supported; those of 4 and 8 are")
+    if order is not None:
+        raise TVMError("an order of the features (g_idx) is not supported")
+    known = [None if e is None else ctx.value(e) for e in (packed, scale, zeros)]
+    if known[0] is None or known[1] is None or (zeros is not None and known[2] is None):
+        raise TVMError("the weight, its scales and its zero points are not known when compiling")
+    groups = -(-features // block)
+    whole = known[0].reshape(units, -1)
+    if bits == 4:
+        whole = np.stack([whole & 15, whole >> 4], 2).reshape(units, -1)
+    whole, middle = whole[:, : groups * block].astype("int16"), 1 << (bits - 1)
+    starts = np.full((units, groups), middle, "int16")
+    if known[2] is not None and known[2].dtype != np.uint8:
+        raise TVMError(f"zero points of type {known[2].dtype} are not supported; those of uint8 are")
+    if known[2] is not None:
+        rows = known[2].reshape(units, -1)
+        rows = rows if bits == 8 else np.stack([rows & 15, rows >> 4], 2).reshape(units, -1)
+        starts = rows[:, :groups].astype("int16")
+    whole = whole - np.repeat(starts, block, 1)
+    # What fills up the last block means nothing.
+    whole[:, features:] = 0
+    # Other zero points than the middle take the integers out of the range of 4 bits, and of 8.
+    bits = 8 if bits == 4 and (starts != middle).any() else bits
+    if abs(whole + 0.5).max() > 128:
+        raise TVMError("zero points of 8 bits other than 128 are not supported")
+    small = whole.astype("int8")
+    small = small if bits == 8 else ((small[:, ::2] & 15) | (small[:, 1::2] << 4)).astype("int8")
+    scales = const(known[1].reshape(units, groups).astype("float32"))
+    kind = ctx.dtype(data)
+    out = relay.nn.contrib_dense_nbits(relay.cast(data, "float32"), const(small), scales, bits, block)
+    out = out if bias is None else relay.add(out, relay.cast(bias, "float32"))
+    return out if kind == "float32" else relay.cast(out, kind)
+
+
 @op("com.microsoft.QGemm")
 def qgemm(ctx, inputs, attrs):
     """alpha * A * B + C in whole numbers; C counts in steps of the product. Floats come out where no scale is given."""
