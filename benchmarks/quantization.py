@@ -140,10 +140,11 @@ def measured(run: Run, inputs: Sequence[np.ndarray], photos: Sequence[np.ndarray
 
 
 def table(rows: Sequence[dict]) -> str:
-    lines = ["| model | quantized by | samples | top-1 as float32 | photos kept | signal to noise |", "|---|---|---|---|---|---|"]
+    lines = ["| model | quantized by | samples | top-1 as float32 | photos kept | signal to noise |",
+             "|---|---|---|---|---|---|"]  # fmt: skip
     for r in rows:
-        lines.append(f"| {r['model']} | {r['method']} | {r['samples']} | {100 * r['agreement']:.1f} % of {r['crops']} | "
-                     f"{r['photos kept']} of {r['photos']} | {r['decibels']:.1f} dB |")  # fmt: skip
+        lines.append(f"| {r['model']} | {r['method']} | {r['samples']} | {100 * r['agreement']:.1f} % of {r['crops']} "
+                     f"| {r['photos kept']} of {r['photos']} | {r['decibels']:.1f} dB |")  # fmt: skip
     return "\n".join(lines)
 
 
@@ -178,7 +179,8 @@ def main() -> None:
         for method in args.methods:
             start = time.time()
             with tempfile.TemporaryDirectory() as folder:
-                run = by_onnxruntime(model, samples, folder) if method == "onnxruntime" else by_us(model, samples, method)
+                theirs = method == "onnxruntime"
+                run = by_onnxruntime(model, samples, folder) if theirs else by_us(model, samples, method)
                 row = {"model": model.name, "method": method, "samples": args.samples,
                        **measured(run, inputs, photos, wanted)}  # fmt: skip
             print(f"{row} ({time.time() - start:.0f} s)", flush=True)

@@ -1,4 +1,4 @@
-"""``tvmc compile --quantize``: a float model in, one of integers out, or one whose dense layers have weights of few bits."""
+"""``tvmc compile --quantize``: a float model in, one of integers out, or one with weights of few bits."""
 
 from __future__ import annotations
 

@@ -13,6 +13,8 @@ _CANDIDATES = 128
 _VALUES_IN_BIN = 16
 # Values for each integer from which on their distribution is known well enough to leave some out.
 _VALUES_FOR_LEVEL = 64
+# The most values that may lie beyond the range: what is cut off by it is wrong by more than any step.
+_LEFT_OUT = 1e-3
 # The share of values at the end of a range that is more than chance: the tensor is cut off there.
 _CUT_OFF_SHARE = 1e-4
 
@@ -77,9 +79,11 @@ class Histogram:
         low, high = float(values.min()), float(values.max())
         if not np.isfinite([low, high]).all():
             raise ValueError("values are not finite")
-        self.at_low = (self.at_low if self.low <= low else 0) + (np.count_nonzero(values == low) if low <= self.low else 0)
-        self.at_high = (self.at_high if self.high >= high else 0) + (
-            np.count_nonzero(values == high) if high >= self.high else 0)
+        # A bound that moves has none of the values so far.
+        self.at_low = 0 if low < self.low else self.at_low
+        self.at_high = 0 if high > self.high else self.at_high
+        self.at_low += np.count_nonzero(values == low) if low <= self.low else 0
+        self.at_high += np.count_nonzero(values == high) if high >= self.high else 0
         self.zeros += values.size - np.count_nonzero(values)
         self.low, self.high = min(self.low, low), max(self.high, high)
         top = max(-low, high)
@@ -136,7 +140,9 @@ class Histogram:
         while magnitudes.sum() < _VALUES_IN_BIN * len(magnitudes) and len(magnitudes) > 4 * levels:
             magnitudes = magnitudes.reshape(-1, 2).sum(1)
         last = int(np.flatnonzero(magnitudes)[-1]) + 1
-        ends = sorted({max(levels, round(last * (i + 1) / _CANDIDATES)) for i in range(_CANDIDATES)})
+        total = np.cumsum(magnitudes)
+        least = max(levels, int(np.searchsorted(total, (1 - _LEFT_OUT) * total[-1])) + 1)
+        ends = sorted({max(least, round(last * (i + 1) / _CANDIDATES)) for i in range(_CANDIDATES)})
         best = min(ends, key=lambda end: (_divergence(magnitudes, end, levels), -end))
         reach = (self.reach or 1.0) * best / len(magnitudes)
         rare = _CUT_OFF_SHARE * self.counts.sum()

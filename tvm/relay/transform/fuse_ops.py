@@ -264,7 +264,9 @@ def widens_for_another(node: _Node) -> bool:
     reads: a reduction, an operator that moves data before it becomes bytes again, or the epilogue of another anchor.
     The tensor in memory stays bytes."""
     e = node.expr
-    if not is_call(e, "cast") or e.args[0].checked_type_.dtype not in ("int8", "uint8") or info(e.attrs.dtype).bits <= 8:
+    if not is_call(e, "cast") or info(e.attrs.dtype).bits <= 8:
+        return False
+    if e.args[0].checked_type_.dtype not in ("int8", "uint8"):
         return False
     is_moved = False
     while len(node.users) == 1:

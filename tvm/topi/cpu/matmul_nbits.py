@@ -1,8 +1,8 @@
 """Matmuls with weights of 8 or 4 bits in groups, which are dequantized in registers.
 
-The weight is in panels of contiguous units, as those of float matmuls are. A register tile sums integers times data over
-a group; these sums times the group's scales are added to the result. Memory is the bound where rows are few: a weight
-of 4 bits takes an eighth of the bytes.
+The weight is in panels of contiguous units, as those of float matmuls are. A register tile sums integers times data
+over a group; these sums times the group's scales are added to the result. Memory is the bound where rows are few: a
+weight of 4 bits takes an eighth of the bytes.
 """
 
 from __future__ import annotations
@@ -114,13 +114,12 @@ class MatmulNBits(CPUTemplate):
         *lead, j = host.op.axis
         j_outer, j_inner = host.split(j, factor=vectors * lanes)
         j_vector, lane = host.split(j_inner, factor=lanes)
-        inside, i_inner = j_outer, []
+        inside = j_outer
         if lead:
             *lead, i = lead
             i_outer, within = host.split(i, factor=rows)
             host.reorder(j_outer, *lead, i_outer, within, j_vector, lane)
             host.unroll(within)
-            i_inner = [within]
             if access.extent_of(i) is None or (access.extent_of(i) or 1) % rows:
                 host.pragma(i_outer, "loop_partition_hint", True)
             inside = i_outer

@@ -15,7 +15,17 @@ from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
 from .. import access, size_class
 from ..cpu import (
-    conv2d, conv2d_int8, conv_nd, depthwise, matmul, matmul_int8, matmul_nbits, pool, rows, tuned, winograd,
+    conv2d,
+    conv2d_int8,
+    conv_nd,
+    depthwise,
+    matmul,
+    matmul_int8,
+    matmul_nbits,
+    pool,
+    rows,
+    tuned,
+    winograd,
 )  # fmt: skip
 from ..cpu.machine import Machine
 from ..template import CPUTemplate

@@ -21,7 +21,8 @@ def _nbits_type(attrs, types):
     if weight.dtype != "int8":
         raise TypeError(f"the weight is bytes of type int8, got {weight.dtype}")
     if len(w) not in (2, 3) or len(s) != len(w) or (w[0], *w[2:]) != (s[0], *s[2:]):
-        raise TypeError(f"a weight (units, bytes) and scales (units, groups) are wanted, or panels of both, got {w} and {s}")
+        raise TypeError("a weight (units, bytes) and scales (units, groups) are wanted, or panels of both, "
+                        f"got {w} and {s}")
     groups = -(-x[-1] // group) if x and isinstance(x[-1], int) else None
     if groups is None:
         raise TypeError(f"the number of features is known, got data of {x}")
@@ -52,7 +53,8 @@ def contrib_dense_nbits(data, weight, scale, bits=8, group_size=32, units=None, 
 
     Examples
     --------
-    >>> x, w, s = relay.var("x", shape=(1, 64)), relay.var("w", shape=(8, 32), dtype="int8"), relay.var("s", shape=(8, 2))
+    >>> x, s = relay.var("x", shape=(1, 64)), relay.var("s", shape=(8, 2))
+    >>> w = relay.var("w", shape=(8, 32), dtype="int8")
     >>> made = relay.nn.contrib_dense_nbits(x, w, s, bits=4, group_size=32)
     >>> relay.transform.InferType()(tvm.IRModule.from_expr(made))["main"].ret_type
     Tensor[(1, 8), float32]

@@ -79,8 +79,8 @@ class Packing:
         if isinstance(node, Function):
             return node
         if isinstance(node, Call) and isinstance(node.op, Op):
-            made = {"reshape": self.reshaped_matmul, "nn.contrib_dense_nbits": self.nbits}.get(node.op.name, self.matmul)
-            packed = made(node)
+            forms = {"reshape": self.reshaped_matmul, "nn.contrib_dense_nbits": self.nbits}
+            packed = forms.get(node.op.name, self.matmul)(node)
             if packed is not None:
                 return packed
         return node.map_children(lambda c: c if isinstance(c, Op) else self.rewritten[id(c)])
