@@ -132,3 +132,47 @@ def test_what_cannot_be_is_refused(rng):
     }.items():
         with pytest.raises(Exception, match=words):
             typed(**given)
+
+
+def language_model(rng, width=64, heads=4, length=8, words=96, layers=1) -> tvm.IRModule:
+    """A decoder as GPT-2's: tokens in, the scores of the next one out."""
+
+    def weight(*shape):
+        return relay.const((rng.normal(size=shape) / np.sqrt(shape[-1])).astype("float32"))
+
+    def normal(x):
+        ones, zeros = (relay.const(f(width, "float32")) for f in (np.ones, np.zeros))
+        return relay.nn.layer_norm(x, ones, zeros)
+
+    def heads_of(x):
+        parts = relay.transpose(relay.reshape(x, (length, heads, width // heads)), (1, 0, 2))
+        return relay.reshape(parts, (heads, length, width // heads))
+
+    mask = relay.const(np.where(np.tril(np.ones((length, length))), 0, -1e9).astype("float32"))
+    embedding = weight(words, width)
+    x = relay.take(embedding, relay.var("tokens", shape=(length,), dtype="int32"), axis=0)
+    for _ in range(layers):
+        y = normal(x)
+        q, k, v = (heads_of(relay.nn.dense(y, weight(width, width))) for _ in range(3))
+        scores = relay.divide(relay.nn.batch_matmul(q, k), relay.const(np.float32((width // heads) ** 0.5)))
+        scores = relay.add(scores, mask)
+        mixed = relay.nn.batch_matmul(relay.nn.softmax(scores), v, transpose_b=False)
+        mixed = relay.reshape(relay.transpose(mixed, (1, 0, 2)), (length, width))
+        x = relay.add(x, relay.nn.dense(mixed, weight(width, width)))
+        inner = relay.nn.relu(relay.nn.dense(normal(x), weight(4 * width, width)))
+        x = relay.add(x, relay.nn.dense(inner, weight(width, 4 * width)))
+    return tvm.IRModule.from_expr(relay.nn.dense(normal(x), embedding))
+
+
+@pytest.mark.parametrize("bits, decibels, share", [(8, 34.0, 0.3), (4, 13.0, 0.2)])
+def test_a_language_model_loses_little_and_takes_a_part_of_the_memory(bits, decibels, share):
+    rng = np.random.default_rng(11)
+    float_mod = language_model(rng)
+    made = WeightQuantization(float_mod, bits=bits)
+    # The table of words is looked up in float as well.
+    assert len(made.losses) == 7 and len(made.left) == 2
+    assert sum(loss.after for loss in made.losses) < share * sum(loss.before for loss in made.losses)
+    tokens = rng.integers(0, 96, 8).astype("int32")
+    want, got = run(float_mod, tokens=tokens)[0], run(made.mod, tokens=tokens)[0]
+    lost = 10 * np.log10(np.square(want).sum() / np.square(got - want).sum())
+    assert lost > decibels, f"{lost:.1f} dB"

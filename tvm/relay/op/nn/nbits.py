@@ -51,6 +51,13 @@ def contrib_dense_nbits(data, weight, scale, bits=8, group_size=32, units=None, 
     features of a unit has one. Two integers of 4 bits are in a byte, the first one in its low half. The weight is
     (units, bytes), the scales are (units, groups); both may be in panels (units / n, ..., n).
 
+    Parameters
+    ----------
+    bits : int, optional
+        Bits of a weight, 8 or 4.
+    group_size : int, optional
+        Features of a unit that have one scale.
+
     Examples
     --------
     >>> x, s = relay.var("x", shape=(1, 64)), relay.var("s", shape=(8, 2))
