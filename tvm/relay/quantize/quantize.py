@@ -75,8 +75,9 @@ class Quantization:
         def rounded(node: Any) -> Call | None:
             if not is_call(node, "qnn.requantize") or node.attrs.rounding != "None":
                 return None
-            return Call(node.op, node.args, CallAttrs({**node.attrs.entries, "rounding": self.config.rounding}), (),
-                        node.span)  # fmt: skip
+            # Products with float32 scales are the epilogue of a layer in any layout; 64-bit ones would not be.
+            how = {"rounding": self.config.rounding, "compute_dtype": "float32"}
+            return Call(node.op, node.args, CallAttrs({**node.attrs.entries, **how}), (), node.span)
 
         func: Function = mod["main"]
         mod["main"] = func.replace(body=rewrite_typed(func.body, rounded, mod))
