@@ -98,6 +98,9 @@ bench-compile: setup ## time and memory of compiling, against the bars
 bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH"; BENCH=--table: all)
 	$(BIN)/python -m benchmarks.models $(BENCH)
 
+bench-quantization: setup ## models quantized by us and by onnxruntime beside float32, on crops of photos (BENCH="--models resnet50 --methods percentile"); docs/quantization.md
+	$(BIN)/python -m benchmarks.quantization --write benchmarks/results/quantization.json $(BENCH)
+
 bench-vm: setup ## models with open sizes on the virtual machine beside onnxruntime (BENCH="--models bert_base --at 2"; BENCH="--chain --memory")
 	$(BIN)/python -m benchmarks.vm $(BENCH)
 
@@ -241,5 +244,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: legacy-models fuzz-pytorch conformance-pytorch conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
+.PHONY: bench-quantization legacy-models fuzz-pytorch conformance-pytorch conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
 .DEFAULT_GOAL := help

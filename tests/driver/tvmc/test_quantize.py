@@ -76,6 +76,34 @@ def test_the_accuracy_on_labelled_samples_is_told(folder, capsys):
     assert "accuracy on 4 labelled samples: float 3, int8 3" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("how, error", [("weights-int8", 0.01), ("weights-int4", 0.15)])
+def test_a_package_with_weights_of_few_bits_needs_no_samples(folder, capsys, how, error):
+    assert compile_(folder, output="float.tar") == 0
+    report = folder / "weights.txt"
+    assert compile_(folder, "--quantize", how, "--quantize-report", str(report), output="few.tar") == 0
+    said = capsys.readouterr().out
+    assert f"weights in {how[-1]} bits" in said and "1 matrices of dense layers, 0 layers left" in said
+    assert [line.split()[1:] for line in report.read_text().splitlines()[1:]] == [["nn.dense", "last"]]
+    x = np.load(folder / "samples" / "0.npz")["x"]
+    results = [tvmc.run(tvmc.TVMCPackage(str(folder / n)), "cpu", inputs={"x": x}) for n in ("float.tar", "few.tar")]
+    want, got = (r.get_output("output_0") for r in results)
+    assert 0 < np.abs(got - want).max() < error * np.abs(want).max()
+    # With the layer skipped nothing is left to be done.
+    assert compile_(folder, "--quantize", how, "--quantize-skip", "last") == 0
+    assert "0 matrices of dense layers, 1 layers left" in capsys.readouterr().out
+
+
+def test_tasks_of_the_quantized_model_are_tuned(folder, capsys):
+    model, options = str(folder / "small.onnx"), ["--target", "llvm", "--tasks", "list", "--enable-autoscheduler"]
+    int8 = ["--quantize", "int8", "--calibration", str(folder / "samples")]
+    _main(["tune", model, *options, "--include-simple-tasks"])
+    plain = capsys.readouterr().out
+    _main(["tune", model, *options, "--include-simple-tasks", *int8])
+    said = capsys.readouterr().out
+    assert "quantized to int8: 2 of 2 layers" in said
+    assert "Available Tasks for tuning" in said and said.split("Available")[1] != plain.split("Available")[1]
+
+
 def test_what_does_not_fit_is_refused(folder, tmp_path, refused):
     samples = str(folder / "samples")
     np.savez(tmp_path / "other.npz", x=np.zeros((1, 3, 9, 9), "float32"))
@@ -84,9 +112,12 @@ def test_what_does_not_fit_is_refused(folder, tmp_path, refused):
     lines.write_text("9.npz 1\n")
     int8 = ["--quantize", "int8", "--calibration"]
     cases = {
-        "--quantize needs --calibration FOLDER": ["--quantize", "int8"],
+        "--quantize int8 needs --calibration FOLDER": ["--quantize", "int8"],
         "--calibration needs --quantize int8": ["--calibration", samples],
-        "--quantize-skip needs --quantize int8": ["--quantize-skip", "first"],
+        "--quantize-skip needs --quantize": ["--quantize-skip", "first"],
+        "--calibration-mode needs --quantize int8": ["--quantize", "weights-int4", "--calibration-mode", "max"],
+        "--quantize-group needs --quantize weights-int8": [*int8, samples, "--quantize-group", "32"],
+        "even number of weights or 0, got 3": ["--quantize", "weights-int4", "--quantize-group", "3"],
         "there is no photo": [*int8, str(tmp_path / "empty")],
         "No such file": [*int8, str(tmp_path / "nowhere")],
         "the model takes [1, 3, 8, 8] float32": [*int8, str(tmp_path)],

@@ -161,3 +161,36 @@ def test_regions_are_pooled(rng):
     x = rng.standard_normal((2, 3, 12, 16)).astype("float32")
     rois = np.array([[0, 1, 1, 9, 8], [1, 0, 0, 15, 11], [0, 3, 4, 4, 5], [1, -3, -2, 30, 40]], "float32")
     both("MaxRoiPool", {"x": x, "r": rois}, domain="", pooled_shape=[3, 2])
+
+
+def nbits_weights(rng, units, features, bits, block, zeros=False):
+    groups = -(-features // block)
+    weights = {"w": rng.integers(0, 256, (units, groups, block * bits // 8)).astype("uint8"),
+               "s": rng.uniform(0.5, 1.5, units * groups).astype("float32")}  # fmt: skip
+    if zeros:
+        weights["z"] = rng.integers(0, 256, units * -(-groups * bits // 8)).astype("uint8")
+    return weights
+
+
+@pytest.mark.parametrize("features, bits, block, zeros", [
+    (64, 4, 32, False), (64, 4, 32, True), (80, 4, 16, True), (64, 8, 32, False), (40, 4, 32, False),
+])  # fmt: skip
+def test_products_with_weights_of_few_bits(features, bits, block, zeros, rng):
+    weights = nbits_weights(rng, 24, features, bits, block, zeros)
+    x = rng.standard_normal((2, 3, features)).astype("float32")
+    both("MatMulNBits", {"x": x}, weights=weights, tolerance=2e-3, K=features, N=24, bits=bits, block_size=block)
+
+
+def test_products_with_weights_of_few_bits_that_cannot_be_are_refused(rng):
+    def refused(words, bits=4, names=("x", "w", "s"), **more):
+        weights = {**nbits_weights(rng, 8, 32, 4, 16), **more}
+        node = helper.make_node("MatMulNBits", list(names), ["y"], domain=MS, K=32, N=8, bits=bits, block_size=16)
+        x = np.zeros((1, 32), "float32")
+        side = [helper.make_tensor_value_info("x", np_dtype_to_tensor_dtype(x.dtype), x.shape)]
+        model = graph_model([node], side, [helper.make_empty_tensor_value_info("y")], weights, 17, [MS])
+        with pytest.raises(TVMError, match=words):
+            onnx_backend.run_model(model, [x])
+
+    refused("weights of 2 bits are not supported", bits=2)
+    refused("order of the features", names=("x", "w", "s", "", "g"), g=np.zeros(32, "int32"))
+    refused("zero points of type float32", names=("x", "w", "s", "z"), z=np.zeros((8, 2), "float32"))

@@ -184,6 +184,9 @@ ROWS = {
         lambda x, w: contrib_conv2d_winograd_nchwc(x, w, (1, 1)), ["n 2 9 7 4", "2 4 4 2 4 1 4"],
     ),
     "nn.contrib_dense_pack": (lambda x, w: nn.contrib_dense_pack(x, w, "NC8n", 12), ["n m 9", "2 9 8"]),
+    "nn.contrib_dense_nbits": (
+        lambda x, w, s: nn.contrib_dense_nbits(x, w, s, 4, 4), ["n m 9", "5 6:int8<99", "5 3"],
+    ),
     "nn.deformable_conv2d": (
         lambda x, o, w: nn.deformable_conv2d(x, o, w, channels=2, kernel_size=(3, 3)),
         ["n 3 7 9", "n 18 5 7", "2 3 3 3"],

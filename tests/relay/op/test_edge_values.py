@@ -636,6 +636,7 @@ ELSEWHERE = {
     "nn.contrib_conv1d_NCWc nn.contrib_conv2d_NCHWc nn.contrib_conv2d_NCHWc_int8 nn.contrib_conv2d_transpose_NCHWc "
     "nn.contrib_conv2d_winograd_NCHWc nn.contrib_conv2d_winograd_planes nn.contrib_conv2d_winograd_tiles "
     "nn.contrib_conv3d_NCDHWc nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc",
+    "weights of few bits, tests/relay/quantize/test_weights": "nn.contrib_dense_nbits",
     "quantized forms of tried operators, test_qnn": "qnn.avg_pool2d qnn.batch_matmul qnn.concatenate qnn.conv2d "
     "qnn.conv2d_transpose qnn.leaky_relu qnn.softmax qnn.simulated_dequantize qnn.simulated_quantize",
     "geometry of images and boxes, test_image_vision, test_nn and tests/topi/test_vision": ""

@@ -87,6 +87,13 @@ def test_a_network_of_integers_is_near_the_float_one(mode, rng):
     np.testing.assert_allclose(got, simulated, atol=0.03)
 
 
+def test_layers_end_in_products_with_float_scales_that_any_layout_takes(rng):
+    with qconfig(**DATA):
+        mod = Quantization(residual(rng), None, samples(rng, 2)).realized()
+    assert "qnn.requantize" in operators(mod)
+    assert "fixed_point_multiply_per_axis" not in operators(relay.qnn.transform.CanonicalizeOps()(mod))
+
+
 def test_integers_follow_the_simulation_within_a_step(rng):
     net = Network(rng)
     x = relay.var("x", shape=(2, 5, 7, 6))

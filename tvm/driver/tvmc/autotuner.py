@@ -21,6 +21,7 @@ from .farm import Farm, add_farm, farm_of
 from .files import check_records, check_writable
 from .interrupt import EXIT_CODE, Interrupts
 from .parser import detail_group
+from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
 from .shape_parser import parse_shape_string
 from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
 from .tracker import tracker_host_port_from_cli
@@ -97,6 +98,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--report", metavar="FILE.html", help="write a page with the progress of every task")
     add("--no-analytic-start", action="store_true", help="do not begin with what is chosen without tuning")
     generate_transform_args(parser)
+    generate_quantization_args(parser)
     add("--tasks", default="all", help="all, list, or numbers, ranges and names with commas: 0,3-5,dense")
     add("--enable-autoscheduler", action="store_true",
         help="search schedules from the computations alone, without templates")
@@ -169,7 +171,10 @@ def _tune_as(args) -> None:
     hardware = {name.replace("-", "_"): getattr(args, name.replace("-", "_")) for name in _HARDWARE}
     _check_sketches(args.enable_autoscheduler, args.build_only, hardware, args.include_simple_tasks,
                     args.log_estimated_latency)
+    check_quantization_args(args)
     model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
+    if args.quantize:
+        model = quantize_from_cli(model, args)
     tune_model(
         model, args.target or "llvm", tuning_records=args.output, prior_records=args.tuning_records,
         enable_autoscheduler=args.enable_autoscheduler, rpc_key=args.rpc_key, hostname=hostname, port=port,

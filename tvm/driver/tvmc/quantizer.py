@@ -1,4 +1,4 @@
-"""``tvmc compile --quantize int8``: a float model and a folder of samples in, a model of integers out."""
+"""``tvmc compile --quantize``: a float model in, one of integers out, or one with weights of few bits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from .model import TVMCModel
 from .parser import detail_group
 from .runner import read_npz
 
+# Bits of weights by the value of --quantize that means them alone.
+WEIGHTS = {"weights-int8": 8, "weights-int4": 4}
 MODES = ("max", "percentile", "kl_divergence")
 # Samples that the report of what layers lost is made from.
 REPORTED = 8
@@ -22,12 +24,16 @@ REPORTED = 8
 
 def generate_quantization_args(parser: argparse.ArgumentParser) -> None:
     """The options of quantization."""
-    parser.add_argument("--quantize", choices=["int8"], default=None,
-                        help="compile a float model to integers, by the samples of --calibration")
+    parser.add_argument("--quantize", choices=["int8", *WEIGHTS], default=None,
+                        help="int8: a float model to integers, by the samples of --calibration; weights-int8, "
+                             "weights-int4: only weights of dense layers, for models limited by memory")
     parser.add_argument("--calibration", metavar="FOLDER", default=None,
                         help="samples for --quantize: photos, or .npz files of inputs by name")
     group = detail_group(parser, "quantization")
-    group.add_argument("--calibration-mode", choices=MODES, default="percentile",
+    group.add_argument("--quantize-group", type=int, metavar="N", default=None,
+                       help="weights of a unit that have one scale, 0: all of them (default: 0 of weights-int8, 32 of "
+                            "weights-int4)")
+    group.add_argument("--calibration-mode", choices=MODES, default=None,
                        help="where ranges of tensors come from (default: percentile)")
     group.add_argument("--calibration-labels", metavar="FILE",
                        help="lines of a file's name in FOLDER and its class: also tell the accuracy")
@@ -39,12 +45,22 @@ def generate_quantization_args(parser: argparse.ArgumentParser) -> None:
 
 def check_quantization_args(args: argparse.Namespace) -> None:
     """Refuse options that would have no effect, and a report that cannot be written."""
-    if bool(args.quantize) != bool(args.calibration):
-        have, lack = ("--quantize", "--calibration FOLDER") if args.quantize else ("--calibration", "--quantize int8")
-        raise TVMCException(f"{have} needs {lack}")
-    idle = [o for o in ("calibration_labels", "quantize_skip", "quantize_report") if getattr(args, o)]
-    if idle and not args.quantize:
-        raise TVMCException(f"--{idle[0].replace('_', '-')} needs --quantize int8")
+    weights = args.quantize in WEIGHTS
+    needs = [
+        ("quantize_skip", bool(args.quantize), "--quantize"),
+        ("quantize_report", bool(args.quantize), "--quantize"),
+        ("quantize_group", weights, "--quantize weights-int8 or weights-int4"),
+        ("calibration", args.quantize == "int8", "--quantize int8"),
+        ("calibration_mode", args.quantize == "int8", "--quantize int8"),
+        ("calibration_labels", args.quantize == "int8", "--quantize int8"),
+    ]
+    for option, given, needed in needs:
+        if getattr(args, option) not in (None, []) and not given:
+            raise TVMCException(f"--{option.replace('_', '-')} needs {needed}")
+    if args.quantize == "int8" and not args.calibration:
+        raise TVMCException("--quantize int8 needs --calibration FOLDER")
+    if args.quantize_group is not None and (args.quantize_group < 0 or args.quantize_group % 2):
+        raise TVMCException(f"--quantize-group is an even number of weights or 0, got {args.quantize_group}")
     if args.quantize_report:
         check_writable(args.quantize_report)
 
@@ -109,27 +125,53 @@ def inputs_of(model: TVMCModel) -> tuple[dict[str, list[int]], dict[str, str]]:
 
 def quantize_from_cli(model: TVMCModel, args: argparse.Namespace) -> TVMCModel:
     """The model of integers that the arguments ask for; what it lost is printed."""
+    if args.quantize in WEIGHTS:
+        return _weights_from_cli(model, args)
     from ...relay.quantize import Quantization, qconfig
 
+    mode = args.calibration_mode or "percentile"
     model = _with_known_batch(model)
     samples = read_samples(args.calibration, *inputs_of(model), args)
     # Labels are read before the long part of the work.
     labels = read_sample_labels(args.calibration_labels, samples) if args.calibration_labels else {}
     operators = [n for n in args.quantize_skip if n.startswith("nn.")]
     config = qconfig(
-        calibrate_mode=args.calibration_mode, weight_scale="channel", skip_conv_layers=None,
+        calibrate_mode=mode, weight_scale="channel", skip_conv_layers=None,
         skip_layers=args.quantize_skip, skip_dense_layer="nn.dense" in operators,
         debug_enabled_ops=[n for n in LAYERS if n not in operators] if operators else None,
     )  # fmt: skip
     made = Quantization(model.mod, model.params, samples.values(), config)
     losses = made.losses(list(samples.values())[:REPORTED])
-    print(summary(made, losses, len(samples), args.calibration_mode))
+    print(summary(made, losses, len(samples), mode))
     if args.quantize_report:
         write_whole(args.quantize_report, lambda file: file.write(table(losses).encode()))
     mod = made.realized()
     if labels:
         print(accuracy(model, mod, samples, labels))
     return TVMCModel(mod, {})
+
+
+def _weights_from_cli(model: TVMCModel, args: argparse.Namespace) -> TVMCModel:
+    from ...relay.quantize import WeightQuantization
+
+    made = WeightQuantization(model.mod, model.params, WEIGHTS[args.quantize], args.quantize_group, args.quantize_skip)
+    print(weights_summary(made))
+    if args.quantize_report:
+        write_whole(args.quantize_report, lambda file: file.write(table(made.losses).encode()))
+    return TVMCModel(made.mod, {})
+
+
+def weights_summary(made: Any) -> str:
+    """What became of the weights, in a few lines."""
+    count = len(made.losses)
+    groups = f"groups of {made.group_size}" if made.group_size else "one scale a unit"
+    lines = [f"weights in {made.bits} bits ({groups}): {count} matrices of dense layers, {len(made.left)} layers left"]
+    if made.losses:
+        before, after = (sum(getattr(loss, name) for loss in made.losses) / 1e6 for name in ("before", "after"))
+        worst = min(made.losses, key=lambda loss: loss.noise)
+        lines.append(f"{after:.1f} MB instead of {before:.1f} MB; signal to noise of weights {worst.noise:.1f} dB at "
+                     f"the worst ({worst.name})")  # fmt: skip
+    return "\n".join(lines)
 
 
 LAYERS = ("nn.conv2d", "nn.conv2d_transpose", "nn.dense", "nn.batch_matmul")

@@ -4,8 +4,10 @@ from ...not_built import name_of as _name_of
 from .config import QConfig, current_qconfig, qconfig
 from .prepare import prerequisite_optimize
 from .quantize import Quantization, quantize
+from .weights import WeightQuantization, quantize_weights
 
-__all__ = ["QConfig", "Quantization", "current_qconfig", "prerequisite_optimize", "qconfig", "quantize"]
+__all__ = ["QConfig", "Quantization", "WeightQuantization", "current_qconfig", "prerequisite_optimize", "qconfig",
+           "quantize", "quantize_weights"]  # fmt: skip
 
 
 def __getattr__(name: str):

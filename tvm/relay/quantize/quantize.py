@@ -17,6 +17,7 @@ from .calibrate import Values, integers_of
 from .config import QConfig, current_qconfig
 from .plan import Plan, name_of
 from .prepare import prerequisite_optimize
+from .ranges import decibels
 
 
 class Loss(NamedTuple):
@@ -74,8 +75,9 @@ class Quantization:
         def rounded(node: Any) -> Call | None:
             if not is_call(node, "qnn.requantize") or node.attrs.rounding != "None":
                 return None
-            return Call(node.op, node.args, CallAttrs({**node.attrs.entries, "rounding": self.config.rounding}), (),
-                        node.span)  # fmt: skip
+            # Products with float32 scales are the epilogue of a layer in any layout; 64-bit ones would not be.
+            how = {"rounding": self.config.rounding, "compute_dtype": "float32"}
+            return Call(node.op, node.args, CallAttrs({**node.attrs.entries, **how}), (), node.span)
 
         func: Function = mod["main"]
         mod["main"] = func.replace(body=rewrite_typed(func.body, rounded, mod))
@@ -105,9 +107,8 @@ class Quantization:
             for i, (a, b) in enumerate(zip(plain.of(sample), noisy.of(sample))):
                 signal[i] += np.square(a, dtype="float64").sum()
                 noise[i] += np.square(a.astype("float64") - b).sum()
-        with np.errstate(divide="ignore", invalid="ignore"):
-            decibels = 10 * np.log10(signal / noise)
-        named = [(layer, float(d)) for e, d in zip(layers, decibels) if (layer := plan.layer_of(e)) is not None]
+        lost = decibels(signal, noise)
+        named = [(layer, float(d)) for e, d in zip(layers, lost) if (layer := plan.layer_of(e)) is not None]
         return [Loss(name_of(layer), layer.op.name, noise) for layer, noise in named]
 
 

@@ -11,6 +11,12 @@ BINS = 8192
 # Ranges that the search for the least loss of information tries.
 _CANDIDATES = 128
 _VALUES_IN_BIN = 16
+# Values for each integer from which on their distribution is known well enough to leave some out.
+_VALUES_FOR_LEVEL = 64
+# The most values that may lie beyond the range: what is cut off by it is wrong by more than any step.
+_LEFT_OUT = 1e-3
+# The share of values at the end of a range that is more than chance: the tensor is cut off there.
+_CUT_OFF_SHARE = 1e-4
 
 
 class Integers(NamedTuple):
@@ -44,6 +50,12 @@ def power_of_two(reach: float) -> float:
     return float(2.0 ** np.ceil(np.log2(reach))) if reach > 0 else 1.0
 
 
+def decibels(signal, noise):
+    """The power of values over that of their error, in decibels; no error is infinitely many."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return 10 * np.log10(np.asarray(signal, "float64") / noise)
+
+
 class Histogram:
     """How often a tensor takes which values, over any number of arrays; the bins widen as values grow."""
 
@@ -51,6 +63,8 @@ class Histogram:
         self.counts = np.zeros(BINS, "int64")
         self.reach = 0.0
         self.low, self.high = np.inf, -np.inf
+        # Values that are exactly the lowest, exactly the highest, and exactly zero.
+        self.at_low = self.at_high = self.zeros = 0
 
     def add(self, values: np.ndarray) -> None:
         """Count the values of an array.
@@ -65,6 +79,12 @@ class Histogram:
         low, high = float(values.min()), float(values.max())
         if not np.isfinite([low, high]).all():
             raise ValueError("values are not finite")
+        # A bound that moves has none of the values so far.
+        self.at_low = 0 if low < self.low else self.at_low
+        self.at_high = 0 if high > self.high else self.at_high
+        self.at_low += np.count_nonzero(values == low) if low <= self.low else 0
+        self.at_high += np.count_nonzero(values == high) if high >= self.high else 0
+        self.zeros += values.size - np.count_nonzero(values)
         self.low, self.high = min(self.low, low), max(self.high, high)
         top = max(-low, high)
         if top > self.reach:
@@ -95,19 +115,39 @@ class Histogram:
         last = int(np.searchsorted(total, total[-1] - out, side="left"))
         return max(float(self.edges[first]), self.low), min(float(self.edges[last + 1]), self.high)
 
+    def _open_counts(self) -> np.ndarray:
+        """The values between the bounds, zero left out as well: how often each bin has one of them. Values that a ReLU
+        or a clip cuts off all lie at one of those three, which integers hold exactly: such a spike says nothing about
+        the distribution, and would hide it."""
+        counts = self.counts.copy()
+        spikes = {0.0: self.zeros, self.low: self.at_low, self.high: self.at_high}
+        for value, count in spikes.items():
+            counts[np.histogram([value], BINS, (-(self.reach or 1.0), self.reach or 1.0))[0].argmax()] -= count
+        return counts
+
     def least_loss(self, bits: int) -> tuple[float, float]:
         """The range in which the distribution of the integers tells most about that of the values: of several reaches
-        the one with the least Kullback-Leibler divergence."""
-        magnitudes = self.counts[BINS // 2 :] + self.counts[: BINS // 2][::-1]
+        the one with the least Kullback-Leibler divergence. An end that many values lie at exactly is where the tensor
+        is cut off, and an end of the range; with few values the range is that of all of them."""
+        if not self.counts.any():
+            return 0.0, 0.0
+        counts = self._open_counts()
+        magnitudes = counts[BINS // 2 :] + counts[: BINS // 2][::-1]
         levels = 2 ** (bits - 1) if self.low < 0 else 2**bits
+        if magnitudes.sum() < _VALUES_FOR_LEVEL * levels:
+            return self.low, self.high
         # Bins of few values each would look like a distribution of their own.
         while magnitudes.sum() < _VALUES_IN_BIN * len(magnitudes) and len(magnitudes) > 4 * levels:
             magnitudes = magnitudes.reshape(-1, 2).sum(1)
-        last = int(np.flatnonzero(magnitudes)[-1]) + 1 if magnitudes.any() else 1
-        ends = sorted({max(levels, round(last * (i + 1) / _CANDIDATES)) for i in range(_CANDIDATES)})
+        last = int(np.flatnonzero(magnitudes)[-1]) + 1
+        total = np.cumsum(magnitudes)
+        least = max(levels, int(np.searchsorted(total, (1 - _LEFT_OUT) * total[-1])) + 1)
+        ends = sorted({max(least, round(last * (i + 1) / _CANDIDATES)) for i in range(_CANDIDATES)})
         best = min(ends, key=lambda end: (_divergence(magnitudes, end, levels), -end))
         reach = (self.reach or 1.0) * best / len(magnitudes)
-        return max(-reach, self.low), min(reach, self.high)
+        rare = _CUT_OFF_SHARE * self.counts.sum()
+        low = self.low if self.at_low > rare else max(-reach, self.low)
+        return low, self.high if self.at_high > rare else min(reach, self.high)
 
 
 def _divergence(counts: np.ndarray, end: int, levels: int) -> float:
@@ -126,4 +166,4 @@ def _divergence(counts: np.ndarray, end: int, levels: int) -> float:
     return float((p[there] * np.log(p[there] / np.maximum(q[there], least))).sum())
 
 
-__all__ = ["BINS", "Histogram", "Integers", "asymmetric", "power_of_two", "symmetric"]
+__all__ = ["BINS", "Histogram", "Integers", "asymmetric", "decibels", "power_of_two", "symmetric"]

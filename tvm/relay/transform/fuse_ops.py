@@ -264,6 +264,30 @@ def widens_for_rows(node: _Node) -> bool:
     return False
 
 
+def widens_for_another(node: _Node) -> bool:
+    """Whether a cast of bytes to a wider type is for another kernel, which computes it, and what follows it, as it
+    reads: a reduction, an operator that moves data before it becomes bytes again, or the epilogue of another anchor.
+    The tensor in memory stays bytes."""
+    e = node.expr
+    if not is_call(e, "cast") or info(e.attrs.dtype).bits <= 8:
+        return False
+    if e.args[0].checked_type_.dtype not in ("int8", "uint8"):
+        return False
+    is_moved = False
+    while len(node.users) == 1:
+        node = node.users[0][0]
+        if node.pattern == COMM_REDUCE:
+            return True
+        if node.pattern > INJECTIVE:
+            return False
+        if is_call(node.expr, "cast") and info(node.expr.attrs.dtype).bits <= 8:
+            return is_moved
+        if node.group.root().anchor is not None:
+            return not is_moved
+        is_moved = is_moved or node.pattern == INJECTIVE
+    return False
+
+
 class Fusion:
     """Merges groups in three rounds: operators with fusable outputs first, then injective ones, then into tuples."""
 
@@ -314,7 +338,9 @@ class Fusion:
             return
         pattern = group.pattern
         if pattern == OUT_ELEMWISE_FUSABLE:
-            if phase == 0 and node.dominator_pattern == ELEMWISE and not widens_for_rows(sink):
+            if phase == 0 and node.dominator_pattern == ELEMWISE and not (
+                widens_for_rows(sink) or widens_for_another(sink)
+            ):
                 self.try_merge(node, sink, lambda kind, last: kind <= BROADCAST)
         elif pattern == ROWS:
             if phase == 0 and target.keeps_rows and (node.dominator_pattern == ELEMWISE or is_reshape(sink.expr)):

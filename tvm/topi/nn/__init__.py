@@ -21,6 +21,7 @@ from .convolution import (
 from .deformable import correlation_nchw, deformable_conv2d_nchw, deformable_conv2d_nhwc
 from .dense import batch_matmul, dense, matmul
 from .elemwise import leaky_relu, prelu, relu
+from .nbits import dense_nbits
 from .normalization import (
     l2_normalize,
     layer_norm,

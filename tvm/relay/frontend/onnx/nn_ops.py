@@ -239,22 +239,18 @@ def _as_convolution(ctx, data, weight, groups, kernel, strides, dilations, befor
 def gemm(ctx, inputs, attrs):
     a, b = inputs[:2]
     alpha, beta = attrs.get("alpha", 1.0), attrs.get("beta", 1.0)
-    scale, filters = None, 0 if attrs.get("transB", 0) else 1
-    if alpha == beta == 1.0:
-        a, b, scale = _whole_numbers(ctx, a, b, filters, (-1,), (-1, 1) if filters == 0 else (-1,))
+    if alpha == beta == 1.0 and not attrs.get("transA", 0):
+        whole = _whole_product(ctx, a, b, argument(inputs, 2), bool(attrs.get("transB", 0)))
+        if whole is not None:
+            return whole
     if attrs.get("transA", 0):
         a = relay.transpose(a, (1, 0))
     if not attrs.get("transB", 0):
         b = relay.transpose(b, (1, 0))
     out = relay.nn.dense(a, b)
-    c = argument(inputs, 2)
-    if scale is not None:
-        whole = _whole_bias(ctx, c, scale, (-1,)) if c is not None and ctx.rank(c) == 1 else None
-        if c is None or whole is not None:
-            ctx.sums = (out if whole is None else relay.add(out, whole), scale)
-        out = relay.multiply(out, scale)
     if alpha != 1.0:
         out = relay.multiply(out, ctx.like(alpha, a))
+    c = argument(inputs, 2)
     if c is not None and beta != 0.0:
         out = relay.add(out, c if beta == 1.0 else relay.multiply(c, ctx.like(beta, a)))
     return out
@@ -262,15 +258,38 @@ def gemm(ctx, inputs, attrs):
 
 @op("MatMul")
 def matmul(ctx, inputs, attrs):
-    a, b = inputs[:2]
-    if min(ctx.rank(a), ctx.rank(b)) < 2:
-        return product(ctx, a, b)
-    a, b, scale = _whole_numbers(ctx, a, b, ctx.rank(b) - 1, (-1,), (-1,))
-    if scale is None:
-        return product(ctx, a, b)
-    out = product(ctx, *(ctx.made(e) for e in (a, b)))
-    ctx.sums = (out, scale)
-    return relay.multiply(out, scale)
+    whole = _whole_product(ctx, inputs[0], inputs[1])
+    return product(ctx, inputs[0], inputs[1]) if whole is None else whole
+
+
+def _whole_product(ctx, a, b, bias=None, transposed: bool = False):
+    """The product of dequantized matrices as that of their integers times one scale for each column, None where they
+    are something else; as with convolutions, sums of whole numbers lose nothing."""
+    known = ctx.importer.integers
+    if id(a) not in known or id(b) not in known:
+        return None
+    (x, x_scale, x_zero, _), (w, w_scale, w_zero, axis) = known[id(a)][1], known[id(b)][1]
+    rank = ctx.rank(w)
+    if "int32" in (ctx.dtype(x), ctx.dtype(w)) or ctx.shape(x_scale) not in ((), (1,)) or min(rank, ctx.rank(x)) < 2:
+        return None
+    columns, is_one = rank - 2 if transposed else rank - 1, ctx.shape(w_scale) in ((), (1,))
+    if not is_one and (rank != 2 or axis_of(axis, rank) != columns):
+        return None
+    scale = relay.multiply(relay.reshape(x_scale, ()), relay.reshape(w_scale, () if is_one else (-1,)))
+    lead = ctx.shape(x)[:-1]
+    is_flat = rank == 2 and len(lead) > 1 and all(isinstance(d, int) for d in ctx.shape(x))
+    if is_flat:
+        # Bytes that are reshaped are still bytes; their difference from a zero point would be floats.
+        x = ctx.made(relay.reshape(x, (int(np.prod(lead)), ctx.shape(x)[-1]), True))
+    left, right = centered(ctx, x, x_zero, ()), centered(ctx, w, w_zero, (-1, 1) if transposed else (-1,))
+    right = relay.transpose(right, (1, 0)) if transposed else right
+    out = product(ctx, ctx.made(left), ctx.made(right))
+    out = relay.reshape(out, (*lead, ctx.shape(w)[0 if transposed else 1]), True) if is_flat else out
+    whole = _whole_bias(ctx, bias, scale, (-1,))
+    if bias is None or whole is not None:
+        ctx.sums = (out if whole is None else relay.add(out, whole), scale)
+    real = relay.multiply(out, scale)
+    return real if bias is None else relay.add(real, bias)
 
 
 # -- softmax --------------------------------------------------------------------------------

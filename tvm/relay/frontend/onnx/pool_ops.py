@@ -134,7 +134,8 @@ def max_pool(ctx, inputs, attrs):
     window = Window(ctx, data, attrs, limits(ctx.dtype(data))[0])
     if ctx.wants(1):
         return _max_and_place(ctx, data, window, attrs.get("storage_order", 0))
-    if len(window.kernel) in _MAX and (ctx.is_float(data) or not window.known):
+    is_plain = ctx.is_float(data) or ctx.dtype(data) in ("int8", "uint8")
+    if len(window.kernel) in _MAX and (is_plain or not window.known):
         return window.pooled(window.data, _MAX[len(window.kernel)])
     padded_data = window.pad(ctx, data, ctx.like(limits(ctx.dtype(data))[0], data))
     out = None

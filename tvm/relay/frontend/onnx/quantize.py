@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Call, const
@@ -64,10 +66,44 @@ def dequantized(ctx, x, scale, zero):
     return relay.multiply(relay.cast(steps, kind), scale)
 
 
+# Operators that give some of the elements of their first input, in other places: so they do of its integers.
+MOVE_BYTES = frozenset(
+    "DepthToSpace Expand Flatten Gather Identity MaxPool Reshape Slice SpaceToDepth Squeeze Transpose Unsqueeze".split()
+)
+
+
+def moved_bytes(ctx, inputs: list, convert):
+    """The result of an operator of ``MOVE_BYTES`` over a dequantized value, dequantized after it; None over any other.
+    ``convert(inputs)`` is the operator."""
+    known = ctx.importer.integers.get(id(inputs[0])) if inputs else None
+    if known is None or ctx.wants(1):
+        return None
+    value, scale, zero, axis = known[1]
+    if ctx.dtype(value) == "int32" or any(ctx.shape(e) not in ((), (1,)) for e in (scale, zero) if e is not None):
+        return None
+    moved = ctx.made(convert([value, *inputs[1:]]))
+    ctx.integers = (moved, scale, zero, axis)
+    scale, zero = (None if e is None else relay.reshape(e, ()) for e in (scale, zero))
+    return dequantized(ctx, moved, scale, zero if zero is None else ctx.made(zero))
+
+
+def _same_integers(ctx, x, scale, zero, dtype: str):
+    """The integers of a dequantized value that is quantized as it was; None of any other."""
+    known = ctx.importer.integers.get(id(x))
+    if known is None or ctx.dtype(known[1][0]) != dtype:
+        return None
+    value, old, origin, _ = known[1]
+    numbers = [np.zeros(1) if e is None else ctx.value(e) for e in (scale, old, zero, origin)]
+    if any(n is None or n.size != 1 for n in numbers):
+        return None
+    step, old_step, start, old_start = (n.item() for n in numbers)
+    return value if step == old_step > 0 and start == old_start else None
+
+
 def requantized(ctx, x, scale, zero, dtype: str):
     """Sums of whole numbers in the steps of their result by one factor, as integer arithmetic rounds them: many sums
     fall halfway between two steps, and two factors in turn would push them to either side. None for other values."""
-    for form in (_joined_steps, _average_steps):
+    for form in (_same_integers, _joined_steps, _average_steps):
         steps = form(ctx, x, scale, zero, dtype)
         if steps is not None:
             return steps
@@ -249,6 +285,47 @@ def spread_row(ctx, vector):
 @op("com.microsoft.MatMulInteger16")
 def matmul_integer16(ctx, inputs, attrs):
     return product(ctx, relay.cast(inputs[0], "int32"), relay.cast(inputs[1], "int32"), "int32")
+
+
+@op("com.microsoft.MatMulNBits")
+def matmul_nbits(ctx, inputs, attrs):
+    """A product with a weight of 4 or 8 bits in blocks: ``(integer - zero) * scale``, integers without a sign."""
+    data, packed, scale, zeros, order, bias = (argument(inputs, i) for i in range(6))
+    features, units = attrs["K"], attrs["N"]
+    bits, block = attrs.get("bits", 4), attrs["block_size"]
+    if bits not in (4, 8):
+        raise TVMError(f"weights of {bits} bits are not supported; those of 4 and 8 are")
+    if order is not None:
+        raise TVMError("an order of the features (g_idx) is not supported")
+    known = [None if e is None else ctx.value(e) for e in (packed, scale, zeros)]
+    if known[0] is None or known[1] is None or (zeros is not None and known[2] is None):
+        raise TVMError("the weight, its scales and its zero points are not known when compiling")
+    groups = -(-features // block)
+    whole = known[0].reshape(units, -1)
+    if bits == 4:
+        whole = np.stack([whole & 15, whole >> 4], 2).reshape(units, -1)
+    whole, middle = whole[:, : groups * block].astype("int16"), 1 << (bits - 1)
+    starts = np.full((units, groups), middle, "int16")
+    if known[2] is not None and known[2].dtype != np.uint8:
+        raise TVMError(f"zero points of type {known[2].dtype} are not supported; those of uint8 are")
+    if known[2] is not None:
+        rows = known[2].reshape(units, -1)
+        rows = rows if bits == 8 else np.stack([rows & 15, rows >> 4], 2).reshape(units, -1)
+        starts = rows[:, :groups].astype("int16")
+    whole = whole - np.repeat(starts, block, 1)
+    # What fills up the last block means nothing.
+    whole[:, features:] = 0
+    # Other zero points than the middle take the integers out of the range of 4 bits, and of 8.
+    bits = 8 if bits == 4 and (starts != middle).any() else bits
+    if abs(whole + 0.5).max() > 128:
+        raise TVMError("zero points of 8 bits other than 128 are not supported")
+    small = whole.astype("int8")
+    small = small if bits == 8 else ((small[:, ::2] & 15) | (small[:, 1::2] << 4)).astype("int8")
+    scales = const(known[1].reshape(units, groups).astype("float32"))
+    kind = ctx.dtype(data)
+    out = relay.nn.contrib_dense_nbits(relay.cast(data, "float32"), const(small), scales, bits, block)
+    out = out if bias is None else relay.add(out, relay.cast(bias, "float32"))
+    return out if kind == "float32" else relay.cast(out, kind)
 
 
 @op("com.microsoft.QGemm")

@@ -36,6 +36,7 @@ from .lists import Lists
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
 from .loops import both_ways, of_rank, open_choice
 from .open_sizes import named_sizes, sizes_of
+from .quantize import MOVE_BYTES, moved_bytes
 from .rename import save_renamed
 from .sequence_ops import TAKE_SEQUENCES
 from .small_types import KNOWING, MOVING, STRING, WITH_STRINGS, SmallType, small_type
@@ -329,7 +330,9 @@ class Importer(GraphImporter):
             return self.function(local, inputs, node.attribute)
         convert = CONVERTERS.find(full_name(node), context.version)
         if convert is not None:
-            return convert(context, inputs, context.attributes)
+            full = partial(convert, context, attrs=context.attributes)
+            moved = moved_bytes(context, inputs, full) if node.op_type in MOVE_BYTES else None
+            return full(inputs) if moved is None else moved
         body = function_body(node, context.version, inputs)
         if body is None:
             raise TVMError("the operator is not supported with these inputs")

@@ -24,7 +24,11 @@ def _is(e: RelayExpr, name: str) -> bool:
 
 
 def byte_operand(e: RelayExpr) -> ByteOperand | None:
-    """The bytes behind ``cast(bytes) - zero`` or ``cast(bytes)`` of a wider type; None for anything else."""
+    """The bytes behind ``cast(bytes) - zero`` or ``cast(bytes)`` of a wider type, or a reshape of them; None for
+    anything else."""
+    if _is(e, "reshape"):
+        inner = byte_operand(e.args[0])
+        return None if inner is None else ByteOperand(Call(e.op, (inner.bytes,), e.attrs, (), e.span), inner.zero)
     zero = 0
     if _is(e, "subtract") and isinstance(e.args[1], Constant):
         value = e.args[1].data.numpy()

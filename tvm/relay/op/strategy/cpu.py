@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from ....topi.cpu import convolutions, matmuls
+from ....topi.cpu import convolutions, matmul_nbits, matmuls
 from ..implementation import Row
 
 
@@ -29,6 +29,7 @@ def _blocked(function: Callable[..., Any], takes_target: bool = False, **logical
 ROWS: dict[str, Row] = {
     "nn.batch_matmul": _on("batch_matmul", matmuls.batch_matmul),
     "nn.contrib_dense_pack": _on("dense", matmuls.dense_pack),
+    "nn.contrib_dense_nbits": _on("dense", matmul_nbits.dense_nbits_pack),
     "nn.contrib_conv2d_NCHWc": _blocked(convolutions.conv2d_NCHWc, takes_target=True, logical="logical"),
     "nn.contrib_conv2d_NCHWc_int8": _on("conv", convolutions.conv2d_NCHWc_int8),
     "nn.contrib_depthwise_conv2d_NCHWc": _blocked(

@@ -15,6 +15,7 @@ from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import PassContext
 from ....target import Target
+from ....topi.cpu import matmul_nbits
 from ....topi.cpu.machine import Machine
 from ....topi.cpu.matmul import NOMINAL_ROWS, panel_width
 from ....topi.cpu.matmul_tiles import k_block
@@ -24,6 +25,7 @@ from ...expr import Call, Constant, Function, RelayExpr
 from ...infer import dims, infer_function
 from ...op import transform
 from ...op.nn.packed import contrib_dense_pack
+from ...op.record import CallAttrs
 from ..combine_parallel import ParallelLayers, combine
 from ..function_pass import RelayFunctionPass, function_pass, is_call, is_contraction, replacement
 from ..fuse_ops import own_nodes
@@ -70,6 +72,7 @@ class Packing:
         self.has_tiles = kind_of(machine.target, "bfloat16", "bfloat16") is not None
         self.rewritten: dict[int, RelayExpr] = {}
         self.weights: dict[tuple, Constant] = {}
+        self.panels: dict[tuple, Constant] = {}
 
     def run(self, func: Function) -> Function:
         for node in own_nodes(func.body):
@@ -80,7 +83,8 @@ class Packing:
         if isinstance(node, Function):
             return node
         if isinstance(node, Call) and isinstance(node.op, Op):
-            packed = self.reshaped_matmul(node) if node.op.name == "reshape" else self.matmul(node)
+            forms = {"reshape": self.reshaped_matmul, "nn.contrib_dense_nbits": self.nbits}
+            packed = forms.get(node.op.name, self.matmul)(node)
             if packed is not None:
                 return packed
         return node.map_children(lambda c: c if isinstance(c, Op) else self.rewritten[id(c)])
@@ -116,6 +120,23 @@ class Packing:
         data = self.rewritten[id(node.args[0])]
         rows = NOMINAL_ROWS if out is None else int(np.prod(out[:-1]))
         return self.packed_matmul(data, rows, weight)
+
+    def nbits(self, node: Call) -> RelayExpr | None:
+        """A matmul with a weight of few bits, its integers and scales in panels."""
+        out, operands = _shape(node), node.args[1:]
+        if not all(isinstance(e, Constant) and len(e.data.shape) == 2 for e in operands):
+            return None
+        rows = NOMINAL_ROWS if out is None else int(np.prod(out[:-1]))
+        units = operands[0].data.shape[0]
+        if 0 in (rows, units, operands[0].data.shape[1]):
+            return None
+        width = matmul_nbits.panel_width(rows, units, int(node.attrs.bits), self.machine)
+        for e in operands:
+            if (width, id(e)) not in self.panels:
+                self.panels[width, id(e)] = Constant(pack_weight(e.data.numpy(), width))
+        packed = [self.panels[width, id(e)] for e in operands]
+        attrs = CallAttrs({**node.attrs.entries, "units": units})
+        return Call(node.op, (self.rewritten[id(node.args[0])], *packed), attrs, (), node.span)
 
     def packed_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> Call:
         if weight.constant.data.dtype == "bfloat16":
