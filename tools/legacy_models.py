@@ -1,6 +1,6 @@
 """Trained networks in older formats on photos, beside the framework of the original; writes docs/legacy_models.md.
 
-    python tools/legacy_models.py [part of "format network"]
+    python tools/legacy_models.py [part of "format network" ...]
 
 The weights are those of the real files in shared/models beside the checkout; writers of the tests put them into files
 of the format, which are imported, compiled and run.
@@ -30,17 +30,26 @@ own framework (onnxruntime, LiteRT, CNTK, OpenCV), as a part of the largest outp
 """
 
 
+def _rows() -> dict[str, str]:
+    """The rows that the page has, by format and network."""
+    found = PAGE.read_text().splitlines() if PAGE.exists() else []
+    rows = [line for line in found if line.startswith("| ") and not line.startswith("| format")]
+    return {" | ".join(line.strip("| ").split(" | ")[:2]): line for line in rows}
+
+
 def main() -> int:
     from trained_networks import CLOSE, FORMATS, NATIVE, SOURCES, WITHOUT, tried
 
     parser = argparse.ArgumentParser(description="trained networks in older formats")
-    parser.add_argument("match", nargs="?", default="", help='part of "format network"; writes no page')
+    parser.add_argument("match", nargs="*", default=[], help='parts of "format network"; other rows of the page stay')
     args = parser.parse_args()
     rows = [(form, name, True) for form, name in NATIVE]
     rows += [(form, name, False) for form in FORMATS for name in SOURCES if name not in WITHOUT.get(form, ())]
-    page, wrong = HEAD, 0
+    wanted = [part for part in args.match if part]
+    page, wrong = _rows() if wanted else {}, 0
     for form, name, native in sorted(rows, key=lambda row: row[0].lower()):
-        if args.match not in f"{form} {name}":
+        key = f"{form} | {name}{', as it is' if native else ''}"
+        if wanted and not any(part in key.replace(" |", "") for part in wanted):
             continue
         begun = time.perf_counter()
         found = tried(form, name, native)
@@ -49,11 +58,9 @@ def main() -> int:
         answers = ", ".join(found.says) or "none asked for"
         if found.says != found.wanted:
             answers += f" (wrong: {', '.join(found.wanted)})"
-        row = f"| {form} | {name}{', as it is' if native else ''} | {answers} | {found.off:.0e} |"
-        print(row, f"{time.perf_counter() - begun:.0f} s", flush=True)
-        page += f"{row}\n"
-    if not args.match:
-        PAGE.write_text(page)
+        page[key] = f"| {key} | {answers} | {found.off:.0e} |"
+        print(page[key], f"{time.perf_counter() - begun:.0f} s", flush=True)
+        PAGE.write_text(HEAD + "".join(f"{page[k]}\n" for k in sorted(page, key=str.lower)))
     return 1 if wrong else 0
 
 

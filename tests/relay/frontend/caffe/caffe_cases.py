@@ -269,6 +269,7 @@ def _shapes() -> None:
         lambda x: ref.interp(x[:, :, :-1, :-1], 3, 4))
     one("Reorg", (1, 8, 4, 6), "reorg_param { stride: 2 }", _reorg)
     CASES["ROIPooling"] = _regions
+    CASES["PSROIPooling"] = _sensitive_regions
 
 
 def _reorg(x):
@@ -292,6 +293,28 @@ def _regions(draw: Draw) -> Case:
             out[r, :, i, j] = part.max((1, 2)) if part.size else 0
     text = inputs(x=x.shape, r=rois.shape) + layer(
         "ROIPooling", "x r", "y", "roi_pooling_param { pooled_h: 2 pooled_w: 3 spatial_scale: 0.5 }")
+    return Case(text, {}, {"x": x, "r": rois}, [out])
+
+
+def _sensitive_regions(draw: Draw) -> Case:
+    """Parts of regions, some of them outside the image, each with channels of its own."""
+    outputs, group, scale, height, width = 2, 3, 0.5, 7, 9
+    x = draw(1, outputs * group * group, height, width)
+    rois = np.float32([[0, 0, 0, 17, 13], [0, 3.5, 2.5, 9, 8.4], [0, 4, 4, 4, 4], [0, -6, -4, 5, 3],
+                       [0, 14, 10, 40, 30]])  # fmt: skip
+    out = np.zeros((len(rois), outputs, group, group))
+    for n, c, i, j in np.ndindex(*out.shape):
+        left, top, right, bottom = (np.trunc(v + np.copysign(0.5, v)) for v in rois[n, 1:])
+        spans = []
+        for at, first, last, size in ((i, top, bottom, height), (j, left, right, width)):
+            begin, end = first * scale, (last + 1) * scale
+            step = max(end - begin, 0.1) / group
+            low, high = np.floor(np.float32(at * step + begin)), np.ceil(np.float32((at + 1) * step + begin))
+            spans.append(slice(int(np.clip(low, 0, size)), int(np.clip(high, 0, size))))
+        part = x[0, (c * group + i) * group + j][spans[0], spans[1]]
+        out[n, c, i, j] = part.mean() if part.size else 0
+    text = inputs(x=x.shape, r=rois.shape) + layer(
+        "PSROIPooling", "x r", "y", "psroi_pooling_param { output_dim: 2 group_size: 3 spatial_scale: 0.5 }")
     return Case(text, {}, {"x": x, "r": rois}, [out])
 
 

@@ -208,6 +208,10 @@ WRONG = [
     (IMAGE + layer("DummyData", "", param='dummy_data_param { shape { dim: 1 } data_filler { type: "xavier" } }'),
      "only constant values"),
     (IMAGE + layer("LSTM", "x x"), "are not supported"),
+    (IMAGE + layer("PSROIPooling", "x"), "two inputs are wanted"),
+    (IMAGE + layer("PSROIPooling", "x x"), "regions of five numbers"),
+    (inputs(x=(1, 4, 6, 5), r=(2, 5)) + layer("PSROIPooling", "x r", param="psroi_pooling_param { output_dim: 5 }"),
+     "do not fit"),
 ]  # fmt: skip
 
 

@@ -132,6 +132,8 @@ WRONG = [
     (IMAGE + layer("local", size=7), "a window of 7 does not fit"),
     (IMAGE + layer("yolo", classes=3), "take 8 channels, the layer before has 4"),
     (IMAGE + layer("yolo", classes=3, mask=1), "names boxes beyond num=1"),
+    (IMAGE + layer("Gaussian_yolo", classes=3, yolo_point="left_top"), "yolo_point=left_top is not supported"),
+    (IMAGE + layer("Gaussian_yolo", classes=3), "1 boxes of 12 numbers take 12 channels"),
     (IMAGE + layer("yolo", anchors="1,2,3"), "3 numbers are given as anchors"),
     (IMAGE + layer("region", tree="a.tree"), "tree=a.tree is not supported"),
     (IMAGE + layer("region", coords=3), "coords=3 is not supported"),

@@ -188,3 +188,52 @@ def _kept(ctx: Context, d: Detector, rows: RelayExpr, kinds: np.ndarray, batch: 
 def _flat(places: RelayExpr, batch: int, total: int) -> RelayExpr:
     """Places within each picture as places within all."""
     return relay.add(places, const(np.arange(batch, dtype="int32")[:, None] * total))
+def _covered(ctx: Context, first: RelayExpr, last: RelayExpr, bins: int, size: int) -> RelayExpr:
+    """Which places of an axis the parts of a region cover: 1 or 0 for each region, part and place."""
+    step = relay.divide(relay.maximum(relay.subtract(last, first), ctx.like(0.1, first)), ctx.like(bins, first))
+    parts, places = ctx.constant(np.arange(bins)[None]), ctx.constant(np.arange(size))
+    begin = relay.floor(relay.add(relay.multiply(parts, step), first))
+    end = relay.ceil(relay.add(relay.multiply(relay.add(parts, ctx.like(1, first)), step), first))
+    begin, end = (relay.expand_dims(relay.clip(v, 0.0, float(size)), 2) for v in (begin, end))
+    inside = relay.logical_and(relay.greater_equal(places, begin), relay.less(places, end))
+    return relay.cast(inside, "float32")
+
+
+@layer("PSROIPooling", param="psroi_pooling_param")
+def psroi_pooling(ctx, inputs):
+    """Means over the parts of regions, where each part has channels of its own (R-FCN)."""
+    if len(inputs) != 2:
+        raise TVMError(f"two inputs are wanted, got {len(inputs)}")
+    x, rois = inputs
+    shape, regions = ctx.known_shape(x), ctx.known_shape(rois)
+    outputs, group, scale = ctx.p.int("output_dim", 0), ctx.p.int("group_size", 0), ctx.p.float("spatial_scale", 1.0)
+    if len(shape) != 4 or shape[0] != 1 or regions[1:] not in ((5,), (5, 1, 1)):
+        raise TVMError(f"one image and regions of five numbers are wanted, got {shape} and {regions}")
+    if outputs < 1 or group < 1 or shape[1] != outputs * group * group:
+        raise TVMError(f"output_dim {outputs} and group_size {group} do not fit {shape[1]} channels")
+    height, width = shape[2:]
+    check_count("the places that regions cover", [regions[0], group, max(height, width)])
+    rois = relay.reshape(rois, (regions[0], 5))
+
+    def edge(column: int, more: float) -> RelayExpr:
+        value = relay.strided_slice(rois, [column], [column + 1], [1], [1])
+        # Halves are rounded away from zero, as C does it.
+        value = relay.multiply(relay.sign(value), relay.floor(relay.add(relay.abs(value), ctx.like(0.5, value))))
+        return ctx.made(relay.multiply(relay.add(value, ctx.like(more, value)), ctx.like(scale, value)))
+
+    rows = ctx.made(_covered(ctx, edge(2, 0.0), edge(4, 1.0), group, height))
+    columns = ctx.made(_covered(ctx, edge(1, 0.0), edge(3, 1.0), group, width))
+    # A batch for each part: its channels by rows of the image, times the columns that regions cover.
+    parts = relay.transpose(relay.reshape(x, (outputs, group, group, height, width)), (1, 2, 0, 3, 4))
+    parts = relay.reshape(parts, (group * group, outputs * height, width))
+    wide = relay.expand_dims(relay.transpose(columns, (1, 0, 2)), 0)
+    wide = relay.broadcast_to(wide, (group, group, regions[0], width))
+    sums = relay.nn.batch_matmul(parts, relay.reshape(wide, (group * group, regions[0], width)))
+    sums = relay.reshape(sums, (group, group, outputs, height, regions[0]))
+    high = relay.expand_dims(relay.expand_dims(relay.transpose(rows, (1, 2, 0)), 1), 1)
+    sums = relay.sum(relay.multiply(sums, high), axis=[3])
+    along, across = relay.sum(rows, axis=[2]), relay.sum(columns, axis=[2])
+    counts = relay.multiply(relay.expand_dims(along, 2), relay.expand_dims(across, 1))
+    return relay.divide(relay.transpose(sums, (3, 2, 0, 1)), relay.expand_dims(relay.maximum(counts, const(1.0)), 1))
+
+

@@ -250,13 +250,7 @@ def _paired(names: list[str], found: list[dict], kind: str, place: str) -> Itera
 
 
 def read_program(data: bytes, what: str) -> tuple[Program, list[str], list[str]]:
-    """A program out of a file, and the names of its inputs and outputs.
-
-    Raises
-    ------
-    TVMError
-        The file is no program of PaddlePaddle 3, or is damaged.
-    """
+    """A program out of a file, and the names of its inputs and outputs."""
     try:
         found = json.loads(data)
         head = found["base_code"]
