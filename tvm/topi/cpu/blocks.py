@@ -15,9 +15,9 @@ def block_of(channels: int, lanes: int) -> int:
 
 
 def byte_block(channels: int, lanes: int) -> int:
-    """The block of channels of bytes. Where accumulators are vectors of more than 4, it is theirs, or half of them where
-    channels are whole blocks of that: another layout between two products costs more than they save. Otherwise it is
-    the one that fills up least, and of those the largest, which is a vector."""
+    """The block of channels of bytes. Where accumulators are vectors of more than 4, it is theirs, or half of them
+    where channels are whole blocks of that: another layout between two products costs more than they save. Otherwise
+    it is the one that fills up least, and of those the largest, which is a vector."""
     if lanes > 4:
         half = lanes // 2
         return 4 if channels <= 4 else half if channels % lanes and channels % half == 0 else lanes

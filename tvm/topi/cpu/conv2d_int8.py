@@ -92,7 +92,8 @@ class Conv2dInt8(CPUTemplate):
         """Every knob and its values."""
         x = extents(op)
         rows = [d for d in (1, 2, 4, 7, 8, 14, 16, 28) if d <= x["h"]]
-        return {"tile": tiles(x, op.attrs["instruction"], machine), "rows": rows, "outer": ["filters", "rows", "pixels"]}
+        found = tiles(x, op.attrs["instruction"], machine)
+        return {"tile": found, "rows": rows, "outer": ["filters", "rows", "pixels"]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The tile with the fewest estimated cycles, remainders at the edges included."""
@@ -101,7 +102,8 @@ class Conv2dInt8(CPUTemplate):
 
         def cost(tile: tuple[int, int, int]) -> float:
             h, w, oc = tile
-            return sum(n * tile_cycles(instruction, a * b, oc * each, x) for a, b, n in pieces(x["h"], x["w"], h, w)) / oc
+            parts = pieces(x["h"], x["w"], h, w)
+            return sum(n * tile_cycles(instruction, a * b, oc * each, x) for a, b, n in parts) / oc
 
         tile = min(tiles(x, instruction, machine), key=cost)
         weights = x["oc"] * x["ob"] * x["ico"] * x["fours"] * DEPTH * x["kh"] * x["kw"]

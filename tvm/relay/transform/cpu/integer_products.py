@@ -325,7 +325,21 @@ def _joins_bytes(node: Call, target: Target) -> RelayExpr | None:
     return Call(node.op, (node.args[0], out), node.attrs, (), node.span)
 
 
+def _moves_bytes(node: Call, target: Target) -> RelayExpr | None:
+    """An image that is quantized and then brought to blocks of its few channels: the first in vectors along its rows,
+    the second byte by byte."""
+    padded = node.args[0]
+    source = padded.args[0] if is_call(padded, "nn.pad") else padded
+    if not node.attrs.dst_layout.endswith("W4c") or not is_call(source, "cast") or source.attrs.dtype not in BYTE_TYPES:
+        return None
+    stored = annotation.stop_fusion(source)
+    if padded is not source:
+        stored = Call(padded.op, (stored, *padded.args[1:]), padded.attrs, (), padded.span)
+    return Call(node.op, (stored,), node.attrs, (), node.span)
+
+
 _READS_BYTES = {
+    "layout_transform": _moves_bytes,
     "add": _joins_bytes,
     "nn.contrib_conv2d_NCHWc_int8": _with_padding,
     "nn.contrib_depthwise_conv2d_NCHWc": _of_bytes,
