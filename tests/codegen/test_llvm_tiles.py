@@ -125,6 +125,17 @@ def test_the_loop_of_a_convolution_loads_each_tile_once_and_spills_none():
     assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
 
 
+def test_the_registers_are_asked_for_before_anything_else():
+    """A function that has called the runtime by then: what it knows of it is not known in its first block."""
+    data = te.placeholder((1, 2, 7, 7, 32), "bfloat16", name="data")
+    kernel = te.placeholder((1, 2, 3, 3, 16, 4, 2), "bfloat16", name="kernel")
+    out = conv2d_tiles.conv2d(data, kernel, 1, 1, 1, BFLOAT16)
+    target = tvm.target.Target(AMX)
+    text = tvm.build(schedule_for([out], target), [data, kernel, out], target).get_source("ll")
+    body = next(part for part in text.split("\ndefine ")[1:] if "tileloadd64" in part)
+    assert "i64 104" in body.split("br ")[0] and body.count("tilerelease()") >= 1
+
+
 def test_a_process_without_the_registers_is_told_in_words():
     if not host_cpu.lacking(["amx-tile"]):
         assert _lib.lib.TVMBackendUseTiles(None) == 0

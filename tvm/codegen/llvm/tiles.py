@@ -72,10 +72,13 @@ def _begin(b: Builder, sizes: str) -> None:
     """Ask for the registers where the function begins, once for all the tasks it does; where the system refuses, leave
     before one is used."""
     if b.tile_sizes is None:
-        start = len(b.out)
+        # What is known so far is known behind the first block only.
+        start, known = len(b.out), b.numbered
+        b.numbered = {}
         b.push()
         b.tile_status = runtime_call(b, "use_tiles", [("ptr", sizes)])
         b.pop()
+        b.numbered = known
         b.entry.extend(b.out[start:])
         del b.out[start:]
         b.module.declare("llvm.x86.tilerelease", "void", "")

@@ -54,7 +54,8 @@ def _causal(ctx, scores):
 
 
 @op("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention",
-    "_scaled_dot_product_efficient_attention", "_scaled_dot_product_attention_math")  # fmt: skip
+    "_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_attention_math")  # fmt: skip
 def flash_attention(ctx, query, key, value, dropout_p=0.0, is_causal=False, return_debug_mask=False, attn_mask=None,
                     attn_bias=None, compute_log_sumexp=False, dropout_mask=None, scale=None, enable_gqa=False):
     if any(ctx.wants(i) for i in range(1, ctx.outputs)):
