@@ -181,8 +181,8 @@ def narrow(b: Builder, dtype: str, x: str) -> str:
     single = b.types[with_lanes("float32", lanes)]
     if kind.code == "float" and b.types.half == "half":
         return b.op(f"fptrunc {single} {x} to {b.types[dtype]}")
-    if kind.code == "bfloat" and b.module.cpu.has("avx512bf16"):
-        # The instruction takes subnormal numbers as zero.
+    if kind.code == "bfloat" and b.tile_sizes is not None and b.module.cpu.has("avx512bf16"):
+        # Epilogues of tile products, which take subnormal numbers for zero as the instruction does.
         short = b.types[dtype].replace("i16", "bfloat")
         return b.op(f"bitcast {short} {b.op(f'fptrunc {single} {x} to {short}')} to {b.types[dtype]}")
     word, flag = b.types[with_lanes("int32", lanes)], b.types[with_lanes("bool", lanes)]
