@@ -1,5 +1,6 @@
 """A run of a part of the suite: with ``TVM_TEST_SHARE=2`` a test with many cases runs every second of them, and of the
-tests marked slow every second one is run. Which ones follows the seed, so that in a row of commits all of them are run."""
+tests marked slow every second one is run. Which ones follows the seed, so that in a row of commits all of them are
+run."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ MANY = 6
 
 
 def sampled(names: list[str], share: int, seed: int, slow: Collection[str] = ()) -> set[str]:
-    """The names of the cases that are run: of every test with many cases one in ``share``, of all slow ones together one
-    in ``share``, the others whole."""
+    """The names of the cases that are run: of every test with many cases one in ``share``, of all slow ones together
+    one in ``share``, the others whole."""
     by_test = defaultdict(list)
     for name in names:
         by_test["slow" if name in slow else name.partition("[")[0]].append(name)
@@ -41,4 +42,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_report_header() -> str | None:
     share = os.environ.get("TVM_TEST_SHARE") or "1"
-    return f"of slow tests and of tests with {MANY} cases or more one in {share} is run, by the seed" if share != "1" else None
+    if share == "1":
+        return None
+    return f"of slow tests and of tests with {MANY} cases or more one in {share} is run, by the seed"

@@ -134,6 +134,7 @@ def test_runtime_distribution_has_every_file_of_the_two_lowest_layers():
     assert {name for name in wanted if (ROOT / "tvm" / name).exists()} <= set(CONTENTS)
 
 
+@pytest.mark.slow
 def test_what_the_runtime_distribution_imports_at_once_is_in_it():
     files = runtime_files()
     missing = []

@@ -85,9 +85,8 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--repeat", type=int, default=1, help="repeats per measurement (default: 1)")
     add("--rpc-key", help="the kind of device to ask the tracker for")
     add("--rpc-tracker", help="host:port of an RPC tracker")
-    add_farm(parser)
-    add("--farm-resource", metavar="NAME", default=None,
-        help="what the nodes own that measure (default: GPU for GPUs, tvm for CPUs)")
+    add_farm(parser).add_argument("--farm-resource", metavar="NAME", default=None,
+                                  help="what the nodes own that measure (default: GPU for GPUs, tvm for CPUs)")
     generate_target_args(parser)
     add("--target-host", default=None, help="the target of the host")
     add("--timeout", type=int, default=10, help="seconds a trial may take (default: 10)")
