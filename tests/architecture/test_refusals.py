@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.architecture.sources import sources, statements
+from tests.architecture.sources import answers, statements
 from tvm.error import not_defined
 
 
@@ -17,7 +17,8 @@ def without_words(tree: ast.AST) -> list[int]:
 
 
 def test_what_is_not_there_is_said():
-    wrong = [f"{name}:{line}" for name, tree in sources().items() for line in without_words(tree)]
+    found = answers(without_words, r"NotImplementedError(?:\(\))?\s")
+    wrong = [f"{name}:{line}" for name, lines in found.items() for line in lines]
     assert not wrong, "NotImplementedError without words: " + ", ".join(wrong)
 
 
