@@ -201,7 +201,7 @@ test-wheels: setup wheel ## examples, documents and the runtime with the wheels 
 	  $$python -m venv $$environment; \
 	  $$environment/bin/python -m pip install --quiet --disable-pip-version-check dist/tvm_classic-*.whl; \
 	  TVM_TEST_WHEELS=dist TVM_TEST_PYTHONS=$$python TVM_TEST_PYTHON=$(CURDIR)/$$environment/bin/python \
-	    $(BIN)/python -m pytest tests/packaging/test_portable.py tests/examples tests/architecture/test_docs.py \
+	    $(BIN)/python -m pytest tests/packaging/test_portable.py tests/examples tests/docs/test_document_programs.py \
 	    -q -n $(JOBS); done
 
 replay: setup-run ## the generated code of a fixed corpus against a commit's (COMMIT=HEAD, ONLY=transformer for a part)

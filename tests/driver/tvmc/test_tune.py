@@ -31,7 +31,7 @@ def test_tasks_are_named_by_numbers_and_ranges(text: str, chosen: list[int]):
 
 @pytest.mark.parametrize("text", ["10", "5,10", "1-10", "-10", "--1", "x", "-", "", "5-3"])
 def test_wrong_names_of_tasks_are_refused(text: str):
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="--tasks: "):
         filter_tasks(TEN, text)
 
 

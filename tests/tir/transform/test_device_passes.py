@@ -410,5 +410,5 @@ def test_without_its_waits_a_copy_is_not_there_in_time():
     def nothing(node):
         return const(0, "int32") if getattr(getattr(node, "op", None), "name", "") == "tir.ptx_wait_group" else None
 
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="Arrays are not equal"):
         check_product(func.replace(body=rewrite(func.body, nothing)))
