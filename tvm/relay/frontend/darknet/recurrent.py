@@ -127,15 +127,15 @@ def lstm(ctx, x):
 
 @layer("conv_lstm")
 def conv_lstm(ctx, x):
-    """An LSTM of images; with ``peephole`` its gates look at the cell too. Each convolution has the activation, and
+    """An LSTM of images; with ``peephole`` its gates look at the cell too. Every convolution has the activation, and
     the cell is kept within ``state_constrain`` after the output was made of it."""
     _, channels, height, width = ctx.image(x)
     parts, batch = _steps(ctx, x)
     outputs, size, groups = (ctx.positive(k, d) for k, d in (("output", 1), ("size", 3), ("groups", 1)))
     padding, bound = padding_of(ctx, size), ctx.section.int("state_constrain", 32 * ctx.importer.net.time_steps)
     if ctx.positive("stride", 1) != 1 or ctx.positive("dilation", 1) != 1 or 2 * padding != size - 1:
-        raise TVMError(f"windows of {size} with a stride, a dilation or a padding that change the size of the image are "
-                       "not supported")
+        raise TVMError(f"windows of {size} with a stride, a dilation or a padding that change the size of the image "
+                       "are not supported")
     name = ctx.section.text("activation", "linear")
 
     def gates(count: int, inputs: int) -> list[Callable]:
