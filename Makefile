@@ -108,8 +108,8 @@ test-torch: lib ## the PyTorch importer in full, with an interpreter that has to
 	TVM_TEST_TORCH=$(if $(MODELS),models,operators) PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) -m pytest \
 	  tests/relay/frontend/pytorch tests/contrib/test_torch_dynamo.py tests/driver/tvmc/test_pytorch.py -q
 
-pytorch-models: lib ## every model of the PyTorch importer's table beside PyTorch, written to docs/pytorch_models.md; goes on where it was (TORCH_PYTHON=PATH ONLY=vision AGAIN=1)
-	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_models.py --only "$(ONLY)" $(if $(AGAIN),--again)
+pytorch-models: lib ## every model of the PyTorch importer's table beside PyTorch, written to docs/pytorch_models.md; goes on where it was (TORCH_PYTHON=PATH ONLY=vision AGAIN=1 JOBS=2)
+	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_models.py --only "$(ONLY)" $(if $(AGAIN),--again) --jobs $(or $(JOBS),1)
 
 conformance-pytorch: lib ## every PyTorch operator beside PyTorch; writes the table in docs/coverage.md (TORCH_PYTHON=PATH)
 	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_conformance.py
@@ -118,7 +118,7 @@ fuzz-pytorch: setup ## damaged files of PyTorch into what tells them apart befor
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
 	  tests/relay/frontend/pytorch/test_load.py -k mutated -q -p no:xdist
 
-torch-compile: lib ## twenty models through torch.compile with PyTorch's back end and with ours, written to docs/torch_compile.md (TORCH_PYTHON=PATH ONLY=vision AGAIN=1)
+torch-compile: lib ## twenty models through torch.compile with PyTorch's back end and with ours, written to docs/torch_compile.md (TORCH_PYTHON=PATH ONLY=vision AGAIN=1 JOBS=2)
 	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/torch_compile.py --only "$(ONLY)" $(if $(AGAIN),--again)
 
 test-ray: lib ## tuning and compiling on a Ray cluster of this machine, in an environment with ray (build/ray)
