@@ -118,7 +118,7 @@ fuzz-pytorch: setup ## damaged files of PyTorch into what tells them apart befor
 	TVM_TEST_SEED=$(NEW_SEED) TVM_FUZZ_CASES=$(or $(CASES),20000) $(BIN)/python -m pytest \
 	  tests/relay/frontend/pytorch/test_load.py -k mutated -q -p no:xdist
 
-torch-compile: lib ## twenty models through torch.compile with PyTorch's back end and with ours, written to docs/torch_compile.md (TORCH_PYTHON=PATH ONLY=vision AGAIN=1 JOBS=2)
+torch-compile: lib ## twenty models through torch.compile with PyTorch's back end and with ours, written to docs/torch_compile.md (TORCH_PYTHON=PATH ONLY=vision AGAIN=1)
 	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/torch_compile.py --only "$(ONLY)" $(if $(AGAIN),--again)
 
 test-ray: lib ## tuning and compiling on a Ray cluster of this machine, in an environment with ray (build/ray)
