@@ -6,7 +6,8 @@
 
 Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
 timed; rounds are interleaved, and the 20th percentile stands for what the code can do. ``vm`` is the model compiled
-once with open sizes, ``vm_static`` the machine and ``static`` the graph executor with a build for the size alone.
+once with open sizes, ``static`` a build for the size alone: for the graph executor, or where data decide on sizes for
+the machine.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def _decode_on_machine(spec: dict, inputs: dict) -> Program:
         machine.invoke_stateful("main")
         return machine.get_outputs()
 
-    return _decoded(spec["steps"], tvm.__version__, step, inputs, tvm.nd.array)
+    return _decoded(CASES[spec["name"]].steps, tvm.__version__, step, inputs, tvm.nd.array)
 
 
 def _decode_onnxruntime(spec: dict, inputs: dict) -> Program:
@@ -112,7 +113,7 @@ def _decode_onnxruntime(spec: dict, inputs: dict) -> Program:
         return session.run_with_ort_values(names, {name: word, **kept})
 
     place = onnxruntime.OrtValue.ortvalue_from_numpy
-    return _decoded(spec["steps"], onnxruntime.__version__, step, inputs, place)
+    return _decoded(CASES[spec["name"]].steps, onnxruntime.__version__, step, inputs, place)
 
 
 def _on_graph(spec: dict, inputs: dict) -> Program:
@@ -124,7 +125,11 @@ def _on_graph(spec: dict, inputs: dict) -> Program:
     return Program(module.run, lambda: module.get_output(0).numpy(), tvm.__version__)
 
 
-MAKERS = {"vm": _on_machine, "vm_static": _on_machine, "static": _on_graph, "onnxruntime": PROGRAMS["onnxruntime"]}
+def _for_one_size(spec: dict, inputs: dict) -> Program:
+    return (_on_graph if CASES[spec["name"]].fixed else _on_machine)(spec, inputs)
+
+
+MAKERS = {"vm": _on_machine, "static": _for_one_size, "onnxruntime": PROGRAMS["onnxruntime"]}
 DECODERS = {"vm": _decode_on_machine, "onnxruntime": _decode_onnxruntime}
 
 
@@ -189,7 +194,7 @@ def main_of_worker() -> None:
     if spec["peer"] in tasks:
         answer(tasks[spec["peer"]](spec))
     else:
-        makers = MAKERS if spec["steps"] == 1 else DECODERS
+        makers = MAKERS if CASES[spec["name"]].steps == 1 else DECODERS
         serve(makers[spec["peer"]], spec, sample({name: tuple(s) for name, s in spec["shapes"].items()}), answer)
 
 
@@ -237,9 +242,7 @@ class Bench:
         case = CASES[name]
         builds = {"vm": self.library(name, "vm", None)}
         if self.options.static and case.steps == 1:
-            if case.fixed:
-                builds["static"] = self.library(name, "graph", shapes)
-            builds["vm_static"] = self.library(name, "vm", shapes)
+            builds["static"] = self.library(name, "graph" if case.fixed else "vm", shapes)
         row: dict[str, Any] = {"model": name, "shapes": shapes, "commit": commit(),
                                "compile_s": {k: s for k, (_, s) in builds.items() if s is not None}}  # fmt: skip
         model = str(model_path(self.options.zoo, name))
@@ -247,7 +250,7 @@ class Bench:
         try:
             for peer in [*builds, *self.others]:
                 path = builds[peer][0] if peer in builds else ""
-                workers[peer] = self.worker(peer, model=model, shapes=shapes, library=path, steps=case.steps)
+                workers[peer] = self.worker(peer, model=model, shapes=shapes, library=path, name=name)
                 workers[peer].first()
             row["error"] = self._errors(workers)
             first = runs_in_a_round(workers, WARM_UP_ROUNDS)
@@ -286,15 +289,13 @@ def line(row: dict) -> str:
 
 
 def summary(rows: list[dict]) -> list[str]:
-    """Geometric mean and worst case of ours with open sizes against each other program; the machine against the graph
-    executor with builds for one size."""
-    pairs = [("vm", "onnxruntime"), ("vm", "static"), ("vm", "vm_static"), ("vm_static", "static")]
+    """Geometric mean and worst case of ours with open sizes against each other program."""
     said = []
-    for mine, other in pairs:
-        ratios = [(r["p20"][mine] / r["p20"][other], r["model"]) for r in rows if {mine, other} <= r["p20"].keys()]
+    for other in ("onnxruntime", "static"):
+        ratios = [(r["p20"]["vm"] / r["p20"][other], r["model"]) for r in rows if other in r["p20"]]
         if ratios:
             mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
-            said.append(f"{mine} against {other}: geometric mean {mean:.3f}, worst {max(ratios)[0]:.3f} "
+            said.append(f"vm against {other}: geometric mean {mean:.3f}, worst {max(ratios)[0]:.3f} "
                         f"({max(ratios)[1]}), {len(ratios)} rows")
     return said
 
