@@ -91,6 +91,20 @@ size_t vm_pool_bytes(VMPool *pool) {
   return total;
 }
 
+/* On the host the block that was used last is taken next, because it is in the caches. Blocks of a device are taken by their
+ * addresses: runs of the same sizes get the same memory, so that what was captured of one can be replayed for the next. Long
+ * lists are in order at their start alone, which costs the same for any length. */
+static void keep_block(VMPool *pool, VMBlock *block, int class) {
+  enum { LOOKED_AT = 64 };
+  VMBlock **at = &pool->classes[class];
+  uintptr_t own = (uintptr_t)block->managed.dl_tensor.data;
+  if (pool->device.device_type != kDLCPU)
+    for (int i = 0; i < LOOKED_AT && *at && (uintptr_t)(*at)->managed.dl_tensor.data < own; ++i) at = &(*at)->next;
+  block->next = *at;
+  *at = block;
+  pool->free_bytes += block->size;
+}
+
 void vm_block_release(VMBlock *block) {
   if (atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1) return;
   VMPool *pool = block->pool;
@@ -99,11 +113,7 @@ void vm_block_release(VMBlock *block) {
   pthread_mutex_lock(&pool->lock);
   bool keeps = pool->open && !pool->naive;
   pool->used -= block->size;
-  if (keeps) {
-    block->next = pool->classes[class];
-    pool->classes[class] = block;
-    pool->free_bytes += block->size;
-  }
+  if (keeps) keep_block(pool, block, class);
   pthread_mutex_unlock(&pool->lock);
   if (!keeps) block_free(&pool->device, block);
   pool_release(pool);
