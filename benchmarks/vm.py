@@ -6,7 +6,8 @@
 
 Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
 timed; rounds are interleaved, and the 20th percentile stands for what the code can do. ``vm`` is the model compiled
-once with open sizes, ``vm_static`` the machine and ``static`` the graph executor with a build for the size alone.
+once with open sizes, ``static`` a build for the size alone: for the graph executor, or where data decide on sizes for
+the machine.
 """
 
 from __future__ import annotations
@@ -70,6 +71,51 @@ def _on_machine(spec: dict, inputs: dict) -> Program:
     return Program(lambda: run("main"), lambda: machine.get_outputs()[0].numpy(), tvm.__version__)
 
 
+def _decoded(steps: int, version: str, step: Callable[[dict, str, Any], list], inputs: dict, place: Any) -> Program:
+    """Steps in a row as one run: each takes what the one before gave beside its first output in the place of all its
+    inputs but the first, which is a new number."""
+    (first, numbers), *others = inputs.items()
+    words = [place(numbers + i) for i in range(steps)]
+    start = {name: place(array) for name, array in others}
+    last: list = []
+
+    def run() -> None:
+        kept = start
+        for word in words:
+            last[:] = step(kept, first, word)
+            kept = dict(zip(start, last[1:]))
+
+    return Program(run, lambda: last[0].numpy(), version)
+
+
+def _decode_on_machine(spec: dict, inputs: dict) -> Program:
+    import tvm
+
+    machine = _machine(spec["library"])
+
+    def step(kept: dict, name: str, word: Any) -> list:
+        machine.set_input("main", **{name: word}, **kept)
+        machine.invoke_stateful("main")
+        return machine.get_outputs()
+
+    return _decoded(CASES[spec["name"]].steps, tvm.__version__, step, inputs, tvm.nd.array)
+
+
+def _decode_onnxruntime(spec: dict, inputs: dict) -> Program:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = spec["threads"]
+    session = onnxruntime.InferenceSession(spec["model"], options, providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+
+    def step(kept: dict, name: str, word: Any) -> list:
+        return session.run_with_ort_values(names, {name: word, **kept})
+
+    place = onnxruntime.OrtValue.ortvalue_from_numpy
+    return _decoded(CASES[spec["name"]].steps, onnxruntime.__version__, step, inputs, place)
+
+
 def _on_graph(spec: dict, inputs: dict) -> Program:
     import tvm
     from tvm.contrib import graph_executor
@@ -79,7 +125,12 @@ def _on_graph(spec: dict, inputs: dict) -> Program:
     return Program(module.run, lambda: module.get_output(0).numpy(), tvm.__version__)
 
 
-MAKERS = {"vm": _on_machine, "vm_static": _on_machine, "static": _on_graph, "onnxruntime": PROGRAMS["onnxruntime"]}
+def _for_one_size(spec: dict, inputs: dict) -> Program:
+    return (_on_graph if CASES[spec["name"]].fixed else _on_machine)(spec, inputs)
+
+
+MAKERS = {"vm": _on_machine, "static": _for_one_size, "onnxruntime": PROGRAMS["onnxruntime"]}
+DECODERS = {"vm": _decode_on_machine, "onnxruntime": _decode_onnxruntime}
 
 
 # ---- the machine alone ----
@@ -143,7 +194,8 @@ def main_of_worker() -> None:
     if spec["peer"] in tasks:
         answer(tasks[spec["peer"]](spec))
     else:
-        serve(MAKERS[spec["peer"]], spec, sample({name: tuple(s) for name, s in spec["shapes"].items()}), answer)
+        makers = MAKERS if CASES[spec["name"]].steps == 1 else DECODERS
+        serve(makers[spec["peer"]], spec, sample({name: tuple(s) for name, s in spec["shapes"].items()}), answer)
 
 
 # ---- the side that asks ----
@@ -177,19 +229,20 @@ class Bench:
 
     def library(self, name: str, executor: str, shapes: dict[str, Sizes] | None) -> tuple[str, float | None]:
         """The library of a model, and the seconds of compiling it where it was not there."""
-        tag = "open" if shapes is None else "_".join("x".join(map(str, s)) for s in shapes.values())
-        path = os.path.join(self.packages, f"{name}.{executor}.{tag}.{self.options.threads}t.so")
+        model = model_path(self.options.zoo, name)
+        tag = "open" if shapes is None else "_".join("x".join(map(str, s)) for s in dict.fromkeys(shapes.values()))
+        parts = [model.stem.removesuffix(".open"), executor, tag, f"{self.options.threads}t", "so"]
+        path = os.path.join(self.packages, ".".join(parts))
         if os.path.exists(path):
             return path, None
-        model = str(model_path(self.options.zoo, name))
-        return path, self.once("compile", model=model, shapes=shapes, executor=executor, library=path)["compile_s"]
+        return path, self.once("compile", model=str(model), shapes=shapes, executor=executor, library=path)["compile_s"]
 
     def row(self, name: str, shapes: dict[str, Sizes]) -> dict:
         """The programs of a model at one size: compared, then timed in turn."""
+        case = CASES[name]
         builds = {"vm": self.library(name, "vm", None)}
-        if self.options.static:
-            builds["static"] = self.library(name, "graph", shapes)
-            builds["vm_static"] = self.library(name, "vm", shapes)
+        if self.options.static and case.steps == 1:
+            builds["static"] = self.library(name, "graph" if case.fixed else "vm", shapes)
         row: dict[str, Any] = {"model": name, "shapes": shapes, "commit": commit(),
                                "compile_s": {k: s for k, (_, s) in builds.items() if s is not None}}  # fmt: skip
         model = str(model_path(self.options.zoo, name))
@@ -197,7 +250,7 @@ class Bench:
         try:
             for peer in [*builds, *self.others]:
                 path = builds[peer][0] if peer in builds else ""
-                workers[peer] = self.worker(peer, model=model, shapes=shapes, library=path)
+                workers[peer] = self.worker(peer, model=model, shapes=shapes, library=path, name=name)
                 workers[peer].first()
             row["error"] = self._errors(workers)
             first = runs_in_a_round(workers, WARM_UP_ROUNDS)
@@ -229,22 +282,20 @@ class Bench:
 
 def line(row: dict) -> str:
     """A row for people: milliseconds of each program, and ours with open sizes against the others."""
-    ours, shown = row["p20"]["vm"], " ".join("x".join(map(str, s)) for s in row["shapes"].values())
+    ours, shown = row["p20"]["vm"], " ".join("x".join(map(str, s)) for s in dict.fromkeys(row["shapes"].values()))
     parts = [f"vm {1e3 * ours:.3f} ms"]
     parts += [f"{peer} {1e3 * p:.3f} ({ours / p:.2f})" for peer, p in row["p20"].items() if peer != "vm"]
     return f"{row['model']} {shown}: {', '.join(parts)}"
 
 
 def summary(rows: list[dict]) -> list[str]:
-    """Geometric mean and worst case of ours with open sizes against each other program; the machine against the graph
-    executor with builds for one size."""
-    pairs = [("vm", "onnxruntime"), ("vm", "static"), ("vm_static", "static")]
+    """Geometric mean and worst case of ours with open sizes against each other program."""
     said = []
-    for mine, other in pairs:
-        ratios = [(r["p20"][mine] / r["p20"][other], r["model"]) for r in rows if {mine, other} <= r["p20"].keys()]
+    for other in ("onnxruntime", "static"):
+        ratios = [(r["p20"]["vm"] / r["p20"][other], r["model"]) for r in rows if other in r["p20"]]
         if ratios:
             mean = math.exp(sum(math.log(ratio) for ratio, _ in ratios) / len(ratios))
-            said.append(f"{mine} against {other}: geometric mean {mean:.3f}, worst {max(ratios)[0]:.3f} "
+            said.append(f"vm against {other}: geometric mean {mean:.3f}, worst {max(ratios)[0]:.3f} "
                         f"({max(ratios)[1]}), {len(ratios)} rows")
     return said
 

@@ -53,13 +53,15 @@ class Graph:
         return self.node("Conv", x, weight, self.random(out, scale=0.1), kernel_shape=[kernel] * 2,
                          strides=[stride] * 2, pads=[pad] * 4, group=groups)
 
-    def model(self, inputs: dict[str, tuple[str, list]], output: str, dims: list):
+    def model(self, inputs: dict[str, tuple[str, list]], output: str, dims: list, more: dict[str, list] | None = None):
+        """The model of these inputs; ``more`` are further outputs with their sizes."""
         from onnx import TensorProto
 
         helper = self.helper
         infos = [helper.make_tensor_value_info(n, getattr(TensorProto, t), s) for n, (t, s) in inputs.items()]
-        graph = helper.make_graph(self.nodes, "net", infos,
-                                  [helper.make_tensor_value_info(output, TensorProto.FLOAT, dims)], self.weights)
+        given = {output: dims, **(more or {})}
+        outputs = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in given.items()]
+        graph = helper.make_graph(self.nodes, "net", infos, outputs, self.weights)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
@@ -88,6 +90,68 @@ def mobilenet_v2(image: list):
             x = g.node("Add", x, y) if stride == 1 and channels == out else y
             channels = out
     return _classified(g, relu6(g.conv(x, channels, 1280)), 1280, image)
+
+
+def detector(image: list, classes: int = 21, boxes: int = 6):
+    """An SSD-style detector: a MobileNet with six boxes at each place of three maps, whose places follow from the size
+    of the image, and non-maximum suppression of each class; the result is the boxes that are left."""
+    g = Graph()
+
+    def whole(*values: int) -> str:
+        return g.const(np.array(values, "int64"))
+
+    def number(value: float) -> str:
+        return g.const(np.float32(value))
+
+    def relu6(x: str) -> str:
+        return g.node("Clip", x, number(0), number(6))
+
+    def block(x: str, channels: int, out: int, stride: int) -> str:
+        x = relu6(g.conv(x, channels, channels, 3, stride, channels))
+        return relu6(g.conv(x, channels, out))
+
+    def places(at: str, axis: int, stride: int) -> str:
+        size = g.node("Squeeze", g.node("Slice", g.node("Shape", at), whole(axis), whole(axis + 1)), whole(0))
+        steps = g.node("Range", number(0), g.node("Cast", size, to=1), number(1))
+        return g.node("Mul", g.node("Add", steps, number(0.5)), number(stride))
+
+    def anchors(at: str, stride: int) -> str:
+        """Middle and size of every box of a map: h x w x boxes x 4."""
+        y = g.node("Unsqueeze", places(at, 2, stride), whole(1, 2, 3))
+        x = g.node("Unsqueeze", places(at, 3, stride), whole(0, 2, 3))
+        sizes = 2.0 * stride * g.rng.uniform(0.7, 1.6, (boxes, 2))
+        row = g.const(np.concatenate([np.zeros((boxes, 2)), sizes], 1).astype("float32"))
+        first, second = (g.const(np.eye(4, dtype="float32")[i]) for i in (0, 1))
+        middle = g.node("Add", g.node("Mul", y, first), g.node("Mul", x, second))
+        return g.node("Reshape", g.node("Add", middle, row), whole(-1, 4))
+
+    def head(at: str, channels: int, count: int, scale: float) -> str:
+        weight = g.random(boxes * count, channels, 3, 3, scale=scale * (1 / (9 * channels)) ** 0.5)
+        x = g.node("Conv", at, weight, g.random(boxes * count), kernel_shape=[3, 3], pads=[1] * 4)
+        return g.node("Reshape", g.node("Transpose", x, perm=[0, 2, 3, 1]), whole(0, -1, count))
+
+    x, channels, maps = relu6(g.conv("data", 3, 32, 3, 2)), 32, []
+    for out, stride in ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2),
+                        (1024, 1)):  # fmt: skip
+        if channels == 512 and stride == 2:
+            maps.append((x, channels, 16))
+        x, channels = block(x, channels, out, stride), out
+    maps.append((x, channels, 32))
+    maps.append((block(relu6(g.conv(x, channels, 256)), 256, 512, 2), 512, 64))
+    moved = g.node("Concat", *(head(at, c, 4, 1.0) for at, c, _ in maps), axis=1)
+    scores = g.node("Softmax", g.node("Concat", *(head(at, c, classes, 2.0) for at, c, _ in maps), axis=1), axis=-1)
+    known = g.node("Concat", *(anchors(at, stride) for at, _, stride in maps), axis=0)
+    middle, size = (g.node("Slice", known, whole(a), whole(a + 2), whole(1)) for a in (0, 2))
+    shift, growth = (g.node("Slice", moved, whole(a), whole(a + 2), whole(2)) for a in (0, 2))
+    middle = g.node("Add", middle, g.node("Mul", g.node("Mul", shift, number(0.1)), size))
+    half = g.node("Mul", g.node("Mul", g.node("Exp", g.node("Mul", growth, number(0.2))), size), number(0.5))
+    corners = g.node("Concat", g.node("Sub", middle, half), g.node("Add", middle, half), axis=2)
+    of_class = g.node("Slice", g.node("Transpose", scores, perm=[0, 2, 1]), whole(1), whole(classes), whole(1))
+    picked = g.node("NonMaxSuppression", corners, of_class, whole(100), g.const(np.float32([0.45])),
+                    g.const(np.float32([0.3])))  # fmt: skip
+    which = g.node("Squeeze", g.node("Slice", picked, whole(2), whole(3), whole(1)), whole(1))
+    out = g.node("Gather", g.node("Squeeze", corners, whole(0)), which, axis=0)
+    return g.model({"data": ("FLOAT", image)}, out, ["found", 4])
 
 
 def resnet50(image: list, blocks: tuple[int, ...] = (3, 4, 6, 3)):
@@ -142,6 +206,55 @@ def bert(tokens: list, layers: int = 12, wide: int = 768, heads: int = 12, words
         x = norm(g.node("Add", y, x))
     ids = ("INT64", tokens)
     return g.model({"input_ids": ids, "attention_mask": ids}, x, [*tokens, wide])
+
+
+def gpt2(layers: int = 12, wide: int = 768, heads: int = 12, words: int = 50257, most: int = 1024):
+    """One step of GPT-2 (124 million weights) with the keys and values of the words before: their logits, and the keys
+    and values for the next step."""
+    g = Graph()
+    each = wide // heads
+
+    def norm(x: str) -> str:
+        return g.node("LayerNormalization", x, g.const(np.ones(wide, "float32")), g.random(wide), axis=-1, epsilon=1e-5)
+
+    def gelu(x: str) -> str:
+        cube = g.node("Mul", g.node("Mul", x, x), x)
+        inner = g.node("Add", x, g.node("Mul", cube, g.const(np.float32(0.044715))))
+        bent = g.node("Tanh", g.node("Mul", inner, g.const(np.float32((2 / np.pi) ** 0.5))))
+        return g.node("Mul", g.node("Mul", x, g.const(np.float32(0.5))), g.node("Add", bent, g.const(np.float32(1))))
+
+    def length(x: str, axis: int) -> str:
+        return g.node("Gather", g.node("Shape", x), g.const(np.array([axis])), axis=0)
+
+    past = length("past_k_0", 2)
+    total = g.node("Add", past, length("input_ids", 1))
+    zero, one = g.const(np.array([0])), g.const(np.array([1]))
+    embedding = g.random(words, wide)
+    places = g.node("Slice", g.random(most, wide), past, total, zero)
+    x = g.node("Add", g.node("Gather", embedding, "input_ids"), places)
+    # A word sees those before it and itself.
+    later = g.const(np.triu(np.full((most, most), -1e9, "float32"), 1))
+    mask = g.node("Slice", g.node("Slice", later, past, total, zero), zero, total, one)
+    inputs: dict[str, tuple[str, list]] = {"input_ids": ("INT64", ["n", "words"])}
+    presents: dict[str, list] = {}
+    for layer in range(layers):
+        joined = g.linear(norm(x), wide, 3 * wide)
+        parts = [f"qkv{layer}_{i}" for i in range(3)]
+        g.nodes.append(g.helper.make_node("Split", [joined], parts, axis=-1))
+        split = g.const(np.array([0, 0, heads, each]))
+        q, *new = (g.node("Transpose", g.node("Reshape", p, split), perm=[0, 2, 1, 3]) for p in parts)
+        kept = []
+        for name, value in zip("kv", new):
+            inputs[f"past_{name}_{layer}"] = ("FLOAT", ["n", heads, "past", each])
+            kept.append(g.node("Concat", f"past_{name}_{layer}", value, axis=2))
+            presents[kept[-1]] = ["n", heads, "all", each]
+        scores = g.node("MatMul", q, g.node("Transpose", kept[0], perm=[0, 1, 3, 2]))
+        scores = g.node("Add", g.node("Div", scores, g.const(np.float32(each**0.5))), mask)
+        y = g.node("Transpose", g.node("MatMul", g.node("Softmax", scores, axis=-1), kept[1]), perm=[0, 2, 1, 3])
+        x = g.node("Add", x, g.linear(g.node("Reshape", y, g.const(np.array([0, 0, wide]))), wide, wide))
+        x = g.node("Add", x, g.linear(gelu(g.linear(norm(x), wide, 4 * wide)), 4 * wide, wide))
+    logits = g.node("MatMul", norm(x), g.node("Transpose", embedding, perm=[1, 0]))
+    return g.model(inputs, logits, ["n", "words", words], presents)
 
 
 # ---- recurrences as loops ----
@@ -205,10 +318,14 @@ def recurrence(kind: str, wide: int = 256):
 
 
 class Case(NamedTuple):
-    """A model, and the shapes of its inputs that it is measured at."""
+    """A model, and the shapes of its inputs that it is measured at. ``steps``: so many runs in a row are one, each of
+    which takes what the one before gave beside its first output. ``fixed`` is whether known sizes of its inputs make
+    all others known."""
 
     make: Callable
     shapes: list[dict[str, Sizes]]
+    steps: int = 1
+    fixed: bool = True
 
 
 def _images(*sizes: Sizes) -> list[dict[str, Sizes]]:
@@ -219,9 +336,15 @@ def _texts(*sizes: Sizes) -> list[dict[str, Sizes]]:
     return [{"input_ids": s, "attention_mask": s} for s in sizes]
 
 
+def _steps_of_gpt2(*past: int) -> list[dict[str, Sizes]]:
+    kept = [f"past_{name}_{layer}" for layer in range(12) for name in "kv"]
+    return [{"input_ids": (1, 1), **dict.fromkeys(kept, (1, 12, p, 64))} for p in past]
+
+
 _BATCHES = _images((1, 224, 224), (3, 224, 224), (8, 224, 224))
 _PICTURES = _images((1, 224, 224), (1, 240, 320), (3, 192, 192))
 _STEPS: list[dict[str, Sizes]] = [{"x": (steps, n, 256)} for steps, n in ((16, 1), (100, 1), (47, 4))]
+_SCENES = _images((1, 320, 320), (1, 300, 300), (1, 256, 416))
 _BATCH, _OPEN = ["n", 3, 224, 224], ["n", 3, "h", "w"]
 CASES: dict[str, Case] = {
     "mobilenet_v2": Case(lambda: mobilenet_v2(_BATCH), _BATCHES),
@@ -229,6 +352,9 @@ CASES: dict[str, Case] = {
     "resnet50": Case(lambda: resnet50(_BATCH), _BATCHES),
     "resnet50_image": Case(lambda: resnet50(_OPEN), _PICTURES),
     "bert_base": Case(lambda: bert(["n", "length"]), _texts((1, 16), (1, 47), (1, 128), (1, 384), (1, 512), (3, 128))),
+    "gpt2": Case(gpt2, _steps_of_gpt2(15, 64, 127)),
+    "gpt2_decode": Case(gpt2, _steps_of_gpt2(1), steps=128),
+    "detector": Case(lambda: detector([1, 3, "h", "w"]), _SCENES, fixed=False),
     "lstm": Case(lambda: recurrence("lstm"), _STEPS),
     "gru": Case(lambda: recurrence("gru"), _STEPS),
 }
@@ -238,7 +364,7 @@ def model_path(folder: str | Path, name: str) -> Path:
     """The file of a model, which is made where it is missing."""
     import onnx
 
-    path = Path(folder) / f"{name}.open.onnx"
+    path = Path(folder) / f"{name.removesuffix('_decode')}.open.onnx"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(".part")

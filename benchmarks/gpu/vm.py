@@ -228,6 +228,7 @@ class Bench:
         wanted = exact.output()
         row["error"] = {n: error(p.output(), wanted) for n, p in programs.items() if n != "library"}
         row["ms"], row["asked_ms"] = timed(programs, self.options.rounds, self.options.seconds)
+        row["graphs"] = programs["vm"].machine.module["graph_capture"]()
         row["ratio"] = {n: row["ms"]["vm"] / ms for n, ms in row["ms"].items() if n != "vm"}
         row["good"] = row["error"]["vm"] <= ALLOWED_ERROR
         return row

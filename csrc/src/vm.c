@@ -57,6 +57,8 @@ static void forget_devices(VM *vm) {
   for (int i = 0; vm->constants && i < vm->exe->constant_count; ++i) TVMArrayFree(vm->constants[i]), vm->constants[i] = NULL;
   for (int i = 0; vm->kernels && i < vm->exe->kernel_count; ++i) TVMFuncFree(vm->kernels[i]), vm->kernels[i] = NULL;
   for (int i = 0; vm->pools && i < vm->exe->device_count; ++i) vm_pool_close(vm->pools[i]), vm->pools[i] = NULL;
+  vm_launches_close(vm->launches);
+  vm->launches = NULL;
 }
 
 static void machine_free(void *self) {
@@ -333,6 +335,26 @@ PACKED(packed_memory) {
   return give_int((int64_t)total, ret, ret_code);
 }
 
+/* graph_capture(): how many captured graphs there are; with true or false, whether kernels are captured and replayed. */
+PACKED(packed_graph_capture) {
+  VM *vm = self;
+  if (need_ready(vm)) return -1;
+  if (n && codes[0] != kTVMArgInt && codes[0] != kTVMArgBool) return tvm_error("virtual machine: graph_capture takes true or false");
+  if (n && vm->launches) vm_launches_set(vm->launches, args[0].v_int64 != 0);
+  return give_int(vm->launches ? vm_launches_graphs(vm->launches) : 0, ret, ret_code);
+}
+
+PACKED(packed_num_replays) {
+  const VM *vm = self;
+  (void)args, (void)codes, (void)n;
+  return give_int(vm->launches ? vm_launches_replays(vm->launches) : 0, ret, ret_code);
+}
+
+PACKED(packed_num_copies) {
+  (void)args, (void)codes, (void)n;
+  return give_int(((VM *)self)->copies, ret, ret_code);
+}
+
 /* ---- machines: devices ---- */
 
 typedef struct { DLDevice device; bool naive; } Place;
@@ -361,6 +383,8 @@ static int open_devices(VM *vm, const Place *places, int count) {
     if (!found) return tvm_error("virtual machine: the executable runs on %s, and no such device is given", TVMDeviceTypeName(exe->devices[d]));
     vm->devices[d] = place.device;
     if (!tvm_device(place.device) || !(vm->pools[d] = vm_pool_open(place.device, place.naive))) return -1;
+    /* Memory that is given back at once cannot wait for a launch. */
+    if (!vm->launches && !place.naive) vm->launches = vm_launches_open(place.device);
   }
   return 0;
 }
@@ -401,7 +425,8 @@ static const NamedFunction MACHINE[] = {
     {"init", packed_init}, {"set_input", packed_set_input}, {"set_one_input", packed_set_one_input},
     {"invoke", packed_invoke}, {"invoke_stateful", packed_invoke_stateful}, {"invoke_with_outputs", packed_invoke_with_outputs},
     {"get_num_outputs", packed_num_outputs}, {"get_output", packed_get_output}, {"get_input_index", packed_input_index},
-    {"profile", packed_profile}, {"get_memory", packed_memory},
+    {"profile", packed_profile}, {"get_memory", packed_memory}, {"graph_capture", packed_graph_capture},
+    {"get_num_replays", packed_num_replays}, {"get_num_copies", packed_num_copies},
 };
 
 static int machine_module(TVMModuleHandle owner, const VMExecutable *exe, TVMModuleHandle *out) {

@@ -17,8 +17,10 @@ typedef struct VMBlock {
 /* A pool lives until it is closed and its last block has come back. A naive one keeps no free blocks. */
 VMPool *vm_pool_open(DLDevice device, bool naive);
 void vm_pool_close(VMPool *pool);
-/* A block of at least this size, owned by the caller; NULL with the last error set. */
-VMBlock *vm_block_take(VMPool *pool, size_t nbytes);
+/* A block of at least this size, owned by the caller; NULL with the last error set. Before memory goes back to the device,
+ * what the machine has gathered is launched. */
+struct VM;
+VMBlock *vm_block_take(VMPool *pool, size_t nbytes, struct VM *vm);
 void vm_block_release(VMBlock *block);
 /* Bytes the pool has from the device: used and free. */
 size_t vm_pool_bytes(VMPool *pool);
@@ -110,6 +112,8 @@ int vm_find_function(const VMExecutable *exe, const char *name); /* -1 where the
 typedef struct { bool given; VMValue *values; } VMInputs;
 typedef struct { int64_t kernel; double seconds; char *shapes; } VMRecord;
 
+typedef struct VMLaunches VMLaunches;
+
 typedef struct VM {
   TVMModuleHandle owner; /* the module of the executable */
   const VMExecutable *exe;
@@ -124,7 +128,22 @@ typedef struct VM {
   VMRecord *records;
   int64_t record_count, record_capacity;
   int64_t steps_left; /* negative: no limit */
+  int64_t copies;        /* between devices, so far */
+  VMLaunches *launches;  /* NULL where no device offers captures */
 } VM;
+
+/* ---- launches: kernels of one device are gathered and given to it together; see vm_launch.c ---- */
+VMLaunches *vm_launches_open(DLDevice device); /* NULL for a device that offers no captures */
+void vm_launches_close(VMLaunches *launches);
+void vm_launches_set(VMLaunches *launches, bool captures_runs);
+int64_t vm_launches_graphs(const VMLaunches *launches);
+int64_t vm_launches_replays(const VMLaunches *launches);
+void vm_launches_drop(VMLaunches *launches);
+/* A call of a kernel of a machine that has launches: whether it was taken, and otherwise all before it are launched if it
+ * uses memory of their device. */
+int vm_launch_call(VM *vm, int64_t kernel, const TVMValue *args, int64_t count, bool *taken);
+/* Gives the device all that has been gathered. */
+int vm_launch(VM *vm);
 
 /* Calls a function on values that stay the caller's. */
 int vm_run(VM *vm, int function, const VMValue *args, VMValue *out);

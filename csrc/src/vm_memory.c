@@ -91,6 +91,20 @@ size_t vm_pool_bytes(VMPool *pool) {
   return total;
 }
 
+/* On the host the block that was used last is taken next, because it is in the caches. Blocks of a device are taken by their
+ * addresses: runs of the same sizes get the same memory, so that what was captured of one can be replayed for the next. Long
+ * lists are in order at their start alone, which costs the same for any length. */
+static void keep_block(VMPool *pool, VMBlock *block, int class) {
+  enum { LOOKED_AT = 64 };
+  VMBlock **at = &pool->classes[class];
+  uintptr_t own = (uintptr_t)block->managed.dl_tensor.data;
+  if (pool->device.device_type != kDLCPU)
+    for (int i = 0; i < LOOKED_AT && *at && (uintptr_t)(*at)->managed.dl_tensor.data < own; ++i) at = &(*at)->next;
+  block->next = *at;
+  *at = block;
+  pool->free_bytes += block->size;
+}
+
 void vm_block_release(VMBlock *block) {
   if (atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1) return;
   VMPool *pool = block->pool;
@@ -99,11 +113,7 @@ void vm_block_release(VMBlock *block) {
   pthread_mutex_lock(&pool->lock);
   bool keeps = pool->open && !pool->naive;
   pool->used -= block->size;
-  if (keeps) {
-    block->next = pool->classes[class];
-    pool->classes[class] = block;
-    pool->free_bytes += block->size;
-  }
+  if (keeps) keep_block(pool, block, class);
   pthread_mutex_unlock(&pool->lock);
   if (!keeps) block_free(&pool->device, block);
   pool_release(pool);
@@ -125,13 +135,19 @@ static VMBlock *block_new(VMPool *pool, size_t size) {
   return block;
 }
 
-/* Without memory for a new block, all free ones are given back before the second attempt. */
-static VMBlock *block_new_at_last(VMPool *pool, size_t size) {
+/* A new block, in place of free ones that are given back. Without memory for it, all of them are before the second attempt.
+ * Kernels that have been gathered may use what is given back, so they are launched before. */
+static VMBlock *block_in_place_of(VMPool *pool, size_t size, VMBlock *surplus, VM *vm) {
+  int status = surplus ? vm_launch(vm) : 0;
+  VMBlock *block = NULL;
+  free_list(&pool->device, surplus);
+  if (!status && (block = block_new(pool, size))) return block;
   pthread_mutex_lock(&pool->lock);
-  VMBlock *list = take_free(pool, 0), *block;
+  VMBlock *list = take_free(pool, 0);
   pthread_mutex_unlock(&pool->lock);
+  if (!status) status = vm_launch(vm);
   free_list(&pool->device, list);
-  if ((block = block_new(pool, size))) return block;
+  if (!status && (block = block_new(pool, size))) return block;
   pthread_mutex_lock(&pool->lock);
   pool->used -= size;
   pool->peak = pool->used;
@@ -139,7 +155,7 @@ static VMBlock *block_new_at_last(VMPool *pool, size_t size) {
   return NULL;
 }
 
-VMBlock *vm_block_take(VMPool *pool, size_t nbytes) {
+VMBlock *vm_block_take(VMPool *pool, size_t nbytes, VM *vm) {
   size_t size;
   if (nbytes > PTRDIFF_MAX / 2) return tvm_set_error("virtual machine: %zu bytes do not fit in memory", nbytes), NULL;
   int class = class_of(nbytes, &size);
@@ -153,9 +169,7 @@ VMBlock *vm_block_take(VMPool *pool, size_t nbytes) {
   if (pool->used > pool->peak) pool->peak = pool->used;
   if (!block) surplus = take_free(pool, pool->peak - pool->used);
   pthread_mutex_unlock(&pool->lock);
-  free_list(&pool->device, surplus);
-  if (!block && !(block = block_new(pool, size))) block = block_new_at_last(pool, size);
-  if (!block) return NULL;
+  if (!block && !(block = block_in_place_of(pool, size, surplus, vm))) return NULL;
   atomic_store_explicit(&block->refs, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&pool->refs, 1, memory_order_relaxed);
   return block;

@@ -79,13 +79,14 @@ static int64_t number_at(DLDataType dtype, const char *at) {
 
 /* At most 64 integers of a tensor, brought to the host. */
 enum { MOST_DIMS = 64 };
-static int numbers_of(const DLTensor *tensor, int64_t *out, int *count) {
+static int numbers_of(const Run *run, const DLTensor *tensor, int64_t *out, int *count) {
   char bytes[MOST_DIMS * 8];
   size_t nbytes, item = tvm_dtype_bytes(tensor->dtype);
   if ((tensor->dtype.code != kDLInt && tensor->dtype.code != kDLUInt) || tensor->dtype.lanes != 1)
     return tvm_error("virtual machine: a tensor of integers is wanted");
   if (TVMTensorByteSize(tensor, &nbytes)) return -1;
   if (nbytes / item > MOST_DIMS) return tvm_error("virtual machine: a shape of %zu sizes", nbytes / item);
+  if (tensor->device.device_type != kDLCPU && vm_launch(run->vm)) return -1;
   if (TVMArrayCopyToBytes(tensor, bytes, nbytes)) return -1;
   *count = (int)(nbytes / item);
   for (int i = 0; i < *count; ++i) out[i] = number_at(tensor->dtype, bytes + (size_t)i * item);
@@ -103,7 +104,7 @@ static int number_in(const Run *run, int64_t from, int64_t *out) {
     return *out = number_at(tensor->dtype, (const char *)tensor->data + tensor->byte_offset), 0;
   int64_t numbers[MOST_DIMS];
   int count;
-  if (numbers_of(tensor, numbers, &count)) return -1;
+  if (numbers_of(run, tensor, numbers, &count)) return -1;
   if (count != 1) return tvm_error("virtual machine: one number is wanted, and the tensor has %d", count);
   *out = numbers[0];
   return 0;
@@ -111,7 +112,7 @@ static int number_in(const Run *run, int64_t from, int64_t *out) {
 
 static int shape_in(const Run *run, int64_t from, int64_t *shape, int *ndim) {
   TVMArrayHandle tensor;
-  return tensor_in(run, from, &tensor) || numbers_of(tensor, shape, ndim) ? -1 : 0;
+  return tensor_in(run, from, &tensor) || numbers_of(run, tensor, shape, ndim) ? -1 : 0;
 }
 
 static DLDataType dtype_of(int64_t word) {
@@ -264,6 +265,11 @@ static int do_invoke_packed(Run *run, const int64_t *in) {
   run->arg_count = 0;
   for (int64_t i = 0; i < in[3]; ++i)
     if (add_argument(run, &run->registers[in[4 + i]], 0)) return -1;
+  if (vm->launches && !vm->profiles) {
+    bool taken;
+    if (vm_launch_call(vm, in[1], run->args, run->arg_count, &taken)) return -1;
+    if (taken) return 0;
+  }
   int status = vm->profiles ? timed_call(run, in[1], &ret, &code)
                             : tvm_call(vm->kernels[in[1]], run->args, run->codes, (int)run->arg_count, &ret, &code);
   if (!status && code != kTVMNullptr) tvm_release_value(ret, code);
@@ -283,7 +289,7 @@ static int do_alloc_storage(Run *run, const int64_t *in) {
     int ndim;
     if (shape_in(run, in[2], shape, &ndim) || tvm_byte_size(shape, ndim, dtype_of(in[4]), &nbytes)) return -1;
   }
-  VMValue made = {VM_STORAGE, {.storage = vm_block_take(run->vm->pools[in[5]], nbytes)}};
+  VMValue made = {VM_STORAGE, {.storage = vm_block_take(run->vm->pools[in[5]], nbytes, run->vm)}};
   if (!made.as.storage) return -1;
   put(run, in[1], made);
   return 0;
@@ -350,8 +356,9 @@ static int do_reshape(Run *run, const int64_t *in) {
 static int do_device_copy(Run *run, const int64_t *in) {
   TVMArrayHandle tensor;
   VMValue made = {VM_TENSOR, {0}};
-  if (tensor_in(run, in[2], &tensor)) return -1;
+  if (tensor_in(run, in[2], &tensor) || vm_launch(run->vm)) return -1;
   if (TVMArrayAlloc(tensor->shape, tensor->ndim, tensor->dtype, run->vm->devices[in[4]], &made.as.tensor)) return -1;
+  ++run->vm->copies;
   if (TVMArrayCopyFromTo(tensor, made.as.tensor, NULL)) return TVMArrayFree(made.as.tensor), -1;
   put(run, in[1], made);
   return 0;
@@ -494,8 +501,9 @@ int vm_run(VM *vm, int function, const VMValue *args, VMValue *out) {
   }
   uint64_t before = tvm_run_begin(vm->flush_denormals);
   if (!status) status = step_through(&run, out);
+  if (!status) status = vm_launch(vm);
   tvm_run_end(vm->flush_denormals, before);
-  if (status) unwind(&run);
+  if (status) unwind(&run), vm_value_release(out), vm_launches_drop(vm->launches);
   free(run.stack);
   free(run.frames);
   free(run.args);

@@ -22,14 +22,16 @@ BOUND = 101
 
 
 class RandomProgram:
-    """``module`` with a function ``main`` of a tensor and a number."""
+    """A function ``main`` of a tensor and a number in ``module``, which is the program's own unless it is given; there
+    names end with a suffix."""
 
     tensor = TENSOR
 
-    def __init__(self, seed: int):
+    def __init__(self, seed: int, prelude: Prelude | None = None, suffix: str = ""):
         self.draw = random.Random(seed)
-        self.prelude = Prelude(tvm.IRModule())
+        self.prelude = prelude or Prelude(tvm.IRModule())
         self.module = self.prelude.mod
+        self.suffix = suffix
         self.list, self.cons, self.nil = self.prelude.get_type("List")
         self.names = 0
         self.types = {"tensor": self.tensor, "number": NUMBER, "bool": BOOLEAN, "list": self.list(self.tensor),
@@ -40,7 +42,8 @@ class RandomProgram:
         kinds = [self.draw.choice(list(self.types)[:-1]) for _ in range(self.draw.randint(1, 3))]
         scope = {"tensor": [x], "number": [n]}
         parts = [self.make(kind, self.draw.randint(2, 4), scope) for kind in kinds]
-        self.module["main"] = relay.Function([x, n], relay.Tuple(parts))
+        self.main = relay.GlobalVar("main" + suffix)
+        self.module[self.main] = relay.Function([x, n], relay.Tuple(parts))
 
     def var(self, kind: str) -> relay.Var:
         self.names += 1
@@ -48,7 +51,7 @@ class RandomProgram:
 
     def loop(self, tail: bool) -> relay.GlobalVar:
         """A function that calls itself as often as its number says."""
-        name = relay.GlobalVar("loop" if tail else "nest")
+        name = relay.GlobalVar(("loop" if tail else "nest") + self.suffix)
         x, n = self.var("tensor"), self.var("number")
         step = self.make("tensor", 2, {"tensor": [x], "number": [n]}, calls=False)
         again = relay.Call(name, [step if tail else x, n - relay.const(1)])
@@ -220,6 +223,16 @@ class RandomSizes(RandomProgram):
         if kind == 6:
             return relay.reverse(x, 0)
         return self.bounded(relay.multiply(x, self.make("number", depth, scope, calls)))
+
+
+def together(kind: type[RandomProgram], seeds: range) -> tuple[tvm.IRModule, RandomProgram]:
+    """A module whose ``main`` runs a program of each seed on the same arguments, and one of the programs. Programs of
+    one module are inferred and compiled together, which costs much less than one by one."""
+    prelude = Prelude(tvm.IRModule())
+    programs = [kind(seed, prelude, f"_{seed}") for seed in seeds]
+    x, n = relay.Var("x", kind.tensor), relay.Var("n", NUMBER)
+    prelude.mod["main"] = relay.Function([x, n], relay.Tuple([p.main(x, n) for p in programs]))
+    return relay.transform.RemoveUnusedFunctions()(relay.transform.InferType()(prelude.mod)), programs[0]
 
 
 def shapes(value: Any) -> Any:

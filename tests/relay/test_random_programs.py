@@ -1,4 +1,5 @@
-"""Random programs on the virtual machine against the interpreter."""
+"""Random programs on the virtual machine against the interpreter: five hundred in continuous integration, other ones
+for every commit, and more by `make fuzz`."""
 
 from __future__ import annotations
 
@@ -6,28 +7,53 @@ import os
 
 import pytest
 
-from tests.relay.random_programs import RandomProgram, RandomSizes, plain, shapes
+import tvm
+from tests.relay.random_programs import RandomProgram, RandomSizes, plain, shapes, together
 from tvm import relay
 
-# As many as fit into continuous integration; `make fuzz` takes more.
-CASES = int(os.environ.get("TVM_FUZZ_CASES", "8"))
+CASES = int(os.environ.get("TVM_FUZZ_CASES", "500"))
+# Programs of one module are compiled together, which costs much less than one by one. Of fewer than six modules none is
+# left out where a part of the suite is run (tests/sampling.py).
+MODULES = max(CASES // 100, 1)
+PROGRAMS, SIZES = 35, 15
+# Kernels are small, and the time goes to compiling them.
+TARGET = "llvm -opt-level=0"
+# Without fusion every operator is a kernel of its own; with it, a region has a few.
+LEVELS = (0, 3)
 
 
-@pytest.mark.parametrize("case", range(CASES))
-def test_the_virtual_machine_computes_what_the_interpreter_does(case, seed):
-    program = RandomProgram(seed * 100_003 + case)
-    values = program.arguments()
-    want = relay.create_executor("debug", program.module).evaluate()(*values)
-    got = relay.create_executor("vm", program.module).evaluate()(*values)
-    assert plain(got) == plain(want)
+def check(kind: type[RandomProgram], seeds: range, level: int, sizes: tuple[int, ...]) -> None:
+    mod, one = together(kind, seeds)
+    with tvm.transform.PassContext(opt_level=level):
+        run = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, TARGET), tvm.cpu())
+    debug = relay.create_executor("debug", mod).evaluate()
+    for rows in sizes:
+        values = one.arguments(rows)
+        results = zip(seeds, run.run(*values), debug(*values), strict=True)
+        wrong = [seed for seed, got, want in results if plain(got) != plain(want) or shapes(got) != shapes(want)]
+        assert not wrong, f"{kind.__name__}({wrong[0]}) with {rows} rows: the results differ"
 
 
-@pytest.mark.parametrize("case", range(max(CASES // 2, 1)))
-def test_the_virtual_machine_computes_what_the_interpreter_does_at_any_size(case, seed):
-    program = RandomSizes(seed * 100_003 + case)
-    run = relay.create_executor("vm", program.module).evaluate()
-    debug = relay.create_executor("debug", program.module).evaluate()
-    for rows in (2, 0, 1, 4):
-        values = program.arguments(rows)
-        got, want = run(*values), debug(*values)
-        assert plain(got) == plain(want) and shapes(got) == shapes(want)
+def seeds_of(seed: int, module: int, level: int, count: int) -> range:
+    first = seed * 1_000_000 + (2 * module + LEVELS.index(level)) * count
+    return range(first, first + count)
+
+
+@pytest.mark.parametrize("module", range(MODULES))
+def test_the_virtual_machine_computes_what_the_interpreter_does(module, seed):
+    check(RandomProgram, seeds_of(seed, module, 3, PROGRAMS), 3, (2,))
+
+
+@pytest.mark.parametrize("module", range(MODULES))
+def test_the_virtual_machine_computes_what_the_interpreter_does_operator_by_operator(module, seed):
+    check(RandomProgram, seeds_of(seed, module, 0, PROGRAMS), 0, (2,))
+
+
+@pytest.mark.parametrize("module", range(MODULES))
+def test_the_virtual_machine_computes_what_the_interpreter_does_at_any_size(module, seed):
+    check(RandomSizes, seeds_of(seed, module, 3, SIZES), 3, (2, 0, 1, 4))
+
+
+@pytest.mark.parametrize("module", range(MODULES))
+def test_the_virtual_machine_computes_what_the_interpreter_does_at_any_size_operator_by_operator(module, seed):
+    check(RandomSizes, seeds_of(seed, module, 0, SIZES), 0, (2, 0, 1, 4))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..dtype import canonical
-from .prim import IntImm, PrimExpr, Var, const, convert
+from .prim import Any_, IntImm, PrimExpr, Var, const, convert
 from .structural import structural_equal, structural_hash
 from .type import Type
+from .visit import post_order
 
 
 class _Size:
@@ -29,6 +30,14 @@ def _comparable(size: PrimExpr) -> object:
     return size.value if isinstance(size, IntImm) else size if isinstance(size, Var) else _Size(size)
 
 
+def _size(given: Any) -> PrimExpr:
+    """A size of a shape; one that is computed from an unknown one is unknown."""
+    size = convert(given)
+    if isinstance(size, (IntImm, Var, Any_)) or not any(isinstance(e, Any_) for e in post_order(size)):
+        return size
+    return Any_()
+
+
 class TensorType(Type, key="relay.TensorType"):
     """A shape (expressions; ``Any`` where unknown) and an element type.
 
@@ -46,7 +55,7 @@ class TensorType(Type, key="relay.TensorType"):
     def __init__(self, shape: Any, dtype: str = "float32", span: Any = None):
         if isinstance(shape, (int, PrimExpr)):
             shape = (shape,)
-        self.shape = tuple([convert(s) for s in shape])
+        self.shape = tuple([_size(s) for s in shape])
         self.dtype = canonical(dtype)
         self.span = span
 

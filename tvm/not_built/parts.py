@@ -22,7 +22,7 @@ def _library(feature: str, names: str = "", questions: str = "") -> Part:
 _AUTO_SCHEDULER = "this part of AutoScheduler"
 _META_SCHEDULE = "MetaSchedule"
 _MICRO = "microTVM"
-_VM = "the virtual machine"
+_VM = "memory made explicit in Relay (the virtual machine plans it in the compiled program, which bytecode shows)"
 _RPC = "RPC to another machine"
 _QUANTIZE_STEPS = "the steps of quantization one by one (relay.quantize.quantize does them)"
 _SCHEDULE = "scheduling of TIR (tir.Schedule)"
@@ -258,6 +258,8 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.relay.op.memory": Part(_VM, "alloc_storage alloc_tensor device_copy flatten_tuple_type reshape_tensor"),
     "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
+    "tvm.relay.transform.memory_alloc": Part(_VM, "ManifestAlloc ManifestAllocPass"),
+    "tvm.relay.transform.memory_plan": Part(_VM, "MemoryPlan StorageCoalesce"),
     "tvm.relay.transform": Part(
         "the pass",
         "AnnotateUsedMemory BatchingOps CapturePostDfsIndexInSpans CollagePartition"

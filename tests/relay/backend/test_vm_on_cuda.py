@@ -19,4 +19,4 @@ def test_unknown_sizes_a_loop_and_sizes_that_data_decide_on_are_those_of_the_cpu
     command = [sys.executable, "-m", module] if REAL else [sys.executable, "-m", "tests.cuda_emulator", module]
     done = subprocess.run(command, env=environment(), cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("is right") == 3
+    assert done.stdout.count("is right") == 4

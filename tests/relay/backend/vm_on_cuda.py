@@ -46,6 +46,34 @@ def chosen():
     return tvm.IRModule.from_expr(main), [[floats(9)], [floats(70)]]
 
 
+def check_replays() -> None:
+    """Runs that are the same but for the content of their input are replayed as graphs, also between runs of other
+    sizes; what a loop decides on between kernels is looked at again in every run."""
+    device = tvm.cuda(0)
+    for made, least in ((network, 1), (loop, 0)):
+        mod, runs = made()
+        machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, TARGET), device)
+        wanted = tvm.runtime.vm.VirtualMachine(relay.vm.compile(mod, "llvm"), tvm.cpu())
+        inputs = [[tvm.nd.array(a, device) for a in arrays] for arrays in runs]
+        for turn in range(6):
+            for arrays, given in zip(runs, inputs):
+                content = arrays[-1] + np.float32(turn)
+                given[-1].copyfrom(content)
+                machine.set_input("main", *given)
+                machine.invoke_stateful("main")
+                (got,) = machine.get_outputs()
+                want = wanted.run(*[tvm.nd.array(a) for a in [*arrays[:-1], content]])
+                np.testing.assert_allclose(got.numpy(), want.numpy(), 1e-5, 1e-5)
+        graphs, replays = machine.module["graph_capture"](), machine.module["get_num_replays"]()
+        assert graphs >= least and replays >= 2 * least, (made.__name__, graphs, replays)
+        # Without captures every kernel is called.
+        assert machine.module["graph_capture"](False) == 0
+        machine.invoke_stateful("main")
+        assert machine.module["get_num_replays"]() == 0
+        np.testing.assert_allclose(machine.get_outputs()[0].numpy(), want.numpy(), 1e-5, 1e-5)
+    print("replays is right", flush=True)
+
+
 def main() -> None:
     if os.environ.get("TVM_CUDA_EMULATED"):
         cuda_emulator.install()
@@ -59,6 +87,7 @@ def main() -> None:
             assert got.device == device, got.device
             np.testing.assert_allclose(got.numpy(), wanted.run(*map(tvm.nd.array, arrays)).numpy(), 1e-5, 1e-5)
         print(made.__name__, "is right", flush=True)
+    check_replays()
 
 
 if __name__ == "__main__":

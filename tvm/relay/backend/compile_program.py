@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ...error import TVMError
 from ...ir.module import IRModule
@@ -16,7 +17,7 @@ from ..transform.fold_constant import FoldConstant
 from ..transform.plan_devices import Planned, flat_fields, is_placed, plan_function
 from ..transform.straight_graph import StraightGraph
 from .from_relay import ProgramBuilder
-from .program import Program
+from .program import Program, Ref
 from .regions import split_by_device
 from .te_compiler import KernelCompiler, flatten_type
 
@@ -48,19 +49,25 @@ def models_by_target(mod: IRModule, targets: list[Target]) -> list[tuple[IRModul
 def _placed(mod: IRModule, targets: list[Target]) -> tuple[Planned | None, IRModule, list[Target]]:
     """The devices of the calls of ``main``, None where all have one; the module; the targets of the devices."""
     by_device = {t.get_target_device_type(): t for t in targets}
-    default = make_compilation_config(PassContext.current(), targets).default_primitive_virtual_device.device_type_int
+    default = default_device(targets)
     placed = any(is_placed(f) for f in mod.functions.values() if isinstance(f, Function))
     if not placed:
         return None, mod, [by_device[default]]
     mod = run_pipeline(infer_module(mod), (StraightGraph(), DynamicToStatic(), FoldConstant()), PassContext.current())
     planned = plan_function(mod["main"], default)
-    used = [_target_of(kind, by_device) for kind in planned.used() or [default]]
+    used = [target_of(kind, by_device) for kind in planned.used() or [default]]
     mod = mod.clone()
     mod["main"] = planned.function
     return (planned if len(used) > 1 else None), mod, used
 
 
-def _target_of(kind: int, by_device: dict[int, Target]) -> Target:
+def default_device(targets: list[Target]) -> int:
+    """The device type of what no mark reaches."""
+    return make_compilation_config(PassContext.current(), targets).default_primitive_virtual_device.device_type_int
+
+
+def target_of(kind: int, by_device: Mapping[int, Any]) -> Any:
+    """What belongs to a device type; refused where no target is for it."""
     if kind not in by_device:
         name = str(Device(kind, 0)).partition("(")[0]
         raise TVMError(f"relay.build: the model is marked to run on {name} (on_device), and no target is for it; give "
@@ -79,12 +86,28 @@ def _on_one_device(fused: IRModule, target: Target, prefix: str) -> tuple[Progra
 
 
 def _on_many_devices(planned: Planned, targets: list[Target], prefix: str, to_kernels: ToKernels) -> Program:
-    """The kernels of each region, compiled for the target of its device, and the copies between them. The kernels of
-    all targets have names of their own."""
-    names: dict[str, int] = {}
-    compilers = {t.get_target_device_type(): KernelCompiler(t, prefix, names) for t in targets}
+    """The kernels of each region, compiled for the target of its device, and the copies between them."""
+    compilers = kernel_compilers(targets, prefix)
     builder = ProgramBuilder()
-    values = {id(p): [builder.input(p, planned.devices[id(p)])] for p in planned.function.params}
+    inputs = [builder.input(p, planned.devices[id(p)]) for p in planned.function.params]
+    builder.program.outputs = over_devices(builder, planned, inputs, compilers, to_kernels)
+    builder.program.kernels = [k for compiler in compilers.values() for k in compiler.kernels.values()]
+    return builder.program
+
+
+def kernel_compilers(targets: list[Target], prefix: str) -> dict[int, KernelCompiler]:
+    """The compiler of each device type; the kernels of all have names of their own."""
+    names: dict[str, int] = {}
+    return {t.get_target_device_type(): KernelCompiler(t, prefix, names) for t in targets}
+
+
+def over_devices(
+    builder: ProgramBuilder, planned: Planned, inputs: list[Ref], compilers: dict[int, KernelCompiler],
+    to_kernels: ToKernels,
+) -> list[Ref]:  # fmt: skip
+    """The results of a planned function of these inputs, each of which lies where the function reads it."""
+    values = {id(p): [ref] for p, ref in zip(planned.function.params, inputs)}
+    outputs: list[Ref] = []
     for stage in split_by_device(planned):
         for copy in stage.copies:
             values[id(copy)] = [builder.copy(values[id(copy.args[0])][0], planned.devices[id(copy)])]
@@ -98,9 +121,8 @@ def _on_many_devices(planned: Planned, targets: list[Target], prefix: str, to_ke
     for value in flat_fields(planned.function.body):
         if isinstance(value, Constant):
             values[id(value)] = [builder.constant(value.data, Device.kDLCPU)]
-        builder.program.outputs += values[id(value)]
-    builder.program.kernels = [k for compiler in compilers.values() for k in compiler.kernels.values()]
-    return builder.program
+        outputs += values[id(value)]
+    return outputs
 
 
-__all__ = ["compile_program", "models_by_target"]
+__all__ = ["compile_program", "default_device", "kernel_compilers", "models_by_target", "over_devices", "target_of"]

@@ -20,10 +20,11 @@ class Label:
 class Tables:
     """What the functions of an executable share: constants with their arrays, kernels, numbers of functions."""
 
-    def __init__(self, code: Code, device: int):
+    def __init__(self, code: Code, default: int):
         self.code = code
-        # The number of the device of all tensors that are no shapes.
-        self.device = device
+        # Numbers of device types, and that of the device of all tensors that are no shapes and that nothing is said of.
+        self.devices = {kind: number for number, kind in enumerate(code.devices)}
+        self.device = self.devices[default]
         self.arrays: list[NDArray] = []
         self._constants: dict[tuple[int, int], int] = {}
         self._shapes: dict[tuple[int, ...], int] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ....error import TVMError
@@ -83,7 +83,7 @@ class VMCompiler:
         """
         if params:
             self.set_params(params)
-        _one_target(target, target_host)
+        all_targets(target, target_host)
         return prepared(_with_params(mod, self.params)), self.get_params()
 
     def lower(
@@ -106,7 +106,7 @@ class VMCompiler:
             Is told the stage of the work, as ``relay.build`` tells it.
         """
         progress("improving the graph", 0, 0)
-        self._lowered = _Lowered(_with_params(mod, self.params), *_one_target(target, target_host), mod_name)
+        self._lowered = _Lowered(_with_params(mod, self.params), *all_targets(target, target_host), mod_name)
 
     @property
     def kernels(self) -> list[Any]:
@@ -150,22 +150,28 @@ class VMCompiler:
 class _Lowered:
     """The instructions of a module and the functions of its kernels."""
 
-    def __init__(self, mod: IRModule, target: Target, host: Target, mod_name: str):
-        self.target, self.host = target, host
-        with contextlib.ExitStack() as scope:
-            scope.enter_context(records_at_hand(target))
+    def __init__(self, mod: IRModule, targets: list[Target], host: Target, mod_name: str):
+        self.targets, self.host = targets, host
+        with self.records():
             mod = prepared(mod)
-            kind = target.get_target_device_type()
-            code = Code([Device.kDLCPU] if kind == Device.kDLCPU else [Device.kDLCPU, kind])
-            self.tables = Tables(code, len(code.devices) - 1)
-            self.regions = RegionCompiler(target, host, f"tvmgen_{mod_name}", to_kernels)
+            self.regions = RegionCompiler(targets, host, f"tvmgen_{mod_name}", to_kernels)
+            kinds = [t.get_target_device_type() for t in targets]
+            code = Code([Device.kDLCPU, *(kind for kind in kinds if kind != Device.kDLCPU)])
+            self.tables = Tables(code, self.regions.default)
             names = [v.name_hint for v, f in mod.functions.items() if isinstance(f, Function)]
             entries = [n for n in names if n == "main"] or names
             ModuleWriter(mod, self.tables, self.regions).write(entries)
 
+    @contextlib.contextmanager
+    def records(self) -> Iterator[None]:
+        with contextlib.ExitStack() as scope:
+            for target in self.targets:
+                scope.enter_context(records_at_hand(target))
+            yield
+
     def executable(self, progress: Progress) -> Executable:
-        with records_at_hand(self.target):
-            library = library_of(self.regions.kernels(), [self.target], self.host, progress)
+        with self.records():
+            library = library_of(self.regions.kernels(), self.targets, self.host, progress)
         made = Executable.load_exec(seal(to_words(self.tables.code)), library)
         slots = self.tables.code.constants
         made.load_late_bound_consts_from_map({s.name: a for s, a in zip(slots, self.tables.arrays)})
@@ -213,14 +219,6 @@ def _with_params(mod: Any, params: Mapping[str, Any]) -> IRModule:
     return mod
 
 
-def _one_target(target: Any, target_host: Any) -> tuple[Target, Target]:
-    targets, host = all_targets(target, target_host)
-    if len(targets) != 1:
-        raise TVMError(f"relay.vm.compile: one target is wanted, got {len(targets)}; the machine runs a program "
-                       "on one kind of device")  # fmt: skip
-    return targets[0], host
-
-
 def compile(
     mod: Any, target: Any = None, target_host: Any = None, params: Mapping[str, Any] | None = None
 ) -> Executable:
@@ -231,7 +229,8 @@ def compile(
     mod : IRModule or Function
         The module. Its entry is ``main``; without one, every function is.
     target : optional
-        The target; without it, the current one.
+        The target; without it, the current one. Or one for each kind of device, as a list or a dict, where
+        ``on_device`` says where operators run; function calls, branches and data are on the default device.
     target_host : optional
         The target of the host's code.
     params : dict of str to NDArray, optional

@@ -9,10 +9,14 @@ from typing import Any
 from ....ir.module import IRModule
 from ....ir.tensor_type import TensorType
 from ....ir.visit import post_order
+from ....runtime.devices import Device
 from ....runtime.vm_code import dtype_word
 from ....target import Target
 from ...expr import Function, RelayExpr, Tuple, Var
+from ...infer import infer_module
 from ...symbolic import has_unknown_sizes, is_symbolic, primitive_form
+from ...transform.plan_devices import is_placed, plan_function
+from ..compile_program import default_device, kernel_compilers, over_devices, target_of
 from ..from_relay import ALIGNMENT, ProgramBuilder
 from ..memory_plan import Plan, plan_program
 from ..program import Kind, Node, Program, Ref
@@ -20,14 +24,22 @@ from ..te_compiler import KernelCompiler
 from .assembler import Assembler
 from .sizes import Entry, ShapeFunctions, Shapes
 
+# Drivers of devices want parts of memory to start at such multiples.
+DEVICE_ALIGNMENT = 512
+
 
 class RegionCompiler:
     """Straight functions as programs: they go through the same passes, fusion and memory planning as a model for the
-    graph executor. Sizes that are unknown are variables of the region's own."""
+    graph executor. Sizes that are unknown are variables of the region's own. What goes into a region and what comes out
+    of it lies on the default device; within it, marks (``on_device``) say where operators run."""
 
-    def __init__(self, target: Target, host: Target, prefix: str, to_kernels: Callable[[IRModule, Target], IRModule]):
-        self.target = target
-        self.compiler = KernelCompiler(target, prefix)
+    def __init__(
+        self, targets: list[Target], host: Target, prefix: str, to_kernels: Callable[[IRModule, Target], IRModule]
+    ):
+        self.default = default_device(targets)
+        self.compilers = kernel_compilers(targets, prefix)
+        self.compiler: KernelCompiler = target_of(self.default, self.compilers)
+        self.target = self.compiler.target
         self.shapes = ShapeFunctions(host, prefix)
         self.to_kernels = to_kernels
 
@@ -37,17 +49,35 @@ class RegionCompiler:
         region = Function(params, body)
         symbolic = primitive_form(region) if is_symbolic(region) else None
         region = region if symbolic is None else symbolic.function
-        main = self.to_kernels(IRModule.from_expr(region), self.target)["main"]
         builder = ProgramBuilder(any_size=True)
-        with self.target:
-            inputs = [builder.input(p, self.target.get_target_device_type()) for p in main.params]
-            builder.program.outputs = builder.function(main, inputs, self.compiler)
+        if is_placed(region):
+            self._over_devices(builder, infer_module(IRModule.from_expr(region))["main"])
+        else:
+            main = self.to_kernels(IRModule.from_expr(region), self.target)["main"]
+            with self.target:
+                inputs = [builder.input(p, self.default) for p in main.params]
+                builder.program.outputs = builder.function(main, inputs, self.compiler)
         builder.program.plan = plan_program(builder.program)
         return builder.program, None if symbolic is None else self.shapes.entry(symbolic, builder.program)
 
+    def _over_devices(self, builder: ProgramBuilder, region: Function) -> None:
+        planned = plan_function(region, self.default)
+        for kind in planned.used():
+            target_of(kind, self.compilers)
+
+        def on(ref: Ref, kind: int) -> Ref:
+            return ref if builder.program.nodes[ref[0]].device == kind else builder.copy(ref, kind)
+
+        params = planned.function.params
+        given = [builder.input(p, self.default) for p in params]
+        inputs = [on(ref, planned.devices[id(p)]) for p, ref in zip(params, given)]
+        results = over_devices(builder, planned, inputs, self.compilers, self.to_kernels)
+        builder.program.outputs = [on(ref, self.default) for ref in results]
+
     def kernels(self) -> list[Any]:
         """What the library is made of."""
-        return [*self.compiler.kernels.values(), *self.shapes.kernels()]
+        made = [k for compiler in self.compilers.values() for k in compiler.kernels.values()]
+        return [*made, *self.shapes.kernels()]
 
 
 class ProgramWriter:
@@ -130,28 +160,37 @@ class ProgramWriter:
         """One block for the storages that end with the program, and one for each of the others."""
         nodes = self.program.nodes
         refs = [(n, i) for n, node in enumerate(nodes) for i in range(len(node.types))]
-        computed = {self._entry(ref).storage for ref in refs if not nodes[ref[0]].is_given}
+        # A copy makes its own memory.
+        computed = {self._entry(ref).storage for ref in refs if not nodes[ref[0]].is_given and not self._is_copied(ref)}
         computed -= {self._entry(ref).storage for ref in refs if nodes[ref[0]].is_given or self._is_sized(ref)}
         results = {self._entry(ref).storage for ref in self.program.outputs}
-        offset = 0
-        inside = [s for s in sorted(computed) if s not in results]
-        for storage in inside:
-            self.places[storage] = (-1, offset)
-            offset += -(-self.plan.sizes[storage] // ALIGNMENT) * ALIGNMENT
-        if inside:
-            block = self._storage(offset)
-            self.places.update({s: (block, self.places[s][1]) for s in inside})
+        for kind in sorted({self.plan.devices[s] for s in computed - results}):
+            offset, first, step = 0, {}, ALIGNMENT if kind == Device.kDLCPU else DEVICE_ALIGNMENT
+            for storage in sorted(computed - results):
+                if self.plan.devices[storage] == kind:
+                    first[storage] = offset
+                    offset += -(-self.plan.sizes[storage] // step) * step
+            block = self._storage(offset, kind)
+            self.places.update({s: (block, at) for s, at in first.items()})
         for storage in sorted(computed & results):
-            self.places[storage] = (self._storage(self.plan.sizes[storage]), 0)
+            self.places[storage] = (self._storage(self.plan.sizes[storage], self.plan.devices[storage]), 0)
+
+    def _is_copied(self, ref: Ref) -> bool:
+        """Whether a value lies in memory that a copy has made."""
+        node = self.program.nodes[ref[0]]
+        while node.kind is Kind.VIEW:
+            node = self.program.nodes[node.inputs[0][0]]
+        return node.kind is Kind.COPY
 
     def _is_sized(self, ref: Ref) -> bool:
         """Whether a value has storage that is as large as its shape says when running."""
         return self.program.nodes[ref[0]].kind is not Kind.VIEW and has_unknown_sizes(self._type(ref))
 
-    def _storage(self, nbytes: int) -> int:
+    def _storage(self, nbytes: int, kind: int) -> int:
         size, register = self.out.register(), self._new()
+        device = self.out.tables.devices[kind]
         self.out.write("load_consti", size, nbytes)
-        self.out.write("alloc_storage", register, size, ALIGNMENT, dtype_word("uint8"), self.out.tables.device)
+        self.out.write("alloc_storage", register, size, ALIGNMENT, dtype_word("uint8"), device)
         self.out.release(size)
         return register
 
@@ -160,13 +199,26 @@ class ProgramWriter:
             self.shapes.given((number, 0), node.types[0])
         elif node.kind is Kind.CONSTANT:
             data = self.program.constants[node.name]
-            register = self.out.load_constant(self.out.tables.constant(data))
+            register = self.out.load_constant(self.out.tables.constant(data, self.out.tables.devices[node.device]))
             self.temporary.add(register)
             self.registers[number, 0] = register
-        elif node.kind is Kind.VIEW and (node.function or self._entry((number, 0)).storage not in self.places):
+        elif node.kind is Kind.COPY:
+            self._copy(number, node)
+        elif node.kind is Kind.VIEW and self._is_reshaped(number, node):
             self._view(number, node)
         else:
             self._computed(number, node)
+
+    def _is_reshaped(self, number: int, node: Node) -> bool:
+        """Whether a view is made from the tensor it sees, which has no place in planned storage."""
+        planned = node.function is None and self._entry((number, 0)).storage in self.places
+        return not planned or self._is_copied((number, 0))
+
+    def _copy(self, number: int, node: Node) -> None:
+        (source,), devices = node.inputs, self.out.tables.devices
+        register = self.registers[number, 0] = self._new()
+        start = devices[self.program.nodes[source[0]].device]
+        self.out.write("device_copy", register, self.registers[source], start, devices[node.device])
 
     def _shapes(self, node: Node) -> list[int]:
         return [-1] * len(node.types) if node.function is None else self.shapes.results(node)
@@ -189,16 +241,16 @@ class ProgramWriter:
                 block, first = self.places[entry.storage]
                 self.out.write("alloc_tensor", register, block, first + entry.offset, dtype_word(t.dtype), dims(t))
             else:
-                self._sized(register, t, shape)
+                self._sized(register, t, shape, self.out.tables.devices[node.device])
         if node.kernel is not None:
             outs = [self.registers[number, i] for i in range(len(node.types))]
             arguments = [*(self.registers[ref] for ref in node.inputs), *outs]
             self.out.write("invoke_packed", self.out.tables.kernel(node.kernel.name), len(outs), arguments)
 
-    def _sized(self, register: int, t: TensorType, shape: int) -> None:
+    def _sized(self, register: int, t: TensorType, shape: int, device: int) -> None:
         """A tensor in storage of its own, which ends with it."""
         storage, dtype = self.out.register(), dtype_word(t.dtype)
-        self.out.write("alloc_storage", storage, shape, ALIGNMENT, dtype, self.out.tables.device)
+        self.out.write("alloc_storage", storage, shape, ALIGNMENT, dtype, device)
         self.out.write("alloc_tensor_reg", register, storage, 0, shape, dtype)
         self.out.release(storage)
 

@@ -152,7 +152,7 @@ class Shapes:
 
     def _on_host(self, ref: Ref, copies: list[int]) -> int:
         """The register of a value that decides on a shape, on the host."""
-        device = self.out.tables.device
+        device = self.out.tables.devices[self.program.nodes[ref[0]].device]
         if not device:
             return self.registers[ref]
         copies.append(self.out.register())
