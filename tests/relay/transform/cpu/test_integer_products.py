@@ -194,6 +194,63 @@ def test_depthwise_layers_between_products_of_bytes_are_exact(seed):
     np.testing.assert_array_equal(computed(body, x=data), want)
 
 
+def depthwise(dtype: str, shape: tuple[int, ...], weights: np.ndarray, zero: int, layout: str = "NCHW", **options):
+    channels = weights.shape[0]
+    x = relay.cast(relay.var("x", shape=shape, dtype=dtype), "float32") - relay.const(float(zero))
+    kernel = weights.transpose(2, 3, 0, 1) if layout == "NHWC" else weights
+    return relay.nn.conv2d(x, relay.const(kernel.astype("float32")), groups=channels, channels=channels,
+                           kernel_size=weights.shape[2:], data_layout=layout,
+                           kernel_layout="HWOI" if layout == "NHWC" else "OIHW", **options)  # fmt: skip
+
+
+def each_by_itself(x: np.ndarray, w: np.ndarray, strides, padding, zero: int, rate: int = 1) -> np.ndarray:
+    """The depthwise convolution of int64 numbers, one tap at a time."""
+    top, left, bottom, right = padding
+    x = np.pad(x.astype("int64") - zero, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    (kh, kw), (y, z) = w.shape[2:], strides
+    height, width = (x.shape[2] - (kh - 1) * rate - 1) // y + 1, (x.shape[3] - kw) // z + 1
+    taps = [(i, j) for i in range(kh) for j in range(kw)]
+    return sum(x[:, :, i * rate : i * rate + (height - 1) * y + 1 : y, j : j + (width - 1) * z + 1 : z]
+               * w[:, 0, i, j].astype("int64")[:, None, None] for i, j in taps)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_depthwise_convolutions_of_bytes_are_exact(layout, target, rng):
+    """Windows of up to two fours of taps, steps that divide a four and others, edges of every width, both types."""
+    for dtype, zero, window, strides, padding, rate in (
+        ("uint8", 255, (3, 3), (1, 1), (1, 1, 1, 1), 1), ("int8", -128, (5, 5), (2, 2), (2, 1, 1, 2), 1),
+        ("uint8", 9, (1, 7), (1, 3), (0, 3, 0, 2), 1), ("int8", 3, (3, 2), (2, 1), (0, 0, 0, 0), 2),
+    ):  # fmt: skip
+        channels, size = int(rng.integers(2, 40)), tuple(int(n) for n in rng.integers(7, 14, 2))
+        x = rng.integers(*RANGES[dtype], (2, channels, *size)).astype(dtype)
+        weights = rng.integers(-128, 128, (channels, 1, *window)).astype("int8")
+        x.flat[:2], weights.flat[:2] = RANGES[dtype][1] - 1, -128
+        data = x.transpose(0, 2, 3, 1) if layout == "NHWC" else x
+        options = {"strides": strides, "padding": padding, "dilation": (rate, 1)}
+        got = computed(depthwise(dtype, data.shape, weights, zero, layout, **options), target, x=data)
+        got = got.transpose(0, 3, 1, 2) if layout == "NHWC" else got
+        np.testing.assert_array_equal(got, each_by_itself(x, weights, strides, padding, zero, rate), f"{channels} {size}")
+
+
+@pytest.mark.parametrize("target, wanted", [(VNNI, "vpdpbusd"), (AVX_VNNI, "vpdpbusd"), (WITH, "sdot"), (NO_VNNI, "")])
+def test_depthwise_convolutions_use_dot_products_where_the_target_has_them(target, wanted):
+    body = depthwise("int8", (1, 32, 9, 9), np.ones((32, 1, 3, 3), "int8"), 5, padding=(1, 1))
+    text = assembly(body, target)
+    assert wanted in text if wanted else "vpdpbusd" not in text
+
+
+@pytest.mark.parametrize("weights, rate", [(np.full((8, 1, 3, 3), 200.0), 1), (np.ones((8, 1, 3, 3)), 2)])
+def test_depthwise_convolutions_of_other_weights_and_taps_apart_stay_in_float(weights, rate, rng):
+    weights.flat[0] = 0
+    body = depthwise("uint8", (1, 8, 9, 9), weights, 5, dilation=(rate, rate))
+    assert "vpdpbusd" not in assembly(body, VNNI)
+    x = rng.integers(0, 256, (1, 8, 9, 9)).astype("uint8")
+    spread = np.zeros((8, 1, 2 * rate + 1, 2 * rate + 1))
+    spread[:, :, ::rate, ::rate] = weights
+    np.testing.assert_array_equal(computed(body, x=x), each_by_itself(x, spread, (1, 1), (0,) * 4, 5))
+
+
 @pytest.mark.parametrize("form", ["float", "qnn", "plain"])
 def test_quantized_dense_layers_are_exact(form, seed):
     rng = np.random.default_rng(seed)

@@ -135,14 +135,27 @@ def _terms(weights: Weights) -> int:
     return MAX_TERMS // 4 if weights.offset else MAX_TERMS
 
 
+def _is_depthwise(node: Call, weights: Weights) -> bool:
+    """Whether a convolution is one of each channel by itself that has a kernel of bytes: the taps of a row are
+    neighbours, sizes are known, and nothing was taken off the weights."""
+    attrs, shape = node.attrs, type_of(node.args[0]).shape
+    filters, inside = (weights.array.shape[attrs.kernel_layout.index(c)] for c in "OI")
+    is_known = all(isinstance(d, IntImm) for d in shape) and not weights.offset
+    return is_known and int(attrs.dilation[1]) == inside == 1 and attrs.groups == filters == int(
+        shape[attrs.data_layout.index("C")]
+    )
+
+
 def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
     """A convolution of quantized data as one of bytes."""
     attrs, found = node.attrs, _operands(node, target)
-    if found is None or attrs.groups != 1 or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout:
+    if found is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout:
         return None
     data, zero, weights = found
     layout = attrs.kernel_layout
     if sorted(layout) != sorted("OIHW") or isinstance(attrs.padding, str):
+        return None
+    if attrs.groups != 1 and not _is_depthwise(node, weights):
         return None
     taken = tuple(layout.index(c) for c in "IHW")
     array = _with_ones(weights, layout.index("O"))
@@ -342,6 +355,7 @@ _READS_BYTES = {
     "layout_transform": _moves_bytes,
     "add": _joins_bytes,
     "nn.contrib_conv2d_NCHWc_int8": _with_padding,
+    "nn.contrib_depthwise_conv2d_NCHWc_int8": _with_padding,
     "nn.contrib_depthwise_conv2d_NCHWc": _of_bytes,
     "nn.dense": _in_panels,
     "nn.batch_matmul": _whole_panels,
