@@ -110,7 +110,8 @@ def conv2d_NCHWc_int8(
     data, kernel, stride, padding, dilation, layout="NCHW16c", out_layout="NCHW16c", out_dtype="int32", pad_value=0
 ):
     """Data (n, C/c, h, w, c) and a kernel (O/o, I/i, kh, kw, i/4, o, 4) of integers of 8 bits: the four channels that
-    are summed at once lie side by side. Around the data is ``pad_value``, the zero point of quantized data.
+    are summed at once lie side by side; several groups where I is a part of the blocks of channels. Around the data is
+    ``pad_value``, the zero point of quantized data.
 
     Raises
     ------
@@ -123,7 +124,8 @@ def conv2d_NCHWc_int8(
             "conv2d_NCHWc_int8: data of 5 dimensions and a kernel of 7, the last of four channels, are wanted, got "
             f"{shape} and {of_kernel}"
         )
-    if (shape[1], shape[4]) != (of_kernel[1], of_kernel[4] * BYTES):
+    groups, rest = divmod(shape[1], of_kernel[1])
+    if rest or shape[4] != of_kernel[4] * BYTES or of_kernel[0] % groups:
         raise TVMError(f"conv2d_NCHWc_int8: data {shape} and a kernel {of_kernel} have different blocks of channels")
     source, strides, dilations, out = _window(data, kernel, stride, padding, dilation, "conv2d_NCHWc_int8", pad_value)
     names = ("ic_outer", "kh", "kw", "ic_group", "ic_inner")
@@ -133,11 +135,12 @@ def conv2d_NCHWc_int8(
 
     def body(n, oc, y, x, ob):
         at = (y * strides[0] + kh * dilations[0], x * strides[1] + kw * dilations[1])
-        value = source(n, outer, *at, group * BYTES + inner).astype(out_dtype)
+        block = outer if groups == 1 else te.indexdiv(oc, of_kernel[0] // groups) * of_kernel[1] + outer
+        value = source(n, block, *at, group * BYTES + inner).astype(out_dtype)
         return te.sum(value * kernel(oc, outer, kh, kw, group, ob, inner).astype(out_dtype), axis=axes)
 
     result = (data.shape[0], kernel.shape[0], *out, kernel.shape[5])
-    return te.compute(result, body, name="conv2d_NCHWc_int8", tag="conv2d_NCHWc_int8")
+    return te.compute(result, body, name="conv2d_NCHWc_int8", tag="conv2d_NCHWc_int8", attrs={"groups": groups})
 
 
 def depthwise_conv2d_NCHWc_int8(

@@ -230,7 +230,8 @@ def test_depthwise_convolutions_of_bytes_are_exact(layout, target, rng):
         options = {"strides": strides, "padding": padding, "dilation": (rate, 1)}
         got = computed(depthwise(dtype, data.shape, weights, zero, layout, **options), target, x=data)
         got = got.transpose(0, 3, 1, 2) if layout == "NHWC" else got
-        np.testing.assert_array_equal(got, each_by_itself(x, weights, strides, padding, zero, rate), f"{channels} {size}")
+        want = each_by_itself(x, weights, strides, padding, zero, rate)
+        np.testing.assert_array_equal(got, want, f"{channels} {size}")
 
 
 @pytest.mark.parametrize("target, wanted", [(VNNI, "vpdpbusd"), (AVX_VNNI, "vpdpbusd"), (WITH, "sdot"), (NO_VNNI, "")])
@@ -238,6 +239,22 @@ def test_depthwise_convolutions_use_dot_products_where_the_target_has_them(targe
     body = depthwise("int8", (1, 32, 9, 9), np.ones((32, 1, 3, 3), "int8"), 5, padding=(1, 1))
     text = assembly(body, target)
     assert wanted in text if wanted else "vpdpbusd" not in text
+
+
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("channels, filters, groups, in_bytes", [
+    (64, 64, 16, True), (32, 96, 2, True), (24, 24, 3, True), (8, 16, 8, True), (6, 9, 3, False),
+])  # fmt: skip
+def test_grouped_convolutions_of_bytes_are_exact(channels, filters, groups, in_bytes, target, rng):
+    """Groups smaller than a block are merged with zeros between them; those that make no blocks stay in float."""
+    x = rng.integers(0, 256, (1, channels, 7, 9)).astype("uint8")
+    weights = rng.integers(-128, 128, (filters, channels // groups, 3, 3)).astype("int8")
+    data = relay.cast(relay.var("x", shape=x.shape, dtype="uint8"), "float32") - relay.const(200.0)
+    body = relay.nn.conv2d(data, relay.const(weights.astype("float32")), padding=(1, 1), strides=(2, 2), groups=groups,
+                           channels=filters, kernel_size=(3, 3))  # fmt: skip
+    parts = [convolved(a, b, 2, 1, 200) for a, b in zip(np.split(x, groups, 1), np.split(weights, groups))]
+    np.testing.assert_array_equal(computed(body, target, x=x), np.concatenate(parts, 1))
+    assert ("vpdpbusd" in assembly(body, VNNI)) == in_bytes
 
 
 @pytest.mark.parametrize("weights, rate", [(np.full((8, 1, 3, 3), 200.0), 1), (np.ones((8, 1, 3, 3)), 2)])
@@ -370,3 +387,25 @@ def test_one_side_of_a_sum_of_dequantized_tensors_is_stored_as_bytes(rng):
     data = rng.integers(0, 256, (1, 16, 5, 5)).astype("uint8")
     results = [computed(body, target, x=data) for target in HERE]
     assert all(np.array_equal(results[0], other) for other in results)
+
+
+PLAIN = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
+
+
+@pytest.mark.parametrize("target, lines", [(PLAIN, 1), (NO_VNNI, 1), (VNNI, 0), (AVX_VNNI, 0)])
+def test_a_target_without_products_of_bytes_says_so_in_one_line(target, lines, caplog):
+    """However many quantized layers there are; a graph of floats says nothing."""
+    x = relay.var("x", shape=(1, 16, 5, 5), dtype="uint8")
+    body = x
+    for _ in range(2):
+        body = relay.cast(body, "float32") - relay.const(3.0)
+        body = relay.nn.conv2d(body, relay.const(np.ones((16, 16, 1, 1), "float32")), channels=16, kernel_size=(1, 1))
+        body = relay.cast(relay.clip(relay.round(body * relay.const(0.01)), 0, 255), "uint8")
+    with caplog.at_level("WARNING", logger="tvm"):
+        built(body, target)
+        found = [record.getMessage() for record in caplog.records]
+        assert len(found) == lines and all("has no dot products of bytes" in line for line in found)
+        caplog.clear()
+        y = relay.var("y", shape=(1, 16, 5, 5))
+        built(relay.nn.conv2d(y, relay.const(np.ones((16, 16, 1, 1), "float32"))), target)
+        assert not caplog.records

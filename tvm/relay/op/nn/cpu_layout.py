@@ -11,7 +11,15 @@ import numpy as np
 from ....ir.op import OPS
 from ....target import Target
 from ....topi.cpu import dot_products
-from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice, tile_block, tile_groups
+from ....topi.cpu.blocks import (
+    MAX_UNBLOCKED_CHANNELS,
+    block_of,
+    byte_block,
+    byte_groups,
+    group_choice,
+    tile_block,
+    tile_groups,
+)
 from ....topi.cpu.tiles import COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
@@ -85,14 +93,19 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     inner, outer = (byte_block(n, lanes) for n in (channels, kernel.shape[0]))
     if attrs.groups == channels == kernel.shape[0] and channels > 1:
         return _depthwise_int8(attrs, inputs[0], kernel, inner)
-    if attrs.groups != 1:
-        return None
+    groups = attrs.groups
+    if groups != 1:
+        choice = byte_groups(channels, kernel.shape[0], groups, lanes)
+        if choice is None:
+            return None
+        inner = outer = choice[0]
+        kernel, groups = merged_groups(kernel, groups, choice[1]), groups // choice[1]
     filled = _filled(kernel, _up(kernel.shape[0], outer), _up(kernel.shape[1], inner))
     o, i, h, w = filled.shape
     parted = filled.reshape(o // outer, outer, i // inner, inner // BYTES, BYTES, h, w)
     weight = Constant(np.ascontiguousarray(parted.transpose(0, 2, 5, 6, 3, 1, 4)))
     return packed.contrib_conv2d_nchwc_int8(
-        inputs[0], weight, attrs.strides, attrs.padding, attrs.dilation, kernel_size=(h, w),
+        inputs[0], weight, attrs.strides, attrs.padding, attrs.dilation, groups=groups, kernel_size=(h, w),
         data_layout=f"NCHW{inner}c", kernel_layout=f"OIHW{inner // BYTES}i{outer}o{BYTES}i",
         out_layout=f"NCHW{outer}c", out_dtype="int32",
     )  # fmt: skip

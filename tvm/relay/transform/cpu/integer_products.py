@@ -18,7 +18,8 @@ from ....ir.module import IRModule
 from ....ir.prim import IntImm
 from ....ir.transform import PassContext
 from ....target import Target
-from ....topi.cpu.dot_products import data_type, dot_product, instructions
+from ....topi.cpu.blocks import byte_groups
+from ....topi.cpu.dot_products import data_type, dot_product, instructions, lanes
 from ....topi.cpu.matmul_int8 import PANEL, k_block
 from ....topi.nn.packed import BYTES
 from ...analysis import post_order_visit
@@ -135,15 +136,17 @@ def _terms(weights: Weights) -> int:
     return MAX_TERMS // 4 if weights.offset else MAX_TERMS
 
 
-def _is_depthwise(node: Call, weights: Weights) -> bool:
-    """Whether a convolution is one of each channel by itself that has a kernel of bytes: the taps of a row are
-    neighbours, sizes are known, and nothing was taken off the weights."""
+def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
+    """Whether there is a kernel of bytes for a convolution of groups: sizes are known, nothing was taken off the
+    weights, and groups make whole blocks of channels; or each channel is by itself and the taps of a row are
+    neighbours."""
     attrs, shape = node.attrs, type_of(node.args[0]).shape
-    filters, inside = (weights.array.shape[attrs.kernel_layout.index(c)] for c in "OI")
-    is_known = all(isinstance(d, IntImm) for d in shape) and not weights.offset
-    return is_known and int(attrs.dilation[1]) == inside == 1 and attrs.groups == filters == int(
-        shape[attrs.data_layout.index("C")]
-    )
+    if weights.offset or not all(isinstance(d, IntImm) for d in shape):
+        return False
+    channels, filters = int(shape[attrs.data_layout.index("C")]), weights.array.shape[attrs.kernel_layout.index("O")]
+    if attrs.groups == channels == filters:
+        return int(attrs.dilation[1]) == 1
+    return byte_groups(channels, filters, attrs.groups, lanes(target)) is not None
 
 
 def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
@@ -155,7 +158,7 @@ def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
     layout = attrs.kernel_layout
     if sorted(layout) != sorted("OIHW") or isinstance(attrs.padding, str):
         return None
-    if attrs.groups != 1 and not _is_depthwise(node, weights):
+    if attrs.groups != 1 and not _has_grouped_kernel(node, weights, target):
         return None
     taken = tuple(layout.index(c) for c in "IHW")
     array = _with_ones(weights, layout.index("O"))
