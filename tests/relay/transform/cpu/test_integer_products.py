@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import tvm
-from tvm import relay
+from tvm import relay, topi
 from tvm.contrib import graph_executor
 from tvm.relay import qnn
 from tvm.relay.infer import infer_type
 from tvm.relay.op.nn.byte_operand import byte_operand
+from tvm.relay.op.nn.packed import contrib_depthwise_conv2d_nchwc_int8
 from tvm.relay.transform.cpu.integer_products import MAX_TERMS, rules
 
 WITH = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+dotprod"
@@ -387,6 +388,21 @@ def test_one_side_of_a_sum_of_dequantized_tensors_is_stored_as_bytes(rng):
     data = rng.integers(0, 256, (1, 16, 5, 5)).astype("uint8")
     results = [computed(body, target, x=data) for target in HERE]
     assert all(np.array_equal(results[0], other) for other in results)
+
+
+def test_kernels_of_bytes_that_are_packed_in_another_way_are_refused():
+    def tensor(*shape: int):
+        return tvm.te.placeholder(shape, "int8")
+
+    data = tensor(1, 2, 9, 9, 16)
+    for kernel, window in ((tensor(2, 3, 1, 16, 4), (3, 5)), (tensor(2, 3, 1, 8, 4), (3, 3))):
+        with pytest.raises(tvm.TVMError, match="depthwise_conv2d_NCHWc_int8: a kernel .* is wanted"):
+            topi.nn.depthwise_conv2d_NCHWc_int8(data, kernel, window, 1, 1, 1)
+    with pytest.raises(tvm.TVMError, match="different blocks of channels"):
+        topi.nn.conv2d_NCHWc_int8(data, tensor(3, 1, 1, 1, 4, 16, 4), 1, 0, 1)
+    x, w = (relay.var(n, shape=s, dtype="int8") for n, s in (("x", (1, 2, 9, 9, 16)), ("w", (2, 3, 1, 16, 4))))
+    with pytest.raises(tvm.TVMError, match="other taps than kernel_size says"):
+        infer_type(contrib_depthwise_conv2d_nchwc_int8(x, w, groups=32, kernel_size=(3, 5)))
 
 
 PLAIN = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
