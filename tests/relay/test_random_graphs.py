@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tvm
-from tests.relay import random_graphs
+from tests.relay import random_exact_graphs, random_graphs
 from tvm import relay
 
 CASES = int(os.environ.get("TVM_FUZZ_CASES", "60"))
@@ -36,6 +36,20 @@ def test_levels_0_and_3_agree_with_the_interpreter(case, seed):
     for level in (0, 3):
         problem = random_graphs.close(random_graphs.compile_and_run(mod, values, level), want)
         assert not problem, f"level {level}: {problem}; find the pass with `make bisect SEED={number}`\n{mod}"
+
+
+# This machine with its instructions for products of bytes and without them.
+HERE = ("llvm", "llvm -mattr=-avx512vnni,-avxvnni") if tvm.target.Target("llvm").features.has_vnni else ("llvm",)
+
+
+@pytest.mark.parametrize("case", range(max(CASES // 20, 1)))
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "bfloat16"])
+def test_quantized_graphs_and_those_of_bfloat16_are_exact(dtype, case, seed):
+    number = seed * 1000 + case
+    mod, inputs, want = random_exact_graphs.graph(number, dtype)
+    for target in HERE if dtype != "bfloat16" else HERE[:1]:
+        got = random_exact_graphs.computed(mod, inputs, target, 3)
+        np.testing.assert_array_equal(got, want, f"seed {number}, {dtype}, {target}\n{mod}")
 
 
 @pytest.mark.parametrize("name", sorted(PASSES))

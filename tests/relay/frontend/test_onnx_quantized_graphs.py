@@ -17,6 +17,7 @@ from tvm.contrib import graph_executor
 from tvm.ir.transform import PassContext, Sequential
 from tvm.relay.build_module import bind_params_by_name
 from tvm.relay.expr import Call, Function
+from tvm.relay.frontend.onnx.quantize import _single_factors
 from tvm.relay.pipeline import fusion, optimize
 from tvm.relay.transform.fuse_ops import own_nodes
 from tvm.target import Target
@@ -222,3 +223,46 @@ def test_what_moves_a_dequantized_value_moves_its_bytes(name, attrs, sizes):
     )
     names = [e.op.name for e in own_nodes(mod["main"].body) if isinstance(e, Call)]
     assert names.count("round") == 1 and "multiply" not in names
+
+
+def sum_of_two(types: list[str], scales: np.ndarray, zeros: list[int]) -> onnx.ModelProto:
+    """DequantizeLinear of two tensors, their sum, and QuantizeLinear."""
+    onnx_types = [getattr(TensorProto, t.upper()) for t in types]
+    init = [numpy_helper.from_array(np.array(s, "float32"), f"s{i}") for i, s in enumerate(scales)]
+    init += [numpy_helper.from_array(np.array(z, t), f"z{i}") for i, (z, t) in enumerate(zip(zeros, types))]
+    nodes = [helper.make_node("DequantizeLinear", [f"x{i}", f"s{i}", f"z{i}"], [f"r{i}"]) for i in range(2)]
+    nodes += [helper.make_node("Add", ["r0", "r1"], ["t"]),
+              helper.make_node("QuantizeLinear", ["t", "s2", "z2"], ["y"])]  # fmt: skip
+    ins = [helper.make_tensor_value_info(f"x{i}", onnx_types[i], [256, 256]) for i in range(2)]
+    out = helper.make_tensor_value_info("y", onnx_types[2], [256, 256])
+    graph = helper.make_graph(nodes, "sum", ins, [out], init)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def test_the_sum_of_every_pair_of_bytes_is_rounded_from_its_exact_value(rng):
+    """In float32 where that gives all pairs the same steps, as with equal scales, whose sums often lie halfway."""
+    for types, scales in (
+        (["uint8", "uint8", "uint8"], rng.uniform(0.01, 0.1, 3)),
+        (["int8", "uint8", "int8"], rng.uniform(0.01, 0.1, 3)),
+        (["uint8", "uint8", "uint8"], np.array([0.05, 0.05, 0.1])),
+    ):
+        scales = scales.astype("float32")
+        least = [-128 if t == "int8" else 0 for t in types]
+        zeros = [low + int(rng.integers(0, 256)) for low in least]
+        bytes_ = [(np.arange(256) + low).astype(t) for low, t in zip(least, types)]
+        x = [np.ascontiguousarray(a) for a in np.broadcast_arrays(bytes_[0][:, None], bytes_[1][None, :])]
+        mod, params = relay.frontend.from_onnx(sum_of_two(types, scales, zeros))
+        assert scales[0] != scales[1] or "float64" not in mod.astext(show_meta_data=False)
+        with PassContext(opt_level=3):
+            model = graph_executor.GraphModule(relay.build(mod, "llvm", params=params)["default"](tvm.cpu()))
+        model.run(x0=x[0], x1=x[1])
+        ratios = [np.float64(s) / np.float64(scales[2]) for s in scales[:2]]
+        steps = np.rint((x[0] - float(zeros[0])) * ratios[0] + (x[1] - float(zeros[1])) * ratios[1]) + zeros[2]
+        want = np.clip(steps, least[2], least[2] + 255).astype(types[2])
+        np.testing.assert_array_equal(model.get_output(0).numpy(), want, f"{types} {scales} {zeros}")
+
+
+def test_a_sum_for_which_no_factors_of_float32_are_exact_is_done_in_doubles():
+    """Integers so large that a float32 has no bits left for their fractions."""
+    sides = [np.arange(256.0) + 2**22, np.arange(256.0)]
+    assert _single_factors(sides, [0.7, 0.3], 0, 2**23) is None

@@ -635,7 +635,8 @@ ELSEWHERE = {
     "blocked forms that passes make, test_cpu_layout, test_winograd, test_pack_dense and test_integer_products": ""
     "nn.contrib_conv1d_NCWc nn.contrib_conv2d_NCHWc nn.contrib_conv2d_NCHWc_int8 nn.contrib_conv2d_transpose_NCHWc "
     "nn.contrib_conv2d_winograd_NCHWc nn.contrib_conv2d_winograd_planes nn.contrib_conv2d_winograd_tiles "
-    "nn.contrib_conv3d_NCDHWc nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc",
+    "nn.contrib_conv3d_NCDHWc nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc "
+    "nn.contrib_depthwise_conv2d_NCHWc_int8",
     "weights of few bits, tests/relay/quantize/test_weights": "nn.contrib_dense_nbits",
     "quantized forms of tried operators, test_qnn": "qnn.avg_pool2d qnn.batch_matmul qnn.concatenate qnn.conv2d "
     "qnn.conv2d_transpose qnn.leaky_relu qnn.softmax qnn.simulated_dequantize qnn.simulated_quantize",

@@ -37,6 +37,13 @@ def group_choice(inside: int, per: int, groups: int, lanes: int) -> tuple[int, i
     return None if best is None or best[0] < 1 else (best[1], best[2])
 
 
+def byte_groups(channels: int, filters: int, groups: int, lanes: int) -> tuple[int, int] | None:
+    """(block, groups to merge) for a grouped convolution of bytes; None where its groups make no whole blocks."""
+    if channels % groups or filters % groups:
+        return None
+    return group_choice(channels // groups, filters // groups, groups, max(lanes, 4))
+
+
 def tile_block(channels: int, most: int) -> int:
     """The block of channels that is the k of a tile and at most two tiles of filters: the one that fills up least; of
     those the largest."""

@@ -30,27 +30,32 @@ MAX_VECTORS = 8
 def extents(op: ComputeOp) -> dict[str, int]:
     n, oc, h, w, ob = (access.extent_of(a) or 1 for a in op.axis)
     ico, kh, kw, groups, _ = (access.extent_of(a) or 1 for a in op.reduce_axis)
-    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "fours": groups}
+    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "fours": groups,
+            "groups": int(op.attrs.get("groups", 1))}
 
 
-def fits(instruction: DotProduct, pixels: int, vectors: int, machine: Machine) -> bool:
+def fits(instruction: DotProduct, pixels: int, vectors: int, machine: Machine, held: int = 1) -> bool:
     """Whether accumulators fit the registers beside a vector of each pixel and of a four of filters, or beside those of
-    the filters and one pixel."""
-    beside = pixels + 1 if instruction.takes_lane else 2
-    return pixels * vectors + vectors + beside <= machine.registers
+    ``held`` fours of the filters and one pixel."""
+    # Loads of three and more vectors run ahead of the products by one.
+    beside = pixels + 1 if instruction.takes_lane else 2 + (vectors > 2)
+    return pixels * vectors + vectors * held + beside <= machine.registers
 
 
 def tiles(x: dict[str, int], instruction: DotProduct, machine: Machine) -> list[tuple[int, int, int]]:
-    """Register tiles (rows, columns, blocks of filters) that fit the registers. Only tiles of full width have several
-    rows."""
+    """Register tiles (rows, columns, blocks of filters of one group) that fit the registers. Only tiles of full width
+    have several rows."""
     each = -(-x["ob"] // instruction.lanes)
-    blocks = [d for d in range(1, x["oc"] + 1) if x["oc"] % d == 0 and (d == 1 or d * each <= MAX_VECTORS)]
+    inside = x["oc"] // x["groups"]
+    blocks = [d for d in range(1, inside + 1) if inside % d == 0 and (d == 1 or d * each <= MAX_VECTORS)]
+    # The weights of a single step are the same for all tiles of a row, which keep all of them.
+    held = x["fours"] if x["ico"] * x["kh"] * x["kw"] == 1 and not instruction.takes_lane else 1
     found = [
         (h, w, oc)
         for oc in blocks
         for h in range(1, min(x["h"], 4) + 1)
         for w in (range(1, min(x["w"], machine.registers) + 1) if h == 1 else (x["w"],))
-        if fits(instruction, h * w, oc * each, machine)
+        if fits(instruction, h * w, oc * each, machine, held)
     ]
     return found or [(1, 1, 1)]
 

@@ -60,6 +60,15 @@ def conv2d_NCHWc_int8(
     return with_instruction(out, data, kernel, target, get_const_int(kernel.shape[5]))
 
 
+def depthwise_conv2d_NCHWc_int8(
+    data: Tensor, kernel: Tensor, kernel_size: Any, stride: Any, padding: Any, dilation: Any, out_dtype: str = "int32",
+    pad_value: int = 0, *, target: Target,
+) -> Tensor:
+    """``topi.nn.depthwise_conv2d_NCHWc_int8``, told which instruction of the target to use."""
+    out = nn.depthwise_conv2d_NCHWc_int8(data, kernel, kernel_size, stride, padding, dilation, out_dtype, pad_value)
+    return with_instruction(out, data, kernel, target, get_const_int(kernel.shape[3]))
+
+
 def depthwise_conv2d_NCHWc(
     Input: Tensor, Filter: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
     out_dtype: str | None = None, logical: Logical = None, zero: int | None = None, target: Target | None = None,
@@ -135,5 +144,5 @@ def _mark_stage(out: Tensor, tag: str, workload: tuple[Any, ...]) -> None:
 
 __all__ = [
     "conv2d_NCHWc", "conv2d_NCHWc_int8", "conv2d_transpose_blocked", "conv2d_winograd_NCHWc", "conv_blocked",
-    "depthwise_conv2d_NCHWc",
+    "depthwise_conv2d_NCHWc", "depthwise_conv2d_NCHWc_int8",
 ]

@@ -6,13 +6,14 @@ An instruction is a row of the table, and a tensor intrinsic: four elements time
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from ... import te, tir
 from ...ir.prim import PrimExpr, Shuffle
 from ...target import Target
 from ...target.cpu import resolve_cpu
-from ...te.tensor import Tensor
+from ...te.tensor import ComputeOp, Tensor
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
 
@@ -119,10 +120,6 @@ def multiply(instruction: DotProduct, filters: int, block: int = DEPTH) -> Tenso
         return te.sum(data[k].astype(ACCUMULATOR) * weights[j, k].astype(ACCUMULATOR), axis=k)
 
     out = te.compute((filters,), term, name="out")
-    binds = {
-        tensor: tir.decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, offset_factor=1, data_alignment=1)
-        for tensor in (data, weights, out)
-    }
 
     def body(ins, outs):
         x, w = ins
@@ -138,10 +135,66 @@ def multiply(instruction: DotProduct, filters: int, block: int = DEPTH) -> Tenso
             step.append(sums.vstore([j], total))
         return tir.SeqStmt([*start, *step]), tir.SeqStmt(start), tir.SeqStmt(step)
 
-    return te.decl_tensor_intrin(out.op, body, instruction.name.split("neon.")[-1].split("avx512.")[-1], binds=binds)
+    return _declared(instruction.name.split("neon.")[-1].split("avx512.")[-1], out.op, (data, weights, out), body)
+
+
+def _declared(name: str, op: ComputeOp, tensors: tuple[Tensor, ...], body: Callable[..., Any]) -> TensorIntrin:
+    binds = {
+        tensor: tir.decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, offset_factor=1, data_alignment=1)
+        for tensor in tensors
+    }
+    return te.decl_tensor_intrin(op, body, name, binds=binds)
+
+
+@functools.cache
+def multiply_each(instruction: DotProduct, channels: int) -> TensorIntrin:
+    """Add the products of four elements of each channel with its own weights, both (channels, 4), to its sum."""
+    width = instruction.lanes
+    data = te.placeholder((channels, DEPTH), instruction.data, name="data")
+    weights = te.placeholder((channels, DEPTH), instruction.weight, name="weights")
+    k = te.reduce_axis((0, DEPTH), name="k")
+    out = te.compute(
+        (channels,), lambda j: te.sum(data[j, k].astype(ACCUMULATOR) * weights[j, k].astype(ACCUMULATOR), axis=k), "out"
+    )
+
+    def body(ins, outs):
+        (sums,) = outs
+        start, step = [], []
+        for j in range(0, channels, width):
+            start.append(sums.vstore([j], tir.Broadcast(tir.const(0, ACCUMULATOR), width)))
+            operands = [_part(buffer, j, 0, lanes=DEPTH * width) for buffer in ins]
+            total = tir.call_llvm_pure_intrin(
+                f"{ACCUMULATOR}x{width}", instruction.name, _part(sums, j, lanes=width), *operands
+            )
+            step.append(sums.vstore([j], total))
+        return tir.SeqStmt([*start, *step]), tir.SeqStmt(start), tir.SeqStmt(step)
+
+    return _declared("dot_each", out.op, (data, weights, out), body)
+
+
+@functools.cache
+def bring_together(dtype: str, channels: int) -> TensorIntrin:
+    """Bytes of four neighbouring pixels (4, channels) as those of each channel (channels, 4)."""
+    data = te.placeholder((DEPTH, channels), dtype, name="data")
+    out = te.compute((channels, DEPTH), lambda j, k: data[k, j], "out")
+
+    def picked(vector: PrimExpr, order: list[int]) -> PrimExpr:
+        return Shuffle((vector,), tuple(tir.const(at, "int32") for at in order))
+
+    def body(ins, outs):
+        # Four channels of the four pixels come to one part of 16 bytes, in which bytes are then brought to their
+        # places: two instructions, where a shuffle of all bytes would be as many as there are parts.
+        words, parts = channels // DEPTH, range(channels // DEPTH)
+        whole = tir.reinterpret(f"int32x{channels}", _part(ins[0], 0, 0, lanes=DEPTH * channels))
+        whole = picked(whole, [k * words + part for part in parts for k in range(DEPTH)])
+        whole = tir.reinterpret(f"{dtype}x{DEPTH * channels}", whole)
+        order = [16 * part + DEPTH * k + j for part in parts for j in range(DEPTH) for k in range(DEPTH)]
+        return outs[0].vstore([0, 0], picked(whole, order))
+
+    return _declared("bring_together", out.op, (data, out), body)
 
 
 __all__ = [
-    "DEPTH", "INSTRUCTIONS", "DotProduct", "data_type", "dot_product", "instructions", "lanes", "multiply",
-    "with_instruction",
+    "DEPTH", "INSTRUCTIONS", "DotProduct", "bring_together", "data_type", "dot_product", "instructions", "lanes",
+    "multiply", "multiply_each", "with_instruction",
 ]

@@ -33,7 +33,13 @@ from .normalization import (
 )
 from .norms import batch_norm, group_norm, instance_norm, rms_norm
 from .blocked import conv2d_transpose_blocked, conv_blocked
-from .packed import conv2d_NCHWc, conv2d_NCHWc_int8, dense_pack, depthwise_conv2d_NCHWc
+from .packed import (
+    conv2d_NCHWc,
+    conv2d_NCHWc_int8,
+    dense_pack,
+    depthwise_conv2d_NCHWc,
+    depthwise_conv2d_NCHWc_int8,
+)
 from .pad import mirror_pad, pad
 from .pool_grad import pool_grad
 from .pooling import (

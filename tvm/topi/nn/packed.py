@@ -110,7 +110,8 @@ def conv2d_NCHWc_int8(
     data, kernel, stride, padding, dilation, layout="NCHW16c", out_layout="NCHW16c", out_dtype="int32", pad_value=0
 ):
     """Data (n, C/c, h, w, c) and a kernel (O/o, I/i, kh, kw, i/4, o, 4) of integers of 8 bits: the four channels that
-    are summed at once lie side by side. Around the data is ``pad_value``, the zero point of quantized data.
+    are summed at once lie side by side; several groups where I is a part of the blocks of channels. Around the data is
+    ``pad_value``, the zero point of quantized data.
 
     Raises
     ------
@@ -123,7 +124,8 @@ def conv2d_NCHWc_int8(
             "conv2d_NCHWc_int8: data of 5 dimensions and a kernel of 7, the last of four channels, are wanted, got "
             f"{shape} and {of_kernel}"
         )
-    if (shape[1], shape[4]) != (of_kernel[1], of_kernel[4] * BYTES):
+    groups, rest = divmod(shape[1], of_kernel[1])
+    if rest or shape[4] != of_kernel[4] * BYTES or of_kernel[0] % groups:
         raise TVMError(f"conv2d_NCHWc_int8: data {shape} and a kernel {of_kernel} have different blocks of channels")
     source, strides, dilations, out = _window(data, kernel, stride, padding, dilation, "conv2d_NCHWc_int8", pad_value)
     names = ("ic_outer", "kh", "kw", "ic_group", "ic_inner")
@@ -133,11 +135,69 @@ def conv2d_NCHWc_int8(
 
     def body(n, oc, y, x, ob):
         at = (y * strides[0] + kh * dilations[0], x * strides[1] + kw * dilations[1])
-        value = source(n, outer, *at, group * BYTES + inner).astype(out_dtype)
+        block = outer if groups == 1 else te.indexdiv(oc, of_kernel[0] // groups) * of_kernel[1] + outer
+        value = source(n, block, *at, group * BYTES + inner).astype(out_dtype)
         return te.sum(value * kernel(oc, outer, kh, kw, group, ob, inner).astype(out_dtype), axis=axes)
 
     result = (data.shape[0], kernel.shape[0], *out, kernel.shape[5])
-    return te.compute(result, body, name="conv2d_NCHWc_int8", tag="conv2d_NCHWc_int8")
+    return te.compute(result, body, name="conv2d_NCHWc_int8", tag="conv2d_NCHWc_int8", attrs={"groups": groups})
+
+
+def depthwise_conv2d_NCHWc_int8(
+    data, kernel, kernel_size, stride, padding, dilation, out_dtype="int32", pad_value=0
+):  # fmt: skip
+    """Data (n, C/c, h, w, c) and a kernel (C/c, kh, kw/4, c, 4) of integers of 8 bits: four taps of a row of the window
+    lie side by side, with zeros after the last. Around the data is ``pad_value``.
+
+    The data of four taps is brought side by side first, once for all rows of the window.
+
+    Raises
+    ------
+    TVMError
+        Data or kernel are not blocked in this way, or their channels or taps do not fit.
+    """
+    what = "depthwise_conv2d_NCHWc_int8"
+    shape, of_kernel = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
+    window, strides, dilations = (
+        spatial(value, 2, f"{what}: {name}")
+        for value, name in ((kernel_size, "kernel_size"), (stride, "strides"), (dilation, "dilation"))
+    )
+    wanted = (shape[1], window[0], -(-window[1] // BYTES), shape[-1], BYTES)
+    if len(shape) != 5 or of_kernel != wanted:
+        raise TVMError(f"{what}: a kernel {wanted} is wanted for data {shape} and a window {window}, got {of_kernel}")
+    sizes = [(k - 1) * d + 1 for k, d in zip(window, dilations)]
+    before, after = pads(padding, sizes, 2, what)
+    height, width = ((d + lo + hi - k) // s + 1 for d, lo, hi, k, s in zip(shape[2:4], before, after, sizes, strides))
+    # What the taps of zero weight read may lie further to the right.
+    fours, reach = of_kernel[2], BYTES * dilations[1]
+    last = (width - 1) * strides[1] + (fours - 1) * reach + (BYTES - 1) * dilations[1]
+    after = [after[0], max(after[1], last + 1 - shape[3] - before[1])]
+    within = (lambda y, x: te.all(y >= before[0], y < shape[2] + before[0], x >= before[1], x < shape[3] + before[1]))
+
+    def padded(n, c, y, x, cb):
+        value = data(n, c, y - before[0], x - before[1], cb)
+        if not any((*before, *after)):
+            return value
+        return tir.if_then_else(within(y, x), value, tir.const(pad_value, data.dtype))
+
+    rows, columns = shape[2] + before[0] + after[0], shape[3] + before[1] + after[1]
+    source = te.compute((*shape[:2], rows, columns, shape[4]), padded, name="data_pad", tag="pad,step")
+    step = strides[1] if fours == 1 or reach % strides[1] == 0 else 1
+    starts = ((width - 1) * strides[1] + (fours - 1) * reach) // step + 1
+    together = te.compute(
+        (*shape[:2], rows, starts, shape[4], BYTES),
+        lambda n, c, y, x, cb, tap: source(n, c, y, x * step + tap * dilations[1], cb),
+        name="data_fours", tag="fours,step",
+    )  # fmt: skip
+    axes = [te.reduce_axis((0, d), name=n) for d, n in ((window[0], "kh"), (fours, "kw_four"), (BYTES, "kw_inner"))]
+    kh, four, inner = axes
+
+    def body(n, c, y, x, cb):
+        at = y * strides[0] + kh * dilations[0], x * (strides[1] // step) + four * (reach // step)
+        value = together(n, c, *at, cb, inner).astype(out_dtype)
+        return te.sum(value * kernel(c, kh, four, cb, inner).astype(out_dtype), axis=axes)
+
+    return te.compute((*shape[:2], height, width, shape[4]), body, name=what, tag=what)
 
 
 def depthwise_conv2d_NCHWc(

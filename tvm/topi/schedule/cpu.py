@@ -20,6 +20,7 @@ from ..cpu import (
     conv2d_tiles,
     conv_nd,
     depthwise,
+    depthwise_int8,
     matmul,
     matmul_int8,
     matmul_nbits,
@@ -37,8 +38,8 @@ from .inline import inline
 # Templates by the tag of the operation; the first that is for its type and fits it is taken.
 TEMPLATES: dict[str, list[CPUTemplate]] = {}
 for _module in (
-    conv2d, conv2d_int8, conv2d_tiles, conv_nd, depthwise, pool, matmul, matmul_int8, matmul_nbits, matmul_tiles,
-    winograd,
+    conv2d, conv2d_int8, conv2d_tiles, conv_nd, depthwise, depthwise_int8, pool, matmul, matmul_int8, matmul_nbits,
+    matmul_tiles, winograd,
 ):  # fmt: skip
     for _tag in _module.TEMPLATE.tags:
         TEMPLATES.setdefault(_tag, []).append(_module.TEMPLATE)

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import tvm
-from tvm import relay
+from tvm import relay, topi
 from tvm.contrib import graph_executor
 from tvm.relay import qnn
 from tvm.relay.infer import infer_type
 from tvm.relay.op.nn.byte_operand import byte_operand
+from tvm.relay.op.nn.packed import contrib_depthwise_conv2d_nchwc_int8
 from tvm.relay.transform.cpu.integer_products import MAX_TERMS, rules
 
 WITH = "llvm -mtriple=aarch64-linux-gnu -mcpu=cortex-a72 -mattr=+dotprod"
@@ -194,6 +195,80 @@ def test_depthwise_layers_between_products_of_bytes_are_exact(seed):
     np.testing.assert_array_equal(computed(body, x=data), want)
 
 
+def depthwise(dtype: str, shape: tuple[int, ...], weights: np.ndarray, zero: int, layout: str = "NCHW", **options):
+    channels = weights.shape[0]
+    x = relay.cast(relay.var("x", shape=shape, dtype=dtype), "float32") - relay.const(float(zero))
+    kernel = weights.transpose(2, 3, 0, 1) if layout == "NHWC" else weights
+    return relay.nn.conv2d(x, relay.const(kernel.astype("float32")), groups=channels, channels=channels,
+                           kernel_size=weights.shape[2:], data_layout=layout,
+                           kernel_layout="HWOI" if layout == "NHWC" else "OIHW", **options)  # fmt: skip
+
+
+def each_by_itself(x: np.ndarray, w: np.ndarray, strides, padding, zero: int, rate: int = 1) -> np.ndarray:
+    """The depthwise convolution of int64 numbers, one tap at a time."""
+    top, left, bottom, right = padding
+    x = np.pad(x.astype("int64") - zero, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    (kh, kw), (y, z) = w.shape[2:], strides
+    height, width = (x.shape[2] - (kh - 1) * rate - 1) // y + 1, (x.shape[3] - kw) // z + 1
+    taps = [(i, j) for i in range(kh) for j in range(kw)]
+    return sum(x[:, :, i * rate : i * rate + (height - 1) * y + 1 : y, j : j + (width - 1) * z + 1 : z]
+               * w[:, 0, i, j].astype("int64")[:, None, None] for i, j in taps)  # fmt: skip
+
+
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_depthwise_convolutions_of_bytes_are_exact(layout, target, rng):
+    """Windows of up to two fours of taps, steps that divide a four and others, edges of every width, both types."""
+    for dtype, zero, window, strides, padding, rate in (
+        ("uint8", 255, (3, 3), (1, 1), (1, 1, 1, 1), 1), ("int8", -128, (5, 5), (2, 2), (2, 1, 1, 2), 1),
+        ("uint8", 9, (1, 7), (1, 3), (0, 3, 0, 2), 1), ("int8", 3, (3, 2), (2, 1), (0, 0, 0, 0), 2),
+    ):  # fmt: skip
+        channels, size = int(rng.integers(2, 40)), tuple(int(n) for n in rng.integers(7, 14, 2))
+        x = rng.integers(*RANGES[dtype], (2, channels, *size)).astype(dtype)
+        weights = rng.integers(-128, 128, (channels, 1, *window)).astype("int8")
+        x.flat[:2], weights.flat[:2] = RANGES[dtype][1] - 1, -128
+        data = x.transpose(0, 2, 3, 1) if layout == "NHWC" else x
+        options = {"strides": strides, "padding": padding, "dilation": (rate, 1)}
+        got = computed(depthwise(dtype, data.shape, weights, zero, layout, **options), target, x=data)
+        got = got.transpose(0, 3, 1, 2) if layout == "NHWC" else got
+        want = each_by_itself(x, weights, strides, padding, zero, rate)
+        np.testing.assert_array_equal(got, want, f"{channels} {size}")
+
+
+@pytest.mark.parametrize("target, wanted", [(VNNI, "vpdpbusd"), (AVX_VNNI, "vpdpbusd"), (WITH, "sdot"), (NO_VNNI, "")])
+def test_depthwise_convolutions_use_dot_products_where_the_target_has_them(target, wanted):
+    body = depthwise("int8", (1, 32, 9, 9), np.ones((32, 1, 3, 3), "int8"), 5, padding=(1, 1))
+    text = assembly(body, target)
+    assert wanted in text if wanted else "vpdpbusd" not in text
+
+
+@pytest.mark.parametrize("target", HERE)
+@pytest.mark.parametrize("channels, filters, groups, in_bytes", [
+    (64, 64, 16, True), (32, 96, 2, True), (24, 24, 3, True), (8, 16, 8, True), (6, 9, 3, False),
+])  # fmt: skip
+def test_grouped_convolutions_of_bytes_are_exact(channels, filters, groups, in_bytes, target, rng):
+    """Groups smaller than a block are merged with zeros between them; those that make no blocks stay in float."""
+    x = rng.integers(0, 256, (1, channels, 7, 9)).astype("uint8")
+    weights = rng.integers(-128, 128, (filters, channels // groups, 3, 3)).astype("int8")
+    data = relay.cast(relay.var("x", shape=x.shape, dtype="uint8"), "float32") - relay.const(200.0)
+    body = relay.nn.conv2d(data, relay.const(weights.astype("float32")), padding=(1, 1), strides=(2, 2), groups=groups,
+                           channels=filters, kernel_size=(3, 3))  # fmt: skip
+    parts = [convolved(a, b, 2, 1, 200) for a, b in zip(np.split(x, groups, 1), np.split(weights, groups))]
+    np.testing.assert_array_equal(computed(body, target, x=x), np.concatenate(parts, 1))
+    assert ("vpdpbusd" in assembly(body, VNNI)) == in_bytes
+
+
+@pytest.mark.parametrize("weights, rate", [(np.full((8, 1, 3, 3), 200.0), 1), (np.ones((8, 1, 3, 3)), 2)])
+def test_depthwise_convolutions_of_other_weights_and_taps_apart_stay_in_float(weights, rate, rng):
+    weights.flat[0] = 0
+    body = depthwise("uint8", (1, 8, 9, 9), weights, 5, dilation=(rate, rate))
+    assert "vpdpbusd" not in assembly(body, VNNI)
+    x = rng.integers(0, 256, (1, 8, 9, 9)).astype("uint8")
+    spread = np.zeros((8, 1, 2 * rate + 1, 2 * rate + 1))
+    spread[:, :, ::rate, ::rate] = weights
+    np.testing.assert_array_equal(computed(body, x=x), each_by_itself(x, spread, (1, 1), (0,) * 4, 5))
+
+
 @pytest.mark.parametrize("form", ["float", "qnn", "plain"])
 def test_quantized_dense_layers_are_exact(form, seed):
     rng = np.random.default_rng(seed)
@@ -313,3 +388,40 @@ def test_one_side_of_a_sum_of_dequantized_tensors_is_stored_as_bytes(rng):
     data = rng.integers(0, 256, (1, 16, 5, 5)).astype("uint8")
     results = [computed(body, target, x=data) for target in HERE]
     assert all(np.array_equal(results[0], other) for other in results)
+
+
+def test_kernels_of_bytes_that_are_packed_in_another_way_are_refused():
+    def tensor(*shape: int):
+        return tvm.te.placeholder(shape, "int8")
+
+    data = tensor(1, 2, 9, 9, 16)
+    for kernel, window in ((tensor(2, 3, 1, 16, 4), (3, 5)), (tensor(2, 3, 1, 8, 4), (3, 3))):
+        with pytest.raises(tvm.TVMError, match="depthwise_conv2d_NCHWc_int8: a kernel .* is wanted"):
+            topi.nn.depthwise_conv2d_NCHWc_int8(data, kernel, window, 1, 1, 1)
+    with pytest.raises(tvm.TVMError, match="different blocks of channels"):
+        topi.nn.conv2d_NCHWc_int8(data, tensor(3, 1, 1, 1, 4, 16, 4), 1, 0, 1)
+    x, w = (relay.var(n, shape=s, dtype="int8") for n, s in (("x", (1, 2, 9, 9, 16)), ("w", (2, 3, 1, 16, 4))))
+    with pytest.raises(tvm.TVMError, match="other taps than kernel_size says"):
+        infer_type(contrib_depthwise_conv2d_nchwc_int8(x, w, groups=32, kernel_size=(3, 5)))
+
+
+PLAIN = "llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"
+
+
+@pytest.mark.parametrize("target, lines", [(PLAIN, 1), (NO_VNNI, 1), (VNNI, 0), (AVX_VNNI, 0)])
+def test_a_target_without_products_of_bytes_says_so_in_one_line(target, lines, caplog):
+    """However many quantized layers there are; a graph of floats says nothing."""
+    x = relay.var("x", shape=(1, 16, 5, 5), dtype="uint8")
+    body = x
+    for _ in range(2):
+        body = relay.cast(body, "float32") - relay.const(3.0)
+        body = relay.nn.conv2d(body, relay.const(np.ones((16, 16, 1, 1), "float32")), channels=16, kernel_size=(1, 1))
+        body = relay.cast(relay.clip(relay.round(body * relay.const(0.01)), 0, 255), "uint8")
+    with caplog.at_level("WARNING", logger="tvm"):
+        built(body, target)
+        found = [record.getMessage() for record in caplog.records]
+        assert len(found) == lines and all("has no dot products of bytes" in line for line in found)
+        caplog.clear()
+        y = relay.var("y", shape=(1, 16, 5, 5))
+        built(relay.nn.conv2d(y, relay.const(np.ones((16, 16, 1, 1), "float32"))), target)
+        assert not caplog.records

@@ -135,15 +135,60 @@ def _average_steps(ctx, x, scale, zero, dtype: str):
     return within(steps, None if zero is None else relay.reshape(zero, ()), dtype)
 
 
+# How far, in units of the last place, factors of float32 are tried from the nearest one, the nearest first.
+_NEAR = sorted(((i, j) for i in range(-4, 5) for j in range(-4, 5)), key=lambda at: abs(at[0]) + abs(at[1]))
+
+
+def _single_factors(sides: list[np.ndarray], ratios: list[float], low: int, high: int) -> list[float] | None:
+    """Factors of float32 that give every pair of integers the step between ``low`` and ``high`` that doubles give it,
+    whether products and sum are rounded one by one or in part together; None where none near the ratios do."""
+    a, b = sides[0][:, None], sides[1][None, :]
+    wanted = np.clip(np.rint(a * ratios[0] + b * ratios[1]), low, high)
+    factors = [np.float32(r) for r in ratios]
+    for shifts in _NEAR:
+        p, q = (f + np.float32(n) * np.spacing(f) for f, n in zip(factors, shifts))
+        # Products of a byte and a float32 are exact in doubles.
+        whole = [a * np.float64(p), b * np.float64(q)]
+        rounded = [part.astype("float32").astype("float64") for part in whole]
+        sums = [rounded[0] + rounded[1], whole[0] + rounded[1], rounded[0] + whole[1]]
+        if all((np.clip(np.rint(total.astype("float32")), low, high) == wanted).all() for total in sums):
+            return [float(p), float(q)]
+    return None
+
+
+def _known_factors(ctx, sides, scale, zero, dtype: str) -> list[float] | None:
+    """The factors of ``_single_factors`` for two dequantized values whose scales and zero points are known."""
+    numbers = [ctx.value(e) for e in (scale, *(s for _, s, _, _ in sides))]
+    zeros = [np.zeros(1) if e is None else ctx.value(e) for e in (zero, *(z for _, _, z, _ in sides))]
+    types = [ctx.dtype(v) for v, _, _, _ in sides]
+    if any(n is None or n.size != 1 for n in (*numbers, *zeros)) or not all(0 < n.item() < np.inf for n in numbers):
+        return None
+    if any(t not in ("int8", "uint8") for t in (dtype, *types)):
+        return None
+    ratios = [n.item() / numbers[0].item() for n in numbers[1:]]
+    if not all(1e-30 < r < 1e30 for r in ratios):
+        return None
+    integers = [np.arange(256.0) + limits(t)[0] - z.item() for t, z in zip(types, zeros[1:])]
+    low, high = (end - int(zeros[0].item()) for end in limits(dtype))
+    return _single_factors(integers, ratios, low, high)
+
+
 def _joined_steps(ctx, x, scale, zero, dtype: str):
     """The sum of two dequantized values in the steps of the result. In doubles it is exact: a sum just below the middle
-    between two steps does not become the step above."""
+    between two steps does not become the step above. Where factors of float32 give all pairs of integers the same
+    steps, it is done in float32."""
     known = ctx.importer.integers
     if not (isinstance(x, Call) and getattr(x.op, "name", "") == "add" and all(id(a) in known for a in x.args)):
         return None
     sides = [known[id(a)][1] for a in x.args]
     if any(ctx.shape(s) not in ((), (1,)) or ctx.dtype(v) == "int32" for v, s, _, _ in sides):
         return None
+
+    single = _known_factors(ctx, sides, scale, zero, dtype)
+    if single is not None:
+        parts = [relay.multiply(centered(ctx, value, origin, ()), const(factor, "float32"))
+                 for (value, _, origin, _), factor in zip(sides, single)]  # fmt: skip
+        return within(round_even(relay.add(*parts)), None if zero is None else relay.reshape(zero, ()), dtype)
 
     def real(e):
         return relay.cast(relay.reshape(e, ()), "float64")

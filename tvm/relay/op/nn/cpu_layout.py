@@ -11,7 +11,15 @@ import numpy as np
 from ....ir.op import OPS
 from ....target import Target
 from ....topi.cpu import dot_products
-from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice, tile_block, tile_groups
+from ....topi.cpu.blocks import (
+    MAX_UNBLOCKED_CHANNELS,
+    block_of,
+    byte_block,
+    byte_groups,
+    group_choice,
+    tile_block,
+    tile_groups,
+)
 from ....topi.cpu.tiles import COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
@@ -76,21 +84,42 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     """A convolution of bytes with constant weights, over channels in blocks, if the target has an instruction for
     it."""
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
-    is_plain = attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout and attrs.groups == 1
+    is_plain = attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout
     if not is_plain or kernel is None or not all(isinstance(d, int) for d in shape):
         return None
     if out_type.dtype != "int32" or dot_products.dot_product(target, tinfos[0].dtype, str(kernel.dtype)) is None:
         return None
-    lanes = dot_products.lanes(target)
-    inner, outer = (byte_block(n, lanes) for n in (shape[attrs.data_layout.index("C")], kernel.shape[0]))
+    lanes, channels = dot_products.lanes(target), shape[attrs.data_layout.index("C")]
+    inner, outer = (byte_block(n, lanes) for n in (channels, kernel.shape[0]))
+    if attrs.groups == channels == kernel.shape[0] and channels > 1:
+        return _depthwise_int8(attrs, inputs[0], kernel, inner)
+    groups = attrs.groups
+    if groups != 1:
+        choice = byte_groups(channels, kernel.shape[0], groups, lanes)
+        if choice is None:
+            return None
+        inner = outer = choice[0]
+        kernel, groups = merged_groups(kernel, groups, choice[1]), groups // choice[1]
     filled = _filled(kernel, _up(kernel.shape[0], outer), _up(kernel.shape[1], inner))
     o, i, h, w = filled.shape
     parted = filled.reshape(o // outer, outer, i // inner, inner // BYTES, BYTES, h, w)
     weight = Constant(np.ascontiguousarray(parted.transpose(0, 2, 5, 6, 3, 1, 4)))
     return packed.contrib_conv2d_nchwc_int8(
-        inputs[0], weight, attrs.strides, attrs.padding, attrs.dilation, kernel_size=(h, w),
+        inputs[0], weight, attrs.strides, attrs.padding, attrs.dilation, groups=groups, kernel_size=(h, w),
         data_layout=f"NCHW{inner}c", kernel_layout=f"OIHW{inner // BYTES}i{outer}o{BYTES}i",
         out_layout=f"NCHW{outer}c", out_dtype="int32",
+    )  # fmt: skip
+
+
+def _depthwise_int8(attrs, data: RelayExpr, kernel: np.ndarray, block: int) -> RelayExpr:
+    """A depthwise convolution of bytes, over channels in blocks."""
+    channels, _, h, w = kernel.shape
+    taps = np.pad(kernel[:, 0], ((0, -channels % block), (0, 0), (0, -w % BYTES)))
+    parted = taps.reshape(-1, block, h, taps.shape[2] // BYTES, BYTES)
+    return packed.contrib_depthwise_conv2d_nchwc_int8(
+        data, Constant(np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))), attrs.strides, attrs.padding,
+        attrs.dilation, groups=_up(channels, block), kernel_size=(h, w), data_layout=f"NCHW{block}c",
+        out_layout=f"NCHW{block}c", out_dtype="int32",
     )  # fmt: skip
 
 

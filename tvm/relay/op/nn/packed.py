@@ -132,6 +132,49 @@ def contrib_conv2d_nchwc_int8(
     return window_call("nn.contrib_conv2d_NCHWc_int8", 2, locals())
 
 
+def _depthwise_int8_type(attrs, types):
+    data, kernel = tensor(types[0], "the data"), tensor(types[1], "the kernel")
+    k = dims(kernel)
+    if len(k) != 5 or k[4] != BYTES:
+        raise TypeError(f"a kernel of 5 dimensions, the last of four taps, is wanted, got {k}")
+    if {data.dtype, kernel.dtype} - {"int8", "uint8"}:
+        raise TypeError(f"data and kernel are of int8 or uint8, got {data.dtype} and {kernel.dtype}")
+    if attrs.kernel_size is None or (k[1], k[2]) != (int(attrs.kernel_size[0]), -(-int(attrs.kernel_size[1]) // BYTES)):
+        raise TypeError(f"the kernel {k} has other taps than kernel_size says: {attrs.kernel_size}")
+    plain = TensorType((k[0], 1, *attrs.kernel_size, 1, k[3]), kernel.dtype)
+    return _packed_type(attrs, (data, plain))
+
+
+@op(
+    "nn.contrib_depthwise_conv2d_NCHWc_int8",
+    2,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    type_rule=_depthwise_int8_type,
+    compute=lambda attrs, inputs, out, conv=topi.nn.depthwise_conv2d_NCHWc_int8: conv(
+        *inputs, attrs.kernel_size, attrs.strides, attrs.padding, attrs.dilation, out.dtype, attrs.pad_value
+    ),
+)
+def contrib_depthwise_conv2d_nchwc_int8(
+    data,
+    kernel,
+    strides=(1, 1),
+    padding=(0, 0),
+    dilation=(1, 1),
+    groups=1,
+    channels=None,
+    kernel_size=None,
+    data_layout="NCHW16c",
+    kernel_layout="",
+    out_layout="",
+    out_dtype="int32",
+    pad_value=0,
+):
+    """Convolution of each channel of bytes by itself, channels being stored in blocks; the kernel (C/c, kh, kw/4, c, 4)
+    has four taps of a row side by side. Around the data is ``pad_value``."""
+    out_layout = out_layout or data_layout
+    return window_call("nn.contrib_depthwise_conv2d_NCHWc_int8", 2, locals())
+
+
 @op(
     "nn.contrib_depthwise_conv2d_NCHWc",
     2,

@@ -32,6 +32,7 @@ ROWS: dict[str, Row] = {
     "nn.contrib_dense_nbits": _on("dense", matmul_nbits.dense_nbits_pack),
     "nn.contrib_conv2d_NCHWc": _blocked(convolutions.conv2d_NCHWc, takes_target=True, logical="logical"),
     "nn.contrib_conv2d_NCHWc_int8": _on("conv", convolutions.conv2d_NCHWc_int8),
+    "nn.contrib_depthwise_conv2d_NCHWc_int8": _on("conv", convolutions.depthwise_conv2d_NCHWc_int8),
     "nn.contrib_depthwise_conv2d_NCHWc": _blocked(
         convolutions.depthwise_conv2d_NCHWc, takes_target=True, logical="logical", zero="zero_point"
     ),

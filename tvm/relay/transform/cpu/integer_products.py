@@ -18,7 +18,8 @@ from ....ir.module import IRModule
 from ....ir.prim import IntImm
 from ....ir.transform import PassContext
 from ....target import Target
-from ....topi.cpu.dot_products import data_type, dot_product, instructions
+from ....topi.cpu.blocks import byte_groups
+from ....topi.cpu.dot_products import data_type, dot_product, instructions, lanes
 from ....topi.cpu.matmul_int8 import PANEL, k_block
 from ....topi.nn.packed import BYTES
 from ...analysis import post_order_visit
@@ -135,14 +136,29 @@ def _terms(weights: Weights) -> int:
     return MAX_TERMS // 4 if weights.offset else MAX_TERMS
 
 
+def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
+    """Whether there is a kernel of bytes for a convolution of groups: sizes are known, nothing was taken off the
+    weights, and groups make whole blocks of channels; or each channel is by itself and the taps of a row are
+    neighbours."""
+    attrs, shape = node.attrs, type_of(node.args[0]).shape
+    if weights.offset or not all(isinstance(d, IntImm) for d in shape):
+        return False
+    channels, filters = int(shape[attrs.data_layout.index("C")]), weights.array.shape[attrs.kernel_layout.index("O")]
+    if attrs.groups == channels == filters:
+        return int(attrs.dilation[1]) == 1
+    return byte_groups(channels, filters, attrs.groups, lanes(target)) is not None
+
+
 def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
     """A convolution of quantized data as one of bytes."""
     attrs, found = node.attrs, _operands(node, target)
-    if found is None or attrs.groups != 1 or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout:
+    if found is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout:
         return None
     data, zero, weights = found
     layout = attrs.kernel_layout
     if sorted(layout) != sorted("OIHW") or isinstance(attrs.padding, str):
+        return None
+    if attrs.groups != 1 and not _has_grouped_kernel(node, weights, target):
         return None
     taken = tuple(layout.index(c) for c in "IHW")
     array = _with_ones(weights, layout.index("O"))
@@ -342,6 +358,7 @@ _READS_BYTES = {
     "layout_transform": _moves_bytes,
     "add": _joins_bytes,
     "nn.contrib_conv2d_NCHWc_int8": _with_padding,
+    "nn.contrib_depthwise_conv2d_NCHWc_int8": _with_padding,
     "nn.contrib_depthwise_conv2d_NCHWc": _of_bytes,
     "nn.dense": _in_panels,
     "nn.batch_matmul": _whole_panels,
