@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -62,3 +64,17 @@ def difference(got: list, expected: list) -> str:
         if want.std() < 1e-4:
             return "the outputs do not differ: the network shows nothing"
     return ""
+
+
+def check(kind: str, networks: Mapping[str, object], drawn: Callable, arrays: Path, rng: np.random.Generator) -> None:
+    """A network gives what OpenCV gave: another one for every seed, for each is compiled in some seconds."""
+    from tvm import relay
+
+    every = os.environ.get("TVM_CONFORMANCE_CASES")
+    for name in sorted(networks) if every else [str(rng.choice(sorted(networks)))]:
+        text, weights, data = drawn(name)
+        with np.load(arrays) as found:
+            wanted = [found[key] for key in sorted(found) if key.startswith(f"{name}|")]
+        assert wanted
+        got = relay.create_executor("graph", mod=imported(kind, text, weights), target="llvm").evaluate()(data)
+        assert not difference([got.numpy()] if hasattr(got, "numpy") else [v.numpy() for v in got], wanted), name
