@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import canonical
 from .prim import IntImm, PrimExpr, Var, const, convert
 from .structural import structural_equal, structural_hash
 from .type import Type
+
+if TYPE_CHECKING:
+    from .span import Span
 
 
 class _Size:
@@ -43,7 +46,7 @@ class TensorType(Type, key="relay.TensorType"):
     shape: tuple[PrimExpr, ...]
     dtype: str = "float32"
 
-    def __init__(self, shape: Any, dtype: str = "float32", span: Any = None):
+    def __init__(self, shape: Any, dtype: str = "float32", span: Span | None = None):
         if isinstance(shape, (int, PrimExpr)):
             shape = (shape,)
         self.shape = tuple([convert(s) for s in shape])
