@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import functools
 import re
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import ROOT, all_texts, answers, statements, texts
+from tests.architecture.sources import ROOT, all_texts, outlines, texts
 
 # The longest matching prefix decides. A module may import its own layer only inside its own package (the prefix).
 LAYERS = {
@@ -101,22 +100,6 @@ def prefix_of(module: str) -> str:
     return module
 
 
-def import_statements(tree: ast.Module) -> list[tuple[str, int, list[str] | None, int, bool]]:
-    """(module, dots, names, line, inside a function) of every import that runs; one of modules has no names."""
-    found = []
-    for node, in_function in statements(tree):
-        if isinstance(node, ast.Import):
-            found += [(alias.name, 0, None, node.lineno, in_function) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            found.append((node.module or "", node.level, [a.name for a in node.names], node.lineno, in_function))
-    return found
-
-
-@functools.cache
-def all_imports() -> dict[str, list]:
-    return answers(import_statements)
-
-
 @functools.cache
 def all_modules() -> frozenset[str]:
     return frozenset(map(module_name, texts()))
@@ -128,7 +111,7 @@ def imports(path: str) -> list[tuple[str, int, bool]]:
     name = module_name(path)
     package = (name if path.endswith("/__init__.py") else name.rpartition(".")[0]).split(".")
     found = []
-    for base, dots, names, line, in_function in all_imports()[path]:
+    for base, dots, names, line, in_function in outlines()[path][0]:
         if dots:
             above = package[: len(package) - dots + 1]
             base = ".".join([*above, base] if base else above)
