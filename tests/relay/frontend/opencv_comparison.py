@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +32,7 @@ def _by_score(rows: np.ndarray) -> np.ndarray:
     return found[np.argsort(-found[:, 2], kind="stable")]
 
 
-def _above(rows: np.ndarray, want: np.ndarray) -> np.ndarray:
+def above(rows: np.ndarray, want: np.ndarray) -> np.ndarray:
     """Rows of boxes without the products that OpenCV leaves out; one near the threshold may fall on either side."""
     kinds, wanted = rows[:, 5:], want[:, 5:]
     if ((wanted > 0) & (wanted < LEAST)).any():
@@ -55,7 +53,7 @@ def difference(got: list, expected: list) -> str:
             if not len(want):
                 return "OpenCV found nothing: the network shows nothing"
         elif value.ndim == 3 and want.ndim == 2 and want.shape[1] > 5:
-            value = _above(value[0], want)
+            value = above(value[0], want)
         if value.size != want.size:
             return f"shape {want.shape} is wanted, got {value.shape}"
         value = value.reshape(want.shape)
@@ -64,17 +62,3 @@ def difference(got: list, expected: list) -> str:
         if want.std() < 1e-4:
             return "the outputs do not differ: the network shows nothing"
     return ""
-
-
-def check(kind: str, networks: Mapping[str, object], drawn: Callable, arrays: Path, rng: np.random.Generator) -> None:
-    """A network gives what OpenCV gave: another one for every seed, for each is compiled in some seconds."""
-    from tvm import relay
-
-    every = os.environ.get("TVM_CONFORMANCE_CASES")
-    for name in sorted(networks) if every else [str(rng.choice(sorted(networks)))]:
-        text, weights, data = drawn(name)
-        with np.load(arrays) as found:
-            wanted = [found[key] for key in sorted(found) if key.startswith(f"{name}|")]
-        assert wanted
-        got = relay.create_executor("graph", mod=imported(kind, text, weights), target="llvm").evaluate()(data)
-        assert not difference([got.numpy()] if hasattr(got, "numpy") else [v.numpy() for v in got], wanted), name
