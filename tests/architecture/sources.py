@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import gc
 import hashlib
 import inspect
 import json
@@ -17,6 +16,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+
+from tools.size import docstring_lines
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "tvm"
@@ -48,17 +49,6 @@ def all_texts() -> dict[str, str]:
     return found
 
 
-@functools.cache
-def tree_of(name: str) -> ast.Module:
-    """The syntax tree of a file of the package."""
-    # Half of the time would be spent by the collector in looking at nodes that all stay.
-    gc.disable()
-    try:
-        return ast.parse(texts()[name], name)
-    finally:
-        gc.enable()
-
-
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
@@ -78,7 +68,7 @@ def answers(question: Callable[[ast.Module], list[Any]], hint: str = "") -> dict
     for name, text in texts().items():
         digest = _digest(text)
         if known.get(name, ("",))[0] != digest:
-            answer = question(tree_of(name)) if pattern.search(text) else []
+            answer = question(ast.parse(text, name)) if pattern.search(text) else []
             known[name], changed = (digest, json.loads(json.dumps(answer))), True
         found[name] = known[name][1]
     if changed:
@@ -96,6 +86,27 @@ def _keep(place: Path, data: dict[str, Any]) -> None:
         beside.replace(place)
     except OSError:
         pass
+
+
+def outline(tree: ast.Module) -> list[list[tuple]]:
+    """What is asked of every file, in one walk: (module, dots, names, line, inside a function) of each import that
+    runs, where one of modules has no names, and (name, lines) of each function, docstrings and decorators not
+    counted."""
+    imports: list[tuple] = []
+    functions: list[tuple] = []
+    for node, in_function in statements(tree):
+        if isinstance(node, ast.Import):
+            imports += [(alias.name, 0, None, node.lineno, in_function) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            imports.append((node.module or "", node.level, [a.name for a in node.names], node.lineno, in_function))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            functions.append((node.name, (node.end_lineno or 0) - node.lineno + 1 - docstring_lines(node)))
+    return [imports, functions]
+
+
+@functools.cache
+def outlines() -> dict[str, list]:
+    return answers(outline)
 
 
 def _for_the_checker(test: ast.expr) -> bool:

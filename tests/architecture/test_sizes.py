@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.architecture.sources import answers, statements, texts
+from tests.architecture.sources import outline, outlines, texts
 from tools import size
-from tools.size import described_lines, docstring_lines, lines_of_code
+from tools.size import described_lines, lines_of_code
 
 MOST_LINES_OF_A_FUNCTION = 60
 MOST_LINES_OF_A_FILE = 800
@@ -29,21 +29,15 @@ LONG_FUNCTIONS = {
 }
 
 
-def long_functions(tree: ast.Module) -> list[tuple[str, int]]:
-    """(name, lines) of the functions of a source file that are too long, decorators not counted."""
-    found = []
-    for node, _ in statements(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            lines = (node.end_lineno or 0) - node.lineno + 1 - docstring_lines(node)
-            if lines > MOST_LINES_OF_A_FUNCTION:
-                found.append((node.name, lines))
-    return found
+def long_functions(functions: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    """(name, lines) of the functions of a source file that are too long."""
+    return [(name, lines) for name, lines in functions if lines > MOST_LINES_OF_A_FUNCTION]
 
 
 def test_functions_are_short():
     wrong, used = [], set()
-    for name, functions in answers(long_functions).items():
-        for function, lines in functions:
+    for name, (_, functions) in outlines().items():
+        for function, lines in long_functions(functions):
             if (name, function) in LONG_FUNCTIONS:
                 used.add((name, function))
             else:
@@ -64,8 +58,8 @@ def test_files_are_of_a_size_to_be_read():
 
 def test_a_function_of_sixty_lines_passes_and_one_more_does_not():
     body = "        pass\n" * 59
-    assert long_functions(ast.parse(f"class C:\n    def f(self):\n{body}")) == []
-    assert long_functions(ast.parse(f"class C:\n    def f(self):\n{body}        pass\n")) == [("f", 61)]
+    assert long_functions(outline(ast.parse(f"class C:\n    def f(self):\n{body}"))[1]) == []
+    assert long_functions(outline(ast.parse(f"class C:\n    def f(self):\n{body}        pass\n"))[1]) == [("f", 61)]
 
 
 def test_docstrings_do_not_count():

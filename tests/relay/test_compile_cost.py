@@ -4,6 +4,7 @@ machine."""
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -218,3 +219,20 @@ def expected(name: str, arrays, n: int):
         else:
             x = np.concatenate([x, np.abs(x)])[4:10]
     return y if name == "fibonacci" else x
+
+
+def test_a_process_that_builds_many_models_keeps_none_of_them():
+    def build(number: int) -> None:
+        x = relay.var("x", shape=(4,))
+        e = x * relay.const(float(number)) + relay.const(1.5)
+        relay.build(tvm.IRModule.from_expr(relay.Function([x], e)), "llvm")
+
+    def objects_after(numbers) -> int:
+        for number in numbers:
+            build(number)
+        gc.collect()
+        return len(gc.get_objects())
+
+    first = objects_after(range(5))
+    # A build has thousands of them.
+    assert objects_after(range(5, 25)) - first < 200

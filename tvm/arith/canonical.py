@@ -9,7 +9,7 @@ dropped, and neighbouring splits of one index are joined again: x // 4 * 4 + x %
 from __future__ import annotations
 
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import info
 from ..ir.prim import (
@@ -39,6 +39,9 @@ from .const_bound import POS_INF, dtype_bound, is_index, linear_bound
 from .rule_compiler import LiteralOverflow
 from .sums import Sum, combine, fits, scaled
 
+if TYPE_CHECKING:
+    from .context import Context
+
 FLOOR, TRUNC = 0, 1
 Split = tuple[PrimExpr, int, int, int]
 
@@ -48,7 +51,7 @@ MAX_TERMS = 40
 _DIVISIONS = {FloorDiv: FLOOR, FloorMod: FLOOR, Div: TRUNC, Mod: TRUNC}
 
 
-def canonical_expr(an: Any, root: PrimExpr) -> PrimExpr:
+def canonical_expr(an: Context, root: PrimExpr) -> PrimExpr:
     """The canonical form of an interned expression in the analyzer's present context."""
     done, sums = an.canonical, an.sums
     got = done.get(root)
@@ -94,7 +97,7 @@ def canonical_expr(an: Any, root: PrimExpr) -> PrimExpr:
     return view[root]
 
 
-def is_plain(an: Any, n: PrimExpr) -> bool:
+def is_plain(an: Context, n: PrimExpr) -> bool:
     """Whether a canonical form is a sum over variables: rewriting has nothing to add to it."""
     kind = rewrite.KINDS[n.dtype]
     if not (kind.is_index and kind.is_scalar):
@@ -111,7 +114,7 @@ class _Exprs:
 
     __slots__ = ("an", "done", "sums")
 
-    def __init__(self, an: Any, done: dict[Any, Any], sums: dict[Any, Any]):
+    def __init__(self, an: Context, done: dict[Any, Any], sums: dict[Any, Any]):
         self.an, self.done, self.sums = an, done, sums
 
     def __getitem__(self, n: PrimExpr) -> PrimExpr:
@@ -133,7 +136,7 @@ class _Exprs:
         return got
 
 
-def _binary(an: Any, n: Any, cls: type[Any], view: _Exprs) -> None:
+def _binary(an: Context, n: Any, cls: type[Any], view: _Exprs) -> None:
     """Canonical form of a two-operand node whose operands are done."""
     rewrite.stats.visits += 1
     dtype = n.a.dtype
@@ -203,7 +206,7 @@ def split_of(e: PrimExpr) -> Split:
     return inner, c, POS_INF, mode
 
 
-def to_sum(an: Any, e: PrimExpr) -> Sum:
+def to_sum(an: Context, e: PrimExpr) -> Sum:
     if e.__class__ is IntImm:
         return Sum({}, e.value)
     terms, base = an.linear(e)
@@ -216,7 +219,7 @@ def to_sum(an: Any, e: PrimExpr) -> Sum:
     return Sum(out, base)
 
 
-def add(an: Any, a: Sum, b: Sum, sign: int) -> Sum:
+def add(an: Context, a: Sum, b: Sum, sign: int) -> Sum:
     got = combine(a, b, sign)
     if b[0] and len(got[0]) > 1:
         for key in got[0]:
@@ -229,7 +232,7 @@ def scale(s: Sum, c: int) -> Sum:
     return s if c == 1 else scaled(s, c)
 
 
-def join(an: Any, s: Sum) -> Sum:
+def join(an: Context, s: Sum) -> Sum:
     """Join splits of one index that continue each other: (x % u) // m * (m / l) + (x % m) // l is (x % u) // l."""
     groups: dict[PrimExpr, list[Split]] = {}
     for key in s[0]:
@@ -281,7 +284,7 @@ def _continues(upper: Split, lower: Split, high: int, low: int) -> bool:
     return upper[3] == lower[3]
 
 
-def split_expr(an: Any, key: Split) -> PrimExpr:
+def split_expr(an: Context, key: Split) -> PrimExpr:
     index, lower, upper, mode = key
     dtype = index.dtype
     e = index
@@ -297,7 +300,7 @@ def _order(item: Any):
     return -factor, -lower, -upper
 
 
-def to_expr(an: Any, s: Sum, dtype: str) -> PrimExpr:
+def to_expr(an: Context, s: Sum, dtype: str) -> PrimExpr:
     """The expression of a sum: larger factors first, then the constant, then what is subtracted."""
     fine = refine(an, s, dtype)
     terms, base = s = fine if fits(fine, dtype) else s
@@ -336,7 +339,7 @@ def to_expr(an: Any, s: Sum, dtype: str) -> PrimExpr:
 _COMPOUND = frozenset({Add, Sub, Mul})
 
 
-def refine(an: Any, s: Sum, dtype: str) -> Sum:
+def refine(an: Context, s: Sum, dtype: str) -> Sum:
     """Splits of sums resolved as far as the bounds of their terms allow.
 
     This is put off until a sum is written out: splits of one index must meet before they are taken apart.
@@ -359,7 +362,7 @@ def refine(an: Any, s: Sum, dtype: str) -> Sum:
     return s
 
 
-def _resolve(an: Any, key: Split, dtype: str) -> Sum | None:
+def _resolve(an: Context, key: Split, dtype: str) -> Sum | None:
     """The split as a sum of simpler ones, or None."""
     got = an.sums.get(key)
     if got is None:
@@ -376,11 +379,11 @@ def _resolve(an: Any, key: Split, dtype: str) -> Sum | None:
     return None if len(got[0]) == 1 and key in got[0] else got
 
 
-def _scaled(an: Any, e: PrimExpr, c: int, dtype: str) -> PrimExpr:
+def _scaled(an: Context, e: PrimExpr, c: int, dtype: str) -> PrimExpr:
     return e if c == 1 else an.binary(Mul, e, an.literal(c, dtype))
 
 
-def sum_bound(an: Any, s: Sum):
+def sum_bound(an: Context, s: Sum):
     if not s[0]:
         return s[1], s[1]
     return linear_bound(an, {split_expr(an, k): c for k, c in s[0].items()}, s[1])
@@ -399,7 +402,7 @@ def _parts(s: Sum, c: int) -> tuple[Sum, Sum]:
     return Sum(whole, 0), Sum(rest, s[1])
 
 
-def _bucket(an: Any, s: Sum, c: int) -> int | None:
+def _bucket(an: Context, s: Sum, c: int) -> int | None:
     """The quotient by ``c`` > 0 when all values of the sum have the same."""
     lo, hi = sum_bound(an, s)
     if lo <= -POS_INF or hi >= POS_INF or lo // c != hi // c:
@@ -411,7 +414,7 @@ def _is_single(s: Sum) -> bool:
     return len(s[0]) == 1 and s[1] == 0
 
 
-def _coarse(an: Any, s: Sum, c: int) -> tuple[int, Sum, Sum] | None:
+def _coarse(an: Context, s: Sum, c: int) -> tuple[int, Sum, Sum] | None:
     """``s`` as g * A + B with g > 1 dividing ``c`` and B in [0, g): gives (g, A, B), the most terms in A."""
     items = sorted(s[0].items(), key=lambda item: -abs(item[1]))
     steps = []
@@ -431,7 +434,7 @@ def _coarse(an: Any, s: Sum, c: int) -> tuple[int, Sum, Sum] | None:
     return None
 
 
-def floordiv(an: Any, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
+def floordiv(an: Context, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c < 0:
         s, c = scale(s, -1), -c
     if c == 1:
@@ -443,7 +446,7 @@ def floordiv(an: Any, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     return add(an, out, _floordiv_rest(an, rest, c, dtype, deep), 1)
 
 
-def _floordiv_rest(an: Any, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
+def _floordiv_rest(an: Context, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     q = _bucket(an, s, c)
     if q is not None:
         return Sum({}, q)
@@ -454,7 +457,7 @@ def _floordiv_rest(an: Any, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     return _split_quotient(an, s, c, dtype, FLOOR)
 
 
-def _split_quotient(an: Any, s: Sum, c: int, dtype: str, mode: int) -> Sum:
+def _split_quotient(an: Context, s: Sum, c: int, dtype: str, mode: int) -> Sum:
     """The quotient as one split."""
     if c == 1:
         return s
@@ -468,7 +471,7 @@ def _split_quotient(an: Any, s: Sum, c: int, dtype: str, mode: int) -> Sum:
     return Sum({(to_expr(an, s, dtype), c, POS_INF, mode): 1}, 0)
 
 
-def floormod(an: Any, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
+def floormod(an: Context, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c < 0:
         return Sum({atom(rewrite.make(an, FloorMod, to_expr(an, s, dtype), an.literal(c, dtype))): 1}, 0)
     terms: dict[Split, int] = {}
@@ -492,7 +495,7 @@ def floormod(an: Any, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     return _floormod_rest(an, Sum(got[0], got[1] % c), c, dtype, deep)
 
 
-def _floormod_rest(an: Any, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
+def _floormod_rest(an: Context, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     q = _bucket(an, s, c)
     if q is not None:
         return Sum(s[0], s[1] - q * c)
@@ -503,7 +506,7 @@ def _floormod_rest(an: Any, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     return _split_remainder(an, s, c, dtype, FLOOR)
 
 
-def _split_remainder(an: Any, s: Sum, c: int, dtype: str, mode: int) -> Sum:
+def _split_remainder(an: Context, s: Sum, c: int, dtype: str, mode: int) -> Sum:
     """The remainder as one split."""
     if _is_single(s):
         ((key, factor),) = s[0].items()
@@ -520,12 +523,12 @@ def _split_remainder(an: Any, s: Sum, c: int, dtype: str, mode: int) -> Sum:
     return Sum({(to_expr(an, s, dtype), 1, c, mode): 1}, 0)
 
 
-def _same_sign(an: Any, *sums: Sum) -> bool:
+def _same_sign(an: Context, *sums: Sum) -> bool:
     """Whether all sums are known to be at least zero."""
     return all(sum_bound(an, s)[0] >= 0 for s in sums)
 
 
-def truncdiv(an: Any, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
+def truncdiv(an: Context, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c < 0:
         return scale(truncdiv(an, s, -c, dtype, deep), -1)
     if c == 1:
@@ -541,7 +544,7 @@ def truncdiv(an: Any, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     return _truncdiv_rest(an, s, c, dtype, deep)
 
 
-def _truncdiv_rest(an: Any, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
+def _truncdiv_rest(an: Context, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     if not s[0]:
         return Sum({}, trunc_div(s[1], c))
     lo, hi = sum_bound(an, s)
@@ -562,7 +565,7 @@ def _truncdiv_rest(an: Any, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     return _split_quotient(an, s, c, dtype, TRUNC)
 
 
-def truncmod(an: Any, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
+def truncmod(an: Context, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     c = abs(c)
     if c == 1:
         return Sum({}, 0)
@@ -577,7 +580,7 @@ def truncmod(an: Any, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     return _truncmod_rest(an, s, c, dtype, deep)
 
 
-def _truncmod_rest(an: Any, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
+def _truncmod_rest(an: Context, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     if not s[0]:
         return Sum({}, trunc_mod(s[1], c))
     s = _drop_inner_truncmod(an, s, c)
@@ -600,7 +603,7 @@ def _truncmod_rest(an: Any, s: Sum, c: int, dtype: str, deep: bool) -> Sum:
     return _split_remainder(an, s, c, dtype, TRUNC)
 
 
-def _drop_inner_truncmod(an: Any, s: Sum, c: int) -> Sum:
+def _drop_inner_truncmod(an: Context, s: Sum, c: int) -> Sum:
     """Replace a truncating remainder inside by what it divides, where that changes multiples of ``c`` only and keeps
     every sum at zero or above."""
     for key, factor in s[0].items():
@@ -621,7 +624,7 @@ _DIVIDE = {FloorDiv: floordiv, FloorMod: floormod, Div: truncdiv, Mod: truncmod}
 # --- products, symbolic divisors, comparisons, casts ------------------------------------------------------------------
 
 
-def _product(an: Any, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def _product(an: Context, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """``a * b`` of two that are not literals; b * a where that has been seen first."""
     order = an.products.setdefault(frozenset((a, b)), (a, b))
     return rewrite.make(an, Mul, *order)
@@ -641,7 +644,7 @@ def _factors(e: PrimExpr) -> tuple[int, list[PrimExpr]]:
     return constant, out + stack
 
 
-def _times(an: Any, constant: int, factors: list[PrimExpr], dtype: str) -> PrimExpr:
+def _times(an: Context, constant: int, factors: list[PrimExpr], dtype: str) -> PrimExpr:
     got = None
     for f in factors:
         got = f if got is None else an.binary(Mul, got, f)
@@ -650,7 +653,7 @@ def _times(an: Any, constant: int, factors: list[PrimExpr], dtype: str) -> PrimE
     return got if constant == 1 else an.binary(Mul, got, an.literal(constant, dtype))
 
 
-def _symbolic_division(an: Any, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+def _symbolic_division(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     """Cancel common factors of a product divided by a product; None when there are none."""
     if b.__class__ is IntImm:
         return None
@@ -684,7 +687,7 @@ def _symbolic_division(an: Any, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr
         return None
 
 
-def _compare(an: Any, cls: type, n: Any, view: _Exprs) -> PrimExpr:
+def _compare(an: Context, cls: type, n: Any, view: _Exprs) -> PrimExpr:
     """Orderings: terms too small to matter beside a common factor of the others are dropped."""
     a, b = n.a, n.b
     if cls is GT or cls is GE:
@@ -724,7 +727,7 @@ def _compare(an: Any, cls: type, n: Any, view: _Exprs) -> PrimExpr:
         return whole
 
 
-def _equal(an: Any, cls: type, n: Any, view: _Exprs) -> PrimExpr:
+def _equal(an: Context, cls: type, n: Any, view: _Exprs) -> PrimExpr:
     """Equality, with added terms on the left, subtracted ones on the right."""
     dtype = n.a.dtype
     terms, base = refine(an, add(an, view.sum(n.a), view.sum(n.b), -1), dtype)
@@ -739,7 +742,7 @@ def _equal(an: Any, cls: type, n: Any, view: _Exprs) -> PrimExpr:
     return rewrite.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
 
 
-def _cast(an: Any, n: Any, view: _Exprs) -> bool:
+def _cast(an: Context, n: Any, view: _Exprs) -> bool:
     """Move a cast between index types into a sum; False where that could change the value."""
     source = n.value.dtype
     if not (is_index(n.dtype) and is_index(source)) or info(n.dtype).lanes != 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import info
 from ..ir.prim import EQ, LE, LT, NE, Add, And, Call, FloorMod, IntImm, Mod, Mul, PrimExpr, Range, Sub, Var, const
@@ -65,11 +65,17 @@ class Context(Interner):
     # All rules of bounds hold here (`ranges.py` has the light mode).
     light = False
 
+    if TYPE_CHECKING:
+        # What rules ask beside this: they are applied by analyzers, which are contexts and more.
+        def bind_axis(self, axis: Any) -> None: ...
+
+        def never_equal(self, a: PrimExpr, b: PrimExpr) -> bool: ...
+
     def __init__(self):
         Interner.__init__(self)
         self.var_bounds: dict[Var, Bound] = {}
-        self.var_moduli: dict[Var, tuple[int, int]] = {}
-        self.values: dict[Var, PrimExpr] = {}
+        self.var_moduli: dict[PrimExpr, tuple[int, int]] = {}
+        self.values: dict[PrimExpr, PrimExpr] = {}
         # Known inequalities: sums of several terms, and single expressions.
         self.facts: dict[frozenset[Any], tuple[tuple[Any, ...], Bound]] = {}
         self.atom_facts: dict[PrimExpr, Bound] = {}
@@ -95,7 +101,7 @@ class Context(Interner):
         self.done: dict[tuple[Any, ...], PrimExpr] = {}
         self.rewritten: dict[PrimExpr, PrimExpr] = {}
         self.canonical: dict[PrimExpr, PrimExpr] = {}
-        self.sums: dict[PrimExpr, object] = {}
+        self.sums: dict[Any, Sum] = {}
 
     def _changed(self) -> None:
         self.epoch += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import gcd
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import info
 from ..ir.prim import (
@@ -27,6 +27,9 @@ from ..ir.prim import (
     Var,
 )
 from .const_bound import MAX_DEPTH, dtype_bound, is_index
+
+if TYPE_CHECKING:
+    from .context import Context
 
 ANYTHING = (1, 0)
 Modular = tuple[int, int]
@@ -56,7 +59,7 @@ def intersect(a: Modular, b: Modular) -> Modular:
     return normal(p // step * q, x + p * k)
 
 
-def modular_of(an: Any, e: PrimExpr, depth: int = 0) -> Modular:
+def modular_of(an: Context, e: PrimExpr, depth: int = 0) -> Modular:
     """Modular set of an interned expression in the analyzer's context."""
     memo = an.moduli
     got = memo.get(e)
@@ -80,7 +83,7 @@ def modular_of(an: Any, e: PrimExpr, depth: int = 0) -> Modular:
     return got
 
 
-def _var(an: Any, e: PrimExpr, depth: int):
+def _var(an: Context, e: PrimExpr, depth: int) -> tuple[int, int]:
     return an.var_moduli.get(e, ANYTHING)
 
 
@@ -89,7 +92,7 @@ def _wraps(e: PrimExpr) -> bool:
     return not is_index(e.dtype)
 
 
-def _add(an: Any, e: PrimExpr, depth: int):
+def _add(an: Context, e: PrimExpr, depth: int):
     if _wraps(e):
         return ANYTHING
     a, b = modular_of(an, e.a, depth), modular_of(an, e.b, depth)
@@ -97,14 +100,14 @@ def _add(an: Any, e: PrimExpr, depth: int):
     return normal(gcd(a[0], b[0]), base)
 
 
-def _mul(an: Any, e: PrimExpr, depth: int):
+def _mul(an: Context, e: PrimExpr, depth: int):
     if _wraps(e):
         return ANYTHING
     (p, x), (q, y) = modular_of(an, e.a, depth), modular_of(an, e.b, depth)
     return normal(gcd(gcd(p * q, p * y), q * x), x * y)
 
 
-def _divide(an: Any, e: PrimExpr, depth: int):
+def _divide(an: Context, e: PrimExpr, depth: int):
     b = e.b
     if _wraps(e) or b.__class__ is not IntImm or b.value == 0:
         return ANYTHING
@@ -118,7 +121,7 @@ def _divide(an: Any, e: PrimExpr, depth: int):
     return ANYTHING
 
 
-def _remainder(an: Any, e: PrimExpr, depth: int):
+def _remainder(an: Context, e: PrimExpr, depth: int):
     b = e.b
     if b.__class__ is not IntImm or b.value == 0:
         return ANYTHING
@@ -129,15 +132,15 @@ def _remainder(an: Any, e: PrimExpr, depth: int):
     return ANYTHING
 
 
-def _extreme(an: Any, e: PrimExpr, depth: int):
+def _extreme(an: Context, e: PrimExpr, depth: int):
     return union(modular_of(an, e.a, depth), modular_of(an, e.b, depth))
 
 
-def _select(an: Any, e: PrimExpr, depth: int):
+def _select(an: Context, e: PrimExpr, depth: int):
     return union(modular_of(an, e.true_value, depth), modular_of(an, e.false_value, depth))
 
 
-def _cast(an: Any, e: PrimExpr, depth: int):
+def _cast(an: Context, e: PrimExpr, depth: int):
     to, source = info(e.dtype), info(e.value.dtype)
     if not (to.is_integer and source.is_integer) or to.is_bool or source.is_bool:
         return ANYTHING
@@ -146,7 +149,7 @@ def _cast(an: Any, e: PrimExpr, depth: int):
     return modular_of(an, e.value, depth) if limit[0] <= lo and hi <= limit[1] else ANYTHING
 
 
-def _call(an: Any, e: PrimExpr, depth: int):
+def _call(an: Context, e: PrimExpr, depth: int):
     name = getattr(e.op, "name", None)
     if name == "tir.shift_right" and e.args[1].__class__ is IntImm:
         coeff, base = modular_of(an, e.args[0], depth)
@@ -163,7 +166,7 @@ def _call(an: Any, e: PrimExpr, depth: int):
     return ANYTHING
 
 
-def _let(an: Any, e: PrimExpr, depth: int):
+def _let(an: Context, e: PrimExpr, depth: int):
     with an.known_value(e.var, an.bound(e.value, depth), modular_of(an, e.value, depth)):
         return modular_of(an, e.body, depth)
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from enum import IntEnum, IntFlag
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..ir.node import Node
 from .const_bound import NEG_INF, POS_INF
+
+if TYPE_CHECKING:
+    from ..ir.span import Span
 
 
 class ProofStrength(IntEnum):
@@ -42,7 +45,7 @@ class ConstIntBound(Node, key="arith.ConstIntBound"):
     POS_INF = POS_INF
     NEG_INF = NEG_INF
 
-    def __init__(self, min_value: Any, max_value: Any, span: Any = None):
+    def __init__(self, min_value: Any, max_value: Any, span: Span | None = None):
         self.min_value = int(min_value)
         self.max_value = int(max_value)
         self.span = span
@@ -70,7 +73,7 @@ class ModularSet(Node, key="arith.ModularSet"):
     coeff: int
     base: int
 
-    def __init__(self, coeff: Any, base: Any, span: Any = None):
+    def __init__(self, coeff: Any, base: Any, span: Span | None = None):
         self.coeff = int(coeff)
         self.base = int(base)
         self.span = span

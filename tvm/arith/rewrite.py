@@ -7,7 +7,7 @@ rules' replacements are built through it. ``rewrite_expr`` walks an expression a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import element, info
 from ..ir.prim import (
@@ -54,6 +54,9 @@ from . import rules
 from .compare import BINARY, DIVISIONS, is_pure
 from .const_bound import dtype_bound
 from .rule_compiler import LiteralOverflow, RuleTable
+
+if TYPE_CHECKING:
+    from .context import Context
 
 
 class Stats:
@@ -110,7 +113,7 @@ class _Kinds(dict[Any, Any]):
 KINDS = _Kinds()
 
 
-def _apply(an: Any, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
+def _apply(an: Context, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     """The first rule's result, or None."""
     found = table.index.get((cls, a.__class__, b.__class__))
     if found is None:
@@ -132,7 +135,7 @@ def _apply(an: Any, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> Pr
     return None
 
 
-def make(an: Any, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
+def make(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """The simplified form of ``cls(a, b)``; the operands are simplified and interned."""
     key = (cls, a, b)
     got = an.done.get(key)
@@ -148,7 +151,7 @@ def make(an: Any, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     return got
 
 
-def _fold(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
+def _fold(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
     """Literal operands folded; None when they are not literals or the result has no value."""
     if b.__class__ not in LITERALS or a.__class__ not in LITERALS:
         return None
@@ -164,7 +167,7 @@ def _fold(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     return an.intern(got)
 
 
-def _neutral(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr, kind: Any):
+def _neutral(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr, kind: Any):
     """Zero and one as an operand; None where they are not. Floats keep what a NaN or a signed zero could change."""
     y = literal_value(b) if b.__class__ in LITERALS else None
     if y is not None:
@@ -193,7 +196,7 @@ def _neutral(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr, kind: Any):
     return None
 
 
-def _arithmetic(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
+def _arithmetic(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
     kind = KINDS[a.dtype]
     got = _fold(an, cls, a, b)
     if got is None:
@@ -205,7 +208,7 @@ def _arithmetic(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     return an.binary(cls, a, b) if got is None else got
 
 
-def _same_select(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
+def _same_select(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
     """``select(p, x, y) + select(p, z, w)`` is one select."""
     if b.__class__ is Select and b.condition is a.condition:
         yes, no = make(an, cls, a.true_value, b.true_value), make(an, cls, a.false_value, b.false_value)
@@ -216,7 +219,7 @@ def _same_select(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     return None
 
 
-def _decide(an: Any, a: PrimExpr, b: PrimExpr):
+def _decide(an: Context, a: PrimExpr, b: PrimExpr):
     """Bound of ``a - b`` for operands of an index type, else None."""
     kind = KINDS[a.dtype]
     if kind.is_index:
@@ -228,12 +231,12 @@ def _decide(an: Any, a: PrimExpr, b: PrimExpr):
     return None
 
 
-def _truth(an: Any, value: bool, dtype: str) -> PrimExpr:
+def _truth(an: Context, value: bool, dtype: str) -> PrimExpr:
     got = an.literal(int(value), "bool")
     return got if KINDS[dtype].is_scalar else an.add(Broadcast(got, info(dtype).lanes))
 
 
-def _known(an: Any, node: Any):
+def _known(an: Context, node: Any):
     if an.truths:
         got = an.truths.get(node)
         if got is not None:
@@ -241,7 +244,7 @@ def _known(an: Any, node: Any):
     return node
 
 
-def _less(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
+def _less(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
     got = _fold(an, cls, a, b)
     if got is not None:
         return got
@@ -255,7 +258,7 @@ def _less(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     return _known(an, an.binary(LT, a, b)) if got is None else got
 
 
-def _less_equal(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
+def _less_equal(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
     """``a <= b`` is ``not (b < a)``; for floats it is kept, as a NaN makes both false."""
     got = _fold(an, cls, a, b)
     if got is not None:
@@ -279,7 +282,7 @@ def _less_equal(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     return make_not(an, flipped)
 
 
-def _equal(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
+def _equal(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
     got = _fold(an, cls, a, b)
     if got is not None:
         return got
@@ -301,7 +304,7 @@ def _equal(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     return _known(an, an.binary(EQ, a, b)) if got is None else got
 
 
-def _not_equal(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
+def _not_equal(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
     got = _fold(an, cls, a, b)
     if got is not None:
         return got
@@ -310,7 +313,7 @@ def _not_equal(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
     return make_not(an, make(an, EQ, a, b))
 
 
-def _logical(an: Any, cls: type[Any], a: PrimExpr, b: PrimExpr):
+def _logical(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
     for x, y in ((a, b), (b, a)):
         value = literal_value(x)
         if value is not None:
@@ -335,7 +338,7 @@ _MAKERS: dict[type[Any], Callable[..., Any]] = {
 _NEGATED = {LT: (LE, True), LE: (LT, True), EQ: (NE, False), NE: (EQ, False), And: (Or, False), Or: (And, False)}
 
 
-def make_not(an: Any, a: PrimExpr) -> PrimExpr:
+def make_not(an: Context, a: PrimExpr) -> PrimExpr:
     value = literal_value(a)
     if value is not None:
         return _truth(an, not value, a.dtype)
@@ -362,7 +365,7 @@ def make_not(an: Any, a: PrimExpr) -> PrimExpr:
     return an.add(Not(a))
 
 
-def make_select(an: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
+def make_select(an: Context, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
     value = literal_value(condition)
     if value is not None:
         return yes if value else no
@@ -373,7 +376,7 @@ def make_select(an: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> Pr
     return an.add(Select(condition, yes, no))
 
 
-def make_ramp(an: Any, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
+def make_ramp(an: Context, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
     if lanes == 1:
         return base
     if literal_value(stride) == 0:
@@ -381,15 +384,15 @@ def make_ramp(an: Any, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr
     return an.add(Ramp(base, stride, lanes))
 
 
-def make_broadcast(an: Any, value: PrimExpr, lanes: int) -> PrimExpr:
+def make_broadcast(an: Context, value: PrimExpr, lanes: int) -> PrimExpr:
     return value if lanes == 1 else an.add(Broadcast(value, lanes))
 
 
-def _not(an: Any, n: Any, done: Any):
+def _not(an: Context, n: Any, done: Any):
     return make_not(an, done[n.a])
 
 
-def _select(an: Any, n: Any, done: Any):
+def _select(an: Context, n: Any, done: Any):
     condition = done[n.condition]
     value = literal_value(condition)
     if value is not None:
@@ -398,12 +401,12 @@ def _select(an: Any, n: Any, done: Any):
     return make_select(an, condition, yes, no)
 
 
-def _later(an: Any, e: PrimExpr, done: Any):
+def _later(an: Context, e: PrimExpr, done: Any):
     got = done.get(e)
     return an.walk(an, e) if got is None else got
 
 
-def _branches(an: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr, done: Any):
+def _branches(an: Context, condition: PrimExpr, yes: PrimExpr, no: PrimExpr, done: Any):
     """The two sides, each simplified where the condition is known; large ones as they are."""
     if an.scopes >= MAX_SCOPES or condition.dtype != "bool":
         return _later(an, yes, done), _later(an, no, done)
@@ -412,7 +415,7 @@ def _branches(an: Any, condition: PrimExpr, yes: PrimExpr, no: PrimExpr, done: A
     return yes, no
 
 
-def _stays(an: Any, e: PrimExpr) -> bool:
+def _stays(an: Context, e: PrimExpr) -> bool:
     """Whether the branch of a choice is worth no context of its own: a leaf, or too large."""
     got = an.stays.get(e)
     if got is None:
@@ -443,7 +446,7 @@ def _is_harmless(e: PrimExpr) -> bool:
     return True
 
 
-def _call(an: Any, n: Any, done: Any):
+def _call(an: Context, n: Any, done: Any):
     name = getattr(n.op, "name", "")
     if name == "tir.if_then_else":
         condition = done[n.args[0]]
@@ -488,7 +491,7 @@ _COUNTED: dict[str, Callable[..., Any]] = {
 }
 
 
-def _cast(an: Any, n: Any, done: Any):
+def _cast(an: Context, n: Any, done: Any):
     value = done[n.value]
     if value.dtype == n.dtype:
         return value
@@ -501,7 +504,7 @@ def _cast(an: Any, n: Any, done: Any):
     return an.add(n if value is n.value else Cast(n.dtype, value))
 
 
-def uncast(an: Any, dtype: str, e: PrimExpr) -> PrimExpr | None:
+def uncast(an: Context, dtype: str, e: PrimExpr) -> PrimExpr | None:
     """What an index of ``dtype`` was before a cast to a shorter type, where that cut nothing off."""
     if e.__class__ is not Cast or e.value.dtype != dtype or not (info(dtype).is_int and info(e.dtype).is_int):
         return None
@@ -510,7 +513,7 @@ def uncast(an: Any, dtype: str, e: PrimExpr) -> PrimExpr | None:
     return e.value if low <= lo and hi <= high else None
 
 
-def _let(an: Any, n: Any, done: Any):
+def _let(an: Context, n: Any, done: Any):
     value = done[n.value]
     if isinstance(value, _INLINED):
         if an.values.get(n.var) is value:
@@ -525,7 +528,7 @@ def _let(an: Any, n: Any, done: Any):
 _INLINED = (IntImm, FloatImm, Var)
 
 
-def _let_operands(an: Any, n: Any, done: Any) -> list[Any]:
+def _let_operands(an: Context, n: Any, done: Any) -> list[Any]:
     """The value, then the body with a short value in place of the variable."""
     value = done.get(n.value)
     if value is None:
@@ -539,7 +542,7 @@ def _let_operands(an: Any, n: Any, done: Any) -> list[Any]:
     return [n.body]
 
 
-def _reduce(an: Any, n: Any, done: Any):
+def _reduce(an: Context, n: Any, done: Any):
     source = tuple([done[s] for s in n.source])
     init = tuple([done[s] for s in n.init])
     condition = done[n.condition]
@@ -562,7 +565,7 @@ def _reduce(an: Any, n: Any, done: Any):
     )
 
 
-def _combiner(an: Any, c: Any, source: tuple[Any, ...], wanted: int) -> tuple[Any, ...]:
+def _combiner(an: Context, c: Any, source: tuple[Any, ...], wanted: int) -> tuple[Any, ...]:
     """The combiner simplified, without the components that ``wanted`` does not need; and which were kept."""
     results = [an.walk(an, an.intern(r)) for r in c.result]
     identities = [an.walk(an, an.intern(e)) for e in c.identity_element]
@@ -588,15 +591,15 @@ def _is_removable(e: PrimExpr) -> bool:
     return not any(isinstance(n, Call) and not is_pure(n) for n in post_order(e))
 
 
-def _generic(an: Any, n: Any, done: Any):
+def _generic(an: Context, n: Any, done: Any):
     return an.add(n.map_children(done.__getitem__))
 
 
-def _ramp(an: Any, n: Any, done: Any):
+def _ramp(an: Context, n: Any, done: Any):
     return make_ramp(an, done[n.base], done[n.stride], n.lanes)
 
 
-def _broadcast(an: Any, n: Any, done: Any):
+def _broadcast(an: Context, n: Any, done: Any):
     return make_broadcast(an, done[n.value], n.lanes)
 
 
@@ -613,7 +616,7 @@ _HANDLERS: dict[type[Any], Callable[..., Any]] = {
 LEAVES = frozenset({IntImm, FloatImm, StringImm})
 
 
-def operands(an: Any, n: Any, done: Any) -> list[Any]:
+def operands(an: Context, n: Any, done: Any) -> list[Any]:
     """The children that must be simplified before ``n`` in the present context."""
     cls = n.__class__
     if cls is Select:
@@ -634,13 +637,13 @@ def operands(an: Any, n: Any, done: Any) -> list[Any]:
     return [condition, *[b for b in branches if _stays(an, b)]]
 
 
-def node(an: Any, n: PrimExpr, done: Any) -> PrimExpr:
+def node(an: Context, n: PrimExpr, done: Any) -> PrimExpr:
     """The simplified form of a node of any other kind; ``done`` maps its operands to theirs."""
     got = _HANDLERS.get(n.__class__, _generic)(an, n, done)
     return _known(an, got) if an.truths and n.dtype == "bool" else got
 
 
-def rewrite_expr(an: Any, root: PrimExpr) -> PrimExpr:
+def rewrite_expr(an: Context, root: PrimExpr) -> PrimExpr:
     """Simplify an interned expression in the analyzer's present context."""
     done = an.rewritten
     got = done.get(root)

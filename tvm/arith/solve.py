@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..dtype import info
 from ..ir.node import Node
@@ -21,6 +21,9 @@ from .diagonal import diagonalize
 from .interval_set import IntSet, as_set
 from .linear import conjuncts, nonnegative_form
 from .sums import Sum, compose, decompose, reduced, scaled, weighted
+
+if TYPE_CHECKING:
+    from ..ir.span import Span
 
 # Derived inequalities only narrow the ranges, so elimination may stop deriving them when they become too many.
 _MOST_DERIVED = 300
@@ -85,7 +88,7 @@ class IntConstraints(Node, key="arith.IntConstraints"):
     ranges: dict[Any, Any]
     relations: tuple[PrimExpr, ...]
 
-    def __init__(self, variables: Any = (), ranges: Any = None, relations: Any = (), span: Any = None):
+    def __init__(self, variables: Any = (), ranges: Any = None, relations: Any = (), span: Span | None = None):
         self.variables = tuple(getattr(v, "var", v) for v in variables or ())
         self.ranges = {getattr(v, "var", v): r for v, r in (ranges or {}).items()}
         self.relations = tuple(convert(r) for r in relations or ())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import canonical
 from .node import Node
+
+if TYPE_CHECKING:
+    from .span import Span
 
 
 class AffineType(Node):
@@ -32,7 +35,7 @@ class TensorAffineType(AffineType, key="TensorAffineType"):
     dtype: str
     axis: int = -1
 
-    def __init__(self, scale: Any, zero_point: Any, dtype: str, axis: Any = -1, span: Any = None):
+    def __init__(self, scale: Any, zero_point: Any, dtype: str, axis: Any = -1, span: Span | None = None):
         self.scale = scale
         self.zero_point = zero_point
         self.dtype = canonical(dtype)

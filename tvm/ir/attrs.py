@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..error import TVMError, did_you_mean
 from .node import _REQUIRED, CONVERT, NODE_TYPES, Node
+
+if TYPE_CHECKING:
+    from .span import Span
 
 
 class AttrFieldInfo(NamedTuple):
@@ -149,7 +152,7 @@ class DictAttrs(Node, key="DictAttrs"):
 
     entries: dict[Any, Any]
 
-    def __init__(self, entries: Any = None, span: Any = None, **named: Any):
+    def __init__(self, entries: Any = None, span: Span | None = None, **named: Any):
         self.entries = {**(entries or {}), **named}
         self.span = span
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .node import Node
+
+if TYPE_CHECKING:
+    from .span import Span
 
 
 class PoolInfoProperties(Node, key="ir.PoolInfoProperties"):
@@ -74,7 +77,7 @@ class WorkspacePoolInfo(PoolInfo, key="ir.WorkspacePoolInfo"):
         Its size and speed.
     """
 
-    def __init__(self, pool_name: Any, targets: Any, pool_info_properties: Any = None, span: Any = None):
+    def __init__(self, pool_name: Any, targets: Any, pool_info_properties: Any = None, span: Span | None = None):
         PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span=span)
 
 
@@ -109,7 +112,7 @@ class ConstantPoolInfo(PoolInfo, key="ir.ConstantPoolInfo"):
         targets: Any,
         constant_info_array: Any = (),
         pool_info_properties: Any = None,
-        span: Any = None,
+        span: Span | None = None,
     ):
         PoolInfo.__init__(self, pool_name, targets, pool_info_properties or PoolInfoProperties(), span=span)
         self.constant_info_array = tuple(constant_info_array or ())

@@ -12,6 +12,9 @@ from .node import Node
 from .prim import BaseExpr, Call
 from .type import GlobalTypeVar
 
+if TYPE_CHECKING:
+    from .span import Span
+
 IMPORT_STANDARD: Hook[[Any, str], None] = Hook(
     "ir.module.IMPORT_STANDARD", "adds the definitions of a named library file to a module"
 )
@@ -179,7 +182,9 @@ class IRModule(Node, key="IRModule"):
     type_definitions: dict[Any, Any]
     attrs: dict[Any, Any]
 
-    def __init__(self, functions: Any = None, type_definitions: Any = None, attrs: Any = None, span: Any = None):
+    def __init__(
+        self, functions: Any = None, type_definitions: Any = None, attrs: Any = None, span: Span | None = None
+    ):
         self.functions = Definitions()
         self.type_definitions = Definitions(type_definitions or {})
         self.attrs = dict(attrs or {})

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..error import TVMError
 from ..registry import Registry
 from .node import Node
+
+if TYPE_CHECKING:
+    from .span import Span
 
 OPS: Registry[Op] = Registry("operator")
 # Relations between the types of inputs and result, by name: ``rule(attrs, types) -> type``.
@@ -42,7 +45,9 @@ class Op(Node, key="Op"):
     num_inputs: int = -1
     attrs: Any = None
 
-    def __init__(self, name: str, description: Any = "", num_inputs: Any = -1, attrs: Any = None, span: Any = None):
+    def __init__(
+        self, name: str, description: Any = "", num_inputs: Any = -1, attrs: Any = None, span: Span | None = None
+    ):
         self.name = name
         self.description = description
         self.num_inputs = num_inputs

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from numbers import Number
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..docstring import docstring
 from ..dtype import canonical, info, int_range, make, with_lanes
@@ -46,6 +46,9 @@ from .prim import (
     const,
     convert,
 )
+
+if TYPE_CHECKING:
+    from .span import Span
 
 _LITERAL = (IntImm, FloatImm)
 
@@ -197,7 +200,7 @@ def trunc_mod(a: int, b: int) -> int:
 
 # Arithmetic of truth values is that of the integers 0 and 1, of whose result it is asked whether it is not zero: a sum
 # is logical or, a difference whether they differ, products and quotients are logical and, remainders false.
-def add(a: Any, b: Any, span: Any = None):
+def add(a: Any, b: Any, span: Span | None = None):
     """``a + b``, with literals folded; tensors are added element by element.
 
     Parameters
@@ -224,7 +227,7 @@ def add(a: Any, b: Any, span: Any = None):
     return logical_or(a, b) if info(a.dtype).is_bool else Add(a, b)
 
 
-def subtract(a: Any, b: Any, span: Any = None):
+def subtract(a: Any, b: Any, span: Span | None = None):
     """``a - b``, with literals folded; tensors are subtracted element by element.
 
     Parameters
@@ -249,7 +252,7 @@ def subtract(a: Any, b: Any, span: Any = None):
     return not_equal(a, b) if info(a.dtype).is_bool else Sub(a, b)
 
 
-def multiply(a: Any, b: Any, span: Any = None):
+def multiply(a: Any, b: Any, span: Span | None = None):
     """``a * b``, with literals folded; tensors are multiplied element by element.
 
     Parameters
@@ -284,7 +287,7 @@ def _no_zero(b: PrimExpr, name: str) -> None:
         raise DivideByZeroError(f"{name}: divide by zero")
 
 
-def div(a: Any, b: Any, span: Any = None):
+def div(a: Any, b: Any, span: Span | None = None):
     """Division as in C: truncates on integers.
 
     Parameters
@@ -312,7 +315,7 @@ def div(a: Any, b: Any, span: Any = None):
     return logical_and(a, b) if info(a.dtype).is_bool else Div(a, b)
 
 
-def true_divide(a: Any, b: Any, span: Any = None):
+def true_divide(a: Any, b: Any, span: Span | None = None):
     """``a / b``: refused on two integers, where rounding would be ambiguous."""
     x = getattr(a, "dtype", None) or canonical(type(a))
     y = getattr(b, "dtype", None) or canonical(type(b))
@@ -324,12 +327,12 @@ def true_divide(a: Any, b: Any, span: Any = None):
     return div(a, b)
 
 
-def truncdiv(a: Any, b: Any, span: Any = None):
+def truncdiv(a: Any, b: Any, span: Span | None = None):
     a, b = _operands("truncdiv", a, b)
     return a if b is None else div(a, b)
 
 
-def truncmod(a: Any, b: Any, span: Any = None):
+def truncmod(a: Any, b: Any, span: Span | None = None):
     a, b = _operands("truncmod", a, b)
     if b is None:
         return a
@@ -344,7 +347,7 @@ def truncmod(a: Any, b: Any, span: Any = None):
     return Mod(a, b)
 
 
-def floordiv(a: Any, b: Any, span: Any = None):
+def floordiv(a: Any, b: Any, span: Span | None = None):
     """The quotient of integers rounded down, with literals folded.
 
     Parameters
@@ -374,7 +377,7 @@ def floordiv(a: Any, b: Any, span: Any = None):
     return logical_and(a, b) if info(a.dtype).is_bool else FloorDiv(a, b)
 
 
-def floormod(a: Any, b: Any, span: Any = None):
+def floormod(a: Any, b: Any, span: Span | None = None):
     """What floordiv leaves; it has the sign of the divisor.
 
     Parameters
@@ -412,7 +415,7 @@ def _greatest(x: float, y: float) -> float:
     return x if x != x else y if y != y else max(x, y)
 
 
-def minimum(a: Any, b: Any, span: Any = None):
+def minimum(a: Any, b: Any, span: Span | None = None):
     a, b = _operands("minimum", a, b)
     if b is None:
         return a
@@ -422,7 +425,7 @@ def minimum(a: Any, b: Any, span: Any = None):
     return a if a is b else Min(a, b)
 
 
-def maximum(a: Any, b: Any, span: Any = None):
+def maximum(a: Any, b: Any, span: Span | None = None):
     a, b = _operands("maximum", a, b)
     if b is None:
         return a
@@ -449,7 +452,7 @@ def negative(a: Any):
 
 
 def _compare(name: str, cls: Any, function: Any):
-    def compare(a: Any, b: Any, span: Any = None):
+    def compare(a: Any, b: Any, span: Span | None = None):
         a, b = _operands(name, a, b)
         if b is None:
             return a
@@ -478,7 +481,7 @@ def _want_bool(e: PrimExpr, name: str) -> PrimExpr:
     return e
 
 
-def logical_and(a: Any, b: Any, span: Any = None):
+def logical_and(a: Any, b: Any, span: Span | None = None):
     a, b = _operands("logical_and", a, b)
     if b is None:
         return a
@@ -489,7 +492,7 @@ def logical_and(a: Any, b: Any, span: Any = None):
     return And(a, b)
 
 
-def logical_or(a: Any, b: Any, span: Any = None):
+def logical_or(a: Any, b: Any, span: Span | None = None):
     a, b = _operands("logical_or", a, b)
     if b is None:
         return a
@@ -500,7 +503,7 @@ def logical_or(a: Any, b: Any, span: Any = None):
     return Or(a, b)
 
 
-def logical_not(a: Any, span: Any = None):
+def logical_not(a: Any, span: Span | None = None):
     a = _want_bool(convert(a), "logical_not")
     if isinstance(a, IntImm):
         return const(not a.value, "bool")
@@ -529,7 +532,7 @@ _TWO_INTEGERS = [("a", "PrimExpr", "The left operand."), ("b", "PrimExpr", "The 
 
 
 def _bitwise(name: str, intrinsic: str, ints: Any, what: str):
-    def bitwise(a: Any, b: Any, span: Any = None):
+    def bitwise(a: Any, b: Any, span: Span | None = None):
         a, b = _bit_operands(name, a, b)
         if b is None:
             return a
@@ -549,7 +552,7 @@ bitwise_xor = _bitwise("bitwise_xor", "tir.bitwise_xor", int.__xor__, "The bits 
 
 
 def _shift(name: str, intrinsic: str, ints: Any, what: str):
-    def shift(a: Any, b: Any, span: Any = None):
+    def shift(a: Any, b: Any, span: Span | None = None):
         a, b = _bit_operands(name, a, b)
         if b is None:
             return a
@@ -576,7 +579,7 @@ right_shift = _shift(
 )
 
 
-def bitwise_not(a: Any, span: Any = None):
+def bitwise_not(a: Any, span: Span | None = None):
     """The bits not set in an integer.
 
     Parameters
@@ -600,7 +603,7 @@ def broadcast(value: Any, lanes: int) -> PrimExpr:
     return value if lanes == 1 else Broadcast(value, lanes)
 
 
-def cast(dtype: str, value: Any, span: Any = None) -> PrimExpr:
+def cast(dtype: str, value: Any, span: Span | None = None) -> PrimExpr:
     """``value`` as ``dtype``. Literals are converted here: floats to integers truncate, integers wrap."""
     hook = TENSOR_BINARY.function
     if hook is not None:

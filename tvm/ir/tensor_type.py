@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import canonical
 from .prim import Any_, IntImm, PrimExpr, Var, const, convert
 from .structural import structural_equal, structural_hash
 from .type import Type
 from .visit import post_order
+
+if TYPE_CHECKING:
+    from .span import Span
 
 
 class _Size:
@@ -52,7 +55,7 @@ class TensorType(Type, key="relay.TensorType"):
     shape: tuple[PrimExpr, ...]
     dtype: str = "float32"
 
-    def __init__(self, shape: Any, dtype: str = "float32", span: Any = None):
+    def __init__(self, shape: Any, dtype: str = "float32", span: Span | None = None):
         if isinstance(shape, (int, PrimExpr)):
             shape = (shape,)
         self.shape = tuple([_size(s) for s in shape])

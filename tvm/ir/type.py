@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .node import Node
+
+if TYPE_CHECKING:
+    from .span import Span
 
 
 class TypeKind(IntEnum):
@@ -142,7 +145,7 @@ class TypeVar(_NamedType, key="relay.TypeVar"):
     name_hint: str
     kind: TypeKind = TypeKind.Type
 
-    def __init__(self, name_hint: str, kind: Any = TypeKind.Type, span: Any = None):
+    def __init__(self, name_hint: str, kind: Any = TypeKind.Type, span: Span | None = None):
         self.name_hint = str(name_hint)
         self.kind = TypeKind(kind)
         self.span = span
@@ -165,7 +168,7 @@ class GlobalTypeVar(_NamedType, key="relay.GlobalTypeVar"):
     name_hint: str
     kind: TypeKind = TypeKind.AdtHandle
 
-    def __init__(self, name_hint: str, kind: Any = TypeKind.AdtHandle, span: Any = None):
+    def __init__(self, name_hint: str, kind: Any = TypeKind.AdtHandle, span: Span | None = None):
         self.name_hint = str(name_hint)
         self.kind = TypeKind(kind)
         self.span = span
@@ -185,7 +188,7 @@ class IncompleteType(_NamedType, key="relay.IncompleteType"):
 
     kind: TypeKind = TypeKind.Type
 
-    def __init__(self, kind: Any = TypeKind.Type, span: Any = None):
+    def __init__(self, kind: Any = TypeKind.Type, span: Span | None = None):
         self.kind = TypeKind(kind)
         self.span = span
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..dtype import info
 from ..ir.prim import ExprOp, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, SizeVar, Var, convert
@@ -13,6 +13,9 @@ from ..tir.stmt import Evaluate, Stmt
 from .tag import TagScope
 from .tensor import ComputeOp, ExternOp, PlaceholderOp, ScanOp, Tensor, TensorComputeOp, TensorSlice
 from .tensor_intrin import TensorIntrinCall
+
+if TYPE_CHECKING:
+    from ..ir.span import Span
 
 
 def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
@@ -65,7 +68,7 @@ def placeholder(shape: Any, dtype: str | None = None, name: str = "placeholder")
     return PlaceholderOp(name, _shape(shape, f"placeholder '{name}'"), dtype or "float32").output(0)
 
 
-def var(name: str = "tindex", dtype: str = "int32", span: Any = None) -> Var:
+def var(name: str = "tindex", dtype: str = "int32", span: Span | None = None) -> Var:
     """An integer variable, known when the program runs.
 
     Parameters
@@ -88,7 +91,7 @@ def var(name: str = "tindex", dtype: str = "int32", span: Any = None) -> Var:
     return Var(name, dtype)
 
 
-def size_var(name: str = "size", dtype: str = "int32", span: Any = None) -> Var:
+def size_var(name: str = "size", dtype: str = "int32", span: Span | None = None) -> Var:
     """A variable that is at least zero: the size of a tensor.
 
     Parameters
@@ -105,7 +108,7 @@ def size_var(name: str = "size", dtype: str = "int32", span: Any = None) -> Var:
     return SizeVar(name, dtype)
 
 
-def const(value: Any, dtype: str = "int32", span: Any = None):
+def const(value: Any, dtype: str = "int32", span: Span | None = None):
     from ..ir.prim import const as make
 
     return make(value, dtype)
@@ -239,7 +242,7 @@ def check_body(body: tuple[Any, ...], what: str) -> None:
                     )
 
 
-def reduce_axis(dom: Any, name: Any = "rv", thread_tag: Any = "", span: Any = None) -> IterVar:
+def reduce_axis(dom: Any, name: Any = "rv", thread_tag: Any = "", span: Span | None = None) -> IterVar:
     """An axis to reduce over; ``dom`` is (begin, end) or a Range.
 
     Parameters
@@ -273,11 +276,12 @@ def reduce_axis(dom: Any, name: Any = "rv", thread_tag: Any = "", span: Any = No
     if isinstance(dom, (tuple, list)):
         if len(dom) != 2:
             raise ValueError(f"reduce_axis: the domain is a pair (begin, end), got {len(dom)} values")
-        dom = Range(*[int(d) if isinstance(d, float) and d == int(d) else d for d in dom])
+        begin, end = (int(d) if isinstance(d, float) and d == int(d) else d for d in dom)
+        dom = Range(begin, end)
     return IterVar(dom, Var(name, dom.extent.dtype), IterVar.CommReduce, thread_tag)
 
 
-def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Any = None) -> IterVar:
+def thread_axis(dom: Any = None, tag: str = "", name: str = "", span: Span | None = None) -> IterVar:
     """An axis carried by hardware threads: ``thread_axis("threadIdx.x")`` or ``thread_axis((0, 32),
     "threadIdx.x")``.
 

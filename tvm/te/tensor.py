@@ -14,6 +14,7 @@ from ..ir.visit import post_order
 
 if TYPE_CHECKING:
     from ..ir.node import _slot
+    from ..ir.span import Span
 
 
 class TensorSlice(ExprOp):
@@ -272,7 +273,7 @@ class PlaceholderOp(Operation, key="PlaceholderOp", derived={"_outputs": "[]"}):
     shape: tuple[Any, ...]
     dtype: str
 
-    def __init__(self, name: str, shape: Any, dtype: str, span: Any = None):
+    def __init__(self, name: str, shape: Any, dtype: str, span: Span | None = None):
         self.name, self.tag, self.attrs = name, "", {}
         self.shape = tuple(convert(s) for s in shape)
         self.dtype = canonical(dtype)
@@ -318,7 +319,7 @@ class ComputeOp(BaseComputeOp, key="ComputeOp", derived={"_outputs": "[]", "_inp
     axis_: tuple[Any, ...]
     body: tuple[Any, ...]
 
-    def __init__(self, name: str, tag: str, attrs: Any, axis: Any, body: Any, span: Any = None):
+    def __init__(self, name: str, tag: str, attrs: Any, axis: Any, body: Any, span: Span | None = None):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.axis_ = tuple(axis)
         self.body = tuple(body)
@@ -413,7 +414,7 @@ class TensorComputeOp(BaseComputeOp, key="TensorComputeOp", derived={"_outputs":
         inputs: Any,
         input_regions: Any,
         scalar_inputs: Any,
-        span: Any = None,
+        span: Span | None = None,
     ):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.axis_, self.reduce_axis_ = tuple(axis), tuple(reduce_axis)
@@ -508,7 +509,7 @@ class ScanOp(Operation, key="ScanOp", derived={"_outputs": "[]"}):
         state_placeholder: Any,
         inputs: Any,
         spatial: Any = None,
-        span: Any = None,
+        span: Span | None = None,
     ):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.scan_axis = scan_axis
@@ -570,7 +571,7 @@ class ExternOp(Operation, key="ExternOp", derived={"_outputs": "[]"}):
         input_placeholders: Any,
         output_placeholders: Any,
         body: Any,
-        span: Any = None,
+        span: Span | None = None,
     ):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.inputs = tuple(inputs)
@@ -614,7 +615,7 @@ class HybridOp(Operation, key="HybridOp", derived={"_outputs": "[]"}):
     body: Any
 
     def __init__(
-        self, name: str, tag: str, attrs: Any, inputs: Any, outputs: Any, axis: Any, body: Any, span: Any = None
+        self, name: str, tag: str, attrs: Any, inputs: Any, outputs: Any, axis: Any, body: Any, span: Span | None = None
     ):
         self.name, self.tag, self.attrs = name, tag, dict(attrs or {})
         self.inputs, self.outputs_, self.axis_, self.body = tuple(inputs), tuple(outputs), tuple(axis), body

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 
@@ -26,3 +27,10 @@ def model_file(name: str) -> Path:
     if folder is None or not (folder / name).exists():
         pytest.skip(f"{name} is not in shared/models beside the checkout (TVM_TEST_MODELS names another folder)")
     return folder / name
+
+
+def recorded(path: Path) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:
+    """The inputs and the outputs of a framework in the file of arrays that lies beside a model."""
+    with np.load(path) as arrays:
+        inputs = {key[3:]: arrays[key] for key in arrays if key.startswith("in_")}
+        return inputs, [arrays[key] for key in arrays if key.startswith("out_")]

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
+from model_files import model_file
 
 import tvm
 from tests.cpus import IS_X86
@@ -17,27 +15,9 @@ from tvm.relay.frontend import from_onnx
 pytest.importorskip("onnx")
 
 
-def models() -> Path | None:
-    """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""
-    given = os.environ.get("TVM_TEST_MODELS")
-    if given:
-        return Path(given)
-    for folder in Path(__file__).resolve().parents:
-        if (folder / "shared" / "models").is_dir():
-            return folder / "shared" / "models"
-    return None
-
-
-def path_of(name: str) -> str:
-    folder = models()
-    if folder is None or not (folder / name).is_file():
-        pytest.skip(f"{name} is not in shared/models beside the checkout (TVM_TEST_MODELS names another folder)")
-    return str(folder / name)
-
-
 def compare(name: str, shape: dict, rng, check) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    path = path_of(name)
+    path = str(model_file(name))
     module, params = from_onnx(path, shape=shape)
     lib = relay.build(module, "llvm", params=params)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -89,7 +69,7 @@ def test_the_quantized_model_agrees_within_one_step_when_fully_optimized(rng):
     layers make that four steps. On x86 it adds all constant parts first, in single precision, which brings some sums
     from just below the middle to above it."""
     runtime = pytest.importorskip("onnxruntime")
-    path = path_of("onnx/mobilenet_v2_int8_qdq.onnx")
+    path = str(model_file("onnx/mobilenet_v2_int8_qdq.onnx"))
     module, params = from_onnx(path, shape={"image": [1, 3, 244, 244]})
     with tvm.transform.PassContext(opt_level=3):
         lib = relay.build(module, "llvm", params=params)
@@ -110,7 +90,7 @@ def test_the_style_model_agrees_as_closely_as_onnxruntime_does_with_itself(rng):
     without graph optimizations leave the tolerance in up to three values in a million. What is tested is that
     ours leaves it in fewer than a hundred in a million; planes summed in another order give 1,200."""
     runtime = pytest.importorskip("onnxruntime")
-    path = path_of("onnx/style_candy.onnx")
+    path = str(model_file("onnx/style_candy.onnx"))
     pixels = rng.integers(0, 256, (1, 3, 720, 720)).astype("float32")
     module, params = from_onnx(path, shape={"inputImage": list(pixels.shape)})
     lib = relay.build(module, "llvm", params=params)
@@ -126,7 +106,7 @@ def test_the_style_model_agrees_as_closely_as_onnxruntime_does_with_itself(rng):
 def test_one_program_detects_voices_at_both_rates_with_its_state_carried(rng):
     """Branches for 8 and 16 kHz, and in each of them tensors whose rank and size the run decides."""
     runtime = pytest.importorskip("onnxruntime")
-    path = path_of("onnx/silero_vad.onnx")
+    path = str(model_file("onnx/silero_vad.onnx"))
     module, params = from_onnx(path, shape={"input": [1, relay.Any()], "state": [2, 1, 128]})
     machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(module, "llvm", params=params), tvm.cpu())
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -144,14 +124,14 @@ def test_one_program_detects_voices_at_both_rates_with_its_state_carried(rng):
 def test_a_branch_that_contradicts_the_given_shapes_is_refused_clearly():
     """The length for 16 kHz does not fit the branch for 8 kHz."""
     with pytest.raises(tvm.error.TVMError, match="If node 'If_0': the condition is computed when the model runs"):
-        from_onnx(path_of("onnx/silero_vad.onnx"), shape={"input": [1, 576], "state": [2, 1, 128]})
+        from_onnx(str(model_file("onnx/silero_vad.onnx")), shape={"input": [1, 576], "state": [2, 1, 128]})
 
 
 def test_import_alone_is_quick():
     """Types are kept node by node: importing takes time in proportion to the model."""
     import time
 
-    path = path_of("imagenet/resnet50.onnx")
+    path = str(model_file("imagenet/resnet50.onnx"))
     started = time.process_time()
     from_onnx(path, shape={"input_1": [1, 224, 224, 3]})
     assert time.process_time() - started < 4

@@ -53,6 +53,67 @@ def test_more_than_a_tagged_memory_has_is_refused(scratch, sizes, dtype, need):
         tir.transform.StorageRewrite()(tagged(sizes, dtype))
 
 
+def nodes(mod, kind):
+    found = []
+    tir.stmt_functor.post_order_visit(mod["main"].body, lambda n: found.append(n) if isinstance(n, kind) else None)
+    return found
+
+
+@pytest.mark.parametrize("dtypes, count", [
+    (("float16", "int32", "uint16", "int8"), 4608), (("float32", "int32", "uint16", "int8"), 2816),
+    (("int8", "int32", "uint16", "uint8"), 8192),
+])  # fmt: skip
+def test_allocations_of_a_tagged_memory_become_one_that_holds_them_side_by_side(scratch, dtypes, count):
+    scratch(1 << 30)
+    ib = tir.ir_builder.create()
+    out = ib.pointer("int32", name="out")
+    parts = []
+    for number, dtype in enumerate(dtypes):
+        part = ib.allocate(dtype, 1024, name=f"part{number}", scope="local.scratch")
+        with ib.for_range(0, 1024, name="i") as i:
+            part[i] = (i % 7 + number).astype(dtype)
+        parts.append(part)
+    with ib.for_range(0, 1024, name="i") as i:
+        value = parts[0][i].astype("int32")
+        for part in parts[1:]:
+            value = value * 10 + part[i].astype("int32")
+        out[i] = value
+    mod = tir.transform.StorageRewrite()(tvm.IRModule.from_expr(tir.PrimFunc([out._buffer.data], ib.get())))
+    (only,) = nodes(mod, tir.Allocate)
+    assert only.dtype == dtypes[0] and only.extents[0].value == count
+    # Where each part begins, in bytes: at what its load reads in the first iteration.
+    begins = []
+    for node in nodes(mod, tir.BufferLoad):
+        (loop_var,) = tir.analysis.undefined_vars(tir.Evaluate(node.indices[0]), [])
+        first = tir.stmt_functor.substitute(node.indices[0], {loop_var: tir.const(0, "int32")})
+        size = tvm.DataType(node.dtype).bits // 8
+        begins.append((int(tvm.arith.Analyzer().simplify(first)) * size, 1024 * size))
+    begins.sort()
+    assert len(begins) == 4 and all(a + size <= b for (a, size), (b, _) in zip(begins, begins[1:]))
+    assert begins[-1][0] + begins[-1][1] == count * tvm.DataType(dtypes[0]).bits // 8
+
+
+def test_one_tagged_memory_is_reused_by_values_of_several_types(scratch):
+    scratch(1 << 30)
+    ib = tir.ir_builder.create()
+    n = tvm.te.var("n")
+    with ib.for_range(0, n, name="i"), ib.for_range(0, 10, name="j") as j:
+        a = ib.allocate("float32", 200, name="a", scope="local.scratch")
+        b = ib.allocate("float32", 200, name="b", scope="local.scratch")
+        a[j] = 1.2
+        b[j] = 1.3
+        c = ib.allocate("int16", 200, name="c", scope="local.scratch")
+        c[j] = tir.const(1, "int16")
+        d = ib.allocate("int16", 200, name="d", scope="local.scratch")
+        d[j] = tir.const(1, "int16")
+        e = ib.allocate("int16", 200, name="e", scope="local.scratch")
+        e[j] = c[j] + d[j]
+        f = ib.allocate("float32", 200, name="f", scope="local.scratch")
+        f[j] = a[j]
+    (only,) = nodes(tir.transform.StorageRewrite()(tvm.IRModule.from_expr(tir.PrimFunc([n], ib.get()))), tir.Allocate)
+    assert only.dtype == "float32" and only.extents[0].value == 500
+
+
 def test_allocations_that_share_tagged_memory_count_once(scratch):
     scratch(640)
     tir.transform.StorageRewrite()(tagged((20, 20, 10), shared=True))

@@ -9,6 +9,9 @@ from ...dtype import canonical, info, with_lanes
 from ..node import Node
 from ..type import PrimType
 
+if TYPE_CHECKING:
+    from ..span import Span
+
 _BOOL: dict[str, str] = {}
 
 
@@ -137,7 +140,7 @@ class ExprOp:
     def __nonzero__(self):
         return self.__bool__()
 
-    def equal(self, other: Any, span: Any = None):
+    def equal(self, other: Any, span: Span | None = None):
         """The expression ``self == other``.
 
         Parameters
@@ -152,7 +155,7 @@ class ExprOp:
         """
         return ops().equal(self, other)
 
-    def astype(self, dtype: str, span: Any = None):
+    def astype(self, dtype: str, span: Span | None = None):
         """The value converted to another type. Literals are converted at once: floats to integers truncate, integers
         wrap.
 
@@ -179,7 +182,7 @@ class EqualOp(ExprOp):
 
     __slots__ = ("a", "b")
 
-    def __init__(self, a: Any, b: Any, span: Any = None):
+    def __init__(self, a: Any, b: Any, span: Span | None = None):
         self.a, self.b = a, b
 
     def __bool__(self):
@@ -198,7 +201,7 @@ class NotEqualOp(ExprOp):
 
     __slots__ = ("a", "b")
 
-    def __init__(self, a: Any, b: Any, span: Any = None):
+    def __init__(self, a: Any, b: Any, span: Span | None = None):
         self.a, self.b = a, b
 
     def __bool__(self):

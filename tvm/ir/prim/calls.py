@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...dtype import canonical
 from ..node import _convert_all
 from ..op import Op
 from .base import PrimExpr, PrimExprWithOp
 from .values import Var
+
+if TYPE_CHECKING:
+    from ..span import Span
 
 
 class Call(PrimExprWithOp, key="tir.Call"):
@@ -28,7 +31,7 @@ class Call(PrimExprWithOp, key="tir.Call"):
     op: Any
     args: tuple[PrimExpr, ...]
 
-    def __init__(self, dtype: str, op: Any, args: Any, span: Any = None):
+    def __init__(self, dtype: str, op: Any, args: Any, span: Span | None = None):
         if op.__class__ is str:
             op = Op.get(op if "." in op else "tir." + op)
             dtype = canonical(dtype)

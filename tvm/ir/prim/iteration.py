@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..node import Node, _convert
 from .base import ExprOp, PrimExpr, PrimExprWithOp, ops
 from .values import Var, const
+
+if TYPE_CHECKING:
+    from ..span import Span
 
 
 class Range(Node, key="Range"):
@@ -29,7 +32,9 @@ class Range(Node, key="Range"):
     min: PrimExpr
     extent: PrimExpr
 
-    def __init__(self, begin: Any = None, end: Any = None, span: Any = None, min: Any = None, extent: Any = None):
+    def __init__(
+        self, begin: Any = None, end: Any = None, span: Span | None = None, min: Any = None, extent: Any = None
+    ):
         # Two forms: Range(end) / Range(begin, end) as users write it, and min=/extent= for rebuilding.
         if extent is None:
             if begin is None:
@@ -45,7 +50,7 @@ class Range(Node, key="Range"):
         self.span = span
 
     @staticmethod
-    def from_min_extent(min_value: Any, extent: Any, span: Any = None) -> Range:
+    def from_min_extent(min_value: Any, extent: Any, span: Span | None = None) -> Range:
         """The range of so many integers from one on.
 
         Parameters
@@ -95,7 +100,7 @@ class IterVar(ExprOp, Node, key="tir.IterVar"):
     iter_type: int
     thread_tag: str = ""
 
-    def __init__(self, dom: Any, var: Any, iter_type: Any, thread_tag: Any = "", span: Any = None):
+    def __init__(self, dom: Any, var: Any, iter_type: Any, thread_tag: Any = "", span: Span | None = None):
         if dom is not None and not isinstance(dom, Range):
             if not isinstance(dom, (list, tuple)) or len(dom) != 2:
                 raise TypeError(f"the domain of an axis is a Range or a pair (begin, end), got {dom!r}")

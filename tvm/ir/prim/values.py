@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...dtype import canonical, info, int_range, with_lanes
 from ...error import ExprValueError
 from ..type import PrimType, Type
 from .base import EqualOp, NotEqualOp, PrimExpr, ops
 from .vectors import Broadcast
+
+if TYPE_CHECKING:
+    from ..span import Span
 
 
 class Var(PrimExpr, key="tir.Var"):
@@ -30,7 +33,9 @@ class Var(PrimExpr, key="tir.Var"):
     dtype: str
     type_annotation: Any
 
-    def __init__(self, name: str = "tindex", dtype: str = "int32", type_annotation: Any = None, span: Any = None):
+    def __init__(
+        self, name: str = "tindex", dtype: str = "int32", type_annotation: Any = None, span: Span | None = None
+    ):
         if isinstance(dtype, Type):
             type_annotation = dtype
             dtype = dtype.dtype if isinstance(dtype, PrimType) else "handle"
@@ -85,7 +90,7 @@ class SizeVar(Var, key="tir.SizeVar"):
         A type that says more than ``dtype``.
     """
 
-    def __init__(self, name: str = "size", dtype: str = "int32", type_annotation: Any = None, span: Any = None):
+    def __init__(self, name: str = "size", dtype: str = "int32", type_annotation: Any = None, span: Span | None = None):
         Var.__init__(self, name, dtype, type_annotation, span)
 
 
@@ -107,7 +112,7 @@ class IntImm(ConstExpr, key="IntImm"):
     dtype: str
     value: int
 
-    def __init__(self, dtype: str, value: Any, span: Any = None):
+    def __init__(self, dtype: str, value: Any, span: Span | None = None):
         kind = info(dtype)
         if kind.lanes != 1:
             raise ExprValueError(f"IntImm is scalar; got dtype '{dtype}'")
@@ -167,7 +172,7 @@ class FloatImm(ConstExpr, key="FloatImm"):
     dtype: str
     value: float
 
-    def __init__(self, dtype: str, value: Any, span: Any = None):
+    def __init__(self, dtype: str, value: Any, span: Span | None = None):
         if not info(dtype).is_float:
             raise ExprValueError(f"FloatImm needs a float dtype, got '{dtype}'")
         self.dtype = canonical(dtype)
@@ -192,7 +197,7 @@ class StringImm(ConstExpr, key="tir.StringImm"):
     value: str
     dtype: str = "handle"
 
-    def __init__(self, value: Any, dtype: str = "handle", span: Any = None):
+    def __init__(self, value: Any, dtype: str = "handle", span: Span | None = None):
         self.value = str(value)
         self.dtype = "handle"
         self.span = span
@@ -214,7 +219,7 @@ FLOAT32_MAX = float.fromhex("0x1.fffffep127")
 _SMALL: dict[tuple[int, str], IntImm] = {}
 
 
-def const(value: Any, dtype: str | None = None, span: Any = None) -> PrimExpr:
+def const(value: Any, dtype: str | None = None, span: Span | None = None) -> PrimExpr:
     """A literal; the default types are bool, int32 and float32, or int64 and float64 where these are too small. A NumPy
     scalar has its own.
 

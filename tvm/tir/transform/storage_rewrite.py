@@ -26,7 +26,7 @@ from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, LetStmt, SeqSt
 from .lower_tvm_builtin import STACK_BYTES
 from .statement import StmtRewriter, int_value, uses_any
 from .storage_flatten import product
-from .tagged_memory import check_tagged_memory, constant_bytes, scope_of
+from .tagged_memory import check_tagged_memory, constant_bytes, pack_tagged_memory, scope_of
 
 # Attributes that begin a frame of their own.
 _FRAMES = ("thread_extent", "device_scope", "pipeline_exec_scope", "compute_scope")
@@ -406,4 +406,4 @@ def storage_rewrite(func: PrimFunc) -> PrimFunc:
         body = raise_owners(body, set(sharer.sizes) | {sharer.root(v) for v in sharer.replaced})
         body = Applier({v: sharer.root(v) for v in sharer.replaced}, sharer.sizes).stmt(body)
     check_tagged_memory(body)
-    return func.replace(body=body)
+    return func.replace(body=pack_tagged_memory(body))

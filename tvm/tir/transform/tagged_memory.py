@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Any
 
 from ...dtype import info
 from ...error import TVMError
 from ...ir.memory_pools import MemoryInfo
-from ...ir.prim import IntImm, Var
-from ...ir.visit import post_order
+from ...ir.prim import BufferLoad, IntImm, PrimExpr, Var, const
+from ...ir.visit import post_order, rewrite
 from ...runtime.registry import get_global_func
-from ..stmt import Allocate, Stmt
+from ..buffer import Buffer
+from ..stmt import Allocate, BufferStore, SeqStmt, Stmt
+from .statement import StmtRewriter
 
 
 def scope_of(var: Var) -> str:
@@ -51,4 +54,69 @@ def check_tagged_memory(body: Stmt) -> None:
             )
 
 
-__all__ = ["check_tagged_memory", "constant_bytes", "memory_info", "scope_of"]
+def pack_tagged_memory(body: Stmt) -> Stmt:
+    """Allocations of one tagged memory that stand at one level become one: such a memory is addressed from its
+    beginning, and its device gives no second piece of it. Each begins where a whole access may."""
+    return Packer().stmt(body)
+
+
+class Packer(StmtRewriter):
+    """``places`` are the packed allocations: the one that holds each, and the first of its elements there."""
+
+    def __init__(self) -> None:
+        self.places: dict[Var, tuple[Var, int]] = {}
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        if node.buffer_var in self.places:
+            return self.stmt(node.body)
+        scope, known = scope_of(node.buffer_var), memory_info(scope_of(node.buffer_var))
+        others = [a for a in _at_level(node.body) if scope_of(a.buffer_var) == scope] if known is not None else []
+        sizes = {a: constant_bytes(a) for a in (node, *others)}
+        if known is None or not others or None in sizes.values():
+            return self.keep(node)
+        total = sizes[node] * 8
+        for other in others:
+            element = info(other.dtype).bytes * 8
+            whole = lcm(known.max_simd_bits, element)
+            begin = -(-total // whole) * whole
+            self.places[other.buffer_var] = node.buffer_var, begin // element
+            total = begin + sizes[other] * 8
+        size = -(-total // (info(node.dtype).bytes * info(node.dtype).lanes * 8))
+        return node.replace(extents=(const(size, "int32"),), body=self.stmt(node.body))
+
+    def expr(self, node: Any) -> Any:
+        return rewrite(node, self._load)
+
+    def _moved(self, buffer: Buffer, indices: tuple[PrimExpr, ...]) -> tuple[Buffer, tuple[PrimExpr, ...]]:
+        owner, begin = self.places[buffer.data]
+        return buffer.replace(data=owner), (indices[0] + const(begin, indices[0].dtype),)
+
+    def _load(self, node: Any) -> Any:
+        packed = type(node) is BufferLoad and node.buffer.data in self.places
+        return BufferLoad(*self._moved(node.buffer, node.indices)) if packed else None
+
+    def on_BufferStore(self, node: BufferStore) -> Stmt:
+        new = self.keep(node)
+        if node.buffer.data not in self.places:
+            return new
+        buffer, indices = self._moved(node.buffer, new.indices)
+        return BufferStore(buffer, new.value, indices)
+
+
+def _at_level(node: Stmt) -> list[Allocate]:
+    """The allocations below a statement that are in no loop, no branch and no other thread, and whose address nobody
+    has."""
+    found: list[Allocate] = []
+    stack = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, Allocate):
+            found.append(part)
+            stack.append(part.body)
+        elif isinstance(part, SeqStmt):
+            stack.extend(reversed(part.seq))
+    escaped = {n for n in post_order(node) if isinstance(n, Var) and n.dtype == "handle"}
+    return [a for a in found if a.buffer_var not in escaped]
+
+
+__all__ = ["check_tagged_memory", "pack_tagged_memory", "constant_bytes", "memory_info", "scope_of"]

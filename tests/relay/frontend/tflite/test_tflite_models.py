@@ -8,19 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from model_files import model_file, recorded
 
 from tvm.relay.frontend import from_tflite
-
-
-def _folder() -> Path | None:
-    """The folder of models: TVM_TEST_MODELS, or shared/models in a folder above."""
-    if os.environ.get("TVM_TEST_MODELS"):
-        return Path(os.environ["TVM_TEST_MODELS"])
-    for folder in Path(__file__).resolve().parents:
-        if (folder / "shared" / "models").is_dir():
-            return folder / "shared" / "models"
-    return None
-
 
 # Where data is quantized as it comes, one value that rounds the other way moves the result.
 SMALL = {"mlperf_tiny/kws_ref_model_float32.tflite": 2e-4, "mlperf_tiny/kws_ref_model.tflite": 0}
@@ -43,16 +33,11 @@ def test_a_larger_model_gives_what_litert_gave(root, seed):
 
 
 def check(root, name: str, tolerance: float) -> None:
-    folder = _folder()
-    if folder is None or not (folder / "formats" / name).is_file():
-        pytest.skip(f"{name} is not in shared/models/formats (TVM_TEST_MODELS names another folder than shared/models)")
+    path = model_file(f"formats/{name}")
     spec = importlib.util.spec_from_file_location("tflite_conformance", root / "tools" / "tflite_conformance.py")
     runner = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(runner)
-    path = folder / "formats" / name
-    with np.load(f"{path}.npz") as arrays:
-        feeds = {k[3:]: arrays[k] for k in arrays if k.startswith("in_")}
-        wanted = [arrays[k] for k in arrays if k.startswith("out_")]
+    feeds, wanted = recorded(Path(f"{path}.npz"))
     assert not from_tflite(path)[1]
     for got, value in zip(runner.run_model(path.read_bytes(), feeds), wanted, strict=True):
         assert got.dtype == value.dtype
