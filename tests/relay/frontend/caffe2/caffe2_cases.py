@@ -408,6 +408,37 @@ _int8("Int8Concat", (2, 3), (2, 5), args={"axis": 1}, scale=0)
 CASES["Int8Quantize"] = Case({"x0": _draw("quantize", 5, 9, low=-4, high=4)}, {}, [
     Step("Int8Quantize", ["x0"], ["y"], {"Y_scale": 0.02, "Y_zero_point": 100})])
 
+# -- recurrent networks
+
+
+def _lstm_case(name: str, rank: int, **unit) -> None:
+    """An LSTM as Caffe2's helpers write it: the input is projected before, a step adds the product of the state."""
+    steps, batch, size = 4, 3, 2
+    state = {1: (size,), 2: (batch, size), 3: (1, batch, size)}[rank]
+    feeds = {"x": _draw(name, steps, batch, 4 * size), "lengths": np.array([4, 2, 3], "int32"),
+             "h0": _draw(f"{name}h", *state), "c0": _draw(f"{name}c", *state)}  # fmt: skip
+    lengths = ["lengths"] if unit.get("sequence_lengths", 1) else []
+    net = [Step("FC", ["h_prev", "w", "b"], ["own"], {"axis": 2}), Step("Sum", ["own", "x_t"], ["gates"], {}),
+           Step("LSTMUnit", ["h_prev", "c_prev", "gates", *lengths, "timestep"], ["h_t", "c_t"], unit)]
+    links = [("h_prev", "h", 0), ("h_t", "h", 1), ("c_prev", "c", 0), ("c_t", "c", 1), ("x_t", "x", 0)]
+    aliases = [("h", "h_all", 1), ("h", "h_last", -1), ("c", "c_last", -1)]
+    args = {"initial_recurrent_state_ids": [2, 3], "recurrent_states": [b"h", b"c"], "timestep": "timestep",
+            "step_net": net, "link_internal": [k[0].encode() for k in links],
+            "link_external": [k[1].encode() for k in links], "link_offset": [k[2] for k in links],
+            "alias_src": [k[0].encode() for k in aliases], "alias_dst": [k[1].encode() for k in aliases],
+            "alias_offset": [k[2] for k in aliases]}  # fmt: skip
+    weights = {"w": _draw(f"{name}w", 4 * size, size), "b": _draw(f"{name}b", 4 * size)}
+    made = ["h_all", "h_last", "c_last"]
+    kept = Step("Concat", made, ["y", "parts"], {"axis": 0})
+    CASES[name] = Case(feeds, weights, [Step("RecurrentNetwork", ["x", "lengths", "h0", "c0", "w", "b"],
+                                             [*made, "memory"], args), kept])
+
+
+one("LSTMUnit", (1, 3, 2), (1, 3, 2), (1, 3, 8), np.array([4, 2, 3], "int32"), np.array([2], "int32"), outputs=2)
+_lstm_case("RecurrentNetwork", 2)
+_lstm_case("RecurrentNetwork/vector", 1, forget_bias=0.5, drop_states=1)
+_lstm_case("RecurrentNetwork/whole", 3, sequence_lengths=0)
+
 # -- regions
 _CELLS = np.array([[-6, -9, 7, 10], [-3, -3, 4, 4], [-12, -5, 13, 6]], "float32")
 

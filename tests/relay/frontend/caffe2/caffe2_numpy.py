@@ -157,8 +157,42 @@ def _transformed(args, rois, moves, info):
     return out.astype("float32"), counts.astype("float32")
 
 
-_REGIONS = {"GenerateProposals": _proposals, "GenerateProposalsCPP": _proposals, "BBoxTransform": _transformed}
-KNOWN = ("Int8", *_REGIONS)
+def _unit(args, hidden, cell, gates, lengths, t):
+    """A step of an LSTM, of sequences that may have ended."""
+    size = cell.shape[-1]
+    i, f, o = (1 / (1 + np.exp(-gates[..., k * size : (k + 1) * size] - (k == 1) * args.get("forget_bias", 0.0)))
+               for k in range(3))  # fmt: skip
+    new = f * cell + i * np.tanh(gates[..., 3 * size :])
+    out = o * np.tanh(new)
+    if args.get("sequence_lengths", 1):
+        alive, kept = (t < lengths)[:, None], 0.0 if args.get("drop_states") else 1.0
+        out, new = np.where(alive, out, hidden * kept), np.where(alive, new, cell * kept)
+    return out, new
+
+
+def _lstm(args, x, lengths, hidden, cell, weight, bias):
+    """The LSTM of the cases, whose step net it knows."""
+    size, rows = weight.shape[1], []
+    hidden, cell = (np.broadcast_to(v.reshape(-1, size), (x.shape[1], size)).astype("float64") for v in (hidden, cell))
+    for t, part in enumerate(x.astype("float64")):
+        hidden, cell = _unit(args["step_net"][-1].args, hidden, cell, part + hidden @ weight.T + bias, lengths, t)
+        rows.append(hidden)
+    return [np.asarray(v, "float32") for v in (rows, hidden[None], cell[None])] + [None]
+
+
+def _concat(args, *parts):
+    return np.concatenate(parts, args["axis"]), np.array([p.shape[args["axis"]] for p in parts], "int32")
+
+
+_OTHERS = {
+    "Concat": _concat,
+    "RecurrentNetwork": _lstm,
+    "LSTMUnit": lambda args, *rest: [v.astype("float32") for v in _unit(args, *rest)],
+    "GenerateProposals": _proposals,
+    "GenerateProposalsCPP": _proposals,
+    "BBoxTransform": _transformed,
+}
+KNOWN = ("Int8", "GenerateProposals", "BBoxTransform", "RecurrentNetwork", "LSTMUnit")
 
 
 def outputs(case) -> list[np.ndarray]:
@@ -169,7 +203,7 @@ def outputs(case) -> list[np.ndarray]:
         if step.op.startswith("Int8"):
             made = (_int8(step.op.removeprefix("Int8"), step.args, given),)
         else:
-            made = _REGIONS[step.op](step.args, *given)
+            made = _OTHERS[step.op](step.args, *given)
         blobs.update(zip(step.outputs, made))
     found = [blobs[name] for name in case.outputs]
     return [v.data if isinstance(v, Bytes) else v for v in found]

@@ -38,6 +38,9 @@ def add(net, op: str, inputs=(), outputs=(), **args) -> None:
             arg.f = value
         elif isinstance(value, int):
             arg.i = value
+        elif value and isinstance(value[0], tuple):
+            for step in value:
+                add(arg.n, step.op, step.inputs, step.outputs, **step.args)
         elif value and isinstance(value[0], bytes):
             arg.strings.extend(value)
         elif value and isinstance(value[0], float):

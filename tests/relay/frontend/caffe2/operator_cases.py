@@ -13,7 +13,8 @@ from caffe2_writer import compare, imported, run
 import tvm.relay.frontend.caffe2  # noqa: F401 (fills the table of converters)
 from tvm.relay.frontend.caffe2.table import CONVERTERS
 
-ORACLE = "Caffe2 of PyTorch 1.8.1, or with NumPy where that has not the operator"
+ORACLE = ("Caffe2 of PyTorch 1.8.1, or with NumPy: operators of bytes, of regions, recurrent networks, and those that "
+          "it has on GPUs only")
 
 
 @cache

@@ -65,14 +65,21 @@ def test_all_operators_that_are_missing_are_in_one_list():
         {"x": X},
         {},
         [
-            Step("RecurrentNetwork", ["x"], ["a"]),
+            Step("Unknown", ["x"], ["a"]),
             Step("Relu", ["a"], ["b"]),
             Step("Beam", ["b"], ["c"]),
             Step("Beam", ["c"], ["d"]),
         ],
     )
-    with pytest.raises(OpNotImplemented, match=r"(?s)Beam: 2 nodes, first 'c'.*RecurrentNetwork: 1 node, first 'a'"):
+    with pytest.raises(OpNotImplemented, match=r"(?s)Beam: 2 nodes, first 'c'.*Unknown: 1 node, first 'a'"):
         imported(case)
+
+
+def _changed(**args) -> Case:
+    """A recurrent network with other arguments."""
+    case = CASES["RecurrentNetwork"]
+    first, *rest = case.steps
+    return case._replace(steps=[first._replace(args={**first.args, **args}), *rest])
 
 
 # Regions, moves of two classes, and the size of the image.
@@ -113,6 +120,15 @@ _REGIONS = {"r": np.ones((3, 4), "float32"), "d": np.ones((3, 8), "float32"), "i
     (_case("Int8Quantize", {"Y_scale": 1.0, "Y_zero_point": 256}), "Y_zero_point 256"),
     (_case("Int8GivenTensorFill", {"shape": [3], "values": b"12"}, {}), "does not fit its bytes"),
     (_case("GenerateProposals"), "four inputs"),
+    (_case("LSTMUnit"), "5 inputs are wanted"),
+    (_case("RecurrentNetwork", {"step_net": "op { }"}), "written as text"),
+    (_changed(link_offset=[0, 1, 0, 1, 9]), "steps 9 to 10 of 'x' are not there"),
+    (_changed(link_offset=[0, 7, 0, 1, 0]), "step 7 of 'h' is written behind"),
+    (_changed(link_offset=[0]), "belong together"),
+    (_changed(alias_offset=[1, -1, -9]), "alias_offset -9"),
+    (_changed(alias_dst=[b"a", b"h_last", b"c_last"]), "makes the result 'h_all'"),
+    (_changed(initial_recurrent_state_ids=[2, 17]), "outside the 6 inputs"),
+    (_changed(step_net=[Step("Mine", ["x_t"], ["h_t"], {})]), "Mine: 1 node"),
     (_case("BBoxTransform", {"rotated": 1}, _REGIONS), "boxes that are turned"),
     (_case("BBoxTransform", {"weights": [1.0]}, _REGIONS), "four positive numbers"),
     (_case("BBoxTransform", {}, {**_REGIONS, "i": np.ones((2, 3), "float32")}), "do not fit together"),

@@ -18,7 +18,7 @@ from tvm import relay
 from tvm.relay.frontend import from_paddle
 from tvm.runtime.vm import VirtualMachine
 
-ORACLE = "PaddlePaddle 3.2 (real numbers within 1e-5, others exactly; programs of both kinds, .pdmodel and .json)"
+ORACLE = "PaddlePaddle 3.2, 3.3 (real numbers within 1e-5, others exactly; programs of both kinds, .pdmodel and .json)"
 
 
 @cache

@@ -9,6 +9,7 @@ from . import (
     int8_ops,
     nn_ops,
     norm_ops,
+    recurrent,
     reduce_ops,
     region_ops,
     shape_ops,

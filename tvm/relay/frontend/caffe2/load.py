@@ -53,6 +53,10 @@ def load(net, what: str) -> Net:
     message = FILES.parse("Net", net, what)
     if not message.op:
         raise TVMError(f"{what} has no operators, or is no NetDef")
+    return _net(message)
+
+
+def _net(message) -> Net:
     return Net(message.name, [_operator(o) for o in message.op], list(message.external_input),
                list(message.external_output))
 
@@ -70,7 +74,7 @@ def _value(arg):
     """What an argument holds; one with nothing in it is an empty list."""
     for field in _SINGLE:
         if arg.HasField(field):
-            return getattr(arg, field)
+            return _net(arg.n) if field == "n" else getattr(arg, field)
     for field in _LISTS:
         found = getattr(arg, field)
         if found:

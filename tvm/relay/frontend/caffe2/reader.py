@@ -20,6 +20,19 @@ from ..common.importer import GraphImporter, UnknownInput
 from .load import Net, Operator, load
 from .table import CONVERTERS, Context
 
+# Operators of a model, with the steps of recurrent networks written out.
+_MOST_OPERATORS = 131_072
+
+
+def _with_steps(operators: list[Operator]) -> list[Operator]:
+    """Operators with those of the nets that are steps of recurrent ones."""
+    out = []
+    for each in operators:
+        out.append(each)
+        inner = each.args.get("step_net")
+        out += _with_steps(inner.operators) if isinstance(inner, Net) else []
+    return out
+
 
 class Importer(GraphImporter):
     """Converts one model."""
@@ -31,11 +44,12 @@ class Importer(GraphImporter):
         self.is_asked = shapes is None
         self.dtypes = dtypes
         self.config: dict[str, Any] = {}
+        self.converted = 0
         # Scale and zero point of blobs of bytes.
         self.scales: dict[str, tuple[float, int]] = {}
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
-        every = (*self.init.operators, *self.predict.operators)
+        every = _with_steps([*self.init.operators, *self.predict.operators])
         CONVERTERS.check_all([(o.type, o.outputs[0] if o.outputs else o.name, 0, "") for o in every])
         with self.inner_scope():
             for each in self.init.operators:
@@ -110,6 +124,9 @@ class Importer(GraphImporter):
     # -- operators ------------------------------------------------------------------------------------------------
 
     def convert(self, each: Operator) -> None:
+        self.converted += 1
+        if self.converted > _MOST_OPERATORS:
+            raise TVMError(f"the model has more than {_MOST_OPERATORS} operators with its steps written out")
         with self.at_node(each.where, each.name or (each.outputs or [""])[0], lambda p: _in_words(each, p)):
             inputs = [self.value(name, each.where) for name in each.inputs]
             converter = CONVERTERS.find(each.type, 0)
