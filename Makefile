@@ -108,8 +108,8 @@ test-torch: lib ## the PyTorch importer in full, with an interpreter that has to
 	TVM_TEST_TORCH=$(if $(MODELS),models,operators) PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) -m pytest \
 	  tests/relay/frontend/pytorch tests/contrib/test_torch_dynamo.py tests/driver/tvmc/test_pytorch.py -q
 
-pytorch-models: lib ## every model of the PyTorch importer's table beside PyTorch, written to docs/pytorch_models.md; goes on where it was (TORCH_PYTHON=PATH ONLY=vision AGAIN=1)
-	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_models.py --only "$(ONLY)" $(if $(AGAIN),--again)
+pytorch-models: lib ## every model of the PyTorch importer's table beside PyTorch, written to docs/pytorch_models.md; goes on where it was (TORCH_PYTHON=PATH ONLY=vision AGAIN=1 JOBS=2)
+	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_models.py --only "$(ONLY)" $(if $(AGAIN),--again) --jobs $(or $(JOBS),1)
 
 conformance-pytorch: lib ## every PyTorch operator beside PyTorch; writes the table in docs/coverage.md (TORCH_PYTHON=PATH)
 	PYTHONPATH=. $(or $(TORCH_PYTHON),$(PYTHON)) tools/pytorch_conformance.py
@@ -201,7 +201,7 @@ test-wheels: setup wheel ## examples, documents and the runtime with the wheels 
 	  $$python -m venv $$environment; \
 	  $$environment/bin/python -m pip install --quiet --disable-pip-version-check dist/tvm_classic-*.whl; \
 	  TVM_TEST_WHEELS=dist TVM_TEST_PYTHONS=$$python TVM_TEST_PYTHON=$(CURDIR)/$$environment/bin/python \
-	    $(BIN)/python -m pytest tests/packaging/test_portable.py tests/examples tests/architecture/test_docs.py \
+	    $(BIN)/python -m pytest tests/packaging/test_portable.py tests/examples tests/docs/test_document_programs.py \
 	    -q -n $(JOBS); done
 
 replay: setup-run ## the generated code of a fixed corpus against a commit's (COMMIT=HEAD, ONLY=transformer for a part)

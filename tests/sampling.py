@@ -1,11 +1,13 @@
-"""A run of a part of the suite: with ``TVM_TEST_SHARE=2`` a test with many cases runs every second of them. Which ones
-follows the seed, so that in a row of commits all of them are run."""
+"""A run of a part of the suite: with ``TVM_TEST_SHARE=2`` a test with many cases runs every second of them, and of the
+tests marked slow every second one is run. Which ones follows the seed, so that in a row of commits all of them are
+run."""
 
 from __future__ import annotations
 
 import os
 import zlib
 from collections import defaultdict
+from collections.abc import Collection
 
 import pytest
 
@@ -13,11 +15,12 @@ import pytest
 MANY = 6
 
 
-def sampled(names: list[str], share: int, seed: int) -> set[str]:
-    """The names of the cases that are run: of every test with many cases one in ``share``, the others whole."""
+def sampled(names: list[str], share: int, seed: int, slow: Collection[str] = ()) -> set[str]:
+    """The names of the cases that are run: of every test with many cases one in ``share``, of all slow ones together
+    one in ``share``, the others whole."""
     by_test = defaultdict(list)
     for name in names:
-        by_test[name.partition("[")[0]].append(name)
+        by_test["slow" if name in slow else name.partition("[")[0]].append(name)
     kept: set[str] = set()
     for test, cases in by_test.items():
         first = zlib.crc32(f"{seed} {test}".encode()) % share
@@ -30,7 +33,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     share = int(os.environ.get("TVM_TEST_SHARE") or 1)
     if share <= 1:
         return
-    kept = sampled([item.nodeid for item in items], share, int(os.environ["TVM_TEST_SEED"]))
+    slow = {item.nodeid for item in items if item.get_closest_marker("slow")}
+    kept = sampled([item.nodeid for item in items], share, int(os.environ["TVM_TEST_SEED"]), slow)
     left = [item for item in items if item.nodeid not in kept]
     config.hook.pytest_deselected(items=left)
     items[:] = [item for item in items if item.nodeid in kept]
@@ -38,4 +42,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def pytest_report_header() -> str | None:
     share = os.environ.get("TVM_TEST_SHARE") or "1"
-    return f"of tests with {MANY} cases or more one in {share} is run, by the seed" if share != "1" else None
+    if share == "1":
+        return None
+    return f"of slow tests and of tests with {MANY} cases or more one in {share} is run, by the seed"

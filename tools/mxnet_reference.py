@@ -1,8 +1,10 @@
 """Writes what MXNet makes of the symbols in tests/relay/frontend/mxnet/mxnet_cases.py and mxnet_networks.py to
-cases.npz and networks.npz beside them.
+cases.npz and networks.npz beside them, and to fused.npz what it makes of small networks whose operators it puts
+together for oneDNN, as they are and quantized.
 
-Run it with a Python that has MXNet: ``python tools/mxnet_reference.py``. On aarch64 the wheel of MXNet 1.9.1 wants
-Arm's library of linear algebra, in whose place a library of its name that leads to OpenBLAS and LAPACKE does.
+Run it with a Python that has MXNet: ``python tools/mxnet_reference.py``, or with ``fused`` behind it for the last
+alone. On aarch64 the wheel of MXNet 1.9.1 wants Arm's library of linear algebra, in whose place a library of its name
+that leads to OpenBLAS and LAPACKE does.
 """
 
 from __future__ import annotations
@@ -66,7 +68,57 @@ def run(names: list) -> dict:
     return out
 
 
+def _convolutions(data):
+    conv = mx.sym.Convolution(data, kernel=(3, 3), num_filter=4, pad=(1, 1), name="conv")
+    norm = mx.sym.BatchNorm(conv, name="bn", fix_gamma=False)
+    relu = mx.sym.Activation(norm, act_type="relu", name="relu")
+    second = mx.sym.Convolution(relu, kernel=(3, 3), num_filter=4, pad=(1, 1), no_bias=True, name="conv2")
+    both = mx.sym.Activation(second + relu, act_type="relu")
+    third = mx.sym.Convolution(both, kernel=(2, 2), num_filter=6, stride=(2, 2), name="conv3")
+    return mx.sym.Convolution(mx.sym.clip(third, 0, 6), kernel=(1, 1), num_filter=3, name="conv4")
+
+
+def _dense(data):
+    first = mx.sym.Activation(mx.sym.FullyConnected(data, num_hidden=9, name="fc"), act_type="relu")
+    second = mx.sym.FullyConnected(first, num_hidden=7, no_bias=True, name="fc2")
+    return mx.sym.FullyConnected(second, num_hidden=5, name="fc3")
+
+
+def fused() -> dict:
+    """Symbols, parameters, data and outputs of networks whose operators were put together for oneDNN."""
+    out: dict = {}
+    for name, make, shape in (("_sg_mkldnn_conv", _convolutions, (2, 3, 6, 8)),
+                              ("_sg_mkldnn_fully_connected", _dense, (4, 3, 5))):  # fmt: skip
+        state = np.random.RandomState(len(name))
+        plain = make(mx.sym.var("data"))
+        shapes, _, states = plain.infer_shape(data=shape)
+        arg = {n: mx.nd.array(state.uniform(-1, 1, s)) for n, s in zip(plain.list_arguments(), shapes) if n != "data"}
+        aux = {n: mx.nd.array(state.uniform(0.5, 1.5, s)) for n, s in zip(plain.list_auxiliary_states(), states)}
+        data = state.uniform(-1, 1, (4 * shape[0], *shape[1:])).astype("float32")
+        symbol = plain.get_backend_symbol("MKLDNN_QUANTIZE")
+        found = {name: (symbol, arg, aux)}
+        for kind in ("auto", "int8"):
+            from mxnet.contrib.quantization import quantize_model
+
+            rows = mx.io.NDArrayIter(data={"data": data}, batch_size=shape[0])
+            made, *given = quantize_model(sym=symbol, arg_params=arg, aux_params=aux, ctx=mx.cpu(), calib_mode="naive",
+                                          calib_data=rows, num_calib_examples=len(data), quantized_dtype=kind,
+                                          quantize_mode="smart", label_names=None)  # fmt: skip
+            found[f"{name}/{kind}"] = (made.get_backend_symbol("MKLDNN_QUANTIZE"), *given)
+        for case, (made, args, auxs) in found.items():
+            bound = made.bind(mx.cpu(), {**args, "data": mx.nd.array(data[: shape[0]])}, aux_states=auxs,
+                              grad_req="null")
+            out[f"{case}|symbol"] = np.array(made.tojson())
+            out[f"{case}|data"], out[f"{case}|out"] = data[: shape[0]], bound.forward(is_train=False)[0].asnumpy()
+            out.update({f"{case}|{k}:{n}": a.asnumpy() for k, group in (("arg", args), ("aux", auxs))
+                        for n, a in group.items()})
+    return out
+
+
 def main() -> int:
+    if sys.argv[1:] == ["fused"]:
+        np.savez_compressed(FOLDER / "fused.npz", **fused())
+        return 0
     if len(sys.argv) > 2:
         np.savez(sys.argv[1], **run(sys.argv[2:]))
         return 0
@@ -83,6 +135,7 @@ def main() -> int:
     np.savez_compressed(FOLDER / "cases.npz", **out)
     np.savez_compressed(FOLDER / "networks.npz", **{
         f"{name}|{k}": a for name in networks.NETWORKS for k, a in enumerate(network(name))})
+    np.savez_compressed(FOLDER / "fused.npz", **fused())
     missing = [n for n in CASES if f"{n}|0" not in out]
     print(len(CASES), "cases; refused by MXNet:", ", ".join(missing) or "none")
     return 1 if missing else 0

@@ -2,7 +2,7 @@
 networks.npz beside it, programs of whole networks and what it makes of them with seeded weights; pir.json.xz has the
 same cases as programs of PaddlePaddle 3's intermediate representation, pir_networks.npz the same networks.
 
-    python tools/paddle_reference.py cases         # with a Python that has paddlepaddle 3, and what TVM Classic needs
+    python tools/paddle_reference.py cases [part]  # with a Python that has paddlepaddle 3, and what TVM Classic needs
     python tools/paddle_reference.py pir           # likewise
     python tools/paddle_reference.py pir_networks  # likewise
     python tools/paddle_reference.py networks      # with paddlepaddle 2.6, whose layers still become such programs
@@ -45,7 +45,11 @@ def outputs(case, paddle, protos: dict) -> list:
         for name, array in case.weights.items():
             scope.var(name).get_tensor().set(array, paddle.CPUPlace())
         executor = paddle.static.Executor(paddle.CPUPlace())
-        return executor.run(program, feed=case.feeds, fetch_list=list(case.fetches))
+        feeds = dict(case.feeds)
+        for name in case.one_sequence:
+            feeds[name] = paddle.base.create_lod_tensor(feeds[name], [[len(feeds[name])]], paddle.CPUPlace())
+        found = executor.run(program, feed=feeds, fetch_list=list(case.fetches), return_numpy=not case.one_sequence)
+        return list(found)
 
 
 # -- networks ---------------------------------------------------------------------------------------------------------
@@ -172,6 +176,9 @@ def write_cases(paddle, match: str) -> int:
     paddle.enable_static()
     protos = framework.OpProtoHolder.instance().op_proto_map
     found, wrong = {}, 0
+    if match:
+        with np.load(FOLDER / "cases.npz") as before:
+            found = {key: before[key] for key in before}
     for name, case in CASES.items():
         if match not in name:
             continue
@@ -181,8 +188,7 @@ def write_cases(paddle, match: str) -> int:
         except Exception as problem:
             wrong += 1
             print(f"{name}: {type(problem).__name__}: {str(problem)[-400:]}")
-    if not match:
-        np.savez_compressed(FOLDER / "cases.npz", **found)
+    np.savez_compressed(FOLDER / "cases.npz", **found)
     print(f"{len(CASES)} cases, {wrong} failed")
     return 1 if wrong else 0
 

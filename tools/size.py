@@ -40,11 +40,15 @@ def docstring_lines(node: ast.AST) -> int:
     return (value.end_lineno or 0) - value.lineno + 1 if is_text else 0
 
 
+def described_lines(tree: ast.AST) -> int:
+    """The lines of the docstrings of all functions and classes of a tree."""
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return sum(docstring_lines(node) for node in ast.walk(tree) if isinstance(node, kinds))
+
+
 def lines_of_code(text: str) -> int:
     """The lines of a Python file without the docstrings of its functions and classes."""
-    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    described = sum(docstring_lines(node) for node in ast.walk(ast.parse(text)) if isinstance(node, kinds))
-    return len(text.splitlines()) - described
+    return len(text.splitlines()) - described_lines(ast.parse(text))
 
 
 def lines_of(path: Path) -> int:

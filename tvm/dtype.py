@@ -49,6 +49,7 @@ class DTypeInfo(NamedTuple):
 
 
 _CACHE: dict[str, DTypeInfo] = {}
+_FLOAT_BITS = (16, 32, 64)
 
 
 def info(dtype: str) -> DTypeInfo:
@@ -78,7 +79,11 @@ def _parse(text: str) -> DTypeInfo:
         )
     if word == "uint" and digits == "1":
         return DTypeInfo("bool", 1, lanes)
-    return DTypeInfo(word, int(digits) if digits else 32, lanes)
+    bits = int(digits[:4]) if digits else 32
+    if word == "float" and bits not in _FLOAT_BITS or not 1 <= bits <= 64:
+        widths = "16, 32 or 64" if word == "float" else "1 to 64"
+        raise ValueError(f"unknown data type '{text}'; {word} has {widths} bits")
+    return DTypeInfo(word, bits, lanes)
 
 
 def make(code: str, bits: int, lanes: int = 1) -> str:

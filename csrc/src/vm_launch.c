@@ -231,7 +231,8 @@ static int launch_gathered(VM *vm) {
   /* The first run loads what the kernels need, and shows whether anything but kernels is called. */
   tvm_watch_begin();
   int status = call_all(vm);
-  if (known && tvm_watch_end()) known->never = true;
+  bool others = tvm_watch_end();
+  if (known && others) known->never = true;
   return status;
 }
 

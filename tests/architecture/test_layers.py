@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import functools
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import PACKAGE, ROOT, sources, statements
+from tests.architecture.sources import ROOT, all_texts, answers, statements, texts
 
 # The longest matching prefix decides. A module may import its own layer only inside its own package (the prefix).
 LAYERS = {
@@ -90,8 +89,8 @@ ONLY_IN = {
 NO_NUMPY_AT_IMPORT = {name for name, layer in LAYERS.items() if layer <= 5 and name != "tvm.target"}
 
 
-def module_name(path: Path) -> str:
-    parts = path.relative_to(ROOT).with_suffix("").parts
+def module_name(path: str) -> str:
+    parts = path.removesuffix(".py").split("/")
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -102,40 +101,40 @@ def prefix_of(module: str) -> str:
     return module
 
 
+def import_statements(tree: ast.Module) -> list[tuple[str, int, list[str] | None, int, bool]]:
+    """(module, dots, names, line, inside a function) of every import that runs; one of modules has no names."""
+    found = []
+    for node, in_function in statements(tree):
+        if isinstance(node, ast.Import):
+            found += [(alias.name, 0, None, node.lineno, in_function) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            found.append((node.module or "", node.level, [a.name for a in node.names], node.lineno, in_function))
+    return found
+
+
 @functools.cache
-def imports(path: Path) -> list[tuple[str, int, bool]]:
+def all_imports() -> dict[str, list]:
+    return answers(import_statements)
+
+
+@functools.cache
+def all_modules() -> frozenset[str]:
+    return frozenset(map(module_name, texts()))
+
+
+@functools.cache
+def imports(path: str) -> list[tuple[str, int, bool]]:
     """(absolute module, line, inside a function) of every import of a file that runs."""
     name = module_name(path)
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    modules = all_modules()
-
-    def targets(node: ast.Import | ast.ImportFrom) -> Iterator[str]:
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-            return
-        base = node.module or ""
-        if node.level:
-            above = package.split(".")[: len(package.split(".")) - node.level + 1]
+    package = (name if path.endswith("/__init__.py") else name.rpartition(".")[0]).split(".")
+    found = []
+    for base, dots, names, line, in_function in all_imports()[path]:
+        if dots:
+            above = package[: len(package) - dots + 1]
             base = ".".join([*above, base] if base else above)
-        for alias in node.names:
-            full = f"{base}.{alias.name}"
-            yield full if full in modules else base
-
-    return [
-        (target, node.lineno, in_function)
-        for node, in_function in statements(sources()[path.relative_to(ROOT).as_posix()])
-        if isinstance(node, ast.Import | ast.ImportFrom)
-        for target in targets(node)
-    ]
-
-
-_MODULES: set[str] = set()
-
-
-def all_modules() -> set[str]:
-    if not _MODULES:
-        _MODULES.update(module_name(path) for path in PACKAGE.rglob("*.py"))
-    return _MODULES
+        full = [f"{base}.{n}" for n in names] if names is not None else [base]
+        found += [(f if f in all_modules() or names is None else base, line, in_function) for f in full]
+    return found
 
 
 def complaint(importer: str, imported: str) -> str | None:
@@ -155,9 +154,9 @@ def complaint(importer: str, imported: str) -> str | None:
 
 def test_imports_go_down_only():
     wrong, used = [], set()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        relative, importer = path.relative_to(ROOT).as_posix(), module_name(path)
-        for imported, line, in_function in imports(path):
+    for relative in texts():
+        importer = module_name(relative)
+        for imported, line, in_function in imports(relative):
             if imported.split(".")[0] != "tvm":
                 continue
             why = complaint(importer, imported)
@@ -176,27 +175,27 @@ def test_foundations_use_the_standard_library_only():
     known |= {"inspect"}
     for name, layer in LAYERS.items():
         if layer == 0:
-            path = ROOT / (name.replace(".", "/") + ".py")
+            path = name.replace(".", "/") + ".py"
             found = {imported.split(".")[0] for imported, _, in_function in imports(path) if not in_function}
-            assert found <= known, f"{path.name} imports {sorted(found - known)}"
+            assert found <= known, f"{path} imports {sorted(found - known)}"
 
 
 @pytest.mark.parametrize("module", sorted(ONLY_IN))
 def test_guarded_modules_stay_in_their_file(module: str):
     allowed = ONLY_IN[module]
     wrong = [
-        f"{path.relative_to(ROOT).as_posix()}:{line}"
-        for path in sorted(PACKAGE.rglob("*.py"))
+        f"{path}:{line}"
+        for path in texts()
         for imported, line, _ in imports(path)
-        if imported.split(".")[0] == module and path.relative_to(ROOT).as_posix() not in allowed
+        if imported.split(".")[0] == module and path not in allowed
     ]
     assert not wrong, f"{module} is imported in {', '.join(wrong)}; allowed: {sorted(allowed) or 'nowhere'}"
 
 
 def test_numpy_is_not_loaded_by_importing_the_core():
     wrong = [
-        f"{path.relative_to(ROOT).as_posix()}:{line}"
-        for path in sorted(PACKAGE.rglob("*.py"))
+        f"{path}:{line}"
+        for path in texts()
         if prefix_of(module_name(path)) in NO_NUMPY_AT_IMPORT
         for imported, line, in_function in imports(path)
         if imported.split(".")[0] in ("numpy", "ml_dtypes", "llvmlite") and not in_function
@@ -208,36 +207,23 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|Users|root|work|opt|mnt)/\w")
 
 
 def test_no_path_of_a_machine_in_the_tree():
-    suffixes = {".py", ".c", ".h", ".md", ".toml", ".txt", ".cmake", ".json", ""}
+    own = Path(__file__).relative_to(ROOT).as_posix()
     wrong = []
-    for top in ("tvm", "csrc", "tests", "docs", "examples", "benchmarks", "apps", "tools", "packaging", ".ci", "."):
-        folder = ROOT / top
-        files = folder.glob("*") if top == "." else folder.rglob("*")
-        for path in sorted(files):
-            relative = path.relative_to(ROOT).as_posix()
-            built = any(part in ("build", "lib", "__pycache__") for part in path.relative_to(ROOT).parts[:-1])
-            if not path.is_file() or path.suffix not in suffixes or built or path.name == ".git":
-                continue
-            for number, text in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
-                if MACHINE_PATH.search(text) and path != Path(__file__).resolve():
-                    wrong.append(f"{relative}:{number}: {text.strip()[:80]}")
+    for name, text in all_texts().items():
+        if name != own and MACHINE_PATH.search(text):
+            lines = enumerate(text.splitlines(), 1)
+            wrong += [f"{name}:{number}: {line.strip()[:80]}" for number, line in lines if MACHINE_PATH.search(line)]
     assert not wrong, "\n".join(wrong)
 
 
 def test_no_text_names_a_package_of_somebody_else():
     """Distributions are tvm-classic and tvm-classic-runtime; these names belong to others on PyPI."""
     foreign = re.compile("py" + r"tvm(?!_)|tlc" + "pack")
-    # The back end of torch.compile has one of these names in PyTorch, where it is no package.
-    back_end = {ROOT / "pyproject.toml", *(ROOT / "tvm/contrib/torch").glob("*.py"),
-                ROOT / "tests/contrib/test_torch_dynamo.py", ROOT / "docs/howto_importer.md",
-                ROOT / "benchmarks/torch_compile.py", ROOT / "tools/torch_compile.py", ROOT / "docs/torch_compile.md"}
-    wrong = []
-    for top in ("tvm", "csrc", "tests", "docs", "examples", "benchmarks", "apps", "tools", "packaging", ".ci", "."):
-        folder = ROOT / top
-        for path in sorted(folder.glob("*") if top == "." else folder.rglob("*")):
-            # Results and tuning records say which version made them.
-            of_this_tree = path.is_file() and not {"results", "__pycache__", "lib", "build"} & set(path.parts)
-            of_this_tree = of_this_tree and path not in back_end
-            if of_this_tree and path.suffix in {".py", ".c", ".h", ".md", ".toml", ".txt", ""} and path.name != ".git":
-                wrong += [str(path)] if foreign.search(path.read_text(encoding="utf-8", errors="replace")) else []
+    # The back end of torch.compile has one of these names in PyTorch, where it is no package; results and tuning
+    # records say which version made them.
+    back_end = {"pyproject.toml", "tests/contrib/test_torch_dynamo.py", "docs/howto_importer.md",
+                "benchmarks/torch_compile.py", "tools/torch_compile.py", "docs/torch_compile.md"}
+    read = {name: text for name, text in all_texts().items() if name not in back_end and not name.endswith(".json")
+            and not name.startswith("tvm/contrib/torch/") and "results" not in name.split("/")}
+    wrong = [name for name, text in read.items() if foreign.search(text)]
     assert not wrong, f"packages of others are named in {', '.join(wrong)}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 
 import pytest
 
-from tests.architecture.sources import sources, statements
+from tests.architecture.sources import all_texts, answers, statements
 from tvm.error import not_defined
 
 
@@ -17,8 +18,33 @@ def without_words(tree: ast.AST) -> list[int]:
 
 
 def test_what_is_not_there_is_said():
-    wrong = [f"{name}:{line}" for name, tree in sources().items() for line in without_words(tree)]
+    found = answers(without_words, r"NotImplementedError(?:\(\))?\s")
+    wrong = [f"{name}:{line}" for name, lines in found.items() for line in lines]
     assert not wrong, "NotImplementedError without words: " + ", ".join(wrong)
+
+
+# Errors that say all by their class, or whose words are the system's or the test's own.
+WORDLESS = ("AssertionError", "KeyError", "KeyboardInterrupt", "ProcessLookupError", "RPCError", "SystemExit",
+            "TimeoutError", "ZeroDivisionError", "dataclasses.FrozenInstanceError")
+
+
+def refusals_without_words(text: str) -> list[str]:
+    """The lines that expect an error whatever it says: no pattern is given, and it is not kept to be looked at."""
+    expected = [line.strip() for line in text.splitlines() if re.match(r"\s*with pytest\.raises\(", line)]
+    unread = [line for line in expected if "match=" not in line and not re.search(r"\) as \w+|\($", line)]
+    return [line for line in unread if not re.match(rf"with pytest\.raises\((?:{'|'.join(WORDLESS)})\)", line)]
+
+
+def test_tests_of_refusals_read_the_words():
+    tests = {name: text for name, text in all_texts().items() if name.startswith("tests/") and name.endswith(".py")}
+    wrong = [f"{name}: {line}" for name, text in tests.items() for line in refusals_without_words(text)]
+    assert not wrong, "pytest.raises without match=:\n" + "\n".join(wrong)
+
+
+def test_an_expectation_without_words_is_found():
+    line = "with pytest." + "raises("
+    assert refusals_without_words(f"    {line}ValueError):\n") == [f"{line}ValueError):"]
+    assert refusals_without_words(f"{line}ValueError, match='x'):\n{line}ValueError) as e:\n{line}KeyError):\n") == []
 
 
 @pytest.mark.parametrize("text, lines", [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.architecture.sources import ROOT, sources
+from tests.architecture.sources import ROOT, texts
 from tests.architecture.test_layers import imports
 
 NETWORK = {"socket", "socketserver", "http", "urllib", "ftplib", "smtplib", "ssl", "asyncio", "xmlrpc"}
@@ -13,7 +13,7 @@ DOORS = ("tvm/contrib/download.py", "tvm/rpc/")
 
 
 def test_nothing_but_the_named_doors_reaches_the_network():
-    used = {path: {name.partition(".")[0] for name, _, _ in imports(ROOT / path)} for path in sources()}
+    used = {path: {name.partition(".")[0] for name, _, _ in imports(path)} for path in texts()}
     others = [path for path, names in used.items() if names & NETWORK and not path.startswith(DOORS)]
     assert not others, f"{', '.join(others)} can reach the network; docs/security.md names no such door"
 

@@ -7,13 +7,16 @@ import ast
 
 import pytest
 
-from tests.architecture.sources import sources
+from tests.architecture.sources import answers, texts
 from tvm.target.kinds import KINDS
 
 # Folders whose subject targets are: the kinds themselves, and a face with classic names for tests of users.
 OWN = ("tvm/target/", "tvm/testing/")
 
 KNOWN = frozenset(KINDS)
+# What a file has that may ask or compare.
+HINT_OF_QUESTIONS = r"\.keys\b(?!\()|\.kind\s*\.\s*name\b"
+HINT_OF_COMPARISONS = r"['\"](?:" + "|".join(sorted(KNOWN - {"c"})) + r")\b"
 # Files that ask for a name or for keys: why it is right. Each line is used, or the test fails.
 ALLOWED = {
     "tvm/tir/transform/lower_intrin.py": "rules of intrinsics are registered by the name of a kind, also by users",
@@ -23,6 +26,24 @@ ALLOWED = {
     "tvm/topi/testing/common.py": "tables of users' schedules by key",
     "tvm/codegen/llvm/module.py": "hexagon is an architecture here, the first word of a triple",
     "tvm/topi/utils.py": "a public question of classic TVM, which names kinds",
+}
+
+# Files that ask for the target of the ``with`` around them: why it is right. Computes and passes are given theirs.
+AMBIENT = {
+    "tvm/auto_scheduler/relay_integration.py": "auto_schedule_topi is called without a target, as a schedule is",
+    "tvm/autotvm/task/dispatcher.py": "a template asks for its configuration without a target",
+    "tvm/autotvm/task/task.py": "get_config is called without a target",
+    "tvm/contrib/nvcc.py": "what a script asks of the toolchain without a target",
+    "tvm/driver/build_module.py": "a build that is told no target takes the current one",
+    "tvm/relay/build_module.py": "a build that is told no target takes the current one",
+    "tvm/relay/transform/function_pass.py": "a pass that a script makes without a target; pipelines give it",
+    "tvm/te/hybrid/parser.py": "max_num_threads of a script is that of the current target",
+    "tvm/topi/cpu/fallback.py": "a classic template sets its own defaults under the current target",
+    "tvm/topi/cpu/tasks.py": "autotvm runs the function of a task under its target",
+    "tvm/topi/generic/__init__.py": "schedules by their classic names are for the current target",
+    "tvm/topi/gpu/named.py": "operators by the names of devices are for the current target",
+    "tvm/topi/gpu/tasks.py": "autotvm runs the function of a task under its target",
+    "tvm/topi/utils.py": "is_target is a question about the current target",
 }
 
 
@@ -66,10 +87,11 @@ def questions(tree: ast.AST) -> list[tuple[int, str]]:
 
 def test_nobody_asks_for_the_name_or_the_keys_of_a_target_or_compares_with_one():
     wrong, used = [], set()
-    for path, tree in sources().items():
+    asked_of, compared = answers(questions, HINT_OF_QUESTIONS), answers(comparisons, HINT_OF_COMPARISONS)
+    for path in asked_of:
         if path.startswith(OWN):
             continue
-        asked = questions(tree) + comparisons(tree)
+        asked = asked_of[path] + compared[path]
         if asked and path in ALLOWED:
             used.add(path)
         else:
@@ -77,6 +99,11 @@ def test_nobody_asks_for_the_name_or_the_keys_of_a_target_or_compares_with_one()
     unused = [f"ALLOWED names a file that does not ask: {path}" for path in sorted(ALLOWED.keys() - used)]
     head = "ask target.features, or the record of its back end (docs/howto_backend.md):"
     assert not wrong + unused, "\n".join([head, *wrong, *unused])
+
+
+def test_only_doors_ask_for_the_current_target_and_each_once():
+    asked = {path: text.count("Target.current(") for path, text in texts().items() if not path.startswith(OWN)}
+    assert {path: count for path, count in asked.items() if count} == dict.fromkeys(AMBIENT, 1)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -25,8 +26,11 @@ def shared_names(tests: Path) -> list[str]:
         if "sys.path.insert" in conftest.read_text(encoding="utf-8"):
             for path in conftest.parent.glob("*.py"):
                 places[path.stem].append(path)
-    used = {name for paths in list(places.values()) for path in paths for name in imported(path)}
-    return sorted(name for name, paths in places.items() if len(paths) > 1 and name in used)
+    shared = {name for name, paths in places.items() if len(paths) > 1}
+    # Only files that may import one of them are parsed.
+    hint = re.compile(rf"^(?:import|from) .*\b(?:{'|'.join(map(re.escape, sorted(shared)))})\b", re.MULTILINE)
+    read = [path for paths in places.values() for path in paths if hint.search(path.read_text(encoding="utf-8"))]
+    return sorted(shared & {name for path in read for name in imported(path)})
 
 
 def test_no_module_that_is_imported_by_its_name_alone_is_in_two_folders(root):

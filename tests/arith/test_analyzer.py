@@ -123,6 +123,7 @@ def _deep(step, depth: int) -> PrimExpr:
     return e
 
 
+@pytest.mark.slow
 def test_deep_chains_do_not_recurse():
     j, p = Var("j"), Var("p", "bool")
     zero = const(0, "int32")

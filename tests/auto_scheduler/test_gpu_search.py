@@ -133,6 +133,7 @@ with cuda_emulator.building():
 """
 
 
+@pytest.mark.slow
 @needs_emulator
 def test_a_search_on_the_emulator_of_cuda(tmp_path):
     environment = {**cuda_emulator.environment(), "TVM_NO_CACHE": "1"}

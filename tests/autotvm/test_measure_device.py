@@ -178,6 +178,7 @@ def writing_far_away(n: int):
     return te.create_schedule(b.op), [a, b]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["opencl", "cuda"])
 def test_a_fault_in_a_kernel_costs_that_candidate_only(target):
     if not tvm.device(target, 0).exist:

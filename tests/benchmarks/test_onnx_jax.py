@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 from benchmarks import onnx_jax
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "operator, attributes",
     [

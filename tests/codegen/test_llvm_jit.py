@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 # Fills what is free above a wall of 4 GiB with pieces of 32 KiB: what is larger comes to lie below the wall, what is
 # smaller above it.
 FULL = """
@@ -42,6 +44,7 @@ np.testing.assert_allclose(y.numpy(), np.exp(x) * np.sin(x) + x**2.5, rtol=1e-5,
 """
 
 
+@pytest.mark.slow
 def test_sections_are_near_each_other_where_free_memory_is_in_pieces():
     done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -158,7 +158,7 @@ def test_a_schedule_that_cannot_be_lowered_yet_is_drawn():
     c = te.compute((8,), lambda i: b[7 - i], name="c")
     s = te.create_schedule(c.op)
     s[c].bind(c.op.axis[0], te.thread_axis((0, 4), "threadIdx.x"))  # the extents disagree
-    with pytest.raises(tvm.TVMError):
+    with pytest.raises(tvm.TVMError, match="has 8 iterations, but threadIdx.x has only 4"):
         tvm.lower(s, [a, c])
     assert "(kDataPar) T.Range(0, 8) threadIdx.x" in tedd.viz_schedule_tree(s, output_dot_string=True)
 

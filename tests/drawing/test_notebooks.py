@@ -7,6 +7,8 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
 
+import pytest
+
 import tvm
 from tvm import relay, te
 from tvm.contrib import relay_viz
@@ -69,6 +71,7 @@ def test_tuning_results_are_pairs_of_bars():
     assert "nothing to tune" in TuningResult()._repr_html_() and result == tuple(result)
 
 
+@pytest.mark.slow
 def test_drawing_is_loaded_when_something_is_shown():
     code = (
         "import sys, tvm; from tvm import te, relay, tuning; import tvm.contrib.debugger.debug_executor\n"

@@ -19,6 +19,7 @@ def first_seed(request) -> int:
     return int(os.environ.get("TVM_TEST_SEED", "0") or 0) or random.SystemRandom().randrange(1 << 31)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", range((CASES + BATCH - 1) // BATCH))
 def test_random_schedules_give_the_result_of_the_plain_program(batch, first_seed):
     outcomes: collections.Counter = collections.Counter()

@@ -19,9 +19,9 @@ def test_fields_become_slots_and_arguments():
     node = Add(x, 1)
     assert node._fields == ("a", "b")
     assert node.a is x and node.b.value == 1
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="no attribute 'other'"):
         node.other = 3
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'b'"):
         Add(x)
 
 

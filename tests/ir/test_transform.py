@@ -82,7 +82,7 @@ def test_module_pass_from_class_forwards_attributes():
     assert made.info.name == "Replace" and Replace.__doc__ == "Text of the class."
     assert made(one_function()).get_attr("value") == 3
     assert made.value == 3 and made.twice() == 6
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="no attribute 'missing'"):
         made.missing
 
 

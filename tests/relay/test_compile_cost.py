@@ -146,6 +146,7 @@ ON_TARGETS = [(name, target) for target in ("llvm", "c") for name in CHAINS]
 ON_TARGETS += [("swish", "opencl"), ("joined", "opencl")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "target"), ON_TARGETS)
 def test_each_repetition_in_one_kernel_costs_the_same(name, target):
     make = CHAINS[name]
@@ -157,6 +158,7 @@ def compile_recurrent(kind: str, steps: int):
     return build(mod, params)
 
 
+@pytest.mark.slow
 def test_each_step_of_a_gru_costs_the_same():
     assert_linear(lambda n: compile_recurrent("GRU", n), (10, 25, 50))
 

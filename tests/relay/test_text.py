@@ -140,6 +140,7 @@ def test_errors_name_the_place_and_the_mistake(text, where, what):
     assert where in str(caught.value) and what in str(caught.value)
 
 
+@pytest.mark.slow
 def test_deep_graphs_and_long_lets_print_and_parse():
     x = relay.var("x", shape=(1,))
     y = x
@@ -243,3 +244,26 @@ def test_operators_and_lone_variables_read_back():
     lone = relay.var("1", shape=(2,))
     assert str(lone) == "%v1"
     assert_structural_equal(relay.parse_expr(lone.astext()), lone, map_free_vars=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("fn (%x: Tensor[(3), float33]) { %x }", r"1:21: unknown data type 'float33'; float has 16, 32 or 64 bits"),
+     ("fn (%x: Tensor[(3), int65]) { %x }", "unknown data type 'int65'; int has 1 to 64 bits"),
+     ("fn (%x: Tensor[(3), bogus]) { %x }", "unknown data type 'bogus'"),
+     ("fn (%x: float1000) { %x }", "'float1000' is no type"),
+     ("1" * 5000, "1:1: a number of 5000 characters; 2000 are the most"),
+     ("%x." + "1" * 5000, "a number of 500")],
+)  # fmt: skip
+def test_types_and_numbers_that_do_not_exist_are_refused_at_their_place(text, words):
+    with pytest.raises(DiagnosticError, match=words):
+        relay.parse_expr(text)
+
+
+def test_an_operator_of_loaded_json_that_lacks_an_attribute_is_refused_with_its_name():
+    x = relay.var("x", shape=(1, 2, 8, 8))
+    call = relay.nn.conv2d(x, relay.var("w", shape=(2, 2, 3, 3)))
+    text = tvm.ir.save_json(tvm.IRModule.from_expr(relay.Function(relay.analysis.free_vars(call), call)))
+    module = tvm.ir.load_json(text.replace("data_layout", "data_layou"))
+    with pytest.raises(DiagnosticError, match="operator nn.conv2d: no attribute 'data_layout'"):
+        relay.transform.InferType()(module)

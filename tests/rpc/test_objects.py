@@ -47,7 +47,8 @@ def test_a_server_runs_an_object_without_a_linker(server, kernel, monkeypatch):
             module["kernel"](a, b)
             np.testing.assert_allclose(b.numpy(), wanted, rtol=1e-4)
         assert module.time_evaluator("kernel", remote.cpu(), number=2)(a, b).mean > 0
-        with pytest.raises((ValueError, RPCError, tvm.TVMError)):  # its arguments are checked as those of a library
+        # Its arguments are checked as those of a library.
+        with pytest.raises((ValueError, RPCError, tvm.TVMError), match="expected 2 arguments, got 1"):
             module["kernel"](a)
 
 

@@ -128,7 +128,7 @@ def test_imported_functions_are_found_only_when_asked(kernel_path):
     outer, inner = runtime.load_module(kernel_path), module_api.from_functions({"inner": lambda: 7})
     outer.import_module(inner)
     assert outer.imported_modules == [inner]
-    with pytest.raises(AttributeError):
+    with pytest.raises(AttributeError, match="has no function 'inner'"):
         outer.get_function("inner")
     assert outer.get_function("inner", query_imports=True)() == 7
 

@@ -106,7 +106,7 @@ def test_views_share_memory():
     view = a.reshape(2, -1)
     a[:] = np.zeros(6)
     np.testing.assert_array_equal(view.numpy(), np.zeros((2, 3)))
-    with pytest.raises((ValueError, TVMError)):
+    with pytest.raises((ValueError, TVMError), match="do not fit in an array of 24 bytes"):
         a.reshape(4, 2)
 
 

@@ -115,6 +115,7 @@ def test_excluded(target):
 '''
 
 
+@pytest.mark.slow
 def test_plugin_runs_tests_on_the_targets_of_this_machine(tmp_path):
     (tmp_path / "test_plugin.py").write_text(PLUGIN_TESTS)
     run = subprocess.run(
@@ -138,9 +139,9 @@ def test_plugin_runs_tests_on_the_targets_of_this_machine(tmp_path):
 
 def test_assert_allclose_shows_a_difference():
     tvm.testing.assert_allclose(np.ones(3), np.ones(3))
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
         tvm.testing.assert_allclose(np.ones(3), np.ones(3) + 1e-3)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
         tvm.testing.assert_allclose(np.ones(3), np.ones(4))
 
 
@@ -165,7 +166,7 @@ def test_echo_and_enabled_targets():
     assert tvm.testing.echo(3) == 3 and tvm.testing.echo("x") == "x"
     assert ("llvm", tvm.cpu(0)) in tvm.testing.enabled_targets()
     assert tvm.testing.device_enabled("llvm") and not tvm.testing.device_enabled("hexagon")
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="takes the target as text"):
         tvm.testing.device_enabled(tvm.cpu(0))
 
 

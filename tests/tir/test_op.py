@@ -165,7 +165,7 @@ def test_calls():
 def test_intrinsic_builder_keeps_its_signature():
     assert list(inspect.signature(op.ptx_cp_async).parameters)[:2] == ["dtype", "shared_ptr"]
     assert op.tvm_tuple(1, 2).op.name == "tir.tvm_tuple"
-    with pytest.raises(TypeError):
+    with pytest.raises(TypeError, match="missing a required argument: 'vec'"):
         op.vectorlow("float32x4")
 
 

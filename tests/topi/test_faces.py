@@ -7,6 +7,7 @@ import pytest
 
 import tvm
 from tvm import te, topi
+from tvm.not_built import FeatureNotBuilt
 
 DEVICES = ("arm_cpu", "bifrost", "cuda", "gpu", "intel_graphics", "mali", "rocm", "x86")
 CPUS = ("arm_cpu", "x86")
@@ -46,3 +47,12 @@ def test_a_named_implementation_runs_on_this_machine(rng):
         result = tvm.nd.empty((5, 7))
         tvm.build(s, [a, b, out], "llvm")(tvm.nd.array(x), tvm.nd.array(y), result)
         np.testing.assert_allclose(result.numpy(), topi.testing.dense(x, y, None), rtol=1e-5, atol=1e-6)
+
+
+def test_a_module_of_a_device_and_the_operator_of_its_name_are_both_found():
+    from tvm.topi.cuda.sort import argsort, sort, sort_thrust, topk
+
+    assert sort is not topi.sort and callable(topi.cuda.sort)
+    assert (sort.__name__, argsort.__name__, topk.__name__) == ("sort", "argsort", "topk")
+    with pytest.raises(FeatureNotBuilt, match="not available yet"):
+        sort_thrust(None)

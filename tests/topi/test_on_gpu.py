@@ -8,6 +8,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 import tvm.testing
 from tests.cuda_emulator.marks import needs_compiler, needs_emulator
 
@@ -17,16 +19,19 @@ SAMPLE, SECONDS = "60", "6"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
 
+@pytest.mark.slow
 @tvm.testing.requires_opencl
 def test_a_sample_of_the_operator_tests_on_opencl(root, seed):
     sample(root, seed, "opencl")
 
 
+@pytest.mark.slow
 @needs_compiler
 def test_a_sample_of_the_operator_tests_compiles_for_cuda(root, seed):
     sample(root, seed + 1, f"cuda -arch={ARCHITECTURES[seed % 3]}")
 
 
+@pytest.mark.slow
 @needs_emulator
 def test_a_sample_of_the_operator_tests_on_the_emulator_of_a_gpu(root, seed):
     sample(root, seed + 2, f"cuda -arch={ARCHITECTURES[(seed + 1) % 3]}", "tests.cuda_emulator")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import tvm
-from tvm import relay, te, topi
+from tvm import te, topi
 from tvm.te.graph import post_order_ops
 
 TARGETS = ("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512", "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1",
@@ -93,29 +93,3 @@ def test_the_mathematics_imports_no_template():
             if isinstance(node, ast.ImportFrom):
                 first = (node.module or "").partition(".")[0]
                 assert first not in TEMPLATES, f"{path.name} imports {node.module}"
-
-
-# Who may ask for the current target: functions that scripts call without one.
-MAY_ASK = {
-    "cpu/fallback.py": "a classic template sets its own defaults under the current target",
-    "cpu/tasks.py": "autotvm runs the function of a task under its target",
-    "generic/__init__.py": "schedules by their classic names are for the current target",
-    "gpu/named.py": "operators by the names of devices are for the current target",
-    "gpu/tasks.py": "autotvm runs the function of a task under its target",
-    "utils.py": "is_target is a question about the current target",
-}
-
-
-# Passes that scripts make without a target; pipelines give it to them. A build that is told none takes the current one.
-PASSES_MAY_ASK = {
-    "build_module.py", "transform/auto_schedule.py", "transform/fuse_ops.py", "transform/legalize.py",
-    "transform/simplify_inference.py",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("package, known", [(topi, set(MAY_ASK)), (relay, PASSES_MAY_ASK)], ids=["topi", "relay"])
-def test_who_asks_for_the_current_target_is_known(package, known):
-    folder = Path(package.__file__).parent
-    asking = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py")
-              if "Target.current(" in path.read_text(encoding="utf-8")}  # fmt: skip
-    assert asking == known

@@ -55,6 +55,6 @@ def test_results_are_compared_with_the_schedule_without_moves(sign, differs):
 
 
 def test_code_that_computes_for_too_long_is_stopped():
-    with pytest.raises(TimeIsUp), time_limit(0.05):
+    with pytest.raises(TimeIsUp, match="lowering took longer than 0.05 s"), time_limit(0.05):
         while True:
             pass

@@ -71,6 +71,7 @@ def tracker():
     made.terminate()
 
 
+@pytest.mark.slow
 def test_templates_are_measured_and_the_bad_ones_cost_themselves_only(tracker):
     task = autotvm.task.create("test/remote", args=(64,), target="llvm")
     runner = autotvm.RPCRunner(

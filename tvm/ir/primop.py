@@ -195,6 +195,8 @@ def trunc_mod(a: int, b: int) -> int:
     return a - b * trunc_div(a, b)
 
 
+# Arithmetic of truth values is that of the integers 0 and 1, of whose result it is asked whether it is not zero: a sum
+# is logical or, a difference whether they differ, products and quotients are logical and, remainders false.
 def add(a: Any, b: Any, span: Any = None):
     """``a + b``, with literals folded; tensors are added element by element.
 
@@ -219,7 +221,7 @@ def add(a: Any, b: Any, span: Any = None):
         return b
     if isinstance(b, IntImm) and b.value == 0:
         return a
-    return Add(a, b)
+    return logical_or(a, b) if info(a.dtype).is_bool else Add(a, b)
 
 
 def subtract(a: Any, b: Any, span: Any = None):
@@ -244,7 +246,7 @@ def subtract(a: Any, b: Any, span: Any = None):
         return got
     if isinstance(b, IntImm) and b.value == 0:
         return a
-    return Sub(a, b)
+    return not_equal(a, b) if info(a.dtype).is_bool else Sub(a, b)
 
 
 def multiply(a: Any, b: Any, span: Any = None):
@@ -274,7 +276,7 @@ def multiply(a: Any, b: Any, span: Any = None):
             return y
         if isinstance(x, IntImm) and x.value == 0:
             return x
-    return Mul(a, b)
+    return logical_and(a, b) if info(a.dtype).is_bool else Mul(a, b)
 
 
 def _no_zero(b: PrimExpr, name: str) -> None:
@@ -307,7 +309,7 @@ def div(a: Any, b: Any, span: Any = None):
         return a
     if isinstance(b, _LITERAL) and b.value == 1:
         return a
-    return Div(a, b)
+    return logical_and(a, b) if info(a.dtype).is_bool else Div(a, b)
 
 
 def true_divide(a: Any, b: Any, span: Any = None):
@@ -337,7 +339,7 @@ def truncmod(a: Any, b: Any, span: Any = None):
         return got
     if isinstance(a, IntImm) and a.value == 0:
         return a
-    if isinstance(b, IntImm) and b.value == 1:
+    if info(a.dtype).is_bool or isinstance(b, IntImm) and b.value == 1:
         return const(0, a.dtype)
     return Mod(a, b)
 
@@ -369,7 +371,7 @@ def floordiv(a: Any, b: Any, span: Any = None):
         return a
     if isinstance(b, IntImm) and b.value == 1:
         return a
-    return FloorDiv(a, b)
+    return logical_and(a, b) if info(a.dtype).is_bool else FloorDiv(a, b)
 
 
 def floormod(a: Any, b: Any, span: Any = None):
@@ -397,7 +399,7 @@ def floormod(a: Any, b: Any, span: Any = None):
         return got
     if isinstance(a, IntImm) and a.value == 0:
         return a
-    if isinstance(b, IntImm) and b.value == 1:
+    if info(a.dtype).is_bool or isinstance(b, IntImm) and b.value == 1:
         return const(0, a.dtype)
     return FloorMod(a, b)
 

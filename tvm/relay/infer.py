@@ -328,7 +328,7 @@ class Inference:
                 result = _settled(rule(node.attrs, types))
                 check_shape(result)
             return result
-        except (TypeError, ValueError, IndexError, TVMError) as problem:
+        except (TypeError, ValueError, LookupError, AttributeError, TVMError) as problem:
             if isinstance(problem, DiagnosticError):
                 raise
             raise DiagnosticError(self._context(node, types, problem)) from problem

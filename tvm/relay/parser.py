@@ -59,6 +59,8 @@ _TOKEN = re.compile(
 _INFIX = {"*": (3, "multiply"), "/": (3, "divide"), "+": (2, "add"), "-": (2, "subtract"), "<": (1, "less"),
           ">": (1, "greater"), "<=": (1, "less_equal"), ">=": (1, "greater_equal"), "==": (0, "equal"),
           "!=": (0, "not_equal")}
+# No element type has a number that needs more.
+_MOST_DIGITS = 2000
 
 
 class Token(NamedTuple):
@@ -105,6 +107,8 @@ class Parser:
             if kind == "metadata":
                 self.load_meta(source[m.end():], m.end())
                 break
+            if kind in ("int", "float") and m.end() - at > _MOST_DIGITS:
+                raise self.fail(f"a number of {m.end() - at} characters; {_MOST_DIGITS} are the most", at)
             if kind not in ("space", "version"):
                 out.append(Token(kind, m.group(), at))
             at = m.end()
@@ -283,7 +287,7 @@ class Parser:
             return TypeCall(found, tuple(args)) if args or isinstance(found, GlobalTypeVar) else found
         try:
             info(name)
-        except Exception:
+        except ValueError:
             raise self.fail(
                 f"'{name}' is no type; {near_matches(name, [*self.types, 'Tensor', 'float32'])}", token.at
             ) from None
@@ -304,7 +308,11 @@ class Parser:
         self.expect("(")
         shape = self.items(")", self.dimension)
         self.expect(",")
-        dtype = self.need("name", "an element type")
+        at, dtype = self.look().at, self.need("name", "an element type")
+        try:
+            info(dtype)
+        except ValueError as problem:
+            raise self.fail(str(problem), at) from None
         self.expect("]")
         return TensorType(shape, dtype)
 

@@ -15,7 +15,6 @@ from ..error import ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const
 from ..tir.ir_builder import BufferVar, IRBuilder, create
-from ..tir.op import plus, times
 from .loops import nest
 from .transform import reshape
 from .utils import check_tensor, normalize_axis, prod
@@ -144,12 +143,12 @@ def _flag(exclusive: Any) -> bool:
 
 def cumsum(data, axis=None, dtype=None, exclusive=None, *, gpu=None):
     """The sum of the elements up to each; without the element itself if ``exclusive``."""
-    return scanop(data, plus, 0, "cumsum", axis, dtype, _flag(exclusive), gpu=gpu)
+    return scanop(data, primop.add, 0, "cumsum", axis, dtype, _flag(exclusive), gpu=gpu)
 
 
 def cumprod(data, axis=None, dtype=None, exclusive=None, *, gpu=None):
     """The product of the elements up to each; without the element itself if ``exclusive``."""
-    return scanop(data, times, 1, "cumprod", axis, dtype, _flag(exclusive), gpu=gpu)
+    return scanop(data, primop.multiply, 1, "cumprod", axis, dtype, _flag(exclusive), gpu=gpu)
 
 
 __all__ = ["cumprod", "cumsum", "scanop"]

@@ -27,6 +27,7 @@ def test_pickled_weights_are_refused_before_pytorch_is_looked_for(tmp_path):
         load_model(str(path))
 
 
+@pytest.mark.slow
 def test_torchscript_needs_shapes_and_an_exported_program_has_them(tmp_path):
     torch = pytest.importorskip("torch")
     model = torch.nn.Linear(3, 4).eval()

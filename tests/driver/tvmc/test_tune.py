@@ -15,7 +15,7 @@ import pytest
 from tvm import autotvm
 from tvm.driver import tvmc
 from tvm.driver.tvmc.autotuner import TUNERS, filter_tasks, gen_task_list, parse_seconds
-from tvm.driver.tvmc.errors import TVMCException
+from tvm.driver.tvmc.errors import ExitCode, TVMCException
 from tvm.driver.tvmc.main import _main
 from tvm.testing import requires_opencl
 
@@ -31,7 +31,7 @@ def test_tasks_are_named_by_numbers_and_ranges(text: str, chosen: list[int]):
 
 @pytest.mark.parametrize("text", ["10", "5,10", "1-10", "-10", "--1", "x", "-", "", "5-3"])
 def test_wrong_names_of_tasks_are_refused(text: str):
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match="--tasks: "):
         filter_tasks(TEN, text)
 
 
@@ -66,6 +66,7 @@ def test_a_tuner_that_is_not_known_is_refused(tmp_path):
         tune_tasks([get_sample_task(16)[0]], str(tmp_path / "records.json"), {}, "fastest", 1)
 
 
+@pytest.mark.slow
 def test_tune_compile_run(model_file, tmp_path, capsys):
     records, report = tmp_path / "records.json", tmp_path / "report.html"
     assert _main(["tune", "--task", "list", model_file]) is None
@@ -96,6 +97,7 @@ def test_tune_compile_run(model_file, tmp_path, capsys):
     np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.slow
 @requires_opencl
 def test_tune_compile_run_on_a_gpu(model_file, tmp_path, capsys):
     records, report = tmp_path / "records.json", tmp_path / "report.html"
@@ -129,6 +131,7 @@ def test_tune_compile_run_on_a_gpu(model_file, tmp_path, capsys):
     np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_python_interface(model_file, tmp_path):
     model = tvmc.load(model_file)
     kept = tvmc.tune(model, "llvm", trials=2, number=1, tuner="ga", tasks_filter="dense")
@@ -209,6 +212,7 @@ def relu_file(tmp_path_factory) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_model_with_nothing_to_tune(relu_file, tmp_path):
     report = tmp_path / "report.html"
     command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(tmp_path / "r.json"), "--report", str(report)]
@@ -230,6 +234,7 @@ def test_unwritable_records_are_a_clear_error(model_file, capsys):
     assert "cannot be written" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_interrupt_keeps_the_records(model_file, tmp_path):
     records = tmp_path / "records.json"
     command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(records), "--trials", "100000", "--tuner",
@@ -246,3 +251,10 @@ def test_interrupt_keeps_the_records(model_file, tmp_path):
     assert kept >= 4
     again = subprocess.run([*command[:-1], "--trials", "1", model_file], capture_output=True, text=True, timeout=300)
     assert again.returncode == 0 and f"{kept} records found, going on; all trials are spent" in again.stdout
+
+
+def test_a_missing_package_is_named_with_how_to_install_it(model_file, monkeypatch, capsys, tmp_path):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    assert _main(["tune", "--trials", "1", "-o", str(tmp_path / "r.json"), model_file]) == ExitCode.NOT_INSTALLED
+    said = capsys.readouterr().err
+    assert "needs the package xgboost; pip install xgboost-cpu" in said and "defect" not in said

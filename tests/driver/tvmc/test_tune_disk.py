@@ -26,6 +26,7 @@ def check(done: subprocess.CompletedProcess, words: str) -> None:
     assert done.stderr.count("\n") == 1 and words in done.stderr, done.stderr
 
 
+@pytest.mark.slow
 def test_full_disk_stops_the_tuner_and_keeps_whole_records(model_path, tmp_path):
     records = tmp_path / "records.json"
     limit = 2500
@@ -64,6 +65,7 @@ def test_a_path_that_cannot_be_a_file_is_said_before_anything_is_measured(model_
     assert "Task" not in done.stdout and not (tmp_path / "no").exists()
 
 
+@pytest.mark.slow
 def test_a_file_of_something_else_is_left_as_it_is(model_path, tmp_path):
     for text in ("tabby\ntiger cat\n", "no end of line", '{"0": "tabby"}\n'):
         labels = tmp_path / "labels.txt"

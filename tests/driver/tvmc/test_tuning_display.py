@@ -234,6 +234,7 @@ def tune_command(tmp_path, model_path: str, trials: int) -> list[str]:
             "random", "-o", str(tmp_path / "records.json"), model_path]
 
 
+@pytest.mark.slow
 def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
     """The real program on a pseudo terminal."""
     process, leader = start_on_terminal(tune_command(tmp_path, model_path, 5))
@@ -247,6 +248,7 @@ def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
     assert "Estimated time in the model: " in text and "[Task" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [b"without tuning", b"now task 0"])
 def test_ctrl_c_on_a_terminal_leaves_the_table_and_one_line(tmp_path, model_path, moment):
     """Also while worker processes are just starting."""

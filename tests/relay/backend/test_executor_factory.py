@@ -103,6 +103,7 @@ def test_unpacks_as_in_older_guides(model):
     check(executor, weight)
 
 
+@pytest.mark.slow
 def test_building_many_graphs_keeps_nothing_of_them(monkeypatch):
     monkeypatch.setenv("TVM_NO_CACHE", "1")
 

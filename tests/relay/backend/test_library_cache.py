@@ -69,6 +69,7 @@ def test_the_second_compile_is_found_and_right(cache, lowered, tmp_path):
     assert second.get_lib().get_source("ll").startswith("; ModuleID")
 
 
+@pytest.mark.slow
 def test_another_process_finds_it(cache):
     script = """if True:
         import tvm

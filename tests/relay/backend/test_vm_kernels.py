@@ -65,6 +65,7 @@ def compiled(mod):
     return executable, tvm.runtime.vm.VirtualMachine(executable, tvm.cpu())
 
 
+@pytest.mark.slow
 def test_a_network_with_unknown_batch_has_the_kernels_of_the_static_one():
     (static, once), (dynamic, run) = compiled(network(1, 32, 32)), compiled(network(None, 32, 32))
     assert kernels(dynamic) == kernels(static)
@@ -75,6 +76,7 @@ def test_a_network_with_unknown_batch_has_the_kernels_of_the_static_one():
         np.testing.assert_allclose(run.run(part).numpy(), wanted[: len(part)], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_network_takes_images_of_any_size():
     _, run = compiled(network(None, None, None))
     for size in ((1, 19, 27), (2, 33, 32)):
@@ -119,6 +121,7 @@ def convolution(x, weight, stride, pad, groups):
     return np.concatenate(parts, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("transpose_a, transpose_b", [(False, True), (True, False)])
 def test_batches_of_products_of_any_size_agree_with_numpy(transpose_a, transpose_b):
     kernel = kernel_of(

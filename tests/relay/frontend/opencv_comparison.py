@@ -32,7 +32,7 @@ def _by_score(rows: np.ndarray) -> np.ndarray:
     return found[np.argsort(-found[:, 2], kind="stable")]
 
 
-def _above(rows: np.ndarray, want: np.ndarray) -> np.ndarray:
+def above(rows: np.ndarray, want: np.ndarray) -> np.ndarray:
     """Rows of boxes without the products that OpenCV leaves out; one near the threshold may fall on either side."""
     kinds, wanted = rows[:, 5:], want[:, 5:]
     if ((wanted > 0) & (wanted < LEAST)).any():
@@ -53,7 +53,7 @@ def difference(got: list, expected: list) -> str:
             if not len(want):
                 return "OpenCV found nothing: the network shows nothing"
         elif value.ndim == 3 and want.ndim == 2 and want.shape[1] > 5:
-            value = _above(value[0], want)
+            value = above(value[0], want)
         if value.size != want.size:
             return f"shape {want.shape} is wanted, got {value.shape}"
         value = value.reshape(want.shape)

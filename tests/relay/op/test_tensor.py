@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from compiled import check_all, refused, run, tensor
 
+import tvm
 from tests import on_target
 from tvm import relay
 from tvm.relay.op import _make
@@ -289,6 +290,34 @@ def test_empty_and_scalar():
     )
 
 
+def power_of(a, b):
+    return a | ~b
+
+
+# What arithmetic of truth values gives: that of 0 and 1, asked whether it is not zero; division by zero gives 0.
+OF_BOOLS = {
+    "add": np.add, "subtract": np.logical_xor, "multiply": np.multiply, "divide": np.logical_and, "power": power_of,
+    "floor_divide": np.logical_and, "trunc_divide": np.logical_and, "mod": lambda a, b: a & False,
+    "floor_mod": lambda a, b: a & False, "trunc_mod": lambda a, b: a & False, "maximum": np.maximum,
+    "minimum": np.minimum,
+}
+
+
+@pytest.mark.parametrize("level", [0, 3])
+def test_arithmetic_of_truth_values_says_whether_that_of_integers_is_not_zero(level):
+    # Long enough for vectors and a rest; every pair of values is in it.
+    a, b = np.arange(37) % 2 == 0, np.arange(37) // 2 % 2 == 0
+    x, y = relay.var("x", shape=(37,), dtype="bool"), relay.var("y", shape=(37,), dtype="bool")
+    outputs = [getattr(relay, name)(x, y) for name in OF_BOOLS] + [relay.abs(x), relay.sign(x), x + relay.const(True)]
+    module = tvm.IRModule.from_expr(relay.Function([x, y], relay.Tuple(outputs)))
+    with tvm.transform.PassContext(opt_level=level):
+        got = relay.create_executor("graph", module, tvm.cpu(), "llvm").evaluate()(a, b)
+    wanted = [function(a, b) for function in OF_BOOLS.values()] + [a, a, a | True]
+    for name, g, w in zip([*OF_BOOLS, "abs", "sign", "with a constant"], got, wanted):
+        assert g.dtype == "bool"
+        np.testing.assert_array_equal(g.numpy(), w, err_msg=name)
+
+
 REFUSALS = {
     "exp of integers": (
         lambda x: relay.exp(x),
@@ -296,7 +325,6 @@ REFUSALS = {
         "a function of real numbers is asked for of int32",
     ),
     "minus of bool": (lambda x: relay.negative(x), [tensor(3, dtype="bool")], "arithmetic on bool is not defined"),
-    "sum of bools": (lambda x: relay.add(x, x), [tensor(3, dtype="bool")], "arithmetic on bool is not defined"),
     "bits of floats": (lambda x: relay.bitwise_and(x, x), [tensor(3)], "only integers have bits, got float32"),
     "shift of floats": (lambda x: relay.left_shift(x, x), [tensor(3)], "only integers have bits"),
     "fixed point": (lambda x: relay.fixed_point_multiply(x, 3, 4), [tensor(3)], "int32 is wanted, got float32"),

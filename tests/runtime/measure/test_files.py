@@ -113,6 +113,7 @@ def test_the_process_that_measures_has_no_compiler(runtime_only):
     assert stdout.startswith(runtime_only["PYTHONPATH"]) and "tvm-classic-runtime, the runtime alone" in stderr
 
 
+@pytest.mark.slow
 def test_bad_candidates_cost_only_themselves(tmp_path, runtime_only):
     assert write_candidates(inputs_of("llvm"), tmp_path, MEASURE) == (5, 0)
     assert write_candidates(inputs_of("llvm"), tmp_path, MEASURE) == (0, 0), "what is there is not built again"
@@ -203,6 +204,7 @@ def _lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_a_run_that_is_stopped_goes_on_where_it_was(how, tmp_path, runtime_only):
     write_candidates(inputs_of("llvm", ("first", "endless", "last")), tmp_path, MEASURE)

@@ -97,6 +97,7 @@ class Nest:
         return [np.zeros(LENGTH, "int32"), np.zeros(1, "int32"), data, *holders]
 
 
+@pytest.mark.slow
 def test_random_nests_do_the_same_in_the_same_order(seed):
     rng = random.Random(seed)
     divided = 0

@@ -85,9 +85,8 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--repeat", type=int, default=1, help="repeats per measurement (default: 1)")
     add("--rpc-key", help="the kind of device to ask the tracker for")
     add("--rpc-tracker", help="host:port of an RPC tracker")
-    add_farm(parser)
-    add("--farm-resource", metavar="NAME", default=None,
-        help="what the nodes own that measure (default: GPU for GPUs, tvm for CPUs)")
+    add_farm(parser).add_argument("--farm-resource", metavar="NAME", default=None,
+                                  help="what the nodes own that measure (default: GPU for GPUs, tvm for CPUs)")
     generate_target_args(parser)
     add("--target-host", default=None, help="the target of the host")
     add("--timeout", type=int, default=10, help="seconds a trial may take (default: 10)")
@@ -230,22 +229,22 @@ def _range_of_tasks(item: str, count: int) -> range:
     return range(first, last + 1)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) < 100 else text[:97] + "..."
+def gen_task_list(tasks: list[Any], enable_autoscheduler: bool = False, width: int | None = 100) -> str:
+    """The tasks, one on a line, each description in as many characters; all of it without a width."""
 
+    def shortened(text: str) -> str:
+        return text if width is None or len(text) < width else text[: width - 3] + "..."
 
-def gen_task_list(tasks: list[Any], enable_autoscheduler: bool = False) -> str:
-    """The tasks, one on a line."""
     rows = ["Available Tasks for tuning:"]
     for number, task in enumerate(tasks):
         if enable_autoscheduler:
-            text = _shortened(getattr(task, "desc", "") or "Unnamed")
+            text = shortened(getattr(task, "desc", "") or "Unnamed")
         else:
             try:
                 size: Any = len(task.config_space)
             except AttributeError:
                 size = "?"
-            text = f"{_shortened(str(task))} (len={size})"
+            text = f"{shortened(str(task))} (len={size})"
         rows.append(f"  {number}. {text}")
     return "\n".join(rows)
 
@@ -440,7 +439,7 @@ def tune_model(
     except (TVMError, AssertionError) as problem:
         raise TVMCException(str(problem)) from problem
     if wants_list:
-        print(gen_task_list(tasks, enable_autoscheduler))
+        print(gen_task_list(tasks, enable_autoscheduler, None))
         return None
     if not chosen:
         if report:

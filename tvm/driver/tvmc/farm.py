@@ -21,6 +21,7 @@ from ...utils.progress import Progress
 from . import frontends
 from .errors import TVMCException
 from .files import check_records, write_whole
+from .parser import detail_group
 from .target import check_code, reconstruct_target_args, target_from_cli
 
 # Models that wait for a node beside those that are compiled.
@@ -43,11 +44,13 @@ class Farm:
             raise TVMCException(str(problem)) from problem
 
 
-def add_farm(parser: argparse.ArgumentParser) -> None:
-    """The options of commands that a cluster can do."""
+def add_farm(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
+    """The options of commands that a cluster can do; gives the group for more of them."""
     parser.add_argument("--farm", choices=["ray"], default=None, help="let the machines of a Ray cluster work")
-    parser.add_argument("--farm-address", metavar="ADDRESS", default=None,
-                        help="the cluster's head (default: the one that runs here, or RAY_ADDRESS)")
+    details = detail_group(parser, "for --farm")
+    details.add_argument("--farm-address", metavar="ADDRESS", default=None,
+                         help="the cluster's head (default: the one that runs here, or RAY_ADDRESS)")
+    return details
 
 
 def farm_of(args: argparse.Namespace) -> Farm | None:

@@ -130,6 +130,9 @@ def _run(args) -> int | None:
     except TVMError as problem:
         return _say(args, str(problem), ExitCode.REFUSED)
     except Exception as problem:
+        if isinstance(problem, ImportError) and problem.name is None:
+            # Raised in words by who needs the package; the interpreter's own names the module.
+            return _say(args, str(problem), ExitCode.NOT_INSTALLED)
         text = f"this is a defect of tvmc: {type(problem).__name__}: {problem} (-vvv shows where)"
         return _say(args, text, ExitCode.DEFECT)
 

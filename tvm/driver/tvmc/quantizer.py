@@ -25,8 +25,8 @@ REPORTED = 8
 def generate_quantization_args(parser: argparse.ArgumentParser) -> None:
     """The options of quantization."""
     parser.add_argument("--quantize", choices=["int8", *WEIGHTS], default=None,
-                        help="int8: a float model to integers, by the samples of --calibration; weights-int8, "
-                             "weights-int4: only weights of dense layers, for models limited by memory")
+                        help="int8: a float model to integers, by the samples of --calibration; weights-...: only "
+                             "weights of dense layers")
     parser.add_argument("--calibration", metavar="FOLDER", default=None,
                         help="samples for --quantize: photos, or .npz files of inputs by name")
     group = detail_group(parser, "quantization")

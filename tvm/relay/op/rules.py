@@ -74,13 +74,6 @@ def broadcast(attrs, types) -> Type:
     return TensorType(broadcast_dims(dims(a), dims(b)), a.dtype)
 
 
-def broadcast_numbers(attrs, types) -> Type:
-    t = broadcast(attrs, types)
-    if t.dtype == "bool":
-        raise TypeError("arithmetic on bool is not defined; cast to an integer type first")
-    return t
-
-
 def broadcast_bits(attrs, types) -> Type:
     t = broadcast(attrs, types)
     if info(t.dtype).is_float:
@@ -187,7 +180,6 @@ def _type_of(t, unknown: set) -> TensorType:
 __all__ = [
     "broadcast",
     "broadcast_bits",
-    "broadcast_numbers",
     "floats_like_first",
     "numbers_like_first",
     "by_compute",

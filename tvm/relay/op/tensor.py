@@ -12,7 +12,6 @@ from .rules import (
     broadcast,
     broadcast_bits,
     broadcast_bool,
-    broadcast_numbers,
     floats_like_first,
     numbers_like_first,
     same_as_first,
@@ -23,12 +22,12 @@ _FLOAT = (
     "log log2 log10 log1p exp sqrt rsqrt sigmoid tanh sinh cosh sin cos tan asin acos atan asinh acosh atanh erf "
     "fast_exp fast_tanh fast_erf"
 ).split()
-_NUMBER = "sign abs negative".split()
-_UNARY = [*_FLOAT, *_NUMBER, *"floor ceil trunc round bitwise_not".split()]
+_NUMBER = ["negative"]
+_UNARY = [*_FLOAT, *_NUMBER, *"sign abs floor ceil trunc round bitwise_not".split()]
 _TESTS = ("isnan", "isfinite", "isinf", "logical_not")
-_ARITHMETIC = "add subtract multiply divide floor_divide trunc_divide mod floor_mod trunc_mod power".split()
 _BITS = "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split()
-_BINARY = [*_ARITHMETIC, "maximum", "minimum", *_BITS]
+_ARITHMETIC = "add subtract multiply divide floor_divide trunc_divide mod floor_mod trunc_mod power maximum minimum"
+_BINARY = [*_ARITHMETIC.split(), *_BITS]
 _COMPARE = "equal not_equal less less_equal greater greater_equal".split()
 _LOGICAL = "logical_and logical_or logical_xor".split()
 
@@ -93,7 +92,7 @@ for _name in _UNARY:
 for _name in _TESTS:
     globals()[_name] = _unary(_name, bool_like_first)
 for _name in _BINARY:
-    _rule = broadcast_numbers if _name in _ARITHMETIC else broadcast_bits if _name in _BITS else broadcast
+    _rule = broadcast_bits if _name in _BITS else broadcast
     globals()[_name] = _binary(_name, _rule)
 for _name in _COMPARE:
     globals()[_name] = _binary(_name, broadcast_bool)

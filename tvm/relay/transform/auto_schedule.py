@@ -32,7 +32,7 @@ from ..infer import infer_module
 from ..substitute import substitute_vars
 from .fast_math import FastMath
 from .fold_constant import FoldConstant
-from .function_pass import typed_module
+from .function_pass import target_of_pass, typed_module
 from .fuse_ops import FuseOps
 from .searched_form import searched_form
 from .sink_reshape import SinkReshape
@@ -149,7 +149,7 @@ def AutoSchedulerLayoutRewrite(target: Target | None = None) -> ModulePass:
     given = target
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        target = given or Target.current(allow_none=True)
+        target = target_of_pass(given)
         kernels = {name.name_hint: f for name, f in mod.functions.items() if is_scheduled(f)}
         if not kernels or target is None or not LayoutRewriteOption.get_target_default(target, True):
             return mod

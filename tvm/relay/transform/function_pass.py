@@ -13,8 +13,14 @@ from ...ir.tensor_type import TensorType
 from ...ir.transform import PASSES, FunctionPass, ModulePass, PassContext, PassInfo, function_pass_factory
 from ...ir.type import Type
 from ...ir.visit import post_order
+from ...target import Target
 from ..expr import ORIGIN, Call, Function, RelayExpr
 from ..infer import infer_module, infer_type
+
+
+def target_of_pass(given: Target | None) -> Target | None:
+    """What a pass works for: the target its maker gave, as pipelines do, or the current one where a user calls it."""
+    return given or Target.current(allow_none=True)
 
 
 def typed_module(mod: IRModule) -> IRModule:

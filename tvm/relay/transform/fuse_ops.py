@@ -39,7 +39,7 @@ from ..op.record import (
     TUPLE,
     call_pattern,
 )
-from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover
+from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, target_of_pass
 
 STOP = "annotation.stop_fusion"
 # The most nodes of a row-wise kernel: each is an operation on the rows that it keeps.
@@ -519,7 +519,7 @@ def FuseOps(
         level = fuse_opt_level if fuse_opt_level >= 0 else (1 if ctx.opt_level >= 1 else 0)
         if func.attrs.get("Primitive"):
             return func
-        device = target or Target.current(allow_none=True)
+        device = target_of_pass(target)
         limits = Limits(ctx.get_config("relay.FuseOps.max_depth"), device.max_function_args if device else 0)
         return fuse_function(func, level, rules, limits, ctx.get_config("relay.FuseOps.link_params"))
 

@@ -8,7 +8,7 @@ from ...ir.transform import PassContext
 from ...target import Target
 from ..expr import Call, Function, RelayExpr
 from ..infer import infer_function
-from .function_pass import RelayFunctionPass, function_pass, rewrite_typed
+from .function_pass import RelayFunctionPass, function_pass, rewrite_typed, target_of_pass
 from .layouts import Layouts
 
 
@@ -67,7 +67,7 @@ def AlterOpLayout(fold: bool = False, target: Target | None = None) -> RelayFunc
 
     @function_pass(opt_level=3, name="AlterOpLayout", required=["InferType"])
     def alter(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        device = target or Target.current(allow_none=True)
+        device = target_of_pass(target)
         new = Layouts(lambda node: _in_other_layout(node, device), fold).run(func)
         return func if new is func else infer_function(new, mod)
 

@@ -7,7 +7,7 @@ from ...ir.transform import PassContext
 from ...target import Target
 from ..expr import Call, Function
 from .expand_ops import expand_function, typed
-from .function_pass import RelayFunctionPass, function_pass
+from .function_pass import RelayFunctionPass, function_pass, target_of_pass
 
 NAMES = frozenset({"nn.batch_norm", "nn.dropout", "nn.instance_norm", "nn.layer_norm", "nn.group_norm"})
 
@@ -28,7 +28,7 @@ def SimplifyInference(target: Target | None = None) -> RelayFunctionPass:
 
     @function_pass(opt_level=0, name="SimplifyInference", required=["InferType"])
     def simplify(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        device = target or Target.current(allow_none=True)
+        device = target_of_pass(target)
 
         def is_expanded(node: Call) -> bool:
             stays = node.op.attrs.get("stays_whole")

@@ -21,7 +21,6 @@ from .integers import *
 from .intrinsic_calls import *
 from .literals import *
 from .reducers import *
-from .reducers import plus, times
 
 __all__ = [
     "CallEffectKind", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "const", "div", "floordiv", "floormod",

@@ -114,20 +114,10 @@ def _below_all(dtype: str) -> PrimExpr:
     return -infinity(dtype) if info(dtype).is_float else min_value(dtype)
 
 
-def plus(x: PrimExpr, y: PrimExpr) -> PrimExpr:
-    """The sum of two values in their type: of truth values, which hold no 2, whether one is true, as in NumPy."""
-    return primop.logical_or(x, y) if info(x.dtype).is_bool else primop.add(x, y)
+sum = comm_reducer(lambda x, y: x + y, lambda t: const(0, t), "sum")
 
 
-def times(x: PrimExpr, y: PrimExpr) -> PrimExpr:
-    """The product of two values in their type: of truth values whether both are true, as in NumPy."""
-    return primop.logical_and(x, y) if info(x.dtype).is_bool else primop.multiply(x, y)
-
-
-sum = comm_reducer(plus, lambda t: const(0, t), "sum")
-
-
-prod = comm_reducer(times, lambda t: const(1, t), "prod")
+prod = comm_reducer(lambda x, y: x * y, lambda t: const(1, t), "prod")
 
 
 min = comm_reducer(lambda x, y: primop.minimum(x, y), _above_all, "min")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 from typing import Any
 
@@ -17,28 +18,26 @@ from .machine import Machine
 from .matmul import panel_width
 from .winograd import group as winograd_group
 
-
-def _target() -> Target:
-    return Target.current(allow_none=True) or Target("llvm")
+Scheduled = tuple[Any, list[Tensor]]
 
 
-def _lanes() -> int:
-    return max(_target().features.vector_bits // 32, 4)
+def _lanes(target: Target) -> int:
+    return max(target.features.vector_bits // 32, 4)
 
 
 def _shape(t: Tensor) -> list[int]:
     return [int(d) for d in t.shape]
 
 
-def _scheduled(out: Tensor, inputs: list[Tensor], flop: int) -> tuple[Any, list[Tensor]]:
+def _scheduled(target: Target, out: Tensor, inputs: list[Tensor], flop: int) -> Scheduled:
     get_config().add_flop(flop)
-    return schedule_for([out], _target()), [*inputs, out]
+    return schedule_for([out], target), [*inputs, out]
 
 
-def _convolved(out: Tensor, inputs: list[Tensor], filters: int, multiplies: int) -> tuple[Any, list[Tensor]]:
+def _convolved(target: Target, out: Tensor, inputs: list[Tensor], filters: int, multiplies: int) -> Scheduled:
     """``multiplies`` are those of each element of the output; padding of its last block does not count."""
     n, _, *spatial, _ = _shape(out)
-    return _scheduled(out, inputs, 2 * n * prod(spatial) * filters * multiplies)
+    return _scheduled(target, out, inputs, 2 * n * prod(spatial) * filters * multiplies)
 
 
 def _blocked(
@@ -57,24 +56,25 @@ def _blocked(
 
 
 def conv2d(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str, out_layout: str, dtype: str
-) -> tuple[Any, list[Tensor]]:
+    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str,
+    out_layout: str, dtype: str,
+) -> Scheduled:
     """A convolution over all channels. Few channels are those of an image, which has no blocks."""
     channels, (filters, _, kh, kw) = _shape(data)[1], _shape(kernel)
-    inner = 1 if channels <= MAX_UNBLOCKED_CHANNELS else block_of(channels, _lanes())
-    outer = block_of(filters, _lanes())
+    inner = 1 if channels <= MAX_UNBLOCKED_CHANNELS else block_of(channels, _lanes(target))
+    outer = block_of(filters, _lanes(target))
     args = _blocked(data, kernel, inner, inner, outer)
     layouts = f"NCHW{inner}c", f"NCHW{outer}c"
     out = convolutions.conv2d_NCHWc(*args, strides, padding, dilation, *layouts, dtype, (channels, filters, 1))
-    return _convolved(out, [*args], filters, channels * kh * kw)
+    return _convolved(target, out, [*args], filters, channels * kh * kw)
 
 
 def group_conv2d(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, dtype: str
-) -> tuple[Any, list[Tensor]]:
+    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, dtype: str
+) -> Scheduled:
     """A grouped convolution, with groups merged where that fills vectors."""
     channels, (filters, inside, kh, kw) = _shape(data)[1], _shape(kernel)
-    choice = group_choice(inside, filters // groups, groups, _lanes())
+    choice = group_choice(inside, filters // groups, groups, _lanes(target))
     if choice is None:
         raise TVMError(
             f"group_conv2d: {groups} groups of {inside} input and {filters // groups} output channels fit no vector "
@@ -85,60 +85,63 @@ def group_conv2d(
     layout = f"NCHW{block}c"
     logical = channels, filters, groups
     out = convolutions.conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype, logical)
-    return _convolved(out, [*args], filters, inside * kh * kw)
+    return _convolved(target, out, [*args], filters, inside * kh * kw)
 
 
 def depthwise(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str, out_layout: str, dtype: str
-) -> tuple[Any, list[Tensor]]:
+    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, layout: str,
+    out_layout: str, dtype: str,
+) -> Scheduled:
     """A depthwise convolution."""
     filters, _, kh, kw = _shape(kernel)
-    block = block_of(filters, _lanes())
+    block = block_of(filters, _lanes(target))
     args = _blocked(data, kernel, block, 1, block)
     layout, logical = f"NCHW{block}c", (filters, filters, filters)
     out = convolutions.depthwise_conv2d_NCHWc(*args, strides, padding, dilation, layout, layout, dtype, logical)
-    return _convolved(out, [*args], filters, kh * kw)
+    return _convolved(target, out, [*args], filters, kh * kw)
 
 
-def winograd(data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) -> tuple[Any, list[Tensor]]:
+def winograd(target: Target, data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) -> Scheduled:
     """A 3x3 convolution by transforms of tiles; operations are counted as those of the direct one."""
     n, channels, h, w = _shape(data)
     filters = _shape(kernel)[0]
-    inner, outer = (block_of(x, _lanes()) for x in (channels, filters))
+    inner, outer = (block_of(x, _lanes(target)) for x in (channels, filters))
     blocks, many = -(-channels // inner), -(-filters // outer)
     top, left, bottom, right = padding
     sizes = (n, blocks * inner, many * outer, h + top + bottom - 2, w + left + right - 2)
-    _, vectors = winograd_group(sizes, (inner, outer), tile, Machine(_target()))
+    _, vectors = winograd_group(sizes, (inner, outer), tile, Machine(target))
     blocked_data = te.placeholder((n, blocks, h, w, inner), data.dtype, name="data")
     shape = (many // vectors, tile + 2, tile + 2, blocks, inner, vectors, outer)
     weight = te.placeholder(shape, kernel.dtype, name="kernel")
     out = convolutions.conv2d_winograd_NCHWc(blocked_data, weight, padding, dtype, (channels, filters))
-    return _convolved(out, [blocked_data, weight], filters, channels * 9)
+    return _convolved(target, out, [blocked_data, weight], filters, channels * 9)
 
 
-def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> tuple[Any, list[Tensor]]:
+def dense(target: Target, data: Tensor, weight: Tensor, bias: Any, dtype: str) -> Scheduled:
     """A matmul with constant weights."""
     *lead, features = _shape(data)
     units = _shape(weight)[0]
-    width = panel_width(prod(lead), units, Machine(_target()), data.dtype)
+    width = panel_width(prod(lead), units, Machine(target), data.dtype)
     panels = te.placeholder((-(-units // width), features, width), weight.dtype, name="weight")
-    out = matmuls.dense_pack(data, panels, None, dtype, units, target=_target())
-    return _scheduled(out, [data, panels], 2 * prod(lead) * units * features)
+    out = matmuls.dense_pack(data, panels, None, dtype, units, target=target)
+    return _scheduled(target, out, [data, panels], 2 * prod(lead) * units * features)
 
 
 def batch_matmul(
-    a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
-) -> tuple[Any, list[Tensor]]:
+    target: Target, a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
+) -> Scheduled:
     """A batched matmul of two inputs that are not constant."""
-    out = matmuls.batch_matmul(a, b, shape, dtype, transpose_a, transpose_b, target=_target())
-    return _scheduled(out, [a, b], 2 * prod(_shape(out)) * _shape(a)[1 if transpose_a else 2])
+    out = matmuls.batch_matmul(a, b, shape, dtype, transpose_a, transpose_b, target=target)
+    return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(a)[1 if transpose_a else 2])
 
 
-def conv_nd(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str) -> tuple[Any, list]:
+def conv_nd(
+    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str
+) -> Scheduled:
     """A convolution of one or three dimensions."""
     n, channels, *sizes = _shape(data)
     filters, _, *window = _shape(kernel)
-    lanes = _lanes()
+    lanes = _lanes(target)
     inner, outer = block_of(channels, lanes), block_of(filters, lanes)
     blocks = -(-channels // inner)
     args = (
@@ -146,23 +149,23 @@ def conv_nd(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: 
         te.placeholder((-(-filters // outer), blocks, *window, inner, outer), kernel.dtype, name="kernel"),
     )
     out = convolutions.conv_blocked(*args, strides, padding, dilation, dtype, channels, filters)
-    return _convolved(out, [*args], filters, channels * prod(window))
+    return _convolved(target, out, [*args], filters, channels * prod(window))
 
 
 def conv3d(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, dtype: str
-) -> tuple[Any, list[Tensor]]:
-    return conv_nd(data, kernel, strides, padding, dilation, dtype)
+    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, groups: int, dtype: str
+) -> Scheduled:
+    return conv_nd(target, data, kernel, strides, padding, dilation, dtype)
 
 
 def conv2d_transpose(
-    data: Tensor, kernel: Tensor, strides: Any, padding: Any, dtype: str, output_padding: Any
-) -> tuple[Any, list[Tensor]]:
+    target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dtype: str, output_padding: Any
+) -> Scheduled:
     """A transposed convolution as ordinary ones, one for each phase of the strides; operations are those without the
     zeros that pad windows."""
     n, channels, h, w = _shape(data)
     _, filters, *window = _shape(kernel)
-    lanes = _lanes()
+    lanes = _lanes(target)
     inner, outer = block_of(channels, lanes), block_of(filters, lanes)
     taps = [-(-k // s) for k, s in zip(window, strides)]
     phases = -(-filters // outer) * prod(strides)
@@ -172,7 +175,12 @@ def conv2d_transpose(
     )
     out = convolutions.conv2d_transpose_blocked(*args, window, strides, padding, output_padding, dtype, channels,
                                                 filters)
-    return _scheduled(out, [*args], 2 * n * channels * h * w * filters * prod(window))
+    return _scheduled(target, out, [*args], 2 * n * channels * h * w * filters * prod(window))
+
+
+def _task(function: Callable[..., Scheduled]) -> Callable[..., Scheduled]:
+    """As AutoTVM calls it: with the arguments of a record, under the target of the task."""
+    return lambda *args, **named: function(Target.current(allow_none=True) or Target("llvm"), *args, **named)
 
 
 for _name, _function in (
@@ -186,4 +194,4 @@ for _name, _function in (
     ("conv3d_ncdhw.x86", conv3d),
     ("conv2d_transpose_nchw.x86", conv2d_transpose),
 ):
-    register_customized(_name, _function)
+    register_customized(_name, _task(_function))

@@ -22,15 +22,6 @@ from .winograd import conv2d_winograd_nchw
 Scheduled = tuple[Any, list[Tensor]]
 
 
-def _target(name: str) -> Target:
-    """The current target, which must be a GPU."""
-    target = Target.current(allow_none=True)
-    if target is None or not target.features.is_gpu:
-        where = "no target is set" if target is None else f"the target is {str(target).strip()}"
-        raise TVMError(f"{name}: the task is one of GPUs, and {where}; make it for a target such as cuda or opencl")
-    return target
-
-
 def _shape(t: Tensor) -> list[int]:
     return [int(d) for d in t.shape]
 
@@ -45,14 +36,13 @@ def _convolution(task: str, name: str, layout: str) -> Callable[..., Scheduled]:
     neighbouring threads read, are the last axis."""
 
     def convolution(
-        data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, *rest: Any
+        target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, *rest: Any
     ) -> Scheduled:
         groups, dtype = rest if has_groups(task) else (1, *rest)
         logical = kernel_layout(layout)
         stored = "HWIO" if name == "conv2d" else logical
         sizes = dict(zip(logical, _shape(kernel)))
         filt = te.placeholder([sizes[c] for c in stored], kernel.dtype, name="kernel")
-        target = _target(task)
         out = conv(data, filt, strides, padding, dilation, groups, layout, stored, dtype, name, target=target)
         reduction = prod(sizes[c] for c in logical if c != "O")
         return _scheduled(target, out, [data, filt], 2 * prod(_shape(out)) * reduction)
@@ -60,12 +50,13 @@ def _convolution(task: str, name: str, layout: str) -> Callable[..., Scheduled]:
     return convolution
 
 
-def _depthwise(task: str, layout: str) -> Callable[..., Scheduled]:
+def _depthwise(layout: str) -> Callable[..., Scheduled]:
     compute = {"NCHW": depthwise_conv2d_nchw, "NHWC": depthwise_conv2d_nhwc}[layout]
 
-    def depthwise(data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str) -> Scheduled:
+    def depthwise(
+        target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dilation: Any, dtype: str
+    ) -> Scheduled:
         """A depthwise convolution."""
-        target = _target(task)
         out = compute(data, kernel, strides, padding, dilation, out_dtype=dtype, target=target)
         window = _shape(kernel)[2:] if layout == "NCHW" else _shape(kernel)[:2]
         return _scheduled(target, out, [data, kernel], 2 * prod(_shape(out)) * prod(window))
@@ -73,22 +64,20 @@ def _depthwise(task: str, layout: str) -> Callable[..., Scheduled]:
     return depthwise
 
 
-def winograd(data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) -> Scheduled:
+def winograd(target: Target, data: Tensor, kernel: Tensor, padding: Any, tile: int, dtype: str) -> Scheduled:
     """A convolution 3x3 by transforms of tiles; operations are counted as those of the direct one."""
     filters, channels = _shape(kernel)[:2]
     transformed = te.placeholder((tile + 2, tile + 2, channels, filters), kernel.dtype, name="kernel")
-    target = _target(WINOGRAD)
     out = conv2d_winograd_nchw(data, transformed, padding, dtype, target=target)
     return _scheduled(target, out, [data, transformed], 2 * prod(_shape(out)) * channels * 9)
 
 
-def _transposed(task: str, name: str) -> Callable[..., Scheduled]:
+def _transposed(name: str) -> Callable[..., Scheduled]:
     def transposed(
-        data: Tensor, kernel: Tensor, strides: Any, padding: Any, dtype: str, output_padding: Any
+        target: Target, data: Tensor, kernel: Tensor, strides: Any, padding: Any, dtype: str, output_padding: Any
     ) -> Scheduled:
         """A transposed convolution; operations are those without the zeros between the data."""
         spatial = {3: "W", 4: "HW", 5: "DHW"}[len(data.shape)]
-        target = _target(task)
         out = conv_transpose(data, kernel, strides, padding, 1, 1, f"NC{spatial}", f"IO{spatial}", output_padding,
                              dtype, name, target=target)
         return _scheduled(target, out, [data, kernel], 2 * prod(_shape(data)) * prod(_shape(kernel)[1:]))
@@ -96,42 +85,51 @@ def _transposed(task: str, name: str) -> Callable[..., Scheduled]:
     return transposed
 
 
-def _dense(task: str) -> Callable[..., Scheduled]:
-    def dense(data: Tensor, weight: Tensor, bias: Any, dtype: str) -> Scheduled:
-        """A matmul with constant weights, whose last axis is the units."""
-        units, features = _shape(weight)
-        rhs = te.placeholder((features, units), weight.dtype, name="weight")
-        target = _target(task)
-        out = matmul_compute(data, rhs, None, dtype, False, False, target=target)
-        return _scheduled(target, out, [data, rhs], 2 * prod(_shape(out)) * features)
-
-    return dense
+def dense(target: Target, data: Tensor, weight: Tensor, bias: Any, dtype: str) -> Scheduled:
+    """A matmul with constant weights, whose last axis is the units."""
+    units, features = _shape(weight)
+    rhs = te.placeholder((features, units), weight.dtype, name="weight")
+    out = matmul_compute(data, rhs, None, dtype, False, False, target=target)
+    return _scheduled(target, out, [data, rhs], 2 * prod(_shape(out)) * features)
 
 
-def matmul(a: Tensor, b: Tensor, bias: Any, dtype: str, transpose_a: bool, transpose_b: bool) -> Scheduled:
+def matmul(
+    target: Target, a: Tensor, b: Tensor, bias: Any, dtype: str, transpose_a: bool, transpose_b: bool
+) -> Scheduled:
     """A matmul of operands in their given layouts."""
-    target = _target("matmul_default.gpu")
     out = matmul_compute(a, b, None, dtype, transpose_a, transpose_b, target=target)
     return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[1 if transpose_b else 0])
 
 
 def batch_matmul(
-    a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
+    target: Target, a: Tensor, b: Tensor, shape: Any, dtype: str, transpose_a: bool = False, transpose_b: bool = True
 ) -> Scheduled:
     """A batched matmul."""
-    target = _target("batch_matmul.cuda")
     out = batch_matmul_compute(a, b, shape, dtype, transpose_a, transpose_b, target=target)
     return _scheduled(target, out, [a, b], 2 * prod(_shape(out)) * _shape(b)[2 if transpose_b else 1])
 
 
+def _register(name: str, function: Callable[..., Scheduled]) -> None:
+    """As AutoTVM calls it: with the arguments of a record, under the target of the task, which must be a GPU."""
+
+    def task(*args: Any, **named: Any) -> Scheduled:
+        target = Target.current(allow_none=True)
+        if target is None or not target.features.is_gpu:
+            where = "no target is set" if target is None else f"the target is {str(target).strip()}"
+            raise TVMError(f"{name}: the task is one of GPUs, and {where}; make it for a target such as cuda or opencl")
+        return function(target, *args, **named)
+
+    register_customized(name, task)
+
+
 for (_operator, _layout), _task in CONVOLUTIONS.items():
-    register_customized(_task, _convolution(_task, _operator, _layout))
+    _register(_task, _convolution(_task, _operator, _layout))
 for _layout, _task in DEPTHWISE.items():
-    register_customized(_task, _depthwise(_task, _layout))
+    _register(_task, _depthwise(_layout))
 for _operator, _task in TRANSPOSED.items():
-    register_customized(_task, _transposed(_task, _operator))
-register_customized(WINOGRAD, winograd)
+    _register(_task, _transposed(_operator))
+_register(WINOGRAD, winograd)
 for _task in ("dense_large_batch.gpu", "dense_small_batch.gpu"):
-    register_customized(_task, _dense(_task))
-register_customized("matmul_default.gpu", matmul)
-register_customized("batch_matmul.cuda", batch_matmul)
+    _register(_task, dense)
+_register("matmul_default.gpu", matmul)
+_register("batch_matmul.cuda", batch_matmul)

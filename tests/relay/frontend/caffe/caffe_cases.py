@@ -270,6 +270,18 @@ def _shapes() -> None:
     one("Reorg", (1, 8, 4, 6), "reorg_param { stride: 2 }", _reorg)
     CASES["ROIPooling"] = _regions
     CASES["PSROIPooling"] = _sensitive_regions
+    few = "proposal_param { ratio: 0.6 ratio: 1.3 scale: 1 scale: 2.5 base_size: 9 feat_stride: 8 min_size: 7 "
+    own = {"stride": 8, "base": 9, "ratios": [0.6, 1.3], "scales": [1, 2.5], "least": 7}
+    CASES["Proposal"] = partial(_proposed, f"{few} pre_nms_topn: 40 post_nms_topn: 12 nms_thresh: 0.5 }}",
+                                {**own, "before": 40, "after": 12, "overlap": 0.5})
+    CASES["Proposal/all"] = partial(_proposed, f"{few} pre_nms_topn: 0 post_nms_topn: 99 nms_thresh: 0.3 }}",
+                                    {**own, "before": 999, "after": 99, "overlap": 0.3})
+    classic = {"stride": 16, "base": 16, "ratios": [0.5, 1, 2], "least": 16, "before": 6000, "after": 300,
+               "overlap": 0.7}
+    CASES["Proposal/defaults"] = partial(_proposed, "", {**classic, "scales": [8, 16, 32]})
+    CASES["Python"] = partial(_proposed, "python_param { module: 'rpn.proposal_layer' layer: 'ProposalLayer' "
+                              """param_str: "'feat_stride': 12, 'scales': [2, 3]" }""",
+                              {**classic, "stride": 12, "scales": [2, 3]})
 
 
 def _reorg(x):
@@ -316,6 +328,18 @@ def _sensitive_regions(draw: Draw) -> Case:
     text = inputs(x=x.shape, r=rois.shape) + layer(
         "PSROIPooling", "x r", "y", "psroi_pooling_param { output_dim: 2 group_size: 3 spatial_scale: 0.5 }")
     return Case(text, {}, {"x": x, "r": rois}, [out])
+
+
+def _proposed(param: str, known: dict, draw: Draw) -> Case:
+    """Boxes of two layers' scores and moves; scores are drawn far enough apart to have one order."""
+    count, height, width = len(known["ratios"]) * len(known["scales"]), 3, 5
+    scores = draw.rng.permutation(2 * count * height * width).reshape(1, -1, height, width).astype("float32")
+    scores = (scores + 1) / (scores.size + 1)
+    moves, image = draw(1, 4 * count, height, width) / 2, np.float32([[40, 70, 1.25]])
+    rows, rois = ref.proposals(scores, moves, image[0], **known)
+    text = inputs(s=scores.shape, m=moves.shape, i=image.shape) + layer(
+        "Python" if "python_param" in param else "Proposal", "s m i", "rois rows", param)
+    return Case(text, {}, {"s": scores, "m": moves, "i": image}, [rois, rows])
 
 
 PRIORS = "prior_box_param {{ {} }}".format

@@ -174,3 +174,33 @@ def rnn(x, going, weight, bias, own, last, last_bias):
         h = np.tanh(x[t].reshape(batch, -1) @ weight.T + bias + (h * going[t][:, None]) @ own.T)
         out.append(np.tanh(h @ last.T + last_bias))
     return np.stack(out)
+
+
+def proposals(scores, moves, image, stride, base, ratios, scales, before, after, overlap, least):
+    """The regions of Faster R-CNN, box by box: scores and corners, with rows of zeros behind those it finds."""
+    count = len(ratios) * len(scales)
+    found = []
+    for row, column, k in np.ndindex(*scores.shape[2:], count):
+        ratio, scale = ratios[k // len(scales)], scales[k % len(scales)]
+        side = round(math.sqrt(base * base / ratio))
+        w, h = side * scale, round(side * ratio) * scale
+        x, y = (base - 1) / 2 + column * stride + 0.5, (base - 1) / 2 + row * stride + 0.5
+        dx, dy, dw, dh = moves[0, 4 * k : 4 * k + 4, row, column].astype("float64")
+        x, y, w, h = x + dx * w, y + dy * h, w * math.exp(dw), h * math.exp(dh)
+        ends = np.clip([x - w / 2, y - h / 2, x + w / 2, y + h / 2], 0, [image[1] - 1, image[0] - 1] * 2)
+        if (ends[2:] - ends[:2] + 1 >= least * image[2]).all():
+            found.append((float(scores[0, count + k, row, column]), ends))
+    found.sort(key=lambda pair: -pair[0])
+    kept = []
+    for score, box in found[:before]:
+        def shared(other, box=box):
+            near, far = np.maximum(box[:2], other[:2]), np.minimum(box[2:], other[2:])
+            both = np.maximum(far - near + 1, 0).prod()
+            return both / ((box[2:] - box[:2] + 1).prod() + (other[2:] - other[:2] + 1).prod() - both)
+
+        if all(shared(other) <= overlap for _, other in kept):
+            kept.append((score, box))
+    out = np.zeros((after, 5))
+    for row, (score, box) in zip(out, kept):
+        row[:] = [score, *box]
+    return out[:, :1], np.concatenate([np.zeros((after, 1)), out[:, 1:]], 1)

@@ -6,12 +6,14 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 from caffe_networks import NETWORKS, drawn
 from opencv_comparison import difference, imported
 
 from tvm import relay
 
 
+@pytest.mark.slow
 def test_a_network_gives_what_opencv_gave(rng):
     """One of them for every seed: a network is compiled in some seconds."""
     every = os.environ.get("TVM_CONFORMANCE_CASES")

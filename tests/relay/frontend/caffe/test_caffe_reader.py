@@ -128,10 +128,10 @@ def test_weights_of_other_element_types_are_read():
 
 
 def test_all_layers_without_a_converter_are_named_with_their_counts():
-    text = inputs(x=(1, 2)) + layer("Mine", "x", "a") + layer("Mine", "a", "b") + layer("Python", "b", "c")
+    text = inputs(x=(1, 2)) + layer("Mine", "x", "a") + layer("Mine", "a", "b") + layer("Yours", "b", "c")
     with pytest.raises(OpNotImplemented) as caught:
         imported(text)
-    assert "Mine: 2 nodes, first 'a'" in str(caught.value) and "Python: 1 node, first 'c'" in str(caught.value)
+    assert "Mine: 2 nodes, first 'a'" in str(caught.value) and "Yours: 1 node, first 'c'" in str(caught.value)
 
 
 def test_errors_and_spans_name_the_layer():
@@ -212,6 +212,15 @@ WRONG = [
     (IMAGE + layer("PSROIPooling", "x x"), "regions of five numbers"),
     (inputs(x=(1, 4, 6, 5), r=(2, 5)) + layer("PSROIPooling", "x r", param="psroi_pooling_param { output_dim: 5 }"),
      "do not fit"),
+    (IMAGE + layer("Proposal", "x x"), "got 2 inputs"),
+    (IMAGE + layer("Proposal", "x x x"), "do not fit 9 anchors"),
+    (IMAGE + layer("Proposal", "x x x", param="proposal_param { ratio: 0 }"), "ratios \\[0.0\\]"),
+    (inputs(s=(1, 2, 2, 2), m=(1, 4, 2, 2), i=(1, 3)) + layer("Proposal", "s m i", param="proposal_param { ratio: 1 "
+     "scale: 1 post_nms_topn: 0 }"), "0 regions"),
+    (IMAGE + layer("Python", param="python_param { module: 'os' layer: 'system' param_str: 'true' }"),
+     "\\('system'\\) is not executed"),
+    (IMAGE + layer("Python", param="python_param { layer: 'ProposalLayer' param_str: '__import__' }"),
+     "'__import__' is not supported"),
 ]  # fmt: skip
 
 

@@ -352,6 +352,98 @@ one("Range/end", constants=[np.int32([4])])
 # -- networks
 
 
+# -- integers of 8 bits
+_IMAGE = (2, 5, 6, 4)
+
+
+def _int8(name: str, *shapes, args=None, weights=(), bias: int = 0, scale: float = 0.07, zero: int = 117) -> None:
+    """Inputs are quantized with scales of their own, weights are bytes of the net."""
+    steps, names = [], []
+    apart = not name.startswith("Int8Concat")
+    for i in range(len(shapes)):
+        own = {"Y_scale": 0.013 + 0.004 * i * apart, "Y_zero_point": 120 + 9 * i * apart}
+        steps.append(Step("Int8Quantize", [f"x{i}"], [f"q{i}"], own))
+        names.append(f"q{i}")
+    for i, shape in enumerate(weights):
+        data = _draw(f"{name}w{i}", *shape, low=0, high=255, dtype="int32").astype("uint8")
+        steps.append(Step("Int8GivenTensorFill", [], [f"w{i}"], {"values": data.tobytes(), "shape": list(shape),
+                                                                 "Y_scale": 0.0043, "Y_zero_point": 131}))
+        names.append(f"w{i}")
+    if bias:
+        values = _draw(f"{name}b", bias, low=-900, high=900, dtype="int32")
+        steps.append(Step("Int8GivenIntTensorFill", [], ["b"], {"values": values.tolist(), "shape": [bias],
+                                                                "Y_scale": 0.013 * 0.0043}))
+        names.append("b")
+    said = {} if scale == 0 else {"Y_scale": scale, "Y_zero_point": zero}
+    last = Step(name.split("/")[0], names, ["y"], {**(args or {}), **said})
+    feeds = {f"x{i}": _draw(f"{name}{i}", *shape) for i, shape in enumerate(shapes)}
+    CASES[name] = Case(feeds, {}, [*steps, last])
+
+
+_LAST = {"order": "NHWC"}
+_int8("Int8Conv", _IMAGE, args={"kernel": 3, **_LAST}, weights=[(6, 3, 3, 4)], bias=6)
+_int8("Int8Conv/groups", _IMAGE, args={"kernel": 3, "group": 2, "pad": 1, "stride": 2, **_LAST}, weights=[(6, 3, 3, 2)])
+_int8("Int8Conv/depthwise", _IMAGE, args={"kernel": 3, "group": 4, "pad": 1, **_LAST}, weights=[(4, 3, 3, 1)], bias=4)
+_int8("Int8ConvRelu", _IMAGE, args={"kernel": 1, **_LAST}, weights=[(5, 1, 1, 4)], bias=5)
+_int8("Int8FC", (3, 2, 5), weights=[(7, 10)], bias=7)
+_int8("Int8FCRelu", (3, 10), weights=[(7, 10)], bias=7)
+for _op in ("Int8Add", "Int8AddRelu", "Int8Sum", "Int8SumRelu"):
+    _int8(_op, (3, 5, 4), (3, 5, 4), scale=0.021)
+_int8("Int8AveragePool", _IMAGE, args={"kernel": 3, "stride": 2, **_LAST}, scale=0.011, zero=99)
+_int8("Int8AveragePoolRelu", _IMAGE, args={"global_pooling": 1, **_LAST}, scale=0.011, zero=99)
+for _op in ("Int8MaxPool", "Int8MaxPoolRelu"):
+    _int8(_op, _IMAGE, args={"kernel": 3, "stride": 2, "pad": 1, **_LAST}, scale=0)
+_int8("Int8Sigmoid", (3, 7), scale=1 / 256, zero=0)
+_int8("Int8Softmax", (3, 7), scale=1 / 256, zero=0)
+_int8("Int8LeakyRelu", (3, 7), args={"alpha": 0.25}, scale=0.02)
+_int8("Int8Dequantize", (3, 7), scale=0)
+_int8("Int8Relu", (3, 7), scale=0)
+_int8("Int8Reshape", (3, 8), args={"shape": [6, 4]}, scale=0.013, zero=120)
+_int8("Int8Flatten", _IMAGE, scale=0)
+_int8("Int8Slice", (4, 9), args={"starts": [1, 2], "ends": [-1, 7]}, scale=0)
+_int8("Int8Transpose", (2, 3, 5), args={"axes": [2, 0, 1]}, scale=0)
+_int8("Int8ChannelShuffle", (1, 2, 3, 6), args={"group": 3, **_LAST}, scale=0)
+_int8("Int8ResizeNearest", _IMAGE, args={"height_scale": 2.0, "width_scale": 3.0, **_LAST}, scale=0)
+_int8("Int8Concat", (2, 3), (2, 5), args={"axis": 1}, scale=0)
+CASES["Int8Quantize"] = Case({"x0": _draw("quantize", 5, 9, low=-4, high=4)}, {}, [
+    Step("Int8Quantize", ["x0"], ["y"], {"Y_scale": 0.02, "Y_zero_point": 100})])
+
+# -- regions
+_CELLS = np.array([[-6, -9, 7, 10], [-3, -3, 4, 4], [-12, -5, 13, 6]], "float32")
+
+
+def _scores(name: str, *shape: int) -> np.ndarray:
+    """Scores that differ, so that they have one order."""
+    order = np.random.RandomState(zlib.crc32(name.encode()) % (1 << 31)).permutation(int(np.prod(shape)))
+    return ((order + 1) / (order.size + 1)).reshape(shape).astype("float32")
+
+
+def _region_cases() -> None:
+    for name, args in (
+        ("GenerateProposals", {"pre_nms_topN": 30, "post_nms_topN": 8, "nms_thresh": 0.5, "min_size": 5.0}),
+        ("GenerateProposals/all", {"pre_nms_topN": 0, "post_nms_topN": 99, "nms_thresh": 0.3, "legacy_plus_one": 0,
+                                   "min_size": 4.0}),
+        ("GenerateProposalsCPP", {"min_size": 2.0}),
+    ):
+        op = name.split("/")[0]
+        feeds = {"s": _scores(name, 2, 3, 4, 5), "m": _draw(name, 2, 12, 4, 5, low=-0.5, high=0.5),
+                 "i": np.array([[36, 41, 1.25], [30, 38, 1.0]], "float32")}  # fmt: skip
+        CASES[name] = Case(feeds, {"a": _CELLS}, [Step(op, ["s", "m", "i", "a"], ["rois", "probs"],
+                                                       {"spatial_scale": 0.125, **args})])
+    rois = np.array([[0, 1, 2, 20, 13], [0, 4, 4, 4, 4], [1, 10, 3, 38, 29], [1, -3, 7.5, 11, 60]], "float32")
+    info = np.array([[36, 41, 1.25], [30, 38, 1.0]], "float32")
+    for name, own, image, args in (
+        ("BBoxTransform", rois, info, {"weights": [10.0, 10.0, 5.0, 5.0], "apply_scale": 0}),
+        ("BBoxTransform/scaled", rois, info, {"legacy_plus_one": 0}),
+        ("BBoxTransform/one image", rois[:, 1:], info[:1], {"correct_transform_coords": 0}),
+    ):
+        feeds = {"r": own, "d": _draw(name, 4, 12, low=-1, high=1), "i": image}
+        CASES[name] = Case(feeds, {}, [Step("BBoxTransform", ["r", "d", "i"], ["y", "splits"], args)])
+
+
+_region_cases()
+
+
 class _Net:
     """A network under construction, with seeded weights."""
 

@@ -24,6 +24,7 @@ def test_the_super_resolution_net_gives_what_caffe2_gave():
     assert [g.tolist() for g in got[1:]] == [[1, 9, 224, 224], [1, 1, 224, 3, 224, 3]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_a_network_gives_what_caffe2_gave(name):
     case = NETWORKS[name]()

@@ -75,6 +75,10 @@ def test_all_operators_that_are_missing_are_in_one_list():
         imported(case)
 
 
+# Regions, moves of two classes, and the size of the image.
+_REGIONS = {"r": np.ones((3, 4), "float32"), "d": np.ones((3, 8), "float32"), "i": np.ones((1, 3), "float32")}
+
+
 @pytest.mark.parametrize(("case", "words"), [
     (_case("XavierFill", {"shape": [2]}, {}), "random numbers are not supported"),
     (_case("SpatialBN", {}, {"x": np.zeros((1, 2, 3, 3), "float32")}, {k: np.ones(2, "float32") for k in "abcd"}),
@@ -104,6 +108,14 @@ def test_all_operators_that_are_missing_are_in_one_list():
     (_case("PadImage", {"mode": "wrap"}, {"x": np.zeros((1, 2, 3, 3), "float32")}), "padding mode b'wrap'"),
     (_case("Relu", outputs=2), "the operator has 2 outputs"),
     (_case("Sum", feeds={}), "no inputs"),
+    (_case("Int8Dequantize"), "'x' has no scale"),
+    (_case("Int8Quantize", {"Y_scale": 0.0}), "Y_scale 0.0"),
+    (_case("Int8Quantize", {"Y_scale": 1.0, "Y_zero_point": 256}), "Y_zero_point 256"),
+    (_case("Int8GivenTensorFill", {"shape": [3], "values": b"12"}, {}), "does not fit its bytes"),
+    (_case("GenerateProposals"), "four inputs"),
+    (_case("BBoxTransform", {"rotated": 1}, _REGIONS), "boxes that are turned"),
+    (_case("BBoxTransform", {"weights": [1.0]}, _REGIONS), "four positive numbers"),
+    (_case("BBoxTransform", {}, {**_REGIONS, "i": np.ones((2, 3), "float32")}), "do not fit together"),
 ])  # fmt: skip
 def test_what_cannot_be_done_is_said(case, words):
     with pytest.raises(TVMError, match=words):

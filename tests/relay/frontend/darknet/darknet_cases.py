@@ -142,6 +142,10 @@ TEXTS: dict[str, str] = {
     "lstm/two": vector(4, 2) + layer("lstm", output=3, batch_normalize=1) + layer("lstm", output=2),
     "crnn": image(2, 4, 3) + "time_steps=2\n" + layer("crnn", hidden_filters=3, output_filters=2, activation="leaky",
                                                      batch_normalize=1),
+    "conv_lstm": image(2, 4, 3) + "time_steps=3\n" + layer("conv_lstm", output=3, pad=1, batch_normalize=1),
+    "conv_lstm/peephole": image(4, 3, 5) + "time_steps=2\n" + layer("conv_lstm", output=2, pad=1, peephole=1, groups=2,
+                                                                   activation="leaky", state_constrain=1),
+    "conv_lstm/one": image(2, 4, 3) + layer("conv_lstm", output=2, size=1),
 }  # fmt: skip
 
 
@@ -191,5 +195,6 @@ def cases() -> dict[str, Callable[[], None]]:
     out: dict[str, Callable[[], None]] = {name: partial(run, name) for name in TEXTS}
     out.update({f"{name}{'' if '/' in name else '/'} boxes".replace("/ ", "/"): partial(run, name, boxes=True)
                 for name in TEXTS if name.startswith(("yolo", "region", "Gaussian"))})
-    out.update({f"{name}/batch": partial(run, name, 3) for name in ("convolutional", "yolo", "lstm", "crnn", "local")})
+    whole = ("convolutional", "yolo", "lstm", "crnn", "conv_lstm", "local")
+    out.update({f"{name}/batch": partial(run, name, 3) for name in whole})
     return out

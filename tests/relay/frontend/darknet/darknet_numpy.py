@@ -456,3 +456,26 @@ class Net:
             out.append(hidden)
         self.states += [cell, hidden]
         return np.concatenate(out)
+
+    def layer_conv_lstm(self, x):
+        outputs, size, name = self.int("output", 1), self.int("size", 3), self.activation("linear")
+
+        def convs(count, channels):
+            made = [self.conv(channels, outputs, size, self.int("groups", 1)) for _ in range(count)]
+            return [lambda v, c=c: c(v, (1, 1), size // 2, 1, name) for c in made]
+
+        look = convs(3, outputs) if self.int("peephole", 0) else [np.zeros_like] * 3
+        (wf, wi, wg, wo), (uf, ui, ug, uo) = convs(4, outputs), convs(4, x.shape[1])
+        bound = self.int("state_constrain", 32 * int(self.options.get("time_steps", 1)))
+        cell = hidden = np.zeros((len(self.steps(x)[0]), outputs, *x.shape[2:]))
+        out = []
+        for part in self.steps(x):
+            f = activate(wf(hidden) + uf(part) + look[0](cell), "logistic")
+            i = activate(wi(hidden) + ui(part) + look[1](cell), "logistic")
+            cell = f * cell + i * np.tanh(wg(hidden) + ug(part))
+            o = activate(wo(hidden) + uo(part) + look[2](cell), "logistic")
+            hidden = o * np.tanh(cell)
+            cell = np.clip(cell, -bound, bound)
+            out.append(hidden)
+        self.states += [cell, hidden]
+        return np.concatenate(out)

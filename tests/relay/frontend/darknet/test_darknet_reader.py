@@ -75,10 +75,10 @@ def test_comments_spaces_and_options_given_twice_are_read_as_darknet_does():
 
 
 def test_all_layers_without_a_converter_are_named_with_their_counts():
-    text = image(3, 4, 4) + layer("conv_lstm") * 2 + layer("upsampling")
+    text = image(3, 4, 4) + layer("history") * 2 + layer("upsampling")
     with pytest.raises(OpNotImplemented) as caught:
         imported(text, HEAD)
-    assert "conv_lstm: 2 nodes, first 'layer 0'" in str(caught.value)
+    assert "history: 2 nodes, first 'layer 0'" in str(caught.value)
     assert "upsampling: 1 node, first 'layer 2'" in str(caught.value)
 
 
@@ -142,6 +142,8 @@ WRONG = [
      "factors of shape"),
     (IMAGE + layer("avgpool") + layer("upsample") + layer("sam", **{"from": 0}), "cannot be multiplied"),
     (IMAGE + layer("crnn", stride=2), "stride=2 is not supported"),
+    (IMAGE + layer("conv_lstm", output=2), "change the size of the image"),
+    (IMAGE + layer("conv_lstm", output=2, pad=1, bottleneck=1), "bottleneck=1"),
     (vector(3) + layer("avgpool"), "an image with channels, height and width is wanted"),
     (vector(3, 100000) + layer("rnn"), "at most 4096 are written out"),
 ]  # fmt: skip

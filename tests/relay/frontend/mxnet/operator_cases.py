@@ -63,6 +63,27 @@ def _size(array: np.ndarray) -> float:
     return float(min(finite.max(initial=0.0), 100.0))
 
 
+@cache
+def fused() -> dict[str, dict[str, np.ndarray]]:
+    """Networks whose operators MXNet put together for oneDNN (fused.npz): symbol, parameters, data and output."""
+    out: dict[str, dict[str, np.ndarray]] = {}
+    with np.load(FILE.with_name("fused.npz")) as arrays:
+        for key in arrays:
+            out.setdefault(key.partition("|")[0], {})[key.partition("|")[2]] = arrays[key]
+    return out
+
+
+def check_fused(name: str) -> None:
+    """Integers are exactly those of oneDNN, but where a sum lies between two."""
+    from tvm.relay.frontend import from_mxnet
+
+    case = fused()[name]
+    params = {k.partition(":")[2]: v for k, v in case.items() if ":" in k}
+    module, weights = from_mxnet(str(case["symbol"]), {"data": case["data"].shape}, arg_params=params)
+    (got,) = run_module(module, {"data": case["data"], **{k: v.numpy() for k, v in weights.items()}})
+    compare([got], [case["out"]], 2e-3 if "/" in name else 1e-5)
+
+
 def check(name: str) -> None:
     module, feeds = imported(CASES[name])
     got, wanted = run_module(module, feeds), expected()[name]
@@ -73,4 +94,4 @@ def check(name: str) -> None:
 
 
 def cases() -> dict:
-    return {name: partial(check, name) for name in CASES}
+    return {**{name: partial(check, name) for name in CASES}, **{name: partial(check_fused, name) for name in fused()}}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from mxnet_cases import CASES
 
-from tests.relay.frontend.mxnet.operator_cases import check, compare, expected, imported
+from tests.relay.frontend.mxnet.operator_cases import check, check_fused, compare, expected, fused, imported
 from tvm.ir.type import TupleType
 from tvm.relay.frontend.mxnet.table import CONVERTERS
 from tvm.relay.infer import infer_module
@@ -38,7 +38,11 @@ def test_a_sample_of_cases_gives_what_mxnet_gave(rng):
 
 
 def test_every_converter_has_a_case():
-    assert set(CONVERTERS.names()) <= {c.op for c in CASES.values()}
+    assert set(CONVERTERS.names()) <= {c.op for c in CASES.values()} | set(fused())
+
+
+def test_a_network_put_together_for_onednn_gives_what_mxnet_gave(rng):
+    check_fused(str(rng.choice(sorted(fused()))))
 
 
 def test_a_difference_is_seen():

@@ -13,6 +13,7 @@ from mxnet_cases import CASES
 from mxnet_networks import build
 from mxnet_writer import Net, params_bytes, sparse_bytes
 
+from tests.relay.frontend.mxnet.operator_cases import fused
 from tvm.error import OpNotImplemented, TVMError
 from tvm.ir.prim import Any_
 from tvm.relay.frontend import from_mxnet
@@ -277,10 +278,29 @@ def test_errors_and_spans_name_the_node():
     ("one_hot", [(3,)], {"depth": -1}, "the attribute depth=-1"), ("topk", [(3,)], {"k": 5}, "k=5 of 3 elements"),
     ("_foreach", [(3, 2), (2,)], {"num_outputs": 2, "num_out_data": 1, "in_data_locs": "[0]", "in_state_locs": "[1]",
                                   "remain_locs": "[]"}, "1 graphs are wanted inside, there are 0"),
+    ("_sg_mkldnn_conv", [(1, 3, 4, 4)], {}, "one graph is wanted inside, there are 0"),
 ])  # fmt: skip
 def test_an_operator_with_wrong_attributes_is_refused_by_name(kind, shapes, attrs, words):
     with pytest.raises(TVMError, match=words):
         one(kind, *shapes, **attrs)
+
+
+@pytest.mark.parametrize(("old", "new", "words"), [
+    ('"quantized": "true"', '"quantized": "true", "dedup_sum": "True"', "dedup_sum=True"),
+    ('"max_calib_range": "', '"max_calib_range": "None", "__a__": "', "was not calibrated"),
+    ('"with_sum": "true"', '"with_sum": "false"', "3 values and their ranges are wanted"),
+    ('"min_calib_range": "', '"min_calib_range": "1e999", "__a__": "', "is none of real numbers"),
+    ('"op": "BatchNorm"', '"op": "Mine"', "Mine: 1 node"),
+])  # fmt: skip
+def test_operators_put_together_that_are_wrong_are_refused(old, new, words):
+    case = fused()["_sg_mkldnn_conv/int8"]
+    text = str(case["symbol"])
+    assert old in text
+    params = {k.partition(":")[2]: v for k, v in case.items() if ":" in k}
+    head, symbol = text.split('"_sg_mkldnn_conv"', 1)
+    changed = head + '"_sg_mkldnn_conv"' + symbol.replace(old, new)
+    with pytest.raises(TVMError, match=words):
+        from_mxnet(changed, {"data": case["data"].shape}, arg_params=params)
 
 
 @pytest.mark.parametrize(("text", "words"), [
@@ -327,10 +347,13 @@ def test_mutated_symbols_and_parameters_are_converted_or_refused(rng):
     names = [str(n) for n in rng.choice(sorted(CASES), min(len(CASES), MUTATIONS), replace=False)]
     text, params, feeds = build("vgg")
     network = (text.encode(), params_bytes(params), {k: v.shape for k, v in feeds.items()})
+    case = fused()["_sg_mkldnn_conv/int8"]
+    put_together = (str(case["symbol"]).encode(), {k.partition(":")[2]: v for k, v in case.items() if ":" in k},
+                    {"data": case["data"].shape})
     small = params_bytes({"arg:x0": np.arange(6, dtype="float32"), "aux:b": np.ones((2, 2), "int8")})
     for number in range(MUTATIONS):
-        if number % 16 == 0:
-            symbol, arrays, shapes = network
+        if number % 8 == 0:
+            symbol, arrays, shapes = network if number % 16 else put_together
             symbol = damaged(symbol, rng)
         else:
             case = CASES[names[number % len(names)]]

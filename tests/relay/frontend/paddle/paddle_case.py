@@ -25,6 +25,8 @@ class Case:
     kinds: dict = field(default_factory=dict)
     # Sizes that the program leaves open, by input.
     opened: dict = field(default_factory=dict)
+    # Inputs whose rows PaddlePaddle is told to be one sequence.
+    one_sequence: tuple = ()
 
     def shapes(self, name: str) -> tuple:
         shape = self.feeds[name].shape

@@ -23,6 +23,7 @@ def _check(name: str, folder: Path) -> None:
     compare(run(module, feeds(net.dtype, net.shape)), net.expected, 2e-4)
 
 
+@pytest.mark.slow
 def test_a_network_gives_what_paddle_gave(tmp_path, rng):
     """Every seed has another one."""
     _check(str(rng.choice(sorted(networks()))), tmp_path)

@@ -240,6 +240,13 @@ def test_parameters_are_read_from_the_models_folder_only(tmp_path):
     (("slice", {"Input": "w"}, {"Out": "y"}, {"axes": [0], "starts": [0, 1], "ends": [1]}), "are given for 1 axes"),
     (("strided_slice", {"Input": "w"}, {"Out": "y"}, {"axes": [0], "starts": [0], "ends": [1], "strides": [0]}),
      "stride 0"),
+    (("sequence_pool", {"X": "w"}, {"Out": "y"}, {"pooltype": "MEDIAN"}), "'pooltype' is 'MEDIAN'"),
+    (("sequence_softmax", {"X": "w"}, {"Out": "y"}, {}), "one number for each step"),
+    (("sequence_conv", {"X": "w", "Filter": "w"}, {"Out": "y"}, {"contextLength": 2, "contextStart": 1}), "from 1 on"),
+    (("sequence_conv", {"X": "w", "Filter": "w"}, {"Out": "y"}, {"contextStride": 2}), "'contextStride' is 2"),
+    (("sequence_conv", {"X": "w", "Filter": "w"}, {"Out": "y"}, {"contextLength": 7, "contextStart": -1}),
+     "do not fit windows of 7 rows"),
+    (("sequence_expand", {"X": "w", "Y": "w"}, {"Out": "y"}, {}), "a tensor of one row is wanted"),
 ])  # fmt: skip
 def test_hostile_operators_are_refused_in_words(row, words, tmp_path):
     with pytest.raises(TVMError, match=words):

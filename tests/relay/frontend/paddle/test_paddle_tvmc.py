@@ -42,7 +42,7 @@ def test_the_parameters_go_along_to_other_machines(tmp_path):
 @pytest.mark.parametrize("content", [b"", b"x", b"\x0a\xff\xff\xff\xff\xff\x0f", b"\xff" * 64, PROGRAM[:40]])
 def test_what_is_no_program_is_refused_in_words(content, tmp_path):
     (tmp_path / "model.pdmodel").write_bytes(content)
-    with pytest.raises(TVMCException):
+    with pytest.raises(TVMCException, match="is damaged|has no operators"):
         load_model(str(tmp_path / "model.pdmodel"))
 
 

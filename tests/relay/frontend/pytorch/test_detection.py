@@ -17,6 +17,7 @@ from tests.relay.frontend.pytorch.vision import torchvision
 pytestmark = pytest.mark.skipif(find_spec("torchvision") is None, reason="torchvision is not installed")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["FasterRCNN", "MaskRCNN", "KeypointRCNN"])
 def test_a_detector_in_two_stages_finds_what_pytorch_finds(kind):
     torch.manual_seed(7)
@@ -24,6 +25,7 @@ def test_a_detector_in_two_stages_finds_what_pytorch_finds(kind):
     check(model, inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("samples", [2, -1])
 def test_samples_of_a_region_outside_the_image_are_zeros(samples, aligned):

@@ -32,6 +32,7 @@ def test_inputs_and_parameters_have_the_names_of_the_program():
     assert names_of(mod, params) == ["input"] and set(params) == {"weight", "bias"}
 
 
+@pytest.mark.slow
 def test_open_sizes_are_compiled_once_for_all_of_them():
     model = Attention().eval()
     batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length", max=64)
@@ -42,6 +43,7 @@ def test_open_sizes_are_compiled_once_for_all_of_them():
         same(run(mod, params, {"x": array(x)}, "vm"), [model(x)])
 
 
+@pytest.mark.slow
 def test_indices_of_open_and_of_known_sizes_are_repeated_to_their_joint_shape():
     class Chosen(torch.nn.Module):
         def forward(self, x):

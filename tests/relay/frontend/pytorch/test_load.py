@@ -58,7 +58,7 @@ def test_torchscript_and_exported_programs_are_told_apart(tmp_path):
 _NEW, _OLD = archive({"w/data.pkl": b"", "w/data/0": b"", "w/version": b"3"}), b"\x80\x02}q\x00."
 
 
-@pytest.mark.parametrize("content", [_NEW, _OLD])
+@pytest.mark.parametrize("content", [_NEW, _OLD], ids=["zip", "pickle"])
 def test_pickled_weights_are_refused_with_what_to_do(tmp_path, content):
     path = tmp_path / "w.pth"
     path.write_bytes(content)

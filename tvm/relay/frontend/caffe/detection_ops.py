@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
 from ..common.context import check_count
+from ..common.proposals import Rule, anchors_of, cell_anchors, proposals
 from .table import Context, Parameters, layer
 
 
@@ -188,6 +190,8 @@ def _kept(ctx: Context, d: Detector, rows: RelayExpr, kinds: np.ndarray, batch: 
 def _flat(places: RelayExpr, batch: int, total: int) -> RelayExpr:
     """Places within each picture as places within all."""
     return relay.add(places, const(np.arange(batch, dtype="int32")[:, None] * total))
+
+
 def _covered(ctx: Context, first: RelayExpr, last: RelayExpr, bins: int, size: int) -> RelayExpr:
     """Which places of an axis the parts of a region cover: 1 or 0 for each region, part and place."""
     step = relay.divide(relay.maximum(relay.subtract(last, first), ctx.like(0.1, first)), ctx.like(bins, first))
@@ -237,3 +241,55 @@ def psroi_pooling(ctx, inputs):
     return relay.divide(relay.transpose(sums, (3, 2, 0, 1)), relay.expand_dims(relay.maximum(counts, const(1.0)), 1))
 
 
+# -- regions that a network proposes ----------------------------------------------------------------------------------
+
+_PYTHON = re.compile(r"'(\w+)':\s*(\[[\d.,\s]*\]|[\d.]+)")
+
+
+def _regions(ctx: Context, inputs: list[RelayExpr], cells: np.ndarray, stride: int, rule: Rule) -> list[RelayExpr]:
+    if len(inputs) != 3:
+        raise TVMError(f"scores, moves and the size of the image are wanted, got {len(inputs)} inputs")
+    shapes = [ctx.known_shape(x) for x in inputs]
+    count = len(cells)
+    height, width = shapes[0][-2:] if len(shapes[0]) == 4 else (0, 0)
+    if shapes[0] != (1, 2 * count, height, width) or shapes[1] != (1, 4 * count, height, width):
+        raise TVMError(f"scores of {shapes[0]} and moves of {shapes[1]} do not fit {count} anchors and one image")
+    if shapes[2] not in ((1, 3), (3,), (1, 3, 1, 1)) or stride < 1:
+        raise TVMError(f"the size of the image has shape {shapes[2]}, and feat_stride is {stride}")
+    scores = relay.transpose(relay.strided_slice(inputs[0], [count], [2 * count], [1], [1]), (0, 2, 3, 1))
+    moves = relay.transpose(relay.reshape(inputs[1], (count, 4, height, width)), (2, 3, 0, 1))
+    best, boxes = proposals(ctx, ctx.made(relay.reshape(scores, (-1,))), relay.reshape(moves, (-1, 4)),
+                            anchors_of(cells, height, width, stride), relay.reshape(inputs[2], (3,)), rule)
+    rois = relay.nn.pad(boxes, ((0, 0), (1, 0)), 0.0)
+    return [rois, relay.reshape(best, (rule.after, 1))][: len(ctx.layer.tops)]
+
+
+@layer("Proposal", param="proposal_param")
+def proposal(ctx, inputs):
+    """The regions of Faster R-CNN and R-FCN: the number of the image, which is 0, and corners in pixels."""
+    p = ctx.p
+    base, ratios, scales = p.int("base_size", 16), p.floats("ratio") or [0.5, 1.0, 2.0], p.floats("scale")
+    if base < 1 or min([*ratios, *scales]) <= 0:
+        raise TVMError(f"anchors of base_size {base}, ratios {ratios} and scales {scales} are not supported")
+    rule = Rule(p.int("pre_nms_topn", 6000), p.int("post_nms_topn", 300), p.float("nms_thresh", 0.7),
+                p.float("min_size", 16.0))
+    cells = cell_anchors(base, ratios, scales or [8.0, 16.0, 32.0])
+    return _regions(ctx, inputs, cells, p.int("feat_stride", 16), rule)
+
+
+@layer("Python", param="python_param")
+def python(ctx, inputs):
+    """A layer that is a program of its own: of those, the one that proposes regions is known by its name, and nothing
+    is executed."""
+    name, text = ctx.p.text("layer", ""), ctx.p.text("param_str", "")
+    ctx.p.text("module", "")
+    if name != "ProposalLayer":
+        raise TVMError(f"a layer that is a program in Python ('{name[:40]}') is not executed; ProposalLayer is known")
+    known = dict(_PYTHON.findall(text))
+    if set(known) - {"feat_stride", "scales"} or _PYTHON.sub("", text).strip(" {},\n"):
+        raise TVMError(f"param_str {text[:60]!r} is not supported; it has feat_stride and scales")
+    scales = [float(v) for v in re.findall(r"[\d.]+", known.get("scales", "8, 16, 32"))]
+    if not scales or min(scales) <= 0:
+        raise TVMError(f"scales {scales} are not supported")
+    cells = cell_anchors(16, [0.5, 1.0, 2.0], scales)
+    return _regions(ctx, inputs, cells, int(known.get("feat_stride", 16)), Rule(6000, 300, 0.7, 16.0))

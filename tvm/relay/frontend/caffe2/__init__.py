@@ -1,7 +1,18 @@
 """The Caffe2 importer."""
 
 # The families of converters register themselves.
-from . import array_ops, conv_ops, elementwise, fill_ops, nn_ops, norm_ops, reduce_ops, shape_ops
+from . import (
+    array_ops,
+    conv_ops,
+    elementwise,
+    fill_ops,
+    int8_ops,
+    nn_ops,
+    norm_ops,
+    reduce_ops,
+    region_ops,
+    shape_ops,
+)
 from .reader import from_caffe2
 
 __all__ = ["from_caffe2"]

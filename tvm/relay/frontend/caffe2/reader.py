@@ -31,6 +31,8 @@ class Importer(GraphImporter):
         self.is_asked = shapes is None
         self.dtypes = dtypes
         self.config: dict[str, Any] = {}
+        # Scale and zero point of blobs of bytes.
+        self.scales: dict[str, tuple[float, int]] = {}
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
         every = (*self.init.operators, *self.predict.operators)

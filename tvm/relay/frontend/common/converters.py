@@ -58,7 +58,7 @@ class Converters:
                 missing.setdefault((name, version), []).append(node)
         if missing:
             named = [(f"{n} ({self.versions} {v})" if v else n, w) for (n, v), w in sorted(missing.items())]
-            rows = [f"  {n}: {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'" for n, w in named]
+            rows = [f"{n}: {len(w)} node{'s' if len(w) > 1 else ''}, first '{w[0]}'" for n, w in named]
             raise OpNotImplemented(
-                f"the model uses {self.framework} operators that are not supported:\n" + "\n".join(rows)
+                f"the model uses {self.framework} operators that are not supported: " + "; ".join(rows)
             )

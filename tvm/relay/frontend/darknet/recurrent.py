@@ -12,7 +12,7 @@ from ... import op as relay
 from ...expr import RelayExpr
 from ..common.context import check_steps
 from .activations import activated
-from .conv_ops import Convolution, Product, flat
+from .conv_ops import Convolution, Product, flat, padding_of
 from .table import Context, layer
 
 
@@ -119,6 +119,42 @@ def lstm(ctx, x):
         cell = ctx.made(relay.add(relay.multiply(relay.sigmoid(f), cell),
                                   relay.multiply(relay.sigmoid(i), relay.tanh(g))))
         hidden = ctx.made(relay.multiply(relay.tanh(cell), relay.sigmoid(o)))
+        out.append(hidden)
+    ctx.importer.keep(cell)
+    ctx.importer.keep(hidden)
+    return _joined(out)
+
+
+@layer("conv_lstm")
+def conv_lstm(ctx, x):
+    """An LSTM of images; with ``peephole`` its gates look at the cell too. Every convolution has the activation, and
+    the cell is kept within ``state_constrain`` after the output was made of it."""
+    _, channels, height, width = ctx.image(x)
+    parts, batch = _steps(ctx, x)
+    outputs, size, groups = (ctx.positive(k, d) for k, d in (("output", 1), ("size", 3), ("groups", 1)))
+    padding, bound = padding_of(ctx, size), ctx.section.int("state_constrain", 32 * ctx.importer.net.time_steps)
+    if ctx.positive("stride", 1) != 1 or ctx.positive("dilation", 1) != 1 or 2 * padding != size - 1:
+        raise TVMError(f"windows of {size} with a stride, a dilation or a padding that change the size of the image "
+                       "are not supported")
+    name = ctx.section.text("activation", "linear")
+
+    def gates(count: int, inputs: int) -> list[Callable]:
+        convs = [Convolution(ctx, inputs, outputs, size, groups) for _ in range(count)]
+        return [lambda v, c=c: c(v, (1, 1), padding, 1, name) for c in convs]
+
+    peep = gates(3, outputs) if ctx.flag("peephole") else []
+    own, given = gates(4, outputs), gates(4, channels)
+    shape = (batch, outputs, height, width)
+    cell, hidden, out = _state(ctx, "cell", *shape), _state(ctx, "state", *shape), []
+    for part in parts:
+        f, i, g, o = (relay.add(u(hidden), w(part)) for u, w in zip(own, given))
+        if peep:
+            f, i = relay.add(f, peep[0](cell)), relay.add(i, peep[1](cell))
+        cell = ctx.made(relay.add(relay.multiply(relay.sigmoid(f), cell),
+                                  relay.multiply(relay.sigmoid(i), relay.tanh(g))))
+        o = relay.add(o, peep[2](cell)) if peep else o
+        hidden = ctx.made(relay.multiply(relay.tanh(cell), relay.sigmoid(o)))
+        cell = ctx.made(relay.clip(cell, -float(bound), float(bound))) if bound else cell
         out.append(hidden)
     ctx.importer.keep(cell)
     ctx.importer.keep(hidden)

@@ -37,6 +37,7 @@ REFUSED = {
     "region": ("tree",),
     "reorg": ("flatten", "extra"),
     "crnn": ("xnor",),
+    "conv_lstm": ("xnor", "bottleneck"),
 }
 
 

@@ -7,6 +7,7 @@ from . import (
     control,
     conv_ops,
     elementwise,
+    fused_ops,
     image_ops,
     index_ops,
     make_ops,

@@ -12,7 +12,7 @@ from .graph import Graph
 from .table import Context, check_steps, op
 
 
-def _called(ctx: Context, graph: Graph, arguments: list[RelayExpr]) -> list[RelayExpr]:
+def called(ctx: Context, graph: Graph, arguments: list[RelayExpr]) -> list[RelayExpr]:
     """The heads of an inner graph for some arguments."""
     if len(arguments) != len(graph.arguments):
         raise TVMError(f"a graph inside takes {len(graph.arguments)} values, {len(arguments)} are given")
@@ -62,7 +62,7 @@ def foreach(ctx, inputs, attrs):
         arguments: list = [None] * len(inputs)
         for place, value in zip(places, [*given, *carried, *inputs[len(data) + len(states) :]]):
             arguments[place] = value
-        heads = _called(ctx, graph, arguments)
+        heads = called(ctx, graph, arguments)
         if len(heads) != attrs.num_outputs or len(heads) - len(outs) != len(states):
             raise TVMError(f"a step gives {len(heads)} values; num_outputs is {attrs.num_outputs}")
         for kept, value in zip(outs, heads):
@@ -88,10 +88,10 @@ def while_loop(ctx, inputs, attrs):
     outs: list[list] = [[] for _ in range(attrs.num_out_data)]
     alive = None
     for _ in range(attrs.max_iterations):
-        (condition, *_more) = _called(ctx, test, _at(values, attrs.cond_input_locs, "cond_input_locs"))
+        (condition, *_more) = called(ctx, test, _at(values, attrs.cond_input_locs, "cond_input_locs"))
         condition = _scalar(ctx, condition)
         alive = condition if alive is None else ctx.made(relay.logical_and(alive, condition))
-        heads = _called(ctx, body, _at(values, attrs.func_input_locs, "func_input_locs"))
+        heads = called(ctx, body, _at(values, attrs.func_input_locs, "func_input_locs"))
         if len(heads) != attrs.num_outputs or len(heads) != len(outs) + len(carried):
             raise TVMError(f"a step gives {len(heads)} values; num_outputs is {attrs.num_outputs}")
         for kept, value in zip(outs, heads):
@@ -104,9 +104,9 @@ def while_loop(ctx, inputs, attrs):
 @op("_cond", "num_outputs:int cond_input_locs:dims then_input_locs:dims else_input_locs:dims")
 def cond(ctx, inputs, attrs):
     test, then, other = _graphs(ctx, 3)
-    condition = _scalar(ctx, _called(ctx, test, _at(inputs, attrs.cond_input_locs, "cond_input_locs"))[0])
+    condition = _scalar(ctx, called(ctx, test, _at(inputs, attrs.cond_input_locs, "cond_input_locs"))[0])
     known = ctx.value(condition)
-    yes, no = (lambda g=g, places=places, what=what: _called(ctx, g, _at(inputs, places, what)) for g, places, what in (
+    yes, no = (lambda g=g, places=places, what=what: called(ctx, g, _at(inputs, places, what)) for g, places, what in (
         (then, attrs.then_input_locs, "then_input_locs"), (other, attrs.else_input_locs, "else_input_locs")))
     if known is not None:
         return yes() if known.reshape(-1)[0] else no()

@@ -23,7 +23,7 @@ from .table import CONVERTERS, Context, Row
 
 # What a variable says of itself; how it is trained is of no interest.
 _VARIABLE = Attributes("__shape__:dims?=None __dtype__:int=-1")
-_IS_CONTROL = ("_foreach", "_while_loop", "_cond")
+_HAS_OPERATORS = ("_foreach", "_while_loop", "_cond", "_sg_mkldnn_conv", "_sg_mkldnn_fully_connected")
 
 
 class Variable:
@@ -68,8 +68,8 @@ class Importer(GraphImporter):
                 node = graph.nodes[i]
                 if node.op:
                     used.append((node.op, node.name, 0, ""))
-                # A fused operator has the operators that it stands for inside, which only say how it was made.
-                work += node.graphs if node.op in _IS_CONTROL else []
+                # Other fused operators have inside what they stand for, which only says how they were made.
+                work += node.graphs if node.op in _HAS_OPERATORS else []
         CONVERTERS.check_all(used)
 
     def check_names(self) -> None:

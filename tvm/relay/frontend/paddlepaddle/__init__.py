@@ -16,6 +16,7 @@ from . import (
     quantize_ops,
     recurrent,
     reduce_ops,
+    sequence_ops,
     shape_ops,
     slice_ops,
 )

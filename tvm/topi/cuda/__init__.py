@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..te.schedule import Schedule
-from ..te.tensor import Tensor
-from . import generic
-from .faces import face
-from .gpu.named import gpu_target, operators
-from .schedule import schedule_for
-from .vision import multibox_prior, roi_align_nchw
-
-# Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
-__path__: list[str] = []
+from ...te.schedule import Schedule
+from ...te.tensor import Tensor
+from .. import generic
+from ..faces import face
+from ..gpu.named import gpu_target, operators
+from ..schedule import schedule_for
+from ..vision import multibox_prior, roi_align_nchw
 
 
 def schedules(default: str) -> dict[str, Callable]:
@@ -29,6 +26,9 @@ def schedules(default: str) -> dict[str, Callable]:
 
     return {name: named(name) for name in generic.__all__ if name.startswith("schedule_")}
 
+
+# Imported before the operators are named, of which one has the module's name.
+from . import sort  # noqa: E402
 
 _SCHEDULES, _OPERATORS = schedules("cuda"), operators("cuda")
 globals().update(_SCHEDULES)

@@ -1,9 +1,9 @@
-"""The documents tell the truth: links lead somewhere, files named in them exist, programs printed in them run."""
+"""The documents tell the truth: links lead somewhere and files named in them exist. Their programs are run by
+tests/docs/test_document_programs.py."""
 
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,11 +15,6 @@ DOCUMENTS = sorted(
     for path in ROOT.glob(pattern)
 )
 PROGRAM = re.compile(r"^```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-# The programs of this page are files that its commands run: tests/tools/test_first_hour.py replays it.
-REPLAYED = "docs/first_ten_minutes.md"
-WITH_PROGRAMS = [
-    name for name in DOCUMENTS if name != REPLAYED and PROGRAM.search((ROOT / name).read_text(encoding="utf-8"))
-]
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -43,10 +38,3 @@ def test_files_named_in_documents_exist(name: str):
     invented = {"tvm/tir/transform/merge_things.py", "tests/tir/transform/test_merge_things.py"}
     missing = [path for path in named if not (ROOT / path).exists() and path not in invented]
     assert not missing, f"{name} names {', '.join(missing)}"
-
-
-@pytest.mark.parametrize("name", WITH_PROGRAMS)
-def test_programs_in_documents_run(python: str, name: str, tmp_path: Path):
-    for number, program in enumerate(PROGRAM.findall((ROOT / name).read_text(encoding="utf-8")), 1):
-        done = subprocess.run([python, "-c", program], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, f"{name}, program {number}:\n{done.stderr}"

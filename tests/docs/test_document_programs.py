@@ -1,0 +1,23 @@
+"""The programs printed in documents run."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.test_documents import DOCUMENTS, PROGRAM, ROOT
+
+# The programs of this page are files that its commands run: tests/tools/test_first_hour.py replays it.
+REPLAYED = "docs/first_ten_minutes.md"
+WITH_PROGRAMS = [
+    name for name in DOCUMENTS if name != REPLAYED and PROGRAM.search((ROOT / name).read_text(encoding="utf-8"))
+]
+
+
+@pytest.mark.parametrize("name", WITH_PROGRAMS)
+def test_programs_in_documents_run(python: str, name: str, tmp_path: Path):
+    for number, program in enumerate(PROGRAM.findall((ROOT / name).read_text(encoding="utf-8")), 1):
+        done = subprocess.run([python, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, f"{name}, program {number}:\n{done.stderr}"
