@@ -18,6 +18,7 @@ typedef struct {
   Gathered gathered; /* words are its own; none where the place is free */
   void *graph;       /* NULL until it is captured */
   bool never;        /* it does more than kernels do */
+  int64_t times;     /* it has come */
   uint64_t last_use;
 } Known;
 
@@ -52,7 +53,7 @@ VMLaunches *vm_launches_open(DLDevice device) {
 static void forget(VMLaunches *l, Known *known) {
   if (known->graph) l->api->graph_free(l->device, known->graph);
   free(known->gathered.words);
-  *known = (Known){{0}, NULL, false, 0};
+  *known = (Known){{0}, NULL, false, 0, 0};
 }
 
 static void forget_all(VMLaunches *l) {
@@ -212,18 +213,20 @@ static void capture(VM *vm, Known *known) {
   tvm_error_restore(&before);
 }
 
-/* Like in the graph executor, runs that are never the same are not worth their captures. */
-static bool worth(const VMLaunches *l) { return l->captures < 8 || l->replays >= 2 * l->captures; }
+/* What comes again is captured; where captures were not replayed so far, because runs are seldom the same, what has come
+ * often is. */
+static bool worth(const VMLaunches *l, const Known *known) {
+  return known->times >= (l->captures < 8 || l->replays >= 2 * l->captures ? 2 : 8);
+}
 
 static int launch_gathered(VM *vm) {
   VMLaunches *l = vm->launches;
   if (l->waiting.kernels < FEWEST) return call_all(vm);
   Known *known = find(l);
-  bool met = known != NULL;
-  if (!met) known = remember(l);
-  if (known) known->last_use = ++l->clock;
-  if (met && !known->graph && !known->never && worth(l)) capture(vm, known);
-  if (met && known->graph) {
+  if (!known) known = remember(l);
+  if (known) known->last_use = ++l->clock, ++known->times;
+  if (known && !known->graph && !known->never && worth(l, known)) capture(vm, known);
+  if (known && known->graph) {
     int status = l->api->graph_launch(l->device, known->graph);
     ++l->replays;
     if (status <= 0) return status;

@@ -137,3 +137,9 @@ def test_a_place_may_be_of_no_source():
     context = DiagnosticContext(None)
     context.emit(Diagnostic(DiagnosticLevel.ERROR, place, "wrong"))
     assert "wrong" in render_text(context)
+
+
+def test_a_size_computed_from_an_unknown_one_is_unknown():
+    n = Var("n", "int64")
+    shape = TensorType((Any_() // 4, Any_() + Any_(), n * 2, 3)).shape
+    assert [isinstance(d, Any_) for d in shape] == [True, True, False, False]

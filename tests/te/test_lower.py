@@ -186,3 +186,25 @@ def test_a_factored_reduction_has_as_many_terms_as_its_element():
     result = tvm.nd.empty((4,))
     function(tvm.nd.array(places), tvm.nd.array(numbers), result)
     np.testing.assert_allclose(result.numpy(), [numbers[a:b].sum() for a, b in zip(places, places[1:])])
+
+
+@pytest.mark.parametrize("split", [False, True])
+def test_what_is_computed_in_a_fused_loop_needs_no_guard_at_any_size(split, rng):
+    """Rows as a convolution of stride 2 has them: that a quotient and a remainder lie in their ranges does not follow
+    from their values. A loop that runs past its end does need one."""
+    n, m = te.size_var("n", "int64"), te.size_var("m", "int64")
+    rows = (m - 1) // 2 + 1
+    a = te.placeholder((n, m, 8), name="a")
+    b = te.compute((n, rows, 8), lambda i, j, k: a[i, 2 * j, k] + 1.0, "b")
+    c = te.compute((n, rows, 8), lambda i, j, k: b[i, j, k] * 2.0, "c")
+    s = te.create_schedule(c.op)
+    fused = s[c].fuse(*c.op.axis[:2])
+    at = s[c].split(fused, 4)[1] if split else fused
+    s[b].compute_at(s[c], at)
+    assert ("if" in str(tvm.lower(s, [a, c]))) == split
+    run = tvm.build(s, [a, c], "llvm")
+    for size in ((2, 5), (3, 4), (1, 1), (0, 3)):
+        data = rng.standard_normal((*size, 8)).astype("float32")
+        out = tvm.nd.empty((size[0], (size[1] + 1) // 2, 8))
+        run(tvm.nd.array(data), out)
+        np.testing.assert_allclose(out.numpy(), (data[:, ::2] + 1) * 2, rtol=1e-6)

@@ -8,6 +8,7 @@ from ..error import ScheduleError
 from ..ir.op import Op
 from ..ir.prim import Call, CommReducer, IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const
 from ..ir.primop import logical_and
+from ..ir.structural import structural_equal
 from ..ir.subst import substitute
 from ..ir.visit import rewrite
 from ..tir.op import likely
@@ -25,7 +26,7 @@ from ..tir.stmt import (
 )
 from . import axes as algebra
 from .infer import Bounds
-from .schedule import AttachType, Schedule, Stage
+from .schedule import AttachType, Fuse, Schedule, Stage
 from .tensor import BaseComputeOp, ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, TensorComputeOp
 
 FOR_KIND = {
@@ -51,9 +52,29 @@ class Loops:
         for axis in stage.leaf_iter_vars:
             self._add(axis, outer)
         algebra.pass_up_index(stage.relations, self.bounds.ranges, self.values)
+        self._note_unfused()
         # The length of a reduction may speak of axes of the operation, as the rows of a sparse matrix.
         roots = getattr(stage.op, "axis", ())
         self._roots = {a.var: self.values[a] for a in roots if self.values.get(a, a.var) is not a.var}
+
+    def _note_unfused(self) -> None:
+        """Axes that were fused lie in their ranges wherever the fused loop does, which their values do not show where
+        sizes are unknown: stages computed inside need no guards for them."""
+        ranges, relations = self.bounds.ranges, self.stage.relations
+        fused = [r for r in relations if isinstance(r, Fuse) and not isinstance(ranges[r.fused].extent, IntImm)]
+        if not fused:
+            return
+        need = algebra.needs_guard(relations, ranges, self.uneven, self.bounds.analyzer)
+        for r in fused:
+            for axis in (r.outer, r.inner) if r.fused not in need else ():
+                end = ranges[axis].min + ranges[axis].extent
+                self.lowering.inside.append((self.bounds.analyzer.simplify(self.values[axis]), end))
+
+    def _is_inside(self, r: Range, end: PrimExpr) -> bool:
+        """Whether a range ends where it must not go on, as it begins at an axis that was fused."""
+        low, analyzer = r.min, self.bounds.analyzer
+        return any(structural_equal(low, value) and analyzer.can_prove(limit - 1 + r.extent <= end)
+                   for value, limit in self.lowering.inside)
 
     def resolved(self, value: PrimExpr) -> PrimExpr:
         """An extent, or a condition on one, in terms of loop variables."""
@@ -168,7 +189,9 @@ class Loops:
                 continue
             if not analyzer.can_prove(r.min >= dom.min) and not analyzer.can_prove(value >= dom.min):
                 out.append(analyzer.simplify(value >= dom.min))
-            if not analyzer.can_prove(r.min + r.extent <= end) and not analyzer.can_prove(value < end):
+            if analyzer.can_prove(r.min + r.extent <= end) or self._is_inside(r, end):
+                continue
+            if not analyzer.can_prove(value < end):
                 out.append(analyzer.simplify(value < end))
         return out
 
@@ -199,6 +222,8 @@ class Lowering:
         # Axes whose value is not a loop variable of their own (threads, loops that start elsewhere than at zero):
         # the stages computed inside speak of the axis, so the whole statement is rewritten at the end.
         self.values: dict[Var, PrimExpr] = {}
+        # Values of axes that were fused, with the ends of their ranges.
+        self.inside: list[tuple[PrimExpr, PrimExpr]] = []
         self.scan_inits: dict[Stage, Stage] = {}
         for stage in schedule.stages:
             if isinstance(stage.op, ScanOp):

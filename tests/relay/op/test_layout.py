@@ -9,6 +9,7 @@ from compiled import run
 import tvm
 from tvm import relay
 from tvm.relay.infer import infer_type
+from tvm.relay.op.layout import is_filled
 from tvm.relay.transform.fuse_ops import own_nodes
 from tvm.relay.transform.layouts import Held, Layouts
 
@@ -199,3 +200,8 @@ def test_places_in_a_plane_that_is_turned_are_not_followed():
     x = relay.var("x", shape=(1, 8, 2, 3))
     assert follow(relay.argmax(x, (2, 3)), x, "NCHW", "NWHC") is None
     assert follow(relay.argmax(x, (2, 3)), x, "NCHW", "NHWC") is not None
+
+
+@pytest.mark.parametrize("channels, filled", [(32, False), (33, True), (relay.Any(), True)])
+def test_blocks_of_unknown_sizes_may_be_filled_up(channels, filled):
+    assert is_filled(relay.TensorType((1, channels, 4, 4)), "NCHW", "NCHW16c") == filled

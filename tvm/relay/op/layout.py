@@ -71,13 +71,13 @@ def totals(shape, layout: str) -> dict[str, Any]:
 
 
 def is_filled(t: Any, old: str, new: str) -> bool:
-    """Whether a tensor, or one of a tuple, has blocks that are filled up in the new layout."""
+    """Whether a tensor, or one of a tuple, has blocks that are filled up in the new layout, as unknown sizes may."""
     if isinstance(t, TupleType):
         return any(is_filled(f, old, new) for f in t.fields)
     if len(letters(old)) != len(dims(t)):
         return False
     shape = totals(dims(t), old)
-    return any(shape[c] % size for c, size in blocks(new).items())
+    return any(not isinstance(shape[c], int) or shape[c] % size for c, size in blocks(new).items())
 
 
 def without(layout: str, gone: set[str]) -> str:
