@@ -154,7 +154,8 @@ class _Lifted:
         if own is not None:
             function = substitute_vars(function, {own: value})
         # A function that calls itself has its type from what is known of the local one.
-        whole = Function(needs, function, getattr(own, "checked_type_", None)) if needs else function
+        kind = None if own is None else getattr(own, "checked_type_", None) or own.type_annotation
+        whole = Function(needs, function, kind) if needs else function
         self.made[name] = fresh(whole).with_attr("Closure", 1)
         return value
 

@@ -9,9 +9,11 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from tests.relay.frontend.pytorch.detection import small_detector
-from tests.relay.frontend.pytorch.support import check
+from tests.relay.frontend.pytorch.support import array, check, run, same
 from tests.relay.frontend.pytorch.test_torchscript import Case
 from tests.relay.frontend.pytorch.vision import torchvision
+from tvm import relay
+from tvm.error import TVMError
 
 # Importing it fails where its operators were built for another PyTorch; torchvision() mends that.
 pytestmark = pytest.mark.skipif(find_spec("torchvision") is None, reason="torchvision is not installed")
@@ -33,3 +35,35 @@ def test_samples_of_a_region_outside_the_image_are_zeros(samples, aligned):
     corners = torch.rand(9, 2, 2) * 90 - 10
     regions = torch.cat([torch.zeros(9, 1), corners.amin(1), corners.amax(1)], 1)
     check(Case(lambda x, r: align(x, r, (3, 2), 0.125, samples, aligned)), [torch.randn(1, 2, 7, 9), regions])
+
+
+def _scripted(kind: str):
+    """A script of a small detector that was run once, its image and what it finds."""
+    torch.manual_seed(7)
+    model, inputs = small_detector(kind)
+
+    class Found(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.model = model.model
+
+        def forward(self, image):
+            found = self.model([image])[1][0]
+            return found["boxes"], found["labels"], found["scores"]
+
+    script = torch.jit.script(Found().double().eval())
+    with torch.no_grad():
+        return script, inputs, script(*inputs)
+
+
+@pytest.mark.slow
+def test_a_script_of_a_whole_detector_finds_what_pytorch_finds():
+    script, inputs, wanted = _scripted("FasterRCNN")
+    mod, params = relay.frontend.from_pytorch(script, [("x", (tuple(inputs[0].shape), "float64"))])
+    same(run(mod, params, {"x": array(inputs[0])}, "vm"), wanted)
+
+
+def test_a_script_that_pastes_masks_is_refused():
+    script, inputs, _ = _scripted("MaskRCNN")
+    with pytest.raises(TVMError, match="the bounds of a slice must be known"):
+        relay.frontend.from_pytorch(script, [("x", (tuple(inputs[0].shape), "float64"))])

@@ -115,3 +115,9 @@ def unit_normalization(ctx, x):
 def spectral_normalization(ctx, x):
     # The kernel that is saved is the normalized one.
     return ctx.call(ctx.layer.inner["layer"], x)
+
+
+@layer("LayerScale", masked=True)
+def layer_scale(ctx, x):
+    """The layer of keras.applications' ConvNeXt."""
+    return relay.multiply(x, Constant(_vector(ctx, "gamma", x)))

@@ -31,6 +31,7 @@ OWN: dict[str, str] = {
     "LayerNormalization": "gamma:scale beta:center",
     "GroupNormalization": "gamma:scale beta:center",
     "RMSNormalization": "scale",
+    "LayerScale": "gamma|variable",
     "PReLU": "alpha",
     "Normalization": "mean:!mean variance:!mean",
     "Attention": "scale:use_scale concat_score_weight:=score_mode=concat",
@@ -133,8 +134,8 @@ class Flat:
 
 
 def _last(path: str) -> str:
-    """The name of a weight: ``dense/kernel:0`` is ``kernel``."""
-    return path.rpartition("/")[2].partition(":")[0]
+    """The name of a weight: ``dense/kernel:0`` is ``kernel``. Keras 3 numbers those without a name over the model."""
+    return re.sub(r"^variable_\d+$", "variable", path.rpartition("/")[2].partition(":")[0])
 
 
 def _leaves(layer: Layer) -> list[tuple[Layer, str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from ....error import TVMError
 from ...expr import RelayExpr
 from .table import Number, op
@@ -88,6 +90,18 @@ def items(ctx, self):
     return list(self.items())
 
 
+@op("dict")
+def dict_(ctx, self=None, inputs=None):
+    """A new dictionary: of another one, of pairs, or empty."""
+    return dict(next((v for v in (self, inputs) if v is not None), ()))
+
+
+@op("update")
+def update(ctx, self, to_add):
+    self.update(to_add)
+    return None
+
+
 @op("get")
 def get(ctx, self, key, default_value=None):
     return self.get(key, default_value)
@@ -118,6 +132,17 @@ def format_(ctx, self, **given):
     return str(self)
 
 
+@op("prim::type")
+def device_type(ctx, self):
+    """The kind of a device, which is written as ``cuda:0``."""
+    return str(self).partition(":")[0]
+
+
+@op("prim::tolist")
+def tolist(ctx, **given):
+    raise TVMError("the elements of a tensor become a list of Python's, which is not supported")
+
+
 @op("str")
 def str_(ctx, self):
     return str(self)
@@ -130,11 +155,13 @@ def lower(ctx, self):
 
 @op("prim::min", "prim::max", "prim::abs")
 def extremes(ctx, self, other=None):
-    if isinstance(self, (list, tuple)) and other is None:
-        return (min if ctx.name == "prim::min" else max)(self)
     if ctx.name == "prim::abs":
         return ctx.convert("abs", self)
-    return ctx.convert("minimum" if ctx.name == "prim::min" else "maximum", self, other)
+    values = list(self) if isinstance(self, (list, tuple)) and other is None else [self, other]
+    if not any(isinstance(v, (RelayExpr, Number)) for v in values):
+        return (min if ctx.name == "prim::min" else max)(values)
+    name = "minimum" if ctx.name == "prim::min" else "maximum"
+    return functools.reduce(lambda a, b: ctx.convert(name, a, b), values)
 
 
 @op("is_grad_enabled", "is_autocast_enabled", "is_autocast_cpu_enabled")

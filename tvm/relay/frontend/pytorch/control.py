@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
+import numpy as np
+
 from ....error import TVMError
+from ....ir.module import IRModule
 from ....ir.prim import Any_, IntImm
 from ....ir.tensor_type import TensorType
 from ....ir.type import FuncType, TupleType
+from ....ir.visit import rewrite
 from ... import op as relay
-from ...expr import Call, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var, const
+from ...expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var, const
+from ...infer import infer_type
+from ...substitute import free_vars
+from ...transform import FoldConstantExpr
 from ..common.context import MOST_STEPS
 from ..common.incremental import tensor_type
 from .importer import TorchImporter
@@ -26,12 +34,17 @@ def branch(importer: TorchImporter, where: str, condition, then: Callable[[], li
         condition = context.number(condition)
     if not isinstance(condition, Number):
         return then() if condition else other()
-    before = dict(importer.states)
-    yes, no = _as_tensors(context, then()), _as_tensors(context, other())
-    if importer.states != before:
-        raise TVMError("a tensor is changed in place in a branch that data decides on; this is not supported")
+    taken = _unless_empty(context, condition)
+    (yes, yes_values), (no, no_values) = (_apart(importer, "a branch", act) for act in (then, other))
+    changed = sorted({*yes_values, *no_values})
+    count = len(yes)
+    kept = {k: importer.value(k, where) for k in changed}
+    yes = _as_tensors(context, [*yes, *{**kept, **yes_values}.values()])
+    no = _as_tensors(context, [*no, *{**kept, **no_values}.values()])
     if not yes:
         return []
+    if taken is not None and any(_rank(context, a) != _rank(context, b) for a, b in zip(yes, no)):
+        return then() if taken else other()
     yes, no = (list(v) for v in zip(*(_alike(context, a, b) for a, b in zip(yes, no))))
     chosen = [i for i, (a, b) in enumerate(zip(yes, no)) if a is not b]
     made = If(context.tensor(condition, "bool"), Tuple([_expr(yes[i]) for i in chosen]),
@@ -41,7 +54,53 @@ def branch(importer: TorchImporter, where: str, condition, then: Callable[[], li
     results = list(yes)
     for k, i in enumerate(chosen):
         results[i] = _given(made, k, types[k], yes[i])
-    return results
+    for key, value in zip(changed, results[count:]):
+        importer.write(key, value, where)
+    return results[:count]
+
+
+def _rank(context: Context, value) -> int | None:
+    return context.rank(_expr(value)) if isinstance(value, (RelayExpr, Number)) else None
+
+
+def _unless_empty(context: Context, condition: Number) -> bool | None:
+    """What a condition is unless a tensor has no elements, where it asks for nothing but that. Some models give tensors
+    without elements another number of dimensions; here they keep that of tensors with elements."""
+
+    def with_size(size: int) -> bool | None:
+        def sizes(node):
+            if isinstance(node, Call) and node.op == relay.shape_of.op:
+                dims = [d.value if isinstance(d, IntImm) else size for d in tensor_type(node.args[0]).shape]
+                return const(np.array(dims, "int64").reshape(len(dims)), node.attrs.dtype)
+            return None
+
+        asked = rewrite(condition.expr, pre=sizes)
+        found = FoldConstantExpr(infer_type(asked), IRModule()) if not free_vars(asked) else None
+        return bool(found.data.numpy()) if isinstance(found, Constant) else None
+
+    nothing, *others = (with_size(size) for size in (0, 1, 2, 1000))
+    return others[0] if None not in others and len(set(others)) == 1 and nothing != others[0] else None
+
+
+def _apart(importer: TorchImporter, what: str, act: Callable[[], list], given: dict[str, object] | None = None):
+    """What a block of a course that data decides gives, and by their names the tensors from outside that it changes in
+    place; outside they are as before. ``given`` are values of such tensors that the block begins with."""
+    states, attributes = dict(importer.states), importer.attribute_changes
+    held = [(v, list(v)) for scope in importer.scopes for v in scope.values() if isinstance(v, (list, dict))]
+    with importer.inner_scope(dict(given or {})) as values:
+        for key in given or ():
+            importer.states[key] = importer.states.get(key, 0) + 1
+        results = act()
+    if importer.attribute_changes != attributes or any(
+            len(now) != len(then) or any(a is not b for a, b in zip(now, then)) for now, then in held):
+        raise TVMError(f"an attribute or a list is changed in {what} that data decides on; this is not supported")
+    # Views that were taken again inside are taken again outside too.
+    for key in values:
+        if key in importer.views:
+            importer.views[key].state = -1
+    outside = {key for scope in importer.scopes for key in scope}
+    changed = [key for key, state in importer.states.items() if state != states.get(key, 0) and key in outside]
+    return results, {key: values[key] for key in changed}
 
 
 def _expr(value) -> RelayExpr:
@@ -74,7 +133,8 @@ def _alike(context: Context, a, b):
         raise TVMError("data decides on a branch whose results are no tensors of one kind; this is not supported")
     x, y = _expr(a), _expr(b)
     if context.dtype(x) != context.dtype(y) or context.rank(x) != context.rank(y):
-        raise TVMError("data decides on a branch whose results differ in type or number of dimensions")
+        raise TVMError("data decides on a branch whose results differ in type or number of dimensions: "
+                       f"{context.type(x)} and {context.type(y)}")
     return a, b
 
 
@@ -107,21 +167,33 @@ def _late_loop(context: Context, step: int, limit, going, states: list, body) ->
     start = _as_tensors(context, [step, going, *states])
     if any(not isinstance(v, (RelayExpr, Number)) for v in start):
         raise TVMError("data decides on the number of steps of a loop that changes lists; this is not supported")
-    types = [tensor_type(context.importer.typer.typed(_expr(v))) for v in start]
+    importer = context.importer
+    types = [tensor_type(importer.typer.typed(_expr(v))) for v in start]
     end = context.tensor(limit, "int64")
+    # Tensors from outside that the body changes in place are values of the loop after its own.
+    count, carried = len(start), []
     for _ in range(_MOST_TRIES):
         variables = [Var(f"loop_{i}", t) for i, t in enumerate(types)]
         for v in variables:
             v.checked_type_ = v.type_annotation
         inner = [Number(v) if isinstance(s, Number) else v for v, s in zip(variables, start)]
-        before = dict(context.importer.states)
-        results = _as_tensors(context, body(inner[0], inner[2:]))
-        if context.importer.states != before:
-            raise TVMError("a tensor is changed in place in a loop whose steps data decides on; this is not supported")
+        act = functools.partial(body, inner[0], inner[2:count])
+        results, changed = _apart(importer, "a loop", act, dict(zip(carried, inner[count:])))
+        more = [key for key in changed if key not in carried]
+        if more:
+            carried += more
+            outer = _as_tensors(context, [importer.value(key, context.where) for key in more])
+            start += outer
+            types += [tensor_type(importer.typer.typed(v)) for v in outer]
+            continue
+        results = _as_tensors(context, [*results, *(changed[key] for key in carried)])
         new = [context.infer(relay.add(variables[0], const(1, "int64"))), *(_expr(v) for v in results)]
-        found = [_wider(t, tensor_type(context.importer.typer.typed(v))) for t, v in zip(types, new)]
+        found = [_wider(t, tensor_type(importer.typer.typed(v))) for t, v in zip(types, new)]
         if all(a is b for a, b in zip(found, types)):
-            return _called(context, variables, new, start, end)
+            last = _called(context, variables, new, start, end)
+            for key, value in zip(carried, last[count - 2:]):
+                importer.write(key, value, context.where)
+            return last[: count - 2]
         types = found
     raise TVMError("the sizes of a loop's values could not be found")
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from ....error import OpNotImplemented, TVMError
 from ....ir.prim import SizeVar
-from ... import op as relay
 from ...expr import Constant, RelayExpr, Tuple, TupleWrapper
 from ..common.importer import GraphImporter
 from ..common.incremental import as_tensor
@@ -58,9 +57,11 @@ class TorchImporter(GraphImporter):
         self.custom = dict(custom or {})
         # Whether weights of quantized layers are parameters of integers.
         self.keep_quantized = False
+        self.weights: dict[str, RelayExpr] = {}
         self.views: dict[str, View] = {}
-        # How often the tensor that a name stands for was changed.
+        # How often the tensor that a name stands for was changed, and how often an attribute was.
         self.states: dict[str, int] = {}
+        self.attribute_changes = 0
         # By identity: open sizes with their variables.
         self.symbols: dict[int, tuple[Any, SizeVar]] = {}
         # Tensors that share their elements with a complex one; no change of either is seen in the other.
@@ -71,12 +72,15 @@ class TorchImporter(GraphImporter):
     # -- weights --------------------------------------------------------------------------------------------------
 
     def tensor_weight(self, name: str, array: np.ndarray):
-        """A weight under its name, once."""
-        for scope in self.scopes:
-            if name in scope:
-                return scope[name]
-        self.weight(name, array)
-        return self.typer.infer(self.scopes[-1][name])
+        """A weight under its name, once. A value of the model may have the same name."""
+        if name not in self.weights:
+            scope = self.scopes[-1]
+            before = scope.pop(name, None)
+            self.weight(name, array)
+            self.weights[name] = self.typer.infer(scope.pop(name))
+            if before is not None:
+                scope[name] = before
+        return self.weights[name]
 
     # -- values and views -----------------------------------------------------------------------------------------
 
@@ -208,7 +212,7 @@ class TorchImporter(GraphImporter):
         if isinstance(old, RelayExpr):
             value = context.tensor(results[0], context.dtype(old))
             if context.shape(value) != context.shape(old):
-                value = relay.broadcast_to(value, context.known_shape(old))
+                value = context.convert("expand_as", value, old)
             results[0] = self.inferred(value)
             self.write(site.first, results[0], context.where)
             if site.results:

@@ -135,15 +135,16 @@ def _spread(ctx, index, tensors: list, shape: tuple):
     have = ctx.shape(index)
     if all(isinstance(d, int) for d in shape):
         return index if have == shape else relay.broadcast_to(index, shape)
-    rank = len(shape)
-    if len(have) == rank and not any(h == 1 and d != 1 for h, d in zip(have, shape)):
+    if len(have) == len(shape) and not any(h == 1 and d != 1 for h, d in zip(have, shape)):
         return index
+    return ctx.convert("expand", index, _joint_sizes(ctx, tensors, len(shape)))
 
-    def size(axis: int):
-        at = axis - rank
+
+def _joint_sizes(ctx, tensors: list, rank: int) -> list:
+    def size(at: int):
         return next((ctx.size(t, at) for t in tensors if ctx.rank(t) >= -at and ctx.shape(t)[at] != 1), 1)
 
-    return ctx.convert("expand", index, [size(axis) for axis in range(rank)])
+    return [size(at) for at in range(-rank, 0)]
 
 
 def _between(axes: list[int]) -> bool:
@@ -196,20 +197,20 @@ def index_put(ctx, self, indices, values, accumulate=False, unsafe=False):
         return _where_mask(ctx, self, indices, values)
     axes, tensors, rest = _plan(ctx, self, indices)
     if not axes:
-        return relay.broadcast_to(values, ctx.known_shape(self))
+        return ctx.convert("expand_as", values, self)
     shape = _joint_shape(ctx, tensors)
     order = [*axes, *rest]
     moved = relay.transpose(self, order) if order != list(range(len(order))) else self
-    points = relay.stack([t if ctx.shape(t) == shape else relay.broadcast_to(t, shape) for t in tensors], 0)
-    rest_shape = [ctx.known_shape(self)[i] for i in rest]
+    points = relay.stack([_spread(ctx, t, tensors, shape) for t in tensors], 0)
+    sizes, rest_sizes = _joint_sizes(ctx, tensors, len(shape)), [ctx.size(self, i) for i in rest]
     if _between(axes) and axes[0] > 0:
         front, k = axes[0], len(shape)
-        wide = [*rest_shape[:front], *shape, *rest_shape[front:]]
-        updates = relay.broadcast_to(values, wide)
+        wide = [*rest_sizes[:front], *sizes, *rest_sizes[front:]]
+        updates = ctx.convert("expand", values, wide)
         n = len(wide)
         updates = relay.transpose(updates, [*range(front, front + k), *range(front), *range(front + k, n)])
     else:
-        updates = relay.broadcast_to(values, [*shape, *rest_shape])
+        updates = ctx.convert("expand", values, [*sizes, *rest_sizes])
     if not shape:
         points, updates = relay.expand_dims(points, 1), relay.expand_dims(updates, 0)
     out = relay.scatter_nd(moved, points, updates, "add" if accumulate else "update")
@@ -330,7 +331,7 @@ def copy(ctx, self, src):
 
 def _like(ctx, x, src):
     src = cast(ctx, src, ctx.dtype(x))
-    return src if ctx.shape(src) == ctx.shape(x) else relay.broadcast_to(src, ctx.known_shape(x))
+    return src if ctx.shape(src) == ctx.shape(x) else ctx.convert("expand_as", src, x)
 
 
 @op("diag")
@@ -489,3 +490,18 @@ def isin(ctx, elements, test_elements, assume_unique=False, invert=False):
     return relay.logical_not(found) if invert else found
 
 
+
+
+@op("_unique2")
+def unique2(ctx, self, sorted=True, return_inverse=False, return_counts=False):
+    """The different elements, in order also where that is not asked for; how many there are is known when the model
+    runs. What is not asked for is empty."""
+    found = relay.unique(relay.reshape(self, (-1,)), True, True)
+    stop = relay.reshape(relay.cast(found[3], "int64"), (1,))
+
+    def first(values, dtype: str):
+        return relay.cast(relay.strided_slice(values, const([0], "int64"), stop, const([1], "int64"), [0]), dtype)
+
+    nothing = const(np.zeros(0, "int64"))
+    inverse = ctx.convert("view_as", relay.cast(found[2], "int64"), self) if return_inverse else nothing
+    return first(found[0], ctx.dtype(self)), inverse, first(found[4], "int64") if return_counts else nothing

@@ -35,7 +35,7 @@ PLACEMENT = frozenset(
 # Names of the same argument in schemas of numbers and of tensors.
 _SYNONYMS = {"a": "self", "b": "other", "input": "self", "l": "self", "list": "self", "exponent": "other", "n": "other",
              "x": "self", "y": "other", "t": "self", "s": "self", "el": "other", "idx": "index", "tensor": "self",
-             "axis0": "dim0", "axis1": "dim1"}  # fmt: skip
+             "axis0": "dim0", "axis1": "dim1", "dict": "self", "elem": "self"}  # fmt: skip
 
 
 def op(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import os
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -93,6 +94,13 @@ def from_pytorch(
     return result
 
 
+class Record(NamedTuple):
+    """An object of a class of the model's own: its fields, and how deep inside other blocks it was made."""
+
+    fields: dict[str, Any]
+    depth: int
+
+
 class Owner(NamedTuple):
     """A live module of the model, and its path from the top."""
 
@@ -135,15 +143,19 @@ class ScriptReader(TorchImporter):
         """The tensors that a run leaves in attributes, as results. Numbers must be as the run found them."""
         for path, value in self.left.items():
             name = self.separator.join(path)
-            if path not in self.found and isinstance(value, RelayExpr):
+            before = self.found[path] if path in self.found else _plain(_held(self.live, path), self, name)
+            if _is_same(value, before) or isinstance(value, RelayExpr) and path in self.found:
+                continue
+            if isinstance(value, RelayExpr):
                 shape = ", ".join(str(d) for d in tensor_type(self.typer.typed(value)).shape)
                 raise TVMError(f"from_pytorch: the model keeps state in its attribute '{name}'; name it in input_infos "
                                f"after the inputs, as ('{name}', ({shape})): it becomes an input and a result")
-            before = self.found[path] if path in self.found else _held(self.live, path)
-            if not isinstance(value, RelayExpr) and value != before:
-                raise TVMError(f"from_pytorch: the model changes its attribute '{name}' from {before!r} to {value!r}; "
-                               f"name it in input_infos after the inputs, as ('{name}', {value!r}), for every run but "
-                               "the first")
+            if isinstance(value, (Record, list)):
+                raise TVMError(f"from_pytorch: the model makes its attribute '{name}' anew; run it once before it is "
+                               "imported if only its first run does")
+            raise TVMError(f"from_pytorch: the model changes its attribute '{name}' from {before!r} to {value!r}; "
+                           f"name it in input_infos after the inputs, as ('{name}', {value!r}), for every run but "
+                           "the first")
         kept = [path for path, value in self.found.items() if isinstance(value, RelayExpr)]
         return [self.result(self.left.get(path, self.found[path])) for path in kept]
 
@@ -299,7 +311,10 @@ class ScriptReader(TorchImporter):
                 values[value.debugName()] = given
                 self.views.pop(value.debugName(), None)
             self.block_nodes(block)
-            return [self.read(o.debugName(), where) for o in block.outputs()]
+            results = [self.read(o.debugName(), where) for o in block.outputs()]
+        # A tensor from outside that the block changed in place is changed outside too.
+        self.scopes[-1].update((k, v) for k, v in values.items() if any(k in scope for scope in self.scopes))
+        return results
 
     # -- structure ------------------------------------------------------------------------------------------------
 
@@ -311,6 +326,9 @@ class ScriptReader(TorchImporter):
     def attribute(self, node, where: str) -> None:
         owner = self.read(node.input().debugName(), where)
         name = node.s("name")
+        if isinstance(owner, Record):
+            self.scopes[-1][node.output().debugName()] = owner.fields[name]
+            return
         if not isinstance(owner, Owner):
             raise TVMError(f"the attribute '{name}' of something that is no module is read")
         path = (*owner.path, name)
@@ -321,20 +339,32 @@ class ScriptReader(TorchImporter):
         value = getattr(owner.module, name)
         if hasattr(value, "is_quantized"):
             self.scopes[-1][key] = self.tensor_weight(self.separator.join(path), array_of(value, ".".join(path)))
-        elif hasattr(value, "_c") or hasattr(value, "forward"):
-            self.scopes[-1][key] = Owner(value, path)
-        elif type(value).__name__ == "ScriptObject":
-            self.scopes[-1][key] = Packed(value, self.separator.join(path))
+        elif value is not None and (kind := _class_of(node.output().type())):
+            is_packed = kind.startswith("__torch__.torch.classes.")
+            self.scopes[-1][key] = Packed(value, self.separator.join(path)) if is_packed else Owner(value, path)
         else:
             self.scopes[-1][key] = _plain(value, self, self.separator.join(path))
 
     def set_attribute(self, node, where: str) -> None:
         owner, value = self.values_of(node, where)
-        path = (*owner.path, node.s("name"))
-        self.left[path] = value
-        # A branch that data decides on must not leave one state or another.
-        key = "attribute " + ".".join(path)
-        self.states[key] = self.states.get(key, 0) + 1
+        # A branch that data decides on must not leave one state or another, but in an object that it makes itself.
+        self.attribute_changes += not isinstance(owner, Record) or len(self.scopes) > owner.depth
+        if isinstance(owner, Record):
+            owner.fields[node.s("name")] = value
+        else:
+            self.left[(*owner.path, node.s("name"))] = value
+
+    def create_object(self, node, where: str) -> None:
+        self.scopes[-1][node.output().debugName()] = Record({}, len(self.scopes))
+
+    def isinstance_(self, node, where: str) -> None:
+        """Types are compared by their outermost part, as ``list`` or ``Tensor``."""
+        value = self.read(node.input().debugName(), where)
+        named = re.findall(r"(\w+)(?:\[[^\[\]]*\]|\([^()]*\))?", str(node).partition("types=[")[2].partition("](%")[0])
+        unknown = [name for name in named if name not in _TYPES]
+        if unknown or isinstance(value, Number):
+            raise TVMError(f"whether a value is of type {', '.join(unknown or named)} is not known while importing")
+        self.give(node, [any(isinstance(value, _TYPES[name]) for name in named)])
 
     def export(self, folder: str) -> None:
         """Write the graph as text, every value named after the node that makes it."""
@@ -361,6 +391,19 @@ def _note(node, known: dict[str, Any]) -> None:
         known[key] = not given[0]
     elif kind in ("aten::__is__", "aten::__isnot__") and any(v is None for v in given):
         known[key] = (given[0] is given[1]) is (kind == "aten::__is__")
+
+
+def _is_same(value, before) -> bool:
+    """Whether a value, or each one of a list, is what was there before."""
+    if isinstance(value, list) and isinstance(before, list):
+        return len(value) == len(before) and all(map(_is_same, value, before))
+    return value is before or not isinstance(value, RelayExpr) and not isinstance(before, RelayExpr) and value == before
+
+
+def _class_of(kind) -> str:
+    """The class of objects that a type is, or may be where None is allowed; nothing for other types."""
+    kind = kind.getElementType() if str(kind.kind()) == "OptionalType" else kind
+    return str(kind) if str(kind.kind()) == "ClassType" else ""
 
 
 def _held(module, path: tuple[str, ...], *default):
@@ -460,10 +503,15 @@ def _loop(reader: ScriptReader, node, where: str) -> None:
         reader, where, limit, going, states, lambda step, values: reader.block(body, [step, *values], where)))
 
 
+_TYPES: dict[str, type] = {
+    "list": list, "List": list, "tuple": tuple, "Tuple": tuple, "Dict": dict, "Tensor": RelayExpr, "str": str,
+    "int": int, "float": float, "bool": bool, "NoneType": type(None)}
 _STRUCTURE = {
     "prim::Constant": ScriptReader.constant,
     "prim::GetAttr": ScriptReader.attribute,
     "prim::SetAttr": ScriptReader.set_attribute,
+    "prim::CreateObject": ScriptReader.create_object,
+    "prim::isinstance": ScriptReader.isinstance_,
     "prim::ListConstruct": _collected(list),
     "prim::TupleConstruct": _collected(tuple),
     "prim::DictConstruct": _collected(dict),

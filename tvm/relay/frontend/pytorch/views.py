@@ -8,8 +8,8 @@ import numpy as np
 
 from ....error import TVMError
 from ... import op as relay
-from ...expr import const
-from .table import Context, axis_of
+from ...expr import RelayExpr, const
+from .table import Context, Number, axis_of
 
 # Operators whose result looks at their first argument, by how a change goes back: "same" elements in the same place,
 # the same elements in another "shape", "axes" in another order, a "slice" of an axis, one of the "parts" of an axis.
@@ -34,12 +34,31 @@ def put_back(ctx: Context, view, base, value):
         return relay.reshape(value, ctx.known_shape(base), True)
     if kind == "axes":
         return relay.transpose(value, _inverse(ctx, view, base))
+    if kind == "slice" and view.name == "select" and isinstance(view.args["index"], (RelayExpr, Number)):
+        return _put_at(ctx, view, base, value)
+    if view.name == "slice" and _is_all(view.args):
+        return value
     if kind == "slice":
         axis, start, count, step, one = _range(ctx, view, base)
         return set_slice(ctx, base, relay.expand_dims(value, axis) if one else value, axis, start, count, step)
     if kind == "parts":
         return _put_part(ctx, view, base, value)
     raise TVMError(f"a change of a tensor through the view {view.name} is not supported")
+
+
+def _is_all(args) -> bool:
+    """Whether a slice is all of its axis, of whatever size."""
+    return args.get("start") in (None, 0) and args.get("end") in (None, (1 << 63) - 1) and args.get("step", 1) == 1
+
+
+def _put_at(ctx: Context, view, base, value):
+    """The base with one element of an axis replaced, whose place is known when the model runs."""
+    axis = ctx.axis(base, view.args.get("dim", 0))
+    size, place = ctx.tensor(ctx.size(base, axis), "int64"), ctx.tensor(view.args["index"], "int64")
+    place = relay.where(relay.less(place, const(0, "int64")), relay.add(place, size), place)
+    chosen = relay.equal(relay.arange(const(0, "int64"), size, const(1, "int64"), "int64"), place)
+    spread = [-1 if i == axis else 1 for i in range(ctx.rank(base))]
+    return relay.where(relay.reshape(chosen, spread), relay.expand_dims(value, axis), base)
 
 
 def _inverse(ctx: Context, view, base) -> list[int]:
