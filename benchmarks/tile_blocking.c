@@ -1,4 +1,5 @@
-/* Ways to block a matmul by tile products on one core, in bytes: rows of KB bytes (bfloat16 or int8). */
+/* Ways to block a matmul by tile products on one core. Times are minima over repetitions of short pieces, so that a noisy
+   machine shows what a quiet one does; each is divided by the rate of products alone, measured beside it. */
 #include <immintrin.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +11,6 @@
 #include <unistd.h>
 
 #ifdef EMULATE
-#define ROUNDS 20
 #include "../tests/tile_emulator/tiles.c"
 #define LOADCFG(p) emulated_ldtilecfg(p)
 #define ZERO(t) emulated_tilezero(t)
@@ -20,7 +20,6 @@
 #define BF16(a, b, c) emulated_tdpbf16ps(a, b, c)
 #define INT8(a, b, c) emulated_tdpbusd(a, b, c)
 #else
-#define ROUNDS 200000
 #define LOADCFG(p) _tile_loadconfig(p)
 #define ZERO(t) _tile_zero(t)
 #define LOAD(t, p, s) _tile_loadd(t, p, s)
@@ -29,6 +28,7 @@
 #define BF16(a, b, c) _tile_dpbf16ps(a, b, c)
 #define INT8(a, b, c) _tile_dpbusd(a, b, c)
 #endif
+#define INLINE static inline __attribute__((always_inline))
 
 static double now(void) {
   struct timespec t;
@@ -36,150 +36,129 @@ static double now(void) {
   return t.tv_sec + 1e-9 * t.tv_nsec;
 }
 
-/* One register block: 32 rows by 32 columns over `steps` tiles of k. a: row tiles (second at +a_next), step a_step. */
-#define KERNEL(NAME, LOADA, DP)                                                                                     \
-  static inline __attribute__((always_inline)) void NAME(const char *a, long pitch, long a_next, long a_step,       \
-                                                         const char *b, int steps, char *c, long c_pitch, int init, \
-                                                         const char *pf, int pf_every) {                            \
-    if (init) {                                                                                                     \
-      ZERO(0); ZERO(1); ZERO(2); ZERO(3);                                                                           \
-    } else {                                                                                                        \
-      LOAD(0, c, c_pitch); LOAD(1, c + 64, c_pitch);                                                                \
-      LOAD(2, c + 16 * c_pitch, c_pitch); LOAD(3, c + 16 * c_pitch + 64, c_pitch);                                  \
-    }                                                                                                               \
-    for (int s = 0; s < steps; s++, a += a_step, b += 2048) {                                                       \
-      LOAD(6, b, 128);                                                                                              \
-      LOADA(4, a, pitch);                                                                                           \
-      LOAD(7, b + 64, 128);                                                                                         \
-      DP(0, 4, 6);                                                                                                  \
-      DP(1, 4, 7);                                                                                                  \
-      LOADA(5, a + a_next, pitch);                                                                                  \
-      DP(2, 5, 6);                                                                                                  \
-      DP(3, 5, 7);                                                                                                  \
-      for (int q = 0; q < pf_every; q++, pf += 64) _mm_prefetch(pf, _MM_HINT_T1);                                   \
-    }                                                                                                               \
-    STORE(0, c, c_pitch); STORE(1, c + 64, c_pitch);                                                                \
-    STORE(2, c + 16 * c_pitch, c_pitch); STORE(3, c + 16 * c_pitch + 64, c_pitch);                                  \
+/* Seconds of 400 products: the best of the attempts. */
+static double products(int is_int8, int attempts) {
+  double best = 1e9;
+  for (int i = 0; i < attempts; i++) {
+    double start = now();
+    for (int r = 0; r < 100; r++)
+      if (is_int8) { INT8(0, 4, 6); INT8(1, 4, 7); INT8(2, 5, 6); INT8(3, 5, 7); }
+      else { BF16(0, 4, 6); BF16(1, 4, 7); BF16(2, 5, 6); BF16(3, 5, 7); }
+    double took = now() - start;
+    best = took < best ? took : best;
   }
-KERNEL(bf16, LOAD, BF16)
-KERNEL(bf16_t1, LOADT1, BF16)
-KERNEL(int8, LOAD, INT8)
-KERNEL(int8_t1, LOADT1, INT8)
-
-typedef struct { int is_int8, t1, pack, add, kb, mb, pf, nr; } Way;
-
-static long M = 2048, N = 2048, K = 2048;
-static char *A, *B, *C, *packed, *panel, *reference;
-
-static void pack_rows(const char *from, long row_bytes, long rows, int pack) {
-  if (pack == 1) {
-    /* Tiles of 16 rows of 64 bytes: (rows / 16, row_bytes / 64, 16, 64). */
-    for (long t = 0; t < rows / 16; t++)
-      for (long r = 0; r < 16; r++)
-        for (long s = 0; s < row_bytes / 64; s++)
-          _mm512_storeu_si512(packed + ((t * (row_bytes / 64) + s) * 16 + r) * 64,
-                              _mm512_loadu_si512(from + (t * 16 + r) * row_bytes + s * 64));
-  } else {
-    for (long r = 0; r < rows; r++) memcpy(packed + r * (row_bytes + 64), from + r * row_bytes, row_bytes);
-  }
+  return best / 400;
 }
 
-static inline __attribute__((always_inline)) void run(const Way *w, int is_int8, int t1, int add) {
-  long row = is_int8 ? K : 2 * K, kb = w->kb ? w->kb : row, panels = N / 32, panel_bytes = 32 * row;
-  static char scratch[4096] __attribute__((aligned(64)));
-  for (long i0 = 0; i0 < M; i0 += w->mb) {
+typedef struct { long pitch, next, step; } Place;
+
+/* 32 rows by 32 columns over `steps` tiles of k; order: 0 loads first, 1 interleaved. wrap: steps after which operands
+   begin again. */
+INLINE void block(const char *a, Place p, const char *b, int steps, int wrap, char *c, int init, int drain, int t1, int order,
+                  const char *pf, int pf_count, int pf_stride) {
+  if (init == 1) { ZERO(0); ZERO(1); ZERO(2); ZERO(3); }
+  if (init == 2) { LOAD(0, c, 128); LOAD(1, c + 64, 128); LOAD(2, c + 2048, 128); LOAD(3, c + 2048 + 64, 128); }
+  const char *a0 = a, *b0 = b;
+  for (int s = 0, left = wrap; s < steps; s++, a += p.step, b += 2048) {
+    if (wrap && left-- == 0) a = a0, b = b0, left = wrap - 1;
+    if (order == 0) {
+      if (t1) LOADT1(4, a, p.pitch); else LOAD(4, a, p.pitch);
+      if (t1) LOADT1(5, a + p.next, p.pitch); else LOAD(5, a + p.next, p.pitch);
+      LOAD(6, b, 128);
+      LOAD(7, b + 64, 128);
+      BF16(0, 4, 6); BF16(1, 4, 7); BF16(2, 5, 6); BF16(3, 5, 7);
+    } else {
+      LOAD(6, b, 128);
+      if (t1) LOADT1(4, a, p.pitch); else LOAD(4, a, p.pitch);
+      BF16(0, 4, 6);
+      LOAD(7, b + 64, 128);
+      BF16(1, 4, 7);
+      if (t1) LOADT1(5, a + p.next, p.pitch); else LOAD(5, a + p.next, p.pitch);
+      BF16(2, 5, 6);
+      BF16(3, 5, 7);
+    }
+    for (int q = 0; q < pf_count; q++, pf += pf_stride) _mm_prefetch(pf, _MM_HINT_T1);
+  }
+  if (drain) { STORE(0, c, 128); STORE(1, c + 64, 128); STORE(2, c + 2048, 128); STORE(3, c + 2048 + 64, 128); }
+}
+
+static long M = 2048, N = 2048, ROW = 4096;
+static char *A, *B, *C, *packed, *panel, *reference;
+static char scratch[4096] __attribute__((aligned(64)));
+
+INLINE void add_scratch(char *c) {
+  for (int r = 0; r < 4096; r += 64)
+    _mm512_store_ps(c + r, _mm512_add_ps(_mm512_load_ps(c + r), _mm512_load_ps(scratch + r)));
+}
+
+typedef struct { int t1, pack, add, kb, mb, pf, same_b, no_c, nt; } Way;
+
+static void pack_rows(const char *from, long rows) {
+  for (long t = 0; t < rows / 16; t++)
+    for (long r = 0; r < 16; r++)
+      for (long s = 0; s < ROW / 64; s++)
+        _mm512_storeu_si512(packed + ((t * (ROW / 64) + s) * 16 + r) * 64, _mm512_loadu_si512(from + (t * 16 + r) * ROW + s * 64));
+}
+
+static double least[64][256];
+
+INLINE void run(const Way *w, int t1, int add) {
+  long kb = w->kb ? w->kb : ROW, panels = N / 32, panel_bytes = 32 * ROW, number = 0;
+  for (long i0 = 0; i0 < M; i0 += w->mb, number++) {
     long rows = w->mb < M - i0 ? w->mb : M - i0;
-    const char *a = A + i0 * row;
-    long pitch = row, next = 16 * row, step = 64, block = 32 * row;
-    if (w->pack) pack_rows(a, row, rows, w->pack), a = packed;
-    if (w->pack == 1) pitch = 64, next = 16 * row, step = 1024, block = 32 * row;
-    if (w->pack == 2) pitch = row + 64, next = 16 * pitch, block = 32 * pitch;
-    int group = w->nr / 32;
-    for (long j = 0; j < panels; j += group) {
-      for (long k0 = 0; k0 < row; k0 += kb) {
-        long bytes = kb < row - k0 ? kb : row - k0;
-        int steps = (int)(bytes / 64);
-        for (long i = 0; i < rows / 32; i++)
-          for (int g = 0; g < group; g++) {
-            const char *b = B + (j + g) * panel_bytes + k0 * 32;
-            char *c = panel + g * rows * 128 + i * 32 * 128;
-            const char *pa = a + i * block + k0 / 64 * step;
-            /* The part of the next piece of B. */
-            long lines = 32 * bytes / 64 / (rows / 32) / steps;
-            const char *pf = b + 32 * bytes * (group > 1 && k0 + kb >= row ? group : 1) + i * lines * steps * 64;
-            int every = w->pf ? (int)(lines > 0 ? lines : 1) : 0;
-            char *to = add && k0 ? scratch : c;
-            int init = add || k0 == 0;
-#define CALL(f) f(pa, pitch, next, step, b, steps, to, 128, init, pf, every)
-            if (is_int8) { if (t1) CALL(int8_t1); else CALL(int8); }
-            else { if (t1) CALL(bf16_t1); else CALL(bf16); }
-            if (add && k0)
-              for (int r = 0; r < 4096; r += 64) {
-                if (is_int8)
-                  _mm512_store_si512(c + r, _mm512_add_epi32(_mm512_load_si512(c + r), _mm512_load_si512(scratch + r)));
-                else
-                  _mm512_store_ps(c + r, _mm512_add_ps(_mm512_load_ps(c + r), _mm512_load_ps(scratch + r)));
-              }
-          }
+    const char *a = A + i0 * ROW;
+    Place p = {ROW, 16 * ROW, 64};
+    double start = now();
+    if (w->pack) pack_rows(a, rows), a = packed, p = (Place){64, 16 * ROW, 1024};
+    for (long j = 0; j < panels; j++) {
+      for (long k0 = 0; k0 < ROW; k0 += kb) {
+        long bytes = kb < ROW - k0 ? kb : ROW - k0, steps = bytes / 64, blocks = rows / 32;
+        const char *b = B + (w->same_b ? 0 : j) * panel_bytes + k0 * 32, *ahead = b + 32 * bytes;
+        /* The next piece of B, each block its share; every other line where its neighbour comes with it. */
+        int stride = w->pf == 2 ? 128 : 64, count = w->pf ? (int)(32 * bytes / stride / blocks / steps) : 0;
+        for (long i = 0; i < blocks; i++) {
+          char *c = panel + i * 4096;
+          const char *pa = a + i * 32 * ROW + k0 / 64 * p.step, *pf = ahead + i * count * steps * stride;
+          int is_added = add && k0;
+          block(pa, p, b, (int)steps, 0, is_added ? scratch : c, add || k0 == 0 ? 1 : 2, 1, t1, 1, pf, count, stride);
+          if (is_added) add_scratch(c);
+        }
       }
-      for (int g = 0; g < group; g++)
+      if (!w->no_c)
         for (long r = 0; r < rows; r++)
-          for (int h = 0; h < 2; h++)
-            _mm512_storeu_ps(C + ((i0 + r) * N + (j + g) * 32 + h * 16) * 4,
-                             _mm512_load_ps(panel + g * rows * 128 + r * 128 + h * 64));
+          for (int h = 0; h < 2; h++) {
+            float *to = (float *)C + (i0 + r) * N + j * 32 + h * 16;
+            __m512 v = _mm512_load_ps(panel + r * 128 + h * 64);
+            if (w->nt) _mm512_stream_ps(to, v); else _mm512_storeu_ps(to, v);
+          }
+      double end = now();
+      if (end - start < least[number][j]) least[number][j] = end - start;
+      start = end;
     }
   }
 }
 
-static void run_any(const Way *w) {
-#define PICK(x, y, z) if (w->is_int8 == x && w->t1 == y && w->add == z) run(w, x, y, z);
-  PICK(0, 0, 0) PICK(0, 0, 1) PICK(0, 1, 0) PICK(0, 1, 1) PICK(1, 0, 0) PICK(1, 0, 1) PICK(1, 1, 0) PICK(1, 1, 1)
-}
-
-static void *memory(size_t bytes) {
-  char *p = mmap(0, bytes + 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+static void *memory(size_t bytes, int huge) {
+  bytes = (bytes + (1 << 21)) & ~(size_t)((1 << 21) - 1);
+  char *p = mmap(0, bytes + (1 << 21), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  p = (char *)(((uintptr_t)p + (1 << 21) - 1) & ~(uintptr_t)((1 << 21) - 1));
+  if (huge) madvise(p, bytes, MADV_HUGEPAGE);
   memset(p, 0, bytes);
   return p;
 }
 
-/* The register block on operands that stay in the L1 cache, or where A comes from the L2 cache. */
-static double bound(int is_int8, int t1, long a_bytes, long kb, int packed_a) {
-  double best = 1e9;
-  long blocks = 2000, steps = kb / 64, each = 32 * kb, count = a_bytes / each;
-  static char c[4096] __attribute__((aligned(64)));
-  for (int attempt = 0; attempt < 20; attempt++) {
-    double start = now();
-    for (long i = 0; i < blocks; i++) {
-      const char *a = A + i % count * each;
-      long pitch = packed_a ? 64 : kb, next = 16 * kb, step = packed_a ? 1024 : 64;
-      if (is_int8) { if (t1) int8_t1(a, pitch, next, step, B, steps, c, 128, 1, 0, 0); else int8(a, pitch, next, step, B, steps, c, 128, 1, 0, 0); }
-      else { if (t1) bf16_t1(a, pitch, next, step, B, steps, c, 128, 1, 0, 0); else bf16(a, pitch, next, step, B, steps, c, 128, 1, 0, 0); }
-    }
-    double took = now() - start;
-    best = took < best ? took : best;
+#define TIMED(best, attempts, body)                                      \
+  for (int attempt_ = 0; attempt_ < attempts; attempt_++) {              \
+    double start_ = now();                                               \
+    body;                                                                \
+    double took_ = now() - start_;                                       \
+    if (took_ < best) best = took_;                                      \
   }
-  return 2.0 * 32 * 32 * (is_int8 ? kb : kb / 2) * blocks / best / 1e9;
-}
-
-#define RATE(name, DP)                                          \
-  static double name(long rounds) {                             \
-    double best = 1e9;                                          \
-    for (int attempt = 0; attempt < 10; attempt++) {            \
-      double start = now();                                     \
-      for (long i = 0; i < rounds; i++) {                       \
-        DP(0, 4, 6); DP(1, 4, 7); DP(2, 5, 6); DP(3, 5, 7);     \
-      }                                                         \
-      double took = now() - start;                              \
-      best = took < best ? took : best;                         \
-    }                                                           \
-    return best / (4.0 * rounds);                               \
-  }
-RATE(rate_bf16, BF16)
-RATE(rate_int8, INT8)
 
 int main(int argc, char **argv) {
+  int attempts = 100, repeats = 16, products_of = 100;
 #ifdef EMULATE
-  M = N = 128, K = 256;
+  M = N = 128, ROW = 512, attempts = 1, repeats = 1, products_of = 1;
 #else
   if (syscall(SYS_arch_prctl, 0x1023, 18)) return perror("tile registers"), 1;
 #endif
@@ -187,56 +166,76 @@ int main(int argc, char **argv) {
   uint8_t config[64] __attribute__((aligned(64))) = {1};
   for (int i = 0; i < 8; i++) config[16 + 2 * i] = 64, config[48 + i] = 16;
   LOADCFG(config);
-  A = memory(M * K * 2), B = memory(N * K * 2 + (1 << 20)), C = memory(M * N * 4), reference = memory(M * N * 4);
-  packed = memory(M * (K * 2 + 64)), panel = memory(M * 128 * 4);
-  for (long i = 0; i < M * K; i++) ((uint16_t *)A)[i] = (uint16_t)(0x3f80 + (rand() % 3) * 0x40);
-  for (long i = 0; i < N * K; i++) ((uint16_t *)B)[i] = (uint16_t)(0x3f80 + (rand() % 3) * 0x40);
-  double peak[2] = {2 * 16 * 16 * 32 / rate_bf16(ROUNDS) / 1e9, 2 * 16 * 16 * 64 / rate_int8(ROUNDS) / 1e9};
-  printf("peak bf16 %.0f int8 %.0f\n", peak[0], peak[1]);
-#ifndef EMULATE
-  for (int t1 = 0; t1 < 2; t1++)
-    for (int p = 0; p < 2; p++)
-      for (long kb = 512; kb <= 2048; kb *= 2) {
-        printf("bound t1=%d packed=%d kb=%ld:", t1, p, kb);
-        for (long a = 32 * kb; a <= 1 << 20; a = a < 32 * kb * 8 ? a * 8 : a * 4) printf(" A of %ld KB %.2f", a >> 10, bound(0, t1, a, kb, p) / peak[0]);
-        printf("\n");
-        fflush(stdout);
+  for (int huge = 0; huge < 2; huge++) {
+    A = memory(M * ROW, huge), B = memory((N + 64) * ROW, huge), C = memory(M * N * 4, huge);
+    packed = memory(M * ROW, huge), panel = memory(M * 128, huge);
+    if (!huge) reference = memory(M * N * 4, 0);
+    srand(1);
+    for (long i = 0; i < M * ROW / 2; i++) ((uint16_t *)A)[i] = (uint16_t)(0x3f80 + (rand() % 3) * 0x40);
+    for (long i = 0; i < N * ROW / 2; i++) ((uint16_t *)B)[i] = (uint16_t)(0x3f80 + (rand() % 3) * 0x40);
+    double own = products(0, 20 * products_of);
+    printf("huge=%d peak %.0f GFLOPS, int8 %.0f\n", huge, 16384 / own / 1e9, 32768 / products(1, 20 * products_of) / 1e9);
+    /* A register block alone: operands in L1 that begin again, each order of loads; sums drained after some steps. */
+    Place tiles = {64, 16 * 512, 1024}, strided = {4096, 16 * 4096, 64};
+    for (int order = 0; order < 2; order++)
+      for (int drain = 0; drain < 3; drain++)
+        for (int steps = 8; steps <= 64; steps *= 2) {
+          double best = 1e9, p = products(0, products_of);
+          int count = 512 / steps;
+#define BLOCKS(ORDER, DRAIN) for (int i = 0; i < count; i++) { block(A, tiles, B, steps, 8, DRAIN == 2 ? scratch : panel + i % 8 * 4096, 1, DRAIN > 0, 0, ORDER, 0, 0, 64); if (DRAIN == 2) add_scratch(panel + i % 8 * 4096); }
+          TIMED(best, attempts, if (order == 0) { if (drain == 0) BLOCKS(0, 0) else if (drain == 1) BLOCKS(0, 1) else BLOCKS(0, 2) } else { if (drain == 0) BLOCKS(1, 0) else if (drain == 1) BLOCKS(1, 1) else BLOCKS(1, 2) })
+          printf("L1 order=%d drain=%d steps=%d: %.3f\n", order, drain, steps, 4 * 512 * p / best);
+        }
+    /* A from L2, B in L1: kb bytes of k. */
+    for (int t1 = 0; t1 < 2; t1++)
+      for (int pack = 0; pack < 2; pack++)
+        for (int steps = 4; steps <= 32; steps *= 2)
+          for (int init = 1; init < 3; init++) {
+            double best = 1e9, p = products(0, products_of);
+            Place at = pack ? (Place){64, 16 * 64 * steps, 1024} : strided;
+            int count = M / 32 < 8 ? (int)M / 32 : 8;
+            for (int part = 0; part < 1; part++) {
+              /* 256 rows of A; strided ones read columns of the matrix. */
+#define STREAM(T1, INIT) for (int i = 0; i < count; i++) block(A + i * (pack ? 32 * 64 * steps : 32 * 4096) + part * 64 * steps, at, B, steps, 0, panel + i * 4096, INIT, 1, T1, 1, 0, 0, 64);
+              TIMED(best, attempts, for (int q = 0; q < 4; q++) { part = q * (pack ? 0 : 1); if (t1) { if (init == 1) STREAM(1, 1) else STREAM(1, 2) } else { if (init == 1) STREAM(0, 1) else STREAM(0, 2) } } part = 0)
+            }
+            printf("L2 t1=%d pack=%d steps=%d init=%d: %.3f\n", t1, pack, steps, init, 4.0 * 4 * count * steps * p / best);
+          }
+    fflush(stdout);
+    static const Way ways[] = {
+        /* t1 pack add kb mb pf same_b no_c nt */
+        {0, 0, 0, 0, 256, 0, 0, 0, 0},    {1, 1, 0, 512, 256, 2, 1, 1, 0},  {1, 1, 0, 1024, 256, 2, 1, 1, 0}, {0, 1, 0, 512, 256, 2, 1, 1, 0},
+        {1, 0, 0, 1024, 256, 2, 1, 1, 0}, {1, 1, 0, 1024, 256, 2, 0, 1, 0}, {1, 1, 0, 1024, 256, 2, 1, 0, 0}, {1, 1, 0, 1024, 256, 0, 0, 0, 0},
+        {1, 1, 0, 1024, 256, 1, 0, 0, 0}, {1, 1, 0, 1024, 256, 2, 0, 0, 0}, {1, 1, 0, 1024, 256, 2, 0, 0, 1}, {1, 1, 0, 1024, 384, 2, 0, 0, 0},
+        {1, 1, 0, 1024, 320, 2, 0, 0, 0}, {1, 1, 0, 512, 256, 2, 0, 0, 0},  {1, 1, 1, 1024, 256, 2, 0, 0, 0}, {1, 1, 1, 512, 256, 2, 0, 0, 0},
+        {0, 1, 0, 512, 256, 2, 0, 0, 0},  {1, 0, 0, 1024, 256, 2, 0, 0, 0}, {1, 1, 0, 2048, 256, 2, 0, 0, 0}, {1, 1, 0, 0, 256, 2, 0, 0, 0},
+        {1, 1, 0, 768, 256, 2, 0, 0, 0},  {1, 1, 0, 1024, 384, 2, 0, 0, 1},
+    };
+    for (size_t n = 0; n < sizeof ways / sizeof *ways; n++) {
+      const Way *w = ways + n;
+      if (now() - begin > limit) break;
+      for (int i = 0; i < 64; i++) for (int j = 0; j < 256; j++) least[i][j] = 1e9;
+      double p = 1e9, whole = 1e9;
+      for (int r = 0; r < repeats; r++) {
+        double q = products(0, products_of / 4 + 1), start = now();
+        p = q < p ? q : p;
+        if (w->t1) { if (w->add) run(w, 1, 1); else run(w, 1, 0); } else { if (w->add) run(w, 0, 1); else run(w, 0, 0); }
+        double took = now() - start;
+        whole = took < whole ? took : whole;
       }
-#endif
-  static const int kbs[] = {0, 512, 768, 1024, 2048};
-  for (int pass = 0; pass < 2; pass++)
-    for (int is_int8 = 0; is_int8 < 2; is_int8++) {
-      int first = 1;
-      for (int pack = 0; pack < 3; pack++)
-        for (int kbi = 0; kbi < 5; kbi++)
-          for (int add = 0; add < 2; add++)
-            for (int t1 = 0; t1 < 2; t1++)
-              for (int mb = 128; mb <= 512; mb *= 2)
-                for (int nr = 32; nr <= 64; nr += 32)
-                  for (int pf = 0; pf < 2; pf++) {
-                    int kb = kbs[kbi];
-                    /* The second pass: what the first left out. */
-                    int is_main = mb == 256 && pack != 2 && (nr == 32 || kb == 512 || kb == 768);
-                    if (is_main != !pass || (kb == 0 && (add || nr == 64)) || (is_int8 && kb == 2048)) continue;
-                    if (!first && now() - begin > limit) continue;
-                    Way w = {is_int8, t1, pack, add, kb, mb, pf, nr};
-                    double best = 1e9;
-                    for (int attempt = 0; attempt < 4; attempt++) {
-                      double start = now();
-                      run_any(&w);
-                      double took = now() - start;
-                      best = took < best ? took : best;
-                    }
-                    if (first) memcpy(reference, C, M * N * 4), first = 0;
-                    int same = 1;
-                    for (long i = 0; i < M * N; i++) {
-                      if (is_int8) same &= ((int32_t *)C)[i] == ((int32_t *)reference)[i];
-                      else { float x = ((float *)C)[i], y = ((float *)reference)[i]; same &= x - y < 1e-2f * y && y - x < 1e-2f * y; }
-                    }
-                    double g = 2.0 * M * N * K / best / 1e9;
-                    printf("%s pack=%d kb=%d add=%d t1=%d mb=%d nr=%d pf=%d: %.0f %.3f%s\n", is_int8 ? "int8" : "bf16", pack, kb, add, t1, mb, nr, pf, g, g / peak[is_int8], same ? "" : " WRONG");
-                    fflush(stdout);
-                  }
+      double total = 0;
+      for (int i = 0; i < (M + w->mb - 1) / w->mb; i++) for (int j = 0; j < N / 32; j++) total += least[i][j];
+      if (n == 0 && !huge) memcpy(reference, C, M * N * 4);
+      int same = 1;
+      for (long i = 0; i < M * N && !w->same_b && !w->no_c; i++) {
+        float x = ((float *)C)[i], y = ((float *)reference)[i];
+        same &= x - y < 1e-2f * y && y - x < 1e-2f * y;
+      }
+      double flops = 1.0 * M * N * ROW, peak = 16384 / p;
+      printf("huge=%d t1=%d pack=%d add=%d kb=%d mb=%d pf=%d same_b=%d no_c=%d nt=%d: minima %.3f whole %.3f (%.0f GFLOPS)%s\n", huge, w->t1,
+             w->pack, w->add, w->kb, w->mb, w->pf, w->same_b, w->no_c, w->nt, flops / total / peak, flops / whole / peak, flops / whole / 1e9, same ? "" : " WRONG");
+      fflush(stdout);
     }
+  }
   return 0;
 }

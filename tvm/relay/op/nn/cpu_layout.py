@@ -11,7 +11,7 @@ import numpy as np
 from ....ir.op import OPS
 from ....target import Target
 from ....topi.cpu import dot_products
-from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice, tile_block, tile_groups
+from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice, tile_block, tile_byte_block, tile_groups
 from ....topi.cpu.tiles import COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
@@ -72,6 +72,13 @@ def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
     return out.reshape(filters, count * inside, h, w)
 
 
+def _block_of_bytes(channels: int, target: Target | None) -> int:
+    """The block of channels of bytes that products of a target read and write."""
+    if kind_of(target, "uint8", "int8") is not None:
+        return tile_byte_block(channels)
+    return byte_block(channels, dot_products.lanes(target))
+
+
 def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
     """A convolution of bytes with constant weights, over channels in blocks, if the target has an instruction for
     it."""
@@ -81,8 +88,7 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
         return None
     if out_type.dtype != "int32" or dot_products.dot_product(target, tinfos[0].dtype, str(kernel.dtype)) is None:
         return None
-    lanes = dot_products.lanes(target)
-    inner, outer = (byte_block(n, lanes) for n in (shape[attrs.data_layout.index("C")], kernel.shape[0]))
+    inner, outer = (_block_of_bytes(n, target) for n in (shape[attrs.data_layout.index("C")], kernel.shape[0]))
     filled = _filled(kernel, _up(kernel.shape[0], outer), _up(kernel.shape[1], inner))
     o, i, h, w = filled.shape
     parted = filled.reshape(o // outer, outer, i // inner, inner // BYTES, BYTES, h, w)
@@ -150,8 +156,8 @@ def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
         return _call(packed.contrib_conv2d_nchwc, inputs[0], weight, inner, inner, outer, 1, options)
     if attrs.groups == channels == filters:
         # Bytes are in larger blocks; what is between them stays in those.
-        of_bytes = dot_products.lanes(target) if byte_operand(inputs[0]) is not None else 0
-        block = byte_block(channels, of_bytes) if of_bytes else block_of(channels, lanes)
+        is_between = dot_products.lanes(target) and byte_operand(inputs[0]) is not None
+        block = _block_of_bytes(channels, target) if is_between else block_of(channels, lanes)
         weight = packed_kernel(_filled(kernel, _up(channels, block), 1), 1, block)
         groups = _up(channels, block)
         return _call(packed.contrib_depthwise_conv2d_nchwc, inputs[0], weight, block, 1, block, groups, options)

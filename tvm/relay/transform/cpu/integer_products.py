@@ -20,6 +20,8 @@ from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu.dot_products import data_type, dot_product, instructions
 from ....topi.cpu.matmul_int8 import PANEL, k_block
+from ....topi.cpu.matmul_tiles import panel_width
+from ....topi.cpu.tiles import kind_of
 from ....topi.nn.packed import BYTES
 from ...analysis import post_order_visit
 from ...expr import Call, Constant, Function, RelayExpr, const
@@ -29,6 +31,7 @@ from ...op.nn.packed import contrib_dense_pack
 from ...op.record import CallAttrs
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 from ..simplify_expr import Table
+from .pack_dense import pack_tiles
 
 LOG = logging.getLogger("tvm")
 # A sum of so many products of two bytes is an int32, and so is one without the part of the zero point.
@@ -263,9 +266,15 @@ def _in_panels(node: Call, target: Target) -> RelayExpr | None:
         return None
     if not all(isinstance(d, IntImm) for d in shape) or 0 in weight.data.shape or not int(shape[0]):
         return None
-    packed = pack_bytes(weight.data.numpy())
+    kind, array = kind_of(target, type_of(data).dtype, "int8"), weight.data.numpy()
+    units = array.shape[0]
+    if kind is not None and panel_width(units) is None:
+        array = np.pad(array, ((0, -units % PANEL), (0, 0)))
+    packed = pack_bytes(array) if kind is None else pack_tiles(array, kind)
     layout = f"NC{packed.shape[2]}c{packed.shape[3]}n{packed.shape[4]}c"
-    return _columns(contrib_dense_pack(data, Constant(packed), layout, None, "int32"), weight.data.shape[0])
+    own = None if kind is None else array.shape[0]
+    product = contrib_dense_pack(data, Constant(packed), layout, own, "int32")
+    return product if own == units else _columns(product, units)
 
 
 def _columns(product: RelayExpr, count: int) -> RelayExpr:
@@ -283,7 +292,8 @@ def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
     if found is None or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
         return None
     columns = int(shape[1] if attrs.transpose_b else shape[2])
-    if columns % PANEL == 0:
+    has_tiles = kind_of(target, type_of(x).dtype, type_of(y).dtype) is not None
+    if columns % PANEL == 0 or has_tiles and panel_width(columns) is not None:
         return None
     more = (0, -columns % PANEL)
     y = nn.pad(y, [(0, 0), more, (0, 0)] if attrs.transpose_b else [(0, 0), (0, 0), more])

@@ -1,0 +1,108 @@
+"""Products of tiles (AMX) on one core beside their peak: ``taskset -c 2 python -m benchmarks.tiles``.
+
+A row is a matmul or a convolution as a model has it, compiled by ``relay.build`` without tuning. The peak is that of
+``tile_peak.c``, measured before and after; the time is the least of many calls, as neighbours on a machine only add to it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+os.environ.setdefault("TVM_NUM_THREADS", "1")
+
+import tvm
+from tvm import relay, te
+from tvm.contrib import graph_executor
+from tvm.topi.cpu import conv2d_tiles
+from tvm.topi.cpu.tiles import BFLOAT16, Kind
+from tvm.topi.schedule.cpu import schedule_for
+
+
+def peaks() -> dict[str, float]:
+    """GFLOPS of bf16 and int8 products on operands that stay in registers."""
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "tile_peak"
+        flags = ["-O2", "-mamx-tile", "-mamx-bf16", "-mamx-int8"]
+        subprocess.run(["gcc", *flags, "-o", program, Path(__file__).with_name("tile_peak.c")], check=True)
+        return json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
+
+
+def dense(m: int, n: int, k: int, kind: str, target: str):
+    """``m x k`` times constant ``k x n`` as a function without arguments, and its operations."""
+    rng = np.random.default_rng(0)
+    if kind == "int8":
+        x = relay.var("x", shape=(m, k), dtype="uint8")
+        weight = relay.const(rng.integers(-127, 128, (n, k)).astype("int8"))
+    else:
+        x = relay.var("x", shape=(m, k), dtype="bfloat16")
+        weight = relay.const(rng.standard_normal((n, k)).astype(tvm.nd.empty((1,), "bfloat16").numpy().dtype))
+    body = relay.nn.dense(x, weight, out_dtype=kind_of(kind).sums)
+    with tvm.transform.PassContext(opt_level=3):
+        built = relay.build(tvm.IRModule.from_expr(relay.Function([x], body)), target)
+    module = graph_executor.GraphModule(built["default"](tvm.cpu())).module
+    return lambda repeat: module.time_evaluator("run", tvm.cpu(), repeat=repeat)(), 2 * m * n * k
+
+
+def kind_of(kind: str) -> Kind:
+    return BFLOAT16 if kind == "bf16" else Kind("uint8", "int8", "int32", 4)
+
+
+def conv2d(channels: int, size: int, filters: int, window: int, kind: str, target: str):
+    """A convolution of blocks of channels, and its operations."""
+    of, pad = kind_of(kind), window // 2
+    block = of.k
+    data = te.placeholder((1, channels // block, size, size, block), of.lhs, name="data")
+    shape = (filters // block, channels // block, window, window, block // of.depth, block, of.depth)
+    kernel = te.placeholder(shape, of.rhs, name="kernel")
+    out = conv2d_tiles.conv2d(data, kernel, 1, pad, 1, of)
+    with tvm.target.Target(target) as where:
+        built = tvm.build(schedule_for([out], where), [data, kernel, out], where)
+    arrays = [tvm.nd.empty([int(d) for d in t.shape], t.dtype) for t in (data, kernel, out)]
+    for array in arrays[:2]:
+        array.copyfrom(np.random.default_rng(0).integers(0, 3, array.shape).astype(array.numpy().dtype))
+    work = 2 * size * size * channels * filters * window * window
+    return lambda repeat: built.time_evaluator(built.entry_name, tvm.cpu(), repeat=repeat)(*arrays), work
+
+
+ROWS = {
+    "matmul 2048": lambda *a: dense(2048, 2048, 2048, *a),
+    "dense 128x768x768": lambda *a: dense(128, 768, 768, *a),
+    "dense 128x3072x768": lambda *a: dense(128, 3072, 768, *a),
+    "dense 128x768x3072": lambda *a: dense(128, 768, 3072, *a),
+    "dense 197x768x3072": lambda *a: dense(197, 768, 3072, *a),
+    "dense 512x1024x1024": lambda *a: dense(512, 1024, 1024, *a),
+    "conv 3x3 128x28": lambda *a: conv2d(128, 28, 128, 3, *a),
+    "conv 3x3 64x56": lambda *a: conv2d(64, 56, 64, 3, *a),
+    "conv 1x1 256x14": lambda *a: conv2d(256, 14, 1024, 1, *a),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="rows whose name has this")
+    parser.add_argument("--kinds", default="bf16,int8")
+    parser.add_argument("--target", default="llvm")
+    parser.add_argument("--repeat", type=int, default=60)
+    parser.add_argument("--no-peak", action="store_true", help="on machines without tiles")
+    options = parser.parse_args()
+    peak = None if options.no_peak else peaks()
+    print("peak", peak, flush=True)
+    for name, make in ROWS.items():
+        for kind in options.kinds.split(","):
+            if options.only not in name:
+                continue
+            timed, operations = make(kind, options.target)
+            rate = operations / min(timed(options.repeat).results) / 1e9
+            print(f"{name:22s} {kind} {rate:8.1f} GFLOPS", f"{rate / peak[kind]:.3f}" if peak else "", flush=True)
+    print("peak", None if options.no_peak else peaks())
+
+
+if __name__ == "__main__":
+    main()
