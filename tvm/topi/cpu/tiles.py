@@ -11,10 +11,12 @@ import functools
 from typing import Any, NamedTuple
 
 from ... import te, tir
-from ...ir.prim import PrimExpr
+from ...ir.prim import PrimExpr, Var
+from ...ir.type import PointerType, PrimType
 from ...target import Target
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
+from ...tir.stmt import Allocate
 
 # The most rows of a tile, the bytes of a row, and the elements of a row of sums.
 ROWS, ROW_BYTES, COLUMNS = 16, 64, 16
@@ -181,6 +183,79 @@ def multiply(shape: Shape) -> TensorIntrin:
 
     binds = {a: shape.lhs(), b: shape.rhs(), c: shape.sums()}
     return te.decl_tensor_intrin(c.op, body, "multiply_tiles", binds=binds)
+
+
+def _fragments(ib: tir.ir_builder.IRBuilder, dtype: str, elements: int, use: str) -> Var:
+    """Registers for the rest of a program."""
+    data = Var(use, PointerType(PrimType(dtype), SCOPES[use]))
+    ib.emit(lambda body: Allocate(data, dtype, (tir.const(elements),), tir.const(True, "bool"), body))
+    return data
+
+
+@functools.cache
+def block_product(shape: Shape, m: int, n: int, steps: int, is_packed: bool) -> TensorIntrin:
+    """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which are
+    in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k)."""
+    kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
+    wide = n * shape.columns
+    of_lhs = (m, steps, rows, k) if is_packed else (m * rows, steps * k)
+    a = te.placeholder(of_lhs, kind.lhs, name="a")
+    b = te.placeholder((steps, k // depth, wide, depth), kind.rhs, name="b")
+    axes = [te.reduce_axis((0, size), name=name) for size, name in ((steps, "s"), (k // depth, "g"), (depth, "d"))]
+    s, g, d = axes
+
+    def term(t, i, j):
+        x = a(t, s, i, g * depth + d) if is_packed else a(t * rows + i, s * k + g * depth + d)
+        return te.sum(x.astype(kind.sums) * b(s, g, j, d).astype(kind.sums), axis=axes)
+
+    c = te.compute((m, rows, wide), term, name="c")
+    binds = {a: _memory(of_lhs, kind.lhs, "lhs", 3 if is_packed else 1), c: _memory((m, rows, wide), kind.sums, "sums", 1),
+             b: _memory((steps, k // depth, wide, depth), kind.rhs, "rhs", 3)}  # fmt: skip
+
+    def body(ins, outs, starts: bool):
+        (x, y), (z,) = ins, outs
+        ib = tir.ir_builder.create()
+        held = {
+            "sums": _fragments(ib, kind.sums, m * n * rows * shape.columns, "sums"),
+            "a": _fragments(ib, kind.lhs, m * rows * k, "a"),
+            "b": _fragments(ib, kind.rhs, n * k * shape.columns, "b"),
+        }
+
+        def move(way: str, use: str, number: int, buffer: Buffer, at: Any, pitch: Any) -> None:
+            place = buffer.access_ptr("r" if way == "load" else "w", offset=at)
+            ib.emit(_call(f"tvm_{way}_matrix_sync", held[use], *shape.sizes, number, place, pitch, "row_major"))
+
+        def each(way: str) -> None:
+            for i in range(m * n):
+                if way == "fill":
+                    ib.emit(_call("tvm_fill_fragment", held["sums"], *shape.sizes, i, tir.const(0, kind.sums)))
+                else:
+                    move(way, "sums", i, z, i // n * rows * z.strides[1] + i % n * shape.columns, z.strides[1])
+
+        each("fill" if starts else "load")
+        with ib.for_range(0, steps, name="step") as step:
+            for j in range(n):
+                move("load", "b", j, y, step * (wide * k) + j * shape.columns * depth, wide * depth)
+            for i in range(m):
+                at = i * x.strides[0] + step * rows * k if is_packed else i * rows * x.strides[0] + step * k
+                move("load", "a", i, x, at, k if is_packed else x.strides[0])
+                for j in range(n):
+                    place = held["sums"], i * n + j
+                    ib.emit(_call("tvm_mma_sync", *place, held["a"], i, held["b"], j, *place))
+        each("store")
+        return ib.get()
+
+    def zero(sums: Buffer):
+        ib = tir.ir_builder.create()
+        with ib.for_range(0, m * rows, name="row") as row:
+            ib.emit(sums.vstore([tir.indexdiv(row, rows), tir.indexmod(row, rows), 0],
+                                tir.Broadcast(tir.const(0, kind.sums), wide)))
+        return ib.get()
+
+    def bodies(ins, outs):
+        return body(ins, outs, True), zero(outs[0]), body(ins, outs, False)
+
+    return te.decl_tensor_intrin(c.op, bodies, "block_product", binds=binds)
 
 
 @functools.cache

@@ -86,7 +86,8 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     is_plain = attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout and attrs.groups == 1
     if not is_plain or kernel is None or not all(isinstance(d, int) for d in shape):
         return None
-    if out_type.dtype != "int32" or dot_products.dot_product(target, tinfos[0].dtype, str(kernel.dtype)) is None:
+    types = tinfos[0].dtype, str(kernel.dtype)
+    if out_type.dtype != "int32" or kind_of(target, *types) is dot_products.dot_product(target, *types) is None:
         return None
     inner, outer = (_block_of_bytes(n, target) for n in (shape[attrs.data_layout.index("C")], kernel.shape[0]))
     filled = _filled(kernel, _up(kernel.shape[0], outer), _up(kernel.shape[1], inner))

@@ -98,15 +98,22 @@ def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
     return tensor.cast(flipped, dtype), given.zero + shift
 
 
+def _has_product(node: Call, target: Target, data: str, weight: str) -> bool:
+    """Whether a target multiplies bytes of these types: tiles take all, where sizes are known."""
+    is_known = all(isinstance(d, IntImm) for e in node.args[:2] for d in type_of(e).shape)
+    has_tiles = is_known and kind_of(target, data, weight) is not None
+    return has_tiles or dot_product(target, data, weight) is not None
+
+
 def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | None:
     """Data as the instruction takes it, its zero point, and weights; None where the product is one already."""
     found = _bytes(node.args[0], node)
     weights = _weights(node.args[1]) if found is not None else None
     if found is None or weights is None:
         return None
-    if found.data is node.args[0] and dot_product(target, found.dtype, type_of(node.args[1]).dtype) is not None:
+    if found.data is node.args[0] and _has_product(node, target, found.dtype, type_of(node.args[1]).dtype):
         return None
-    wanted = data_type(target, found.dtype, "int8")
+    wanted = found.dtype if _has_product(node, target, found.dtype, "int8") else data_type(target, found.dtype, "int8")
     return None if wanted is None else (*as_bytes(found, wanted), weights)
 
 
@@ -183,7 +190,7 @@ def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None
     if x is None or y is None or attrs.transpose_a:
         return None
     types = x.dtype, y.dtype
-    wanted = types if dot_product(target, *types) is not None else (data_type(target, types[0], "int8"), "int8")
+    wanted = types if _has_product(node, target, *types) else (data_type(target, types[0], "int8"), "int8")
     terms = type_of(node.args[0]).shape[2]
     is_done = x.data is node.args[0] and y.data is node.args[1] and types == wanted
     if wanted[0] is None or is_done:
@@ -262,11 +269,11 @@ def _in_panels(node: Call, target: Target) -> RelayExpr | None:
     shape = type_of(data).shape
     if not isinstance(weight, Constant) or type_of(node).dtype != "int32" or len(shape) != 2:
         return None
-    if dot_product(target, type_of(data).dtype, type_of(weight).dtype) is None:
+    if not _has_product(node, target, type_of(data).dtype, type_of(weight).dtype):
         return None
     if not all(isinstance(d, IntImm) for d in shape) or 0 in weight.data.shape or not int(shape[0]):
         return None
-    kind, array = kind_of(target, type_of(data).dtype, "int8"), weight.data.numpy()
+    kind, array = kind_of(target, type_of(data).dtype, type_of(weight).dtype), weight.data.numpy()
     units = array.shape[0]
     if kind is not None and panel_width(units) is None:
         array = np.pad(array, ((0, -units % PANEL), (0, 0)))
@@ -288,11 +295,12 @@ def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
     """A batch of products of bytes with columns of whole panels."""
     (x, y), attrs = node.args, node.attrs
     shape = type_of(y).shape
-    found = dot_product(target, type_of(x).dtype, type_of(y).dtype) if type_of(node).dtype == "int32" else None
-    if found is None or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
+    types = type_of(x).dtype, type_of(y).dtype
+    found = type_of(node).dtype == "int32" and _has_product(node, target, *types)
+    if not found or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
         return None
     columns = int(shape[1] if attrs.transpose_b else shape[2])
-    has_tiles = kind_of(target, type_of(x).dtype, type_of(y).dtype) is not None
+    has_tiles = kind_of(target, *types) is not None
     if columns % PANEL == 0 or has_tiles and panel_width(columns) is not None:
         return None
     more = (0, -columns % PANEL)
