@@ -20,7 +20,7 @@ os.environ.setdefault("TVM_NUM_THREADS", "1")
 import tvm
 from tvm import relay, te
 from tvm.contrib import graph_executor
-from tvm.topi.cpu import conv2d_tiles
+from tvm.topi.cpu import conv2d_tiles, matmul_tiles
 from tvm.topi.cpu.tiles import BFLOAT16, Kind
 from tvm.topi.schedule.cpu import schedule_for
 
@@ -91,6 +91,7 @@ def main() -> None:
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--repeat", type=int, default=60)
     parser.add_argument("--no-peak", action="store_true", help="on machines without tiles")
+    parser.add_argument("--blocks", help="steps of k and tiles of rows to try for the matmul, as 8,16:8,16,32")
     options = parser.parse_args()
     peak = None if options.no_peak else peaks()
     print("peak", peak, flush=True)
@@ -102,6 +103,21 @@ def main() -> None:
             rate = operations / min(timed(options.repeat).results) / 1e9
             print(f"{name:22s} {kind} {rate:8.1f} GFLOPS", f"{rate / peak[kind]:.3f}" if peak else "", flush=True)
     print("peak", None if options.no_peak else peaks())
+    if options.blocks:
+        for kind in options.kinds.split(","):
+            try_blocks(kind, options, peak)
+
+
+def try_blocks(kind: str, options, peak: dict[str, float] | None) -> None:
+    """The matmul with all the blocks that were asked for."""
+    steps, rows = ([int(d) for d in part.split(",")] for part in options.blocks.split(":"))
+    own = matmul_tiles.MatmulTiles.choose
+    for config in ({"steps": s, "rows": r} for s in steps for r in rows):
+        matmul_tiles.MatmulTiles.choose = lambda *_, chosen=config: chosen
+        timed, operations = ROWS["matmul 2048"](kind, options.target)
+        rate = operations / min(timed(options.repeat).results) / 1e9
+        print(config, kind, f"{rate:8.1f} GFLOPS", f"{rate / peak[kind]:.3f}" if peak else "", flush=True)
+    matmul_tiles.MatmulTiles.choose = own
 
 
 if __name__ == "__main__":
