@@ -7,6 +7,7 @@ A row is a matmul or a convolution as a model has it, compiled by ``relay.build`
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import subprocess
@@ -25,13 +26,17 @@ from tvm.topi.cpu.tiles import BFLOAT16, Kind
 from tvm.topi.schedule.cpu import schedule_for
 
 
+@functools.cache
+def peak_program() -> Path:
+    program = Path(tempfile.mkdtemp()) / "tile_peak"
+    flags = ["-O2", "-mamx-tile", "-mamx-bf16", "-mamx-int8"]
+    subprocess.run(["gcc", *flags, "-o", program, Path(__file__).with_name("tile_peak.c")], check=True)
+    return program
+
+
 def peaks() -> dict[str, float]:
     """GFLOPS of bf16 and int8 products on operands that stay in registers."""
-    with tempfile.TemporaryDirectory() as folder:
-        program = Path(folder) / "tile_peak"
-        flags = ["-O2", "-mamx-tile", "-mamx-bf16", "-mamx-int8"]
-        subprocess.run(["gcc", *flags, "-o", program, Path(__file__).with_name("tile_peak.c")], check=True)
-        return json.loads(subprocess.run([program], check=True, capture_output=True, text=True).stdout)
+    return json.loads(subprocess.run([peak_program()], check=True, capture_output=True, text=True).stdout)
 
 
 def dense(m: int, n: int, k: int, kind: str, target: str):
@@ -91,33 +96,36 @@ def main() -> None:
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--repeat", type=int, default=60)
     parser.add_argument("--no-peak", action="store_true", help="on machines without tiles")
-    parser.add_argument("--blocks", help="steps of k and tiles of rows to try for the matmul, as 8,16:8,16,32")
+    parser.add_argument("--knobs", default="", help="other knobs of the matmul, as steps=8,rows=16;once=0")
+    parser.add_argument("--conv-knobs", default="", help="other knobs of convolutions")
     options = parser.parse_args()
-    peak = None if options.no_peak else peaks()
-    print("peak", peak, flush=True)
-    for name, make in ROWS.items():
-        for kind in options.kinds.split(","):
-            if options.only not in name:
-                continue
-            timed, operations = make(kind, options.target)
-            rate = operations / min(timed(options.repeat).results) / 1e9
-            print(f"{name:22s} {kind} {rate:8.1f} GFLOPS", f"{rate / peak[kind]:.3f}" if peak else "", flush=True)
-    print("peak", None if options.no_peak else peaks())
-    if options.blocks:
-        for kind in options.kinds.split(","):
-            try_blocks(kind, options, peak)
+    for kind in options.kinds.split(","):
+        for name in (name for name in ROWS if options.only in name):
+            report(name, ROWS[name], kind, options)
+            knobs = options.knobs if name.startswith("matmul") else options.conv_knobs if "3x3" in name else ""
+            if knobs:
+                try_knobs(name, kind, knobs, options)
 
 
-def try_blocks(kind: str, options, peak: dict[str, float] | None) -> None:
-    """The matmul with all the blocks that were asked for."""
-    steps, rows = ([int(d) for d in part.split(",")] for part in options.blocks.split(":"))
-    own = matmul_tiles.MatmulTiles.choose
-    for config in ({"steps": s, "rows": r} for s in steps for r in rows):
-        matmul_tiles.MatmulTiles.choose = lambda *_, chosen=config: chosen
-        timed, operations = ROWS["matmul 2048"](kind, options.target)
-        rate = operations / min(timed(options.repeat).results) / 1e9
-        print(config, kind, f"{rate:8.1f} GFLOPS", f"{rate / peak[kind]:.3f}" if peak else "", flush=True)
-    matmul_tiles.MatmulTiles.choose = own
+def report(name: str, make, kind: str, options) -> None:
+    """Print the rate of a row, and what part it is of the peak that was measured just before."""
+    timed, operations = make(kind, options.target)
+    peak = 0 if options.no_peak else peaks()[kind]
+    times = sorted(timed(options.repeat).results)
+    rate, usual = (operations / t / 1e9 for t in (times[0], times[len(times) // 2]))
+    part = f"{rate / peak:.3f} (median {usual / peak:.3f}) of {peak:.0f}" if peak else ""
+    print(f"{name:36s} {kind} {rate:8.1f} GFLOPS {part}", flush=True)
+
+
+def try_knobs(name: str, kind: str, texts: str, options) -> None:
+    """A row with other knobs than the chosen ones, such as ``steps=8,rows=16;once=0``."""
+    template = matmul_tiles.MatmulTiles if name.startswith("matmul") else conv2d_tiles.Conv2dTiles
+    own = template.choose
+    for text in texts.split(";"):
+        change = {key: int(number) for key, number in (part.split("=") for part in text.split(","))}
+        template.choose = lambda *args, change=change: {**own(*args), **change}
+        report(f"{name} {text}", ROWS[name], kind, options)
+    template.choose = own
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ SUM_BYTES = 4
 _A, _B, _SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
 SCOPES = frozenset((_A, _B, _SUMS))
 _SIZED = frozenset(("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync"))
+# The layout of a tile whose lines are not to take the place of others in the L1 cache.
+ONCE = "row_major_once"
 # The instruction for operands of two types.
 _PRODUCTS = {
     ("bfloat16", "bfloat16"): "tdpbf16ps",
@@ -163,11 +165,10 @@ def _row_stride(b: Builder, fragment: PrimExpr, stride: PrimExpr) -> str:
 
 
 def _load(b: Builder, node: Call) -> str:
-    fragment, _, _, _, index, place, stride, _ = node.args
+    fragment, _, _, _, index, place, stride, layout = node.args
     register = _register(b, fragment, index)
-    return _call(
-        b, "tileloadd64", ("i8", register), ("ptr", value(b, place)), ("i64", _row_stride(b, fragment, stride))
-    )
+    name = "tileloaddt164" if layout.value == ONCE else "tileloadd64"
+    return _call(b, name, ("i8", register), ("ptr", value(b, place)), ("i64", _row_stride(b, fragment, stride)))
 
 
 def _store(b: Builder, node: Call) -> str:

@@ -249,7 +249,7 @@ class Conv2dTiles(CPUTemplate):
         """Every knob and its values."""
         x = extents(op)
         rows = [d for d in range(1, x["h"] + 1) if x["h"] % d == 0]
-        return {"block": blocks(x), "rows": rows, "outer": ["filters", "rows"]}
+        return {"block": blocks(x), "rows": rows, "outer": ["filters", "rows"], "once": [False, True]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The register block with the fewest estimated cycles, and tasks whose data stays in the L2 cache."""
@@ -264,7 +264,9 @@ class Conv2dTiles(CPUTemplate):
             d for d in options
             if chunks * (x["h"] // d) >= 4 * machine.threads and d * x["w"] * size <= machine.l2_bytes // 2
         ]  # fmt: skip
-        return {"block": block, "rows": max(enough, default=options[0]), "outer": outer}
+        # Weights of a register block that do not stay in the L1 cache are not to take the place of the image there.
+        once = size * x["ob"] * block[2] > machine.l1_bytes // 2
+        return {"block": block, "rows": max(enough, default=options[0]), "outer": outer, "once": once}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """Sums stay in registers; ``host`` drains them to memory, where the epilogue reads them."""
@@ -300,7 +302,7 @@ class Conv2dTiles(CPUTemplate):
         weights.reorder(*lead, ob_outer, tap, group, ob, inner)
         for axis in (*lead, ob_outer):
             weights.unroll(axis)
-        weights.tensorize(tap, tiles.load_rhs(shape))
+        weights.tensorize(tap, tiles.load_rhs(shape, config["once"]))
         planner.placed.update((window, weights))
         compute_padding(planner, padding, image, task, {"pad": "once"})
 

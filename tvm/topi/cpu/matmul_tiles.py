@@ -142,7 +142,8 @@ class MatmulTiles(CPUTemplate):
         x = extents(op)
         m = 2 - x["tiles"] % 2
         steps = [d for d in range(1, x["steps"] + 1) if x["steps"] % d == 0]
-        return {"steps": steps, "rows": [d for d in range(m, x["tiles"] + 1, m) if x["tiles"] % d == 0]}
+        rows = [d for d in range(m, x["tiles"] + 1, m) if x["tiles"] % d == 0]
+        return {"steps": steps, "rows": rows, "ahead": [0, 4, 8, 16], "once": [False, True], "streams": [False, True]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """Parts of k whose panel stays in half the L1 cache, and blocks of rows that stay in half the L2 cache."""
@@ -150,7 +151,13 @@ class MatmulTiles(CPUTemplate):
         tile = ROW_BYTES * ROWS
         whole = [d for d in space["steps"] if d * 2 * tile <= machine.l1_bytes * 3 // 4 and d >= 8]
         rows = [d for d in space["rows"] if d * x["steps"] * tile <= machine.l2_bytes // 2]
-        return {"steps": max(whole, default=x["steps"]), "rows": max(rows, default=space["rows"][0])}
+        block = max(rows, default=space["rows"][0])
+        products = block // (2 - x["tiles"] % 2)
+        size = x["lead"] * x["panels"] * x["width"] * x["tiles"] * x["rows"] * info(op.output(0).dtype).bytes
+        return {
+            "steps": max(whole, default=x["steps"]), "rows": block, "once": block * x["steps"] * tile > machine.l1_bytes,
+            "ahead": min(products, 32) if products >= 4 else 0, "streams": size > 4 * machine.l2_bytes,
+        }  # fmt: skip
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """Blocks of rows outside, then panels; ``stage`` sums up the parts of k, and the epilogue stores what it did."""
@@ -158,13 +165,13 @@ class MatmulTiles(CPUTemplate):
         image = _epilogue(planner, host)
         host.compute_inline()
         m = 2 - x["tiles"] % 2
-        block = config["rows"] if config["steps"] < x["steps"] else m
         *lead, i, j = image.op.axis
         i_outer, i = image.split(i, factor=config["rows"] * x["rows"])
-        i_block, i = image.split(i, factor=block * x["rows"])
         j_outer, j = image.split(j, factor=x["width"])
-        image.reorder(*lead, i_outer, j_outer, i_block, i, j)
+        image.reorder(*lead, i_outer, j_outer, i, j)
         image.vectorize(j)
+        if config["streams"]:
+            image.pragma(i, "stream_stores")
         is_parallel = access.work(op) >= planner.parallel_points
         packed = next((planner.s[t] for t in op.input_tensors if t.op.name == "lhs_tiles"), None)
         outside = x["lead"] * -(-x["tiles"] // config["rows"])
@@ -179,7 +186,7 @@ class MatmulTiles(CPUTemplate):
         elif packed is not None:
             planner.placed.add(packed)
             planner.injective(packed)
-        stage.compute_at(image, i_block)
+        stage.compute_at(image, j_outer if is_shared else task)
         *lead, oc, t, row, ob = stage.op.axis
         outer, group, inner = stage.op.reduce_axis
         part, outer = stage.split(outer, factor=config["steps"])
@@ -187,7 +194,9 @@ class MatmulTiles(CPUTemplate):
         stage.reorder(*lead, oc, part, t_outer, t, row, ob, outer, group, inner)
         columns = columns_of(x["width"])
         shape = tiles.Shape(x["rows"], columns, 1, x["block"], op.attrs["kind"])
-        product = tiles.block_product(shape, m, x["width"] // columns, config["steps"], op.attrs["is_packed"])
+        product = tiles.block_product(
+            shape, m, x["width"] // columns, config["steps"], op.attrs["is_packed"], config["ahead"], config["once"]
+        )
         stage.tensorize(t, product)
 
 

@@ -20,6 +20,8 @@ from ...tir.stmt import Allocate
 
 # The most rows of a tile, the bytes of a row, and the elements of a row of sums.
 ROWS, ROW_BYTES, COLUMNS = 16, 64, 16
+# Bytes of a sum, and of the elements whose products it takes at once.
+SUM_BYTES = 4
 # Tiles that a CPU holds.
 REGISTERS = 8
 SCOPES = {"a": "wmma.matrix_a", "b": "wmma.matrix_b", "sums": "wmma.accumulator"}
@@ -79,6 +81,11 @@ def _number(buffer: Buffer, rows: int, row: int) -> PrimExpr:
 
 def _call(name: str, *args: Any) -> PrimExpr:
     return tir.call_intrin("handle", f"tir.{name}", *args)
+
+
+def layout_of(once: bool) -> str:
+    """The layout of a tile in memory, as code generation is told whether its lines are to stay in the L1 cache."""
+    return "row_major_once" if once else "row_major"
 
 
 def _copy(shape: tuple[int, ...], dtype: str):
@@ -144,14 +151,15 @@ def load_lhs(shape: Shape, step: int = 1) -> TensorIntrin:
 
 
 @functools.cache
-def load_rhs(shape: Shape) -> TensorIntrin:
-    """Load (taps, channels / depth, columns, depth) elements."""
+def load_rhs(shape: Shape, once: bool = False) -> TensorIntrin:
+    """Load (taps, channels / depth, columns, depth) elements, past the L1 cache if they are read ``once`` before they
+    would be replaced there."""
     sizes = (shape.taps, shape.groups, shape.columns, shape.kind.depth)
     x, y = _copy(sizes, shape.kind.rhs)
 
     def body(ins, outs):
         fragment = outs[0].data, *shape.sizes, shape.rhs_number(outs[0])
-        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[1], "row_major")
+        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[1], layout_of(once))
 
     binds = {x: _memory(sizes, shape.kind.rhs, "source", 2), y: shape.rhs()}
     return te.decl_tensor_intrin(y.op, body, "load_rhs", binds=binds)
@@ -193,9 +201,13 @@ def _fragments(ib: tir.ir_builder.IRBuilder, dtype: str, elements: int, use: str
 
 
 @functools.cache
-def block_product(shape: Shape, m: int, n: int, steps: int, is_packed: bool) -> TensorIntrin:
+def block_product(
+    shape: Shape, m: int, n: int, steps: int, is_packed: bool, ahead: int = 0, once: bool = False
+) -> TensorIntrin:
     """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which are
-    in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k)."""
+    in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k), and passes
+    by the L1 cache if it is read ``once`` before it would be replaced there. While ``ahead`` of such products use the
+    same part of the rhs, each prefetches its share of what follows it."""
     kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
     wide = n * shape.columns
     of_lhs = (m, steps, rows, k) if is_packed else (m * rows, steps * k)
@@ -223,7 +235,8 @@ def block_product(shape: Shape, m: int, n: int, steps: int, is_packed: bool) -> 
 
         def move(way: str, use: str, number: int, buffer: Buffer, at: Any, pitch: Any) -> None:
             place = buffer.access_ptr("r" if way == "load" else "w", offset=at)
-            ib.emit(_call(f"tvm_{way}_matrix_sync", held[use], *shape.sizes, number, place, pitch, "row_major"))
+            layout = layout_of(once and use == "a")
+            ib.emit(_call(f"tvm_{way}_matrix_sync", held[use], *shape.sizes, number, place, pitch, layout))
 
         def each(way: str) -> None:
             for i in range(m * n):
@@ -232,6 +245,10 @@ def block_product(shape: Shape, m: int, n: int, steps: int, is_packed: bool) -> 
                 else:
                     move(way, "sums", i, z, i // n * rows * z.strides[1] + i % n * shape.columns, z.strides[1])
 
+        # The place of the sums says which of the products over a part of the rhs it is.
+        number = tir.indexdiv(z.elem_offset, m * rows * wide)
+        of_line = ROW_BYTES * depth // SUM_BYTES
+        lines = -(-wide * k // of_line // ahead) if ahead else 0
         each("fill" if starts else "load")
         with ib.for_range(0, steps, name="step") as step:
             for j in range(n):
@@ -242,6 +259,9 @@ def block_product(shape: Shape, m: int, n: int, steps: int, is_packed: bool) -> 
                 for j in range(n):
                     place = held["sums"], i * n + j
                     ib.emit(_call("tvm_mma_sync", *place, held["a"], i, held["b"], j, *place))
+            for line in range(lines):
+                at = steps * wide * k + ((tir.indexmod(number, ahead) * steps + step) * lines + line) * of_line
+                ib.emit(tir.call_intrin("void", "tir.prefetch", y.access_ptr("r", offset=at), 0, 2, 1))
         each("store")
         return ib.get()
 
