@@ -1,7 +1,7 @@
 """Products of tiles (AMX) on one core beside their peak: ``taskset -c 2 python -m benchmarks.tiles``.
 
-A row is a matmul or a convolution as a model has it, compiled by ``relay.build`` without tuning. The peak is that of
-``tile_peak.c``, measured before and after; the time is the least of many calls, as neighbours on a machine only add to it.
+A row is a matmul or a convolution as a model has it, compiled without tuning. The peak is that of ``tile_peak.c``,
+measured before each row; the time is the least of many calls, as neighbours on a machine only add to it.
 """
 
 from __future__ import annotations

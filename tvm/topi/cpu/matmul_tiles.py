@@ -23,7 +23,7 @@ from ..template import CPUTemplate
 from ..utils import prod
 from . import tiles
 from .conv2d_tiles import columns_of
-from .tiles import COLUMNS, ROWS, ROW_BYTES, Kind
+from .tiles import COLUMNS, ROW_BYTES, ROWS, Kind
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -74,7 +74,8 @@ def products(lhs: Tensor, rhs: Tensor, n: int, kind: Kind, is_batch: bool = Fals
     def body(*at):
         *first, oc, t, x, ob = at
         own = [0] * len(first) if one_lhs else first
-        place = (t, outer, x, group * depth + inner) if is_packed else (t * rows + x, outer * block + group * depth + inner)
+        j = group * depth + inner
+        place = (t, outer, x, j) if is_packed else (t * rows + x, outer * block + j)
         value = source(*own, *place).astype(kind.sums)
         matrix = ([0] if one_rhs else first) if is_batch else []
         return te.sum(value * rhs(*matrix, oc, outer, group, ob, inner).astype(kind.sums), axis=axes)
@@ -155,12 +156,15 @@ class MatmulTiles(CPUTemplate):
         products = block // (2 - x["tiles"] % 2)
         size = x["lead"] * x["panels"] * x["width"] * x["tiles"] * x["rows"] * info(op.output(0).dtype).bytes
         return {
-            "steps": max(whole, default=x["steps"]), "rows": block, "once": block * x["steps"] * tile > machine.l1_bytes,
-            "ahead": min(products, 32) if products >= 4 else 0, "streams": size > 4 * machine.l2_bytes,
-        }  # fmt: skip
+            "steps": max(whole, default=x["steps"]),
+            "rows": block,
+            "once": block * x["steps"] * tile > machine.l1_bytes,
+            "ahead": min(products, 32) if products >= 4 else 0,
+            "streams": size > 4 * machine.l2_bytes,
+        }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """Blocks of rows outside, then panels; ``stage`` sums up the parts of k, and the epilogue stores what it did."""
+        """Blocks of rows outside, then panels; ``stage`` sums up the parts of k, and the epilogue stores the sums."""
         x, op = extents(stage.op), stage.op
         image = _epilogue(planner, host)
         host.compute_inline()
@@ -189,9 +193,12 @@ class MatmulTiles(CPUTemplate):
         stage.compute_at(image, j_outer if is_shared else task)
         *lead, oc, t, row, ob = stage.op.axis
         outer, group, inner = stage.op.reduce_axis
-        part, outer = stage.split(outer, factor=config["steps"])
+        parts = []
+        if config["steps"] < x["steps"]:
+            part, outer = stage.split(outer, factor=config["steps"])
+            parts = [part]
         t_outer, t = stage.split(t, factor=m)
-        stage.reorder(*lead, oc, part, t_outer, t, row, ob, outer, group, inner)
+        stage.reorder(*lead, oc, *parts, t_outer, t, row, ob, outer, group, inner)
         columns = columns_of(x["width"])
         shape = tiles.Shape(x["rows"], columns, 1, x["block"], op.attrs["kind"])
         product = tiles.block_product(

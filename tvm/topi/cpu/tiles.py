@@ -204,10 +204,10 @@ def _fragments(ib: tir.ir_builder.IRBuilder, dtype: str, elements: int, use: str
 def block_product(
     shape: Shape, m: int, n: int, steps: int, is_packed: bool, ahead: int = 0, once: bool = False
 ) -> TensorIntrin:
-    """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which are
-    in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k), and passes
-    by the L1 cache if it is read ``once`` before it would be replaced there. While ``ahead`` of such products use the
-    same part of the rhs, each prefetches its share of what follows it."""
+    """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which
+    are in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k); it
+    passes by the L1 cache if it is read ``once`` before it would be replaced there. While ``ahead`` of such products
+    use the same part of the rhs, each prefetches its share of what follows it."""
     kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
     wide = n * shape.columns
     of_lhs = (m, steps, rows, k) if is_packed else (m * rows, steps * k)
@@ -221,8 +221,11 @@ def block_product(
         return te.sum(x.astype(kind.sums) * b(s, g, j, d).astype(kind.sums), axis=axes)
 
     c = te.compute((m, rows, wide), term, name="c")
-    binds = {a: _memory(of_lhs, kind.lhs, "lhs", 3 if is_packed else 1), c: _memory((m, rows, wide), kind.sums, "sums", 1),
-             b: _memory((steps, k // depth, wide, depth), kind.rhs, "rhs", 3)}  # fmt: skip
+    binds = {
+        a: _memory(of_lhs, kind.lhs, "lhs", 3 if is_packed else 1),
+        b: _memory((steps, k // depth, wide, depth), kind.rhs, "rhs", 3),
+        c: _memory((m, rows, wide), kind.sums, "sums", 1),
+    }
 
     def body(ins, outs, starts: bool):
         (x, y), (z,) = ins, outs

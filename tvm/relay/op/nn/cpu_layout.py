@@ -11,7 +11,15 @@ import numpy as np
 from ....ir.op import OPS
 from ....target import Target
 from ....topi.cpu import dot_products
-from ....topi.cpu.blocks import MAX_UNBLOCKED_CHANNELS, block_of, byte_block, group_choice, tile_block, tile_byte_block, tile_groups
+from ....topi.cpu.blocks import (
+    MAX_UNBLOCKED_CHANNELS,
+    block_of,
+    byte_block,
+    group_choice,
+    tile_block,
+    tile_byte_block,
+    tile_groups,
+)
 from ....topi.cpu.tiles import COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
