@@ -95,6 +95,31 @@ def test_more_fragments_than_registers_are_refused():
         tvm.build(s, arguments, AMX)
 
 
+def test_branches_share_registers_only_where_each_sets_its_own():
+    def build(keeps: bool):
+        ib = tvm.tir.ir_builder.create()
+        out = ib.buffer_ptr(tvm.tir.decl_buffer((2048,), "float32", name="out"))
+        which = tvm.tir.Var("which", "int32")
+        held = [tiles._fragments(ib, "float32", 5 * 256, "sums") for _ in range(2)]
+
+        def branch(data):
+            for i in range(0 if keeps else 5):
+                ib.emit(tiles._call("tvm_fill_fragment", data, 16, 16, 32, i, tvm.tir.const(0, "float32")))
+            place = tvm.tir.address_of(out._buffer[0])
+            ib.emit(tiles._call("tvm_store_matrix_sync", data, 16, 16, 32, 0, place, 16, "row_major"))
+
+        with ib.if_scope(which > 0):
+            branch(held[0])
+        with ib.else_scope():
+            branch(held[1])
+        function = tvm.tir.PrimFunc([which, out._buffer.data], ib.get()).with_attr("global_symbol", "f")
+        return tvm.build(tvm.IRModule({"f": function}), target=AMX).get_source("asm")
+
+    assert "tilezero" in build(keeps=False)
+    with pytest.raises(TVMError, match=r"10 tile registers are needed"):
+        build(keeps=True)
+
+
 def test_a_fragment_that_is_not_known_is_refused():
     s, arguments = matmul(64, 32, 64, unrolled=False)
     with pytest.raises(TVMError, match="unroll the loops over fragments"):
@@ -108,10 +133,11 @@ def test_a_target_without_tiles_is_told():
 
 
 def inner_loop(assembly: str) -> list[str]:
-    """The tile instructions of the innermost loop that multiplies."""
+    """The tile instructions of the innermost loop that multiplies, or of all such loops, which have the same."""
     blocks = re.split(r"^\.L\w+:", assembly, flags=re.MULTILINE)
-    (loop,) = (b for b in blocks if "tdpb" in b)
-    return re.findall(r"^\s+(tile\w+|tdp\w+)", loop.split("tilestored")[0], flags=re.MULTILINE)
+    loops = (b.split("tilestored")[0] for b in blocks if "tdpb" in b)
+    (found,) = {tuple(re.findall(r"^\s+(tile\w+|tdp\w+)", loop, flags=re.MULTILINE)) for loop in loops}
+    return list(found)
 
 
 def matmul_assembly(m, n, k, kind):
@@ -129,8 +155,8 @@ def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_n
     product = "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
     # Rows come from the L2 cache and leave the panel in the L1 cache.
     assert sorted(inner_loop(assembly)) == [product] * 4 + ["tileloadd"] * 2 + ["tileloaddt1"] * 2
-    # Sums of a part of k are read and written once.
-    assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 8
+    # A loop for the first part of k, and one for the others, which read and write the sums once.
+    assert assembly.count("tilestored") == 4 + 4 and assembly.count("tileloadd") == 4 + (4 + 4)
     assert "vmovnt" in assembly and "sfence" in assembly
 
 

@@ -268,15 +268,8 @@ def block_product(
         each("store")
         return ib.get()
 
-    def zero(sums: Buffer):
-        ib = tir.ir_builder.create()
-        with ib.for_range(0, m * rows, name="row") as row:
-            ib.emit(sums.vstore([tir.indexdiv(row, rows), tir.indexmod(row, rows), 0],
-                                tir.Broadcast(tir.const(0, kind.sums), wide)))
-        return ib.get()
-
     def bodies(ins, outs):
-        return body(ins, outs, True), zero(outs[0]), body(ins, outs, False)
+        return body(ins, outs, True), None, body(ins, outs, False)
 
     return te.decl_tensor_intrin(c.op, bodies, "block_product", binds=binds)
 
