@@ -19,8 +19,7 @@ import numpy as np
 os.environ.setdefault("TVM_NUM_THREADS", "1")
 
 import tvm
-from tvm import relay, te
-from tvm.contrib import graph_executor
+from tvm import te
 from tvm.topi.cpu import conv2d_tiles, matmul_tiles
 from tvm.topi.cpu.tiles import BFLOAT16, Kind
 from tvm.topi.schedule.cpu import schedule_for
@@ -39,20 +38,23 @@ def peaks() -> dict[str, float]:
     return json.loads(subprocess.run([peak_program()], check=True, capture_output=True, text=True).stdout)
 
 
+def timed(inputs: list, out, target: str):
+    """A function that measures a computation of filled inputs."""
+    with tvm.target.Target(target) as where:
+        built = tvm.build(schedule_for([out], where), [*inputs, out], where)
+    arrays = [tvm.nd.empty([int(d) for d in t.shape], t.dtype) for t in (*inputs, out)]
+    for array in arrays[:-1]:
+        # Memory that was never written is one page.
+        array.copyfrom(np.random.default_rng(0).integers(0, 3, array.shape).astype(array.numpy().dtype))
+    return lambda repeat: built.time_evaluator(built.entry_name, tvm.cpu(), repeat=repeat)(*arrays)
+
+
 def dense(m: int, n: int, k: int, kind: str, target: str):
-    """``m x k`` times constant ``k x n`` as a function without arguments, and its operations."""
-    rng = np.random.default_rng(0)
-    if kind == "int8":
-        x = relay.var("x", shape=(m, k), dtype="uint8")
-        weight = relay.const(rng.integers(-127, 128, (n, k)).astype("int8"))
-    else:
-        x = relay.var("x", shape=(m, k), dtype="bfloat16")
-        weight = relay.const(rng.standard_normal((n, k)).astype(tvm.nd.empty((1,), "bfloat16").numpy().dtype))
-    body = relay.nn.dense(x, weight, out_dtype=kind_of(kind).sums)
-    with tvm.transform.PassContext(opt_level=3):
-        built = relay.build(tvm.IRModule.from_expr(relay.Function([x], body)), target)
-    module = graph_executor.GraphModule(built["default"](tvm.cpu())).module
-    return lambda repeat: module.time_evaluator("run", tvm.cpu(), repeat=repeat)(), 2 * m * n * k
+    """``m x k`` times packed ``k x n``, and its operations."""
+    of = kind_of(kind)
+    data = te.placeholder((m, k), of.lhs, name="data")
+    panels = te.placeholder((n // 32, k // of.k, 16, 32, of.depth), of.rhs, name="panels")
+    return timed([data, panels], matmul_tiles.products(data, panels, n, of), target), 2 * m * n * k
 
 
 def kind_of(kind: str) -> Kind:
@@ -67,13 +69,7 @@ def conv2d(channels: int, size: int, filters: int, window: int, kind: str, targe
     shape = (filters // block, channels // block, window, window, block // of.depth, block, of.depth)
     kernel = te.placeholder(shape, of.rhs, name="kernel")
     out = conv2d_tiles.conv2d(data, kernel, 1, pad, 1, of)
-    with tvm.target.Target(target) as where:
-        built = tvm.build(schedule_for([out], where), [data, kernel, out], where)
-    arrays = [tvm.nd.empty([int(d) for d in t.shape], t.dtype) for t in (data, kernel, out)]
-    for array in arrays[:2]:
-        array.copyfrom(np.random.default_rng(0).integers(0, 3, array.shape).astype(array.numpy().dtype))
-    work = 2 * size * size * channels * filters * window * window
-    return lambda repeat: built.time_evaluator(built.entry_name, tvm.cpu(), repeat=repeat)(*arrays), work
+    return timed([data, kernel], out, target), 2 * size * size * channels * filters * window * window
 
 
 ROWS = {
@@ -102,27 +98,30 @@ def main() -> None:
     for kind in options.kinds.split(","):
         for name in (name for name in ROWS if options.only in name):
             report(name, ROWS[name], kind, options)
-            knobs = options.knobs if name.startswith("matmul") else options.conv_knobs if "3x3" in name else ""
+            knobs = options.conv_knobs if name.startswith("conv") else options.knobs
             if knobs:
                 try_knobs(name, kind, knobs, options)
 
 
 def report(name: str, make, kind: str, options) -> None:
     """Print the rate of a row, and what part it is of the peak that was measured just before."""
-    timed, operations = make(kind, options.target)
+    measure, operations = make(kind, options.target)
     peak = 0 if options.no_peak else peaks()[kind]
-    times = sorted(timed(options.repeat).results)
+    times = sorted(measure(options.repeat).results)
     rate, usual = (operations / t / 1e9 for t in (times[0], times[len(times) // 2]))
     part = f"{rate / peak:.3f} (median {usual / peak:.3f}) of {peak:.0f}" if peak else ""
     print(f"{name:36s} {kind} {rate:8.1f} GFLOPS {part}", flush=True)
 
 
 def try_knobs(name: str, kind: str, texts: str, options) -> None:
-    """A row with other knobs than the chosen ones, such as ``steps=8,rows=16;once=0``."""
-    template = matmul_tiles.MatmulTiles if name.startswith("matmul") else conv2d_tiles.Conv2dTiles
+    """A row with other knobs than the chosen ones, such as ``steps=8,rows=16;once=0@matmul 2048``."""
+    template = conv2d_tiles.Conv2dTiles if name.startswith("conv") else matmul_tiles.MatmulTiles
     own = template.choose
     for text in texts.split(";"):
-        change = {key: int(number) for key, number in (part.split("=") for part in text.split(","))}
+        if text.split("@")[1:] not in ([], [name]):
+            continue
+        parts = (part.split("=") for part in text.split("@")[0].split(","))
+        change = {key: int(number) for key, number in parts}
         template.choose = lambda *args, change=change: {**own(*args), **change}
         report(f"{name} {text}", ROWS[name], kind, options)
     template.choose = own

@@ -106,7 +106,8 @@ def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
             found.append(node)
     plan: dict[Var, Registers] = {}
     apart = _branches(root, {node.buffer_var for node in found})
-    nodes = sorted(reversed(found), key=lambda node: apart.get(node.buffer_var, 0))
+    found.reverse()
+    nodes = sorted(found, key=lambda node: apart.get(node.buffer_var, 0))
     first = highest = low = 0
     for place, node in enumerate(nodes):
         var = node.buffer_var

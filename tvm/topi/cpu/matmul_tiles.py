@@ -46,14 +46,19 @@ def k_block(k: int, kind: Kind) -> int:
     return min(sizes, key=lambda b: (-(-k // b) * b + (0 if 2 * b > min(k, kind.k) else k), -b))
 
 
-def tile_rows(m: int) -> int:
-    """The rows of a tile: those that divide m into an even number of tiles, which are loaded in pairs; else those with
-    which least is computed in vain."""
+def row_tiles(m: int) -> tuple[int, int]:
+    """How many tiles m rows are divided into, and the rows of one: an even number where there are several, which are
+    loaded in pairs; those that divide m if there are such, else those with which least is computed in vain."""
     if m <= ROWS:
-        return m
+        return 1, m
     exact = [d for d in range(ROWS, ROWS // 2, -1) if m % (2 * d) == 0]
     pairs = -(-m // (2 * ROWS))
-    return exact[0] if exact else -(-m // (2 * pairs))
+    return (m // exact[0], exact[0]) if exact else (2 * pairs, -(-m // (2 * pairs)))
+
+
+def pays(m: int, row_bytes: int) -> bool:
+    """Whether it pays to pack an lhs of whole tiles."""
+    return m >= 8 * ROWS and row_bytes % ALIASED == 0
 
 
 def products(lhs: Tensor, rhs: Tensor, n: int, kind: Kind, is_batch: bool = False, one_lhs: bool = False,
@@ -64,9 +69,8 @@ def products(lhs: Tensor, rhs: Tensor, n: int, kind: Kind, is_batch: bool = Fals
     if is_batch:
         lead = [max(lead[0], int(rhs.shape[0]))]
     panels, blocks, groups, width, depth = (int(d) for d in rhs.shape[-5:])
-    rows, block = tile_rows(m), groups * depth
-    count = -(-m // rows)
-    is_packed = (m, k) != (count * rows, blocks * block) or m > ROWS and k * info(lhs.dtype).bytes % ALIASED == 0
+    (count, rows), block = row_tiles(m), groups * depth
+    is_packed = (m, k) != (count * rows, blocks * block) or pays(m, k * info(lhs.dtype).bytes)
     source = _packed_lhs(lhs, count, rows, blocks, block) if is_packed else lhs
     axes = [te.reduce_axis((0, s), name=x) for s, x in zip((blocks, groups, depth), ("k_outer", "group", "inner"))]
     outer, group, inner = axes
@@ -98,9 +102,10 @@ def _packed_lhs(lhs: Tensor, count: int, rows: int, blocks: int, block: int) -> 
     def body(*at):
         *first, t, outer, x, inner = at
         i, j = t * rows + x, outer * block + inner
-        if (m, k) == (count * rows, blocks * block):
-            return lhs(*first, i, j)
-        return tir.if_then_else(te.all(i < m, j < k), lhs(*first, i, j), tir.const(0, lhs.dtype))
+        bounds = [(i < m, count * rows > m), (j < k, blocks * block > k)]
+        inside = [condition for condition, is_needed in bounds if is_needed]
+        value = lhs(*first, i, j)
+        return tir.if_then_else(te.all(*inside), value, tir.const(0, lhs.dtype)) if inside else value
 
     return te.compute((*lead, count, blocks, rows, block), body, name="lhs_tiles", tag="pad,step")
 
@@ -147,7 +152,8 @@ class MatmulTiles(CPUTemplate):
         return {"steps": steps, "rows": rows, "ahead": [0, 4, 8, 16], "once": [False, True], "streams": [False, True]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """Parts of k whose panel stays in half the L1 cache, and blocks of rows that stay in half the L2 cache."""
+        """Parts of k whose panel stays in the L1 cache, and blocks of rows that stay in half the L2 cache. Packed rows
+        pass by the L1 cache; those that lie apart are faster through it."""
         x, space = extents(op), self.space(op, machine)
         tile = ROW_BYTES * ROWS
         whole = [d for d in space["steps"] if d * 2 * tile <= machine.l1_bytes * 3 // 4 and d >= 8]
@@ -155,11 +161,12 @@ class MatmulTiles(CPUTemplate):
         block = max(rows, default=space["rows"][0])
         products = block // (2 - x["tiles"] % 2)
         size = x["lead"] * x["panels"] * x["width"] * x["tiles"] * x["rows"] * info(op.output(0).dtype).bytes
+        is_packed = op.attrs["is_packed"]
         return {
             "steps": max(whole, default=x["steps"]),
             "rows": block,
-            "once": block * x["steps"] * tile > machine.l1_bytes,
-            "ahead": min(products, 32) if products >= 4 else 0,
+            "once": is_packed and block * x["steps"] * tile > machine.l1_bytes,
+            "ahead": min(products, 32) if is_packed and products >= 4 else 0,
             "streams": size > 4 * machine.l2_bytes,
         }
 

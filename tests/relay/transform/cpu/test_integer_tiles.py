@@ -66,7 +66,7 @@ def test_convolutions_of_bytes_are_exact_by_tiles(case):
 def test_random_convolutions_of_bytes_are_exact():
     rng = random.Random(f"{os.environ['TVM_TEST_SEED']} tiles of bytes")
     with emulated() as target:
-        for _ in range(int(os.environ.get("TVM_FUZZ_CASES", 3))):
+        for _ in range(int(os.environ.get("TVM_FUZZ_CASES", 2))):
             k, dilation = rng.randint(1, 4), rng.choice([1, 1, 2])
             h, w = (rng.randint((k - 1) * dilation + 1, 34) for _ in range(2))
             dtype = rng.choice(list(RANGES))
@@ -101,7 +101,7 @@ def test_dense_layers_of_bytes_are_exact_by_tiles(shape):
 @pytest.mark.parametrize("left, right", [("uint8", "uint8"), ("int8", "int8"), ("uint8", "int8"), ("int8", "uint8")])
 def test_batches_of_products_of_bytes_are_exact_by_tiles(left, right):
     rng = np.random.default_rng(0)
-    for transposed, (b, m, k, n) in ((True, (2, 77, 64, 77)), (False, (2, 9, 5, 40)), (True, (2, 6, 32, 24))):
+    for transposed, (b, m, k, n) in ((True, (2, 37, 64, 45)), (False, (2, 9, 5, 24))):
         x, y = numbers(rng, (b, m, k), left), numbers(rng, (b, n, k) if transposed else (b, k, n), right)
         given = (relay.var(name, shape=v.shape, dtype=str(v.dtype)) for name, v in (("x", x), ("y", y)))
         with emulated() as target:
@@ -112,6 +112,7 @@ def test_batches_of_products_of_bytes_are_exact_by_tiles(left, right):
         np.testing.assert_array_equal(got, x.astype("int64") @ rhs)
 
 
+@pytest.mark.slow
 def test_a_quantized_network_has_the_same_bytes_with_and_without_tiles():
     rng = np.random.default_rng(0)
 
