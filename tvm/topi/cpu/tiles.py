@@ -200,16 +200,9 @@ def _fragments(ib: tir.ir_builder.IRBuilder, dtype: str, elements: int, use: str
     return data
 
 
-@functools.cache
-def block_product(
-    shape: Shape, m: int, n: int, steps: int, is_packed: bool, ahead: int = 0, once: bool = False
-) -> TensorIntrin:
-    """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which
-    are in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k); it
-    passes by the L1 cache if it is read ``once`` before it would be replaced there. While ``ahead`` of such products
-    use the same part of the rhs, each prefetches its share of what follows it."""
+def _block_sum(shape: Shape, m: int, wide: int, steps: int, is_packed: bool) -> tuple[Any, dict[Any, Buffer]]:
+    """What ``block_product`` computes, and where its operands and sums lie."""
     kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
-    wide = n * shape.columns
     of_lhs = (m, steps, rows, k) if is_packed else (m * rows, steps * k)
     a = te.placeholder(of_lhs, kind.lhs, name="a")
     b = te.placeholder((steps, k // depth, wide, depth), kind.rhs, name="b")
@@ -221,11 +214,24 @@ def block_product(
         return te.sum(x.astype(kind.sums) * b(s, g, j, d).astype(kind.sums), axis=axes)
 
     c = te.compute((m, rows, wide), term, name="c")
-    binds = {
+    return c, {
         a: _memory(of_lhs, kind.lhs, "lhs", 3 if is_packed else 1),
         b: _memory((steps, k // depth, wide, depth), kind.rhs, "rhs", 3),
         c: _memory((m, rows, wide), kind.sums, "sums", 1),
     }
+
+
+@functools.cache
+def block_product(
+    shape: Shape, m: int, n: int, steps: int, is_packed: bool, ahead: int = 0, once: bool = False
+) -> TensorIntrin:
+    """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which
+    are in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k); it
+    passes by the L1 cache if it is read ``once`` before it would be replaced there. While ``ahead`` of such products
+    use the same part of the rhs, each prefetches its share of what follows it."""
+    kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
+    wide = n * shape.columns
+    c, binds = _block_sum(shape, m, wide, steps, is_packed)
 
     def body(ins, outs, starts: bool):
         (x, y), (z,) = ins, outs
