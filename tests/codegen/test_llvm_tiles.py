@@ -10,7 +10,7 @@ from tests.tile_emulator import emulated
 from tvm import te
 from tvm.error import TVMError
 from tvm.runtime import _lib, host_cpu
-from tvm.topi.cpu import conv2d_tiles, tiles
+from tvm.topi.cpu import conv2d_tiles, matmul_tiles, tiles
 from tvm.topi.cpu.tiles import BFLOAT16, Kind
 from tvm.topi.schedule.cpu import schedule_for
 
@@ -95,6 +95,31 @@ def test_more_fragments_than_registers_are_refused():
         tvm.build(s, arguments, AMX)
 
 
+def test_branches_share_registers_only_where_each_sets_its_own():
+    def build(keeps: bool):
+        ib = tvm.tir.ir_builder.create()
+        out = ib.buffer_ptr(tvm.tir.decl_buffer((2048,), "float32", name="out"))
+        which = tvm.tir.Var("which", "int32")
+        held = [tiles._fragments(ib, "float32", 5 * 256, "sums") for _ in range(2)]
+
+        def branch(data):
+            for i in range(0 if keeps else 5):
+                ib.emit(tiles._call("tvm_fill_fragment", data, 16, 16, 32, i, tvm.tir.const(0, "float32")))
+            place = tvm.tir.address_of(out._buffer[0])
+            ib.emit(tiles._call("tvm_store_matrix_sync", data, 16, 16, 32, 0, place, 16, "row_major"))
+
+        with ib.if_scope(which > 0):
+            branch(held[0])
+        with ib.else_scope():
+            branch(held[1])
+        function = tvm.tir.PrimFunc([which, out._buffer.data], ib.get()).with_attr("global_symbol", "f")
+        return tvm.build(tvm.IRModule({"f": function}), target=AMX).get_source("asm")
+
+    assert "tilezero" in build(keeps=False)
+    with pytest.raises(TVMError, match=r"10 tile registers are needed"):
+        build(keeps=True)
+
+
 def test_a_fragment_that_is_not_known_is_refused():
     s, arguments = matmul(64, 32, 64, unrolled=False)
     with pytest.raises(TVMError, match="unroll the loops over fragments"):
@@ -108,10 +133,49 @@ def test_a_target_without_tiles_is_told():
 
 
 def inner_loop(assembly: str) -> list[str]:
-    """The tile instructions of the innermost loop that multiplies."""
+    """The tile instructions of the innermost loop that multiplies, or of all such loops, which have the same."""
     blocks = re.split(r"^\.L\w+:", assembly, flags=re.MULTILINE)
-    (loop,) = (b for b in blocks if "tdpbf16ps" in b)
-    return re.findall(r"^\s+(tile\w+|tdp\w+)", loop.split("tilestored")[0], flags=re.MULTILINE)
+    loops = (b.split("tilestored")[0] for b in blocks if "tdpb" in b)
+    (found,) = {tuple(re.findall(r"^\s+(tile\w+|tdp\w+)", loop, flags=re.MULTILINE)) for loop in loops}
+    return list(found)
+
+
+def matmul_assembly(m, n, k, kind):
+    """What is compiled for a dense layer."""
+    data = te.placeholder((m, k), kind.lhs, name="data")
+    panels = te.placeholder((n // 32, k // kind.k, 16, 32, kind.depth), kind.rhs, name="panels")
+    out = matmul_tiles.products(data, panels, n, kind)
+    target = tvm.target.Target(AMX + " -num-cores=1")
+    return tvm.build(schedule_for([out], target), [data, panels, out], target).get_source("asm")
+
+
+@pytest.mark.parametrize("kind", [BFLOAT16, Kind("uint8", "int8", "int32", 4)], ids=["bf16", "int8"])
+def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_none(kind):
+    assembly = matmul_assembly(2048, 2048, 2048, kind)
+    product = "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
+    # Rows come from the L2 cache and leave the panel in the L1 cache.
+    assert sorted(inner_loop(assembly)) == [product] * 4 + ["tileloadd"] * 2 + ["tileloaddt1"] * 2
+    # A loop for the first part of k, and one for the others, which read and write the sums once.
+    assert assembly.count("tilestored") == 4 + 4 and assembly.count("tileloadd") == 4 + (4 + 4)
+    assert "vmovnt" in assembly and "sfence" in assembly
+
+
+def test_a_matmul_whose_rows_stay_in_the_cache_holds_its_sums_for_all_of_k():
+    assembly = matmul_assembly(32, 64, 256, BFLOAT16)
+    assert sorted(inner_loop(assembly)) == ["tdpbf16ps"] * 4 + ["tileloadd"] * 4
+    assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
+    assert "vmovnt" not in assembly and "sfence" not in assembly
+
+
+def test_the_loop_of_a_convolution_of_bytes_has_two_tiles_of_pixels_and_two_of_filters():
+    data = te.placeholder((1, 2, 28, 28, 64), "uint8", name="data")
+    kernel = te.placeholder((2, 2, 3, 3, 16, 64, 4), "int8", name="kernel")
+    out = conv2d_tiles.conv2d(data, kernel, 1, 1, 1, Kind("uint8", "int8", "int32", 4), 3)
+    target = tvm.target.Target(AMX)
+    assembly = tvm.build(schedule_for([out], target), [data, kernel, out], target).get_source("asm")
+    loads = [name for name in inner_loop(assembly) if name.startswith("tileload")]
+    assert inner_loop(assembly).count("tdpbusd") == len(loads) == 4
+    assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
 
 
 def test_the_loop_of_a_convolution_loads_each_tile_once_and_spills_none():
@@ -120,7 +184,8 @@ def test_the_loop_of_a_convolution_loads_each_tile_once_and_spills_none():
     out = conv2d_tiles.conv2d(data, kernel, 1, 1, 1, BFLOAT16)
     target = tvm.target.Target(AMX)
     assembly = tvm.build(schedule_for([out], target), [data, kernel, out], target).get_source("asm")
-    assert sorted(inner_loop(assembly)) == ["tdpbf16ps"] * 4 + ["tileloadd"] * 4
+    loads = [name for name in inner_loop(assembly) if name.startswith("tileload")]
+    assert inner_loop(assembly).count("tdpbf16ps") == len(loads) == 4
     # Sums are written once; a spill would be a store and a load more.
     assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
 

@@ -29,8 +29,9 @@ def _library() -> ctypes.CDLL:
 
 
 def _call(b, name: str, *arguments: tuple[str, str]) -> str:
-    if name in ("tileloadd64", "tilestored64"):
+    if name in ("tileloadd64", "tileloaddt164", "tilestored64"):
         b.forget_memory()
+    name = name.replace("loaddt1", "loadd")
     function = b.module.declare(f"emulated_{name}", "void", ", ".join(t for t, _ in arguments))
     b.line(f"call void {function}({', '.join(f'{t} {x}' for t, x in arguments)})")
     return "0"

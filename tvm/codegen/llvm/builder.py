@@ -70,6 +70,8 @@ class Builder:
         self.tiles: dict[Any, Any] = {}
         # The sizes of tile registers that the function has set, and whether it may use them.
         self.tile_sizes: str | None = None
+        # What is written behind stores: that they go past the caches.
+        self.store_hint = ""
         self.tile_status = "0"
 
     def fresh(self, hint: str = "v") -> str:

@@ -15,6 +15,8 @@ from .value import build_vector, extract, splat, value
 
 # Buffers whose memory may be reached through other pointers share one entry in Builder.loads.
 _ANY = Var("any", "handle")
+# Bytes of a line of the caches.
+LINE = 64
 
 
 def access_of(b: Builder, index: PrimExpr) -> Access:
@@ -156,7 +158,7 @@ def _write(b: Builder, dtype: str, operand: str, pointer: str, align: int) -> No
             place = b.op(f"getelementptr i8, ptr {pointer}, i64 {lane}") if lane else pointer
             b.out.append(f"  store i8 {byte}, ptr {place}, align 1")
         return
-    b.out.append(f"  store {memory} {operand}, ptr {pointer}, align {align}")
+    b.out.append(f"  store {memory} {operand}, ptr {pointer}, align {align}{b.store_hint if align % LINE == 0 else ''}")
 
 
 def _one_index(buffer, indices) -> PrimExpr:

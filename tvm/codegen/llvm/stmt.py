@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...dtype import info
 from ...error import TVMError
 from ...ir.prim import Add, And, BufferLoad, Call, IntImm, Mul, PrimExpr, StringImm, Sub, Var
+from ...ir.visit import post_order
 from ...tir.stmt import (
     Allocate,
     AllocateConst,
@@ -27,7 +28,7 @@ from . import tiles as llvm_tiles
 from .builder import Builder
 from .expr import bind
 from .loop import fixed_iteration, serial_loop
-from .memory import wide_value
+from .memory import LINE, wide_value
 from .runtime import leave, runtime_call
 from .value import value
 
@@ -318,7 +319,28 @@ def _storage_alignment(b: Builder, stmt: AttrStmt) -> Stmt:
     return stmt.body
 
 
+def _stream_stores(b: Builder, stmt: AttrStmt) -> Stmt | None:
+    """Stores of a loop go past the caches where they are whole lines, and those that come after it do not overtake
+    them."""
+    written = {node.buffer.data for node in post_order(stmt.body) if isinstance(node, BufferStore)}
+    if b.module.cpu.arch != "x86" or len(written) != 1:
+        return stmt.body
+    (data,) = written
+    low = b.op(f"and i64 {b.op(f'ptrtoint ptr {value(b, data)} to i64')}, {LINE - 1}")
+    yes, no, done = b.label("stream"), b.label("store"), b.label("stored")
+    b.branch_if(b.op(f"icmp eq i64 {low}, 0"), yes, no, "")
+    known = b.alignment.get(data, 0)
+    b.alignment[data], b.store_hint = max(known, LINE), f", !nontemporal {b.module.add_metadata('!{i32 1}')}"
+    _branch_body(b, yes, stmt.body, done)
+    b.alignment[data], b.store_hint = known, ""
+    _branch_body(b, no, stmt.body, done)
+    b.start(done)
+    b.line(f"call void {b.module.declare('llvm.x86.sse.sfence', 'void', '')}()")
+    return None
+
+
 ATTRIBUTES = {
+    "pragma_stream_stores": _stream_stores,
     "pragma_debug_skip_region": lambda b, s: None,
     "pragma_import_llvm": _import_llvm,
     "storage_alignment": _storage_alignment,

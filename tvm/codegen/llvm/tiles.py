@@ -10,7 +10,7 @@ from ...dtype import info
 from ...error import TVMError
 from ...ir.prim import Call, PrimExpr, Var
 from ...ir.visit import post_order
-from ...tir.stmt import Allocate
+from ...tir.stmt import Allocate, IfThenElse, Stmt
 from ...tir.transform.tagged_memory import scope_of
 from . import memory
 from .builder import Builder
@@ -25,6 +25,8 @@ SUM_BYTES = 4
 _A, _B, _SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
 SCOPES = frozenset((_A, _B, _SUMS))
 _SIZED = frozenset(("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync"))
+# The layout of a tile whose lines are not to take the place of others in the L1 cache.
+ONCE = "row_major_once"
 # The instruction for operands of two types.
 _PRODUCTS = {
     ("bfloat16", "bfloat16"): "tdpbf16ps",
@@ -91,7 +93,8 @@ def _begin(b: Builder, sizes: str) -> None:
 
 
 def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
-    """Registers for all fragment buffers in a statement; each has its own."""
+    """Registers for all fragment buffers in a statement. Each has its own, but for buffers of the two branches of a
+    condition, of which only one is run."""
     shapes: dict[Var, tuple[int, int, int]] = {}
     found: list[Allocate] = []
     for node in post_order(root):
@@ -102,9 +105,17 @@ def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
         elif isinstance(node, Allocate) and is_fragment(node):
             found.append(node)
     plan: dict[Var, Registers] = {}
-    first = 0
-    for node in reversed(found):
+    apart = _branches(root, {node.buffer_var for node in found})
+    found.reverse()
+    nodes = sorted(found, key=lambda node: apart.get(node.buffer_var, 0))
+    first = highest = low = 0
+    for place, node in enumerate(nodes):
         var = node.buffer_var
+        branch = apart.get(var, 0)
+        if place and branch != apart.get(nodes[place - 1].buffer_var, 0):
+            # Those of the second branch begin where those of the first did.
+            low = first if branch == 1 else low
+            first = low
         if var not in shapes:
             raise TVMError(f"{b.name}: fragments of {var.name} are neither loaded nor filled")
         m, n, k = shapes[var]
@@ -123,10 +134,36 @@ def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
         count = _elements(node) // elements
         plan[var] = Registers(first, count, rows, row_bytes, node.dtype)
         first += count
-    if first > REGISTERS:
+        highest = max(highest, first)
+    if highest > REGISTERS:
         parts = ", ".join(f"{h.count} of {v.name}" for v, h in plan.items())
-        raise TVMError(f"{b.name}: {first} tile registers are needed ({parts}) and there are {REGISTERS}")
+        raise TVMError(f"{b.name}: {highest} tile registers are needed ({parts}) and there are {REGISTERS}")
     return plan
+
+
+def _branches(root: Allocate, fragments: set[Var]) -> dict[Var, int]:
+    """1 for the fragments that are in the first branch of a condition alone, 2 for those of its second; empty where
+    values could be kept from one run of a branch to the next: a fragment is to be loaded or filled before it is
+    used."""
+    uses = _uses(root, fragments)
+    for node in post_order(root):
+        if isinstance(node, IfThenElse) and node.else_case is not None:
+            inside = [_uses(case, fragments) for case in (node.then_case, node.else_case)]
+            own = [{v: n for v, n in part.items() if len(n) == len(uses[v])} for part in inside]
+            if all(own) and all(n[0] in ("fill", "load") for part in own for n in part.values()):
+                return {v: number for number, part in enumerate(own, 1) for v in part}
+    return {}
+
+
+def _uses(root: Stmt, fragments: set[Var]) -> dict[Var, list[str]]:
+    """What is done with each fragment buffer, in order."""
+    found: dict[Var, list[str]] = {}
+    for node in post_order(root):
+        if isinstance(node, Call) and getattr(node.op, "name", "") in CALLS:
+            for a in node.args:
+                if isinstance(a, Var) and a in fragments:
+                    found.setdefault(a, []).append(node.op.name.split("_")[1])
+    return found
 
 
 def _elements(node: Allocate) -> int:
@@ -163,11 +200,10 @@ def _row_stride(b: Builder, fragment: PrimExpr, stride: PrimExpr) -> str:
 
 
 def _load(b: Builder, node: Call) -> str:
-    fragment, _, _, _, index, place, stride, _ = node.args
+    fragment, _, _, _, index, place, stride, layout = node.args
     register = _register(b, fragment, index)
-    return _call(
-        b, "tileloadd64", ("i8", register), ("ptr", value(b, place)), ("i64", _row_stride(b, fragment, stride))
-    )
+    name = "tileloaddt164" if layout.value == ONCE else "tileloadd64"
+    return _call(b, name, ("i8", register), ("ptr", value(b, place)), ("i64", _row_stride(b, fragment, stride)))
 
 
 def _store(b: Builder, node: Call) -> str:

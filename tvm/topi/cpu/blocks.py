@@ -50,6 +50,14 @@ def tile_block(channels: int, most: int) -> int:
     return min(range(most, 0, -4), key=lambda b: (-(-channels // b) * b, -b))
 
 
+def tile_byte_block(channels: int) -> int:
+    """The block of channels of bytes for products of tiles: all of them where they are the k of one, else whole tiles
+    of filters that fill up least; of those the largest."""
+    if channels <= 64:
+        return 4 if channels <= 4 else -(-channels // 8) * 8
+    return min((64, 48, 32), key=lambda b: (-(-channels // b) * b, -b))
+
+
 def tile_groups(channels: int, filters: int, groups: int) -> tuple[int, int] | None:
     """(block, groups to merge) for a grouped convolution by products of tiles; None where it is faster without."""
     choice = group_choice(channels // groups, filters // groups, groups, 32)

@@ -31,8 +31,14 @@ MAX_FLAT = 8
 
 
 def columns_of(block: int) -> int:
-    """The filters of one tile: a block that is wider than a tile is two."""
-    return block if block <= COLUMNS else block // 2
+    """The filters of one tile: a block that is wider than a tile is divided evenly."""
+    return next(block // n for n in range(-(-block // COLUMNS), block + 1) if block % n == 0)
+
+
+def parts_of(block: int) -> int:
+    """The parts of a block of filters that are computed after each other: sums of a tile of pixels and four of filters
+    do not fit the registers beside their operands."""
+    return 1 if block // columns_of(block) <= 3 else 2
 
 
 def pixels_of(width: int) -> int:
@@ -94,6 +100,8 @@ def conv2d(
         data, [(k - 1) * d + 1 for k, d in zip((kh_size, kw_size), dilations)], strides, padding, pad_value
     )
     pixels, channels, parts = read.pixels, groups * depth, in_blocks // outer_size
+    each = parts_of(block)
+    wide = block // each
     taps = next(d for d in range(kw_size, 0, -1) if kw_size % d == 0 and (d == 1 or _can_merge(d, channels, kind)))
     if dilations[1] != 1 or in_blocks != 1 or read.is_flat:
         taps = 1
@@ -114,18 +122,22 @@ def conv2d(
     outer, kh, kw, tap, group, inner = axes
 
     def body(n, oc, y, t, x, ob):
-        block_in = te.indexdiv(oc, filters // parts) * outer_size + outer if parts > 1 else outer
+        block_in = te.indexdiv(oc, filters * each // parts) * outer_size + outer if parts > 1 else outer
+        if each > 1:
+            oc, ob = te.indexdiv(oc, each), te.indexmod(oc, each) * wide + ob
         value = taken(n, block_in, kh, kw, y, t * pixels + x, tap, group * depth + inner).astype(kind.sums)
         weight = kernel(oc, outer, kh, kw * taps + tap, group, ob, inner)
         return te.sum(value * weight.astype(kind.sums), axis=axes)
 
     attrs = {"kind": kind, "step": int(strides[1]), "is_flat": read.is_flat, "groups": parts}
-    in_tiles = (batch, filters, read.rows, read.count, pixels, block)
+    in_tiles = (batch, filters * each, read.rows, read.count, pixels, wide)
     sums = te.compute(in_tiles, body, name=TAG, tag=TAG, attrs=attrs)
     held = te.compute(in_tiles, lambda *at: sums(*at), name=TAG + "_held", tag="held,step")
 
     def image(n, oc, y, x, ob):
         y, x = (0, y * read.width + x) if read.is_flat else (y, x)
+        if each > 1:
+            oc, ob = oc * each + te.indexdiv(ob, wide), te.indexmod(ob, wide)
         return held(n, oc, y, te.indexdiv(x, pixels), te.indexmod(x, pixels), ob)
 
     return te.compute((batch, filters, *read.size, block), image, name=TAG + "_image", tag="injective")
@@ -201,6 +213,16 @@ def shape_of(op: ComputeOp) -> tiles.Shape:
     return tiles.Shape(x["pixels"], x["columns"], x["taps"], x["channels"], op.attrs["kind"])
 
 
+def in_parts(host: Stage, wide: int) -> tuple[IterVar, ...]:
+    """The loops of an image: batch, blocks of ``wide`` filters, the filters of one, rows and columns."""
+    n, oc, h, w, ob = host.op.axis
+    if access.extent_of(ob) != wide:
+        part, ob = host.split(ob, factor=wide)
+        host.reorder(n, oc, part, h, w, ob)
+        oc = host.fuse(oc, part)
+    return n, oc, ob, h, w
+
+
 def drain(held: Stage, shape: tiles.Shape, count: int) -> IterVar:
     """Write ``count`` tiles of sums of a row at a time to memory; returns the loop over those."""
     *lead, oc, h, t, w, ob = held.op.axis
@@ -227,7 +249,7 @@ class Conv2dTiles(CPUTemplate):
         """Every knob and its values."""
         x = extents(op)
         rows = [d for d in range(1, x["h"] + 1) if x["h"] % d == 0]
-        return {"block": blocks(x), "rows": rows, "outer": ["filters", "rows"]}
+        return {"block": blocks(x), "rows": rows, "outer": ["filters", "rows"], "once": [False, True]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The register block with the fewest estimated cycles, and tasks whose data stays in the L2 cache."""
@@ -242,7 +264,9 @@ class Conv2dTiles(CPUTemplate):
             d for d in options
             if chunks * (x["h"] // d) >= 4 * machine.threads and d * x["w"] * size <= machine.l2_bytes // 2
         ]  # fmt: skip
-        return {"block": block, "rows": max(enough, default=options[0]), "outer": outer}
+        # Weights of a register block that do not stay in the L1 cache are not to take the place of the image there.
+        once = size * x["ob"] * block[2] > machine.l1_bytes // 2
+        return {"block": block, "rows": max(enough, default=options[0]), "outer": outer, "once": once}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """Sums stay in registers; ``host`` drains them to memory, where the epilogue reads them."""
@@ -278,7 +302,7 @@ class Conv2dTiles(CPUTemplate):
         weights.reorder(*lead, ob_outer, tap, group, ob, inner)
         for axis in (*lead, ob_outer):
             weights.unroll(axis)
-        weights.tensorize(tap, tiles.load_rhs(shape))
+        weights.tensorize(tap, tiles.load_rhs(shape, config["once"]))
         planner.placed.update((window, weights))
         compute_padding(planner, padding, image, task, {"pad": "once"})
 
@@ -290,7 +314,7 @@ class Conv2dTiles(CPUTemplate):
         block_h, block_w, block_oc = config["block"]
         if stage.op.attrs["is_flat"]:
             return self.divide_flat(planner, stage, held, host, config)
-        n, oc, h, w, ob = host.op.axis
+        n, oc, ob, h, w = in_parts(host, x["ob"])
         oc_outer, oc_block = host.split(oc, factor=block_oc)
         rows, h = host.split(h, factor=config["rows"])
         h_outer, h_block = host.split(h, factor=block_h)
@@ -311,7 +335,7 @@ class Conv2dTiles(CPUTemplate):
     ) -> IterVar:
         """A task has all pixels of some filters: they are drained block by block, then stored together."""
         _, block_w, block_oc = config["block"]
-        n, oc, h, w, ob = host.op.axis
+        n, oc, ob, h, w = in_parts(host, extents(stage.op)["ob"])
         oc_outer, oc_block = host.split(oc, factor=block_oc)
         host.reorder(n, oc_outer, oc_block, h, w, ob)
         task = host.fuse(n, oc_outer)

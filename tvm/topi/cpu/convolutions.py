@@ -55,7 +55,11 @@ def conv2d_NCHWc_int8(
     data: Tensor, kernel: Tensor, stride: Any, padding: Any, dilation: Any, layout: str, out_layout: str,
     out_dtype: str = "int32", pad_value: int = 0, *, target: Target,
 ) -> Tensor:
-    """``topi.nn.conv2d_NCHWc_int8``, told which instruction of the target to use."""
+    """``topi.nn.conv2d_NCHWc_int8``, by products of tiles or told which instruction of the target to use."""
+    kind = tiles.kind_of(target, data.dtype, kernel.dtype)
+    is_whole = tuned.is_known(data.shape) and get_const_int(data.shape[1]) == get_const_int(kernel.shape[1])
+    if kind is not None and kind.sums == out_dtype and is_whole:
+        return conv2d_tiles.conv2d(data, kernel, stride, padding, dilation, kind, pad_value)
     out = nn.conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, pad_value)
     return with_instruction(out, data, kernel, target, get_const_int(kernel.shape[5]))
 

@@ -1,7 +1,12 @@
-"""Matmuls by products of tiles (AMX): rows of the lhs are the pixels of a convolution with a window of one.
+"""Matmuls by products of tiles (AMX).
 
-The rhs is packed into panels ``(n / 32, k / block, block / depth, 32, depth)``, constant weights when compiling. The
-lhs is read where it lies; it is copied where its last tile of rows or of k would be cut off.
+The rhs is packed into panels ``(n / 32, k / block, block / depth, 32, depth)``, constant weights when compiling. A
+register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. A part of
+k is finished for all rows of a block before the next is begun: the part of the panel stays in the L1 cache while rows
+come from the L2 cache, which holds a block of them for all panels. Sums of the parts are kept in memory.
+
+The lhs is read where it lies; it is packed into tiles where its last tile of rows or of k would be cut off, and where
+its rows would share the sets of the L1 cache.
 """
 
 from __future__ import annotations
@@ -9,19 +14,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
-from ...ir.prim import IterVar
+from ...dtype import info
+from ...ir.prim import IntImm
 from ...te.schedule import Stage
-from ...te.tensor import Tensor
+from ...te.tensor import ComputeOp, Tensor
 from .. import access
-from .conv2d_tiles import Conv2dTiles, drain, extents, pixels_of, shape_of
-from .tiles import COLUMNS, Kind
+from ..template import CPUTemplate
+from ..utils import prod
+from . import tiles
+from .conv2d_tiles import columns_of
+from .tiles import COLUMNS, ROW_BYTES, ROWS, Kind
 
 if TYPE_CHECKING:
-    from ..schedule.cpu import Planner
+    from ..schedule.cpu import Machine, Planner
 
 TAG = "matmul_tiles"
 # Columns of a panel.
 PANEL = 2 * COLUMNS
+# Rows a multiple of so many bytes apart share few sets of the L1 cache.
+ALIASED = 2048
 
 
 def panel_width(n: int) -> int | None:
@@ -35,6 +46,21 @@ def k_block(k: int, kind: Kind) -> int:
     return min(sizes, key=lambda b: (-(-k // b) * b + (0 if 2 * b > min(k, kind.k) else k), -b))
 
 
+def row_tiles(m: int) -> tuple[int, int]:
+    """How many tiles m rows are divided into, and the rows of one: an even number where there are several, which are
+    loaded in pairs; those that divide m if there are such, else those with which least is computed in vain."""
+    if m <= ROWS:
+        return 1, m
+    exact = [d for d in range(ROWS, ROWS // 2, -1) if m % (2 * d) == 0]
+    pairs = -(-m // (2 * ROWS))
+    return (m // exact[0], exact[0]) if exact else (2 * pairs, -(-m // (2 * pairs)))
+
+
+def pays(m: int, row_bytes: int) -> bool:
+    """Whether it pays to pack an lhs of whole tiles."""
+    return m >= 8 * ROWS and row_bytes % ALIASED == 0
+
+
 def products(lhs: Tensor, rhs: Tensor, n: int, kind: Kind, is_batch: bool = False, one_lhs: bool = False,
              one_rhs: bool = False) -> Tensor:  # fmt: skip
     """``lhs`` (..., m, k) times panels; ``is_batch`` where each leading index of it has panels of its own. ``one_lhs``
@@ -43,48 +69,45 @@ def products(lhs: Tensor, rhs: Tensor, n: int, kind: Kind, is_batch: bool = Fals
     if is_batch:
         lead = [max(lead[0], int(rhs.shape[0]))]
     panels, blocks, groups, width, depth = (int(d) for d in rhs.shape[-5:])
-    rows, block = pixels_of(m), groups * depth
-    whole = -(-m // rows) * rows
-    source = _filled(lhs, whole, blocks * block)
-    taken = te.compute(
-        (*source.shape[:-2], blocks, whole, 1, block),
-        lambda *at: source(*at[:-4], at[-3], at[-4] * block + at[-1]),
-        name="rows", tag="window,step",
-    )  # fmt: skip
-    sizes = (blocks, 1, groups, depth)
-    axes = [te.reduce_axis((0, s), name=x) for s, x in zip(sizes, ("k_outer", "tap", "group", "inner"))]
-    outer, tap, group, inner = axes
+    (count, rows), block = row_tiles(m), groups * depth
+    is_packed = (m, k) != (count * rows, blocks * block) or pays(m, k * info(lhs.dtype).bytes)
+    source = _packed_lhs(lhs, count, rows, blocks, block) if is_packed else lhs
+    axes = [te.reduce_axis((0, s), name=x) for s, x in zip((blocks, groups, depth), ("k_outer", "group", "inner"))]
+    outer, group, inner = axes
 
     def body(*at):
-        *first, oc, _, t, x, ob = at
+        *first, oc, t, x, ob = at
         own = [0] * len(first) if one_lhs else first
-        value = taken(*own, outer, t * rows + x, tap, group * depth + inner).astype(kind.sums)
+        j = group * depth + inner
+        place = (t, outer, x, j) if is_packed else (t * rows + x, outer * block + j)
+        value = source(*own, *place).astype(kind.sums)
         matrix = ([0] if one_rhs else first) if is_batch else []
-        return te.sum(value * rhs(*matrix, oc, outer + tap, group, ob, inner).astype(kind.sums), axis=axes)
+        return te.sum(value * rhs(*matrix, oc, outer, group, ob, inner).astype(kind.sums), axis=axes)
 
-    in_tiles = (*lead, panels, 1, whole // rows, rows, width)
-    attrs = {"kind": kind, "step": 1, "is_flat": False}
-    sums = te.compute(in_tiles, body, name=TAG, tag=TAG, attrs=attrs)
+    in_tiles = (*lead, panels, count, rows, width)
+    sums = te.compute(in_tiles, body, name=TAG, tag=TAG, attrs={"kind": kind, "is_packed": is_packed})
     held = te.compute(in_tiles, lambda *at: sums(*at), name=TAG + "_held", tag="held,step")
 
     def matrix(*at):
         *first, i, j = at
-        return held(*first, te.indexdiv(j, width), 0, te.indexdiv(i, rows), te.indexmod(i, rows), te.indexmod(j, width))
+        return held(*first, te.indexdiv(j, width), te.indexdiv(i, rows), te.indexmod(i, rows), te.indexmod(j, width))
 
     return te.compute((*lead, m, n), matrix, name=TAG + "_matrix", tag="injective")
 
 
-def _filled(lhs: Tensor, rows: int, k: int) -> Tensor:
-    """The lhs with whole tiles."""
-    *lead, m, depth = (int(d) for d in lhs.shape)
-    if (m, depth) == (rows, k):
-        return lhs
+def _packed_lhs(lhs: Tensor, count: int, rows: int, blocks: int, block: int) -> Tensor:
+    """The lhs in tiles, zeros filling up the last ones."""
+    *lead, m, k = (int(d) for d in lhs.shape)
 
     def body(*at):
-        is_inside = te.all(at[-2] < m, at[-1] < depth)
-        return tir.if_then_else(is_inside, lhs(*at), tir.const(0, lhs.dtype))
+        *first, t, outer, x, inner = at
+        i, j = t * rows + x, outer * block + inner
+        bounds = [(i < m, count * rows > m), (j < k, blocks * block > k)]
+        inside = [condition for condition, is_needed in bounds if is_needed]
+        value = lhs(*first, i, j)
+        return tir.if_then_else(te.all(*inside), value, tir.const(0, lhs.dtype)) if inside else value
 
-    return te.compute((*lead, rows, k), body, name="lhs_pad", tag="pad,step")
+    return te.compute((*lead, count, blocks, rows, block), body, name="lhs_tiles", tag="pad,step")
 
 
 def packed_rhs(rhs: Tensor, n: int, k: int, width: int, transposed: bool, kind: Kind) -> Tensor:
@@ -102,38 +125,103 @@ def packed_rhs(rhs: Tensor, n: int, k: int, width: int, transposed: bool, kind: 
     return te.compute(shape, body, name="panels", tag="panels,step")
 
 
-class MatmulTiles(Conv2dTiles):
+def extents(op: ComputeOp) -> dict[str, int]:
+    *lead, panels, count, rows, width = (access.extent_of(a) or 1 for a in op.axis)
+    steps, groups, depth = (access.extent_of(a) or 1 for a in op.reduce_axis)
+    return {
+        "lead": prod(lead), "panels": panels, "tiles": count, "rows": rows, "width": width, "steps": steps,
+        "block": groups * depth,
+    }  # fmt: skip
+
+
+class MatmulTiles(CPUTemplate):
     """A matmul by products of tiles."""
 
     tags = (TAG,)
 
-    def divide(
-        self, planner: Planner, stage: Stage, held: Stage, host: Stage, config: dict[str, Any]
-    ) -> IterVar:
-        """Split the output into tasks and register blocks; returns the loop of tasks."""
-        x = extents(stage.op)
-        _, block_m, block_n = config["block"]
-        *lead, i, j = host.op.axis
-        i_outer, i_block = host.split(i, factor=block_m * x["pixels"])
-        j_outer, j_block = host.split(j, factor=block_n * x["ob"])
-        j_panel, j_block = host.split(j_block, factor=x["ob"])
-        if config["outer"] == "filters":
-            host.reorder(*lead, j_outer, i_outer, i_block, j_panel, j_block)
-            task, inside = host.fuse(*lead, j_outer), i_outer
-        else:
-            host.reorder(*lead, i_outer, j_outer, i_block, j_panel, j_block)
-            task, inside = host.fuse(*lead, i_outer), j_outer
-        host.vectorize(j_block)
-        if access.work(stage.op) >= planner.parallel_points:
-            host.parallel(task)
-        held.compute_at(host, inside)
-        stage.compute_at(host, inside)
-        drain(held, shape_of(stage.op), block_m)
-        return task
+    def applies(self, op: ComputeOp) -> bool:
+        """Whether sizes are known."""
+        return all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
 
-    def space(self, op, machine) -> dict[str, list]:
-        """Every knob and its values."""
-        return {**super().space(op, machine), "rows": [1]}
+    def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
+        """The tiles of k that are finished before the next ones are begun, and the tiles of a block of rows."""
+        x = extents(op)
+        m = 2 - x["tiles"] % 2
+        steps = [d for d in range(1, x["steps"] + 1) if x["steps"] % d == 0]
+        rows = [d for d in range(m, x["tiles"] + 1, m) if x["tiles"] % d == 0]
+        return {"steps": steps, "rows": rows, "ahead": [0, 4, 8, 16], "once": [False, True], "streams": [False, True]}
+
+    def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+        """Parts of k whose panel stays in the L1 cache, and blocks of rows that stay in half the L2 cache. Packed rows
+        pass by the L1 cache; those that lie apart are faster through it."""
+        x, space = extents(op), self.space(op, machine)
+        tile = ROW_BYTES * ROWS
+        whole = [d for d in space["steps"] if d * 2 * tile <= machine.l1_bytes * 3 // 4 and d >= 8]
+        rows = [d for d in space["rows"] if d * x["steps"] * tile <= machine.l2_bytes // 2]
+        block = max(rows, default=space["rows"][0])
+        products = block // (2 - x["tiles"] % 2)
+        size = x["lead"] * x["panels"] * x["width"] * x["tiles"] * x["rows"] * info(op.output(0).dtype).bytes
+        is_packed = op.attrs["is_packed"]
+        return {
+            "steps": max(whole, default=x["steps"]),
+            "rows": block,
+            "once": is_packed and block * x["steps"] * tile > machine.l1_bytes,
+            "ahead": min(products, 32) if is_packed and products >= 4 else 0,
+            "streams": size > 4 * machine.l2_bytes,
+        }
+
+    def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+        """Blocks of rows outside, then panels; ``stage`` sums up the parts of k, and the epilogue stores the sums."""
+        x, op = extents(stage.op), stage.op
+        image = _epilogue(planner, host)
+        host.compute_inline()
+        m = 2 - x["tiles"] % 2
+        *lead, i, j = image.op.axis
+        i_outer, i = image.split(i, factor=config["rows"] * x["rows"])
+        j_outer, j = image.split(j, factor=x["width"])
+        image.reorder(*lead, i_outer, j_outer, i, j)
+        image.vectorize(j)
+        if config["streams"]:
+            image.pragma(i, "stream_stores")
+        is_parallel = access.work(op) >= planner.parallel_points
+        packed = next((planner.s[t] for t in op.input_tensors if t.op.name == "lhs_tiles"), None)
+        outside = x["lead"] * -(-x["tiles"] // config["rows"])
+        is_shared = packed is not None and config["rows"] < x["tiles"] and outside >= planner.machine.threads
+        task = image.fuse(*lead, i_outer) if is_shared else image.fuse(*lead, i_outer, j_outer)
+        if is_parallel:
+            image.parallel(task)
+        if is_shared:
+            packed.compute_at(image, task)
+            packed.vectorize(packed.op.axis[-1])
+            planner.placed.add(packed)
+        elif packed is not None:
+            planner.placed.add(packed)
+            planner.injective(packed)
+        stage.compute_at(image, j_outer if is_shared else task)
+        *lead, oc, t, row, ob = stage.op.axis
+        outer, group, inner = stage.op.reduce_axis
+        parts = []
+        if config["steps"] < x["steps"]:
+            part, outer = stage.split(outer, factor=config["steps"])
+            parts = [part]
+        t_outer, t = stage.split(t, factor=m)
+        stage.reorder(*lead, oc, *parts, t_outer, t, row, ob, outer, group, inner)
+        columns = columns_of(x["width"])
+        shape = tiles.Shape(x["rows"], columns, 1, x["block"], op.attrs["kind"])
+        product = tiles.block_product(
+            shape, m, x["width"] // columns, config["steps"], op.attrs["is_packed"], config["ahead"], config["once"]
+        )
+        stage.tensorize(t, product)
+
+
+def _epilogue(planner: Planner, held: Stage) -> Stage:
+    """The stage that stores the matrix: the one that reads the sums, with all that is inlined into it."""
+    assert planner.plain is not None, "the planner knows what is inlined"
+    readers = planner.plain.consumers(planner.plain.stage_map[held.op])
+    uids = {reader.uid for reader in readers}
+    (host,) = (stage for stage in planner.s.stages if stage.uid in uids)
+    planner.placed.add(host)
+    return host
 
 
 TEMPLATE = MatmulTiles()

@@ -40,12 +40,10 @@ def batch_matmul(
         if made is not None:
             return made
         return nn.batch_matmul(tensor_a, tensor_b, oshape, out_dtype, transpose_a, transpose_b)
-    of_bytes = None if transpose_a else _byte_products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
-    if of_bytes is not None:
-        return of_bytes
-    in_tiles = None if transpose_a else _tile_products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
-    if in_tiles is not None:
-        return in_tiles
+    for products in () if transpose_a else (_tile_products, _byte_products):
+        made = products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
+        if made is not None:
+            return made
     workload = tuned.batch_matmul_workload(tensor_a, tensor_b, dtype, transpose_a, transpose_b)
     count, m, n = (d.value for d in sizes[:3])
     plan = plan_matmul(count, m, n, transpose_b, dtype, Machine(target))
@@ -141,11 +139,13 @@ def dense_pack(
     data: Tensor, weight: Tensor, bias: Tensor | None = None, out_dtype: str | None = None, units: Any = None, *,
     target: Target,
 ) -> Tensor:
-    """``topi.nn.dense_pack`` in full register tiles; a weight of bytes is in panels of ``matmul_int8``."""
+    """``topi.nn.dense_pack`` in full register tiles; a weight of five dimensions is in panels of ``matmul_tiles`` where
+    the target has products of tiles for it, else of ``matmul_int8``."""
     dtype = out_dtype or data.dtype
-    if len(weight.shape) == 5 and weight.dtype == "bfloat16":
-        product = matmul_tiles.products(data, weight, int(units), tiles.BFLOAT16)
-        return with_bias(product, bias, dtype)
+    kind = tiles.kind_of(target, data.dtype, weight.dtype) if len(weight.shape) == 5 else None
+    if kind is not None:
+        columns = int(units or int(weight.shape[0]) * int(weight.shape[3]))
+        return with_bias(matmul_tiles.products(data, weight, columns, kind), bias, dtype)
     if len(weight.shape) == 5:
         lhs = matmul_int8.padded_lhs(data, int(data.shape[-1]))
         shape = (*data.shape[:-1], int(weight.shape[0]) * int(weight.shape[3]))

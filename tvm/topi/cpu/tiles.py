@@ -11,13 +11,17 @@ import functools
 from typing import Any, NamedTuple
 
 from ... import te, tir
-from ...ir.prim import PrimExpr
+from ...ir.prim import PrimExpr, Var
+from ...ir.type import PointerType, PrimType
 from ...target import Target
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
+from ...tir.stmt import Allocate
 
 # The most rows of a tile, the bytes of a row, and the elements of a row of sums.
 ROWS, ROW_BYTES, COLUMNS = 16, 64, 16
+# Bytes of a sum, and of the elements whose products it takes at once.
+SUM_BYTES = 4
 # Tiles that a CPU holds.
 REGISTERS = 8
 SCOPES = {"a": "wmma.matrix_a", "b": "wmma.matrix_b", "sums": "wmma.accumulator"}
@@ -77,6 +81,11 @@ def _number(buffer: Buffer, rows: int, row: int) -> PrimExpr:
 
 def _call(name: str, *args: Any) -> PrimExpr:
     return tir.call_intrin("handle", f"tir.{name}", *args)
+
+
+def layout_of(once: bool) -> str:
+    """The layout of a tile in memory, as code generation is told whether its lines are to stay in the L1 cache."""
+    return "row_major_once" if once else "row_major"
 
 
 def _copy(shape: tuple[int, ...], dtype: str):
@@ -142,14 +151,15 @@ def load_lhs(shape: Shape, step: int = 1) -> TensorIntrin:
 
 
 @functools.cache
-def load_rhs(shape: Shape) -> TensorIntrin:
-    """Load (taps, channels / depth, columns, depth) elements."""
+def load_rhs(shape: Shape, once: bool = False) -> TensorIntrin:
+    """Load (taps, channels / depth, columns, depth) elements, past the L1 cache if they are read ``once`` before they
+    would be replaced there."""
     sizes = (shape.taps, shape.groups, shape.columns, shape.kind.depth)
     x, y = _copy(sizes, shape.kind.rhs)
 
     def body(ins, outs):
         fragment = outs[0].data, *shape.sizes, shape.rhs_number(outs[0])
-        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[1], "row_major")
+        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[1], layout_of(once))
 
     binds = {x: _memory(sizes, shape.kind.rhs, "source", 2), y: shape.rhs()}
     return te.decl_tensor_intrin(y.op, body, "load_rhs", binds=binds)
@@ -181,6 +191,93 @@ def multiply(shape: Shape) -> TensorIntrin:
 
     binds = {a: shape.lhs(), b: shape.rhs(), c: shape.sums()}
     return te.decl_tensor_intrin(c.op, body, "multiply_tiles", binds=binds)
+
+
+def _fragments(ib: tir.ir_builder.IRBuilder, dtype: str, elements: int, use: str) -> Var:
+    """Registers for the rest of a program."""
+    data = Var(use, PointerType(PrimType(dtype), SCOPES[use]))
+    ib.emit(lambda body: Allocate(data, dtype, (tir.const(elements),), tir.const(True, "bool"), body))
+    return data
+
+
+def _block_sum(shape: Shape, m: int, wide: int, steps: int, is_packed: bool) -> tuple[Any, dict[Any, Buffer]]:
+    """What ``block_product`` computes, and where its operands and sums lie."""
+    kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
+    of_lhs = (m, steps, rows, k) if is_packed else (m * rows, steps * k)
+    a = te.placeholder(of_lhs, kind.lhs, name="a")
+    b = te.placeholder((steps, k // depth, wide, depth), kind.rhs, name="b")
+    axes = [te.reduce_axis((0, size), name=name) for size, name in ((steps, "s"), (k // depth, "g"), (depth, "d"))]
+    s, g, d = axes
+
+    def term(t, i, j):
+        x = a(t, s, i, g * depth + d) if is_packed else a(t * rows + i, s * k + g * depth + d)
+        return te.sum(x.astype(kind.sums) * b(s, g, j, d).astype(kind.sums), axis=axes)
+
+    c = te.compute((m, rows, wide), term, name="c")
+    return c, {
+        a: _memory(of_lhs, kind.lhs, "lhs", 3 if is_packed else 1),
+        b: _memory((steps, k // depth, wide, depth), kind.rhs, "rhs", 3),
+        c: _memory((m, rows, wide), kind.sums, "sums", 1),
+    }
+
+
+@functools.cache
+def block_product(
+    shape: Shape, m: int, n: int, steps: int, is_packed: bool, ahead: int = 0, once: bool = False
+) -> TensorIntrin:
+    """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which
+    are in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k); it
+    passes by the L1 cache if it is read ``once`` before it would be replaced there. While ``ahead`` of such products
+    use the same part of the rhs, each prefetches its share of what follows it."""
+    kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
+    wide = n * shape.columns
+    c, binds = _block_sum(shape, m, wide, steps, is_packed)
+
+    def body(ins, outs, starts: bool):
+        (x, y), (z,) = ins, outs
+        ib = tir.ir_builder.create()
+        held = {
+            "sums": _fragments(ib, kind.sums, m * n * rows * shape.columns, "sums"),
+            "a": _fragments(ib, kind.lhs, m * rows * k, "a"),
+            "b": _fragments(ib, kind.rhs, n * k * shape.columns, "b"),
+        }
+
+        def move(way: str, use: str, number: int, buffer: Buffer, at: Any, pitch: Any) -> None:
+            place = buffer.access_ptr("r" if way == "load" else "w", offset=at)
+            layout = layout_of(once and use == "a")
+            ib.emit(_call(f"tvm_{way}_matrix_sync", held[use], *shape.sizes, number, place, pitch, layout))
+
+        def each(way: str) -> None:
+            for i in range(m * n):
+                if way == "fill":
+                    ib.emit(_call("tvm_fill_fragment", held["sums"], *shape.sizes, i, tir.const(0, kind.sums)))
+                else:
+                    move(way, "sums", i, z, i // n * rows * z.strides[1] + i % n * shape.columns, z.strides[1])
+
+        # The place of the sums says which of the products over a part of the rhs it is.
+        number = tir.indexdiv(z.elem_offset, m * rows * wide)
+        of_line = ROW_BYTES * depth // SUM_BYTES
+        lines = -(-wide * k // of_line // ahead) if ahead else 0
+        each("fill" if starts else "load")
+        with ib.for_range(0, steps, name="step") as step:
+            for j in range(n):
+                move("load", "b", j, y, step * (wide * k) + j * shape.columns * depth, wide * depth)
+            for i in range(m):
+                at = i * x.strides[0] + step * rows * k if is_packed else i * rows * x.strides[0] + step * k
+                move("load", "a", i, x, at, k if is_packed else x.strides[0])
+                for j in range(n):
+                    place = held["sums"], i * n + j
+                    ib.emit(_call("tvm_mma_sync", *place, held["a"], i, held["b"], j, *place))
+            for line in range(lines):
+                at = steps * wide * k + ((tir.indexmod(number, ahead) * steps + step) * lines + line) * of_line
+                ib.emit(tir.call_intrin("void", "tir.prefetch", y.access_ptr("r", offset=at), 0, 2, 1))
+        each("store")
+        return ib.get()
+
+    def bodies(ins, outs):
+        return body(ins, outs, True), None, body(ins, outs, False)
+
+    return te.decl_tensor_intrin(c.op, bodies, "block_product", binds=binds)
 
 
 @functools.cache

@@ -18,6 +18,7 @@ from ....topi.cpu.blocks import (
     byte_groups,
     group_choice,
     tile_block,
+    tile_byte_block,
     tile_groups,
 )
 from ....topi.cpu.tiles import COLUMNS, Kind, kind_of
@@ -80,6 +81,13 @@ def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
     return out.reshape(filters, count * inside, h, w)
 
 
+def _block_of_bytes(channels: int, target: Target | None) -> int:
+    """The block of channels of bytes that products of a target read and write."""
+    if kind_of(target, "uint8", "int8") is not None:
+        return tile_byte_block(channels)
+    return byte_block(channels, dot_products.lanes(target))
+
+
 def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
     """A convolution of bytes with constant weights, over channels in blocks, if the target has an instruction for
     it."""
@@ -87,15 +95,17 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     is_plain = attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout
     if not is_plain or kernel is None or not all(isinstance(d, int) for d in shape):
         return None
-    if out_type.dtype != "int32" or dot_products.dot_product(target, tinfos[0].dtype, str(kernel.dtype)) is None:
+    types = tinfos[0].dtype, str(kernel.dtype)
+    has_instruction = dot_products.dot_product(target, *types) is not None
+    if out_type.dtype != "int32" or not has_instruction and (kind_of(target, *types) is None or attrs.groups != 1):
         return None
-    lanes, channels = dot_products.lanes(target), shape[attrs.data_layout.index("C")]
-    inner, outer = (byte_block(n, lanes) for n in (channels, kernel.shape[0]))
-    if attrs.groups == channels == kernel.shape[0] and channels > 1:
+    channels, groups = shape[attrs.data_layout.index("C")], attrs.groups
+    inner, outer = (_block_of_bytes(n, target) for n in (channels, kernel.shape[0]))
+    if groups == channels == kernel.shape[0] and channels > 1:
         return _depthwise_int8(attrs, inputs[0], kernel, inner)
-    groups = attrs.groups
     if groups != 1:
-        choice = byte_groups(channels, kernel.shape[0], groups, lanes)
+        # Groups are computed by dot products, whatever else the target has.
+        choice = byte_groups(channels, kernel.shape[0], groups, dot_products.lanes(target))
         if choice is None:
             return None
         inner = outer = choice[0]
@@ -179,8 +189,8 @@ def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
         return _call(packed.contrib_conv2d_nchwc, inputs[0], weight, inner, inner, outer, 1, options)
     if attrs.groups == channels == filters:
         # Bytes are in larger blocks; what is between them stays in those.
-        of_bytes = dot_products.lanes(target) if byte_operand(inputs[0]) is not None else 0
-        block = byte_block(channels, of_bytes) if of_bytes else block_of(channels, lanes)
+        is_between = dot_products.lanes(target) and byte_operand(inputs[0]) is not None
+        block = _block_of_bytes(channels, target) if is_between else block_of(channels, lanes)
         weight = packed_kernel(_filled(kernel, _up(channels, block), 1), 1, block)
         groups = _up(channels, block)
         return _call(packed.contrib_depthwise_conv2d_nchwc, inputs[0], weight, block, 1, block, groups, options)

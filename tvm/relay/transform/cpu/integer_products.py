@@ -21,6 +21,8 @@ from ....target import Target
 from ....topi.cpu.blocks import byte_groups
 from ....topi.cpu.dot_products import data_type, dot_product, instructions, lanes
 from ....topi.cpu.matmul_int8 import PANEL, k_block
+from ....topi.cpu.matmul_tiles import panel_width
+from ....topi.cpu.tiles import kind_of
 from ....topi.nn.packed import BYTES
 from ...analysis import post_order_visit
 from ...expr import Call, Constant, Function, RelayExpr, const
@@ -30,6 +32,7 @@ from ...op.nn.packed import contrib_dense_pack
 from ...op.record import CallAttrs
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 from ..simplify_expr import Table
+from .pack_dense import pack_tiles
 
 LOG = logging.getLogger("tvm")
 # A sum of so many products of two bytes is an int32, and so is one without the part of the zero point.
@@ -96,15 +99,22 @@ def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
     return tensor.cast(flipped, dtype), given.zero + shift
 
 
+def _has_product(node: Call, target: Target, data: str, weight: str) -> bool:
+    """Whether a target multiplies bytes of these types: tiles take all without groups, of known sizes."""
+    is_known = all(isinstance(d, IntImm) for e in node.args[:2] for d in type_of(e).shape)
+    has_tiles = is_known and node.attrs.entries.get("groups", 1) == 1 and kind_of(target, data, weight) is not None
+    return has_tiles or dot_product(target, data, weight) is not None
+
+
 def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | None:
     """Data as the instruction takes it, its zero point, and weights; None where the product is one already."""
     found = _bytes(node.args[0], node)
     weights = _weights(node.args[1]) if found is not None else None
     if found is None or weights is None:
         return None
-    if found.data is node.args[0] and dot_product(target, found.dtype, type_of(node.args[1]).dtype) is not None:
+    if found.data is node.args[0] and _has_product(node, target, found.dtype, type_of(node.args[1]).dtype):
         return None
-    wanted = data_type(target, found.dtype, "int8")
+    wanted = found.dtype if _has_product(node, target, found.dtype, "int8") else data_type(target, found.dtype, "int8")
     return None if wanted is None else (*as_bytes(found, wanted), weights)
 
 
@@ -196,7 +206,7 @@ def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None
     if x is None or y is None or attrs.transpose_a:
         return None
     types = x.dtype, y.dtype
-    wanted = types if dot_product(target, *types) is not None else (data_type(target, types[0], "int8"), "int8")
+    wanted = types if _has_product(node, target, *types) else (data_type(target, types[0], "int8"), "int8")
     terms = type_of(node.args[0]).shape[2]
     is_done = x.data is node.args[0] and y.data is node.args[1] and types == wanted
     if wanted[0] is None or is_done:
@@ -275,13 +285,19 @@ def _in_panels(node: Call, target: Target) -> RelayExpr | None:
     shape = type_of(data).shape
     if not isinstance(weight, Constant) or type_of(node).dtype != "int32" or len(shape) != 2:
         return None
-    if dot_product(target, type_of(data).dtype, type_of(weight).dtype) is None:
+    if not _has_product(node, target, type_of(data).dtype, type_of(weight).dtype):
         return None
     if not all(isinstance(d, IntImm) for d in shape) or 0 in weight.data.shape or not int(shape[0]):
         return None
-    packed = pack_bytes(weight.data.numpy())
+    kind, array = kind_of(target, type_of(data).dtype, type_of(weight).dtype), weight.data.numpy()
+    units = array.shape[0]
+    if kind is not None and panel_width(units) is None:
+        array = np.pad(array, ((0, -units % PANEL), (0, 0)))
+    packed = pack_bytes(array) if kind is None else pack_tiles(array, kind)
     layout = f"NC{packed.shape[2]}c{packed.shape[3]}n{packed.shape[4]}c"
-    return _columns(contrib_dense_pack(data, Constant(packed), layout, None, "int32"), weight.data.shape[0])
+    own = None if kind is None else array.shape[0]
+    product = contrib_dense_pack(data, Constant(packed), layout, own, "int32")
+    return product if own == units else _columns(product, units)
 
 
 def _columns(product: RelayExpr, count: int) -> RelayExpr:
@@ -295,11 +311,13 @@ def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
     """A batch of products of bytes with columns of whole panels."""
     (x, y), attrs = node.args, node.attrs
     shape = type_of(y).shape
-    found = dot_product(target, type_of(x).dtype, type_of(y).dtype) if type_of(node).dtype == "int32" else None
-    if found is None or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
+    types = type_of(x).dtype, type_of(y).dtype
+    found = type_of(node).dtype == "int32" and _has_product(node, target, *types)
+    if not found or attrs.transpose_a or not all(isinstance(d, IntImm) for d in shape) or 0 in map(int, shape):
         return None
     columns = int(shape[1] if attrs.transpose_b else shape[2])
-    if columns % PANEL == 0:
+    has_tiles = kind_of(target, *types) is not None
+    if columns % PANEL == 0 or has_tiles and panel_width(columns) is not None:
         return None
     more = (0, -columns % PANEL)
     y = nn.pad(y, [(0, 0), more, (0, 0)] if attrs.transpose_b else [(0, 0), (0, 0), more])
