@@ -97,6 +97,8 @@ def fused_conv(ctx, inputs, attrs):
         raise TVMError("the attribute dedup_sum=True is not supported")
     if not attrs.quantized:
         return called(ctx, graph, inputs)
+    if any(node.op == "Convolution" and node.attrs.get("num_group", "1") != "1" for node in graph.nodes):
+        raise TVMError("a quantized convolution of groups is not supported")
     count = len(graph.arguments)
     if len(inputs) != count + (4 if attrs.with_sum else 2):
         raise TVMError(f"{count} values and their ranges are wanted, there are {len(inputs)} inputs")
