@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from keras_archive import cases
 
+from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
 from tvm.relay.frontend import from_keras
 from tvm.relay.frontend.keras.hdf5 import opened
@@ -145,6 +146,18 @@ def test_errors_and_spans_name_the_layer():
         from_keras(packed(chain(layer("Dense", "d", units=3))))
     body = from_keras(packed(chain(layer("ReLU", "shown"))))[0]["main"].body
     assert body.span.source_name.name == "shown"
+
+
+@pytest.mark.parametrize("scale", [np.array([2, -1, 0.5, 0], "float32"), np.full(4, 1e-6, "float32")])
+def test_the_scale_of_channels_of_convnext_is_a_factor_for_each(h5py, scale):
+    out = io.BytesIO()
+    with h5py.File(out, "w") as file:
+        file.create_group("layers/layer_scale/vars")["0"] = scale
+    scaled = layer("LayerScale", "scaled", module="keras.src.applications.convnext", projection_dim=4)
+    mod, params = from_keras(packed(chain(scaled), out.getvalue()), {"x": (3, 4)})
+    x = np.arange(12, dtype="float32").reshape(3, 4)
+    got = relay.create_executor("graph", mod, target="llvm", params=params).evaluate()(x)
+    np.testing.assert_array_equal(got.numpy(), x * scale)
 
 
 # -- damage and malice ------------------------------------------------------------------------------------------------

@@ -182,7 +182,7 @@ def test_all_operators_without_a_converter_are_named_at_once(tmp_path):
         ("other", {"X": "s"}, {"Out": "t"}, {}),
         ("made_up", {"X": "t"}, {"Out": "y"}, {}),
     ]
-    with pytest.raises(OpNotImplemented, match="made_up: 2 nodes, first 's'\n  other: 1 node, first 't'"):
+    with pytest.raises(OpNotImplemented, match="made_up: 2 nodes, first 's'; other: 1 node, first 't'"):
         from_paddle(write(tmp_path, "net", _program(rows), W))
 
 

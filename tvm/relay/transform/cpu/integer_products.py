@@ -148,12 +148,16 @@ def _terms(weights: Weights) -> int:
 
 def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
     """Whether there is a kernel of bytes for a convolution of groups: sizes are known, nothing was taken off the
-    weights, and groups make whole blocks of channels; or each channel is by itself and the taps of a row are
-    neighbours."""
+    weights, and groups make whole blocks of channels; or each channel is by itself, with one filter, and the taps of a
+    row are neighbours."""
     attrs, shape = node.attrs, type_of(node.args[0]).shape
     if weights.offset or not all(isinstance(d, IntImm) for d in shape):
         return False
-    channels, filters = int(shape[attrs.data_layout.index("C")]), weights.array.shape[attrs.kernel_layout.index("O")]
+    at = attrs.data_layout.index("C")
+    channels, filters = int(shape[at]), weights.array.shape[attrs.kernel_layout.index("O")]
+    if int(type_of(node).shape[at]) != filters:
+        # The kernel of a depthwise convolution has channels and their multiplier.
+        return False
     if attrs.groups == channels == filters:
         return int(attrs.dilation[1]) == 1
     return byte_groups(channels, filters, attrs.groups, lanes(target)) is not None
