@@ -54,7 +54,10 @@ def test_a_disk_that_is_full_is_named_and_the_session_goes_on(library):
 def test_a_device_that_cannot_make_a_folder_refuses_the_session_in_words(c_server, sessions_folder):
     server = c_server()
     rpc.connect(server.host, server.port).close()
-    shutil.rmtree(next(sessions_folder.iterdir()))
+    folder = next(sessions_folder.iterdir())
+    # The server removes the folder of the session after it; its lock stays.
+    until(lambda: not any(entry.is_dir() for entry in folder.iterdir()), "the folder of the session is gone")
+    shutil.rmtree(folder)
     with pytest.raises(RPCError, match="refuses the session: the device has no folder for a session: No such file"):
         rpc.connect(server.host, server.port)
 
