@@ -47,7 +47,7 @@ MACHINES = {
         "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "aarch64-linux-gnu", "aarch64", ("-cpu", "neoverse-n1")
     ),
     "aarch64, Neoverse-V1": Machine(
-        "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1", "aarch64-linux-gnu", "aarch64", ("-cpu", "neoverse-v1")
+        "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1", "aarch64-linux-gnu", "aarch64", ("-cpu", "max")
     ),
     "armv7, rasp3b": Machine(
         "llvm -device=arm_cpu -model=bcm2837 -mtriple=armv7l-linux-gnueabihf -mattr=+neon",

@@ -46,6 +46,10 @@ def cases() -> dict[str, Case]:
     dense, filters, each = weights(19, 37), weights(21, 13, 3, 3), weights(13, 1, 3, 3)
     narrow, byte_dense = weights(21, 13, 3, 3, dtype="int8"), weights(19, 37, dtype="int8")
     image, matrix = ((1, 13, 9, 11),), ((7, 37),)
+
+    def rounded(x):
+        return relay.cast(x, "bfloat16")
+
     wide = "int64"
     return {
         "exp": Case(matrix, "float32", lambda x: relay.exp(x), np.exp),
@@ -77,6 +81,19 @@ def cases() -> dict[str, Case]:
         "dense": Case(matrix, "float32", lambda x: relay.nn.dense(x, relay.const(dense)), lambda x: x @ dense.T),
         "dense int8": Case(matrix, "int8", lambda x: relay.nn.dense(x, relay.const(byte_dense), out_dtype="int32"),
                            lambda x: x.astype(wide) @ byte_dense.T.astype(wide), True),
+        "conv2d bfloat16": Case(
+            image, "int8", lambda x: relay.nn.conv2d(
+                rounded(x), relay.const(narrow.astype("float32"), "bfloat16"), channels=21, kernel_size=(3, 3),
+                padding=(1, 1), out_dtype="float32"),
+            lambda x: np.einsum("nchwij,ocij->nohw", windows(x.astype(wide), 3, 1), narrow), True),
+        "dense bfloat16": Case(
+            matrix, "int8", lambda x: relay.nn.dense(
+                rounded(x), relay.const(byte_dense.astype("float32"), "bfloat16"), out_dtype="float32"),
+            lambda x: x.astype(wide) @ byte_dense.T.astype(wide), True),
+        "batch_matmul bfloat16": Case(
+            ((3, 7, 21), (3, 16, 21)), "int8",
+            lambda x, y: relay.nn.batch_matmul(rounded(x), rounded(y), out_dtype="float32"),
+            lambda x, y: x.astype(wide) @ y.swapaxes(1, 2).astype(wide), True),
         "batch_matmul": Case(((3, 7, 21), (3, 9, 21)), "float32", lambda x, y: relay.nn.batch_matmul(x, y),
                              lambda x, y: x @ y.swapaxes(1, 2)),
         "batch_matmul int8": Case(

@@ -9,8 +9,10 @@ import tarfile
 import numpy as np
 import pytest
 
+import tvm
 from tests.cpus import BASELINE, OLDER
 from tvm.driver import tvmc
+from tvm.driver.tvmc import compiler
 from tvm.driver.tvmc.main import _main
 
 FIXED = ("--input-shapes", "data:[1,3,9,7]")
@@ -74,6 +76,20 @@ def test_mixed_precision_changes_the_type_of_sums_as_asked(compiled, package, tm
     text = (tmp_path / "out.tar.relay").read_text()
     assert f'out_dtype="{sums}"' in text and 'dtype="float16"' in text
     np.testing.assert_allclose(output(made), output(package), rtol=0.05, atol=0.05)
+
+
+@pytest.mark.parametrize("cpu, has_products", [
+    ("x86_64-linux-gnu -mcpu=cascadelake", False), ("x86_64-linux-gnu -mcpu=cooperlake", True),
+    ("x86_64-linux-gnu -mcpu=sapphirerapids", True), ("aarch64-linux-gnu -mcpu=neoverse-n1", False),
+    ("aarch64-linux-gnu -mcpu=neoverse-v1", True),
+])  # fmt: skip
+def test_a_cpu_without_products_of_bfloat16_is_named(monkeypatch, cpu, has_products):
+    said = []
+    monkeypatch.setattr(compiler, "note", said.append)
+    asked = {"mixed_precision": True, "mixed_precision_calculation_type": "bfloat16"}
+    compiler._say_precision(tvm.target.Target(f"llvm -mtriple={cpu}"), asked)
+    name = cpu.partition("=")[2]
+    assert said == [f"{name} has no products of bfloat16: they are done in float32"][has_products:]
 
 
 def test_code_is_dumped_beside_the_package(compiled, tmp_path):

@@ -70,6 +70,7 @@ class Builder:
         self.tiles: dict[Any, Any] = {}
         # The sizes of tile registers that the function has set, and whether it may use them.
         self.tile_sizes: str | None = None
+        self.has_bfloat_products = False
         # What is written behind stores: that they go past the caches.
         self.store_hint = ""
         self.tile_status = "0"

@@ -333,6 +333,16 @@ def _extern(pure: bool) -> Callable[[Builder, Call], str]:
     return emit
 
 
+def _intrinsic_type(b: Builder, dtype: str) -> str:
+    """The type that intrinsics of LLVM have for values of ``dtype``: elsewhere a bfloat16 is its bits."""
+    text = b.types[dtype]
+    return text.replace("i16", "bfloat") if info(dtype).code == "bfloat" else text
+
+
+def _retyped(b: Builder, text: str, have: str, want: str) -> str:
+    return text if have == want else b.op(f"bitcast {have} {text} to {want}")
+
+
 def _llvm_intrinsic(pure: bool) -> Callable[[Builder, Call], str]:
     def emit(b: Builder, node: Call) -> str:
         which = node.args[0]
@@ -346,14 +356,15 @@ def _llvm_intrinsic(pure: bool) -> Callable[[Builder, Call], str]:
         args = node.args[1:]
         if args and isinstance(args[0], IntImm) and args[0].dtype == "uint32":
             args = args[1:]
-        text, kinds = _arguments(b, args)
-        result = b.types[node.dtype]
+        kinds = [_intrinsic_type(b, a.dtype) for a in args]
+        values = [_retyped(b, value(b, a), b.types[a.dtype], kind) for a, kind in zip(args, kinds)]
+        result = _intrinsic_type(b, node.dtype)
         check_available(name, b.module.cpu)
-        full = full_name(name, result, [b.types[a.dtype] for a in args])
-        function = b.module.declare(full, result, kinds)
-        call = f"call {result} {function}({text})"
+        b.has_bfloat_products |= name.startswith(("llvm.x86.avx512bf16.dp", "llvm.aarch64.neon.bfdot"))
+        function = b.module.declare(full_name(name, result, kinds), result, ", ".join(kinds))
+        call = f"call {result} {function}({', '.join(map(' '.join, zip(kinds, values)))})"
         if pure and result != "void":
-            return b.op(call)
+            return _retyped(b, b.op(call), result, b.types[node.dtype])
         return _finish_call(b, result, call)
 
     return emit

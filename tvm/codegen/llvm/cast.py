@@ -181,8 +181,7 @@ def narrow(b: Builder, dtype: str, x: str) -> str:
     single = b.types[with_lanes("float32", lanes)]
     if kind.code == "float" and b.types.half == "half":
         return b.op(f"fptrunc {single} {x} to {b.types[dtype]}")
-    if kind.code == "bfloat" and b.tile_sizes is not None and b.module.cpu.has("avx512bf16"):
-        # Epilogues of tile products, which take subnormal numbers for zero as the instruction does.
+    if kind.code == "bfloat" and _has_bfloat_conversion(b):
         short = b.types[dtype].replace("i16", "bfloat")
         return b.op(f"bitcast {short} {b.op(f'fptrunc {single} {x} to {short}')} to {b.types[dtype]}")
     word, flag = b.types[with_lanes("int32", lanes)], b.types[with_lanes("bool", lanes)]
@@ -193,6 +192,13 @@ def narrow(b: Builder, dtype: str, x: str) -> str:
     bits = b.op(f"bitcast {single} {x} to {word}")
     got = (_float_to_bfloat if kind.code == "bfloat" else _float_to_half)(b, x, bits, single, word, flag, number)
     return b.op(f"trunc {word} {got} to {b.types[dtype]}")
+
+
+def _has_bfloat_conversion(b: Builder) -> bool:
+    """Whether the processor's conversion may be used: it takes subnormal numbers for zero, so it is for the epilogues
+    of products of bfloat16, which do that too."""
+    has_products = b.has_bfloat_products or b.tile_sizes is not None
+    return has_products and (b.module.cpu.has("avx512bf16") or b.module.cpu.has("bf16"))
 
 
 def _float_to_bfloat(b: Builder, x: str, bits: str, single: str, word: str, flag: str, number) -> str:

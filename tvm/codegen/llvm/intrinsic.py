@@ -20,6 +20,7 @@ _BY_ARGUMENT = frozenset(
 # By the types of the result and of the last operand, in that order.
 _BY_BOTH = frozenset(
     "aarch64.neon.sdot aarch64.neon.udot aarch64.neon.usdot aarch64.neon.smmla aarch64.neon.ummla aarch64.neon.usmmla "
+    "aarch64.neon.bfdot arm.neon.bfdot "
     "aarch64.neon.saddlp aarch64.neon.uaddlp arm.neon.sdot arm.neon.udot arm.neon.vpaddls arm.neon.vpaddlu "
     "arm.neon.vpadals arm.neon.vpadalu".split()
 )
@@ -57,6 +58,7 @@ _NEEDS = (
     ("aarch64.", "aarch64", ()),
     ("arm.neon.sdot", "arm", ("dotprod",)),
     ("arm.neon.udot", "arm", ("dotprod",)),
+    ("arm.neon.bf", "arm", ("bf16",)),
     ("arm.neon.", "arm", ("neon",)),
     ("arm.", "arm", ()),
     ("riscv.", "riscv", ()),
@@ -96,4 +98,4 @@ def mangled(type_text: str) -> str:
     if type_text[0] == "<":
         lanes, _, inner = type_text[1:-1].partition(" x ")
         return f"v{lanes}{mangled(inner)}"
-    return {"float": "f32", "double": "f64", "half": "f16", "ptr": "p0"}.get(type_text, type_text)
+    return {"float": "f32", "double": "f64", "half": "f16", "bfloat": "bf16", "ptr": "p0"}.get(type_text, type_text)

@@ -14,6 +14,7 @@ from ...target import Target
 from ...te.graph import post_order_ops
 from ...te.tensor import Tensor
 from .. import nn
+from ..nn.packed import conv2d_NCHWc_words
 from ..nn.utils import spatial
 from ..utils import get_const_int
 from . import conv2d_tiles, tiles, tuned
@@ -37,8 +38,12 @@ def conv2d_NCHWc(
     register tiles of ``target``."""
     if len(kernel.shape) == 7:
         kind = tiles.kind_of(target, data.dtype, kernel.dtype)
-        if kind is not None and tuned.is_known(data.shape):
+        is_known = tuned.is_known(data.shape)
+        if kind is not None and is_known:
             return conv2d_tiles.conv2d(data, kernel, stride, padding, dilation, kind)
+        if is_known and get_const_int(data.shape[4]) == get_const_int(kernel.shape[4] * kernel.shape[6]):
+            words = conv2d_NCHWc_words(data, kernel, stride, padding, dilation, out_dtype)
+            return with_instruction(words, data, kernel, target, get_const_int(kernel.shape[5]))
         return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     if not tuned.is_known(data.shape[3:4]):
         columns = _columns(target)

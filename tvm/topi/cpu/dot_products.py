@@ -1,6 +1,7 @@
-"""Dot products of bytes: the instructions of CPUs that add four products of 8-bit integers to each 32-bit lane.
+"""Dot products: the instructions of CPUs that add the products of 32 bits of narrow elements to each 32-bit lane, four
+of 8-bit integers or two of bfloat16.
 
-An instruction is a row of the table, and a tensor intrinsic: four elements times a block of filters.
+An instruction is a row of the table, and a tensor intrinsic: as many elements times a block of filters.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ... import te, tir
+from ...dtype import info
 from ...ir.prim import PrimExpr, Shuffle
 from ...target import Target
 from ...target.cpu import resolve_cpu
@@ -17,15 +19,14 @@ from ...te.tensor import ComputeOp, Tensor
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
 
-# Products that are added to a lane.
-DEPTH = 4
-ACCUMULATOR = "int32"
+# Bytes of the elements whose products are added to a lane.
+LANE_BYTES = 4
 
 
 class DotProduct(NamedTuple):
     """An instruction: the architecture and the feature of processors that have it, the types of the data and of the
-    weights, its accumulators, its name in LLVM, and whether it takes the data as a lane of a vector. Others take four
-    elements in every lane, which are loaded so."""
+    weights, its accumulators, its name in LLVM, and whether it takes the data as a lane of a vector. Others take the
+    same elements in every lane, which are loaded so."""
 
     arch: str
     feature: str
@@ -35,25 +36,44 @@ class DotProduct(NamedTuple):
     name: str
     takes_lane: bool = False
 
+    @property
+    def depth(self) -> int:
+        """Products that are added to a lane."""
+        return LANE_BYTES // info(self.data).bytes
+
+    @property
+    def sums(self) -> str:
+        """The type of the accumulators."""
+        return "float32" if self.data == "bfloat16" else "int32"
+
 
 def _arm(arch: str) -> list[DotProduct]:
     names = (("dotprod", "int8", "int8", "sdot"), ("dotprod", "uint8", "uint8", "udot"),
-             *((("i8mm", "uint8", "int8", "usdot"),) if arch == "aarch64" else ()))  # fmt: skip
+             *((("i8mm", "uint8", "int8", "usdot"),) if arch == "aarch64" else ()),
+             ("bf16", "bfloat16", "bfloat16", "bfdot"))  # fmt: skip
     return [DotProduct(arch, feature, x, w, 4, f"llvm.{arch}.neon.{name}", True) for feature, x, w, name in names]
 
 
-def _x86(feature: str, *lanes: int) -> list[DotProduct]:
-    # The same name of LLVM stands for the encodings of both features.
-    return [DotProduct("x86", feature, "uint8", "int8", n, f"llvm.x86.avx512.vpdpbusd.{32 * n}") for n in lanes]
+def _x86(feature: str, types: tuple[str, str], name: str, *lanes: int) -> list[DotProduct]:
+    return [DotProduct("x86", feature, *types, n, f"llvm.x86.{name}.{32 * n}") for n in lanes]
 
 
-# Of instructions for the same operands the first that fits is taken.
-INSTRUCTIONS = (*_arm("aarch64"), *_arm("arm"), *_x86("avx512vnni", 16, 8, 4), *_x86("avxvnni", 8, 4))
+# Of instructions for the same operands the first that fits is taken. The same name of LLVM stands for the encodings of
+# AVX-512 and AVX.
+INSTRUCTIONS = (
+    *_arm("aarch64"),
+    *_arm("arm"),
+    *_x86("avx512vnni", ("uint8", "int8"), "avx512.vpdpbusd", 16, 8, 4),
+    *_x86("avxvnni", ("uint8", "int8"), "avx512.vpdpbusd", 8, 4),
+    *_x86("avx512bf16", ("bfloat16", "bfloat16"), "avx512bf16.dpbf16ps", 16, 8, 4),
+)
 
 
 def instructions(target: Target | None) -> list[DotProduct]:
     """The instructions that a target has."""
-    if target is None or not target.features.has_llvm_intrinsics or not target.features.has_integer_dot_product:
+    if target is None or not target.features.has_llvm_intrinsics:
+        return []
+    if not target.features.has_integer_dot_product and not target.features.has_bfloat:
         return []
     cpu = resolve_cpu(target)
     return [i for i in INSTRUCTIONS if i.arch == cpu.arch and cpu.has(i.feature)]
@@ -74,16 +94,16 @@ def data_type(target: Target | None, data: str, weight: str) -> str | None:
     return data if data in found else next(iter(found), None)
 
 
-def lanes(target: Target) -> int:
-    """The accumulators of the widest instruction that a target has; 0 where it has none."""
-    return max((i.lanes for i in instructions(target)), default=0)
+def lanes(target: Target | None, weight: str = "int8") -> int:
+    """The accumulators of the widest instruction that a target has for weights of a type; 0 where it has none."""
+    return max((i.lanes for i in instructions(target) if i.weight == weight), default=0)
 
 
 def with_instruction(out: Tensor, data: Tensor, weight: Tensor, target: Target, filters: int) -> Tensor:
-    """A sum of products of bytes for blocks of filters, marked with the instruction that computes it where the target
-    has one."""
-    found = dot_product(target, data.dtype, weight.dtype, filters) if out.dtype == ACCUMULATOR else None
-    if found is not None:
+    """A sum of products for blocks of filters, marked with the instruction that computes it where the target has
+    one."""
+    found = dot_product(target, data.dtype, weight.dtype, filters)
+    if found is not None and found.sums == out.dtype:
         out.op.attrs["instruction"] = found
     return out
 
@@ -92,32 +112,33 @@ def _part(buffer: Buffer, *at: int, lanes: int) -> PrimExpr:
     return buffer.vload(list(at), f"{buffer.dtype}x{lanes}")
 
 
-def _fours(instruction: DotProduct, data: Buffer, block: int) -> PrimExpr:
-    """The four elements of the data, repeated for all lanes. An instruction that takes a lane picks them from the block
-    they lie in, which is loaded once for all of its fours; for others a load repeats them, which is an instruction only
-    where a lane is to be repeated."""
-    if block == DEPTH or not instruction.takes_lane:
-        same: PrimExpr = tir.Broadcast(tir.reinterpret("int32", _part(data, 0, lanes=DEPTH)), instruction.lanes)
+def _word(instruction: DotProduct, data: Buffer, block: int) -> PrimExpr:
+    """The elements of the data that are multiplied at once, repeated for all lanes. An instruction that takes a lane
+    picks them from the block they lie in, which is loaded once for all of its words; for others a load repeats them,
+    which is an instruction only where a lane is to be repeated."""
+    depth = instruction.depth
+    if block == depth or not instruction.takes_lane:
+        same: PrimExpr = tir.Broadcast(tir.reinterpret("int32", _part(data, 0, lanes=depth)), instruction.lanes)
     else:
-        four = tir.indexdiv(tir.indexmod(data.elem_offset, block), DEPTH)
-        whole = data.vload([-DEPTH * four], f"{data.dtype}x{block}")
-        words = tir.reinterpret(f"int32x{block // DEPTH}", whole)
-        same = Shuffle((words,), (four,) * instruction.lanes)
-    return tir.reinterpret(f"{data.dtype}x{DEPTH * instruction.lanes}", same)
+        at = tir.indexdiv(tir.indexmod(data.elem_offset, block), depth)
+        whole = data.vload([-depth * at], f"{data.dtype}x{block}")
+        words = tir.reinterpret(f"int32x{block // depth}", whole)
+        same = Shuffle((words,), (at,) * instruction.lanes)
+    return tir.reinterpret(f"{data.dtype}x{depth * instruction.lanes}", same)
 
 
 @functools.cache
-def multiply(instruction: DotProduct, filters: int, block: int = DEPTH) -> TensorIntrin:
-    """Add the products of four elements with weights (filters, 4) to ``filters`` accumulators. The data is stored in
-    blocks of ``block`` elements; for an instruction that takes a lane, which four of a block it is must be known when
-    code is written, so loops over them are unrolled."""
-    width = instruction.lanes
-    data = te.placeholder((DEPTH,), instruction.data, name="data")
-    weights = te.placeholder((filters, DEPTH), instruction.weight, name="weights")
-    k = te.reduce_axis((0, DEPTH), name="k")
+def multiply(instruction: DotProduct, filters: int, block: int = LANE_BYTES) -> TensorIntrin:
+    """Add the products of the elements of a lane with weights (filters, depth) to ``filters`` accumulators. The data is
+    stored in blocks of ``block`` elements; for an instruction that takes a lane, which lane of a block it is must be
+    known when code is written, so loops over them are unrolled."""
+    width, depth, sums_in = instruction.lanes, instruction.depth, instruction.sums
+    data = te.placeholder((depth,), instruction.data, name="data")
+    weights = te.placeholder((filters, depth), instruction.weight, name="weights")
+    k = te.reduce_axis((0, depth), name="k")
 
     def term(j):
-        return te.sum(data[k].astype(ACCUMULATOR) * weights[j, k].astype(ACCUMULATOR), axis=k)
+        return te.sum(data[k].astype(sums_in) * weights[j, k].astype(sums_in), axis=k)
 
     out = te.compute((filters,), term, name="out")
 
@@ -126,16 +147,16 @@ def multiply(instruction: DotProduct, filters: int, block: int = DEPTH) -> Tenso
         (sums,) = outs
         start, step = [], []
         for j in range(0, filters, width):
-            start.append(sums.vstore([j], tir.Broadcast(tir.const(0, ACCUMULATOR), width)))
-            operands = [_part(w, j, 0, lanes=DEPTH * width), _fours(instruction, x, block)]
+            start.append(sums.vstore([j], tir.Broadcast(tir.const(0, sums_in), width)))
+            operands = [_part(w, j, 0, lanes=depth * width), _word(instruction, x, block)]
             if instruction.data != instruction.weight:
                 operands.reverse()  # The unsigned operand is the first.
-            sum_of = f"{ACCUMULATOR}x{width}"
+            sum_of = f"{sums_in}x{width}"
             total = tir.call_llvm_pure_intrin(sum_of, instruction.name, _part(sums, j, lanes=width), *operands)
             step.append(sums.vstore([j], total))
         return tir.SeqStmt([*start, *step]), tir.SeqStmt(start), tir.SeqStmt(step)
 
-    return _declared(instruction.name.split("neon.")[-1].split("avx512.")[-1], out.op, (data, weights, out), body)
+    return _declared(instruction.name.split(".")[3], out.op, (data, weights, out), body)
 
 
 def _declared(name: str, op: ComputeOp, tensors: tuple[Tensor, ...], body: Callable[..., Any]) -> TensorIntrin:
@@ -148,23 +169,24 @@ def _declared(name: str, op: ComputeOp, tensors: tuple[Tensor, ...], body: Calla
 
 @functools.cache
 def multiply_each(instruction: DotProduct, channels: int) -> TensorIntrin:
-    """Add the products of four elements of each channel with its own weights, both (channels, 4), to its sum."""
-    width = instruction.lanes
-    data = te.placeholder((channels, DEPTH), instruction.data, name="data")
-    weights = te.placeholder((channels, DEPTH), instruction.weight, name="weights")
-    k = te.reduce_axis((0, DEPTH), name="k")
+    """Add the products of the elements of a lane of each channel with its own weights, both (channels, depth), to its
+    sum."""
+    width, depth, sums_in = instruction.lanes, instruction.depth, instruction.sums
+    data = te.placeholder((channels, depth), instruction.data, name="data")
+    weights = te.placeholder((channels, depth), instruction.weight, name="weights")
+    k = te.reduce_axis((0, depth), name="k")
     out = te.compute(
-        (channels,), lambda j: te.sum(data[j, k].astype(ACCUMULATOR) * weights[j, k].astype(ACCUMULATOR), axis=k), "out"
+        (channels,), lambda j: te.sum(data[j, k].astype(sums_in) * weights[j, k].astype(sums_in), axis=k), "out"
     )
 
     def body(ins, outs):
         (sums,) = outs
         start, step = [], []
         for j in range(0, channels, width):
-            start.append(sums.vstore([j], tir.Broadcast(tir.const(0, ACCUMULATOR), width)))
-            operands = [_part(buffer, j, 0, lanes=DEPTH * width) for buffer in ins]
+            start.append(sums.vstore([j], tir.Broadcast(tir.const(0, sums_in), width)))
+            operands = [_part(buffer, j, 0, lanes=depth * width) for buffer in ins]
             total = tir.call_llvm_pure_intrin(
-                f"{ACCUMULATOR}x{width}", instruction.name, _part(sums, j, lanes=width), *operands
+                f"{sums_in}x{width}", instruction.name, _part(sums, j, lanes=width), *operands
             )
             step.append(sums.vstore([j], total))
         return tir.SeqStmt([*start, *step]), tir.SeqStmt(start), tir.SeqStmt(step)
@@ -175,8 +197,9 @@ def multiply_each(instruction: DotProduct, channels: int) -> TensorIntrin:
 @functools.cache
 def bring_together(dtype: str, channels: int) -> TensorIntrin:
     """Bytes of four neighbouring pixels (4, channels) as those of each channel (channels, 4)."""
-    data = te.placeholder((DEPTH, channels), dtype, name="data")
-    out = te.compute((channels, DEPTH), lambda j, k: data[k, j], "out")
+    fours = LANE_BYTES
+    data = te.placeholder((fours, channels), dtype, name="data")
+    out = te.compute((channels, fours), lambda j, k: data[k, j], "out")
 
     def picked(vector: PrimExpr, order: list[int]) -> PrimExpr:
         return Shuffle((vector,), tuple(tir.const(at, "int32") for at in order))
@@ -184,17 +207,17 @@ def bring_together(dtype: str, channels: int) -> TensorIntrin:
     def body(ins, outs):
         # Four channels of the four pixels come to one part of 16 bytes, in which bytes are then brought to their
         # places: two instructions, where a shuffle of all bytes would be as many as there are parts.
-        words, parts = channels // DEPTH, range(channels // DEPTH)
-        whole = tir.reinterpret(f"int32x{channels}", _part(ins[0], 0, 0, lanes=DEPTH * channels))
-        whole = picked(whole, [k * words + part for part in parts for k in range(DEPTH)])
-        whole = tir.reinterpret(f"{dtype}x{DEPTH * channels}", whole)
-        order = [16 * part + DEPTH * k + j for part in parts for j in range(DEPTH) for k in range(DEPTH)]
+        words, parts = channels // fours, range(channels // fours)
+        whole = tir.reinterpret(f"int32x{channels}", _part(ins[0], 0, 0, lanes=fours * channels))
+        whole = picked(whole, [k * words + part for part in parts for k in range(fours)])
+        whole = tir.reinterpret(f"{dtype}x{fours * channels}", whole)
+        order = [16 * part + fours * k + j for part in parts for j in range(fours) for k in range(fours)]
         return outs[0].vstore([0, 0], picked(whole, order))
 
     return _declared("bring_together", out.op, (data, out), body)
 
 
 __all__ = [
-    "DEPTH", "INSTRUCTIONS", "DotProduct", "bring_together", "data_type", "dot_product", "instructions", "lanes",
+    "INSTRUCTIONS", "LANE_BYTES", "DotProduct", "bring_together", "data_type", "dot_product", "instructions", "lanes",
     "multiply", "multiply_each", "with_instruction",
 ]

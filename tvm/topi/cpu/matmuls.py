@@ -13,8 +13,8 @@ from .. import nn, size_class
 from ..nn.dense import Batch, batch_sizes, with_bias
 from ..nn.packed import crop_units, packed_matmul, standing_in
 from ..utils import same_dim, simplify
-from . import matmul_int8, matmul_tiles, tiles, tuned
-from .dot_products import ACCUMULATOR, dot_product, with_instruction
+from . import matmul_dots, matmul_tiles, tiles, tuned
+from .dot_products import dot_product, with_instruction
 from .machine import Machine
 from .matmul import (
     MANY_ROWS,
@@ -40,7 +40,7 @@ def batch_matmul(
         if made is not None:
             return made
         return nn.batch_matmul(tensor_a, tensor_b, oshape, out_dtype, transpose_a, transpose_b)
-    for products in () if transpose_a else (_tile_products, _byte_products):
+    for products in () if transpose_a else (_tile_products, _dot_products):
         made = products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
         if made is not None:
             return made
@@ -99,16 +99,17 @@ def _in_tiles(
     return te.compute((count, m, n), lambda *at: product(*at), name="T_batch_matmul_part", tag="injective")
 
 
-def _byte_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
-    """A batch of products of bytes over whole panels; None where the target has no instruction for it."""
+def _dot_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
+    """A batch of matmuls by dot products over whole panels; None where the target has no instruction for it."""
     count, m, n, k = (d.value for d in sizes[:4])
-    if dtype != ACCUMULATOR or dot_product(target, a.dtype, b.dtype, matmul_int8.PANEL) is None:
+    instruction = dot_product(target, a.dtype, b.dtype, matmul_dots.PANEL)
+    if instruction is None or instruction.sums != dtype:
         return None
-    if n % matmul_int8.PANEL or 0 in (count, m, n, k):
+    if n % matmul_dots.PANEL or 0 in (count, m, n, k):
         return None
-    lhs, rhs = matmul_int8.padded_lhs(a, k), matmul_int8.panels(b, n, k, transpose_b)
-    out = matmul_int8.products(lhs, rhs, (count, m, n), "T_batch_matmul", bool(sizes.one_a), bool(sizes.one_b))
-    return with_instruction(out, lhs, rhs, target, matmul_int8.PANEL)
+    lhs, rhs = matmul_dots.padded_lhs(a, k), matmul_dots.panels(b, n, k, transpose_b)
+    out = matmul_dots.products(lhs, rhs, (count, m, n), "T_batch_matmul", bool(sizes.one_a), bool(sizes.one_b))
+    return with_instruction(out, lhs, rhs, target, matmul_dots.PANEL)
 
 
 def _tile_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
@@ -140,17 +141,17 @@ def dense_pack(
     target: Target,
 ) -> Tensor:
     """``topi.nn.dense_pack`` in full register tiles; a weight of five dimensions is in panels of ``matmul_tiles`` where
-    the target has products of tiles for it, else of ``matmul_int8``."""
+    the target has products of tiles for it, else of ``matmul_dots``."""
     dtype = out_dtype or data.dtype
     kind = tiles.kind_of(target, data.dtype, weight.dtype) if len(weight.shape) == 5 else None
     if kind is not None:
         columns = int(units or int(weight.shape[0]) * int(weight.shape[3]))
         return with_bias(matmul_tiles.products(data, weight, columns, kind), bias, dtype)
     if len(weight.shape) == 5:
-        lhs = matmul_int8.padded_lhs(data, int(data.shape[-1]))
+        lhs = matmul_dots.padded_lhs(data, int(data.shape[-1]))
         shape = (*data.shape[:-1], int(weight.shape[0]) * int(weight.shape[3]))
-        product = matmul_int8.products(lhs, weight, shape, "T_dense_pack")
-        product = with_instruction(product, lhs, weight, target, matmul_int8.PANEL)
+        product = matmul_dots.products(lhs, weight, shape, "T_dense_pack")
+        product = with_instruction(product, lhs, weight, target, matmul_dots.PANEL)
         return with_bias(product, bias, dtype)
     if len(data.shape) > 1 and not isinstance(data.shape[-2], IntImm) and tuned.is_known(weight.shape):
         return with_bias(crop_units(_for_any_rows(data, weight, dtype, Machine(target)), data, units), bias, dtype)

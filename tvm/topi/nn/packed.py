@@ -124,10 +124,26 @@ def conv2d_NCHWc_int8(
             "conv2d_NCHWc_int8: data of 5 dimensions and a kernel of 7, the last of four channels, are wanted, got "
             f"{shape} and {of_kernel}"
         )
+    return conv2d_NCHWc_words(data, kernel, stride, padding, dilation, out_dtype, pad_value, "conv2d_NCHWc_int8")
+
+
+def conv2d_NCHWc_words(
+    data, kernel, stride, padding, dilation, out_dtype="float32", pad_value=0, name="conv2d_NCHWc_words"
+):  # fmt: skip
+    """Data (n, C/c, h, w, c) of known sizes and a kernel (O/o, I/i, kh, kw, i/d, o, d): the d channels that are summed
+    at once, a word of a machine, lie side by side; several groups where I is a part of the blocks of channels.
+
+    Raises
+    ------
+    TVMError
+        Their channels do not fit.
+    """
+    shape, of_kernel = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
     groups, rest = divmod(shape[1], of_kernel[1])
-    if rest or shape[4] != of_kernel[4] * BYTES or of_kernel[0] % groups:
-        raise TVMError(f"conv2d_NCHWc_int8: data {shape} and a kernel {of_kernel} have different blocks of channels")
-    source, strides, dilations, out = _window(data, kernel, stride, padding, dilation, "conv2d_NCHWc_int8", pad_value)
+    depth = of_kernel[6]
+    if rest or shape[4] != of_kernel[4] * depth or of_kernel[0] % groups:
+        raise TVMError(f"{name}: data {shape} and a kernel {of_kernel} have different blocks of channels")
+    source, strides, dilations, out = _window(data, kernel, stride, padding, dilation, name, pad_value)
     names = ("ic_outer", "kh", "kw", "ic_group", "ic_inner")
     sizes = (*of_kernel[1:5], of_kernel[6])
     axes = [te.reduce_axis((0, size), name=name) for name, size in zip(names, sizes)]
@@ -136,11 +152,11 @@ def conv2d_NCHWc_int8(
     def body(n, oc, y, x, ob):
         at = (y * strides[0] + kh * dilations[0], x * strides[1] + kw * dilations[1])
         block = outer if groups == 1 else te.indexdiv(oc, of_kernel[0] // groups) * of_kernel[1] + outer
-        value = source(n, block, *at, group * BYTES + inner).astype(out_dtype)
+        value = source(n, block, *at, group * depth + inner).astype(out_dtype)
         return te.sum(value * kernel(oc, outer, kh, kw, group, ob, inner).astype(out_dtype), axis=axes)
 
     result = (data.shape[0], kernel.shape[0], *out, kernel.shape[5])
-    return te.compute(result, body, name="conv2d_NCHWc_int8", tag="conv2d_NCHWc_int8", attrs={"groups": groups})
+    return te.compute(result, body, name=name, tag=name, attrs={"groups": groups})
 
 
 def depthwise_conv2d_NCHWc_int8(

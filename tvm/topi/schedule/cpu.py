@@ -16,13 +16,13 @@ from ...te.tensor import ComputeOp, Tensor
 from .. import access, size_class
 from ..cpu import (
     conv2d,
-    conv2d_int8,
+    conv2d_dots,
     conv2d_tiles,
     conv_nd,
     depthwise,
     depthwise_int8,
     matmul,
-    matmul_int8,
+    matmul_dots,
     matmul_nbits,
     matmul_tiles,
     pool,
@@ -38,7 +38,7 @@ from .inline import inline
 # Templates by the tag of the operation; the first that is for its type and fits it is taken.
 TEMPLATES: dict[str, list[CPUTemplate]] = {}
 for _module in (
-    conv2d, conv2d_int8, conv2d_tiles, conv_nd, depthwise, depthwise_int8, pool, matmul, matmul_int8, matmul_nbits,
+    conv2d, conv2d_dots, conv2d_tiles, conv_nd, depthwise, depthwise_int8, pool, matmul, matmul_dots, matmul_nbits,
     matmul_tiles, winograd,
 ):  # fmt: skip
     for _tag in _module.TEMPLATE.tags:

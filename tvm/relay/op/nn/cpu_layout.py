@@ -21,7 +21,7 @@ from ....topi.cpu.blocks import (
     tile_byte_block,
     tile_groups,
 )
-from ....topi.cpu.tiles import COLUMNS, Kind, kind_of
+from ....topi.cpu.tiles import BFLOAT16, COLUMNS, Kind, kind_of
 from ....topi.nn.packed import BYTES
 from ...expr import Constant, RelayExpr, Var
 from ..rules import dims
@@ -133,24 +133,28 @@ def _depthwise_int8(attrs, data: RelayExpr, kernel: np.ndarray, block: int) -> R
     )  # fmt: skip
 
 
-def alter_tiles(attrs, inputs, tinfos, kind: Kind) -> RelayExpr | None:
-    """A convolution with constant weights by products of tiles; a depthwise one in the same blocks of channels."""
+def alter_bfloat16(attrs, inputs, tinfos, kind: Kind | None, target: Target | None) -> RelayExpr | None:
+    """A convolution of bfloat16 with constant weights by products of tiles, or by dot products where there is no
+    ``kind`` of tiles; a depthwise one in the same blocks of channels."""
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)
     if kernel is None or not all(isinstance(d, int) for d in shape):
         return None
     channels, filters = shape[attrs.data_layout.index("C")], kernel.shape[0]
-    most, depth = kind.k, kind.depth
     options = {"strides": attrs.strides, "padding": attrs.padding, "dilation": attrs.dilation,
-               "kernel_size": kernel.shape[2:], "out_dtype": kind.sums,
+               "kernel_size": kernel.shape[2:], "out_dtype": "float32",
                "logical": (channels, filters, attrs.groups)}  # fmt: skip
-    inner, outer = tile_block(channels, most), tile_block(filters, 2 * COLUMNS)
+    depth = BFLOAT16.depth
+    if kind is not None:
+        inner, outer = tile_block(channels, kind.k), tile_block(filters, 2 * COLUMNS)
+    else:
+        inner, outer = (byte_block(n, dot_products.lanes(target, "bfloat16")) for n in (channels, filters))
     if attrs.groups == channels == filters:
         weight = packed_kernel(_filled(kernel.astype("float32"), _up(channels, inner), 1), 1, inner)
         groups = _up(channels, inner)
         return _call(packed.contrib_depthwise_conv2d_nchwc, inputs[0], weight, inner, 1, inner, groups, options)
     groups = attrs.groups
     if groups != 1:
-        choice = tile_groups(channels, filters, groups)
+        choice = tile_groups(channels, filters, groups) if kind is not None else None
         if choice is None:
             return None
         inner = outer = choice[0]
@@ -166,13 +170,15 @@ def alter_tiles(attrs, inputs, tinfos, kind: Kind) -> RelayExpr | None:
 
 
 def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
-    """A convolution with constant weights, over channels in blocks: of float32, of bytes, or by products of tiles."""
+    """A convolution with constant weights, over channels in blocks: of float32, of bytes or of bfloat16."""
     lanes = lanes_of(target)
     if tinfos[0].dtype in ("int8", "uint8"):
         return alter_int8(attrs, inputs, tinfos, out_type, target)
-    kind = kind_of(target, tinfos[0].dtype, tinfos[1].dtype)
-    if kind is not None and kind.sums == out_type.dtype and attrs.data_layout in ("NCHW", "NHWC"):
-        return None if attrs.out_layout else alter_tiles(attrs, inputs, tinfos, kind)
+    types = tinfos[0].dtype, tinfos[1].dtype
+    kind, is_plain = kind_of(target, *types), attrs.data_layout in ("NCHW", "NHWC") and not attrs.out_layout
+    if types == ("bfloat16", "bfloat16") and is_plain and out_type.dtype == "float32":
+        has_product = kind is not None or dot_products.dot_product(target, *types) is not None
+        return alter_bfloat16(attrs, inputs, tinfos, kind, target) if has_product else None
     if lanes is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout or out_type.dtype != "float32":
         return None
     shape, kernel = dims(tinfos[0]), _kernel(inputs, attrs, tinfos)

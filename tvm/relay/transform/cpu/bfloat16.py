@@ -1,6 +1,6 @@
-"""Products of bfloat16: by tiles where the target has them and they fit, else in float32.
+"""Products of bfloat16: by tiles or dot products where the target has them and they fit, else in float32.
 
-Sums are float32 in both, so a model has the same roundings with and without tiles.
+Sums are float32 in all, so a model rounds the same values to bfloat16 whichever it is.
 """
 
 from __future__ import annotations
@@ -8,6 +8,8 @@ from __future__ import annotations
 from ....ir.prim import IntImm
 from ....target import Target
 from ....topi.cpu.blocks import tile_groups
+from ....topi.cpu.dot_products import dot_product
+from ....topi.cpu.matmul_dots import PANEL
 from ....topi.cpu.matmul_tiles import panel_width
 from ....topi.cpu.tiles import kind_of
 from ...expr import Call, Constant, RelayExpr
@@ -27,8 +29,8 @@ def _is_known(e: RelayExpr) -> bool:
     return all(isinstance(d, IntImm) and int(d) > 0 for d in type_of(e).shape)
 
 
-def _fits_tiles(node: Call) -> bool:
-    """Whether there are products of tiles for a call."""
+def _fits(node: Call, has_tiles: bool) -> bool:
+    """Whether there are products of tiles, or else dot products, for a call."""
     (data, weight), attrs = node.args[:2], node.attrs
     if not _is_known(data) or not _is_known(weight):
         return False
@@ -40,12 +42,14 @@ def _fits_tiles(node: Call) -> bool:
         if not is_plain or attrs.out_layout or not isinstance(weight, Constant):
             return False
         is_plain = attrs.groups == 1 or attrs.groups == channels == filters
-        return is_plain or tile_groups(channels, filters, attrs.groups) is not None
+        return is_plain or has_tiles and tile_groups(channels, filters, attrs.groups) is not None
     if name == "nn.dense":
-        return isinstance(weight, Constant) and len(shape) == 2 and panel_width(shape[0]) is not None
+        has_panels = not has_tiles or panel_width(shape[0]) is not None
+        return isinstance(weight, Constant) and len(shape) == 2 and has_panels
     if name == "nn.batch_matmul":
         columns = shape[1] if attrs.transpose_b else shape[2]
-        return not attrs.transpose_a and panel_width(columns) is not None
+        has_panels = panel_width(columns) is not None if has_tiles else columns % PANEL == 0
+        return not attrs.transpose_a and has_panels
     return False
 
 
@@ -58,12 +62,13 @@ def widened(e: RelayExpr) -> RelayExpr:
 def rules(target: Target) -> Table:
     """What SimplifyExpr does with products of bfloat16."""
     has_tiles = kind_of(target, NARROW, NARROW) is not None
+    has_products = has_tiles or dot_product(target, NARROW, NARROW, PANEL) is not None
 
     def rule(node: Call, counts) -> RelayExpr | None:
         if any(type_of(a).dtype != NARROW for a in node.args[:2]):
             return None
         result = type_of(node).dtype
-        fits = has_tiles and _fits_tiles(node)
+        fits = has_products and _fits(node, has_tiles)
         if result not in (NARROW, WIDE) or fits and result == WIDE:
             return None
         args = node.args if fits else tuple(widened(a) for a in node.args)

@@ -20,10 +20,9 @@ from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu.blocks import byte_groups
 from ....topi.cpu.dot_products import data_type, dot_product, instructions, lanes
-from ....topi.cpu.matmul_int8 import PANEL, k_block
+from ....topi.cpu.matmul_dots import PANEL
 from ....topi.cpu.matmul_tiles import panel_width
 from ....topi.cpu.tiles import kind_of
-from ....topi.nn.packed import BYTES
 from ...analysis import post_order_visit
 from ...expr import Call, Constant, Function, RelayExpr, const
 from ...op import annotation, nn, reduce, tensor, transform
@@ -32,7 +31,7 @@ from ...op.nn.packed import contrib_dense_pack
 from ...op.record import CallAttrs
 from ..function_pass import RelayFunctionPass, function_pass, is_call, rewrite_typed, type_of
 from ..simplify_expr import Table
-from .pack_dense import pack_tiles
+from .pack_dense import first_columns, pack_tiles, pack_words
 
 LOG = logging.getLogger("tvm")
 # A sum of so many products of two bytes is an int32, and so is one without the part of the zero point.
@@ -297,18 +296,11 @@ def _in_panels(node: Call, target: Target) -> RelayExpr | None:
     units = array.shape[0]
     if kind is not None and panel_width(units) is None:
         array = np.pad(array, ((0, -units % PANEL), (0, 0)))
-    packed = pack_bytes(array) if kind is None else pack_tiles(array, kind)
+    packed = pack_words(array) if kind is None else pack_tiles(array, kind)
     layout = f"NC{packed.shape[2]}c{packed.shape[3]}n{packed.shape[4]}c"
     own = None if kind is None else array.shape[0]
     product = contrib_dense_pack(data, Constant(packed), layout, own, "int32")
-    return product if own == units else _columns(product, units)
-
-
-def _columns(product: RelayExpr, count: int) -> RelayExpr:
-    """The first columns of a product that may have more."""
-    if count % PANEL == 0:
-        return product
-    return transform.strided_slice(product, [0], [count], axes=[-1])
+    return product if own == units else first_columns(product, units)
 
 
 def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
@@ -325,17 +317,7 @@ def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
         return None
     more = (0, -columns % PANEL)
     y = nn.pad(y, [(0, 0), more, (0, 0)] if attrs.transpose_b else [(0, 0), (0, 0), more])
-    return _columns(Call(node.op, (x, y), attrs, (), node.span), columns)
-
-
-def pack_bytes(weight: np.ndarray) -> np.ndarray:
-    """A weight (units, features) as panels (units / 16, features / block, block / 4, 16, 4)."""
-    units, features = weight.shape
-    wide = -(-features // BYTES) * BYTES
-    block = k_block(wide)
-    whole = np.pad(weight, ((0, -units % PANEL), (0, wide - features)))
-    parted = whole.reshape(-1, PANEL, wide // block, block // BYTES, BYTES)
-    return np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))
+    return first_columns(Call(node.op, (x, y), attrs, (), node.span), columns)
 
 
 def _to_bytes(e: RelayExpr) -> list[Call]:

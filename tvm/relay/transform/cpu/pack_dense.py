@@ -15,7 +15,8 @@ from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import PassContext
 from ....target import Target
-from ....topi.cpu import matmul_nbits
+from ....topi.cpu import dot_products, matmul_dots, matmul_nbits
+from ....topi.cpu.dot_products import dot_product
 from ....topi.cpu.machine import Machine
 from ....topi.cpu.matmul import NOMINAL_ROWS, panel_width
 from ....topi.cpu.matmul_tiles import k_block
@@ -69,7 +70,9 @@ class Packing:
 
     def __init__(self, machine: Machine):
         self.machine = machine
-        self.has_tiles = kind_of(machine.target, "bfloat16", "bfloat16") is not None
+        narrow = "bfloat16", "bfloat16"
+        self.has_tiles = kind_of(machine.target, *narrow) is not None
+        self.has_dots = dot_product(machine.target, *narrow, matmul_dots.PANEL) is not None
         self.rewritten: dict[int, RelayExpr] = {}
         self.weights: dict[tuple, Constant] = {}
         self.panels: dict[tuple, Constant] = {}
@@ -100,7 +103,7 @@ class Packing:
             return None
         if out[-2] < MIN_ROWS and any(d != 1 for d in out[:-2]):
             return None
-        weight = constant_weight(inner, self.has_tiles)
+        weight = constant_weight(inner, self.has_tiles, self.has_dots)
         features = _shape(inner.args[0])
         if weight is None or features is None:
             return None
@@ -113,7 +116,7 @@ class Packing:
         return self.packed_matmul(data, flat[0], weight)
 
     def matmul(self, node: Call) -> RelayExpr | None:
-        weight = constant_weight(node, self.has_tiles)
+        weight = constant_weight(node, self.has_tiles, self.has_dots)
         if weight is None:
             return None
         out = _shape(node)
@@ -138,9 +141,9 @@ class Packing:
         attrs = CallAttrs({**node.attrs.entries, "units": units})
         return Call(node.op, (self.rewritten[id(node.args[0])], *packed), attrs, (), node.span)
 
-    def packed_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> Call:
+    def packed_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> RelayExpr:
         if weight.constant.data.dtype == "bfloat16":
-            return self.tile_matmul(data, weight)
+            return self.bfloat16_matmul(data, weight)
         width = panel_width(rows, weight.units, self.machine, "float32")
         key = (width, id(weight.constant), weight.transposed)
         if key not in self.weights:
@@ -148,15 +151,17 @@ class Packing:
         packed = self.weights[key]
         return contrib_dense_pack(data, packed, weight_layout=f"NC{width}n", units=weight.units, out_dtype="")
 
-
-    def tile_matmul(self, data: RelayExpr, weight: Weight) -> Call:
+    def bfloat16_matmul(self, data: RelayExpr, weight: Weight) -> RelayExpr:
         key = (0, id(weight.constant), weight.transposed)
         if key not in self.weights:
-            self.weights[key] = Constant(pack_tiles(weight.rows(), BFLOAT16))
+            rows = weight.rows()
+            self.weights[key] = Constant(pack_tiles(rows, BFLOAT16) if self.has_tiles else pack_words(rows))
         packed = self.weights[key]
         _, _, group, width, depth = packed.data.shape
         layout = f"NC{group}c{width}n{depth}c"
-        return contrib_dense_pack(data, packed, weight_layout=layout, units=weight.units, out_dtype="float32")
+        units = weight.units if self.has_tiles else None
+        product = contrib_dense_pack(data, packed, weight_layout=layout, units=units, out_dtype="float32")
+        return product if self.has_tiles else first_columns(product, weight.units)
 
 
 def pack_tiles(weight: np.ndarray, kind: Kind) -> np.ndarray:
@@ -169,8 +174,28 @@ def pack_tiles(weight: np.ndarray, kind: Kind) -> np.ndarray:
     return np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))
 
 
-def constant_weight(node: Call, has_tiles: bool = False) -> Weight | None:
-    """The rhs of a matmul that can be packed."""
+def first_columns(product: RelayExpr, count: int) -> RelayExpr:
+    """The first columns of a product over whole panels of dot products, which may have more."""
+    if count % matmul_dots.PANEL == 0:
+        return product
+    return transform.strided_slice(product, [0], [count], axes=[-1])
+
+
+def pack_words(weight: np.ndarray) -> np.ndarray:
+    """A weight (units, features) as panels (units / 16, features / block, block / depth, 16, depth), whose last
+    dimension is a word of 32 bits."""
+    units, features = weight.shape
+    depth = dot_products.LANE_BYTES // weight.dtype.itemsize
+    wide = -(-features // depth) * depth
+    block = matmul_dots.k_block(wide, depth)
+    whole = np.pad(weight, ((0, -units % matmul_dots.PANEL), (0, wide - features)))
+    parted = whole.reshape(-1, matmul_dots.PANEL, wide // block, block // depth, depth)
+    return np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))
+
+
+def constant_weight(node: Call, has_tiles: bool = False, has_dots: bool = False) -> Weight | None:
+    """The rhs of a matmul that can be packed; one of bfloat16 where the target has products of tiles or dot products of
+    them."""
     name = node.op.name
     if not is_contraction(node, "matmul"):
         return None
@@ -188,7 +213,8 @@ def constant_weight(node: Call, has_tiles: bool = False) -> Weight | None:
     found = Weight(weight, transposed, weight_shape[-2] if transposed else weight_shape[-1])
     if types == ("bfloat16", "bfloat16", "float32"):
         is_known = all(isinstance(d, int) for d in shape)
-        return found if has_tiles and is_known and panel_width_of_tiles(found.units) is not None else None
+        fits = panel_width_of_tiles(found.units) is not None if has_tiles else has_dots
+        return found if is_known and fits else None
     return found if set(types) == {"float32"} else None
 
 

@@ -1,7 +1,8 @@
-"""Direct convolution of bytes in a blocked layout, by instructions that add four products to a sum at once.
+"""Direct convolution in a blocked layout by dot products: instructions that add the products of a word, four bytes or
+two numbers of bfloat16, to a sum at once.
 
-The register tile is ``tile_h`` x ``tile_w`` pixels by vectors of filters. An instruction multiplies four channels of a
-pixel with a vector of filters: it takes them as a lane of the pixel's block of channels, or they are loaded into all
+The register tile is ``tile_h`` x ``tile_w`` pixels by vectors of filters. An instruction multiplies a word of channels
+of a pixel with a vector of filters: it takes it as a lane of the pixel's block of channels, or it is loaded into all
 lanes.
 """
 
@@ -16,7 +17,7 @@ from .. import access
 from ..template import CPUTemplate
 from . import dot_products
 from .conv2d import column_stride, compute_padding, divide, pad_stage, pieces
-from .dot_products import DEPTH, DotProduct
+from .dot_products import LANE_BYTES, DotProduct
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -30,13 +31,13 @@ MAX_VECTORS = 8
 def extents(op: ComputeOp) -> dict[str, int]:
     n, oc, h, w, ob = (access.extent_of(a) or 1 for a in op.axis)
     ico, kh, kw, groups, _ = (access.extent_of(a) or 1 for a in op.reduce_axis)
-    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "fours": groups,
+    return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "words": groups,
             "groups": int(op.attrs.get("groups", 1))}
 
 
 def fits(instruction: DotProduct, pixels: int, vectors: int, machine: Machine, held: int = 1) -> bool:
-    """Whether accumulators fit the registers beside a vector of each pixel and of a four of filters, or beside those of
-    ``held`` fours of the filters and one pixel."""
+    """Whether accumulators fit the registers beside a vector of each pixel and of a word of filters, or beside those of
+    ``held`` words of the filters and one pixel."""
     # Loads of three and more vectors run ahead of the products by one.
     beside = pixels + 1 if instruction.takes_lane else 2 + (vectors > 2)
     return pixels * vectors + vectors * held + beside <= machine.registers
@@ -49,7 +50,7 @@ def tiles(x: dict[str, int], instruction: DotProduct, machine: Machine) -> list[
     inside = x["oc"] // x["groups"]
     blocks = [d for d in range(1, inside + 1) if inside % d == 0 and (d == 1 or d * each <= MAX_VECTORS)]
     # The weights of a single step are the same for all tiles of a row, which keep all of them.
-    held = x["fours"] if x["ico"] * x["kh"] * x["kw"] == 1 and not instruction.takes_lane else 1
+    held = x["words"] if x["ico"] * x["kh"] * x["kw"] == 1 and not instruction.takes_lane else 1
     found = [
         (h, w, oc)
         for oc in blocks
@@ -60,22 +61,22 @@ def tiles(x: dict[str, int], instruction: DotProduct, machine: Machine) -> list[
     return found or [(1, 1, 1)]
 
 
-def step_cycles(instruction: DotProduct, pixels: int, vectors: int, fours: int) -> float:
+def step_cycles(instruction: DotProduct, pixels: int, vectors: int, words: int) -> float:
     """Cycles of a step over a block of channels: two products and two loads each cycle."""
-    # Weights come from the L2 cache, where a vector costs as much as three loads of a four.
-    loads = pixels + vectors * fours if instruction.takes_lane else (pixels + 3 * vectors) * fours
-    return max(max(pixels * vectors, CHAINS) * fours / 2, loads / 2) + 0.15 * loads + 1
+    # Weights come from the L2 cache, where a vector costs as much as three loads of a word.
+    loads = pixels + vectors * words if instruction.takes_lane else (pixels + 3 * vectors) * words
+    return max(max(pixels * vectors, CHAINS) * words / 2, loads / 2) + 0.15 * loads + 1
 
 
 def tile_cycles(instruction: DotProduct, pixels: int, vectors: int, x: dict[str, int]) -> float:
     """Cycles of a register tile: its steps, and the start and end of the accumulators."""
     steps = x["ico"] * x["kh"] * x["kw"]
-    return steps * step_cycles(instruction, pixels, vectors, x["fours"]) + 6 * pixels * vectors
+    return steps * step_cycles(instruction, pixels, vectors, x["words"]) + 6 * pixels * vectors
 
 
 def task_rows(x: dict[str, int], tile: tuple[int, int, int], stride: int, machine: Machine) -> int:
     """Rows of a task: what they read stays in the L2 cache for all filters, and there are enough tasks."""
-    row = x["w"] * x["ico"] * x["fours"] * DEPTH * stride * min(stride, x["kh"])
+    row = x["w"] * x["ico"] * x["words"] * LANE_BYTES * stride * min(stride, x["kh"])
     chunks = x["n"] * (x["oc"] // tile[2])
     rows = x["h"]
     while rows > tile[0] and (chunks * -(-x["h"] // rows) < 8 * machine.threads or rows * row > machine.l2_bytes // 4):
@@ -83,10 +84,10 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], stride: int, machin
     return -(-rows // tile[0]) * tile[0]
 
 
-class Conv2dInt8(CPUTemplate):
-    """A convolution of bytes in a blocked layout."""
+class Conv2dDots(CPUTemplate):
+    """A convolution by dot products in a blocked layout."""
 
-    tags = ("conv2d_NCHWc_int8",)
+    tags = ("conv2d_NCHWc_int8", "conv2d_NCHWc_words")
 
     def applies(self, op: ComputeOp) -> bool:
         """Whether the target has an instruction for it, and sizes are known."""
@@ -111,7 +112,7 @@ class Conv2dInt8(CPUTemplate):
             return sum(n * tile_cycles(instruction, a * b, oc * each, x) for a, b, n in parts) / oc
 
         tile = min(tiles(x, instruction, machine), key=cost)
-        weights = x["oc"] * x["ob"] * x["ico"] * x["fours"] * DEPTH * x["kh"] * x["kw"]
+        weights = x["oc"] * x["ob"] * x["ico"] * x["words"] * LANE_BYTES * x["kh"] * x["kw"]
         outer = "filters" if weights > machine.l2_bytes // 2 else "rows"
         return {"tile": tile, "rows": task_rows(x, tile, column_stride(op), machine), "outer": outer}
 
@@ -125,14 +126,14 @@ class Conv2dInt8(CPUTemplate):
         if is_parallel:
             host.parallel(task)
         *lead, oc, h, w, ob = stage.op.axis
-        ic_outer, kh, kw, four, ic = stage.op.reduce_axis
-        unrolled = [four, h, w, oc]
+        ic_outer, kh, kw, word, ic = stage.op.reduce_axis
+        unrolled = [word, h, w, oc]
         stage.reorder(*lead, ic_outer, kh, kw, *unrolled, ob, ic)
         for axis in unrolled:
             stage.unroll(axis)
-        stage.tensorize(ob, dot_products.multiply(instruction, x["ob"], x["fours"] * DEPTH))
+        stage.tensorize(ob, dot_products.multiply(instruction, x["ob"], x["words"] * instruction.depth))
         stage.set_scope("local")
         compute_padding(planner, padding, host, task, {"pad": "once"})
 
 
-TEMPLATE = Conv2dInt8()
+TEMPLATE = Conv2dDots()

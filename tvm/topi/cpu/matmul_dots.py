@@ -1,7 +1,9 @@
-"""Matmuls of bytes, by instructions that add four products to a sum at once.
+"""Matmuls by dot products: instructions that add the products of a word, four bytes or two numbers of bfloat16, to a
+sum at once.
 
-The rhs is packed into panels of a block of columns, in which four elements of a column lie side by side. The register
-tile is some rows by some panels; an instruction multiplies four elements of a row of the lhs with a vector of columns.
+The rhs is packed into panels of a block of columns, in which the elements of a word of a column lie side by side. The
+register tile is some rows by some panels; an instruction multiplies a word of a row of the lhs with a vector of
+columns.
 """
 
 from __future__ import annotations
@@ -10,14 +12,14 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from ... import te, tir
+from ...dtype import info
 from ...ir.prim import IntImm
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp, Tensor
 from .. import access
-from ..nn.packed import BYTES
 from ..template import CPUTemplate
 from . import dot_products
-from .conv2d_int8 import MAX_VECTORS, fits, step_cycles
+from .conv2d_dots import MAX_VECTORS, fits, step_cycles
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -29,59 +31,68 @@ MAX_ROWS = 14
 ALIASED, LINE, MIN_SHIFTED_ROWS = 2048, 64, 64
 
 
-def k_block(k: int) -> int:
+def depth_of(dtype: str) -> int:
+    """The elements of a word."""
+    return dot_products.LANE_BYTES // info(dtype).bytes
+
+
+def k_block(k: int, depth: int) -> int:
     """Elements of a row of the lhs that are loaded at once: a vector if it divides k."""
-    return next(b for b in (16, 8, 4) if k % b == 0 or b == BYTES)
+    return next(words * depth for words in (4, 2, 1) if k % (words * depth) == 0 or words == 1)
 
 
 def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lhs=False, one_rhs=False) -> Tensor:
-    """The product of ``lhs`` (m, k) with panels (n / 16, k / block, block / 4, 16, 4), or of batches of them, of which
-    one may have a single matrix."""
-    *_, blocks, fours, width, _ = (int(d) for d in rhs.shape)
-    steps = [te.reduce_axis((0, d), name=n) for d, n in ((blocks, "k_outer"), (fours, "k_four"), (BYTES, "k_inner"))]
-    outer, four, inner = steps
+    """The product of ``lhs`` (m, k) with panels (n / 16, k / block, block / depth, 16, depth), or of batches of them,
+    of which one may have a single matrix."""
+    *_, blocks, words, width, depth = (int(d) for d in rhs.shape)
+    steps = [te.reduce_axis((0, d), name=n) for d, n in ((blocks, "k_outer"), (words, "k_word"), (depth, "k_inner"))]
+    outer, word, inner = steps
+    sums = "float32" if info(rhs.dtype).is_float else "int32"
 
     def body(*at):
         *lead, i, j = at
-        x = lhs(*(0 if one_lhs else b for b in lead), i, (outer * fours + four) * BYTES + inner)
-        columns = te.indexdiv(j, width), outer, four, te.indexmod(j, width), inner
+        x = lhs(*(0 if one_lhs else b for b in lead), i, (outer * words + word) * depth + inner)
+        columns = te.indexdiv(j, width), outer, word, te.indexmod(j, width), inner
         y = rhs(*(0 if one_rhs else b for b in lead), *columns)
-        return te.sum(x.astype("int32") * y.astype("int32"), axis=steps)
+        return te.sum(x.astype(sums) * y.astype(sums), axis=steps)
 
-    return te.compute(shape, body, name=name, tag="matmul_int8")
+    return te.compute(shape, body, name=name, tag="matmul_dots")
 
 
 def padded_lhs(lhs: Tensor, k: int) -> Tensor:
     """The lhs with as many elements in a row as panels have. Rows whose distance is a multiple of ``ALIASED`` bytes
     would share the lines of few sets of the L1 cache, so that a row of them gets a line more."""
-    shares = k % ALIASED == 0 and isinstance(lhs.shape[-2], IntImm) and lhs.shape[-2].value >= MIN_SHIFTED_ROWS
-    if k % BYTES == 0 and not shares:
+    size = info(lhs.dtype).bytes
+    depth = depth_of(lhs.dtype)
+    shares = k * size % ALIASED == 0 and isinstance(lhs.shape[-2], IntImm) and lhs.shape[-2].value >= MIN_SHIFTED_ROWS
+    if k % depth == 0 and not shares:
         return lhs
-    shape = (*lhs.shape[:-1], k + LINE if shares else -(-k // BYTES) * BYTES)
+    shape = (*lhs.shape[:-1], k + LINE // size if shares else -(-k // depth) * depth)
 
     def body(*at):
         return tir.if_then_else(at[-1] < k, lhs(*at), tir.const(0, lhs.dtype))
 
-    return te.compute(shape, body, name="T_matmul_int8_lhs", tag="pad,step")
+    return te.compute(shape, body, name="T_matmul_dots_lhs", tag="pad,step")
 
 
 def panels(rhs: Tensor, n: int, k: int, transposed: bool) -> Tensor:
     """A batch of rhs of whole panels, packed into them; zeros fill up k."""
-    block = k_block(-(-k // BYTES) * BYTES)
+    depth = depth_of(rhs.dtype)
+    block = k_block(-(-k // depth) * depth, depth)
 
-    def body(b, panel, outer, four, j, inner):
-        column, at = panel * PANEL + j, (outer * (block // BYTES) + four) * BYTES + inner
+    def body(b, panel, outer, word, j, inner):
+        column, at = panel * PANEL + j, (outer * (block // depth) + word) * depth + inner
         value = rhs(b, column, at) if transposed else rhs(b, at, column)
-        return value if k % BYTES == 0 else tir.if_then_else(at < k, value, tir.const(0, rhs.dtype))
+        return value if k % depth == 0 else tir.if_then_else(at < k, value, tir.const(0, rhs.dtype))
 
-    shape = (rhs.shape[0], n // PANEL, -(-k // block), block // BYTES, PANEL, BYTES)
-    return te.compute(shape, body, name="T_matmul_int8_panels", tag="panels,step")
+    shape = (rhs.shape[0], n // PANEL, -(-k // block), block // depth, PANEL, depth)
+    return te.compute(shape, body, name="T_matmul_dots_panels", tag="panels,step")
 
 
-class MatmulInt8(CPUTemplate):
-    """A batch of matmuls of bytes over panels of the rhs."""
+class MatmulDots(CPUTemplate):
+    """A batch of matmuls by dot products over panels of the rhs."""
 
-    tags = ("matmul_int8",)
+    tags = ("matmul_dots",)
 
     def applies(self, op: ComputeOp) -> bool:
         """Whether the target has an instruction for it, and sizes are known."""
@@ -103,7 +114,7 @@ class MatmulInt8(CPUTemplate):
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The tile with the fewest products and loads, remainders included."""
-        m, fours = (access.extent_of(a) or 1 for a in (op.axis[-2], op.reduce_axis[1]))
+        m, words = (access.extent_of(a) or 1 for a in (op.axis[-2], op.reduce_axis[1]))
         instruction = op.attrs["instruction"]
         each = PANEL // instruction.lanes
 
@@ -111,19 +122,19 @@ class MatmulInt8(CPUTemplate):
             rows, count = tile
             full, rest = divmod(m, rows)
             parts = [(rows, full), (rest, 1)] if rest else [(rows, full)]
-            return sum(n * step_cycles(instruction, r, count * each, fours) for r, n in parts) / count
+            return sum(n * step_cycles(instruction, r, count * each, words) for r, n in parts) / count
 
         return {"tile": min(self.space(op, machine)["tile"], key=cost)}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """Panels outside, then rows; the register tile, and the epilogue on it."""
         op = stage.op
-        fours = access.extent_of(op.reduce_axis[1]) or 1
+        words, instruction = access.extent_of(op.reduce_axis[1]) or 1, op.attrs["instruction"]
         rows, count = config["tile"]
         *lead, i, j = host.op.axis
         # Rows of the lhs stay in the L2 cache while all panels are multiplied with them.
-        k = math.prod(access.extent_of(a) or 1 for a in op.reduce_axis)
-        block = max(planner.machine.l2_bytes // 2 // k // rows, 1) * rows
+        row = math.prod(access.extent_of(a) or 1 for a in op.reduce_axis[:-1]) * dot_products.LANE_BYTES
+        block = max(planner.machine.l2_bytes // 2 // row // rows, 1) * rows
         is_blocked = (access.extent_of(i) or 1) > block
         i_block, i = host.split(i, factor=block) if is_blocked else (None, i)
         i_outer, i_inner = host.split(i, factor=rows)
@@ -141,13 +152,13 @@ class MatmulInt8(CPUTemplate):
             host.parallel(task)
         stage.compute_at(host, i_outer)
         *lead, i, j = stage.op.axis
-        k_outer, four, k = stage.op.reduce_axis
+        k_outer, word, k = stage.op.reduce_axis
         j_panel, lane = stage.split(j, factor=PANEL)
-        stage.reorder(*lead, k_outer, four, i, j_panel, lane, k)
-        for axis in (four, i, j_panel):
+        stage.reorder(*lead, k_outer, word, i, j_panel, lane, k)
+        for axis in (word, i, j_panel):
             stage.unroll(axis)
-        stage.tensorize(lane, dot_products.multiply(op.attrs["instruction"], PANEL, fours * BYTES))
+        stage.tensorize(lane, dot_products.multiply(instruction, PANEL, words * instruction.depth))
         stage.set_scope("local")
 
 
-TEMPLATE = MatmulInt8()
+TEMPLATE = MatmulDots()
