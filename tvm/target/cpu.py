@@ -126,6 +126,10 @@ class ResolvedCPU:
     def has_bfloat(self) -> bool:
         return bool(self.enabled & {"avx512bf16", "bf16"})
 
+    def is_slow(self, feature: str) -> bool:
+        """Whether the instructions of a feature are slower than float32 products in their place."""
+        return feature in family_of(self.arch).slow_features.get(self.cpu, ())
+
     @property
     def has_asimd(self) -> bool:
         return self.arch in ("aarch64", "arm") and self.has("neon")

@@ -24,6 +24,8 @@ class Family(NamedTuple):
     # Bytes of the data caches, first to third level, of a usual core, and of the cores whose sizes are known.
     caches: Caches = (32 << 10, 256 << 10, 0)
     core_caches: Mapping[str, Caches] = {}
+    # Features of cores whose instructions are slower there than float32 products in their place.
+    slow_features: Mapping[str, tuple[str, ...]] = {}
     # Names LLVM is known to accept, so that the common ones need no further question. Others are looked up.
     cpus: tuple[str, ...] = ("generic",)
     # What every machine of the family that runs Linux has beyond LLVM's generic one.
@@ -113,6 +115,8 @@ FAMILIES = {
         more_registers=(("avx512f", 32),),
         registers=16,
         caches=(32 << 10, 1 << 20, 8 << 20),
+        # With one product of a vector in two cycles; their bfloat16 is that of tiles.
+        slow_features=dict.fromkeys(("sapphirerapids", "emeraldrapids", "graniterapids"), ("avx512bf16",)),
         cpus=tuple(_X86.split()),
         can_be_asked=True,
         host_list_is_whole=True,

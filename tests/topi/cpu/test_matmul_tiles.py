@@ -77,5 +77,5 @@ def test_a_part_of_a_panel_stays_in_the_l1_cache_and_a_block_of_rows_in_the_l2_c
         config = matmul_tiles.TEMPLATE.choose(held.op.input_tensors[0].op, machine)
         row = k * (2 if kind is BFLOAT16 else 1)
         assert 8 <= config["steps"] and config["steps"] * 2048 <= machine.l1_bytes < 4 * config["steps"] * 2048
-        assert config["rows"] * 16 * row <= machine.l2_bytes // 2 and config["once"]
+        assert config["rows"] * 16 * row <= machine.l2_bytes * 3 // 4 and config["once"]
         assert config["streams"] == (m == 2048)

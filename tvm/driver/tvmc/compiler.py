@@ -307,12 +307,12 @@ def compile_model(
 
 
 def _say_precision(target: Target, transforms: dict[str, Any]) -> None:
-    """That a CPU has no instructions for products of bfloat16, which are then those of float32."""
+    """That a CPU has no instructions for products of bfloat16, or slow ones, which are then those of float32."""
+    from ...relay.transform.cpu.bfloat16 import has_products
+
     is_asked = transforms["mixed_precision"] and transforms["mixed_precision_calculation_type"] == "bfloat16"
-    features = target.features
-    has_products = features.has_llvm_intrinsics and (features.has_amx_bf16 or features.has_bfloat)
-    if is_asked and features.is_cpu and not has_products:
-        note(f"{target.attrs.get('mcpu') or 'this CPU'} has no products of bfloat16: they are done in float32")
+    if is_asked and target.features.is_cpu and not has_products(target):
+        note(f"{target.attrs.get('mcpu') or 'this CPU'} has no fast products of bfloat16: they are done in float32")
 
 
 def _records(path: str | None) -> Applied:

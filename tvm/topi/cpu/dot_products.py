@@ -70,13 +70,13 @@ INSTRUCTIONS = (
 
 
 def instructions(target: Target | None) -> list[DotProduct]:
-    """The instructions that a target has."""
+    """The instructions that a target has, and that pay."""
     if target is None or not target.features.has_llvm_intrinsics:
         return []
     if not target.features.has_integer_dot_product and not target.features.has_bfloat:
         return []
     cpu = resolve_cpu(target)
-    return [i for i in INSTRUCTIONS if i.arch == cpu.arch and cpu.has(i.feature)]
+    return [i for i in INSTRUCTIONS if i.arch == cpu.arch and cpu.has(i.feature) and not cpu.is_slow(i.feature)]
 
 
 def dot_product(target: Target | None, data: str, weight: str, filters: int = 0) -> DotProduct | None:

@@ -42,8 +42,9 @@ def k_block(k: int, depth: int) -> int:
 
 
 def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lhs=False, one_rhs=False) -> Tensor:
-    """The product of ``lhs`` (m, k) with panels (n / 16, k / block, block / depth, 16, depth), or of batches of them,
-    of which one may have a single matrix."""
+    """The product of ``lhs`` (..., m, k) with panels (n / 16, k / block, block / depth, 16, depth), or of a batch with
+    a batch of them, of which one may have a single matrix."""
+    is_batch = len(rhs.shape) > 5
     *_, blocks, words, width, depth = (int(d) for d in rhs.shape)
     steps = [te.reduce_axis((0, d), name=n) for d, n in ((blocks, "k_outer"), (words, "k_word"), (depth, "k_inner"))]
     outer, word, inner = steps
@@ -53,7 +54,7 @@ def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lh
         *lead, i, j = at
         x = lhs(*(0 if one_lhs else b for b in lead), i, (outer * words + word) * depth + inner)
         columns = te.indexdiv(j, width), outer, word, te.indexmod(j, width), inner
-        y = rhs(*(0 if one_rhs else b for b in lead), *columns)
+        y = rhs(*(0 if one_rhs else b for b in lead if is_batch), *columns)
         return te.sum(x.astype(sums) * y.astype(sums), axis=steps)
 
     return te.compute(shape, body, name=name, tag="matmul_dots")

@@ -152,12 +152,12 @@ class MatmulTiles(CPUTemplate):
         return {"steps": steps, "rows": rows, "ahead": [0, 4, 8, 16], "once": [False, True], "streams": [False, True]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """Parts of k whose panel stays in the L1 cache, and blocks of rows that stay in half the L2 cache. Packed rows
-        pass by the L1 cache; those that lie apart are faster through it."""
+        """Parts of k whose panel stays in the L1 cache, and blocks of rows that stay in most of the L2 cache. Packed
+        rows pass by the L1 cache; those that lie apart are faster through it."""
         x, space = extents(op), self.space(op, machine)
         tile = ROW_BYTES * ROWS
         whole = [d for d in space["steps"] if d * 2 * tile <= machine.l1_bytes * 3 // 4 and d >= 8]
-        rows = [d for d in space["rows"] if d * x["steps"] * tile <= machine.l2_bytes // 2]
+        rows = [d for d in space["rows"] if d * x["steps"] * tile <= machine.l2_bytes * 3 // 4]
         block = max(rows, default=space["rows"][0])
         products = block // (2 - x["tiles"] % 2)
         size = x["lead"] * x["panels"] * x["width"] * x["tiles"] * x["rows"] * info(op.output(0).dtype).bytes

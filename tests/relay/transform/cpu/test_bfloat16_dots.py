@@ -2,6 +2,7 @@
 instructions."""
 
 import os
+import platform
 import random
 from contextlib import contextmanager
 from unittest import mock
@@ -41,7 +42,7 @@ def emulated(form):
         mock.patch.object(dot_products, "instructions", lambda target: rows),
         mock.patch.object(dot_products.tir, "call_llvm_pure_intrin", emulated_product),
     ):
-        yield "llvm"
+        yield "llvm -mattr=-amx-bf16" if platform.machine() == "x86_64" else "llvm"
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -72,13 +73,22 @@ def test_random_convolutions_are_exact(form):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", [(1, 2048, 1000), (128, 1024, 64), (197, 50, 33), (13, 3, 7), (5, 64, 20), (1, 1, 1)])
-def test_dense_layers_are_exact(shape, form):
+@pytest.mark.parametrize("batch", [None, 3])
+def test_dense_layers_are_exact(shape, batch, form):
     m, k, n = shape
     rng = np.random.default_rng(m * n + k)
-    x, w = whole(rng, (m, k)), whole(rng, (n, k))
+    # A dense layer over a batch of sequences is one of a matrix, whose reshapes go.
+    lead = () if batch is None else (batch,)
+    x, w = whole(rng, (*lead, m, k)), whole(rng, (n, k))
     weight = relay.const(w.astype(BFLOAT16), "bfloat16")
+
+    def make(x):
+        if batch is None:
+            return relay.nn.dense(x, weight, out_dtype="float32")
+        return relay.reshape(relay.nn.dense(relay.reshape(x, (-1, k)), weight, out_dtype="float32"), (batch, m, n))
+
     with emulated(form) as target:
-        got, _ = run(lambda x: relay.nn.dense(x, weight, out_dtype="float32"), {"x": x}, target)
+        got, _ = run(make, {"x": x}, target)
     np.testing.assert_array_equal(got, x.astype("int64") @ w.astype("int64").T)
 
 
@@ -110,7 +120,8 @@ def network():
 @pytest.mark.parametrize("target, product, conversion", [
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=cooperlake", "vdpbf16ps", "vcvtneps2bf16"),
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=znver4", "vdpbf16ps", "vcvtneps2bf16"),
-    ("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -mattr=-amx-bf16", "vdpbf16ps", "vcvtneps2bf16"),
+    ("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids", "tdpbf16ps", "vcvtneps2bf16"),
+    ("llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -mattr=-amx-bf16", "vfmadd", ""),
     ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-v1", "bfdot", "bfcvt"),
     ("llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake", "vfmadd", ""),
     ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", "fmla", ""),

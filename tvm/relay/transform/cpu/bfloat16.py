@@ -59,16 +59,20 @@ def widened(e: RelayExpr) -> RelayExpr:
     return tensor.cast(e, WIDE)
 
 
+def has_products(target: Target) -> bool:
+    """Whether a target has products of bfloat16 that pay."""
+    return kind_of(target, NARROW, NARROW) is not None or dot_product(target, NARROW, NARROW, PANEL) is not None
+
+
 def rules(target: Target) -> Table:
     """What SimplifyExpr does with products of bfloat16."""
-    has_tiles = kind_of(target, NARROW, NARROW) is not None
-    has_products = has_tiles or dot_product(target, NARROW, NARROW, PANEL) is not None
+    has_tiles, has_some = kind_of(target, NARROW, NARROW) is not None, has_products(target)
 
     def rule(node: Call, counts) -> RelayExpr | None:
         if any(type_of(a).dtype != NARROW for a in node.args[:2]):
             return None
         result = type_of(node).dtype
-        fits = has_products and _fits(node, has_tiles)
+        fits = has_some and _fits(node, has_tiles)
         if result not in (NARROW, WIDE) or fits and result == WIDE:
             return None
         args = node.args if fits else tuple(widened(a) for a in node.args)
@@ -78,4 +82,4 @@ def rules(target: Target) -> Table:
     return dict.fromkeys(PRODUCTS, (rule,))
 
 
-__all__ = ["rules"]
+__all__ = ["has_products", "rules"]
