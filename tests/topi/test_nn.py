@@ -75,6 +75,17 @@ def test_depthwise_convolutions(rng):
     )
 
 
+@pytest.mark.parametrize("compute", [nn.depthwise_conv2d_nhwc, topi.arm_cpu.compute_depthwise_conv2d_nhwc])
+def test_a_type_in_place_of_a_depthwise_kernel_layout_is_that_of_the_result(rng, compute):
+    data, weight = (rng.integers(-100, 100, shape).astype("int16") for shape in ((1, 6, 6, 3), (3, 3, 3, 2)))
+    wanted = testing.depthwise_conv2d_python_nhwc(data.astype("int32"), weight.astype("int32"), 1, "SAME")
+    same([data, weight], lambda d, w: compute(d, w, 1, "SAME", 1, "int32"), wanted.astype("int32"))
+    with pytest.raises(ValueError, match="unknown data type 'hwio'"):
+        compute(te.placeholder((1, 6, 6, 3)), te.placeholder((3, 3, 3, 2)), 1, 0, 1, "hwio")
+    with pytest.raises(tvm.TVMError, match="the kernel layout is HWOI or HWIO, got 'OIHW'"):
+        compute(te.placeholder((1, 6, 6, 3)), te.placeholder((3, 3, 3, 2)), 1, 0, 1, "OIHW")
+
+
 def test_blocked_convolutions(rng):
     data, weight = normal(rng, 1, 8, 6, 5), normal(rng, 8, 8, 3, 3)
     blocked = data.reshape(1, 2, 4, 6, 5).transpose(0, 1, 3, 4, 2).copy()

@@ -11,7 +11,7 @@ from ...dtype import info
 from ...target import Target
 from ...te.tensor import Tensor
 from .. import nn
-from ..nn.convolution import Convolution, convolution_of, depthwise_of, filter_at, padded_data
+from ..nn.convolution import Convolution, convolution_of, depthwise_of, filter_at, nhwc_filter, padded_data
 from ..utils import get_const_int, simplify
 from . import depthwise, gemm, tuned
 from .classes import as_number, is_known
@@ -63,8 +63,9 @@ def depthwise_conv2d_nhwc(
     out_dtype: str | None = None, *, target: Target,
 ) -> Tensor:
     """``topi.nn.depthwise_conv2d_nhwc`` by the template of GPUs."""
+    kernel_layout, out_dtype = nhwc_filter(kernel_layout, out_dtype)
     known = tuned.is_known(Input.shape, Filter.shape)
-    if not known or not gemm.is_tiled((Input, Filter)) or kernel_layout not in ("HWOI", "HWIO"):
+    if not known or not gemm.is_tiled((Input, Filter)):
         return nn.depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layout, out_dtype)
     return _depthwise_of(Input, Filter, stride, padding, dilation, ("NHWC", kernel_layout), out_dtype, target)
 

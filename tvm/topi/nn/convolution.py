@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ... import te
+from ...dtype import canonical
 from ...error import TVMError
 from ..utils import get_const_int, refuse_rewritten, simplify
 from .pad import pad
@@ -228,13 +229,15 @@ def depthwise_conv2d_nchw(Input, Filter, stride, padding, dilation, out_dtype=No
 def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layout="HWOI", out_dtype=None):
     """The same with channels last; the kernel is HWOI (O input channels, I multiplier).
 
+    The operators of single devices have no kernel layout, so scripts give the element type of the result in its place;
+    such a kernel is HWOI.
+
     Raises
     ------
     TVMError
         The kernel layout is neither HWOI nor HWIO.
     """
-    if kernel_layout not in ("HWOI", "HWIO"):
-        raise TVMError(f"depthwise_conv2d_nhwc: the kernel layout is HWOI or HWIO, got '{kernel_layout}'")
+    kernel_layout, out_dtype = nhwc_filter(kernel_layout, out_dtype)
     known = depthwise_of(Input, Filter, stride, padding, dilation, "NHWC", kernel_layout, out_dtype)
     (sy, sx), (dy, dx), multiplier = known.strides, known.dilations, known.multiplier
     padded = any(known.before + known.after)
@@ -248,6 +251,15 @@ def depthwise_conv2d_nhwc(Input, Filter, stride, padding, dilation, kernel_layou
 
     return te.compute((Input.shape[0], *known.size, known.channels * multiplier), body, name="DepthwiseConv2d",
                       tag="depthwise_conv2d_nhwc")
+
+
+def nhwc_filter(kernel_layout: str, out_dtype: str | None) -> tuple[str, str | None]:
+    """The kernel layout and element type that arguments of ``depthwise_conv2d_nhwc`` mean."""
+    if out_dtype is None and kernel_layout.islower():
+        return "HWOI", canonical(kernel_layout)
+    if kernel_layout not in ("HWOI", "HWIO"):
+        raise TVMError(f"depthwise_conv2d_nhwc: the kernel layout is HWOI or HWIO, got '{kernel_layout}'")
+    return kernel_layout, out_dtype
 
 
 def filter_at(filt, known: Depthwise, kernel_layout: str, c, y, x):
