@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -13,7 +14,8 @@ import time
 import pytest
 
 from tvm import autotvm
-from tvm.autotvm.tuner import GATuner, GridSearchTuner, RandomTuner, TuningError
+from tvm.autotvm.tuner import DropletTuner, GATuner, GridSearchTuner, RandomTuner, TuningError
+from tvm.autotvm.tuner.droplet_tuner import chance_of
 from tvm.testing.autotvm import DummyRunner, get_sample_records, get_sample_task
 
 
@@ -58,6 +60,37 @@ def test_tuner_measures_each_configuration_once(kind):
     assert tuner.best_config["tile_y"].size == [-1, 8] and tuner.best_config["tile_x"].size == [-1, 16]
     tuner.reset()
     assert tuner.has_next() and tuner.best_flops == 0
+
+
+def test_a_droplet_goes_downhill_and_measures_nothing_twice():
+    task, _ = get_sample_task()
+    runner = Landscape(hill)
+    tuner = DropletTuner(task, start_position=[7, 0])
+    tuner.tune(1000, option(runner))
+    assert len(set(runner.seen)) == len(runner.seen) == len(tuner.visited) < 64
+    assert not tuner.has_next()
+    assert tuner.best_config["tile_y"].size == [-1, 8] and tuner.best_config["tile_x"].size == [-1, 16]
+    assert tuner.best_choice[0] == tuner.best_config.index
+    tuner.reset()
+    assert tuner.has_next() and tuner.best_flops == 0 and tuner.step == 1
+    with pytest.raises(ValueError, match=r"start_position \[8, 0\] is no point of a space of \[8, 8\]"):
+        DropletTuner(task, start_position=[8, 0])
+
+
+def test_a_droplet_keeps_to_the_points_that_a_filter_leaves():
+    task, _ = get_sample_task()
+    task.config_space.multi_filter(lambda entity: entity["tile_x"].size[1] * entity["tile_y"].size[1] >= 32)
+    runner = Landscape(hill)
+    tuner = DropletTuner(task)
+    tuner.tune(1000, option(runner))
+    assert runner.seen and all(task.config_space.is_index_valid(i) for i in runner.seen)
+    assert tuner.best_config["tile_y"].size == [-1, 8] and tuner.best_config["tile_x"].size == [-1, 16]
+
+
+def test_a_droplet_moves_only_where_times_differ_by_more_than_chance():
+    steady, noisy, faster = [1.0, 1.01, 0.99], [0.5, 1.6, 0.85], [0.5, 0.51, 0.49]
+    assert chance_of(noisy, steady) > 0.3 > 0.05 > chance_of(faster, steady)
+    assert chance_of([1.0], [1.1]) == 0 and chance_of([1.1], [1.0]) == 1 == chance_of([math.inf], [math.inf])
 
 
 def test_ranges_of_indexes():

@@ -247,7 +247,6 @@ PARTS: dict[str, Part] = {
     "tvm.topi.nn.depthwise_conv2d": Part("the helper", "depthwise_conv2d_infer_layout"),
     "tvm.topi.x86.conv2d_avx_1x1": Part("the helper", "_fallback_schedule"),
     "tvm.topi.cuda.conv3d_winograd": Part("Winograd's algorithm for 3-D convolutions", "_infer_tile_size"),
-    "tvm.autotvm.tuner": Part("the tuner", "DropletTuner"),
     "tvm.te.autodiff": Part("differentiation of tensor expressions", "gradient"),
     "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
     "tvm.relay.testing": Part("what this helper needs", "check_grad run_as_python to_python"),

@@ -28,6 +28,21 @@ def test_convolutions_are_in_the_wanted_layout_at_every_level_of_optimization(le
     assert layouts_of(convert_graph_layout(convolution(), "NHWC:OHWI", ["nn.conv2d"])) == {("NHWC", "OHWI")}
 
 
+def test_instruments_of_the_context_see_the_passes():
+    @tvm.instrument.pass_instrument
+    class Names:
+        def __init__(self):
+            self.seen: list[str] = []
+
+        def run_after_pass(self, mod, info):
+            self.seen.append(info.name)
+
+    names = Names()
+    with tvm.transform.PassContext(instruments=[names]):
+        convert_graph_layout(convolution(), ["NHWC"])
+    assert names.seen.index("ConvertLayout") < names.seen.index("FoldConstant")
+
+
 def test_a_wrong_number_of_layouts_is_refused():
     with pytest.raises(TVMCException, match="Expected 1 or 3 layouts but got 2"):
         convert_graph_layout(convolution(), ["NHWC", "NCHW"])

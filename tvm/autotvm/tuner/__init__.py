@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...not_built import name_of
 from . import callback
+from .droplet_tuner import DropletTuner
 from .ga_tuner import GATuner
 from .index_based_tuner import GridSearchTuner, IndexBaseTuner, RandomTuner
 from .tuner import Tuner, TuningError

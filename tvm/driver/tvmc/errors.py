@@ -29,5 +29,9 @@ class TVMCFileNotFoundError(TVMCException, FileNotFoundError):
     """A model that is not there; exit code 4."""
 
 
+class TVMCModuleNotFoundError(TVMCException, ModuleNotFoundError):
+    """A module of Python that an option names and that is not there; exit code 4."""
+
+
 class TVMCImportError(TVMCException):
     """A package that is not installed; exit code 5."""

@@ -9,7 +9,7 @@ from typing import Any
 from ...ir.attrs import near_matches
 from ...ir.transform import PassContext
 from ...runtime.registry import get_global_func
-from .errors import TVMCException
+from .errors import TVMCException, TVMCModuleNotFoundError
 
 
 def get_pass_config_value(name: str, value: str, config_type: str) -> Any:
@@ -46,12 +46,15 @@ def _find(path: str) -> Callable[[], Any]:
     if registered is not None:
         return registered
     module, _, name = path.rpartition(".")
+    error: type[TVMCException] = TVMCModuleNotFoundError
     for prefix in ("", "tvm."):
         try:
             return getattr(importlib.import_module(prefix + module), name)
-        except (ImportError, AttributeError, ValueError):
+        except AttributeError:
+            error = TVMCException
+        except (ImportError, ValueError):
             continue
-    raise TVMCException(f"tir.add_lower_pass: there is no pass '{path}', also not as 'tvm.{path}'")
+    raise error(f"tir.add_lower_pass: there is no pass '{path}', also not as 'tvm.{path}'")
 
 
 def parse_configs(input_configs: list[str] | None) -> dict[str, Any]:

@@ -27,7 +27,8 @@ def convert_graph_layout(mod, desired_layouts, ops=None):
     passes = (relay.transform.RemoveUnusedFunctions(), relay.transform.ConvertLayout(table))
     given = PassContext.current()
     # The layouts were asked for, so the passes run at any level of optimization.
-    with PassContext(3, given.required_pass, given.disabled_pass, config=given.config):
+    with PassContext(3, given.required_pass, given.disabled_pass, instruments=given.instruments,
+                     config=given.config):
         return Sequential([*passes, relay.transform.FoldConstant()])(mod)
 
 
