@@ -39,6 +39,7 @@ def test_the_statement_of_a_schedule_becomes_a_function(cached):
         s.cache_write(c, "local")
     s = s.normalize()
     stmt = te.schedule.ScheduleOps(s, te.schedule.InferBound(s))
+    assert isinstance(stmt, tir.ProducerRealize)
     func = te.schedule.SchedulePostProcToPrimFunc([a, c], stmt, None)
     assert [buffer.name for buffer in func.buffer_map.values()] == ["A", "C"]
     out = tvm.nd.array(np.zeros(8, "float32"))

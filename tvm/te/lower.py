@@ -6,7 +6,7 @@ from typing import Any
 
 from ..error import ScheduleError
 from ..ir.op import Op
-from ..ir.prim import Call, CommReducer, IntImm, IterVar, PrimExpr, ProducerLoad, Range, StringImm, Var, const
+from ..ir.prim import Call, CommReducer, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, const
 from ..ir.primop import logical_and
 from ..ir.structural import structural_equal
 from ..ir.subst import substitute
@@ -287,9 +287,7 @@ class Lowering:
                 if attrs is not None and attrs.dim_align_factor:
                     body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (
                         const(dim), const(attrs.dim_align_factor), const(attrs.dim_align_offset))), body)
-        if stage.attach_type == AttachType.SCAN_UPDATE:
-            return body
-        return AttrStmt(op, "realize_scope", StringImm(self.attach.scope(stage)), body)
+        return body
 
     # -- computation -------------------------------------------------------------------------------------------
 

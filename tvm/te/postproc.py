@@ -112,8 +112,6 @@ class ToBuffers:
 
     def _attribute(self, node: AttrStmt):
         what = node.node
-        if node.attr_key == "realize_scope":
-            return node.body
         if isinstance(what, Tensor):
             return AttrStmt(self.buffer(what), node.attr_key, node.value, node.body)
         if isinstance(what, (tuple, list)) and any(isinstance(w, Tensor) for w in what):

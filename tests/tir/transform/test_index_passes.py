@@ -109,6 +109,16 @@ def test_condition_leaves_the_loops_it_does_not_depend_on():
     assert isinstance(new.body, For) and isinstance(new.body.body, IfThenElse)
 
 
+def test_a_condition_inside_one_that_leaves_a_loop_follows_it():
+    a, b = buffers()
+    i, j, n, m = var("i"), var("j"), var("n"), var("m")
+    inner = IfThenElse(i < m, BufferStore(b, a[j], [i * 4 + j]))
+    nest = For(i, 0, 4, 0, For(j, 0, 4, 0, IfThenElse(n < 3, inner)))
+    new = same_result(hoist_if_then_else, PrimFunc([a, b, n, m], nest), *arrays(), np.int32(2), np.int32(3))
+    assert isinstance(new.body, IfThenElse) and isinstance(new.body.then_case.body, IfThenElse)
+    assert isinstance(new.body.then_case.body.then_case, For)
+
+
 def test_condition_that_fails_where_the_loop_does_not_run_stays():
     a, b = buffers()
     i, n = var("i"), var("n")

@@ -119,3 +119,22 @@ def test_allocations_that_share_tagged_memory_count_once(scratch):
     tir.transform.StorageRewrite()(tagged((20, 20, 10), shared=True))
     with pytest.raises(tvm.TVMError, match="local.scratch"):
         tir.transform.StorageRewrite()(tagged((20, 20, 10)))
+
+
+@pytest.mark.parametrize("scope", ["global:scratch", "local_scratch"])
+def test_memory_named_after_a_colon_or_known_to_its_device_is_one_piece(scope):
+    if ":" not in scope:
+        tell = lambda: tvm.ir.make_node(
+            "MemoryInfo", unit_bits=16, max_simd_bits=32, max_num_bits=1 << 30, head_address=None
+        )
+        tvm.register_func(f"tvm.info.mem.{scope}", tell, override=True)
+    ib = tir.ir_builder.create()
+    out = ib.pointer("float32", name="out")
+    parts = [ib.allocate("float32", 8, name=f"part{n}", scope=scope) for n in range(2)]
+    for part in parts:
+        with ib.for_range(0, 8, name="i") as i:
+            part[i] = 1.0
+    with ib.for_range(0, 8, name="i") as i:
+        out[i] = parts[0][i] + parts[1][7 - i]
+    packed = tir.transform.StorageRewrite()(tvm.IRModule.from_expr(tir.PrimFunc([out._buffer.data], ib.get())))
+    assert [n.extents[0].value for n in nodes(packed, tir.Allocate)] == [16]

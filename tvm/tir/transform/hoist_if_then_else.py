@@ -25,14 +25,16 @@ class Hoister(StmtRewriter):
 
     def on_For(self, node: For) -> Stmt:
         new = self.keep(node)
-        if node.kind is ForKind.THREAD_BINDING:
-            return new
-        body = new.body
-        if isinstance(body, IfThenElse) and invariant(body.condition, node.loop_var):
-            then_case = new.replace(body=body.then_case)
-            else_case = None if body.else_case is None else new.replace(body=body.else_case)
-            return IfThenElse(body.condition, then_case, else_case)
-        return new
+        return new if node.kind is ForKind.THREAD_BINDING else self.out_of(new)
+
+    def out_of(self, loop: For) -> Stmt:
+        """The loop with the conditions around its whole body before it, those that become so included."""
+        body = loop.body
+        if not isinstance(body, IfThenElse) or not invariant(body.condition, loop.loop_var):
+            return loop
+        then_case = self.out_of(loop.replace(body=body.then_case))
+        else_case = None if body.else_case is None else self.out_of(loop.replace(body=body.else_case))
+        return IfThenElse(body.condition, then_case, else_case)
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         new = self.keep(node)

@@ -297,8 +297,6 @@ class Flattener(StmtRewriter):
             return self.stmt(node.body)
         if node.attr_key in ("double_buffer_scope", "double_buffer_write") and isinstance(node.node, Buffer):
             return AttrStmt(node.node.data, node.attr_key, self.expr(node.value), self.stmt(node.body))
-        if node.attr_key == "realize_scope":
-            return self.stmt(node.body)
         return self.keep(node)
 
     def bind_view(self, node: AttrStmt) -> Stmt:

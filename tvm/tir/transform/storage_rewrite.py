@@ -26,7 +26,7 @@ from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, LetStmt, SeqSt
 from .lower_tvm_builtin import STACK_BYTES
 from .statement import StmtRewriter, int_value, uses_any
 from .storage_flatten import product
-from .tagged_memory import check_tagged_memory, constant_bytes, pack_tagged_memory, scope_of
+from .tagged_memory import check_tagged_memory, constant_bytes, is_tagged, pack_tagged_memory, scope_of
 
 # Attributes that begin a frame of their own.
 _FRAMES = ("thread_extent", "device_scope", "pipeline_exec_scope", "compute_scope")
@@ -37,13 +37,13 @@ def may_share(node: Allocate) -> bool:
     if int_value(node.condition) != 1 or node.annotations:
         return False
     size, scope = constant_bytes(node), scope_of(node.buffer_var)
-    return "." in scope or scope == "shared" or (scope == "global" and (size is None or size > 64))
+    return is_tagged(scope) or scope == "shared" or (scope == "global" and (size is None or size > 64))
 
 
 def may_leave_loops(node: Allocate) -> bool:
     """What comes from a workspace, or from memory of its own kind, is better requested once."""
     size = constant_bytes(node)
-    return may_share(node) and (size is None or size > STACK_BYTES or "." in scope_of(node.buffer_var))
+    return may_share(node) and (size is None or size > STACK_BYTES or is_tagged(scope_of(node.buffer_var)))
 
 
 # Moving allocations out of loops ----------------------------------------------------------------------------------
@@ -387,11 +387,10 @@ def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
             return node.replace(body=self.level(node.body))
 
         def on_Allocate(self, node: Allocate) -> Stmt:
-            inner = self.stmt(node.body)
             if node.buffer_var in roots:
                 moved.append(node)
-                return inner
-            return node.replace(body=inner)
+                return self.stmt(node.body)
+            return node.replace(body=self.stmt(node.body))
 
     return Raiser().level(body)
 

@@ -29,10 +29,24 @@ def constant_bytes(node: Allocate) -> Any:
     return size
 
 
+# The kinds of memory that every program may use.
+_PLAIN = ("global", "shared", "local", "warp")
+
+
+def is_tagged(scope: str) -> bool:
+    """Whether a scope names more than a plain kind of memory: ``local.L0A``, ``global:weights``, ``local_TB``."""
+    return scope not in _PLAIN
+
+
 def memory_info(scope: str) -> MemoryInfo | None:
     """What is known of the memory of a scope; None of those without a tag."""
-    tell = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True) if "." in scope else None
+    tell = get_global_func(f"tvm.info.mem.{scope}", allow_missing=True) if is_tagged(scope) else None
     return None if tell is None else tell()
+
+
+def is_packed(scope: str) -> bool:
+    """Whether a memory is one piece: its device has said what it is, or the program has named it after a colon."""
+    return ":" in scope or memory_info(scope) is not None
 
 
 def check_tagged_memory(body: Stmt) -> None:
@@ -69,15 +83,16 @@ class Packer(StmtRewriter):
     def on_Allocate(self, node: Allocate) -> Stmt:
         if node.buffer_var in self.places:
             return self.stmt(node.body)
-        scope, known = scope_of(node.buffer_var), memory_info(scope_of(node.buffer_var))
-        others = [a for a in _at_level(node.body) if scope_of(a.buffer_var) == scope] if known is not None else []
+        scope = scope_of(node.buffer_var)
+        others = [a for a in _at_level(node.body) if scope_of(a.buffer_var) == scope] if is_packed(scope) else []
         sizes = {a: constant_bytes(a) for a in (node, *others)}
-        if known is None or not others or None in sizes.values():
+        if not others or None in sizes.values():
             return self.keep(node)
+        known = memory_info(scope)
         total = sizes[node] * 8
         for other in others:
             element = info(other.dtype).bytes * 8
-            whole = lcm(known.max_simd_bits, element)
+            whole = lcm(known.max_simd_bits if known is not None else 1, element)
             begin = -(-total // whole) * whole
             self.places[other.buffer_var] = node.buffer_var, begin // element
             total = begin + sizes[other] * 8
@@ -119,4 +134,4 @@ def _at_level(node: Stmt) -> list[Allocate]:
     return [a for a in found if a.buffer_var not in escaped]
 
 
-__all__ = ["check_tagged_memory", "pack_tagged_memory", "constant_bytes", "memory_info", "scope_of"]
+__all__ = ["check_tagged_memory", "pack_tagged_memory", "constant_bytes", "is_tagged", "memory_info", "scope_of"]
