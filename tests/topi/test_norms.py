@@ -78,12 +78,12 @@ def test_upsampling(rng, layout, method, scale):
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-def test_upsampling_of_volumes(rng):
+@pytest.mark.parametrize("scale", [(2.0, 2.0, 3.0), (1.8, 2.0, 1.3)])
+def test_upsampling_of_volumes(rng, scale):
     tensors, arrays = inputs(rng, (1, 2, 3, 4, 5))
-    made = topi.nn.upsampling3d(tensors[0], 2.0, 2.0, 3.0, method="trilinear",
-                                coordinate_transformation_mode="asymmetric")
+    made = topi.nn.upsampling3d(tensors[0], *scale, method="trilinear", coordinate_transformation_mode="asymmetric")
     (got,) = run(made, tensors, arrays)
-    want = topi.testing.resize3d_python(arrays[0], (2.0, 2.0, 3.0), "NCDHW", "linear", "asymmetric")
+    want = topi.testing.resize3d_python(arrays[0], scale, "NCDHW", "linear", "asymmetric")
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 

@@ -108,7 +108,7 @@ def test_weights_are_inputs_when_not_frozen():
     )
     module, params = from_onnx(m, freeze_params=False)
     assert [p.name_hint for p in module["main"].params] == ["x", "w"]
-    assert set(params) == {"s", "w"}
+    assert set(params) == {"w"}
 
 
 def run(m, *arrays):

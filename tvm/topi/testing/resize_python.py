@@ -75,7 +75,9 @@ def _resize(data, scale, letters, layout, method, mode, size=None, extrapolation
         own = data.shape[axis]
         out = int(round(own * scale[number])) if size is None else size[number]
         region = None if roi is None else (roi[number], roi[number + len(letters)])
-        weights, beyond = resize_matrix(own, out, scale[number], method, mode, region=region, **options)
+        # The operators know the sizes alone: a factor that gives no whole size is that of the rounded one.
+        factor = out / own if size is None else scale[number]
+        weights, beyond = resize_matrix(own, out, factor, method, mode, region=region, **options)
         result = np.moveaxis(np.tensordot(weights, result, (1, axis)), 0, axis)
         mask = beyond.reshape([-1 if n == axis else 1 for n in range(data.ndim)])
         outside = mask if outside is None else outside | mask

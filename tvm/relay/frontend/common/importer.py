@@ -173,7 +173,9 @@ class GraphImporter:
         module = IRModule.from_expr(main, self.module.functions, self.module.type_definitions)
         kept = reachable(module, ["main"])
         module = module.map_functions(lambda var, func: func if var.name_hint in kept else None)
-        return module, {} if self.freeze else self.params
+        # A weight that gave a size or an axis is part of the graph by now, and no parameter of it.
+        taken = {p.name_hint for p in main.params} if not self.freeze else set()
+        return module, {name: array for name, array in self.params.items() if name in taken}
 
     def _opened(self, v: Var) -> Var:
         """The input as users see it, with open sizes in place of variables."""
