@@ -133,9 +133,9 @@ class ThreadInjector(StmtRewriter):
     def on_Allocate(self, node: Allocate) -> Stmt:
         if node.buffer_var not in self.touched or self.in_loop:
             return self.keep(node)
-        self.copies[node.buffer_var] = product(node.extents)
+        size = self.copies[node.buffer_var] = product(node.extents)
         body = self.stmt(node.body)
-        return node.replace(extents=(const(self.count, "int32"), *node.extents), body=body)
+        return node.replace(extents=(const(self.count, size.dtype) * size,), body=body)
 
     # Statements -----------------------------------------------------------------------------------------------
     def on_BufferStore(self, node: BufferStore) -> Stmt:
