@@ -203,7 +203,6 @@ PARTS: dict[str, Part] = {
     "tvm.contrib.rocblas": _library("rocBLAS", "batch_matmul matmul"),
     "tvm.contrib.rocm": Part("the toolchain ROCm", "find_lld find_rocm_path have_matrixcore rocm_link"),
     "tvm.contrib.sdaccel": Part("the toolchain SDAccel", "compile_vhls"),
-    "tvm.contrib.sparse": Part("the format of sparse arrays", "CSRNDArray SparsePlaceholderOp array placeholder"),
     "tvm.contrib.stackvm": Part("the toolchain of stackvm", "build"),
     "tvm.contrib.target": Part("another compiler's runtime"),
     **{
@@ -226,7 +225,6 @@ PARTS: dict[str, Part] = {
     "tvm.relay.analysis.sparse_dense": Part(_SPARSE, "convert process_params"),
     "tvm.relay.analysis.sparse_conv2d": Part(_SPARSE, "convert process_params"),
     "tvm.relay.data_dep_optimization": Part(_SPARSE, "bsr_conv2d bsr_dense simplify_fc_transpose"),
-    "tvm.topi.sparse": Part(_SPARSE, "csrmm csrmv dense"),
     "tvm.topi.sparse.utils": Part(
         _SPARSE, "convert_model_dense_to_sparse deepspeed_bsr random_sparse_dense_params"
     ),

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from ...not_built import name_of
 from . import utils
+from .csr import csrmm, csrmv, dense
 
-
-def __getattr__(name: str):
-    return name_of(__name__, name)
-
-
-__all__ = ["utils"]
+__all__ = ["csrmm", "csrmv", "dense", "utils"]
