@@ -238,8 +238,8 @@ PARTS: dict[str, Part] = {
         "the operator",
         "batch_matmul_legalize binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc"
         " bitserial_dense conv2d_alter_layout conv2d_legalize depthwise_conv2d_backward_input_nhwc"
-        " depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw group_conv1d_nwc lstm simulated_dequantize"
-        " simulated_quantize sparse_add sparse_conv2d sparse_transpose",
+        " depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw group_conv1d_nwc lstm"
+        " sparse_add sparse_conv2d sparse_transpose",
     ),
     "tvm.topi.nn.conv2d": Part("the helper", "conv2d_infer_layout"),
     "tvm.topi.nn.depthwise_conv2d": Part("the helper", "depthwise_conv2d_infer_layout"),

@@ -51,6 +51,16 @@ from .pooling import (
     pool2d,
     pool3d,
 )
+from .simulated import (
+    SQNN_CODE_TO_DTYPE,
+    SQNN_DISABLE,
+    SQNN_DTYPE_TO_CODE,
+    SQNN_INT8,
+    SQNN_INT32,
+    SQNN_UINT8,
+    simulated_dequantize,
+    simulated_quantize,
+)
 from .softmax import fast_softmax, log_softmax, softmax
 from .space import (
     batch_to_space_nd,

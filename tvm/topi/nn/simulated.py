@@ -1,0 +1,81 @@
+"""Quantization played with real numbers, the type of the integers being known at run time alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import te
+from ...error import TVMError
+from ...ir.prim import Select, const
+
+# What stands for a type of integers at run time; 0 leaves numbers as they are.
+SQNN_DISABLE = 0
+SQNN_INT8 = 1
+SQNN_UINT8 = 2
+SQNN_INT32 = 3
+SQNN_DTYPE_TO_CODE = {"disable": SQNN_DISABLE, "int8": SQNN_INT8, "uint8": SQNN_UINT8, "int32": SQNN_INT32}
+SQNN_CODE_TO_DTYPE = {code: dtype for dtype, code in SQNN_DTYPE_TO_CODE.items()}
+
+_LIMITS = {SQNN_INT8: (-128.0, 127.0), SQNN_UINT8: (0.0, 255.0), SQNN_INT32: (-2147483648.0, 2147483647.0)}
+
+
+def simulated_quantize(data, out_dtype, output_scale=None, output_zero_point=None, axis=-1):
+    """round(data / scale) + zero point within the limits of a type, as real numbers; ``out_dtype`` is a tensor with the
+    code of the type (``SQNN_DTYPE_TO_CODE``), the scale and the zero point are vectors along ``axis`` or of one number.
+
+    Raises
+    ------
+    TVMError
+        There is no scale or zero point, or they or the code have other dimensions.
+    """
+    code, at = _checked("simulated_quantize", data, out_dtype, output_scale, output_zero_point, axis)
+
+    def body(*indices: Any) -> Any:
+        x, scale, zero = data(*indices), at(output_scale, indices), at(output_zero_point, indices)
+        whole = te.round(te.div(x, scale)) + zero.astype(data.dtype)
+        out = x
+        for known, (least, most) in _LIMITS.items():
+            out = Select(code.equal(known), te.max(te.min(whole, _number(most, data)), _number(least, data)), out)
+        return out
+
+    return te.compute(data.shape, body, name="simulated_quantize", tag="injective")
+
+
+def simulated_dequantize(data, in_dtype, input_scale=None, input_zero_point=None, axis=-1):
+    """(data - zero point) * scale of integers that are kept as real numbers, or the data where the type's code is that
+    of none.
+
+    Raises
+    ------
+    TVMError
+        There is no scale or zero point, or they or the code have other dimensions.
+    """
+    code, at = _checked("simulated_dequantize", data, in_dtype, input_scale, input_zero_point, axis)
+
+    def body(*indices: Any) -> Any:
+        x, scale, zero = data(*indices), at(input_scale, indices), at(input_zero_point, indices)
+        return Select(code.equal(SQNN_DISABLE), x, (x - zero.astype(data.dtype)) * scale)
+
+    return te.compute(data.shape, body, name="simulated_dequantize", tag="injective")
+
+
+def _number(value: float, data: Any) -> Any:
+    return const(value, data.dtype)
+
+
+def _checked(name: str, data: Any, dtype: Any, scale: Any, zero: Any, axis: int) -> tuple[Any, Any]:
+    """The code of the type, and what gives the element of a parameter for an element of the data."""
+    rank = len(data.shape)
+    if not -rank <= axis < rank:
+        raise TVMError(f"{name}: axis {axis} is none of {rank}")
+    if scale is None or zero is None or len(scale.shape) != 1 or len(zero.shape) != 1:
+        raise TVMError(f"{name}: the scale and the zero point are vectors")
+    if len(dtype.shape) != 0:
+        raise TVMError(f"{name}: the type is a number, got {len(dtype.shape)} dimensions")
+    return dtype(), lambda parameter, indices: parameter[te.indexmod(indices[axis], parameter.shape[0])]
+
+
+__all__ = [
+    "SQNN_CODE_TO_DTYPE", "SQNN_DISABLE", "SQNN_DTYPE_TO_CODE", "SQNN_INT32", "SQNN_INT8", "SQNN_UINT8",
+    "simulated_dequantize", "simulated_quantize",
+]  # fmt: skip
