@@ -57,6 +57,14 @@ def test_convolutions(rng, channels, filters, groups):
     )
 
 
+def test_groups_along_one_dimension_under_their_own_names(rng):
+    line, taps = normal(rng, 2, 6, 11), normal(rng, 4, 3, 3)
+    wanted = testing.conv_python(line, taps, 2, 1, 1, 2)
+    same([line, taps], lambda d, w: nn.group_conv1d_ncw(d, w, 2, 1, 1, 2, "float32"), wanted, "NCW")
+    last, kernel = np.moveaxis(line, 1, -1).copy(), taps.transpose(2, 1, 0).copy()
+    same([last, kernel], lambda d, w: nn.group_conv1d_nwc(d, w, 2, 1, 1, 2), np.moveaxis(wanted, 1, -1), "NWC")
+
+
 def test_depthwise_convolutions(rng):
     data, weight = normal(rng, 1, 3, 8, 7), normal(rng, 3, 2, 3, 3)
     same(

@@ -156,8 +156,8 @@ PARTS: dict[str, Part] = {
             "cuda": "batch_matmul_cublas batch_matmul_int8 batch_matmul_tensorcore conv2d_NCHWc_int8 conv2d_cudnn"
             " conv2d_hwnc_tensorcore conv2d_nhwc_tensorcore conv2d_nhwc_winograd_direct conv2d_nhwc_winograd_tensorcore"
             " conv3d_cudnn conv3d_ncdhw_winograd conv3d_ndhwc_tensorcore dense_cublas dense_int8 dense_tensorcore"
-            " depthwise_conv2d_backward_input_nhwc depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw"
-            " group_conv1d_nwc group_conv2d_NCHWc_int8 matmul_cublas sparse_conv2d sparse_dense"
+            " depthwise_conv2d_backward_input_nhwc depthwise_conv2d_backward_weight_nhwc"
+            " group_conv2d_NCHWc_int8 matmul_cublas sparse_conv2d sparse_dense"
             " sparse_dense_padded sort_thrust argsort_thrust topk_thrust",
             "x86": "batch_matmul_cblas batch_matmul_mkl conv2d_NCHWc_int8 conv2d_nchw_int8 dense_cblas dense_int8"
             " dense_mkl dense_mkldnn sparse_conv2d sparse_dense",
@@ -166,8 +166,8 @@ PARTS: dict[str, Part] = {
             " conv2d_NHWC_quantized_interleaved conv2d_NHWC_quantized_native conv2d_nchw_winograd_nnpack"
             " conv2d_nhwc_dsp depthwise_conv2d_nhwc_dsp",
             "generic": "binarize_pack binary_dense bitserial_conv2d_nhwc bitserial_dense"
-            " conv2d_NHWC_quantized_interleaved conv2d_NHWC_quantized_native conv2d_nchw_int8 group_conv1d_ncw"
-            " group_conv1d_nwc lstm sparse_dense",
+            " conv2d_NHWC_quantized_interleaved conv2d_NHWC_quantized_native conv2d_nchw_int8"
+            " lstm sparse_dense",
             "rocm": "batch_matmul_rocblas conv2d_nchw_miopen dense_rocblas",
         }.items()
     },
@@ -238,7 +238,7 @@ PARTS: dict[str, Part] = {
         "the operator",
         "batch_matmul_legalize binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc"
         " bitserial_dense conv2d_alter_layout conv2d_legalize depthwise_conv2d_backward_input_nhwc"
-        " depthwise_conv2d_backward_weight_nhwc group_conv1d_ncw group_conv1d_nwc lstm"
+        " depthwise_conv2d_backward_weight_nhwc lstm"
         " sparse_add sparse_conv2d sparse_transpose",
     ),
     "tvm.topi.nn.conv2d": Part("the helper", "conv2d_infer_layout"),

@@ -84,6 +84,8 @@ _OPERATORS: dict[str, Callable[..., Any]] = {
     "dense": dense,
     "depthwise_conv2d_nchw": depthwise_conv2d_nchw,
     "depthwise_conv2d_nhwc": depthwise_conv2d_nhwc,
+    "group_conv1d_ncw": _grouped("NCW", "OIW", "conv1d"),
+    "group_conv1d_nwc": _grouped("NWC", "WIO", "conv1d"),
     "group_conv2d_nchw": _grouped("NCHW", "OIHW", "group_conv2d"),
     "group_conv2d_nhwc": _grouped("NHWC", "HWIO", "group_conv2d"),
     "group_conv2d_transpose_nchw": _transposed("NCHW", "IOHW", "conv2d_transpose"),

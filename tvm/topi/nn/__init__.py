@@ -15,6 +15,8 @@ from .convolution import (
     conv3d_ndhwc,
     depthwise_conv2d_nchw,
     depthwise_conv2d_nhwc,
+    group_conv1d_ncw,
+    group_conv1d_nwc,
     group_conv2d_nchw,
     group_conv2d_nhwc,
 )

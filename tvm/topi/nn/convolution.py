@@ -165,6 +165,16 @@ def conv1d_nwc(data, kernel, strides=1, padding="VALID", dilation=1, out_dtype=N
     return conv(data, kernel, strides, padding, dilation, 1, "NWC", "WIO", out_dtype, "conv1d")
 
 
+def group_conv1d_ncw(data, kernel, strides=1, padding="VALID", dilation=1, groups=1, out_dtype=None):
+    """Cross-correlation of groups of channels along one dimension, data NCW and weights OIW."""
+    return conv(data, kernel, strides, padding, dilation, groups, "NCW", "OIW", out_dtype, "conv1d")
+
+
+def group_conv1d_nwc(data, kernel, strides=1, padding="VALID", dilation=1, groups=1, out_dtype=None):
+    """Cross-correlation of groups of channels along one dimension, data NWC and weights WIO."""
+    return conv(data, kernel, strides, padding, dilation, groups, "NWC", "WIO", out_dtype, "conv1d")
+
+
 def conv3d_ncdhw(Input, Filter, stride, padding, dilation, groups=1, out_dtype=None):
     """Cross-correlation along three dimensions, data NCDHW and weights OIDHW."""
     return conv(Input, Filter, stride, padding, dilation, groups, "NCDHW", "OIDHW", out_dtype, "conv3d")
