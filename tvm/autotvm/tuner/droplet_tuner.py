@@ -1,4 +1,4 @@
-"""Coordinate descent: from a point of the space to the best of its neighbours, with wider steps where none is better."""
+"""Coordinate descent: from a point of the space to the best of its neighbours, and further off where none is better."""
 
 from __future__ import annotations
 
