@@ -127,7 +127,17 @@ class ResolvedCPU:
         return bool(self.enabled & {"avx512bf16", "bf16"})
 
     def is_slow(self, feature: str) -> bool:
-        """Whether the instructions of a feature are slower than float32 products in their place."""
+        """Whether the instructions of a feature are slower than float32 products in their place.
+
+        Parameters
+        ----------
+        feature : str
+            The feature, as LLVM names it.
+
+        Returns
+        -------
+        bool
+        """
         return feature in family_of(self.arch).slow_features.get(self.cpu, ())
 
     @property
