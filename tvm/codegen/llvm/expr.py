@@ -153,19 +153,18 @@ def _divide(b: Builder, node) -> str:
     text = b.types[node.dtype]
     remainder = kind in (Mod, FloorMod)
     divisor = _literal_divisor(node.b)
-    # A division by a register may trap, so it stays where the program put it.
-    emit = b.op if divisor else b.effect
+    # A division by a register may trap. Where the same one was written before, it has been done and did not.
     if data.is_uint:
-        return emit(f"{'urem' if remainder else 'udiv'} {text} {x}, {y}")
+        return b.op(f"{'urem' if remainder else 'udiv'} {text} {x}, {y}")
     positive = divisor > 0 if divisor is not None else b.ranges.is_nonnegative(node.b)
     if positive and b.ranges.is_nonnegative(node.a):
-        return emit(f"{'urem' if remainder else 'udiv'} {text} {x}, {y}")
+        return b.op(f"{'urem' if remainder else 'udiv'} {text} {x}, {y}")
     if kind in (Div, Mod):
-        return emit(f"{'srem' if remainder else 'sdiv'} {text} {x}, {y}")
-    return _floor_divide(b, node, x, y, divisor, emit)
+        return b.op(f"{'srem' if remainder else 'sdiv'} {text} {x}, {y}")
+    return _floor_divide(b, node, x, y, divisor)
 
 
-def _floor_divide(b: Builder, node, x: str, y: str, divisor: int | None, emit) -> str:
+def _floor_divide(b: Builder, node, x: str, y: str, divisor: int | None) -> str:
     """Division towards minus infinity: the truncated one, corrected where the remainder has the other sign."""
     text = b.types[node.dtype]
     remainder = type(node) is FloorMod
@@ -175,7 +174,7 @@ def _floor_divide(b: Builder, node, x: str, y: str, divisor: int | None, emit) -
             return b.op(f"and {text} {x}, {b.types.literal(node.dtype, divisor - 1)}")
         return b.op(f"ashr {text} {x}, {b.types.literal(node.dtype, divisor.bit_length() - 1)}")
     flag = "i1" if lanes == 1 else f"<{lanes} x i1>"
-    rest = emit(f"srem {text} {x}, {y}")
+    rest = b.op(f"srem {text} {x}, {y}")
     zero = b.types.literal(node.dtype, 0)
     if divisor is not None and divisor > 0:
         wrong = b.op(f"icmp slt {text} {rest}, {zero}")
@@ -186,7 +185,7 @@ def _floor_divide(b: Builder, node, x: str, y: str, divisor: int | None, emit) -
         wrong = b.op(f"and {flag} {signs}, {some}")
     if remainder:
         return b.op(f"add {text} {rest}, {b.op(f'select {flag} {wrong}, {text} {y}, {text} {zero}')}")
-    quotient = emit(f"sdiv {text} {x}, {y}")
+    quotient = b.op(f"sdiv {text} {x}, {y}")
     return b.op(f"add {text} {quotient}, {b.op(f'sext {flag} {wrong} to {text}')}")
 
 
