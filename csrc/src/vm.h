@@ -11,7 +11,9 @@ typedef struct VMBlock {
   atomic_int refs;
   VMPool *pool;
   size_t size;
-  struct VMBlock *next; /* among the free blocks of its size class */
+  struct VMBlock *next, *last;    /* among the free blocks of its size class */
+  struct VMBlock *before, *after; /* the other parts of what the device gave as one, in the order of addresses */
+  bool is_free;
 } VMBlock;
 
 /* A pool lives until it is closed and its last block has come back. A naive one keeps no free blocks. */

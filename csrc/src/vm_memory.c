@@ -1,7 +1,9 @@
 /* Memory of the virtual machine: blocks by size class, kept for the next asker.
  *
  * A pool never has more memory from its device than was in use at once: before it takes more, it gives free blocks back,
- * so that runs of ever other sizes need no more than the largest of them.
+ * so that runs of ever other sizes need no more than the largest of them. On the host a large block is parted where a smaller
+ * one is wanted, and is one again when all its parts are free: the layers of a network have other sizes each, and pages that
+ * go back to the system and come anew cost more than many a kernel.
  */
 #include <stdlib.h>
 
@@ -9,6 +11,11 @@
 #include "vm.h"
 
 enum { SMALLEST = 64, STEPS = 8, CLASSES = 64 * STEPS };
+/* The smallest part of a block, and how many times as large the block may be: a result that is kept keeps all of it. */
+enum { LEAST_PART = 1 << 12, MOST_PARTS = 64 };
+/* The share of the most that was in use at once which a pool may have above it: without it, a small block that is missing
+ * sends a large one back in every run. */
+enum { SLACK = 8 };
 
 struct VMPool {
   pthread_mutex_t lock;
@@ -52,17 +59,42 @@ static void block_free(const DLDevice *device, VMBlock *block) {
   free(block);
 }
 
-/* Takes free blocks, the largest first, out of the pool until at most `keep` bytes are left in them; gives their list. */
+/* The class whose askers a free block of this size can serve. */
+static int class_served(size_t size) {
+  size_t whole;
+  int class = class_of(size, &whole);
+  return whole == size ? class : class - 1;
+}
+
+static bool is_whole(const VMBlock *block) { return !block->before && !block->after; }
+
+static void unlink_free(VMPool *pool, VMBlock *block) {
+  if (block->last) block->last->next = block->next;
+  else pool->classes[class_served(block->size)] = block->next;
+  if (block->next) block->next->last = block->last;
+  block->next = block->last = NULL;
+  block->is_free = false;
+  pool->free_bytes -= block->size;
+}
+
+/* The smallest free block of at least this size that is no part of another, else the largest of them; NULL without any. */
+static VMBlock *whole_block(VMPool *pool, size_t size) {
+  VMBlock *found = NULL;
+  for (int i = CLASSES - 1; i >= 0 && (!found || found->size > size); --i)
+    for (VMBlock *block = pool->classes[i]; block; block = block->next)
+      if (is_whole(block) && (!found || (block->size >= size && block->size < found->size))) found = block;
+  return found;
+}
+
+/* Takes free blocks out of the pool until at most `keep` bytes are left in them, and as little more as it can; gives their
+ * list. Parts of a block that is in use stay. */
 static VMBlock *take_free(VMPool *pool, size_t keep) {
-  VMBlock *list = NULL;
-  for (int i = CLASSES - 1; i >= 0 && pool->free_bytes > keep; --i)
-    while (pool->classes[i] && pool->free_bytes > keep) {
-      VMBlock *block = pool->classes[i];
-      pool->classes[i] = block->next;
-      pool->free_bytes -= block->size;
-      block->next = list;
-      list = block;
-    }
+  VMBlock *list = NULL, *block;
+  while (pool->free_bytes > keep && (block = whole_block(pool, pool->free_bytes - keep))) {
+    unlink_free(pool, block);
+    block->next = list;
+    list = block;
+  }
   return list;
 }
 
@@ -94,26 +126,71 @@ size_t vm_pool_bytes(VMPool *pool) {
 /* On the host the block that was used last is taken next, because it is in the caches. Blocks of a device are taken by their
  * addresses: runs of the same sizes get the same memory, so that what was captured of one can be replayed for the next. Long
  * lists are in order at their start alone, which costs the same for any length. */
-static void keep_block(VMPool *pool, VMBlock *block, int class) {
+static void keep_block(VMPool *pool, VMBlock *block) {
   enum { LOOKED_AT = 64 };
-  VMBlock **at = &pool->classes[class];
+  VMBlock **at = &pool->classes[class_served(block->size)], *last = NULL;
   uintptr_t own = (uintptr_t)block->managed.dl_tensor.data;
   if (pool->device.device_type != kDLCPU)
-    for (int i = 0; i < LOOKED_AT && *at && (uintptr_t)(*at)->managed.dl_tensor.data < own; ++i) at = &(*at)->next;
+    for (int i = 0; i < LOOKED_AT && *at && (uintptr_t)(*at)->managed.dl_tensor.data < own; ++i) last = *at, at = &(*at)->next;
   block->next = *at;
+  block->last = last;
+  if (block->next) block->next->last = block;
   *at = block;
+  block->is_free = true;
   pool->free_bytes += block->size;
+}
+
+/* Makes one block of two neighbours, the first of which is kept. */
+static VMBlock *join(VMBlock *block, VMBlock *after) {
+  block->size += after->size;
+  block->after = after->after;
+  if (block->after) block->after->before = block;
+  free(after);
+  return block;
+}
+
+/* A block that came back, with its neighbours that are free. */
+static VMBlock *with_neighbours(VMPool *pool, VMBlock *block) {
+  VMBlock *before = block->before, *after = block->after;
+  if (after && after->is_free) unlink_free(pool, after), block = join(block, after);
+  if (before && before->is_free) unlink_free(pool, before), block = join(before, block);
+  return block;
+}
+
+/* A free block to be parted for an asker of this size, NULL where there is none. */
+static VMBlock *block_to_part(VMPool *pool, int class, size_t size) {
+  if (pool->device.device_type != kDLCPU || size < LEAST_PART) return NULL;
+  for (int i = class + 1; i < CLASSES; ++i)
+    if (pool->classes[i]) return pool->classes[i]->size / MOST_PARTS <= size ? pool->classes[i] : NULL;
+  return NULL;
+}
+
+/* Leaves the first bytes of a block to its asker and keeps the others. */
+static void part(VMPool *pool, VMBlock *block, size_t size) {
+  if (block->size - size < LEAST_PART || pool->device.device_type != kDLCPU) return;
+  VMBlock *rest = calloc(1, sizeof *rest);
+  if (!rest) return;
+  rest->managed = block->managed;
+  rest->managed.manager_ctx = rest;
+  rest->managed.dl_tensor.data = (char *)block->managed.dl_tensor.data + size;
+  rest->pool = pool;
+  rest->size = block->size - size;
+  rest->before = block;
+  rest->after = block->after;
+  if (rest->after) rest->after->before = rest;
+  block->after = rest;
+  block->size = size;
+  keep_block(pool, rest);
 }
 
 void vm_block_release(VMBlock *block) {
   if (atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1) return;
   VMPool *pool = block->pool;
-  size_t size;
-  int class = class_of(block->size, &size);
   pthread_mutex_lock(&pool->lock);
-  bool keeps = pool->open && !pool->naive;
   pool->used -= block->size;
-  if (keeps) keep_block(pool, block, class);
+  block = with_neighbours(pool, block);
+  bool keeps = (pool->open && !pool->naive) || !is_whole(block);
+  if (keeps) keep_block(pool, block);
   pthread_mutex_unlock(&pool->lock);
   if (!keeps) block_free(&pool->device, block);
   pool_release(pool);
@@ -161,13 +238,15 @@ VMBlock *vm_block_take(VMPool *pool, size_t nbytes, VM *vm) {
   int class = class_of(nbytes, &size);
   pthread_mutex_lock(&pool->lock);
   VMBlock *block = pool->classes[class], *surplus = NULL;
+  if (!block) block = block_to_part(pool, class, size);
   if (block) {
-    pool->classes[class] = block->next;
-    pool->free_bytes -= size;
+    unlink_free(pool, block);
+    part(pool, block, size);
+    size = block->size;
   }
   pool->used += size;
   if (pool->used > pool->peak) pool->peak = pool->used;
-  if (!block) surplus = take_free(pool, pool->peak - pool->used);
+  if (!block) surplus = take_free(pool, pool->peak - pool->used + pool->peak / SLACK);
   pthread_mutex_unlock(&pool->lock);
   if (!block && !(block = block_in_place_of(pool, size, surplus, vm))) return NULL;
   atomic_store_explicit(&block->refs, 1, memory_order_relaxed);
