@@ -32,7 +32,7 @@ _ROOT = 2**64 - 1
 
 # The type key of the module that stands above a library, and its packed form where that starts at a given byte of the
 # blob's symbol.
-Root = tuple[str, Callable[[int], bytes]]
+Root = tuple[str, Callable[[int], bytes | bytearray]]
 
 
 def pack_imports(module: Module, root: Root | None = None) -> bytes | None:

@@ -70,15 +70,15 @@ class Executable:
         tuple of bytearray and Module
             What ``load_exec`` takes.
         """
-        return bytearray(self._packed_at(None)), self.lib
+        return self._packed_at(None), self.lib
 
-    def _packed_at(self, start: int | None) -> bytes:
+    def _packed_at(self, start: int | None) -> bytearray:
         """The saved form; with the constants aligned, where it begins at byte ``start`` of aligned memory."""
         words = self.mod["get_words"]()
         arrays = {s.name: a for s, a in zip(self.code.constants, self._arrays()) if a is not None}
         before = vm_code.header_size() + len(words)
-        blob = b"".join(pack_params(arrays, None if start is None else start + before)) if arrays else b""
-        return bytes(vm_code.seal(words, blob))
+        blob = pack_params(arrays, None if start is None else start + before) if arrays else ()
+        return vm_code.seal(words, *blob)
 
     @staticmethod
     def load_exec(bytecode: bytes | bytearray, lib: Module | None) -> Executable:
