@@ -2,6 +2,7 @@
 
     python -m benchmarks.vm --models mobilenet_v2,bert_base --rounds 20
     python -m benchmarks.vm --models mobilenet_v2 --at 0,2 --no-static
+    python -m benchmarks.vm --rounds 10 --jobs 8 --threads 2    all models, eight at a time, each on two cores of its own
     python -m benchmarks.vm --chain --memory        the machine alone: 100 trivial calls, 1,000 runs of random sizes
 
 Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
@@ -17,11 +18,14 @@ import json
 import math
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -35,6 +39,8 @@ from .vm_models import CASES, Sizes, model_path, sample
 ALLOWED_ERROR = 1e-3
 WARM_UP_ROUNDS = 3
 RUNS = 1000
+# What takes longest to compile and to run begins first where models run at the same time.
+LONGEST = ("bert_base", "resnet50", "resnet50_image", "gpt2_decode", "gpt2")
 
 
 # ---- our programs, each in a worker ----
@@ -280,17 +286,94 @@ class Bench:
         return found
 
 
+# ---- several models at a time ----
+
+
+def core_groups(count: int, each: int) -> list[list[int]]:
+    """So many groups of processors as there may be: one thread of each core, ``each`` cores in a group."""
+    cores: dict[str, int] = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        cores.setdefault(path.read_text() if path.exists() else str(cpu), cpu)
+    own = list(cores.values())
+    groups = [own[at : at + each] for at in range(0, len(own) - each + 1, each)]
+    return groups[:count] or [own]
+
+
+def run_together(options: argparse.Namespace, folder: str) -> list[dict]:
+    """The rows of all models, each model in a process of its own on cores of its own. What it prints comes at its end."""
+    free: SimpleQueue[list[int]] = SimpleQueue()
+    groups = core_groups(options.jobs, options.threads)
+    for group in groups:
+        free.put(group)
+
+    def one(name: str) -> list[dict]:
+        group, path = free.get(), os.path.join(folder, f"{name}.json")
+        command = [sys.executable, "-m", "benchmarks.vm", "--models", name, "--json", path, "--zoo", options.zoo,
+                   "--rounds", str(options.rounds), "--threads", str(options.threads), "--target", options.target,
+                   "--at", ",".join(map(str, options.at))]  # fmt: skip
+        command += [] if options.static else ["--no-static"]
+        command += ["--packages", options.packages] if options.packages else []
+        try:
+            made = subprocess.run(command, cwd=ROOT, capture_output=True, text=True,
+                                  preexec_fn=lambda: os.sched_setaffinity(0, group))  # fmt: skip
+        finally:
+            free.put(group)
+        print(made.stdout.rstrip() if made.returncode == 0 else f"{name}: {made.stderr[-2000:]}", flush=True)
+        return json.loads(Path(path).read_text())["rows"] if made.returncode == 0 else []
+
+    print(f"{len(groups)} models at a time, each on {options.threads} cores", flush=True)
+    for name in options.models:
+        model_path(options.zoo, name)  # two processes do not write one file
+    order = sorted(options.models, key=lambda name: name not in LONGEST)
+    with ThreadPoolExecutor(len(groups)) as pool:
+        rows = dict(zip(order, pool.map(one, order)))
+    return [row for name in options.models for row in rows[name]]
+
+
+# ---- what is said ----
+
+
+def size_text(row: dict) -> str:
+    return " ".join(dict.fromkeys("x".join(map(str, shape)) for shape in row["shapes"].values()))
+
+
 def line(row: dict) -> str:
     """A row for people: milliseconds of each program, and ours with open sizes against the others."""
-    ours, shown = row["p20"]["vm"], " ".join("x".join(map(str, s)) for s in dict.fromkeys(row["shapes"].values()))
+    ours = row["p20"]["vm"]
     parts = [f"vm {1e3 * ours:.3f} ms"]
     parts += [f"{peer} {1e3 * p:.3f} ({ours / p:.2f})" for peer, p in row["p20"].items() if peer != "vm"]
-    return f"{row['model']} {shown}: {', '.join(parts)}"
+    return f"{row['model']} {size_text(row)}: {', '.join(parts)}"
+
+
+def table(rows: list[dict]) -> list[str]:
+    """All rows in Markdown: milliseconds and ratios."""
+    said = ["| model | input | ours | onnxruntime | one size | of onnxruntime | of one size |", "|" + "---|" * 7]
+    for row in rows:
+        ours, others = row["p20"]["vm"], [row["p20"].get(peer) for peer in ("onnxruntime", "static")]
+        cells = [row["model"], size_text(row), f"{1e3 * ours:.3f}"]
+        cells += ["" if p is None else f"{1e3 * p:.3f}" for p in others]
+        cells += ["" if p is None else f"{ours / p:.2f}" for p in others]
+        said.append("| " + " | ".join(cells) + " |")
+    return said
+
+
+def compile_ratios(rows: list[dict]) -> list[str]:
+    """Seconds of compiling with open sizes, against those of builds for one size, model by model."""
+    said = []
+    for name in dict.fromkeys(row["model"] for row in rows):
+        took = [row["compile_s"] for row in rows if row["model"] == name]
+        ours = [t["vm"] for t in took if "vm" in t]
+        one = [t["static"] for t in took if "static" in t]
+        if ours and one:
+            mean = sum(one) / len(one)
+            said.append(f"compiling {name}: {ours[0]:.1f} s, {mean:.1f} for one size ({ours[0] / mean:.2f})")
+    return said
 
 
 def summary(rows: list[dict]) -> list[str]:
     """Geometric mean and worst case of ours with open sizes against each other program."""
-    said = []
+    said = compile_ratios(rows)
     for other in ("onnxruntime", "static"):
         ratios = [(r["p20"]["vm"] / r["p20"][other], r["model"]) for r in rows if other in r["p20"]]
         if ratios:
@@ -307,6 +390,7 @@ def parse() -> argparse.Namespace:
     add("--at", default="", metavar="NUMBERS", help="which sizes of the models, as in 0,2 (default: all)")
     add("--rounds", type=int, default=30)
     add("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    add("--jobs", type=int, default=1, help="models at a time, each on cores of its own; prints a table at the end")
     add("--target", default="llvm")
     add("--no-static", dest="static", action="store_false", help="leave out builds for one size")
     add("--chain", action="store_true", help="a chain of 100 trivial calls")
@@ -338,7 +422,10 @@ def main() -> None:
             path, _ = bench.library("mobilenet_v2_image", "vm", None)
             result["memory"] = bench.once("memory", library=path)
             print(f"memory: {result['memory']}")
-        for name in options.models:
+        if options.jobs > 1:
+            result["rows"] = run_together(options, folder)
+            print("\n".join(table(result["rows"])))
+        for name in options.models if options.jobs == 1 else ():
             shapes = CASES[name].shapes
             for at in options.at or range(len(shapes)):
                 try:
