@@ -9,12 +9,12 @@ from lowered import of, same_result, var
 
 import tvm
 from tvm.ir.module import IRModule
-from tvm.ir.prim import BufferLoad, Call, IterVar, Select, StringImm, const
+from tvm.ir.prim import BufferLoad, Call, IterVar, Select, SizeVar, StringImm, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import all as all_of
 from tvm.tir.op import if_then_else
-from tvm.tir.stmt import AssertStmt, AttrStmt, BufferStore, For, ForKind, IfThenElse
+from tvm.tir.stmt import AssertStmt, AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt
 from tvm.tir.transform.convert_for_loops_to_serial import convert_for_loops_to_serial
 from tvm.tir.transform.hoist_if_then_else import hoist_if_then_else
 from tvm.tir.transform.instrument_bound_checkers import instrument_bound_checkers
@@ -212,3 +212,37 @@ def test_condition_leaves_the_launch_of_threads_where_it_is_asked_to(variant, co
 def test_an_unknown_variant_of_hoisting_is_refused():
     with pytest.raises(ValueError, match="the variant is 'basic' or None, got 'advanced'"):
         tvm.tir.transform.HoistIfThenElse("advanced")
+
+
+def guarded_tiles(n, divisor):
+    """Rows of ``n`` in blocks of four, each statement of a tile with the guards of its row and of its column."""
+    a, b = buffers()
+    i, j = var("i"), var("j")
+    x, y, z = (var(name) for name in "xyz")
+    row = i % divisor * 4 + j < n
+    zero = For(x, 0, 2, ForKind.UNROLLED, IfThenElse(row, BufferStore(b, const(0.0, "float32"), [j * 2 + x])))
+    add = For(y, 0, 2, ForKind.UNROLLED, IfThenElse(row, BufferStore(b, b[j * 2 + y] + a[y], [j * 2 + y])))
+    last = For(z, 0, 2, ForKind.UNROLLED, IfThenElse(all_of(row, z < n - 4), BufferStore(b, a[z] * 2.0, [j * 2 + z])))
+    return PrimFunc([a, b, n], For(i, 0, divisor * 2, 0, For(j, 0, 4, 0, SeqStmt([zero, add, last]))))
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 6])
+def test_guards_of_unknown_sizes_are_tested_once_for_the_statements_of_a_tile(n):
+    """The divisor is a factor of the steps of a loop around, so it is not zero there."""
+    size = SizeVar("n", "int32")
+    new = same_result(hoist_if_then_else, guarded_tiles(size, (size + 3) // 4), *arrays(), np.int32(n))
+    guards = of(IfThenElse, new)
+    assert len(guards) == 2 and isinstance(new.body.body.body, IfThenElse)
+    assert isinstance(new.body.body.body.then_case, SeqStmt)
+
+
+def test_a_guard_with_a_division_that_may_fail_stays_in_its_loop():
+    size, other = SizeVar("n", "int32"), SizeVar("m", "int32")
+    func = guarded_tiles(size, other)
+    loop = func.body.replace(extent=const(1))
+    assert hoist_if_then_else(func.replace(body=loop)).body is loop
+
+
+def test_guards_of_known_sizes_stay_with_their_statements():
+    new = same_result(hoist_if_then_else, guarded_tiles(var("n"), const(2)), *arrays(), np.int32(5))
+    assert len(of(IfThenElse, new)) == 3

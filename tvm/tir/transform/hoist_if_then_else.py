@@ -1,19 +1,25 @@
 """HoistIfThenElse: a condition that a loop does not change is tested before the loop.
 
-Only a condition around the whole body of the loop moves, so no statement is copied.
+Only a condition around the whole body of the loop moves, so no statement is copied. Where sizes are not known, more of
+them do on CPUs: guards of a tile come with each of its unrolled statements, and are tested once for all of them.
+Threads of a GPU may wait for each other between two statements.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 from ...ir import primop
-from ...ir.prim import BufferLoad, Call, Div, FloorDiv, FloorMod, Mod, PrimExpr, Var
+from ...ir.prim import BufferLoad, Call, Div, FloorDiv, FloorMod, Mod, Mul, PrimExpr, SizeVar, Var
+from ...ir.structural import structural_equal
 from ...ir.visit import pre_order
 from ..function import PrimFunc
 from ..intrinsics import CallEffectKind, effect_of
-from ..stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, Stmt
-from .statement import StmtRewriter
+from ..stmt import Allocate, AttrStmt, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+from .loop_partition import conjuncts
+from .statement import StmtRewriter, uses_any
 
 # Nodes of a condition that is taken out of a loop. In a chain of choices each condition may hold all that come before.
 LARGEST = 256
@@ -22,22 +28,56 @@ LARGEST = 256
 class Hoister(StmtRewriter):
     def __init__(self, out_of_threads: bool):
         self.out_of_threads = out_of_threads
+        # The numbers of steps of the loops around a statement: it runs, so none of their factors is zero.
+        self.factors: list[PrimExpr] = []
+        self.threads = 0
 
     def on_For(self, node: For) -> Stmt:
+        known = len(self.factors)
+        self.factors += factors(node.extent)
         new = self.keep(node)
+        del self.factors[known:]
         return new if node.kind is ForKind.THREAD_BINDING else self.out_of(new)
 
     def out_of(self, loop: For) -> Stmt:
         """The loop with the conditions around its whole body before it, those that become so included."""
         body = loop.body
-        if not isinstance(body, IfThenElse) or not invariant(body.condition, loop.loop_var):
+        if not isinstance(body, IfThenElse):
             return loop
+        if not invariant(body.condition, loop.loop_var, [] if self.threads else self.factors):
+            return loop if self.threads else self.part_of(loop, body)
         then_case = self.out_of(loop.replace(body=body.then_case))
         else_case = None if body.else_case is None else self.out_of(loop.replace(body=body.else_case))
         return IfThenElse(body.condition, then_case, else_case)
 
-    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+    def part_of(self, loop: For, body: IfThenElse) -> Stmt:
+        """Those of several conditions that the loop does not change are tested before it."""
+        parts = conjuncts(body.condition)
+        if body.else_case is not None or len(parts) < 2 or not is_of_unknown_size(body.condition):
+            return loop
+        outside = [p for p in parts if invariant(p, loop.loop_var, self.factors)]
+        if not outside:
+            return loop
+        inside = [p for p in parts if not any(p is o for o in outside)]
+        kept = loop.replace(body=body.replace(condition=reduce(primop.logical_and, inside)))
+        return IfThenElse(reduce(primop.logical_and, outside), kept)
+
+    def on_SeqStmt(self, node: SeqStmt) -> Stmt:
+        new = super().on_SeqStmt(node)
+        return new if self.threads or not isinstance(new, SeqStmt) else together(new)
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
         new = self.keep(node)
+        body = new.body
+        moves = isinstance(body, IfThenElse) and body.else_case is None and is_of_unknown_size(body.condition)
+        if not moves or uses_any(body.condition, [node.buffer_var]) or self.threads:
+            return new
+        return body.replace(then_case=new.replace(body=body.then_case))
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        self.threads += node.attr_key == "thread_extent"
+        new = self.keep(node)
+        self.threads -= node.attr_key == "thread_extent"
         body = new.body
         moves = isinstance(body, IfThenElse) and body.else_case is None and self.lets_out(node, body.condition)
         return IfThenElse(body.condition, new.replace(body=body.then_case)) if moves else new
@@ -52,17 +92,57 @@ class Hoister(StmtRewriter):
         return self.keep(node)
 
 
-def invariant(condition: PrimExpr, variable: Var) -> bool:
+def invariant(condition: PrimExpr, variable: Var, not_zero: Sequence[PrimExpr] = ()) -> bool:
     """The value is the same in every iteration of the loop of a variable, and can be had even if there is none: no
-    memory, no division that may fail."""
+    memory, no division that may fail; ``not_zero`` are divisors that are known not to be zero."""
     for number, n in enumerate(pre_order(condition)):
         if number == LARGEST or n is variable or isinstance(n, BufferLoad):
             return False
         if type(n) is Call and effect_of(n) > CallEffectKind.ReadState:
             return False
         if isinstance(n, (Div, Mod, FloorDiv, FloorMod)) and primop.literal(n.b) in (None, 0):
-            return False
+            if primop.literal(n.b) == 0 or not any(structural_equal(n.b, factor) for factor in not_zero):
+                return False
     return True
+
+
+def factors(extent: PrimExpr) -> list[PrimExpr]:
+    """What an extent is a product of."""
+    return factors(extent.a) + factors(extent.b) if isinstance(extent, Mul) else [extent]
+
+
+def is_of_unknown_size(condition: PrimExpr) -> bool:
+    return any(isinstance(n, SizeVar) for n in pre_order(condition))
+
+
+def together(node: SeqStmt) -> Stmt:
+    """Neighbours that stand under one condition, under it together."""
+    runs: list[list[Stmt]] = []
+    for one in node.seq:
+        if runs and is_one_choice(runs[-1][0], one):
+            runs[-1].append(one)
+        else:
+            runs.append([one])
+    if len(runs) == len(node.seq):
+        return node
+    return seq(*[_joined(run) if len(run) > 1 else run[0] for run in runs])
+
+
+def _joined(run: list[Any]) -> Stmt:
+    body = seq(*[one.then_case for one in run])
+    return run[0].replace(then_case=together(body) if isinstance(body, SeqStmt) else body)
+
+
+def is_one_choice(first: Stmt, second: Stmt) -> bool:
+    """Whether two statements have one condition, which what the first of them does cannot change."""
+    if not isinstance(first, IfThenElse) or not isinstance(second, IfThenElse):
+        return False
+    if first.else_case is not None or second.else_case is not None or not is_of_unknown_size(first.condition):
+        return False
+    if any(isinstance(n, BufferLoad) or type(n) is Call and effect_of(n) >= CallEffectKind.ReadState
+           for n in pre_order(first.condition)):
+        return False
+    return structural_equal(first.condition, second.condition)
 
 
 def hoist_if_then_else(func: PrimFunc, config: Any = None) -> PrimFunc:
