@@ -162,17 +162,19 @@ def dense_pack(
 
 
 def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
-    """A number of rows that is not known, in full register tiles: small ones where rows are few, as memory is the bound
-    and what is computed of rows that are missing costs nothing. Rows that fit the L2 cache are not blocked."""
+    """A number of rows that is not known, in full register tiles: a single row is computed alone, few rows in small
+    tiles, as memory is the bound and what is computed of rows that are missing costs little. Rows that fit the L2 cache
+    are not blocked."""
     rows, width, k = data.shape[-2], int(weight.shape[2]), int(weight.shape[1])
     tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
-    classes = [rows < PACK_FROM_ROWS + 1]
+    few = (1, PACK_FROM_ROWS)
+    classes = [rows < most + 1 for most in few]
     fitting = rows_that_fit(width, dtype, machine, k)
     if PACK_FROM_ROWS < fitting < MANY_ROWS:
         classes.append(rows <= fitting)
     chosen = size_class.which(classes)
-    tile = PACK_FROM_ROWS if chosen == 1 else tile
-    return packed_matmul(data, weight, dtype, _whole(rows, tile), tile, {"fits": True} if chosen == 2 else {})
+    tile = few[chosen - 1] if 0 < chosen <= len(few) else tile
+    return packed_matmul(data, weight, dtype, _whole(rows, tile), tile, {"fits": True} if chosen > len(few) else {})
 
 
 def _padded_rows(data: Tensor, weight: Tensor, machine: Machine) -> int | None:
