@@ -226,7 +226,8 @@ def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     for axis in (oc_tile, h_tile, w_tile):
         host.unroll(axis)
     for axis, size, tile in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
-        if size % tile:
+        # Of a row of unknown width, all tiles but the last have their own pixels.
+        if size % tile or axis is w_outer and access.extent_of(w) is None:
             host.pragma(axis, "loop_partition_hint", True)
     stage.compute_at(host, inside)
     return task

@@ -107,8 +107,8 @@ class Depthwise(CPUTemplate):
         host.vectorize(cb)
         for axis in (h_tile, w_tile):
             host.unroll(axis)
-        for axis, size, step in ((h_outer, height, tile_h), (w_outer, width, tile_w)):
-            if size % step or axis is h_outer and access.extent_of(host.op.axis[2]) is None:
+        for axis, size, step, whole in zip((h_outer, w_outer), (height, width), (tile_h, tile_w), host.op.axis[2:4]):
+            if size % step or access.extent_of(whole) is None:
                 host.pragma(axis, "loop_partition_hint", True)
         task = host.fuse(n, rows, c)
         if access.work(stage.op) >= planner.parallel_points:
