@@ -15,7 +15,7 @@ from tvm.ir import prim
 from tvm.ir.op import Op
 from tvm.ir.prim import Broadcast, BufferLoad, Call, Cast, IntImm, Let, Ramp, Select, Shuffle, Var, const
 from tvm.ir.primop import cast
-from tvm.tir.stmt import BufferStore, Evaluate, For, ForKind, SeqStmt
+from tvm.tir.stmt import BufferStore, Evaluate, For, ForKind, LetStmt, SeqStmt, Stmt
 
 INTEGERS = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
@@ -87,6 +87,19 @@ def test_division_of_a_loop_variable_is_unsigned():
     got = numpy.zeros(100, "int32")
     compile_raw(prim_func([out], body))(got)
     numpy.testing.assert_array_equal(got, numpy.arange(100) // 7 + numpy.arange(100) % 5)
+
+
+def test_a_division_by_a_variable_is_written_once_for_the_copies_of_an_unrolled_loop():
+    out, given = buffer("out", "int32", 8), buffer("given", "int32", 2)
+    i, n, m = Var("i", "int32"), Var("n", "int32"), Var("m", "int32")
+    body: Stmt = For(i, 0, 8, ForKind.UNROLLED, BufferStore(out, prim.FloorMod(n, m) + i, [i]))
+    for var, place in ((n, 0), (m, 1)):
+        body = LetStmt(var, BufferLoad(given, [const(place, "int32")]), body)
+    text, _ = emit(prim_func([out, given], body))
+    assert text.count(" srem ") == 1
+    got = numpy.zeros(8, "int32")
+    compile_raw(prim_func([out, given], body))(got, numpy.array([-7, 5], "int32"))
+    numpy.testing.assert_array_equal(got, -7 % 5 + numpy.arange(8))
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "float32", "float64", "float16", "bfloat16", "int8", "bool"])
