@@ -17,14 +17,14 @@ from pathlib import Path
 
 # Where a model is several files, tvmc takes this one, or the folder.
 SUFFIXES = (".onnx", ".jit", ".tflite", ".h5", ".pdmodel", ".cfg", ".prototxt", ".dnn", ".cmf")
-FOLDERS = {"saved_model.pb", "Manifest.json", "predict_net.pb"}
+FOLDERS = {"saved_model.pb", "Manifest.json"}
 
 
 def models(folder: Path) -> list[Path]:
     """What tvmc compile is given for each model below a folder."""
     found = {path for path in folder.rglob("*") if path.suffix in SUFFIXES}
     found |= {path.parent for path in folder.rglob("*") if path.name in FOLDERS}
-    found |= {path for path in folder.rglob("*.pb") if path.name not in FOLDERS and path.name != "init_net.pb"}
+    found |= {path for path in folder.rglob("*.pb") if path.name not in {*FOLDERS, "init_net.pb"}}
     return sorted(found)
 
 
