@@ -2,7 +2,7 @@
 
     python -m benchmarks.vm --models mobilenet_v2,bert_base --rounds 20
     python -m benchmarks.vm --models mobilenet_v2 --at 0,2 --no-static
-    python -m benchmarks.vm --rounds 10 --jobs 8 --threads 2    all models, eight at a time, each on two cores of its own
+    python -m benchmarks.vm --rounds 10 --jobs 8 --threads 2    all, eight models at a time, each on cores of its own
     python -m benchmarks.vm --chain --memory        the machine alone: 100 trivial calls, 1,000 runs of random sizes
 
 Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
@@ -301,7 +301,7 @@ def core_groups(count: int, each: int) -> list[list[int]]:
 
 
 def run_together(options: argparse.Namespace, folder: str) -> list[dict]:
-    """The rows of all models, each model in a process of its own on cores of its own. What it prints comes at its end."""
+    """The rows of all models, each model in a process and on cores of its own. What it prints comes at its end."""
     free: SimpleQueue[list[int]] = SimpleQueue()
     groups = core_groups(options.jobs, options.threads)
     for group in groups:

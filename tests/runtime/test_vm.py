@@ -108,28 +108,29 @@ def test_a_pool_needs_no_more_than_the_largest_run():
         assert run.module["get_memory"]() <= 1.13 * max(largest, 64)
 
 
+def of_size(run, size: int):
+    """What a machine gives that makes a tensor of the size it is given."""
+    return run.run(np.array([size], "int64"))
+
+
 def test_a_large_block_is_parted_for_smaller_ones_and_one_again_after_them():
     """Memory that a large run has left serves smaller ones: nothing is given back and asked for anew."""
     code = one_function("n", 3, i("alloc_storage", 1, 0, 64, dtype_word("uint8"), 0),
                         i("alloc_tensor_reg", 2, 1, 0, 0, dtype_word("uint8")), i("ret", 2))
     run = machine(code)
-
-    def of_size(size: int):
-        return run.run(np.array([size], "int64"))
-
-    of_size(1 << 20)
+    of_size(run, 1 << 20)
     held = run.module["get_memory"]()
     assert held == 1 << 20
-    parts = [of_size(size) for size in (600_000, 200_000, 100_000)]
+    parts = [of_size(run, size) for size in (600_000, 200_000, 100_000)]
     assert run.module["get_memory"]() == held
     for number, part in enumerate(parts):
         part.copyfrom(np.full(part.shape, number + 1, "uint8"))
     assert [set(part.numpy().tolist()) for part in parts] == [{1}, {2}, {3}]
     del parts[1]
-    parts.append(of_size(150_000))
+    parts.append(of_size(run, 150_000))
     assert run.module["get_memory"]() == held
     del part, parts
-    whole = of_size(1 << 20)
+    whole = of_size(run, 1 << 20)
     assert run.module["get_memory"]() == held
     whole.copyfrom(np.full(whole.shape, 7, "uint8"))
     kept = [whole]

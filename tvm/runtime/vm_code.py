@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -205,13 +204,9 @@ def to_words(code: Code) -> bytes:
 
 def seal(words: bytes, *constants: bytes | memoryview) -> bytearray:
     """The saved form: a header with version and checksum, the words, the parts of the constants' parameter blob."""
-    made = bytearray().join((_HEADER.pack(MAGIC, VERSION, 0, len(words) // 8), words, *constants))
-    # The checksum is of all that stands behind it. Constants may be gigabytes, so they are copied once.
-    start = _HEADER.size - 8
-    size = len(made) - start
-    checksum = lib.TVMChecksum((ctypes.c_char * size).from_buffer(made, start), size)
-    _HEADER.pack_into(made, 0, MAGIC, VERSION, checksum, len(words) // 8)
-    return made
+    # Constants may be gigabytes: they are copied once into what the checksum is of, and once behind the header.
+    body = b"".join((struct.pack("<Q", len(words) // 8), words, *constants))
+    return bytearray().join((struct.pack("<8sQQ", MAGIC, VERSION, lib.TVMChecksum(body, len(body))), body))
 
 
 def header_size() -> int:
