@@ -2,9 +2,10 @@
 
     python -m benchmarks.importers [FORM ...] [--models resnet50,bert_base]
 
-Forms are trace, export and onnx, which need torch (with torchvision and transformers), and tensorflow, tflite and keras,
-which need TensorFlow. One interpreter seldom has both: without FORM, those that it can make are measured. Models have
-their full sizes and seeded weights. Each runs in a process of its own, in which the framework is loaded already.
+Forms are trace, export and onnx, which need torch (with torchvision and transformers), and tensorflow, tflite and
+keras, which need TensorFlow. One interpreter seldom has both: without FORM, those that it can make are measured.
+Models have their full sizes and seeded weights. Each runs in a process of its own, in which the framework is loaded
+already.
 """
 
 from __future__ import annotations
