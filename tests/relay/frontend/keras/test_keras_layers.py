@@ -15,11 +15,12 @@ from tvm.relay.frontend.keras.table import CONVERTERS
 
 # A case is compiled in half a second; every seed has others, and ``make conformance-keras`` has all.
 COMPILED, IMPORTED = 6, 30
-# Layers that a case of another layer has inside, those whose results are their arguments, and LayerScale, a class of
+# Layers that a case of another layer has inside, those whose results are their arguments, and classes of
 # keras.applications that test_keras_reader.py has.
 INSIDE = {
     "SimpleRNNCell", "LSTMCell", "GRUCell", "ConvLSTMCell", "StackedRNNCells", "SlicingOpLambda",
     "SyncBatchNormalization", "RandomCrop", "IntegerLookup", "GroupedQueryAttention", "LayerScale",
+    "CustomScaleLayer",
 }  # fmt: skip
 
 

@@ -160,6 +160,35 @@ def test_the_scale_of_channels_of_convnext_is_a_factor_for_each(h5py, scale):
     np.testing.assert_array_equal(got.numpy(), x * scale)
 
 
+def _scaled(operands: int, **settings) -> bytes:
+    """The layer of InceptionResNetV2 of inputs x0, x1, ..."""
+    names = [f"x{i}" for i in range(operands)]
+    tensors = [{"class_name": "__keras_tensor__", "config": {"shape": [2, 3], "keras_history": [n, 0, 0]}}
+               for n in names]
+    rows = [{**layer("InputLayer", n, batch_shape=[2, 3], dtype="float32"), "name": n, "inbound_nodes": []}
+            for n in names]
+    made = layer("CustomScaleLayer", "out", "keras.src.applications.inception_resnet_v2", **settings)
+    rows.append({**made, "name": "out", "inbound_nodes": [{"args": [tensors], "kwargs": {}}]})
+    return packed({"module": "keras", "class_name": "Functional", "config": {
+        "name": "m", "layers": rows, "input_layers": [[n, 0, 0] for n in names], "output_layers": [["out", 0, 0]]}})
+
+
+def test_the_scaled_branch_of_inception_resnet_is_added_to_its_shortcut(rng):
+    mod, params = from_keras(_scaled(2, scale=0.17))
+    x, y = (rng.standard_normal((2, 3)).astype("float32") for _ in range(2))
+    got = relay.create_executor("graph", mod, target="llvm", params=params).evaluate()(x, y)
+    np.testing.assert_allclose(got.numpy(), x + y * np.float32(0.17), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("operands", "settings", "words"), [
+    (3, {"scale": 1.0}, "^CustomScaleLayer 'out': a shortcut and a branch are wanted, got 3 operands"),
+    (2, {"scale": "half"}, "scale is 'half'; a number is wanted"), (2, {}, "scale is None; a number is wanted"),
+])  # fmt: skip
+def test_a_scaled_branch_of_another_form_is_refused(operands, settings, words):
+    with pytest.raises(TVMError, match=words):
+        from_keras(_scaled(operands, **settings))
+
+
 # -- damage and malice ------------------------------------------------------------------------------------------------
 
 

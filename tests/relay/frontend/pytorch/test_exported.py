@@ -57,6 +57,33 @@ def test_indices_of_open_and_of_known_sizes_are_repeated_to_their_joint_shape():
         same(run(mod, params, {"x": array(x)}, "vm"), Chosen()(x))
 
 
+@pytest.mark.slow
+def test_rows_of_a_tensor_whose_first_size_is_open_may_be_given_by_strides():
+    """PyTorch makes such a tensor of the mean of each channel of images that have their channels last."""
+
+    class Pooled(torch.nn.Module):
+        def forward(self, x):
+            means = x.mean((2, 3), True)
+            n = x.shape[0]
+            return means.as_strided((n, 5, 1, 1), (5, 1, 5, 5)), x.as_strided((n, 4, 5), (60, 3, 12), 1)
+
+    class Skipped(torch.nn.Module):
+        def forward(self, x):
+            return x.as_strided((x.shape[0], 5), (30, 1))
+
+    def exported(model):
+        batch = ({0: torch.export.Dim("batch")},)
+        program = torch.export.export(model, (torch.randn(2, 5, 3, 4),), dynamic_shapes=batch)
+        return relay.frontend.from_exported_program(program)
+
+    mod, params = exported(Pooled())
+    for batch in (2, 3):
+        x = torch.randn(batch, 5, 3, 4)
+        same(run(mod, params, {"x": array(x)}, "vm"), Pooled()(x))
+    with pytest.raises(TVMError, match="rows of 60 elements are wanted, got \\[30, 1\\] as strides"):
+        exported(Skipped())
+
+
 def test_the_callers_shapes_answer_open_sizes():
     model = Attention().eval()
     program = torch.export.export(model, (torch.randn(2, 5, 8),), dynamic_shapes=({0: torch.export.Dim("batch")},))

@@ -168,6 +168,17 @@ layer("Minimum")(_merge(relay.minimum))
 layer("Average")(_merge(relay.add, average=True))
 
 
+@layer("CustomScaleLayer")
+def custom_scale(ctx, inputs):
+    """The layer of keras.applications' InceptionResNetV2: a shortcut, and a branch that a number scales."""
+    parts, scale = as_list(inputs), ctx.get("scale")
+    if len(parts) != 2:
+        raise TVMError(f"a shortcut and a branch are wanted, got {len(parts)} operands")
+    if isinstance(scale, bool) or not isinstance(scale, (int, float)):
+        raise TVMError(f"scale is {scale!r}; a number is wanted")
+    return relay.add(parts[0], relay.multiply(parts[1], ctx.like(scale, parts[1])))
+
+
 @layer("Concatenate")
 def concatenate(ctx, inputs):
     parts = as_list(inputs)

@@ -520,12 +520,19 @@ def pad_circular(ctx, self, pad):
 
 @op("as_strided", "as_strided_copy")
 def as_strided(ctx, self, size, stride, storage_offset=None):
-    """Elements of a tensor that lies in one piece, at places that are known when compiling."""
-    sizes, strides = (ctx.known_ints(v, "the strides") for v in (size, stride))
-    places = np.full((), storage_offset or 0, "int64")
-    for n, s in zip(sizes, strides):
+    """Elements of a tensor that lies in one piece, at places that are known when compiling; the number of its rows may
+    be open if each row of the result is made of one of them."""
+    sizes, strides = ctx.sizes(size), ctx.known_ints(stride, "the strides")
+    is_open = bool(sizes) and ctx.rank(self) > 0 and ctx.is_same(sizes[0], ctx.size(self, 0))
+    places = np.full((), ctx.known_int(storage_offset or 0, "the offset"), "int64")
+    for n, s in zip(ctx.known_ints(sizes[is_open:], "the sizes"), strides[is_open:]):
         places = places[..., None] + np.arange(n) * s
-    return relay.take(relay.reshape(self, (-1,)), const(places.astype("int64")), 0)
+    if not is_open:
+        return relay.take(relay.reshape(self, (-1,)), const(places.astype("int64")), 0)
+    row = math.prod(ctx.known_size(self, axis) for axis in range(1, ctx.rank(self)))
+    if strides[0] != row or places.size and not 0 <= places.min() <= places.max() < row:
+        raise TVMError(f"the first size is open: rows of {row} elements are wanted, got {strides} as strides")
+    return relay.take(ctx.infer(reshaped(ctx, self, [sizes[0], row])), const(places.astype("int64")), 1)
 
 
 @op("unfold")

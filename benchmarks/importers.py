@@ -1,0 +1,114 @@
+"""What importing a model costs, from every form it comes in: seconds of a CPU of the first import in a process.
+
+    python -m benchmarks.importers [FORM ...] [--models resnet50,bert_base]
+
+Forms are trace, export and onnx, which need torch (with torchvision and transformers), and tensorflow, tflite and
+keras, which need TensorFlow. One interpreter seldom has both: without FORM, those that it can make are measured.
+Models have their full sizes and seeded weights. Each runs in a process of its own, in which the framework is loaded
+already.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from typing import Any
+
+MODELS = {"resnet50": 1.5, "bert_base": 2.5}
+FORMS = {"trace": "torch", "export": "torch", "onnx": "torch", "tensorflow": "tensorflow", "tflite": "tensorflow",
+         "keras": "tensorflow"}  # fmt: skip
+TOKENS = 128
+
+
+def _of_torch(form: str, name: str) -> tuple[Any, tuple]:
+    """The importer and what it is given."""
+    import torch
+
+    from tests.relay.frontend.pytorch.vision import torchvision
+    from tvm import relay
+
+    from .torch_compile import build
+
+    torchvision()
+    model, inputs = build(name, 1)
+    with torch.no_grad():
+        if form == "trace":
+            infos = [("x", (tuple(inputs[0].shape), str(inputs[0].dtype).removeprefix("torch.")))]
+            return relay.frontend.from_pytorch, (torch.jit.trace(model, tuple(inputs)), infos)
+        if form == "export":
+            return relay.frontend.from_exported_program, (torch.export.export(model, tuple(inputs)),)
+        import onnx
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.onnx")
+            torch.onnx.export(model, tuple(inputs), path, dynamo=True, external_data=False, verbose=False)
+            return relay.frontend.from_onnx, (onnx.load(path),)
+
+
+def _bert(keras: Any) -> Any:
+    """BERT-base out of layers of Keras: tokens and their places, twelve layers of attention."""
+    layers, width = keras.layers, 768
+    tokens, places = (keras.Input((TOKENS,), dtype="int32", name=n) for n in ("tokens", "places"))
+    x = layers.Embedding(30522, width)(tokens) + layers.Embedding(512, width)(places)
+    x = layers.LayerNormalization(epsilon=1e-12)(x)
+    for _ in range(12):
+        attended = layers.MultiHeadAttention(12, width // 12)(x, x)
+        x = layers.LayerNormalization(epsilon=1e-12)(x + attended)
+        inner = layers.Dense(4 * width, activation="gelu")(x)
+        x = layers.LayerNormalization(epsilon=1e-12)(x + layers.Dense(width)(inner))
+    return keras.Model([tokens, places], x)
+
+
+def _of_tensorflow(form: str, name: str) -> tuple[Any, tuple]:
+    import tensorflow as tf
+    from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
+
+    from tvm import relay
+
+    tf.keras.utils.set_random_seed(0)
+    model = tf.keras.applications.ResNet50(weights=None) if name == "resnet50" else _bert(tf.keras)
+    if form == "keras":
+        return relay.frontend.from_keras, (model,)
+    specs = [tf.TensorSpec((1, *t.shape[1:]), t.dtype) for t in model.inputs]
+    entry = tf.function(lambda *xs: model(list(xs) if len(xs) > 1 else xs[0], training=False))
+    frozen = convert_variables_to_constants_v2(entry.get_concrete_function(*specs))
+    if form == "tflite":
+        return relay.frontend.from_tflite, (tf.lite.TFLiteConverter.from_concrete_functions([frozen]).convert(),)
+    return relay.frontend.from_tensorflow, (frozen.graph.as_graph_def(),)
+
+
+def seconds(form: str, name: str) -> float:
+    """Of a CPU, for one import."""
+    importer, given = (_of_torch if FORMS[form] == "torch" else _of_tensorflow)(form, name)
+    started = time.process_time()
+    importer(*given)
+    return time.process_time() - started
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("forms", nargs="*", metavar="FORM", default=[f for f in FORMS if find_spec(FORMS[f])])
+    parser.add_argument("--models", default=",".join(MODELS))
+    parser.add_argument("--here", action="store_true", help="measure in this process and print the number alone")
+    asked = parser.parse_args()
+    if asked.here:
+        print("seconds", seconds(asked.forms[0], asked.models))
+        return
+    print("| model | from | seconds of a CPU | bar |\n|---|---|---|---|")
+    for name in asked.models.split(","):
+        for form in asked.forms:
+            command = [sys.executable, "-m", "benchmarks.importers", form, "--models", name, "--here"]
+            done = subprocess.run(command, capture_output=True, text=True)
+            found = [line.split()[1] for line in done.stdout.splitlines() if line.startswith("seconds ")]
+            said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
+            cell = format(float(found[0]), ".2f") if found else f"ended with {done.returncode}: {said}"
+            print(f"| {name} | {form} | {cell} | {MODELS[name]} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
