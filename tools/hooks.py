@@ -1,20 +1,37 @@
 """The table of hooks in docs/map.md: `python tools/hooks.py` writes it again, --check only compares.
 
 It is read from the source: a hook is a constant made by ``Hook("module.NAME", "what it does")``, and a module gives it
-a function by ``NAME.give(...)`` or ``module.NAME.give(...)``.
+a function by a statement ``NAME.give(...)`` or ``module.NAME.give(...)``.
 """
 
 from __future__ import annotations
 
 import ast
-import functools
-import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 MAP = ROOT / "docs" / "map.md"
 BEGIN, END = "<!-- hooks: written by tools/hooks.py -->\n", "<!-- end of hooks -->\n"
+
+
+def _for_the_checker(test: ast.expr) -> bool:
+    return getattr(test, "id", None) == "TYPE_CHECKING" or getattr(test, "attr", None) == "TYPE_CHECKING"
+
+
+def statements(tree: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
+    """Every statement of a tree that runs, and whether it is inside a function. Imports and functions are statements,
+    so expressions are not looked into."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for node in getattr(tree, field, ()):
+            if isinstance(node, ast.stmt):
+                if isinstance(node, ast.If) and _for_the_checker(node.test):
+                    yield from statements(ast.Module(node.orelse, []), in_function)
+                    continue
+                yield node, in_function
+            inside = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            yield from statements(node, inside)
 
 
 def module_of(path: Path) -> str:
@@ -25,7 +42,7 @@ def imported(tree: ast.AST, path: Path) -> dict[str, str]:
     """What each name means that a file imports from others, as a dotted path."""
     package = module_of(path).split(".")[: None if path.name == "__init__.py" else -1]
     found = {}
-    for node in ast.walk(tree):
+    for node, _ in statements(tree):
         if isinstance(node, ast.ImportFrom):
             base = package[: len(package) - node.level + 1] if node.level else []
             base = base + (node.module.split(".") if node.module else [])
@@ -37,45 +54,50 @@ def read(path: Path, text: str) -> tuple[dict[str, str], set[str]]:
     """The hooks that a file makes, with what they do, and those that it gives a function to."""
     tree, own = ast.parse(text), module_of(path)
     names, made, given = imported(tree, path), {}, set()
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call):
+    for node, _ in statements(tree):
+        call = node.value if isinstance(node, ast.Expr | ast.Assign | ast.AnnAssign) else None
+        if not isinstance(call, ast.Call):
             continue
-        if isinstance(node.func, ast.Name) and node.func.id == "Hook":
-            name, what = (ast.literal_eval(argument) for argument in node.args[:2])
+        if isinstance(call.func, ast.Name) and call.func.id == "Hook":
+            name, what = (ast.literal_eval(argument) for argument in call.args[:2])
             made[name] = what
-        elif isinstance(node.func, ast.Attribute) and node.func.attr == "give":
-            head, _, rest = ast.unparse(node.func.value).partition(".")
+        elif isinstance(call.func, ast.Attribute) and call.func.attr == "give":
+            head, _, rest = ast.unparse(call.func.value).partition(".")
             full = names.get(head, f"{own}.{head}") + (f".{rest}" if rest else "")
             given.add(full.removeprefix("tvm."))
     return made, given
 
 
-@functools.cache
-def table() -> str:
+def package() -> dict[str, str]:
+    """The text of every file of the package, by its path from the top folder."""
+    paths = (ROOT / "tvm").rglob("*.py")
+    return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def table(texts: dict[str, str]) -> str:
     """The hooks in order of their names."""
     hooks, givers = {}, {}
-    for path in sorted((ROOT / "tvm").rglob("*.py")):
-        text = path.read_text(encoding="utf-8")
-        if " = Hook(" in text or re.search(r"[A-Z]\.give\(", text):
+    for name in sorted(texts):
+        path, text = ROOT / name, texts[name]
+        if " = Hook(" in text or ".give(" in text:
             made, given = read(path, text)
             hooks.update(made)
-            for name in given:
-                givers.setdefault(name, []).append(module_of(path))
+            for hook in given:
+                givers.setdefault(hook, []).append(module_of(path))
     rows = ["| hook | what its function does | given by |", "|---|---|---|"]
     for name in sorted(hooks):
         rows.append(f"| `{name}` | {hooks[name]} | {', '.join(f'`{module}`' for module in givers.get(name, []))} |")
     return "\n".join(rows) + "\n"
 
 
-def difference(text: str) -> str:
+def difference(text: str, new: str) -> str:
     """The table as it should be where the text of the map has another; else nothing."""
-    new = table()
     return "" if text.split(BEGIN)[1].split(END)[0] == new else new
 
 
 def main() -> int:
     text = MAP.read_text(encoding="utf-8")
-    new = difference(text)
+    new = difference(text, table(package()))
     if new and "--check" not in sys.argv:
         before, rest = text.split(BEGIN)
         MAP.write_text(before + BEGIN + new + END + rest.split(END)[1], encoding="utf-8")

@@ -1,13 +1,15 @@
 """What tests of the architecture read from the source of the package.
 
-A file is read once, parsed only where a test has a question about it, and what a question found is kept in
+A file is read once and parsed once, for the questions of all tests together, and what a question found is kept in
 ``build/architecture`` until the file or the question changes: parsing everything takes longer than all tests together.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
+import gc
 import hashlib
 import inspect
 import json
@@ -15,8 +17,9 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from tools.hooks import statements
 from tools.size import docstring_lines
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,27 +56,75 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
 
-def answers(question: Callable[[ast.Module], list[Any]], hint: str = "") -> dict[str, list[Any]]:
-    """What ``question(tree)`` gives for every file of the package, tuples as lists. Files without a match of the
-    pattern ``hint`` are not asked: they have no answer."""
-    asked = inspect.getsource(inspect.getmodule(question))
-    version = _digest(asked + Path(__file__).read_text(encoding="utf-8") + hint)
-    place = KEPT / f"{question.__module__.rpartition('.')[2]}.{question.__name__}.json"
+class Question(NamedTuple):
+    """What is asked of the trees of files in whose text there is the pattern ``hint``: the others have no answer."""
+
+    ask: Callable[[ast.Module], list[Any]]
+    hint: re.Pattern[str]
+    version: str
+    place: Path
+
+
+QUESTIONS: dict[Callable, Question] = {}
+
+
+def question(hint: str = "") -> Callable[[Callable], Callable]:
+    """A function that is asked of every file of the package, together with those of other tests."""
+
+    def register(ask: Callable) -> Callable:
+        asked = inspect.getsource(inspect.getmodule(ask))
+        version = _digest(asked + Path(__file__).read_text(encoding="utf-8") + hint)
+        place = KEPT / f"{ask.__module__.rpartition('.')[2]}.{ask.__name__}.json"
+        QUESTIONS[ask] = Question(ask, re.compile(hint), version, place)
+        return ask
+
+    return register
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Trees have many nodes and no cycles: looking for garbage among them takes longer than making them."""
+    enabled = gc.isenabled()
+    gc.disable()
     try:
-        kept = json.loads(place.read_text(encoding="utf-8"))
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@functools.cache
+def _all_answers(questions: tuple[Question, ...]) -> dict[Callable, dict[str, list[Any]]]:
+    """The answers of every file to every question, from before where neither has changed."""
+    known = {q: _kept(q) for q in questions}
+    changed = set()
+    with _no_collection():
+        for name, text in texts().items():
+            digest = _digest(text)
+            new = [q for q in questions if known[q].get(name, ("",))[0] != digest]
+            asked = [q for q in new if q.hint.search(text)]
+            tree = ast.parse(text, name) if asked else None
+            for q in new:
+                answer = q.ask(tree) if q in asked else []
+                known[q][name] = (digest, json.loads(json.dumps(answer)))
+            changed.update(new)
+    for q in changed:
+        _keep(q.place, {"version": q.version, "answers": {name: known[q][name] for name in texts()}})
+    return {q.ask: {name: known[q][name][1] for name in texts()} for q in questions}
+
+
+def answers(ask: Callable[[ast.Module], list[Any]]) -> dict[str, list[Any]]:
+    """What a question gives for every file of the package, tuples as lists."""
+    return _all_answers(tuple(QUESTIONS.values()))[ask]
+
+
+def _kept(q: Question) -> dict[str, Any]:
+    """The answers of an earlier run, each with the digest of its file, where the question was the same."""
+    try:
+        kept = json.loads(q.place.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        kept = {}
-    known = kept.get("answers", {}) if kept.get("version") == version else {}
-    found, changed, pattern = {}, False, re.compile(hint)
-    for name, text in texts().items():
-        digest = _digest(text)
-        if known.get(name, ("",))[0] != digest:
-            answer = question(ast.parse(text, name)) if pattern.search(text) else []
-            known[name], changed = (digest, json.loads(json.dumps(answer))), True
-        found[name] = known[name][1]
-    if changed:
-        _keep(place, {"version": version, "answers": {name: known[name] for name in found}})
-    return found
+        return {}
+    return kept["answers"] if kept.get("version") == q.version else {}
 
 
 def _keep(place: Path, data: dict[str, Any]) -> None:
@@ -88,6 +139,7 @@ def _keep(place: Path, data: dict[str, Any]) -> None:
         pass
 
 
+@question()
 def outline(tree: ast.Module) -> list[list[tuple]]:
     """What is asked of every file, in one walk: (module, dots, names, line, inside a function) of each import that
     runs, where one of modules has no names, and (name, lines) of each function, docstrings and decorators not
@@ -107,21 +159,3 @@ def outline(tree: ast.Module) -> list[list[tuple]]:
 @functools.cache
 def outlines() -> dict[str, list]:
     return answers(outline)
-
-
-def _for_the_checker(test: ast.expr) -> bool:
-    return getattr(test, "id", None) == "TYPE_CHECKING" or getattr(test, "attr", None) == "TYPE_CHECKING"
-
-
-def statements(tree: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
-    """Every statement of a tree that runs, and whether it is inside a function. Imports and functions are statements,
-    so expressions are not looked into."""
-    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for node in getattr(tree, field, ()):
-            if isinstance(node, ast.stmt):
-                if isinstance(node, ast.If) and _for_the_checker(node.test):
-                    yield from statements(ast.Module(node.orelse, []), in_function)
-                    continue
-                yield node, in_function
-            inside = in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            yield from statements(node, inside)

@@ -6,24 +6,31 @@ import ast
 
 import pytest
 
-from tests.architecture.sources import answers, statements
+from tests.architecture.sources import answers, question, texts
 from tools import hooks
+from tools.hooks import statements
 from tvm.hooks import HOOKS, Hook
 
 
-def test_the_map_lists_every_hook():
-    assert hooks.difference(hooks.MAP.read_text(encoding="utf-8")) == "", "python tools/hooks.py writes the table anew"
+@pytest.fixture(scope="module")
+def table() -> str:
+    return hooks.table(texts())
 
 
-def test_the_table_has_the_hooks_that_are_loaded_and_who_gave_them_functions():
-    text = hooks.table()
+def test_the_map_lists_every_hook(table):
+    found = hooks.difference(hooks.MAP.read_text(encoding="utf-8"), table)
+    assert found == "", "python tools/hooks.py writes the table anew"
+
+
+def test_the_table_has_the_hooks_that_are_loaded_and_who_gave_them_functions(table):
     ours = {name: hook for name, hook in HOOKS.items() if not name.startswith("tests.")}
     assert len(ours) >= 2
     for name, hook in ours.items():
-        (row,) = [line for line in text.splitlines() if line.startswith(f"| `{name}` |")]
+        (row,) = [line for line in table.splitlines() if line.startswith(f"| `{name}` |")]
         assert hook.what in row and all(f"`{giver}`" in row for giver in hook.givers if giver.startswith("tvm"))
 
 
+@question(r"[A-Z]\[(?:0|:)\]")
 def cells(tree: ast.AST) -> list[str]:
     """Assignments to the first item or the whole of a public constant list, which make it a cell for one function."""
     found = []
@@ -41,8 +48,7 @@ def cells(tree: ast.AST) -> list[str]:
 
 
 def test_no_list_stands_in_for_a_hook():
-    hint = r"[A-Z]\[(?:0|:)\]"
-    found = [f"{path}: {cell}" for path, of_file in answers(cells, hint).items() for cell in of_file]
+    found = [f"{path}: {cell}" for path, of_file in answers(cells).items() for cell in of_file]
     assert not found, "use tvm.hooks.Hook: " + "; ".join(found)
 
 

@@ -7,7 +7,7 @@ import ast
 
 import pytest
 
-from tests.architecture.sources import answers, texts
+from tests.architecture.sources import answers, question, texts
 from tvm.target.kinds import KINDS
 
 # Folders whose subject targets are: the kinds themselves, and a face with classic names for tests of users.
@@ -55,6 +55,7 @@ def strings(node: ast.AST) -> set[str]:
     return set().union(*map(strings, items))
 
 
+@question(HINT_OF_COMPARISONS)
 def comparisons(tree: ast.AST) -> list[tuple[int, str]]:
     """(line, what is compared) wherever something is compared with the name of a kind. The letter c is one only beside
     another, and beside names of one kind there may be others that are none."""
@@ -72,6 +73,7 @@ def comparisons(tree: ast.AST) -> list[tuple[int, str]]:
     return found
 
 
+@question(HINT_OF_QUESTIONS)
 def questions(tree: ast.AST) -> list[tuple[int, str]]:
     """(line, what is asked) wherever ``x.kind.name`` or ``x.keys`` is read; ``x.keys()`` is a dictionary's."""
     called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
@@ -87,7 +89,7 @@ def questions(tree: ast.AST) -> list[tuple[int, str]]:
 
 def test_nobody_asks_for_the_name_or_the_keys_of_a_target_or_compares_with_one():
     wrong, used = [], set()
-    asked_of, compared = answers(questions, HINT_OF_QUESTIONS), answers(comparisons, HINT_OF_COMPARISONS)
+    asked_of, compared = answers(questions), answers(comparisons)
     for path in asked_of:
         if path.startswith(OWN):
             continue
