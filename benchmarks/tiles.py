@@ -92,7 +92,7 @@ def main() -> None:
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--repeat", type=int, default=60)
     parser.add_argument("--no-peak", action="store_true", help="on machines without tiles")
-    parser.add_argument("--knobs", default="", help="other knobs of the matmul, as steps=8,rows=16;once=0")
+    parser.add_argument("--knobs", default="", help="other knobs of the matmul, as steps=8,rows=16;non_temporal=0")
     parser.add_argument("--conv-knobs", default="", help="other knobs of convolutions")
     options = parser.parse_args()
     for kind in options.kinds.split(","):
@@ -114,7 +114,7 @@ def report(name: str, make, kind: str, options) -> None:
 
 
 def try_knobs(name: str, kind: str, texts: str, options) -> None:
-    """A row with other knobs than the chosen ones, such as ``steps=8,rows=16;once=0@matmul 2048``."""
+    """A row with other knobs than the chosen ones, such as ``steps=8,rows=16;non_temporal=0@matmul 2048``."""
     template = conv2d_tiles.Conv2dTiles if name.startswith("conv") else matmul_tiles.MatmulTiles
     own = template.choose
     for text in texts.split(";"):

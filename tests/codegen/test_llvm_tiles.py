@@ -1,5 +1,6 @@
 """Fragments of matrices as tile registers: their numbers and sizes, what is refused, and the code."""
 
+import platform
 import re
 
 import numpy as np
@@ -167,25 +168,18 @@ def test_a_matmul_whose_rows_stay_in_the_cache_holds_its_sums_for_all_of_k():
     assert "vmovnt" not in assembly and "sfence" not in assembly
 
 
-def test_the_loop_of_a_convolution_of_bytes_has_two_tiles_of_pixels_and_two_of_filters():
-    data = te.placeholder((1, 2, 28, 28, 64), "uint8", name="data")
-    kernel = te.placeholder((2, 2, 3, 3, 16, 64, 4), "int8", name="kernel")
-    out = conv2d_tiles.conv2d(data, kernel, 1, 1, 1, Kind("uint8", "int8", "int32", 4), 3)
+@pytest.mark.parametrize(("kind", "image", "filters", "pad_value"), [
+    (BFLOAT16, (1, 2, 28, 28, 32), (4, 2, 3, 3, 16, 32, 2), 0),
+    (Kind("uint8", "int8", "int32", 4), (1, 2, 28, 28, 64), (2, 2, 3, 3, 16, 64, 4), 3),
+], ids=["bf16", "int8"])  # fmt: skip
+def test_the_loop_of_a_convolution_loads_a_tile_once_for_two_products_and_spills_none(kind, image, filters, pad_value):
+    data, kernel = te.placeholder(image, kind.lhs, name="data"), te.placeholder(filters, kind.rhs, name="kernel")
+    out = conv2d_tiles.conv2d(data, kernel, 1, 1, 1, kind, pad_value)
     target = tvm.target.Target(AMX)
     assembly = tvm.build(schedule_for([out], target), [data, kernel, out], target).get_source("asm")
-    loads = [name for name in inner_loop(assembly) if name.startswith("tileload")]
-    assert inner_loop(assembly).count("tdpbusd") == len(loads) == 4
-    assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
-
-
-def test_the_loop_of_a_convolution_loads_each_tile_once_and_spills_none():
-    data = te.placeholder((1, 2, 28, 28, 32), "bfloat16", name="data")
-    kernel = te.placeholder((4, 2, 3, 3, 16, 32, 2), "bfloat16", name="kernel")
-    out = conv2d_tiles.conv2d(data, kernel, 1, 1, 1, BFLOAT16)
-    target = tvm.target.Target(AMX)
-    assembly = tvm.build(schedule_for([out], target), [data, kernel, out], target).get_source("asm")
-    loads = [name for name in inner_loop(assembly) if name.startswith("tileload")]
-    assert inner_loop(assembly).count("tdpbf16ps") == len(loads) == 4
+    # Two tiles of pixels and two of filters.
+    loop, product = inner_loop(assembly), "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
+    assert loop.count(product) == len([name for name in loop if name.startswith("tileload")]) == 4
     # Sums are written once; a spill would be a store and a load more.
     assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
 
@@ -202,7 +196,7 @@ def test_the_registers_are_asked_for_before_anything_else():
 
 
 def test_a_process_without_the_registers_is_told_in_words():
-    if not host_cpu.lacking(["amx-tile"]):
+    if platform.machine() == "x86_64" and not host_cpu.lacking(["amx-tile"]):
         assert _lib.lib.TVMBackendUseTiles(None) == 0
         return
     with pytest.raises(TVMError, match=r"tile registers \(AMX\).*-mattr=-amx-tile"):

@@ -41,9 +41,9 @@ def check(m, n, k, kind, target):
 
 
 @pytest.mark.parametrize("kind, knobs", [
-    (BFLOAT16, {}), (BYTES, {}), (BFLOAT16, {"steps": 2, "rows": 2}), (BYTES, {"streams": True, "ahead": 5}),
-    (BYTES, {"steps": 4, "rows": 4, "ahead": 1, "once": True}),
-    (BFLOAT16, {"steps": 1, "rows": 2, "streams": True, "once": True}),
+    (BFLOAT16, {}), (BYTES, {}), (BFLOAT16, {"steps": 2, "rows": 2}), (BYTES, {"streams": True, "prefetch_distance": 5}),
+    (BYTES, {"steps": 4, "rows": 4, "prefetch_distance": 1, "non_temporal": True}),
+    (BFLOAT16, {"steps": 1, "rows": 2, "streams": True, "non_temporal": True}),
 ], ids=str)
 def test_every_blocking_of_packed_rows_is_exact(kind, knobs, monkeypatch):
     own = matmul_tiles.MatmulTiles.choose
@@ -77,5 +77,5 @@ def test_a_part_of_a_panel_stays_in_the_l1_cache_and_a_block_of_rows_in_the_l2_c
         config = matmul_tiles.TEMPLATE.choose(held.op.input_tensors[0].op, machine)
         row = k * (2 if kind is BFLOAT16 else 1)
         assert 8 <= config["steps"] and config["steps"] * 2048 <= machine.l1_bytes < 4 * config["steps"] * 2048
-        assert config["rows"] * 16 * row <= machine.l2_bytes * 3 // 4 and config["once"]
+        assert config["rows"] * 16 * row <= machine.l2_bytes * 3 // 4 and config["non_temporal"]
         assert config["streams"] == (m == 2048)

@@ -26,7 +26,7 @@ _A, _B, _SUMS = "wmma.matrix_a", "wmma.matrix_b", "wmma.accumulator"
 SCOPES = frozenset((_A, _B, _SUMS))
 _SIZED = frozenset(("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync"))
 # The layout of a tile whose lines are not to take the place of others in the L1 cache.
-ONCE = "row_major_once"
+NON_TEMPORAL = "row_major_non_temporal"
 # The instruction for operands of two types.
 _PRODUCTS = {
     ("bfloat16", "bfloat16"): "tdpbf16ps",
@@ -202,7 +202,7 @@ def _row_stride(b: Builder, fragment: PrimExpr, stride: PrimExpr) -> str:
 def _load(b: Builder, node: Call) -> str:
     fragment, _, _, _, index, place, stride, layout = node.args
     register = _register(b, fragment, index)
-    name = "tileloaddt164" if layout.value == ONCE else "tileloadd64"
+    name = "tileloaddt164" if layout.value == NON_TEMPORAL else "tileloadd64"
     return _call(b, name, ("i8", register), ("ptr", value(b, place)), ("i64", _row_stride(b, fragment, stride)))
 
 

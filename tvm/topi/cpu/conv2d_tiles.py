@@ -249,7 +249,7 @@ class Conv2dTiles(CPUTemplate):
         """Every knob and its values."""
         x = extents(op)
         rows = [d for d in range(1, x["h"] + 1) if x["h"] % d == 0]
-        return {"block": blocks(x), "rows": rows, "outer": ["filters", "rows"], "once": [False, True]}
+        return {"block": blocks(x), "rows": rows, "outer": ["filters", "rows"], "non_temporal": [False, True]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The register block with the fewest estimated cycles, and tasks whose data stays in the L2 cache."""
@@ -265,8 +265,8 @@ class Conv2dTiles(CPUTemplate):
             if chunks * (x["h"] // d) >= 4 * machine.threads and d * x["w"] * size <= machine.l2_bytes // 2
         ]  # fmt: skip
         # Weights of a register block that do not stay in the L1 cache are not to take the place of the image there.
-        once = size * x["ob"] * block[2] > machine.l1_bytes // 2
-        return {"block": block, "rows": max(enough, default=options[0]), "outer": outer, "once": once}
+        non_temporal = size * x["ob"] * block[2] > machine.l1_bytes // 2
+        return {"block": block, "rows": max(enough, default=options[0]), "outer": outer, "non_temporal": non_temporal}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """Sums stay in registers; ``host`` drains them to memory, where the epilogue reads them."""
@@ -302,7 +302,7 @@ class Conv2dTiles(CPUTemplate):
         weights.reorder(*lead, ob_outer, tap, group, ob, inner)
         for axis in (*lead, ob_outer):
             weights.unroll(axis)
-        weights.tensorize(tap, tiles.load_rhs(shape, config["once"]))
+        weights.tensorize(tap, tiles.load_rhs(shape, config["non_temporal"]))
         planner.placed.update((window, weights))
         compute_padding(planner, padding, image, task, {"pad": "once"})
 

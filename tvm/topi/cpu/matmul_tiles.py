@@ -149,7 +149,8 @@ class MatmulTiles(CPUTemplate):
         m = 2 - x["tiles"] % 2
         steps = [d for d in range(1, x["steps"] + 1) if x["steps"] % d == 0]
         rows = [d for d in range(m, x["tiles"] + 1, m) if x["tiles"] % d == 0]
-        return {"steps": steps, "rows": rows, "ahead": [0, 4, 8, 16], "once": [False, True], "streams": [False, True]}
+        return {"steps": steps, "rows": rows, "prefetch_distance": [0, 4, 8, 16],
+                "non_temporal": [False, True], "streams": [False, True]}  # fmt: skip
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """Parts of k whose panel stays in the L1 cache, and blocks of rows that stay in most of the L2 cache. Packed
@@ -165,8 +166,8 @@ class MatmulTiles(CPUTemplate):
         return {
             "steps": max(whole, default=x["steps"]),
             "rows": block,
-            "once": is_packed and block * x["steps"] * tile > machine.l1_bytes,
-            "ahead": min(products, 32) if is_packed and products >= 4 else 0,
+            "non_temporal": is_packed and block * x["steps"] * tile > machine.l1_bytes,
+            "prefetch_distance": min(products, 32) if is_packed and products >= 4 else 0,
             "streams": size > 4 * machine.l2_bytes,
         }
 
@@ -209,7 +210,8 @@ class MatmulTiles(CPUTemplate):
         columns = columns_of(x["width"])
         shape = tiles.Shape(x["rows"], columns, 1, x["block"], op.attrs["kind"])
         product = tiles.block_product(
-            shape, m, x["width"] // columns, config["steps"], op.attrs["is_packed"], config["ahead"], config["once"]
+            shape, m, x["width"] // columns, config["steps"], op.attrs["is_packed"], config["prefetch_distance"],
+            config["non_temporal"],
         )
         stage.tensorize(t, product)
 

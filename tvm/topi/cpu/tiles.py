@@ -83,9 +83,9 @@ def _call(name: str, *args: Any) -> PrimExpr:
     return tir.call_intrin("handle", f"tir.{name}", *args)
 
 
-def layout_of(once: bool) -> str:
+def layout_of(non_temporal: bool) -> str:
     """The layout of a tile in memory, as code generation is told whether its lines are to stay in the L1 cache."""
-    return "row_major_once" if once else "row_major"
+    return "row_major_non_temporal" if non_temporal else "row_major"
 
 
 def _copy(shape: tuple[int, ...], dtype: str):
@@ -151,15 +151,16 @@ def load_lhs(shape: Shape, step: int = 1) -> TensorIntrin:
 
 
 @functools.cache
-def load_rhs(shape: Shape, once: bool = False) -> TensorIntrin:
-    """Load (taps, channels / depth, columns, depth) elements, past the L1 cache if they are read ``once`` before they
-    would be replaced there."""
+def load_rhs(shape: Shape, non_temporal: bool = False) -> TensorIntrin:
+    """Load (taps, channels / depth, columns, depth) elements. With ``non_temporal`` their lines do not stay in the
+    L1 cache: they would be replaced there before they are read again."""
     sizes = (shape.taps, shape.groups, shape.columns, shape.kind.depth)
     x, y = _copy(sizes, shape.kind.rhs)
 
     def body(ins, outs):
         fragment = outs[0].data, *shape.sizes, shape.rhs_number(outs[0])
-        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[1], layout_of(once))
+        source, pitch = ins[0].access_ptr("r"), ins[0].strides[1]
+        return _call("tvm_load_matrix_sync", *fragment, source, pitch, layout_of(non_temporal))
 
     binds = {x: _memory(sizes, shape.kind.rhs, "source", 2), y: shape.rhs()}
     return te.decl_tensor_intrin(y.op, body, "load_rhs", binds=binds)
@@ -223,12 +224,12 @@ def _block_sum(shape: Shape, m: int, wide: int, steps: int, is_packed: bool) -> 
 
 @functools.cache
 def block_product(
-    shape: Shape, m: int, n: int, steps: int, is_packed: bool, ahead: int = 0, once: bool = False
+    shape: Shape, m: int, n: int, steps: int, is_packed: bool, prefetch_distance: int = 0, non_temporal: bool = False
 ) -> TensorIntrin:
     """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which
-    are in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k); it
-    passes by the L1 cache if it is read ``once`` before it would be replaced there. While ``ahead`` of such products
-    use the same part of the rhs, each prefetches its share of what follows it."""
+    are in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k);
+    with ``non_temporal`` its lines do not stay in the L1 cache. The next part of the rhs is prefetched
+    ``prefetch_distance`` products before it is used, a share by each of them."""
     kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
     wide = n * shape.columns
     c, binds = _block_sum(shape, m, wide, steps, is_packed)
@@ -244,7 +245,7 @@ def block_product(
 
         def move(way: str, use: str, number: int, buffer: Buffer, at: Any, pitch: Any) -> None:
             place = buffer.access_ptr("r" if way == "load" else "w", offset=at)
-            layout = layout_of(once and use == "a")
+            layout = layout_of(non_temporal and use == "a")
             ib.emit(_call(f"tvm_{way}_matrix_sync", held[use], *shape.sizes, number, place, pitch, layout))
 
         def each(way: str) -> None:
@@ -257,7 +258,7 @@ def block_product(
         # The place of the sums says which of the products over a part of the rhs it is.
         number = tir.indexdiv(z.elem_offset, m * rows * wide)
         of_line = ROW_BYTES * depth // SUM_BYTES
-        lines = -(-wide * k // of_line // ahead) if ahead else 0
+        lines = -(-wide * k // of_line // prefetch_distance) if prefetch_distance else 0
         each("fill" if starts else "load")
         with ib.for_range(0, steps, name="step") as step:
             for j in range(n):
@@ -269,7 +270,8 @@ def block_product(
                     place = held["sums"], i * n + j
                     ib.emit(_call("tvm_mma_sync", *place, held["a"], i, held["b"], j, *place))
             for line in range(lines):
-                at = steps * wide * k + ((tir.indexmod(number, ahead) * steps + step) * lines + line) * of_line
+                share = tir.indexmod(number, prefetch_distance) * steps + step
+                at = steps * wide * k + (share * lines + line) * of_line
                 ib.emit(tir.call_intrin("void", "tir.prefetch", y.access_ptr("r", offset=at), 0, 2, 1))
         each("store")
         return ib.get()
