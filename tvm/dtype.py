@@ -5,7 +5,7 @@ Everywhere in the tree a dtype is a plain ``str`` in canonical form; ``info(text
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # DLPack type codes, with handle as classic TVM has it.
 CODES = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 6, "complex": 5, "custom": 129}
@@ -97,7 +97,7 @@ def make(code: str, bits: int, lanes: int = 1) -> str:
     return base if lanes == 1 else f"{base}x{lanes}"
 
 
-def canonical(dtype) -> str:
+def canonical(dtype: Any) -> str:
     """Canonical text of a str, NumPy dtype, NumPy or Python scalar type."""
     if isinstance(dtype, str):
         return make(*info(dtype)) if dtype else dtype

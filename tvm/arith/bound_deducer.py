@@ -45,7 +45,7 @@ def deduce_bound(
 
 
 def _sets(domains: Mapping[Var, IntSet], excluded: Var) -> dict[Var, IntSet]:
-    out = {}
+    out: dict[Var, IntSet] = {}
     for key, value in (domains or {}).items():
         key = getattr(key, "var", key)
         if key is not excluded:
@@ -121,10 +121,9 @@ def _unwind(var: Var, expr: PrimExpr, low: Any, high: Any, hints: Mapping[Var, I
     counts = _occurrences(expr, var)
     if counts[id(expr)] != 1:
         return None
-    node = expr
+    node: Any = expr
     while node is not var:
-        kind = type(node)
-        undo = _UNDO.get(kind)
+        undo = _UNDO.get(node.__class__)
         if undo is None:
             return None
         left = bool(counts[id(node.a)])
@@ -137,7 +136,7 @@ def _unwind(var: Var, expr: PrimExpr, low: Any, high: Any, hints: Mapping[Var, I
     return low, high
 
 
-def _apply(f: Any, value: PrimExpr | None) -> PrimExpr | None:
+def _apply(f: Callable[[PrimExpr], PrimExpr], value: PrimExpr | None) -> PrimExpr | None:
     return None if value is None else f(value)
 
 

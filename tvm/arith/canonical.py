@@ -417,7 +417,7 @@ def _is_single(s: Sum) -> bool:
 def _coarse(an: Context, s: Sum, c: int) -> tuple[int, Sum, Sum] | None:
     """``s`` as g * A + B with g > 1 dividing ``c`` and B in [0, g): gives (g, A, B), the most terms in A."""
     items = sorted(s[0].items(), key=lambda item: -abs(item[1]))
-    steps = []
+    steps: list[int] = []
     g = c
     for _, factor in items:
         g = gcd(g, factor)
@@ -632,7 +632,8 @@ def _product(an: Context, a: PrimExpr, b: PrimExpr) -> PrimExpr:
 
 def _factors(e: PrimExpr) -> tuple[int, list[PrimExpr]]:
     """A product as a constant and its other factors."""
-    constant, out, stack = 1, [], [e]
+    constant, stack = 1, [e]
+    out: list[PrimExpr] = []
     while stack and len(out) < 16:
         n = stack.pop()
         if n.__class__ is Mul:
@@ -659,7 +660,7 @@ def _symbolic_division(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> Prim
         return None
     p, left = _factors(a)
     q, right = _factors(b)
-    common = []
+    common: list[PrimExpr] = []
     for f in list(right):
         if f in left:
             left.remove(f)

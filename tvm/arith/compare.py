@@ -5,6 +5,7 @@ Interning makes every later question of equality a test of identity, which is wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..dtype import info
@@ -50,7 +51,7 @@ DIVISIONS = frozenset({Div, Mod, FloorDiv, FloorMod})
 COMPARISON = frozenset({EQ, NE, LT, LE, GT, GE})
 
 # Fields that distinguish two nodes beyond their children.
-_DATA = {
+_DATA: dict[type[Any], Callable[[Any], tuple[Any, ...]]] = {
     Not: lambda n: (),
     Select: lambda n: (),
     Cast: lambda n: (n.dtype,),
@@ -177,7 +178,7 @@ class Interner:
         got = known.get(root)
         if got is not None:
             return got
-        stack = [root]
+        stack: list[Any] = [root]
         while stack:
             node = stack[-1]
             if node in known:

@@ -447,7 +447,7 @@ def _let(an: Any, e: PrimExpr, depth: int):
         return bound_of(an, e.body, depth + 1)
 
 
-_CALLS = {
+_CALLS: dict[str, Callable[[Any, Any, int], tuple[int, int]]] = {
     "tir.likely": lambda an, e, depth: bound_of(an, e.args[0], depth + 1),
     "tir.if_then_else": lambda an, e, depth: _either(an, e.args[1], e.args[2], depth),
     "tir.shift_right": _shift_right,

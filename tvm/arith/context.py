@@ -422,7 +422,8 @@ class Context(Interner):
 
     @staticmethod
     def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-        parts, stack = [], [condition]
+        stack = [condition]
+        parts: list[PrimExpr] = []
         while stack:
             e = stack.pop()
             if e.__class__ is And:

@@ -37,7 +37,7 @@ def domain_touched(stmt: Node, buffer: Any, consider_loads: bool = True, conside
         stack.extend((child, inner) for child in node.children())
     if not touched:
         return []
-    out = []
+    out: list[Range] = []
     for sets, extent in zip(zip(*touched), buffer.shape):
         out.append(union(sets, analyzer).range(Range(min=const(0, extent.dtype), extent=extent), analyzer))
     return out

@@ -118,7 +118,8 @@ class Divider:
     def _fused(self, splits: list[IterSplitExpr], base: PrimExpr) -> tuple[IterSumExpr, PrimExpr]:
         """The sum of splits given innermost first, packed without gaps, and its extent."""
         q = self.quantities
-        reach, args = const(1, base.dtype), []
+        reach = const(1, base.dtype)
+        args: list[IterSplitExpr] = []
         for split in splits:
             args.append(split.replace(scale=reach))
             reach = q.times(reach, split.extent)
@@ -237,7 +238,7 @@ def divide(
             rewriter.check(forms)
         divider = Divider(rewriter, forms, sub_iters)
         divider.add_single_bounds(iters, narrowed)
-        out = []
+        out: list[list[IterMark]] = []
         for form in forms:
             got = divider.divide_sum(form, None)
             dtype = form.dtype

@@ -163,7 +163,7 @@ def _marks_outside_in(splits: list[IterSplitExpr]) -> list[IterMark]:
 def _parts(source: IterSumExpr, value: PrimExpr) -> list[tuple[IterSplitExpr, PrimExpr]]:
     """The value of each split of a fused sum, from the value of the sum; splits go from outermost to innermost."""
     value = subtract(value, source.base)
-    out = []
+    out: list[tuple[IterSplitExpr, PrimExpr]] = []
     for position, split in enumerate(source.args):
         part = floordiv(value, split.scale)
         out.append((split, part if position == 0 else floormod(part, split.extent)))

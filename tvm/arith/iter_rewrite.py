@@ -122,7 +122,7 @@ class Rewriter:
         table = {id(child): form.base for (form, _), child in zip(parts, children)}
         return node.map_children(lambda child: table[id(child)])
 
-    def _sum(self, node: PrimExpr, a: Any, b: Any) -> tuple[IterSumExpr, bool]:
+    def sum_form(self, node: PrimExpr, a: Any, b: Any) -> tuple[IterSumExpr, bool]:
         (left, mixed_left), (right, mixed_right) = a, b
         minus = isinstance(node, Sub)
         args = list(left.args)
@@ -149,7 +149,7 @@ class Rewriter:
         q = self.quantities
         return a.source is b.source and q.equal(a.lower_factor, b.lower_factor) and q.equal(a.extent, b.extent)
 
-    def _product(self, node: PrimExpr, a: Any, b: Any) -> tuple[IterSumExpr, bool] | None:
+    def product_form(self, node: PrimExpr, a: Any, b: Any) -> tuple[IterSumExpr, bool] | None:
         (form, mixed), (factor, factor_mixed) = (a, b) if a[0].args or a[1] else (b, a)
         if factor.args or factor_mixed or mixed and not form.args:
             return None
@@ -160,7 +160,7 @@ class Rewriter:
         args = tuple(s.replace(scale=q.times(s.scale, scale)) for s in form.args)
         return IterSumExpr(args, multiply(form.base, factor.base)), mixed
 
-    def _quotient(self, node: PrimExpr, a: Any, b: Any) -> tuple[IterSumExpr, bool] | None:
+    def quotient_form(self, node: PrimExpr, a: Any, b: Any) -> tuple[IterSumExpr, bool] | None:
         (form, mixed), (divisor, divisor_mixed) = a, b
         if mixed or divisor.args or divisor_mixed:
             return None
@@ -403,7 +403,7 @@ class Rewriter:
     ) -> list[IterSplitExpr]:
         """Remove the splits of a constrained sum, here multiplied by ``scale``; they must all be there."""
         q = self.quantities
-        taken = []
+        taken: list[IterSplitExpr] = []
         for want in group.flat:
             wanted_scale = q.times(want.scale, scale)
             for position, split in enumerate(remaining):
@@ -490,7 +490,8 @@ class Rewriter:
     def normal_splits(self, mark: IterMark, splits: Sequence[IterSplitExpr]) -> list[IterSplitExpr]:
         """The splits of one mark from lowest to highest, after checking that they cover it without overlap."""
         q = self.quantities
-        remaining, ordered = list(splits), []
+        remaining = list(splits)
+        ordered: list[IterSplitExpr] = []
         reach = const(1, mark.extent.dtype)
         while remaining:
             position = self._next_split(mark, remaining, reach)
@@ -552,11 +553,11 @@ class Rewriter:
 
 
 _FORM: dict[type[Any], Callable[..., Any]] = {
-    Add: Rewriter._sum,
-    Sub: Rewriter._sum,
-    Mul: Rewriter._product,
-    FloorDiv: Rewriter._quotient,
-    FloorMod: Rewriter._quotient,
+    Add: Rewriter.sum_form,
+    Sub: Rewriter.sum_form,
+    Mul: Rewriter.product_form,
+    FloorDiv: Rewriter.quotient_form,
+    FloorMod: Rewriter.quotient_form,
 }
 
 

@@ -43,7 +43,7 @@ _ABOVE = (GT, GE)
 def narrow_predicate_expression(predicate: PrimExpr, free_parameters: Mapping[Var, Range]) -> PrimExpr:
     """A predicate without the parameters that implies ``predicate`` for all their values; false where none is found."""
     analyzer = Analyzer()
-    ends = {}
+    ends: dict[Var, Pair] = {}
     for var, dom in free_parameters.items():
         last = analyzer.simplify(subtract(add(dom.min, dom.extent), const(1, dom.min.dtype)))
         ends[getattr(var, "var", var)] = (analyzer.simplify(dom.min), last)
@@ -76,7 +76,7 @@ def _increasing(node: Any, a: Any, b: Any) -> Pair | None:
         return None
     if _same(node, a, b):
         return node, node
-    kind = type(node)
+    kind: type[Any] = type(node)
     return kind(a[0], b[0]), kind(a[1], b[1])
 
 
@@ -92,7 +92,7 @@ def _scaled(node: Any, a: Any, b: Any) -> Pair | None:
         return None
     if _same(node, a, b) and not isinstance(node, FloorDiv):
         return node, node
-    kind = type(node)
+    kind: type[Any] = type(node)
     if isinstance(node.b, IntImm) and node.b.value:
         low, high = kind(a[0], node.b), kind(a[1], node.b)
         positive = node.b.value > 0
@@ -108,7 +108,7 @@ def _scaled(node: Any, a: Any, b: Any) -> Pair | None:
 
 
 def _comparison(node: Any, a: Any, b: Any) -> Pair | None:
-    kind = type(node)
+    kind: type[Any] = type(node)
     if a is None or b is None:
         return None
     if _same(node, a, b):
@@ -124,7 +124,7 @@ def _comparison(node: Any, a: Any, b: Any) -> Pair | None:
 
 
 def _connective(node: Any, a: Any, b: Any) -> Pair:
-    kind = type(node)
+    kind: type[Any] = type(node)
     a, b = a or _UNKNOWN, b or _UNKNOWN
     return (node, node) if _same(node, a, b) else (kind(a[0], b[0]), kind(a[1], b[1]))
 

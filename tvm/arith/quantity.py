@@ -46,7 +46,8 @@ class Quantities:
         got = self._products.get(e)
         if got is not None:
             return got
-        constant, symbols, stack = 1, [], [self.simplify(e)]
+        constant, stack = 1, [self.simplify(e)]
+        symbols: list[int] = []
         while stack:
             node = stack.pop()
             # A power of many factors is one symbol: shared squares would double at every level.

@@ -23,7 +23,7 @@ def estimate_region_strict_bound(
     if not found:
         return None
     analyzer = Analyzer()
-    out = []
+    out: list[IntSet] = []
     for form, dom in zip(found, region):
         got = _covered(form, dom.extent, analyzer)
         if got is None:
@@ -74,7 +74,7 @@ def estimate_region_upper_bound(
     if found is not None:
         return found
     domains = {var: as_set(dom) for var, dom in var_dom.items()}
-    out = []
+    out: list[IntSet] = []
     for dom in region:
         single = estimate_region_strict_bound([dom], var_dom, predicate)
         out.append(eval_set(dom, domains) if single is None else single[0])

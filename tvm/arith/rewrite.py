@@ -322,7 +322,7 @@ def _logical(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
     return _known(an, an.binary(cls, a, b)) if got is None else got
 
 
-_MAKERS: dict[type[Any], Callable[..., Any]] = {
+_MAKERS: dict[type[Any], Callable[[Context, Any, Any, Any], Any]] = {
     **dict.fromkeys((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max), _arithmetic),
     LT: _less,
     LE: _less_equal,
@@ -477,7 +477,7 @@ def _call(an: Context, n: Any, done: Any):
     return an.add(Call(n.dtype, n.op, args, span=n.span))
 
 
-_FOLDED: dict[str, Callable[..., Any]] = {
+_FOLDED: dict[str, Callable[[int, int], int]] = {
     "tir.shift_left": lambda a, b: a << b,
     "tir.shift_right": lambda a, b: a >> b,
     "tir.bitwise_and": lambda a, b: a & b,
@@ -485,7 +485,7 @@ _FOLDED: dict[str, Callable[..., Any]] = {
     "tir.bitwise_xor": lambda a, b: a ^ b,
 }
 # What is counted in the bits of an integer, as a number without sign, that has so many.
-_COUNTED: dict[str, Callable[..., Any]] = {
+_COUNTED: dict[str, Callable[[int, int], int]] = {
     "tir.clz": lambda value, bits: bits - value.bit_length(),
     "tir.popcount": lambda value, bits: value.bit_count(),
 }
@@ -570,7 +570,8 @@ def _combiner(an: Context, c: Any, source: tuple[Any, ...], wanted: int) -> tupl
     results = [an.walk(an, an.intern(r)) for r in c.result]
     identities = [an.walk(an, an.intern(e)) for e in c.identity_element]
     place = {v: k for k, (a, b) in enumerate(zip(c.lhs, c.rhs)) for v in (a, b)}
-    needed, todo = set(), [wanted, *[k for k, s in enumerate(source) if not _is_removable(s)]]
+    todo = [wanted, *[k for k, s in enumerate(source) if not _is_removable(s)]]
+    needed: set[int] = set()
     while todo:
         k = todo.pop()
         if k not in needed:

@@ -117,6 +117,17 @@ def _is_const_name(name: str) -> bool:
     return name[0] == "c" and name[1:].isdigit()
 
 
+def _called(call: ast.Call) -> str:
+    """The function that a call in a rule names."""
+    if not isinstance(call.func, ast.Name):
+        raise _unknown(call)
+    return call.func.id
+
+
+def _unknown(node: ast.AST) -> ValueError:
+    return ValueError(f"a rule cannot contain {ast.unparse(node)}")
+
+
 def _parse(node: ast.AST) -> Pattern:
     if isinstance(node, ast.Expression):
         return _parse(node.body)
@@ -141,8 +152,8 @@ def _parse(node: ast.AST) -> Pattern:
             got = Pattern(_OPERATORS[type(node.op)], "", (got, p))
         return got
     if isinstance(node, ast.Call):
-        return Pattern(_FUNCTIONS[node.func.id], "", tuple(_parse(a) for a in node.args))
-    raise ValueError(f"a rule cannot contain {ast.unparse(node)}")
+        return Pattern(_FUNCTIONS[_called(node)], "", tuple(_parse(a) for a in node.args))
+    raise _unknown(node)
 
 
 def _mirrors(p: Pattern) -> list[Pattern]:
@@ -196,7 +207,7 @@ class _Writer:
         else:
             if not sure:
                 self.lines.append(f"if {where}.__class__ is not {p.head.__name__}: return None")
-            parts = []
+            parts: list[tuple[Pattern, str]] = []
             for field, arg in zip(_FIELDS.get(p.head, _OPERANDS), p.args):
                 name = self.fresh()
                 self.lines.append(f"{name} = {where}.{field}")
@@ -213,12 +224,12 @@ class _Writer:
         if isinstance(node, ast.Constant):
             return repr(node.value)
         if isinstance(node, ast.Call):
-            if node.func.id in _NUMBERS:
+            if _called(node) in _NUMBERS:
                 return self.query(node)
             args = [text for text in map(self.number, node.args) if text is not None]
-            if node.func.id not in _PYTHON or len(args) != len(node.args):
+            if _called(node) not in _PYTHON or len(args) != len(node.args):
                 return None
-            return f"{node.func.id}({', '.join(args)})"
+            return f"{_called(node)}({', '.join(args)})"
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             got = self.number(node.operand)
             return None if got is None else f"(-{got})"
@@ -229,13 +240,13 @@ class _Writer:
             return f"({left} {_SYMBOLS[type(node.op)]} {right})"
         return None
 
-    def query(self, call: Any) -> str:
+    def query(self, call: ast.Call) -> str:
         """Python source of a question to the analyzer."""
-        args = []
+        args: list[str] = []
         for a in call.args:
             number = self.number(a)
             args.append(number if number is not None else self.build(a, "d"))
-        name = call.func.id
+        name = _called(call)
         if name in ("lo", "hi"):
             return f"an.bound({args[0]})[{0 if name == 'lo' else 1}]"
         return f"an.{name}({', '.join(args)})"
@@ -264,13 +275,15 @@ class _Writer:
             for v in node.values[1:]:
                 got = f"make({_OPERATORS[type(node.op)].__name__}, {got}, {self.build(v, dtype)})"
             return got
-        cls = _FUNCTIONS[node.func.id]
+        if not isinstance(node, ast.Call):
+            raise _unknown(node)
+        cls = _FUNCTIONS[_called(node)]
         args = [
             self.names["lanes"] if isinstance(a, ast.Name) and a.id == "lanes" else self.build(a, dtype)
             for a in node.args
         ]
         if cls in _FIELDS:
-            return f"an.make_{node.func.id}({', '.join(args)})"
+            return f"an.make_{_called(node)}({', '.join(args)})"
         return f"make({cls.__name__}, {', '.join(args)})"
 
     def condition(self, node: ast.AST) -> str:
@@ -278,10 +291,10 @@ class _Writer:
         writer = self
 
         class Rewrite(ast.NodeTransformer):
-            def visit_Call(self, call: Any):
-                if call.func.id not in _QUERIES:
-                    return self.generic_visit(call)
-                return ast.parse(writer.query(call), mode="eval").body
+            def visit_Call(self, node: ast.Call):
+                if _called(node) not in _QUERIES:
+                    return self.generic_visit(node)
+                return ast.parse(writer.query(node), mode="eval").body
 
         return ast.unparse(Rewrite().visit(node))
 
@@ -331,8 +344,8 @@ def _renamed(p: Pattern, replacement: str, condition: str) -> tuple[Any, ...]:
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_SCOPE = {c.__name__: c for c in (*_OPERATORS.values(), *_FUNCTIONS.values(), Not, IntImm)}
-_SCOPE |= {"element": element, "gcd": gcd}
+_CLASSES: dict[str, Any] = {c.__name__: c for c in (*_OPERATORS.values(), *_FUNCTIONS.values(), Not, IntImm)}
+_SCOPE = _CLASSES | {"element": element, "gcd": gcd}
 
 # A row is compiled when it first matches, or when it has been looked at this often.
 _PATIENCE = 40
@@ -364,12 +377,14 @@ class Rule:
 
     __slots__ = ("apply", "condition", "left", "looked", "pattern", "ready", "replacement", "right", "text")
 
-    def __init__(self, text: str, pattern: Pattern, replacement: str, condition: str | None, ready: Callable[..., Any]):
+    def __init__(
+        self, text: str, pattern: Pattern, replacement: str, condition: str | None, ready: Callable[[Rule], None]
+    ):
         self.text, self.pattern, self.replacement, self.condition = text, pattern, replacement, condition
         self.left, self.right = _class_of(pattern.args[0]), _class_of(pattern.args[1])
         self.looked = 0
         self.ready = ready
-        self.apply = self._first
+        self.apply: Callable[[Any, Any, Any, Any, Any], Any] = self._first
 
     def _first(self, an: Any, a: Any, b: Any, make: Any, literal: Any) -> Any:
         self.looked += 1
@@ -383,9 +398,10 @@ class Rule:
         return self.apply(an, a, b, make, literal)
 
 
-def make_rules(rows: list[tuple[Any, ...]], ready: Callable[..., Any] = lambda rule: None) -> list[Rule]:
+def make_rules(rows: list[tuple[Any, ...]], ready: Callable[[Rule], None] = lambda rule: None) -> list[Rule]:
     """The rules of rows that share their root class, in order, mirror images included."""
-    out, seen = [], set()
+    out: list[Rule] = []
+    seen: set[Any] = set()
     for text, replacement, condition, swap in rows:
         p = _parse(ast.parse(text, mode="eval"))
         for image in _mirrors(p) if swap else [p]:

@@ -109,7 +109,7 @@ for _div, _mod in (("truncdiv(%s, c1)", "truncmod(%s, c1)"), ("(%s) // c1", "(%s
     _d, _m = _div % "x", _mod % "x"
     _dp, _mp = _div % "x + y", _mod % "x + y"
     _dm, _mm = _div % "x - y", _mod % "x - y"
-    SUB += [
+    SUB.extend([
         row(f"x - {_d} * c1", _m),
         row(f"{_d} * c1 - x", f"0 - {_m}"),
         row(f"x - {_dp} * c1", f"{_mp} - y"),
@@ -122,8 +122,8 @@ for _div, _mod in (("truncdiv(%s, c1)", "truncmod(%s, c1)"), ("(%s) // c1", "(%s
         row(f"x * c2 - {_dm} * c3", f"({_mm} + y) * c2", "c3 == c1 * c2"),
         row(f"{_dp} * c3 - x * c2", f"(y - {_mp}) * c2", "c3 == c1 * c2"),
         row(f"{_dm} * c3 - x * c2", f"(0 - {_mm} - y) * c2", "c3 == c1 * c2"),
-    ]
-SUB += [
+    ])
+SUB.extend([
     row("x - x // c1 * c2 * c3", "x % c1", "c1 == c2 * c3"),
     row("x - x % c1", "x // c1 * c1", "c1 > 0"),
     row("x % c1 - x", "x // c1 * (-c1)", "c1 > 0"),
@@ -153,7 +153,7 @@ SUB += [
     row("(x - y) - y", "x - y * 2"),
     row("(x - y) - (z - y)", "x - z"),
     row("x - (y - z)", "(x + z) - y", swap=False),
-]
+])
 
 MUL = [
     row("c1 * x", "x * c1", swap=False),
@@ -356,7 +356,7 @@ MIN = [
     row("min(c1 - x, c2)", "c1 - max(x, c1 - c2)", "c1 != 0 or c2 != 0", swap=False),
     row("min(0 - x * c1, 0)", "max(x, 0) * (-c1)", "c1 > 0", swap=False),
 ]
-MAX = duals(*MIN)[len(MIN) :]
+_DUALS = duals(*MIN)[len(MIN) :]
 MAX = [
     (
         p,
@@ -368,7 +368,7 @@ MAX = [
         .replace("@", "never_above(y, x)"),
         s,
     )
-    for p, r, w, s in MAX
+    for p, r, w, s in _DUALS
 ]
 
 EQUAL = [
@@ -422,20 +422,20 @@ LESS = [
 for _div, _mod in (("truncdiv(%s, c1)", "truncmod(%s, c1)"), ("(%s) // c1", "(%s) %% c1")):
     _d, _m = _div % "x", _mod % "x"
     _dc, _mc = _div % "x + c2", _mod % "x + c2"
-    LESS += [
+    LESS.extend([
         row(f"{_d} * c1 < x", f"0 < {_m}", "c1 > 0"),
         row(f"{_d} * c1 < x + y", f"0 < {_m} + y", "c1 > 0"),
         row(f"{_d} * c1 < x - y", f"y < {_m}", "c1 > 0"),
         row(f"{_dc} * c1 < x", f"c2 < {_mc}", "c1 > 0"),
         row(f"{_dc} * c1 < x + y", f"c2 < {_mc} + y", "c1 > 0"),
         row(f"{_dc} * c1 < x - y", f"y < {_mc} + (-c2)", "c1 > 0"),
-    ]
-LESS += [
+    ])
+LESS.extend([
     row("min(x, y) < z", "x < z or y < z", "decided(x, z) or decided(y, z)", swap=False),
     row("max(x, y) < z", "x < z and y < z", "decided(x, z) or decided(y, z)", swap=False),
     row("z < min(x, y)", "z < x and z < y", "decided(z, x) or decided(z, y)", swap=False),
     row("z < max(x, y)", "z < x or z < y", "decided(z, x) or decided(z, y)", swap=False),
-]
+])
 
 AND = [
     row("x and x", "x"),

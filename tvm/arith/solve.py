@@ -48,7 +48,7 @@ class IntGroupBounds(Node, key="arith.IntGroupBounds"):
     def find_best_range(self, vranges_addl: Mapping[Var, Range] | None = None) -> Range | None:
         """The pair of bounds that leaves the fewest values, whatever the other variables are; None without a pair."""
         analyzer = Analyzer()
-        domains = {}
+        domains: dict[Any, Any] = {}
         for var, dom in (vranges_addl or {}).items():
             analyzer.bind(var, dom)
             domains[var] = as_set(dom)
@@ -66,14 +66,14 @@ def _spread(
 ) -> tuple[PrimExpr, PrimExpr] | None:
     """The smallest value above ``low / coef``, and an upper bound of how far ``high / coef`` is above it."""
     first = analyzer.simplify(floordiv(subtract(add(low, coef), 1), coef))
-    found = None
+    found: PrimExpr | None = None
     for difference in (floordiv(subtract(high, low), coef), subtract(floordiv(high, coef), first)):
         most = analyzer.int_set(analyzer.simplify(difference), domains).max_value
         if most.dtype == "handle" or not _is_index(most):
             continue
         if found is None or analyzer.can_prove(most < found):
             found = most
-    return None if found is None else (first, found)
+    return None if found is None else (first, found)  # pyright: ignore[reportUnnecessaryComparison]
 
 
 def _is_index(expr: PrimExpr) -> bool:
@@ -90,7 +90,8 @@ class IntConstraints(Node, key="arith.IntConstraints"):
 
     def __init__(self, variables: Any = (), ranges: Any = None, relations: Any = (), span: Span | None = None):
         self.variables = tuple(getattr(v, "var", v) for v in variables or ())
-        self.ranges = {getattr(v, "var", v): r for v, r in (ranges or {}).items()}
+        given: Mapping[Any, Any] = ranges or {}
+        self.ranges = {getattr(v, "var", v): r for v, r in given.items()}
         self.relations = tuple(convert(r) for r in relations or ())
         self.span = span
 
@@ -145,7 +146,7 @@ def solve_linear_equations(
     if solved is None:
         return IntConstraintsTransform(src, _impossible(), {}, {})
     src_to_dst, dst_to_src, relations = solved
-    new_ranges = {}
+    new_ranges: dict[Var, Range] = {}
     for var, value in dst_to_src.items():
         values = analyzer.int_set(value, {v: as_set(r) for v, r in src.ranges.items()})
         if isinstance(values.min_value, IntImm) and isinstance(values.max_value, IntImm):
@@ -179,7 +180,9 @@ def _mentions(value: Sum, variables: set[Var]) -> bool:
 def _equations(src: IntConstraints, analyzer: Analyzer) -> tuple[list[list[int]], list[Sum], list[PrimExpr]]:
     """Rows of coefficients with their right-hand sides, and the relations that are no such equations."""
     wanted = set(src.variables)
-    rows, right, others = [], [], []
+    rows: list[list[int]] = []
+    right: list[Sum] = []
+    others: list[PrimExpr] = []
     for relation in src.relations:
         form = nonnegative_form(relation) if isinstance(relation, EQ) else None
         total = None if form is None else decompose(form[0], analyzer)
@@ -199,7 +202,7 @@ def _solve_rows(
     dtype = src.variables[0].dtype
     count = len(src.variables)
     form = diagonalize(rows, count)
-    transformed = []
+    transformed: list[Sum] = []
     for row in form.left:
         total = Sum({}, 0)
         for factor, side in zip(row, right):
@@ -223,13 +226,13 @@ def _solve_rows(
         known.append(decompose(analyzer.simplify(floordiv(value, const(factor, dtype))), analyzer))
     free = [Var(f"n{k}", dtype) for k in range(count - len(known))]
     parts = known + [Sum({var: 1}, 0) for var in free]
-    src_to_dst = {}
+    src_to_dst: dict[Any, Any] = {}
     for i, var in enumerate(src.variables):
         total = Sum({}, 0)
         for factor, part in zip(form.right[i], parts):
             total = weighted(total, 1, part, factor)
         src_to_dst[var] = compose(total, dtype, free)
-    dst_to_src = {}
+    dst_to_src: dict[Any, Any] = {}
     for k, var in enumerate(free):
         row = form.right_inverse[len(known) + k]
         dst_to_src[var] = compose(Sum({v: c for v, c in zip(src.variables, row) if c}, 0), dtype)
@@ -238,7 +241,7 @@ def _solve_rows(
 
 def _range_conditions(src: IntConstraints, values: Mapping[Var, PrimExpr], analyzer: Analyzer) -> list[PrimExpr]:
     """What the ranges of the old variables say about the new ones, beyond the new ranges."""
-    out = []
+    out: list[PrimExpr] = []
     for var in src.variables:
         dom = src.ranges.get(var)
         if dom is None:
@@ -310,7 +313,7 @@ class _Elimination:
             raise _Contradiction
         if _largest(new, self.analyzer) <= 0:
             return
-        kept = []
+        kept: list[Sum] = []
         for old in sums:
             if _largest(weighted(new, 1, old, -1), self.analyzer) <= 0:
                 return
@@ -358,7 +361,7 @@ class _Elimination:
 
     def _keep_best(self, bounds: list[Sum], new: Sum, sign: int) -> None:
         """Keep the tighter of bounds that compare: the smaller ones for sign 1, the larger ones for sign -1."""
-        kept = []
+        kept: list[Sum] = []
         for old in bounds:
             if _largest(weighted(old, sign, new, -sign), self.analyzer) <= 0:
                 return
@@ -378,7 +381,7 @@ class _Elimination:
 
     def conditions(self) -> list[PrimExpr]:
         """The whole system: for each variable its bounds, then what bounds none."""
-        out = []
+        out: list[PrimExpr] = []
         for var in self.system.variables:
             group = self.group(var)
             value = multiply(var, group.coef)
@@ -477,7 +480,7 @@ def _carried(
     conditions: Sequence[PrimExpr], values: Mapping[Var, PrimExpr], order: Sequence[Var], analyzer: Analyzer
 ) -> list[PrimExpr]:
     """The conditions in the new variables, constants on the right, without those the ranges imply."""
-    out = []
+    out: list[PrimExpr] = []
     for condition in conditions:
         condition = substitute(condition, values)
         if _certain(condition, analyzer):

@@ -6,7 +6,7 @@ from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..error import TVMError, did_you_mean
-from .node import _REQUIRED, CONVERT, NODE_TYPES, Node
+from .node import CONVERT, NODE_TYPES, REQUIRED, Node
 
 if TYPE_CHECKING:
     from .span import Span
@@ -132,10 +132,10 @@ class Attrs(Node):
         types: dict[str, str] = {}
         for base in reversed(cls.__mro__):
             types.update(base.__dict__.get("__annotations__", {}))
-        out = []
+        out: list[AttrFieldInfo] = []
         for name, _, default in cls._field_specs:
             text = str(types.get(name, "object"))
-            out.append(AttrFieldInfo(name, text if default is _REQUIRED else f"{text}, default={default!r}"))
+            out.append(AttrFieldInfo(name, text if default is REQUIRED else f"{text}, default={default!r}"))
         return out
 
 
@@ -221,7 +221,7 @@ class DictAttrs(Node, key="DictAttrs"):
         return self.entries.get(key, default)
 
 
-Mapping.register(DictAttrs)  # pyright: ignore[reportAttributeAccessIssue]
+Mapping.register(DictAttrs)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
 def near_matches(name: str, known: Any) -> str:

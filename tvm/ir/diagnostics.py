@@ -39,7 +39,7 @@ class DiagnosticRenderer:
 
 def render_text(ctx: DiagnosticContext) -> str:
     """All messages of the context as text, each with its source lines where these are known."""
-    parts = []
+    parts: list[str] = []
     for one in ctx.diagnostics:
         level = one.level.name.lower()
         place = None if one.span is None else one.span.source_name

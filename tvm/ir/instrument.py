@@ -231,7 +231,7 @@ class DumpIR(PassInstrument):
     """
 
     def __init__(self, dump_dir: Any, refresh: bool = False, only_changes: bool = False):
-        self.dump_dir = os.fspath(dump_dir)
+        self.dump_dir = str(os.fspath(dump_dir))
         self.only_changes = only_changes
         self.count = 0
         self._lock = threading.Lock()

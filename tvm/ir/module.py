@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -456,7 +456,7 @@ class IRModule(Node, key="IRModule"):
         new.functions = Definitions(self.functions)
         return new
 
-    def map_functions(self, f: Any) -> IRModule:
+    def map_functions(self, f: Callable[[Any, Any], Any]) -> IRModule:
         """A module with ``f(global_var, function)`` in place of each function; None drops it.
 
         Parameters

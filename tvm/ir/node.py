@@ -12,6 +12,7 @@ Equality of nodes is identity (``==`` on expressions builds an expression, as in
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from ..hooks import Hook
@@ -19,10 +20,10 @@ from ..hooks import Hook
 # Names of the classes that say of themselves that fields of them are children.
 _FOLLOWED: set[str] = set()
 # type key -> class, for JSON and `ir.make_node`.
-NODE_TYPES: dict[str, type] = {}
+NODE_TYPES: dict[str, type[Any]] = {}
 
 _FROZEN = os.environ.get("TVM_DEBUG", "") not in ("", "0")
-_REQUIRED = object()
+REQUIRED = object()
 
 
 def to_tuple(values: Any) -> tuple[Any, ...]:
@@ -41,11 +42,11 @@ CONVERT: Hook[[Any], Any] = Hook(
 )
 
 
-def _convert(value: Any):
+def convert_field(value: Any):
     return (CONVERT.function or CONVERT)(value)
 
 
-def _convert_all(values: Any) -> tuple[Any, ...]:
+def convert_fields(values: Any) -> tuple[Any, ...]:
     convert = CONVERT.function or CONVERT
     return tuple([v if isinstance(v, Node) else convert(v) for v in to_tuple(values)])
 
@@ -76,11 +77,16 @@ def _write_methods(
     fields: list[tuple[str, str, Any]], derived: dict[str, str], check: str | None, converts: bool, own_init: bool
 ):
     """Source of ``__init__`` (unless the class has its own), ``children`` and ``map_children`` for one class."""
-    params, init, kids, mapped, same = [], [], [], [], []
-    env: dict[str, Any] = {"_convert": _convert, "_convert_all": _convert_all, "to_tuple": to_tuple, "Node": Node}
+    params: list[str] = []
+    init: list[str] = []
+    kids: list[str] = []
+    mapped: list[str] = []
+    same: list[str] = []
+    env: dict[str, Any] = {"_convert": convert_field, "_convert_all": convert_fields}
+    env |= {"to_tuple": to_tuple, "Node": Node}
     env["_map_tuple"] = _map_tuple
     for name, kind, default in fields:
-        if default is _REQUIRED:
+        if default is REQUIRED:
             params.append(name)
         else:
             env[f"_default_{name}"] = default
@@ -128,13 +134,13 @@ if TYPE_CHECKING:
     def _keyword(*, default: Any = None, kw_only: Literal[True] = True) -> Any:
         """A field that constructors take by its name, after all others."""
 
-    def _slot(*, init: Literal[False] = False) -> Any:
+    def slot_field(*, init: Literal[False] = False) -> Any:
         """A slot that constructors fill themselves."""
 else:
     dataclass_transform = lambda **_: lambda cls: cls
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(_keyword, _slot) if TYPE_CHECKING else ())
+@dataclass_transform(eq_default=False, field_specifiers=(_keyword, slot_field) if TYPE_CHECKING else ())
 class NodeMeta(type):
     """Turns field annotations into slots and methods. See the module text.
 
@@ -163,7 +169,7 @@ class NodeMeta(type):
             inherited.extend(f for f in getattr(base, "_field_specs", ()) if f[0] not in own)
         specs = list(inherited)
         for field, annotation in own.items():
-            specs.append((field, _field_kind(str(annotation)), namespace.pop(field, _REQUIRED)))
+            specs.append((field, _field_kind(str(annotation)), namespace.pop(field, REQUIRED)))
         derived = derived or {}
         inherited_slots = {s for base in bases for c in base.__mro__ for s in getattr(c, "__slots__", ())}
         slots = [f for f in list(own) + list(derived) if f not in inherited_slots]
@@ -232,7 +238,7 @@ class Node(metaclass=NodeMeta):
         """
         return []
 
-    def map_children(self, f: Any):
+    def map_children(self, f: Callable[[Any], Any]):
         """This node with ``f`` of each child in its place.
 
         Parameters
@@ -269,7 +275,7 @@ class Node(metaclass=NodeMeta):
     @property
     def type_key(self) -> str:
         """The name of this kind of node in JSON and ``tvm.ir.make_node``."""
-        return self._type_key
+        return self._type_key  # pyright: ignore[reportPrivateUsage]
 
     def same_as(self, other: Any) -> bool:
         """Whether both are the same object.
@@ -335,7 +341,7 @@ if _FROZEN:
         if self._mutable or name.startswith("_"):
             object.__setattr__(self, name, value)
             return
-        slot = getattr(type(self), name)
+        slot: Any = getattr(self.__class__, name)
         try:
             slot.__get__(self)
         except AttributeError:

@@ -217,10 +217,14 @@ class Op(Node, key="Op"):
             raise TVMError(f"type relation '{rel_name}' is not known; there are {', '.join(TYPE_RELATIONS.names())}")
         if "type_rule" in self.attrs:
             raise TVMError(f"operator {self.name} has a type relation already")
-        relate = type_rel_func
-        self.attrs["type_rule"] = (
-            TYPE_RELATIONS[rel_name] if relate is None else lambda attrs, types: relate(list(types), attrs)
-        )
+        if type_rel_func is None:
+            self.attrs["type_rule"] = TYPE_RELATIONS[rel_name]
+            return
+
+        def rule(attrs: Any, types: Any) -> Any:
+            return type_rel_func(list(types), attrs)
+
+        self.attrs["type_rule"] = rule
 
     def __str__(self):
         return f"Op({self.name})"

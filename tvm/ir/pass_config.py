@@ -79,7 +79,7 @@ def register_pass_config(
 
 def check_config(config: Mapping[str, Any]) -> dict[str, Any]:
     """The options with their values in Python form; raises on an unknown key or a value of the wrong type."""
-    out = {}
+    out: dict[str, Any] = {}
     for key, value in config.items():
         entry = CONFIGS.get(key)
         if entry is None:
@@ -99,7 +99,7 @@ def _convert(entry: ConfigEntry, value: Any) -> Any:
     if kind is None or value is None:
         return value
     where = f"PassContext option '{entry.key}'"
-    if isinstance(kind, type) and issubclass(kind, Attrs):
+    if issubclass(kind, Attrs):
         value = _convert_record(kind, value, where)
     else:
         value = _convert_value(kind, value, where)
@@ -109,7 +109,7 @@ def _convert(entry: ConfigEntry, value: Any) -> Any:
     return value
 
 
-def _convert_value(kind: type, value: Any, where: str) -> Any:
+def _convert_value(kind: type[Any], value: Any, where: str) -> Any:
     if isinstance(value, (IntImm, FloatImm, StringImm)):
         value = value.value
     if kind is bool and isinstance(value, (bool, int)):
@@ -132,7 +132,7 @@ def _convert_value(kind: type, value: Any, where: str) -> Any:
 _FIELD_TYPES = {"bool": bool, "int": int, "float": float, "str": str, "list": list, "dict": dict}
 
 
-def _convert_record(kind: type, value: Any, where: str) -> Any:
+def _convert_record(kind: type[Any], value: Any, where: str) -> Any:
     if isinstance(value, kind):
         return value
     if not isinstance(value, Mapping):

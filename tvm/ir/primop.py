@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from numbers import Number
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +179,9 @@ def literal(e: PrimExpr):
     return None
 
 
-def _fold(a: PrimExpr, b: PrimExpr, ints: Any, floats: Any = None) -> PrimExpr | None:
+def _fold(
+    a: PrimExpr, b: PrimExpr, ints: Any, floats: Callable[[float, float], float | None] | None = None
+) -> PrimExpr | None:
     """Fold two scalar literals; None if they are not."""
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         got = ints(a.value, b.value)
@@ -451,7 +454,7 @@ def negative(a: Any):
     return multiply(a, const(-1, a.dtype))
 
 
-def _compare(name: str, cls: Any, function: Any):
+def _compare(name: str, cls: Any, function: Callable[[Any, Any], bool]):
     def compare(a: Any, b: Any, span: Span | None = None):
         a, b = _operands(name, a, b)
         if b is None:
@@ -485,7 +488,8 @@ def logical_and(a: Any, b: Any, span: Span | None = None):
     a, b = _operands("logical_and", a, b)
     if b is None:
         return a
-    _want_bool(a, "logical_and"), _want_bool(b, "logical_and")
+    _want_bool(a, "logical_and")
+    _want_bool(b, "logical_and")
     for x, y in ((a, b), (b, a)):
         if isinstance(x, IntImm):
             return y if x.value else x
@@ -496,7 +500,8 @@ def logical_or(a: Any, b: Any, span: Span | None = None):
     a, b = _operands("logical_or", a, b)
     if b is None:
         return a
-    _want_bool(a, "logical_or"), _want_bool(b, "logical_or")
+    _want_bool(a, "logical_or")
+    _want_bool(b, "logical_or")
     for x, y in ((a, b), (b, a)):
         if isinstance(x, IntImm):
             return x if x.value else y
@@ -524,7 +529,8 @@ def _bit_operands(name: str, a: Any, b: Any):
             break
     a, b = _operands(name, a, b)
     if b is not None:
-        _want_integer(name, a), _want_integer(name, b)
+        _want_integer(name, a)
+        _want_integer(name, b)
     return a, b
 
 
@@ -678,5 +684,5 @@ BUILD = {
     Or: logical_or,
 }
 
-__all__ = [n for n in dir() if not n.startswith("_") and n not in ("math", "struct", "annotations")]
+__all__ = [n for n in dir() if not n.startswith("_") and n not in ("math", "struct", "annotations")]  # pyright: ignore[reportUnsupportedDunderAll]
 _ = (prim, Var)

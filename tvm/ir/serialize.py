@@ -23,7 +23,7 @@ from typing import Any
 
 from ..hooks import Hook
 from .attrs import near_matches
-from .node import _REQUIRED, NODE_TYPES, Node
+from .node import NODE_TYPES, REQUIRED, Node
 from .op import Op
 from .prim import IterVar, PrimExpr, Range, Var
 from .type import Type
@@ -54,7 +54,8 @@ def numpy_array(data: bytes, dtype: str, shape: tuple[int, ...]) -> Any:
         import ml_dtypes
 
         kind = ml_dtypes.bfloat16
-    return numpy.frombuffer(data, kind).reshape(shape)
+    flat: Any = numpy.frombuffer(data, kind)
+    return flat.reshape(shape)
 
 
 MAKE_ARRAY: Hook[[bytes, str, tuple[int, ...]], Any] = Hook(
@@ -67,7 +68,7 @@ def _is_array(value: Any) -> bool:
     return hasattr(kind, "shape") and hasattr(kind, "dtype") and (hasattr(kind, "numpy") or hasattr(kind, "tobytes"))
 
 
-def _fields(node: Node) -> list[tuple[str, Any]]:
+def _fields(node: Any) -> list[tuple[str, Any]]:
     """What of a node is saved. An operator is its name: the record itself belongs to the program, not to the text."""
     if isinstance(node, Op):
         return [("name", node.name)]
@@ -202,12 +203,12 @@ _FIELD_CLASSES: dict[str, type | tuple[type, ...]] = {
 }
 
 
-def _checks(cls: type) -> dict[str, Callable[[Any], bool]]:
+def _checks(cls: type[Any]) -> dict[str, Callable[[Any], bool]]:
     """Field -> test of its value, from the annotations of the class and its bases."""
     annotations: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         annotations.update(base.__dict__.get("__annotations__", {}))
-    out = {}
+    out: dict[str, Callable[[Any], bool]] = {}
     for name, kind, default in cls._field_specs:
         text = str(annotations.get(name, "Any")).replace(" ", "")
         optional = text.endswith("|None") or default is None
@@ -239,7 +240,9 @@ class _Reader:
     def node(self, record: Any) -> Any:
         if not isinstance(record, list) or [type(part) for part in record] != [str, dict]:
             raise self.fail("expected [type key, fields]")
-        key, given = record
+        return self.make(*record)
+
+    def make(self, key: str, given: dict[str, Any]) -> Any:
         cls = NODE_TYPES.get(key)
         if cls is None:
             raise self.fail(f"unknown type '{key}'; {near_matches(key, NODE_TYPES)}")
@@ -262,12 +265,12 @@ class _Reader:
         except AttributeError as error:
             raise self.fail(str(error)) from None
 
-    def check_fields(self, cls: type, key: str, fields: dict[Any, Any]) -> None:
+    def check_fields(self, cls: type[Any], key: str, fields: dict[Any, Any]) -> None:
         for name in fields:
             if name not in cls._fields and name != "span":
                 raise self.fail(f"{key} has no field '{name}'; its fields are: {', '.join(cls._fields)}")
         for name, _, default in cls._field_specs:
-            if name not in fields and default is _REQUIRED:
+            if name not in fields and default is REQUIRED:
                 raise self.fail(f"{key} lacks its field '{name}'")
         checks = _CHECKS.get(cls)
         if checks is None:
@@ -310,7 +313,7 @@ class _Reader:
     def mapping(self, content: Any) -> dict[Any, Any]:
         if not isinstance(content, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in content):
             raise self.fail("a map is a list of [key, value]")
-        out = {}
+        out: dict[Any, Any] = {}
         for key, item in content:
             name = self.value(key)
             if not isinstance(name, (str, int, Node)):
@@ -352,11 +355,12 @@ def load_json(json_str: str) -> Any:
         The text is no document that ``save_json`` wrote.
     """
     try:
-        whole = json.loads(json_str)
+        loaded = json.loads(json_str)
     except (json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ValueError(f"load_json: the text is not JSON: {error}") from None
-    if not isinstance(whole, dict) or whole.get("format") != FORMAT:
-        found = whole.get("format") if isinstance(whole, dict) else type(whole).__name__
+    whole: dict[str, Any] = loaded if isinstance(loaded, dict) else {"format": type(loaded).__name__}
+    if whole.get("format") != FORMAT:
+        found = whole.get("format")
         raise ValueError(f"load_json: expected a document of format '{FORMAT}', found {found!r}")
     for part in ("nodes", "arrays"):
         if not isinstance(whole.get(part), list):

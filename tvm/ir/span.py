@@ -38,7 +38,7 @@ class _Place(Node):
         return tuple(getattr(self, f) for f in self._fields)
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self._content() == other._content()  # pyright: ignore[reportAttributeAccessIssue]
+        return isinstance(other, _Place) and type(self) is type(other) and self._content() == other._content()
 
     def __hash__(self) -> int:
         return hash((type(self).__name__, self._content()))

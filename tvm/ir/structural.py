@@ -33,7 +33,7 @@ class _Plan(NamedTuple):
     kind: int
     labels: tuple[str, ...] = ()
     defines: tuple[bool, ...] = ()
-    parts: Callable[[Any], tuple[Any, ...]] = lambda node: ()
+    parts: Callable[[Any], Any] = lambda node: ()
     tag: str = ""
     is_graph: bool = False
 
@@ -50,15 +50,15 @@ def _plan(cls: type) -> _Plan:
     return got
 
 
-def _make_plan(cls: type) -> _Plan:
+def _make_plan(cls: type[Any]) -> _Plan:
     if getattr(cls, "_variable", False):
         return _Plan(_VAR, tag=cls.__name__)
     if cls in (IntImm, FloatImm, StringImm):
         return _Plan(_LITERAL, tag=cls.__name__)
     if issubclass(cls, Op):
-        return _Plan(_NAMED, parts=lambda op: op.name, tag="Op")
+        return _Plan(_NAMED, parts=attrgetter("name"), tag="Op")
     if issubclass(cls, GlobalVar):
-        return _Plan(_NAMED, parts=lambda var: var.name_hint, tag="GlobalVar")
+        return _Plan(_NAMED, parts=attrgetter("name_hint"), tag="GlobalVar")
     if issubclass(cls, (DictAttrs, Mapping)):
         return _Plan(_MAPPING, tag="map")
     if issubclass(cls, Node):
@@ -68,7 +68,7 @@ def _make_plan(cls: type) -> _Plan:
     return _Plan(_DATA, tag=cls.__name__)
 
 
-def _node_plan(cls: type) -> _Plan:
+def _node_plan(cls: type[Any]) -> _Plan:
     key = cls._type_key if cls.__dict__.get("_type_key") else ""
     spec = cls._compared
     words = list(cls._fields) if spec is None else spec.split()
@@ -79,7 +79,11 @@ def _node_plan(cls: type) -> _Plan:
         return _Plan(_NODE, tag=tag)
     if len(labels) == 1:
         getter = attrgetter(labels[0])
-        return _Plan(_NODE, labels, defines, lambda node: (getter(node),), tag)
+
+        def only(node: Any) -> tuple[Any]:
+            return (getter(node),)
+
+        return _Plan(_NODE, labels, defines, only, tag)
     return _Plan(_NODE, labels, defines, attrgetter(*labels), tag)
 
 
@@ -177,7 +181,7 @@ _ABSENT = _Absent()
 
 
 def _path(steps: tuple[Any, ...], side: int) -> ObjectPath:
-    found = []
+    found: list[Any] = []
     while steps:
         found.append(("attr", steps[1]) if len(steps) == 2 else steps[side])
         steps = steps[0]
@@ -308,7 +312,8 @@ class _Comparison:
         """Match the variables and nodes of graphs of everything skipped so far with themselves, before any is given
         another meaning."""
         self.renamed = True
-        stack, seen = self.skipped, set()
+        stack = self.skipped
+        seen: set[int] = set()
         while stack:
             value = stack.pop()
             plan = _plan(value.__class__)

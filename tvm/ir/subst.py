@@ -17,7 +17,7 @@ def substitute(node: Node, values: Mapping[Any, Any] | Callable[[Var], Any]) -> 
     else:
         if not values:
             return node
-        table = {}
+        table: dict[Any, Any] = {}
         for var, value in values.items():
             table[getattr(var, "var", var)] = value
         lookup = table.get

@@ -98,7 +98,7 @@ class PassContext:
         required_pass: Iterable[str] | None = None,
         disabled_pass: Iterable[str] | None = None,
         instruments: Sequence[Any] | None = None,
-        config: Mapping[str, Any] | None = None,
+        config: Any = None,
     ):
         self.opt_level = int(opt_level)
         self.required_pass = _names(required_pass, "required_pass")
@@ -125,7 +125,7 @@ class PassContext:
                 stack.pop()
 
     def _enter_instruments(self) -> None:
-        entered = []
+        entered: list[Any] = []
         try:
             for instrument in self.instruments or ():
                 instrument.enter_pass_ctx()
@@ -296,7 +296,7 @@ def _instruments(ctx: PassContext) -> list[Any] | None:
     return ctx.instruments
 
 
-def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
+def run_pass(pass_: Pass, mod: Any, ctx: PassContext) -> IRModule:
     """Run one pass under the instruments of ``ctx``. Its level is not consulted: the caller asked for it.
 
     Parameters
@@ -329,7 +329,7 @@ def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
 
 def _run_checked(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     try:
-        new = pass_.run(mod, ctx)
+        new: Any = pass_.run(mod, ctx)
     except Exception as error:
         if sys.version_info >= (3, 11):
             error.add_note(f"(in pass {pass_.info.name})")
@@ -346,7 +346,7 @@ def _run_instrumented(pass_: Pass, mod: IRModule, ctx: PassContext, instruments:
         answers = [instrument.should_run(mod, info) for instrument in instruments]
         if not all(answers):
             return mod
-    started = []
+    started: list[Any] = []
     try:
         for instrument in instruments:
             instrument.run_before_pass(mod, info)
@@ -495,7 +495,7 @@ class FunctionPass(Pass):
         TypeError
             The pass gave something that is no function.
         """
-        changes = {}
+        changes: dict[Any, Any] = {}
         for var, func in mod.functions.items():
             if isinstance(func, self.function_type) and not self.skips(func):
                 new = self.function(func, mod, ctx)
@@ -535,7 +535,7 @@ class Sequential(Pass):
 
     def __init__(
         self,
-        passes: Sequence[Pass] | None = None,
+        passes: Any = None,
         opt_level: int = 0,
         name: str = "sequential",
         required: Iterable[str] | None = None,
@@ -547,7 +547,7 @@ class Sequential(Pass):
             if not isinstance(pass_, Pass):
                 hint = "; it must be called to make the pass" if isinstance(pass_, type) or callable(pass_) else ""
                 raise TypeError(f"Sequential takes a list of passes, and {pass_!r} is none{hint}")
-        self.passes = list(passes)
+        self.passes: list[Pass] = list(passes)
         self.info = PassInfo(opt_level, name, required)
 
     def run(self, mod: IRModule, ctx: PassContext) -> IRModule:

@@ -62,7 +62,7 @@ class BindStep(StageStep):
 
     stage: int
     axis: AxisRef
-    thread: IterVar
+    thread: Any
 
     def change(self, stage: Stage) -> None:
         axis, thread = stage.leaf(self.axis, "bind"), self.thread
@@ -202,7 +202,7 @@ class SetScopeStep(StageStep):
     """Where the result lives: global, shared, local, warp, ..."""
 
     stage: int
-    scope: str
+    scope: Any
 
     def change(self, stage: Stage) -> None:
         if not isinstance(self.scope, str):
@@ -229,7 +229,7 @@ class EnvThreadsStep(StageStep):
     """Threads are launched around the whole of a scan."""
 
     stage: int
-    threads: tuple[IterVar, ...]
+    threads: tuple[Any, ...]
 
     def change(self, stage: Stage) -> None:
         stage.require_compute("env_threads")

@@ -39,9 +39,9 @@ def attach_point(stage: Stage) -> tuple[Stage, IterVar] | None:
 
 
 def _leaf_of(stage: Stage, axis: IterVar) -> IterVar:
-    from .normalize import _live_axis
+    from .normalize import live_axis
 
-    return _live_axis(stage, axis)
+    return live_axis(stage, axis)
 
 
 class Attachments:
@@ -56,7 +56,7 @@ class Attachments:
 
     def path(self, stage: Stage) -> list[tuple[Stage, IterVar]]:
         """The loops around the stage, innermost first."""
-        got = self.paths.get(stage)
+        got: list[tuple[Stage, IterVar]] | None = self.paths.get(stage)
         if got is not None:
             return got
         got = []

@@ -64,16 +64,16 @@ def _reduction_loops(lowering: Lowering, stage: Stage) -> tuple[list[IterVar], l
 
 
 def cross_thread_reduction(lowering: Lowering, stage: Stage) -> Stmt:
-    from .lower import Loops, _substitute_all, guarded
+    from .lower import Loops, guarded, substitute_all
 
     op = stage.compute_op
     reduce = op.body[0]
     loops = Loops(lowering, stage)
     on_threads, serial = _reduction_loops(lowering, stage)
     table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
-    source = _substitute_all(reduce.source, table)
+    source = substitute_all(reduce.source, table)
     condition: PrimExpr = const(True, "bool")
-    for c in loops.guards() + lowering._condition(stage, loops):
+    for c in loops.guards() + lowering.condition(stage, loops):
         condition = logical_and(condition, c)
     results = _registers(op.name, "cross", source)
     identity = [i.astype(s.dtype) for i, s in zip(reduce.combiner.identity_element, source)]
@@ -94,11 +94,11 @@ def cross_thread_reduction(lowering: Lowering, stage: Stage) -> Stmt:
     call = AttrStmt(reduce.combiner, "reduce_scope", const(0, "int32").astype("int32"), call)
     got: list[PrimExpr] = [BufferLoad(b, (const(0),)) for b in results]
     if reduce.init:
-        start = _substitute_all(reduce.init, table)
+        start = substitute_all(reduce.init, table)
         got = list(reduce.combiner(tuple(start), tuple(got)))
     indices = tuple(loops.values[a] for a in op.axis)
     stores = seq(*[ProducerStore(t, got[b.value_index], indices) for t, b in zip(op.outputs, op.body)])
-    stores = guarded(loops.guards(skip_reduction=True), lowering._predicated(stage, stores))
+    stores = guarded(loops.guards(skip_reduction=True), lowering.predicated(stage, stores))
     body: Stmt = seq(before, call, stores)
     for b in (*results, *parts):
         body = Allocate(b.data, b.dtype, (const(1),), const(True, "bool"), body)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ..error import TVMError
@@ -49,14 +50,16 @@ def _binary(name: str, function: Any):
     def apply(a: Any, b: Any):
         shape = _shape(a, b, name)
         tag = "broadcast" if isinstance(a, Tensor) and isinstance(b, Tensor) else "elemwise"
-        return compute(
-            shape, lambda *i: function(_element(a, i, shape), _element(b, i, shape)), name=f"T_{name}", tag=tag
-        )
+
+        def element(*i: Any) -> Any:
+            return function(_element(a, i, shape), _element(b, i, shape))
+
+        return compute(shape, element, name=f"T_{name}", tag=tag)
 
     return apply
 
 
-_OPERATORS = {}
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {}
 for _name, _function in {
     "add": primop.add,
     "subtract": primop.subtract,
@@ -86,11 +89,17 @@ for _name, _function in {
 
 
 def _cast(a: Tensor, dtype: str) -> Tensor:
-    return compute(a.shape, lambda *i: primop.cast(dtype, a(*i)), name="T_cast", tag="elemwise")
+    def element(*i: Any) -> PrimExpr:
+        return primop.cast(dtype, a(*i))
+
+    return compute(a.shape, element, name="T_cast", tag="elemwise")
 
 
 def _negative(a: Tensor, _unused: Any) -> Tensor:
-    return compute(a.shape, lambda *i: primop.negative(a(*i)), name="T_negative", tag="elemwise")
+    def element(*i: Any) -> PrimExpr:
+        return primop.negative(a(*i))
+
+    return compute(a.shape, element, name="T_negative", tag="elemwise")
 
 
 _OPERATORS["cast"] = _cast

@@ -319,7 +319,8 @@ class Bounds:
 
     def _over_fused(self, reader: Stage, state: dict[Any, Any]) -> tuple[dict[Any, Any], dict[Any, Any]]:
         """The root axes of a reader as digits of the axes they are fused into, and the values of those."""
-        whole, fuses = dict.fromkeys((*reader.op.axis, *reader.op.reduce_axis)), []
+        whole = dict.fromkeys((*reader.op.axis, *reader.op.reduce_axis))
+        fuses: list[Any] = []
         for r in reader.relations:
             if isinstance(r, algebra.Fuse) and r.outer in whole and r.inner in whole:
                 fuses.append(r)
@@ -387,9 +388,10 @@ class Bounds:
         return whole
 
     def _loads_of(self, stage: Stage) -> list[ProducerLoad]:
-        got = self._loads.get(stage.uid)
+        got: list[ProducerLoad] | None = self._loads.get(stage.uid)
         if got is None:
-            got, seen = [], set()
+            got = []
+            seen: set[int] = set()
             op = stage.op
             for body in op.scalar_inputs if isinstance(op, TensorComputeOp) else stage.compute_op.body:
                 for node in post_order(body):

@@ -138,7 +138,7 @@ class Loops:
         """``body`` in those steps of the loop that read data."""
         analyzer = self.bounds.analyzer
         for _, _, (first, last), region in self.bounds.steps_read(self.stage, axis):
-            tests = []
+            tests: list[PrimExpr] = []
             if region.has_upper_bound():
                 tests.append(region.max_value >= first)
             if region.has_lower_bound():
@@ -232,7 +232,7 @@ class Lowering:
 
     def threads_around(self, stage: Stage) -> dict[str, IterVar]:
         """Thread tag -> thread axis of the loops around a stage."""
-        got = self._around.get(stage)
+        got: dict[str, IterVar] | None = self._around.get(stage)
         if got is None:
             got = {}
             for parent, axis in reversed(self.attach.path(stage)):
@@ -352,13 +352,13 @@ class Lowering:
         loops = Loops(self, stage)
         op = stage.compute_op
         table = {a.var: loops.values[a] for a in op.axis}
-        memo_values = _substitute_all(op.body, table)
+        memo_values = substitute_all(op.body, table)
         indices = tuple(loops.values[a] for a in op.axis)
         stores = seq(*[ProducerStore(t, v, indices) for t, v in zip(op.outputs, memo_values)])
-        body = guarded(loops.guards(), self._predicated(stage, stores))
+        body = guarded(loops.guards(), self.predicated(stage, stores))
         return self.nest(stage, loops, stage.leaf_iter_vars, body)
 
-    def _predicated(self, stage: Stage, stmt: Stmt) -> Stmt:
+    def predicated(self, stage: Stage, stmt: Stmt) -> Stmt:
         return stmt if stage.store_predicate is None else IfThenElse(stage.store_predicate, stmt)
 
     def reduction(self, stage: Stage) -> Stmt:
@@ -370,7 +370,7 @@ class Lowering:
         main = Loops(self, stage)
         first, inner_data = reduction_split(stage)
         update = self.update(stage, main)
-        body = guarded(main.guards() + self._condition(stage, main), self._predicated(stage, update))
+        body = guarded(main.guards() + self.condition(stage, main), self.predicated(stage, update))
         if algebra.mixed(stage.relations):
             return self.nest(stage, main, stage.leaf_iter_vars, seq(self._first_time(stage, main), body))
         body = self.nest(stage, main, stage.leaf_iter_vars[first:], body)
@@ -380,7 +380,7 @@ class Lowering:
             for axis in stage.leaf_iter_vars[:first]:
                 init.variables[axis], init.values[axis] = main.variables[axis], main.values[axis]
             algebra.pass_up_index(stage.relations, self.bounds.ranges, init.values)
-        start = guarded(init.guards(skip_reduction=True), self._predicated(stage, self.init(stage, init)))
+        start = guarded(init.guards(skip_reduction=True), self.predicated(stage, self.init(stage, init)))
         start = self.nest(stage, init, inner_data, start, attached=False)
         return self.nest(stage, main, stage.leaf_iter_vars[:first], seq(start, body))
 
@@ -416,10 +416,10 @@ class Lowering:
         test: PrimExpr = const(True, "bool")
         for axis in stage.op.reduce_axis:
             test = logical_and(test, loops.values[axis].equal(axis.dom.min))
-        stmt = IfThenElse(test, self._predicated(stage, self.init(stage, loops)))
+        stmt = IfThenElse(test, self.predicated(stage, self.init(stage, loops)))
         return guarded(loops.guards(skip_reduction=True), stmt)
 
-    def _condition(self, stage: Stage, loops: Loops) -> list[PrimExpr]:
+    def condition(self, stage: Stage, loops: Loops) -> list[PrimExpr]:
         op = stage.compute_op
         condition = op.body[0].condition
         if _is(condition, 1):
@@ -431,7 +431,7 @@ class Lowering:
         op = stage.compute_op
         reduce = op.body[0]
         table = {a.var: loops.values[a] for a in op.axis}
-        starts = _substitute_all(reduce.init or reduce.combiner.identity_element, table)
+        starts = substitute_all(reduce.init or reduce.combiner.identity_element, table)
         indices = tuple(loops.values[a] for a in op.axis)
         return seq(*[ProducerStore(t, starts[b.value_index], indices) for t, b in zip(op.outputs, op.body)])
 
@@ -439,7 +439,7 @@ class Lowering:
         op = stage.compute_op
         reduce = op.body[0]
         table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
-        source = _substitute_all(reduce.source, table)
+        source = substitute_all(reduce.source, table)
         indices = tuple(loops.values[a] for a in op.axis)
         return combine(op, substitute(reduce.combiner, table), source, indices)
 
@@ -481,7 +481,7 @@ def combine(op: ComputeOp, combiner: CommReducer, source: list[PrimExpr], indice
     return stmt
 
 
-def _substitute_all(values: Any, table: dict[Any, Any]) -> list[PrimExpr]:
+def substitute_all(values: Any, table: dict[Any, Any]) -> list[PrimExpr]:
     """Several expressions at once; what they share stays shared."""
     memo: dict[Any, Any] = {}
     get = table.get

@@ -3,7 +3,7 @@ loops."""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Iterable, Set
 from typing import TYPE_CHECKING, Any
 
 from ..arith.compare import Interner
@@ -23,12 +23,12 @@ def normalize(schedule: Schedule) -> Schedule:
     new = schedule.copy()
     for stage in new.stages:
         if stage.attach_type == AttachType.SCOPE:
-            stage.attach_ivar = _live_axis(*stage.attached_at)
+            stage.attach_ivar = live_axis(*stage.attached_at)
     _inline_all(new)
     return new
 
 
-def _live_axis(stage: Stage, axis: IterVar) -> IterVar:
+def live_axis(stage: Stage, axis: IterVar) -> IterVar:
     """The loop that now stands where ``axis`` did: the inner one of a split, the fused one of a fusion."""
     while axis not in stage.leaf_iter_vars:
         for r in stage.relations:
@@ -91,7 +91,11 @@ class Substitution:
                 stack.append((at, node, True))
                 stack.extend((at, child, False) for child in node.children())
                 continue
-            new = node.map_children(lambda child, done=done: done[id(child)][1])
+
+            def replaced(child: Any, done: dict[int, Any] = done) -> Any:
+                return done[id(child)][1]
+
+            new = node.map_children(replaced)
             if type(new) is ProducerLoad and isinstance(new.producer, Tensor):
                 tensor = new.producer
                 if tensor in self.inlined:
@@ -132,7 +136,10 @@ class Substitution:
             raise ScheduleError(
                 f"stage {touched[0].op.name} cannot be inlined: {op.name} ({type(op).__name__}) reads its memory"
             )
-        get = lambda tensors: tuple(self.replaced.get(t, t) for t in tensors)
+
+        def get(tensors: Iterable[Any]) -> tuple[Any, ...]:
+            return tuple(self.replaced.get(t, t) for t in tensors)
+
         if not any(t in self.replaced for t in op.input_tensors):
             return op
         if isinstance(op, TensorComputeOp):

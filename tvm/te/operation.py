@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..dtype import info
@@ -22,10 +23,10 @@ def _shape(shape: Any, what: str) -> tuple[PrimExpr, ...]:
     """Dimensions as expressions; whole floats (``N / bn`` in published scripts) become integers."""
     if isinstance(shape, (PrimExpr, int, float)):
         shape = (shape,)
-    out = []
+    out: list[PrimExpr] = []
     for dim in shape:
         if isinstance(dim, float):
-            if dim != int(dim):
+            if not dim.is_integer():
                 raise ValueError(f"{what}: dimension {dim} is not a whole number")
             dim = int(dim)
         dim = convert(dim)
@@ -276,7 +277,7 @@ def reduce_axis(dom: Any, name: Any = "rv", thread_tag: Any = "", span: Span | N
     if isinstance(dom, (tuple, list)):
         if len(dom) != 2:
             raise ValueError(f"reduce_axis: the domain is a pair (begin, end), got {len(dom)} values")
-        begin, end = (int(d) if isinstance(d, float) and d == int(d) else d for d in dom)
+        begin, end = (int(d) if isinstance(d, float) and d.is_integer() else d for d in dom)
         dom = Range(begin, end)
     return IterVar(dom, Var(name, dom.extent.dtype), IterVar.CommReduce, thread_tag)
 
@@ -388,7 +389,7 @@ def scan(
 def extern(
     shape: Any,
     inputs: Any,
-    fcompute: Any,
+    fcompute: Callable[[Any, Any], Any],
     name: Any = "extern",
     dtype: Any = None,
     in_buffers: Any = None,

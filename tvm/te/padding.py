@@ -57,7 +57,8 @@ def interior(op: ComputeOp) -> Interior | None:
 
 
 def _conjuncts(condition: PrimExpr) -> list[PrimExpr]:
-    found, left = [], [condition]
+    left = [condition]
+    found: list[PrimExpr] = []
     while left:
         e = left.pop()
         if isinstance(e, And):
@@ -72,7 +73,7 @@ def idle_loads(op: Operation) -> list[tuple[ProducerLoad, Interior]]:
     reduce = op.body[0] if isinstance(op, ComputeOp) else None
     if not isinstance(reduce, Reduce) or len(reduce.source) != 1:
         return []
-    found = []
+    found: list[tuple[ProducerLoad, Interior]] = []
     for node in post_order(reduce.source[0]):
         if type(node) is ProducerLoad and isinstance(getattr(node.producer, "op", None), ComputeOp):
             inside = interior(node.producer.op)

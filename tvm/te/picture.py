@@ -121,7 +121,8 @@ def dataflow_graph(schedule: Schedule) -> Picture:
     shown = _Shown(schedule)
     dot = Digraph("Dataflow Graph", node_attr={"shape": "none"})
     places = {tensor: (i, k) for i, s in enumerate(shown.stages) for k, tensor in enumerate(s.op.outputs)}
-    nodes, edges = [], []
+    nodes: list[Node] = []
+    edges: list[Edge] = []
     for i, stage in enumerate(shown.stages):
         inputs, outputs = stage.op.input_tensors, stage.op.outputs
         ports = [tuple(cell(f"I_{k}", PORT=f"I_{k}") for k in range(len(inputs)))] if inputs else []
@@ -159,7 +160,7 @@ def axis_graph(schedule: Schedule) -> Picture:
     shown = _Shown(schedule)
     dot = Digraph("IterVar Relationship Graph", node_attr={"shape": "none"})
     dot.subgraph(_legend(KINDS.values()))
-    parts = []
+    parts: list[tuple[str, Drawing]] = []
     for i, stage in enumerate(shown.stages):
         cluster = Digraph(f"cluster_Stage_{i}")
         cluster.attribute("label", stage.name)
@@ -172,7 +173,8 @@ def axis_graph(schedule: Schedule) -> Picture:
 
 def _axes_of(shown: _Shown, i: int, stage: Stage, cluster: Digraph) -> Drawing:
     keys = {axis: f"IterVar_{i}_{j}" for j, axis in enumerate(stage.all_iter_vars)}
-    nodes, edges = [], []
+    nodes: list[Node] = []
+    edges: list[Edge] = []
     for axis, key in keys.items():
         loop = shown.loop(stage, axis)
         label = f"{loop.name}\n({loop.kind})" + (f"\n{loop.range}" if loop.range else "")
@@ -227,7 +229,8 @@ def schedule_tree(schedule: Schedule) -> Picture:
     dot = Digraph("Schedule Tree", node_attr={"shape": "none"}, graph_attr={"rankdir": "BT"})
     dot.subgraph(_legend(KINDS.values()))
     dot.node("ROOT", "ROOT", {"shape": "oval"})
-    nodes, edges = [Node("ROOT", "ROOT", kind="input")], []
+    nodes = [Node("ROOT", "ROOT", kind="input")]
+    edges: list[Edge] = []
     for i, stage in enumerate(shown.stages):
         lines = list(_stage_lines(shown, stage))
         dot.node(f"Stage_{i}", _stage_label(shown, stage))

@@ -52,7 +52,7 @@ def argument_buffers(
             out.append(arg)
         else:
             raise ValueError(f"an argument is a tensor, a buffer or a variable, got {type(arg).__name__}")
-    seen = set()
+    seen: set[Any] = set()
     for arg in out:
         key = arg.data if isinstance(arg, Buffer) else arg
         if key in seen:

@@ -101,7 +101,7 @@ class _Builder:
             for node in post_order(v):
                 if type(node) is BufferLoad and node.buffer not in skip:
                     found.setdefault(node.buffer, []).append(node.indices)
-        out = []
+        out: list[BufferRegion] = []
         for buffer, uses in found.items():
             if len(uses) == 1:
                 out.append(BufferRegion(buffer, tuple(Range.from_min_extent(i, 1) for i in uses[0])))
@@ -114,7 +114,7 @@ class _Builder:
     def extern(self, op: ExternOp) -> Stmt:
         views = dict(zip(op.input_placeholders, op.inputs))
         views.update(zip(op.output_placeholders, op.outputs))
-        table = {}
+        table: dict[Any, Any] = {}
         for view, tensor in views.items():
             table[view] = self.buffer(tensor)
             table[view.data] = table[view].data
@@ -191,7 +191,8 @@ def create_prim_func(ops: Any, index_dtype_override: str | None = None) -> PrimF
     given = {builder.buffers[t] for t in tensors}
     local = [b for b in builder.buffers.values() if b not in given]
     root = Block([], [], [], "root", seq(*stmts), alloc_buffers=local)
-    params, buffer_map = [], {}
+    params: list[Var] = []
+    buffer_map: dict[Var, Buffer] = {}
     for a in args:
         if isinstance(a, Var):
             params.append(a)

@@ -233,7 +233,8 @@ class Schedule:
         bool
             Whether it does.
         """
-        todo, seen = [producer], set()
+        todo = [producer]
+        seen: set[Stage] = set()
         while todo:
             stage = todo.pop()
             for user in self.consumers(stage):
@@ -505,7 +506,7 @@ def create_schedule(ops: Any) -> Schedule:
     """
     if not isinstance(ops, (list, tuple)):
         ops = [ops]
-    outputs = []
+    outputs: list[Any] = []
     for op in ops:
         op = op.op if isinstance(op, Tensor) else op
         if not isinstance(op, Operation):

@@ -391,7 +391,8 @@ class Stage:
         ['i.outer', 'j.outer', 'i.inner', 'j.inner']
         """
         x, y, made = self._ref(x_parent, "tile"), self._ref(y_parent, "tile"), len(self.all_iter_vars)
-        self.leaf(x, "tile"), self.leaf(y, "tile")
+        self.leaf(x, "tile")
+        self.leaf(y, "tile")
         if x == y:
             self.refuse("tile", "the two axes must differ")
         before = list(self.leaf_iter_vars), len(self.relations), len(self.schedule.steps)

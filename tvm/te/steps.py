@@ -27,14 +27,14 @@ class AxisRef(NamedTuple):
     """Axis ``index`` of the stage with this number."""
 
     stage: int
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class TensorRef(NamedTuple):
     """Output ``index`` of the stage with this number."""
 
     stage: int
-    index: int
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
 
 
 class StageRef(NamedTuple):
@@ -82,7 +82,7 @@ class ScheduleStep(Step):
     """A step that adds stages to the schedule."""
 
     __slots__ = ()
-    stage: ClassVar[int] = -1
+    stage: ClassVar[int] = -1  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 StepClass = TypeVar("StepClass", bound=type[Step])

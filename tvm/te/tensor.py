@@ -13,7 +13,7 @@ from ..ir.prim import ExprOp, IterVar, PrimExpr, ProducerLoad, Reduce, convert
 from ..ir.visit import post_order
 
 if TYPE_CHECKING:
-    from ..ir.node import _slot
+    from ..ir.node import slot_field
     from ..ir.span import Span
 
 
@@ -32,10 +32,10 @@ class TensorSlice(ExprOp):
 
     def __init__(self, tensor: Tensor, indices: Any):
         self.tensor = tensor
-        self.indices = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+        self.indices: tuple[Any, ...] = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
 
     def __getitem__(self, indices: Any):
-        more = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
+        more: tuple[Any, ...] = tuple(indices) if isinstance(indices, (tuple, list)) else (indices,)
         return TensorSlice(self.tensor, self.indices + more)
 
     def asobject(self) -> PrimExpr:
@@ -82,12 +82,12 @@ class Tensor(ExprOp, Node, key="Tensor"):
 
     __hash__ = object.__hash__
 
-    def __eq__(self, other: object):
+    def __eq__(self, other: object):  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(other, Tensor):
             return self is other
         return ExprOp.__eq__(self, other)
 
-    def __ne__(self, other: object):
+    def __ne__(self, other: object):  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(other, Tensor):
             return self is not other
         return ExprOp.__ne__(self, other)
@@ -175,7 +175,7 @@ class Operation(Node):
 
     if TYPE_CHECKING:
         # A slot of each subclass: tensors are made once, so identity of a tensor is equality.
-        _outputs: list[Tensor] = _slot()
+        _outputs: list[Tensor] = slot_field()
 
     @classmethod
     def from_fields(cls, fields: dict[Any, Any]) -> Operation:
@@ -195,7 +195,7 @@ class Operation(Node):
             setattr(op, name, fields.get(name))
         op._outputs = []
         if isinstance(op, ComputeOp):
-            op._inputs = None
+            op._inputs = None  # pyright: ignore[reportPrivateUsage]
         return op
 
     @property

@@ -97,17 +97,18 @@ def _get_region(indices: Any, tensor: Tensor, name: str) -> list[Range]:
         raise ScheduleError(
             f"tensor intrinsic {name}: {tensor.name} has {len(tensor.shape)} dimensions; {len(indices)} are given"
         )
-    out = []
+    out: list[Range] = []
     for i, dim in enumerate(tensor.shape):
         at = indices[i] if i < len(indices) else slice(None)
         if not isinstance(at, slice):
             at = at.var if isinstance(at, IterVar) else convert(at)
             out.append(Range.from_min_extent(at, const(1, at.dtype)))
             continue
-        if at.step not in (None, 1):
+        start, stop, step = at.start, at.stop, at.step  # pyright: ignore[reportUnknownMemberType]
+        if step not in (None, 1):
             raise ScheduleError(f"tensor intrinsic {name}: the region of {tensor.name} must have step 1")
-        begin = convert(0 if at.start is None else at.start)
-        end = dim if at.stop is None else convert(at.stop)
+        begin = convert(0 if start is None else start)
+        end = dim if stop is None else convert(stop)
         out.append(Range.from_min_extent(begin, Analyzer().simplify(end - begin)))
     return out
 
@@ -163,9 +164,9 @@ def decl_tensor_intrin(
     inputs = _inputs(op)
     tensors = inputs + op.outputs
     options: dict[str, Any] = {"data_alignment": 64, **(default_buffer_params or {})}
-    buffers = []
+    buffers: list[Buffer] = []
     for tensor in tensors:
-        buffer = (binds or {}).get(tensor)
+        buffer: Buffer | None = binds.get(tensor) if binds else None
         if buffer is None:
             buffer = decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, **options)
         buffers.append(buffer)

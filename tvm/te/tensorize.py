@@ -47,7 +47,7 @@ class Block:
         state = {a: sets.IntSet.single_point(loops.values[a]) for a in self.outer}
         state.update({a: sets.from_range(ranges[a]) for a in self.inner})
         algebra.pass_up_domain(self.stage.relations, ranges, state, self.analyzer)
-        out = {}
+        out: dict[IterVar, Range] = {}
         for axis in list(self.op.axis) + list(self.op.reduce_axis):
             out[axis] = self._range(state[axis])
         return out
@@ -144,7 +144,7 @@ class Match:
                 f"tensorize with {name}: stage {self.block.stage.name} reads {len(own)} tensors "
                 f"({', '.join(t.name for t in own)}); the intrinsic reads {len(wanted)}"
             )
-        out = []
+        out: list[tuple[Tensor, list[Range], Tensor, list[int | None]]] = []
         for tensor, twin in zip(own, wanted):
             if tensor.dtype != twin.dtype:
                 raise ScheduleError(
@@ -283,7 +283,7 @@ def _bind_call(op: TensorComputeOp, values: dict[Var, PrimExpr], ranges: dict[It
     intrin = op.intrin
     scalars = {p: substitute(v, values).astype(p.dtype) for p, v in zip(intrin.scalar_params, op.scalar_inputs)}
     stmt = substitute(stmt, scalars) if scalars else stmt
-    own = []
+    own: list[Any] = []
     for i, axis in enumerate(op.axis):
         whole = (ranges[axis].min, ranges[axis].extent)
         own.append((values[axis.var], const(1, axis.var.dtype)) if i < op.schedulable_ndim else whole)

@@ -45,7 +45,7 @@ class PrimFunc(BaseFunc, key="tir.PrimFunc"):
 
     _compared = "params! buffer_map! ret_type body attrs"
 
-    params: tuple
+    params: tuple[Any, ...]
     body: Stmt
     ret_type: Type | None = None
     buffer_map: Any = None

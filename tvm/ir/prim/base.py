@@ -10,6 +10,7 @@ from ..node import Node
 from ..type import PrimType
 
 if TYPE_CHECKING:
+    from ..node import slot_field
     from ..span import Span
 
 _BOOL: dict[str, str] = {}
@@ -123,15 +124,15 @@ class ExprOp:
     def __ge__(self, other: Any):
         return ops().greater_equal(self, other)
 
-    def __eq__(self, other: object):
+    def __eq__(self, other: object):  # pyright: ignore[reportIncompatibleMethodOverride]
         return EqualOp(self, other)
 
-    def __ne__(self, other: object):
+    def __ne__(self, other: object):  # pyright: ignore[reportIncompatibleMethodOverride]
         return NotEqualOp(self, other)
 
     __hash__ = object.__hash__
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         raise ValueError(
             "an expression has no truth value while the program is being built; "
             "use tvm.tir.all / tvm.tir.any instead of and / or / not, and tvm.tir.if_then_else instead of if"
@@ -185,7 +186,7 @@ class EqualOp(ExprOp):
     def __init__(self, a: Any, b: Any, span: Span | None = None):
         self.a, self.b = a, b
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.a is self.b
 
     def asobject(self):
@@ -204,7 +205,7 @@ class NotEqualOp(ExprOp):
     def __init__(self, a: Any, b: Any, span: Span | None = None):
         self.a, self.b = a, b
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.a is not self.b
 
     def asobject(self):
@@ -225,8 +226,7 @@ class PrimExpr(ExprOp, BaseExpr):
     if TYPE_CHECKING:
 
         # A field of some classes, worked out of the operands by others.
-        @property
-        def dtype(self) -> str: ...
+        dtype: str = slot_field()
 
         # Rules are chosen by the class of an expression, which narrows no type.
         def __getattr__(self, name: str) -> Any: ...
@@ -236,7 +236,7 @@ class PrimExpr(ExprOp, BaseExpr):
         return PrimType(self.dtype)
 
 
-SCOPE = {"bool_like": bool_like, "with_lanes": with_lanes, "canonical": canonical, "info": info}
+SCOPE: dict[str, Any] = {"bool_like": bool_like, "with_lanes": with_lanes, "canonical": canonical, "info": info}
 
 
 class PrimExprWithOp(PrimExpr):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...dtype import canonical
-from ..node import _convert_all
+from ..node import convert_fields
 from ..op import Op
 from .base import PrimExpr, PrimExprWithOp
 from .values import Var
@@ -37,7 +37,7 @@ class Call(PrimExprWithOp, key="tir.Call"):
             dtype = canonical(dtype)
         self.dtype = dtype
         self.op = op
-        self.args = _convert_all(args)
+        self.args = convert_fields(args)
         self.span = span
 
 

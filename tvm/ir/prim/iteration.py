@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ..node import Node, _convert
+from ..node import Node, convert_field
 from .base import ExprOp, PrimExpr, PrimExprWithOp, ops
 from .values import Var, const
 
@@ -40,13 +40,13 @@ class Range(Node, key="Range"):
             if begin is None:
                 raise TypeError("Range needs an end")
             if end is None:
-                begin, end = _convert(0), _convert(begin)
+                begin, end = convert_field(0), convert_field(begin)
                 min, extent = const(0, end.dtype), end
             else:
-                min = _convert(begin)
-                extent = ops().subtract(_convert(end), min)
-        self.min = _convert(min)
-        self.extent = _convert(extent)
+                min = convert_field(begin)
+                extent = ops().subtract(convert_field(end), min)
+        self.min = convert_field(min)
+        self.extent = convert_field(extent)
         self.span = span
 
     @staticmethod

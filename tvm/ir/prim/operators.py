@@ -27,7 +27,7 @@ def _mismatch(node: Any):
     )
 
 
-_SCOPE = {**SCOPE, "_mismatch": _mismatch}
+_SCOPE: dict[str, Any] = {**SCOPE, "_mismatch": _mismatch}
 _CHECK = "if a.dtype != b.dtype: _mismatch(self)"
 _ARITH: dict[str, Any] = {"derived": {"dtype": "a.dtype"}, "check": _CHECK, "scope": _SCOPE}
 _COMPARE: dict[str, Any] = {"derived": {"dtype": "bool_like(a.dtype)"}, "check": _CHECK, "scope": _SCOPE}

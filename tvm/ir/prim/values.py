@@ -138,17 +138,17 @@ class IntImm(ConstExpr, key="IntImm"):
     def __float__(self):
         return float(self.value)
 
-    def __bool__(self):
+    def __bool__(self) -> bool:
         return self.value != 0
 
-    def __eq__(self, other: object):
+    def __eq__(self, other: object):  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(other, IntImm):
             return const(self.value == other.value, "bool")
         if isinstance(other, (bool, int)):
             return const(self.value == other, "bool")
         return EqualOp(self, other)
 
-    def __ne__(self, other: object):
+    def __ne__(self, other: object):  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(other, IntImm):
             return const(self.value != other.value, "bool")
         if isinstance(other, (bool, int)):
@@ -202,12 +202,12 @@ class StringImm(ConstExpr, key="tir.StringImm"):
         self.dtype = "handle"
         self.span = span
 
-    def __eq__(self, other: object):
+    def __eq__(self, other: object):  # pyright: ignore[reportIncompatibleMethodOverride]
         if isinstance(other, ConstExpr):
             return isinstance(other, StringImm) and self.value == other.value
         return self.value == other
 
-    def __ne__(self, other: object):
+    def __ne__(self, other: object):  # pyright: ignore[reportIncompatibleMethodOverride]
         return not self == other
 
     def __hash__(self):
@@ -219,7 +219,7 @@ FLOAT32_MAX = float.fromhex("0x1.fffffep127")
 _SMALL: dict[tuple[int, str], IntImm] = {}
 
 
-def const(value: Any, dtype: str | None = None, span: Span | None = None) -> PrimExpr:
+def const(value: Any, dtype: Any = None, span: Span | None = None) -> PrimExpr:
     """A literal; the default types are bool, int32 and float32, or int64 and float64 where these are too small. A NumPy
     scalar has its own.
 

@@ -10,7 +10,7 @@ from ...ir.primop import floordiv, floormod
 from ...ir.subst import substitute
 from ...ir.visit import rewrite
 from ...tir.op import likely
-from ...tir.stmt import AttrStmt, For, ForKind, IfThenElse, ProducerStore, Stmt
+from ...tir.stmt import AttrStmt, For, IfThenElse, ProducerStore, Stmt
 from ..axes import Fuse, Split
 from ..schedule import Stage
 from ..tensor import HybridOp
@@ -126,7 +126,7 @@ def _annotate(body: Stmt, stage: Stage, lowering: Lowering) -> Stmt:
             lowering.bounds.ranges.setdefault(thread, Range(min=node.min, extent=node.extent))
             inner = substitute(node.body, {node.loop_var: thread.var})
             return AttrStmt(thread, "thread_extent", node.extent, inner)
-        kind = FOR_KIND.get(attrs.iter_type, node.kind if node.kind is not None else ForKind.SERIAL)
+        kind = FOR_KIND.get(attrs.iter_type, node.kind)
         new: Stmt = For(node.loop_var, node.min, node.extent, kind, node.body)
         for key, value in attrs.pragmas:
             new = AttrStmt(axis, "pragma_" + key, const(1) if value is None else value, new)

@@ -172,7 +172,7 @@ def source_of(schedule: Schedule, inputs: Any, outputs: Any, name: str) -> str:
         if isinstance(variable, Var) and variable not in writer.names:
             owner = next(t for t in inputs if isinstance(t, Tensor) and any(d is variable for d in t.shape))
             writer.add(1, f"{writer.name(variable, variable.name)} = {writer.names[owner]}.shape[{i}]")
-    made = []
+    made: list[str] = []
     for tensor in outputs:
         current = ready[tensor].op.output(tensor.value_index)
         shape = ", ".join(writer.expr(d) for d in tensor.shape)

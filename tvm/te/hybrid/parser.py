@@ -7,6 +7,7 @@ import inspect
 import operator
 import textwrap
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from ...dtype import info
@@ -35,12 +36,12 @@ FOR_KINDS = {
     "range": ForKind.SERIAL, "serial": ForKind.SERIAL, "unroll": ForKind.UNROLLED, "parallel": ForKind.PARALLEL,
     "vectorize": ForKind.VECTORIZED, "const_range": None, "bind": ForKind.THREAD_BINDING,
 }
-BINARY = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod, ast.BitOr: operator.or_, ast.BitAnd: operator.and_, ast.BitXor: operator.xor,
-    ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,  # pyright: ignore[reportUnknownMemberType]
+    ast.Mod: operator.mod, ast.BitOr: operator.or_, ast.BitAnd: operator.and_, ast.BitXor: operator.xor,  # pyright: ignore[reportUnknownMemberType]
+    ast.LShift: operator.lshift, ast.RShift: operator.rshift,  # pyright: ignore[reportUnknownMemberType]
 }
-COMPARE = {
+COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
     ast.Eq: lambda a, b: primop.equal(a, b), ast.NotEq: lambda a, b: primop.not_equal(a, b),
 }
@@ -137,7 +138,7 @@ class Parser:
     def block(self, nodes: Any) -> Stmt:
         self.pending.append([])
         self.symbols.append({})
-        out = []
+        out: list[Stmt] = []
         for node in nodes:
             if (
                 isinstance(node, ast.Expr)
@@ -219,7 +220,7 @@ class Parser:
     def _const_loop(self, node: Any, low: Any, extent: Any) -> Stmt:
         if not isinstance(low, IntImm) or not isinstance(extent, IntImm):
             self.fail(node, "const_range needs constant bounds")
-        out = []
+        out: list[Stmt] = []
         for i in range(low.value, low.value + extent.value):
             self.symbols.append({node.target.id: const(i)})
             out.append(self.block(node.body))
@@ -463,7 +464,7 @@ class Parser:
             self.fail(call, f"{pyfunc.__name__} gives {len(op.outputs_)} tensors, {len(names)} names stand for them")
         self.axes += op.axis
         for name, tensor in zip(names, op.outputs_):
-            self.symbols[-1][name.id] = tensor  # pyright: ignore[reportAttributeAccessIssue]
+            self.symbols[-1][name.id] = tensor  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
             self.pending[-1].append((tensor, "global"))
         return op.body
 

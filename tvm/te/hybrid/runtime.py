@@ -24,8 +24,23 @@ def _sigmoid(x: Any):
     return 1.0 / (1.0 + math.exp(-x))
 
 
+def _popcount(x: Any) -> int:
+    return bin(int(x)).count("1")
+
+
+def _likely(cond: Any) -> Any:
+    return cond
+
+
+def _ceil_div(a: Any, b: Any) -> Any:
+    return (a + b - 1) // b
+
+
 def _names() -> dict[str, Any]:
     import numpy
+
+    def rsqrt(x: Any) -> Any:
+        return numpy.ones_like(x) / numpy.sqrt(x)
 
     out: dict[str, Any] = {
         "unroll": range,
@@ -37,17 +52,17 @@ def _names() -> dict[str, Any]:
         "allocate": _allocate,
         "output_tensor": _allocate,
         "sqrt": numpy.sqrt,
-        "rsqrt": lambda x: numpy.ones_like(x) / numpy.sqrt(x),
+        "rsqrt": rsqrt,
         "log": numpy.log,
         "tanh": numpy.tanh,
         "power": numpy.power,
         "exp": numpy.exp,
         "erf": numpy.vectorize(math.erf),
         "sigmoid": _sigmoid,
-        "popcount": lambda x: bin(int(x)).count("1"),
+        "popcount": _popcount,
         "round": round,
-        "likely": lambda cond: cond,
-        "ceil_div": lambda a, b: (a + b - 1) // b,
+        "likely": _likely,
+        "ceil_div": _ceil_div,
         "max_num_threads": lambda allow_none=True: 1024,
     }
     for kind in ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64", "float16", "float32",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from ...dtype import info
 from ...error import ExprTypeError, ExprValueError
@@ -60,7 +61,7 @@ def any(*args, span=None) -> PrimExpr:
     return _join("any", primop.logical_or, args)
 
 
-def if_then_else(cond, t, f, span=None) -> PrimExpr:
+def if_then_else(cond: Any, t: Any, f: Any, span: Any = None) -> PrimExpr:
     """``t`` where ``cond`` holds, else ``f``; only the chosen side is evaluated, so the other may be out of bounds.
 
     Parameters

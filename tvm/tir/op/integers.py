@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...dtype import canonical, info, with_lanes
 from ...error import ExprTypeError
 from ...ir import primop
@@ -198,7 +200,7 @@ def indexmod(a, b, span=None) -> PrimExpr:
     return floormod(a, b)
 
 
-def ceildiv(lhs, rhs, span=None) -> PrimExpr:
+def ceildiv(lhs: Any, rhs: Any, span: Any = None) -> PrimExpr:
     """Integer division rounded up.
 
     Parameters
