@@ -1,47 +1,5 @@
 /* The virtual machine: a program with every instruction runs, and no damage to it does harm. */
-#include "../src/vm.h"
-#include "executor_calls.h"
-
-/* ---- writing executables ---- */
-typedef struct { int64_t word[512]; int count; } Text;
-
-static void put(Text *text, int64_t word) {
-  CHECK(text->count < 512);
-  text->word[text->count++] = word;
-}
-
-static void put_name(Text *text, const char *name) {
-  size_t size = strlen(name);
-  put(text, (int64_t)size);
-  for (size_t i = 0; i < size; i += 8) {
-    int64_t word = 0;
-    memcpy(&word, name + i, size - i < 8 ? size - i : 8);
-    put(text, word);
-  }
-}
-
-#define PUT(text, ...)                                                       \
-  do {                                                                       \
-    const int64_t words[] = {__VA_ARGS__};                                   \
-    for (size_t w = 0; w < sizeof words / 8; ++w) put((text), words[w]);     \
-  } while (0)
-
-enum { FLOAT32 = kDLFloat | 32 << 8 | 1 << 16, INT64 = kDLInt | 64 << 8 | 1 << 16 };
-
-/* The instructions of a function lie between `begin_function` and `end_function`, which fills in their number. */
-static int begin_function(Text *text, const char *name, int params, int registers) {
-  put_name(text, name);
-  put(text, params);
-  for (int i = 0; i < params; ++i) {
-    PUT(text, 1, 'a' + i, 0);
-    if (i) put(text, 0);
-    else PUT(text, 3, FLOAT32, 2, -2); /* its second size is unknown */
-  }
-  PUT(text, registers, 0);
-  return text->count;
-}
-
-static void end_function(Text *text, int start) { text->word[start - 1] = text->count - start; }
+#include "vm_text.h"
 
 /* main(x, n) calls itself with n - 1 until n is 0, adds x to itself in storage, goes through data, a closure and shapes, and
  * may write into data; `closed` is the function of the closure. */
@@ -52,7 +10,7 @@ static void write_program(Text *text, bool writes_fields) {
   put(text, 1);
   put_name(text, "shape");
   PUT(text, 0, 2);
-  int start = begin_function(text, "main", 2, 14);
+  int start = begin_function(text, "main", 2, 0, 14);
   PUT(text, VM_LOAD_CONSTI, 2, 0, VM_IF, 1, 2, 5, 7, VM_GOTO, 48);  /* n == 0: to the end */
   /* n != 0 */
   PUT(text, VM_LOAD_CONSTI, 2, 8, VM_ALLOC_STORAGE, 3, 2, 64, INT64, 0, VM_ALLOC_TENSOR, 4, 3, 0, INT64, 0);
@@ -67,21 +25,9 @@ static void write_program(Text *text, bool writes_fields) {
   if (writes_fields) PUT(text, VM_SET_FIELD, 8, 0, 12);
   PUT(text, VM_LOAD_CONSTI, 13, 1, VM_IF, 9, 13, 6, 5, VM_FATAL, VM_RET, 8);
   end_function(text, start);
-  start = begin_function(text, "closed", 2, 3);
+  start = begin_function(text, "closed", 2, 0, 3);
   PUT(text, VM_ALLOC_ADT, 2, 2, 2, 0, 1, VM_RET, 2);
   end_function(text, start);
-}
-
-/* The saved form of words, with its checksum; gives its size. */
-static size_t seal(const Text *text, char *out) {
-  uint64_t version = VM_VERSION, count = (uint64_t)text->count;
-  memcpy(out, VM_MAGIC, 8);
-  memcpy(out + 8, &version, 8);
-  memcpy(out + 24, &count, 8);
-  memcpy(out + 32, text->word, count * 8);
-  uint64_t checksum = TVMChecksum(out + 24, 8 + count * 8);
-  memcpy(out + 16, &checksum, 8);
-  return 32 + count * 8;
 }
 
 /* ---- kernels, which look at their arguments as generated ones do ---- */
@@ -132,18 +78,6 @@ static TVMArrayHandle numbers(int64_t count, const int64_t *values) {
   OK(TVMArrayAlloc(&count, count ? 1 : 0, (DLDataType){kDLInt, 64, 1}, check_cpu, &array));
   memcpy(array->data, values, (size_t)(count ? count : 1) * 8);
   return array;
-}
-
-static int load(const char *bytes, size_t size, TVMModuleHandle lib, TVMModuleHandle *exe) {
-  TVMFunctionHandle make;
-  TVMByteArray array = {bytes, size};
-  TVMValue args[2] = {{.v_handle = &array}, {.v_handle = lib}}, ret;
-  int codes[2] = {kTVMBytes, kTVMModuleHandle}, code = kTVMNullptr;
-  OK(TVMFuncGetGlobal("runtime.vm.load_executable", &make));
-  int status = TVMFuncCall(make, args, codes, 2, &ret, &code);
-  OK(TVMFuncFree(make));
-  if (!status) *exe = ret.v_handle;
-  return status;
 }
 
 /* A machine of an executable, whose first constant is a shape. */
