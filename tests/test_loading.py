@@ -28,6 +28,14 @@ def test_import_tvm_loads_the_runtime_alone():
     assert len(ours(modules)) <= 40
 
 
+def test_programs_compare_numbers_where_pytest_is_not_installed():
+    absent = "import sys; sys.modules['pytest'] = None\nimport tvm.testing\n"
+    loaded(absent + "tvm.testing.assert_allclose([1.0], [1.0])")
+    program = absent + "tvm.testing.parameter(1, 2)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].endswith("pip install pytest")
+
+
 @pytest.mark.parametrize("program", [
     "import tvm; assert isinstance(tvm.runtime.convert(3), tvm.runtime.Object)",
     "import tvm; assert isinstance(tvm.tir.Var('x', 'int32'), tvm.Object)",

@@ -28,7 +28,11 @@ class _Pytest:
     """pytest, loaded when a mark or a fixture is made: programs compare numbers with this module without it."""
 
     def __getattr__(self, name: str):
-        return getattr(importlib.import_module("pytest"), name)
+        try:
+            module = importlib.import_module("pytest")
+        except ImportError:
+            raise ImportError("marks and fixtures of tvm.testing are pytest's: pip install pytest") from None
+        return getattr(module, name)
 
 
 pytest: Any = _Pytest()
