@@ -32,7 +32,7 @@ from ..ir.primop import add, subtract
 from ..ir.visit import post_order
 from .analyzer import Analyzer
 
-# Of an integer: its smallest and its largest value. Of a condition: one that implies it and one that it implies.
+# The smallest and the largest value of an integer; a condition that implies a condition, and one that it implies.
 Pair = tuple[PrimExpr, PrimExpr]
 
 _INCREASING = (Add, Min, Max)

@@ -20,12 +20,12 @@ from .loop_nests import LoopNests, Nest, length_of
 from .operation_facts import arithmetic
 from .state import Stage, StateObject
 
-# Of a multiprocessor: multiplications and bytes of shared memory in a cycle, registers, blocks at most, and warps from
-# which on waiting is hidden.
+# What one multiprocessor has: multiplications and bytes of shared memory in a cycle, registers, resident blocks at
+# most, and the number of warps that hides latency.
 _MULTIPLIES, _SHARED_BYTES, _REGISTERS, _MOST_BLOCKS, _HIDING_WARPS = 128.0, 128.0, 65536, 32, 12.0
 # Registers of a thread beside what it accumulates.
 _OTHER_REGISTERS = 32
-# Of the whole device: bytes from memory in a cycle; cycles until what is fetched is there, and of a launch.
+# What the whole device has: bytes from memory in a cycle, the latency of a fetch in cycles, and the cycles of a launch.
 _MEMORY_BYTES, _LATENCY, _LAUNCH = 2400.0, 700.0, 3000.0
 # Groups of four banks of shared memory.
 _BANK_GROUPS = 8
@@ -55,7 +55,8 @@ class Kernel:
     waits: float = 0
     fetches: float = 0
     lanes: float = 1
-    # Of the tile of one thread: elements, terms in shared memory at once, the innermost loops, unrolled statements.
+    # The tile of one thread: its elements, its k in shared memory at once, elements of the innermost loops, and
+    # unrolled statements.
     thread_tile: float = 1
     terms: float = 1
     inner_elements: float = 1

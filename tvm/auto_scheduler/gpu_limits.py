@@ -117,7 +117,7 @@ class Block:
     virtual_threads: int = 1
     blocks: int = 1
     shared_bytes: int = 0
-    # Of one thread.
+    # Bytes of local memory of one thread.
     local_bytes: int = 0
 
 
@@ -193,7 +193,7 @@ def strides_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[
     op, reader = state.stages[place].op, state.stages[target]
     inside = dict(nests.nests[target].inside(loop + 1))
     if reader.attach is not None:
-        # Of the elements that one thread computes, those of all threads: what is needed inside of blocks alone.
+        # Threads share what they compute: the region is that of all threads of a block, not of one.
         host, last = reader.attach
         outside = [n for n, it in enumerate(state.stages[host].iters[: last + 1]) if it.annotation in _BLOCKS]
         inside.update(nests._region(target, host, max(outside, default=-1)))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .layout import Point, layered
 from .svg import Drawing, at, shorten
 
-# Of text with letters of one width: the width of a letter, the height of a line, and what a box shows of it.
+# Text in letters of one width: the width of a letter, the height of a line, the padding; and the lines a box shows.
 _LETTER, _LINE, _PADDING = 6.7, 14.0, 8.0
 _MOST_LINES, _MOST_LINES_OF_A_LIST = 8, 40
 

@@ -62,7 +62,7 @@ class TensorCoreCost(NamedTuple):
     fetch_bytes_per_cycle: float = 26.0
     # Partial sums of split-k, written or read.
     partial_bytes_per_cycle: float = 2100.0
-    # Those of warpgroups that differ; a step costs more the more groups wait for each other.
+    # The same figures for warpgroups where they differ; a step costs more the more groups wait for each other.
     group_multiplies_per_cycle: float = 1800.0
     group_latency_cycles: float = 1600.0
     group_step_cycles: float = 60.0

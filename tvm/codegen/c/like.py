@@ -127,7 +127,7 @@ class CLike:
         self._log: list[tuple[dict, Any]] = []
         self._block_log: list[tuple[dict, Any]] = []
         self._marks: list[tuple[int, int]] = []
-        # Of the expressions being written: how often each node is used, sums that are indices, order of effects.
+        # The expressions being written: how often each node is used, which sums are indices, and the order of effects.
         self.uses: dict[int, int] = {}
         self.plain: set[int] = set()
         self.strict = False

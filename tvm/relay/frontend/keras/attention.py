@@ -103,6 +103,16 @@ def _given_mask(ctx: Context, explicit: Any, *places: int | str) -> Any:
     return next((ctx.masks[p] for p in places if ctx.masks.get(p) is not None), None)
 
 
+def _operands(ctx: Context, query, value, key, masks: tuple, use_causal_mask: bool) -> tuple[list, Any]:
+    """The projections of query, key and value to their heads, and the mask of the scores."""
+    query_mask, value_mask, key_mask, attention_mask = masks
+    value_mask = _given_mask(ctx, value_mask, 1, "value")
+    key_mask = _given_mask(ctx, key_mask, 2, "key") if key is not None else key_mask
+    mask = _mask(ctx, query, value, query_mask, value_mask, key_mask, attention_mask, use_causal_mask)
+    named = {"query": query, "key": value if key is None else key, "value": value}
+    return [_projected(ctx, ctx.layer.inner[f"{name}_dense"], e) for name, e in named.items()], mask
+
+
 @layer("MultiHeadAttention")
 def multi_head_attention(
     ctx,
@@ -116,13 +126,9 @@ def multi_head_attention(
     return_attention_scores=False,
     use_causal_mask=False,
 ):
-    inner = ctx.layer.inner
-    query_mask = _given_mask(ctx, query_mask, 0, "query")
-    value_mask = _given_mask(ctx, value_mask, 1, "value")
-    key_mask = _given_mask(ctx, key_mask, 2, "key") if key is not None else key_mask
-    key = value if key is None else key
-    mask = _mask(ctx, query, value, query_mask, value_mask, key_mask, attention_mask, use_causal_mask)
-    q, k, v = (_projected(ctx, inner[f"{n}_dense"], e) for n, e in (("query", query), ("key", key), ("value", value)))
+    inner, query_mask = ctx.layer.inner, _given_mask(ctx, query_mask, 0, "query")
+    masks = query_mask, value_mask, key_mask, attention_mask
+    (q, k, v), mask = _operands(ctx, query, value, key, masks, use_causal_mask)
     rank = ctx.rank(q)
     axes = ctx.get("attention_axes") or list(range(1, rank - 2))
     axes = sorted(axis_of(a, rank - 1) for a in ([axes] if isinstance(axes, int) else axes))
@@ -159,13 +165,9 @@ def grouped_query_attention(
     return_attention_scores=False,
     use_causal_mask=False,
 ):
-    inner = ctx.layer.inner
-    query_mask = _given_mask(ctx, query_mask, 0, "query")
-    value_mask = _given_mask(ctx, value_mask, 1, "value")
-    key_mask = _given_mask(ctx, key_mask, 2, "key") if key is not None else key_mask
-    key = value if key is None else key
-    mask = _mask(ctx, query, value, query_mask, value_mask, key_mask, attention_mask, use_causal_mask)
-    q, k, v = (_projected(ctx, inner[f"{n}_dense"], e) for n, e in (("query", query), ("key", key), ("value", value)))
+    inner, query_mask = ctx.layer.inner, _given_mask(ctx, query_mask, 0, "query")
+    masks = query_mask, value_mask, key_mask, attention_mask
+    (q, k, v), mask = _operands(ctx, query, value, key, masks, use_causal_mask)
     repeats = ctx.get("num_query_heads", 1) // max(ctx.get("num_key_value_heads", 1), 1)
     k, v = (ctx.infer(relay.repeat(e, repeats, 2)) for e in (k, v))
     q = ctx.infer(relay.multiply(q, ctx.like(1 / math.sqrt(ctx.known_size(q, 3)), q)))

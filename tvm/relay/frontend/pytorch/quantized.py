@@ -23,7 +23,7 @@ MOVING = frozenset(
     "alias expand chunk split split_with_sizes unbind max_pool1d max_pool2d max_pool3d dropout feature_dropout "
     "channel_shuffle pixel_shuffle upsample_nearest2d flip index_select to".split()
 )
-# Those that compute with real numbers, and give the scale and zero point of their argument.
+# Operators that compute with real numbers; the result has the scale and zero point of the argument.
 SMOOTH = frozenset(
     "mean avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d upsample_bilinear2d interpolate leaky_relu "
     "elu hardswish clamp hardtanh relu relu6".split()

@@ -21,7 +21,7 @@ VIEWS = {
     **dict.fromkeys("split split_with_sizes chunk unbind tensor_split".split(), "parts"),
     **dict.fromkeys("expand expand_as diagonal as_strided unfold".split(), "other"),
 }
-# Those that give a copy of what does not lie in one piece.
+# Views that copy their data where it does not lie in one piece.
 COPYING = frozenset("contiguous reshape flatten reshape_as".split())
 
 
