@@ -66,6 +66,19 @@ def test_damage_anywhere_in_an_exported_library_is_refused(object_code, tmp_path
             runtime.load_module(path)
 
 
+def test_damage_anywhere_in_an_archive_of_objects_is_refused(object_code, tmp_path):
+    path = tmp_path / "out.tar"
+    compiled(object_code).export_library(path)
+    whole = path.read_bytes()
+    flipped = (whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] for at in range(0, len(whole), len(whole) // 40))
+    for damaged in (whole[:-1], whole[:-16], whole[:-512], whole[: len(whole) // 2], *flipped):
+        path.write_bytes(damaged)
+        with pytest.raises(TVMError, match="corrupt or truncated"):
+            runtime.load_module(path)
+    path.write_bytes(whole)
+    check_add(runtime.load_module(path))
+
+
 def test_archives_are_reproducible(object_code, tmp_path):
     for name in ("a.tar", "b.tar"):
         compiled(object_code).export_library(tmp_path / name)
