@@ -122,7 +122,7 @@ def normalize_iter_map_to_expr(expr: PrimExpr) -> PrimExpr:
     expr = convert(expr)
     values: dict[int, PrimExpr] = {}
     for node in post_order(expr):
-        kind: type[Any] = type(node)
+        kind = node.__class__
         if kind is IterMark:
             source: PrimExpr = node.source
             values[id(node)] = values.get(id(source), source)

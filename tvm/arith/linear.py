@@ -75,7 +75,7 @@ def _node_form(node: Any, wanted: set[Var], forms: dict[int, LinearForm]) -> Lin
     parts = [forms[id(child)] for child in node.children()]
     if not any(p[0] for p in parts):
         return {}, node
-    kind: type[Any] = type(node)
+    kind = node.__class__
     if kind is Add:
         return _combine(parts[0], parts[1], 1)
     if kind is Sub:
@@ -112,7 +112,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
         if node in seen:
             continue
         seen.add(node)
-        kind: type[Any] = type(node)
+        kind = node.__class__
         if kind is And:
             stack += (node.b, node.a)
             continue
@@ -132,7 +132,7 @@ def conjuncts(condition: PrimExpr) -> list[PrimExpr]:
 
 def _negation(node: PrimExpr) -> PrimExpr | None:
     """``not node`` with the ``not`` one level further in; None where there is nothing to open."""
-    kind: type[Any] = type(node)
+    kind = node.__class__
     if kind is Not:
         return node.a
     if kind is Or:

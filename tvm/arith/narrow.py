@@ -76,7 +76,7 @@ def _increasing(node: Any, a: Any, b: Any) -> Pair | None:
         return None
     if _same(node, a, b):
         return node, node
-    kind: type[Any] = type(node)
+    kind = node.__class__
     return kind(a[0], b[0]), kind(a[1], b[1])
 
 
@@ -92,7 +92,7 @@ def _scaled(node: Any, a: Any, b: Any) -> Pair | None:
         return None
     if _same(node, a, b) and not isinstance(node, FloorDiv):
         return node, node
-    kind: type[Any] = type(node)
+    kind = node.__class__
     if isinstance(node.b, IntImm) and node.b.value:
         low, high = kind(a[0], node.b), kind(a[1], node.b)
         positive = node.b.value > 0
@@ -108,7 +108,7 @@ def _scaled(node: Any, a: Any, b: Any) -> Pair | None:
 
 
 def _comparison(node: Any, a: Any, b: Any) -> Pair | None:
-    kind: type[Any] = type(node)
+    kind = node.__class__
     if a is None or b is None:
         return None
     if _same(node, a, b):
@@ -124,7 +124,7 @@ def _comparison(node: Any, a: Any, b: Any) -> Pair | None:
 
 
 def _connective(node: Any, a: Any, b: Any) -> Pair:
-    kind: type[Any] = type(node)
+    kind = node.__class__
     a, b = a or _UNKNOWN, b or _UNKNOWN
     return (node, node) if _same(node, a, b) else (kind(a[0], b[0]), kind(a[1], b[1]))
 

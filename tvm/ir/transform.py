@@ -98,12 +98,12 @@ class PassContext:
         required_pass: Iterable[str] | None = None,
         disabled_pass: Iterable[str] | None = None,
         instruments: Sequence[Any] | None = None,
-        config: Any = None,
+        config: Mapping[str, Any] | None = None,
     ):
         self.opt_level = int(opt_level)
         self.required_pass = _names(required_pass, "required_pass")
         self.disabled_pass = _names(disabled_pass, "disabled_pass")
-        if config is not None and not isinstance(config, Mapping):
+        if config is not None and not isinstance(config, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"PassContext: config takes a dictionary, got {config!r}")
         self.config = check_config(config) if config else {}
         self.instruments = _check_instruments(instruments)
@@ -296,7 +296,7 @@ def _instruments(ctx: PassContext) -> list[Any] | None:
     return ctx.instruments
 
 
-def run_pass(pass_: Pass, mod: Any, ctx: PassContext) -> IRModule:
+def run_pass(pass_: Pass, mod: IRModule, ctx: PassContext) -> IRModule:
     """Run one pass under the instruments of ``ctx``. Its level is not consulted: the caller asked for it.
 
     Parameters
@@ -318,7 +318,7 @@ def run_pass(pass_: Pass, mod: Any, ctx: PassContext) -> IRModule:
     TypeError
         ``mod`` is no module.
     """
-    if not isinstance(mod, IRModule):
+    if not isinstance(mod, IRModule):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(
             f"pass {pass_.info.name} works on an IRModule, got {type(mod).__name__}; "
             "wrap a function with tvm.IRModule.from_expr(func)"
@@ -535,7 +535,7 @@ class Sequential(Pass):
 
     def __init__(
         self,
-        passes: Any = None,
+        passes: Sequence[Pass] | None = None,
         opt_level: int = 0,
         name: str = "sequential",
         required: Iterable[str] | None = None,
@@ -544,8 +544,8 @@ class Sequential(Pass):
         if not isinstance(passes, (list, tuple)):
             raise TypeError(f"Sequential takes a list of passes, got {passes!r}")
         for pass_ in passes:
-            if not isinstance(pass_, Pass):
-                hint = "; it must be called to make the pass" if isinstance(pass_, type) or callable(pass_) else ""
+            if not isinstance(pass_, Pass):  # pyright: ignore[reportUnnecessaryIsInstance]
+                hint = "; it must be called to make the pass" if callable(pass_) else ""
                 raise TypeError(f"Sequential takes a list of passes, and {pass_!r} is none{hint}")
         self.passes: list[Pass] = list(passes)
         self.info = PassInfo(opt_level, name, required)

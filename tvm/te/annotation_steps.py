@@ -62,11 +62,11 @@ class BindStep(StageStep):
 
     stage: int
     axis: AxisRef
-    thread: Any
+    thread: IterVar
 
     def change(self, stage: Stage) -> None:
         axis, thread = stage.leaf(self.axis, "bind"), self.thread
-        if not isinstance(thread, IterVar) or thread.iter_type != IterVar.ThreadIndex:
+        if getattr(thread, "iter_type", None) != IterVar.ThreadIndex:
             stage.refuse("bind", 'a thread axis is wanted, made with te.thread_axis("threadIdx.x")')
         if axis.iter_type not in (IterVar.DataPar, IterVar.CommReduce):
             stage.refuse("bind", f"axis {axis.var.name} is a {ITER_TYPE_NAMES[axis.iter_type]} axis")
@@ -202,10 +202,10 @@ class SetScopeStep(StageStep):
     """Where the result lives: global, shared, local, warp, ..."""
 
     stage: int
-    scope: Any
+    scope: str
 
     def change(self, stage: Stage) -> None:
-        if not isinstance(self.scope, str):
+        if not isinstance(self.scope, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             stage.refuse("set_scope", f"a scope name is wanted, got {self.scope!r}")
         if stage.is_output and self.scope not in ("", "global"):
             stage.refuse("set_scope", "it is an output: its memory is the caller's, in scope global")
@@ -229,13 +229,13 @@ class EnvThreadsStep(StageStep):
     """Threads are launched around the whole of a scan."""
 
     stage: int
-    threads: tuple[Any, ...]
+    threads: tuple[IterVar, ...]
 
     def change(self, stage: Stage) -> None:
         stage.require_compute("env_threads")
         threads = list(self.threads)
         for thread in threads:
-            if not isinstance(thread, IterVar) or thread.iter_type != IterVar.ThreadIndex:
+            if getattr(thread, "iter_type", None) != IterVar.ThreadIndex:
                 stage.refuse("env_threads", "thread axes are wanted, made with te.thread_axis")
         if not isinstance(stage.op, ScanOp):
             stage.refuse("env_threads", "only a scan can have threads of its environment")
