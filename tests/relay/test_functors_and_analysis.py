@@ -113,3 +113,18 @@ def test_one_call_can_be_taken_out():
     assert structural_equal(analysis.extract_intermediate_expr(mod, 0)["main"].body, relay.nn.relu(x), True)
     with pytest.raises(ValueError, match="there is no call 7"):
         analysis.extract_intermediate_expr(mod, 7)
+
+
+def test_a_call_graph_counts_who_names_whom():
+    f, g, h = (relay.GlobalVar(n) for n in "fgh")
+    x, y, z, w = (relay.var(n, shape=(2,)) for n in "xyzw")
+    mod = tvm.IRModule({f: relay.Function([x], x + x), g: relay.Function([y], f(y) * f(y))})
+    mod[h] = relay.Function([z], relay.If(relay.const(True), g(z), h(z)), z.type_annotation)
+    mod["main"] = relay.Function([w], h(f(w)))
+    graph = analysis.CallGraph(mod)
+    assert [graph.ref_count(v) for v in (f, g, "h", "main")] == [2, 1, 2, 0]
+    assert [graph.global_call_count(v) for v in (f, g, h, "main")] == [0, 1, 2, 2]
+    assert [graph.is_recursive(v) for v in (f, g, h, "main")] == [False, False, True, False]
+    assert graph.module is mod and "@g: #refs = 1, calls\n  @f" in str(graph)
+    with pytest.raises(ValueError, match="no function 'k'"):
+        graph.ref_count("k")

@@ -265,7 +265,7 @@ PARTS: dict[str, Part] = {
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
         " SimplifyFCTranspose to_cps un_cps",
     ),
-    "tvm.relay.analysis": Part("the analysis", "AnnotatedRegionSet CallGraph"),
+    "tvm.relay.analysis": Part("the analysis", "AnnotatedRegionSet"),
     "tvm.tir.transform": Part(
         "the pass",
         "ApplyLayoutTransforms BF16Legalize CoProcSync DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize"

@@ -15,6 +15,7 @@ from ..ir.type import FuncType, GlobalTypeVar, RelayRefType, TupleType, Type, Ty
 from ..ir.visit import post_order
 from ..not_built import name_of as _name_of
 from .adt import Match, pattern_variables
+from .call_graph import CallGraph
 from .expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
 from .feature import Feature, detect_feature
 from .flop import macs
@@ -554,7 +555,7 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Construct
 
 
 __all__ = [
-    "Feature", "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
+    "CallGraph", "Feature", "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
     "check_basic_block_normal_form", "check_constant", "check_kind", "count_layers", "detect_feature",
     "extract_fused_functions", "extract_intermdeiate_expr", "extract_intermediate_expr", "free_type_vars",
     "free_vars", "get_calibration_data", "get_total_mac_number", "list_fake_quantized_op_freqs", "list_op_freqs",

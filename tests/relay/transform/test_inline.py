@@ -95,3 +95,10 @@ def test_a_module_function_as_a_value_becomes_a_function_that_calls_it():
 def test_local_functions_and_their_calls_go_where_nobody_uses_them(text, lets):
     mod = transform.DeadCodeElimination()(relay.parse(f"def @main() {{ {text} }}"))
     assert sum(isinstance(n, relay.Let) for n in post_order(mod["main"].body)) == lets
+
+
+def test_a_value_is_not_moved_into_a_function_whose_calls_would_compute_it_again():
+    text = "let %x = exp(1f); let %f = fn (%y: float32) -> float32 { %x + %y }; (%f(2f), %f(3f))"
+    mod = relay.parse(f"def @main() {{ {text} }}")
+    body = transform.DeadCodeElimination(inline_once=True)(mod)["main"].body
+    assert isinstance(body, relay.Let) and body.value.op.name == "exp"
