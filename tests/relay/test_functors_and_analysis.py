@@ -128,3 +128,25 @@ def test_a_call_graph_counts_who_names_whom():
     assert graph.module is mod and "@g: #refs = 1, calls\n  @f" in str(graph)
     with pytest.raises(ValueError, match="no function 'k'"):
         graph.ref_count("k")
+
+
+def test_unmatched_cases_are_patterns_of_what_is_left():
+    mod = tvm.IRModule()
+    relay.prelude.Prelude(mod)
+    _, cons, nil = mod.get_type("List")
+    v, any_ = relay.var("v"), relay.PatternWildcard()
+    two = relay.PatternConstructor(cons, [any_, relay.PatternConstructor(cons, [any_, any_])])
+    none = relay.PatternConstructor(nil, [])
+
+    def left(*patterns):
+        return analysis.unmatched_cases(relay.Match(v, [relay.Clause(p, v) for p in patterns]), mod)
+
+    assert left(two, any_) == [] and isinstance(left()[0], relay.PatternWildcard)
+    one, empty = left(two)
+    assert one.constructor is cons and one.patterns[1].constructor is nil and empty.constructor is nil
+    assert left(two, none, relay.PatternConstructor(cons, [any_, none])) == []
+    pair = relay.PatternTuple([none, relay.PatternVar(v)])
+    (case,) = left(pair)
+    assert isinstance(case, relay.PatternTuple) and case.patterns[0].constructor is cons
+    with pytest.raises(tvm.error.DiagnosticError, match="the data type of Nil is in no module"):
+        analysis.unmatched_cases(relay.Match(v, [relay.Clause(none, v)]))

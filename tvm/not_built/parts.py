@@ -260,7 +260,7 @@ PARTS: dict[str, Part] = {
     "tvm.relay.transform": Part(
         "the pass",
         "AnnotateUsedMemory BatchingOps CapturePostDfsIndexInSpans CollagePartition"
-        " Defunctionalization FoldExplicitPadding InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
+        " Defunctionalization InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
         " ManifestAlloc ManifestLifetimes MarkCompilerFunctionsAsExtern MemoryPlan MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
         " SimplifyFCTranspose to_cps un_cps",

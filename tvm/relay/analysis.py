@@ -14,7 +14,7 @@ from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, GlobalTypeVar, RelayRefType, TupleType, Type, TypeCall, TypeKind, TypeVar
 from ..ir.visit import post_order
 from ..not_built import name_of as _name_of
-from .adt import Match, pattern_variables
+from .adt import Match, Pattern, PatternConstructor, PatternTuple, PatternWildcard, pattern_variables
 from .call_graph import CallGraph
 from .expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
 from .feature import Feature, detect_feature
@@ -526,32 +526,72 @@ def get_calibration_data(mod: IRModule, data: dict) -> dict[str, dict[str, list]
     return work.found
 
 
-def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Constructor]:
-    """Constructors that no clause of a match takes; patterns inside constructors are taken to be complete.
+def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
+    """Patterns of values that no clause of a match takes.
 
     Parameters
     ----------
     match : Match
         The match.
     mod : IRModule, optional
-        The module with the data type.
+        The module with the data types.
 
     Returns
     -------
-    list[Constructor]
+    list[Pattern]
+
+    Examples
+    --------
+    >>> v = relay.var("v")
+    >>> [type(case).__name__ for case in relay.analysis.unmatched_cases(relay.Match(v, []))]
+    ['PatternWildcard']
     """
-    taken = set()
-    for clause in match.clauses:
-        lhs = clause.lhs
-        constructor = getattr(lhs, "constructor", None)
-        if constructor is None:
-            return []
-        if all(type(p).__name__ in ("PatternVar", "PatternWildcard") for p in lhs.patterns):
-            taken.add(constructor.name_hint)
-    if not match.clauses or mod is None:
-        return []
-    data = mod[match.clauses[0].lhs.constructor.belong_to]
-    return [c for c in data.constructors if c.name_hint not in taken]
+    found: list[Pattern] = []
+    cases: list[Pattern] = [PatternWildcard()]
+    while cases:
+        case = cases.pop()
+        for clause in match.clauses:
+            takes = _takes(clause.lhs, case)
+            if takes is None:
+                # Some values of the case are taken and some are not.
+                cases.extend(reversed(_split(clause.lhs, case, mod)))
+            if takes is not False:
+                break
+        else:
+            found.append(case)
+    return found
+
+
+def _parts(p: Pattern) -> tuple[Pattern, ...] | None:
+    return p.patterns if isinstance(p, (PatternConstructor, PatternTuple)) else None
+
+
+def _takes(pattern: Pattern, case: Pattern) -> bool | None:
+    """Whether a pattern takes the values of a case: all, none, or some (None)."""
+    parts, inner = _parts(pattern), _parts(case)
+    if parts is None:
+        return True
+    if inner is None:
+        return None
+    if isinstance(pattern, PatternConstructor) and pattern.constructor is not case.constructor:
+        return False
+    got = [_takes(p, c) for p, c in zip(parts, inner)]
+    return False if False in got else None if None in got else True
+
+
+def _split(pattern: Pattern, case: Pattern, mod: IRModule | None) -> list[Pattern]:
+    """A case as several, each of which has a constructor where the pattern has one and the case leaves it open."""
+    parts, inner = _parts(pattern), _parts(case)
+    if inner is None and isinstance(pattern, PatternTuple):
+        return [PatternTuple((PatternWildcard(),) * len(pattern.patterns))]
+    if inner is None:
+        known = mod.type_definitions.get(pattern.constructor.belong_to) if mod is not None else None
+        if known is None:
+            raise DiagnosticError(f"unmatched_cases: the data type of {pattern.constructor.name_hint} is in no module; "
+                                  "give the module")  # fmt: skip
+        return [PatternConstructor(c, (PatternWildcard(),) * len(c.inputs)) for c in known.constructors]
+    at = next(i for i, (p, c) in enumerate(zip(parts, inner)) if _takes(p, c) is None)
+    return [case.replace(patterns=(*inner[:at], c, *inner[at + 1:])) for c in _split(parts[at], inner[at], mod)]
 
 
 __all__ = [

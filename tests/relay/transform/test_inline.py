@@ -102,3 +102,17 @@ def test_a_value_is_not_moved_into_a_function_whose_calls_would_compute_it_again
     mod = relay.parse(f"def @main() {{ {text} }}")
     body = transform.DeadCodeElimination(inline_once=True)(mod)["main"].body
     assert isinstance(body, relay.Let) and body.value.op.name == "exp"
+
+
+def test_inlining_leaves_a_module_without_types_without_types():
+    text = """
+    def @twice(%x: Tensor[(2), float32], Inline=1) { add(%x, %x) }
+    def @main(%y: Tensor[(2), float32]) { @twice(exp(%y)) }"""
+    typed = relay.parse(text)
+    y = relay.var("y", shape=(2,))
+    twice = relay.GlobalVar("twice")
+    x = relay.var("x", shape=(2,))
+    plain = tvm.IRModule({twice: relay.Function([x], x + x).with_attr("Inline", 1)})
+    plain["main"] = relay.Function([y], twice(relay.exp(y)))
+    assert transform.Inline()(plain)["main"].ret_type is None
+    assert transform.Inline()(typed)["main"].body.checked_type == relay.TensorType((2,))

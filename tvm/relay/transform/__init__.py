@@ -14,6 +14,7 @@ from .fake_quantization import FakeQuantizationToInteger
 from .fast_math import FastMath
 from .flatten_atrous import FlattenAtrousConv
 from .fold_constant import FoldConstant, FoldConstantExpr
+from .fold_padding import FoldExplicitPadding
 from .fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from .function_pass import FunctionPass, InferType, InferTypeLocal, build_config, function_pass
 from .fuse_ops import DefuseOps, FuseOps

@@ -11,7 +11,7 @@ from ...ir.visit import post_order, rewrite
 from ..expr import Call, Function, Let, RelayExpr, Tuple, Var
 from ..infer import infer_module
 from ..substitute import free_vars, substitute_vars
-from .function_pass import RelayFunctionPass, function_pass, typed_module
+from .function_pass import RelayFunctionPass, function_pass, is_typed, typed_module
 
 
 def fresh(function: Function) -> Function:
@@ -73,10 +73,9 @@ def inline_function(func: Function, mod: IRModule) -> Function:
 
 def Inline() -> ModulePass:
     """Inline the functions of the module that are marked ``Inline``; they leave the module when nobody else calls
-    them."""
+    them. A module without types has none afterwards."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        mod = typed_module(mod)
         new = mod.map_functions(lambda var, f: inline_function(f, mod) if isinstance(f, Function) else f)
         called = {n for f in new.functions.values() if isinstance(f, Function) for n in _calls(f)}
 
@@ -84,7 +83,8 @@ def Inline() -> ModulePass:
             marked = isinstance(f, Function) and f.attrs.get("Inline") and not is_recursive(mod, var.name_hint)
             return None if marked and var.name_hint not in called else f
 
-        return infer_module(new.map_functions(keep))
+        new = new.map_functions(keep)
+        return infer_module(new) if is_typed(mod) else new
 
     return ModulePass(run, PassInfo(1, "InlineGlobals", ["InferType"]))
 
