@@ -83,6 +83,9 @@ PARTS: dict[str, Part] = {
         "the importer of PyTorch",
         "rewrite_batched_nms_with_max_out_size rewrite_nms_to_batched_nms rewrite_scatter_to_gather",
     ),
+    "tvm.relay.backend.graph_executor_codegen": Part(
+        "the steps of relay.build one by one (relay.build does them)", "GraphExecutorCodegen"
+    ),
     "tvm.relay.backend.te_compiler": Part(
         "the choice of an implementation from outside",
         "CCacheKey CCacheValue LoweredOutput lower_call",
@@ -261,7 +264,7 @@ PARTS: dict[str, Part] = {
         "the pass",
         "AnnotateUsedMemory BatchingOps CapturePostDfsIndexInSpans CollagePartition"
         " Defunctionalization InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
-        " ManifestAlloc ManifestLifetimes MarkCompilerFunctionsAsExtern MemoryPlan MetaScheduleLayoutRewrite"
+        " MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
         " SimplifyFCTranspose to_cps un_cps",
     ),

@@ -454,7 +454,7 @@ class TupleWrapper:
     """
 
     def __init__(self, tuple_value: RelayExpr, size: int):
-        self.tuple_value = tuple_value
+        self.tuple_value = tuple_value.tuple_value if isinstance(tuple_value, TupleWrapper) else tuple_value
         self.size = size
 
     def astuple(self) -> RelayExpr:

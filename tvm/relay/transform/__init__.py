@@ -28,7 +28,15 @@ from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm
 from .plan_devices import PlanDevices
 from .recast import recast
-from .refused import FirstOrderGradient, PartialEvaluate, ToCPS, gradient
+from .refused import (
+    FirstOrderGradient,
+    ManifestAlloc,
+    ManifestLifetimes,
+    MemoryPlan,
+    PartialEvaluate,
+    ToCPS,
+    gradient,
+)
 from .external import MergeCompilerRegions, MergeComposite, PartitionGraph
 from ...docstring import describe_returns as _describe_returns
 from ...not_built import name_of as _name_of
