@@ -252,10 +252,6 @@ PARTS: dict[str, Part] = {
     "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
     "tvm.relay.testing": Part("what this helper needs", "check_grad run_as_python to_python"),
     "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),
-    "tvm.relay.backend.name_transforms": Part(
-        _MICRO,
-        "prefix_generated_name prefix_name sanitize_name to_c_constant_style to_c_function_style to_c_variable_style",
-    ),
     "tvm.relay.op.memory": Part(_VM, "alloc_storage alloc_tensor device_copy flatten_tuple_type reshape_tensor"),
     "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
     "tvm.relay.transform.memory_alloc": Part(_VM, "ManifestAlloc ManifestAllocPass"),
