@@ -150,3 +150,17 @@ def test_unmatched_cases_are_patterns_of_what_is_left():
     assert isinstance(case, relay.PatternTuple) and case.patterns[0].constructor is cons
     with pytest.raises(tvm.error.DiagnosticError, match="the data type of Nil is in no module"):
         analysis.unmatched_cases(relay.Match(v, [relay.Clause(none, v)]))
+
+
+def test_variables_come_in_the_order_they_are_read():
+    x, y, z, w = (relay.var(n) for n in "xyzw")
+    inner = relay.Let(z, relay.Tuple([y, w]), relay.Tuple([z, x]))
+    function = relay.Function([x, y], inner)
+    assert analysis.bound_vars(function) == [x, y, z]
+    assert analysis.all_vars(function) == [x, y, z, w]
+    mod = tvm.IRModule()
+    relay.prelude.Prelude(mod)
+    _, cons, nil = mod.get_type("List")
+    pair = relay.PatternConstructor(cons, [relay.PatternVar(x), relay.PatternVar(y)])
+    match = relay.Match(nil(), [relay.Clause(relay.PatternWildcard(), z), relay.Clause(pair, w)])
+    assert analysis.bound_vars(match) == [x, y] and analysis.all_vars(match) == [z, x, y, w]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..error import DiagnosticError
@@ -14,7 +14,7 @@ from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, GlobalTypeVar, RelayRefType, TupleType, Type, TypeCall, TypeKind, TypeVar
 from ..ir.visit import post_order
 from ..not_built import name_of as _name_of
-from .adt import Match, Pattern, PatternConstructor, PatternTuple, PatternWildcard, pattern_variables
+from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternWildcard, pattern_variables
 from .call_graph import CallGraph
 from .expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
 from .feature import Feature, detect_feature
@@ -41,6 +41,25 @@ def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> Non
             fvisit(node)
 
 
+def _variables(root: RelayExpr) -> Iterator[tuple[Var, bool]]:
+    """The variables of an expression as they are read, and whether each is defined there."""
+    seen: set[int] = set()
+    stack: list[Any] = [root]
+    while stack:
+        node = stack.pop()
+        if type(node) is Var:
+            yield node, False
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        defines = node.params if type(node) is Function else (node.var,) if type(node) is Let else ()
+        if type(node) is Clause:
+            defines = pattern_variables(node.lhs)
+        for var in defines:
+            yield var, True
+        stack.extend(reversed(node.children()))
+
+
 def bound_vars(expr: RelayExpr) -> list[Var]:
     """Variables that the expression defines, in order.
 
@@ -53,20 +72,11 @@ def bound_vars(expr: RelayExpr) -> list[Var]:
     -------
     list[Var]
     """
-    out: dict[Var, None] = {}
-    for node in post_order(expr):
-        if type(node) is Function:
-            out.update(dict.fromkeys(node.params))
-        elif type(node) is Let:
-            out[node.var] = None
-        elif type(node) is Match:
-            for clause in node.clauses:
-                out.update(dict.fromkeys(pattern_variables(clause.lhs)))
-    return list(out)
+    return list(dict.fromkeys(var for var, defined in _variables(expr) if defined))
 
 
 def all_vars(expr: RelayExpr) -> list[Var]:
-    """Variables used or defined.
+    """Variables used or defined, in the order they are read.
 
     Parameters
     ----------
@@ -77,8 +87,7 @@ def all_vars(expr: RelayExpr) -> list[Var]:
     -------
     list[Var]
     """
-    used = {n: None for n in post_order(expr) if type(n) is Var}
-    return list({**used, **dict.fromkeys(bound_vars(expr))})
+    return list(dict.fromkeys(var for var, _ in _variables(expr)))
 
 
 def _type_parts(t: Any) -> list:
@@ -96,15 +105,9 @@ def _type_parts(t: Any) -> list:
 def _types_of(obj: Any) -> list[Type]:
     if isinstance(obj, Type):
         return [obj]
-    out = []
-    for node in post_order(obj):
-        if type(node) is Var and node.type_annotation is not None:
-            out.append(node.type_annotation)
-        elif type(node) is Function:
-            out.extend(p.type_annotation for p in node.params if p.type_annotation is not None)
-            if node.ret_type is not None:
-                out.append(node.ret_type)
-    return out
+    found = [var.type_annotation for var, _ in _variables(obj)]
+    found += [node.ret_type for node in post_order(obj) if type(node) is Function]
+    return [t for t in found if t is not None]
 
 
 def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:

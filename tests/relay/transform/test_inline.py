@@ -116,3 +116,12 @@ def test_inlining_leaves_a_module_without_types_without_types():
     plain["main"] = relay.Function([y], twice(relay.exp(y)))
     assert transform.Inline()(plain)["main"].ret_type is None
     assert transform.Inline()(typed)["main"].body.checked_type == relay.TensorType((2,))
+
+
+def test_a_constructor_used_as_a_value_becomes_a_polymorphic_function():
+    mod = relay.parse("""
+    type Pair[A, B] { Both(A, B) }
+    def @main[A, B]() -> fn (A, B) -> Pair[A, B] { Both }""")
+    made = transform.EtaExpand(expand_constructor=True)(mod)["main"].body
+    assert [v.name_hint for v in made.type_params] == ["A", "B"] and made.body.op.name_hint == "Both"
+    assert [p.checked_type for p in made.params] == list(made.type_params)

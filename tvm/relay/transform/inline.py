@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 
+from ...ir.adt import Constructor
 from ...ir.module import GlobalVar, IRModule
 from ...ir.op import Op
 from ...ir.transform import ModulePass, PassContext, PassInfo
+from ...ir.type import TypeCall, TypeVar
 from ...ir.visit import post_order, rewrite
 from ..expr import Call, Function, Let, RelayExpr, Tuple, Var
 from ..infer import infer_module
+from ..infer_adt import substitute_types
 from ..substitute import free_vars, substitute_vars
 from .function_pass import RelayFunctionPass, function_pass, is_typed, typed_module
 
@@ -106,16 +109,20 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = typed_module(mod)
-        def wrap(node: RelayExpr, count: int, types) -> Function:
+
+        def wrap(node: RelayExpr, types, result, variables) -> Function:
             params = [Var(f"eta_expand_param_{i}", t) for i, t in enumerate(types)]
-            return Function(params, Call(node, params))
+            return Function(params, Call(node, params), result, variables)
 
         def expand(f: Function) -> Function:
             def operand(e):
                 if expand_global_var and type(e) is GlobalVar and isinstance(mod[e], Function):
-                    return wrap(e, len(mod[e].params), [p.type_annotation for p in mod[e].params])
-                if expand_constructor and type(e).__name__ == "Constructor":
-                    return wrap(e, len(e.inputs), [None] * len(e.inputs))
+                    callee = mod[e]
+                    return wrap(e, [p.type_annotation for p in callee.params], callee.ret_type, callee.type_params)
+                if expand_constructor and isinstance(e, Constructor):
+                    own = {v: TypeVar(v.name_hint, v.kind) for v in mod.type_definitions[e.belong_to].type_vars}
+                    types = [substitute_types(t, own) for t in e.inputs]
+                    return wrap(e, types, TypeCall(e.belong_to, tuple(own.values())), tuple(own.values()))
                 return e
 
             def post(node):
