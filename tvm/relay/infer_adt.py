@@ -57,8 +57,8 @@ def solve(want: Any, have: Any, table: dict[Any, Type], variables: set) -> bool:
 
 
 def call_polymorphic(self: Inference, node: Call, callee: FuncType) -> Type:
-    """The type of a call of a polymorphic function; what its arguments do not say stays open. Functions among them whose
-    parameters have no types come last: the other arguments say what those are."""
+    """The type of a call of a polymorphic function; what its arguments do not say stays open. Functions among them
+    whose parameters have no types come last: the other arguments say what those are."""
     name = getattr(node.op, "name_hint", "a call")
     if len(callee.arg_types) != len(node.args):
         raise DiagnosticError(f"{name} takes {len(callee.arg_types)} arguments, {len(node.args)} are given")

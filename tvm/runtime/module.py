@@ -28,7 +28,6 @@ from .packed_func import (
 )
 from .registry import get_device_func, get_global_func
 
-
 # (type key, name) -> a function of modules of that type that is written in Python; the module is its first argument.
 PYTHON_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
 

@@ -184,8 +184,8 @@ class _Copies:
         kinds = [self.place(value) for value in flat_fields(body)]
         results = [CPU if kind is None else kind for kind in kinds]
         attrs = {**self.func.attrs, RESULT_DEVICES: results}
-        return Planned(Function(self.func.params, body, self.func.ret_type, self.func.type_params, attrs, self.func.span),
-                       self.devices)
+        f = self.func
+        return Planned(Function(f.params, body, f.ret_type, f.type_params, attrs, f.span), self.devices)
 
     def place(self, value: RelayExpr) -> int | None:
         """Where a rebuilt value lies; None for a constant, which lies anywhere."""

@@ -40,4 +40,6 @@ ManifestAlloc = _refuse("ManifestAlloc")
 ManifestLifetimes = _refuse("ManifestLifetimes")
 MemoryPlan = _refuse("MemoryPlan")
 
-__all__ = ["FirstOrderGradient", "ManifestAlloc", "ManifestLifetimes", "MemoryPlan", "PartialEvaluate", "ToCPS", "gradient"]
+__all__ = [
+    "FirstOrderGradient", "ManifestAlloc", "ManifestLifetimes", "MemoryPlan", "PartialEvaluate", "ToCPS", "gradient",
+]  # fmt: skip
