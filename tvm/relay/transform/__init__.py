@@ -22,7 +22,7 @@ from .simplify_expr import SimplifyExpr
 from .name_sizes import NameSizes
 from .simplify_inference import SimplifyInference
 from .convert_layout import ConvertLayout, LayoutConfig
-from .inline import EtaExpand, Inline, InlinePrimitives, LambdaLift, SplitArgs
+from .inline import EtaExpand, Inline, InlinePrimitives, LambdaLift
 from .legalize import AlterOpLayout, Legalize
 from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm
@@ -40,6 +40,7 @@ from .refused import (
 from .external import MergeCompilerRegions, MergeComposite, PartitionGraph
 from ...docstring import describe_returns as _describe_returns
 from ...not_built import name_of as _name_of
+from .split_args import SplitArgs
 
 _describe_returns(
     list(globals().values()), "The pass, which gives the changed module when it is called with one.", "Pass"

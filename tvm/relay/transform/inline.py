@@ -6,15 +6,14 @@ import itertools
 
 from ...ir.adt import Constructor
 from ...ir.module import GlobalVar, IRModule
-from ...ir.op import Op
 from ...ir.transform import ModulePass, PassContext, PassInfo
 from ...ir.type import TypeCall, TypeVar
 from ...ir.visit import post_order, rewrite
-from ..expr import Call, Function, Let, RelayExpr, Tuple, Var
+from ..expr import Call, Function, Let, RelayExpr, Var
 from ..infer import infer_module
 from ..infer_adt import substitute_types
 from ..substitute import free_vars, substitute_vars
-from .function_pass import RelayFunctionPass, function_pass, is_typed, typed_module
+from .function_pass import is_typed, typed_module
 
 
 def fresh(function: Function) -> Function:
@@ -249,42 +248,4 @@ def InlinePrimitives() -> ModulePass:
     return ModulePass(run, PassInfo(1, "InlinePrimitives", ["InferType"]))
 
 
-def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunctionPass:
-    """Concatenations of more inputs than a device takes arguments become concatenations of concatenations.
-
-    Parameters
-    ----------
-    max_function_args : int
-        The most arguments of a kernel.
-    max_buffer_args : int, optional
-        The most buffers of a kernel; 0 for no limit.
-
-    Returns
-    -------
-    RelayFunctionPass
-    """
-    limit = max_function_args
-
-    @function_pass(opt_level=1, name="SplitArgs", required=["InferType"])
-    def split(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        def post(node):
-            if (
-                type(node) is Call
-                and isinstance(node.op, Op)
-                and node.op.name == "concatenate"
-                and isinstance(node.args[0], Tuple)
-                and limit > 1
-                and len(node.args[0].fields) > limit
-            ):
-                fields = node.args[0].fields
-                parts = [fields[i : i + limit] for i in range(0, len(fields), limit)]
-                joined = [Call(node.op, (Tuple(p),), node.attrs) if len(p) > 1 else p[0] for p in parts]
-                return Call(node.op, (Tuple(joined),), node.attrs)
-            return None
-
-        return rewrite(func, post)
-
-    return split
-
-
-__all__ = ["EtaExpand", "Inline", "InlinePrimitives", "LambdaLift", "SplitArgs", "fresh", "is_recursive"]
+__all__ = ["EtaExpand", "Inline", "InlinePrimitives", "LambdaLift", "fresh", "is_recursive"]
