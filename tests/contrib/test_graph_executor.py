@@ -44,6 +44,7 @@ def test_inputs_by_name_number_and_keyword(lib, arrays):
     out = tvm.nd.empty(SHAPE)
     np.testing.assert_allclose(executor.get_output(1, out).numpy(), -expected(arrays), rtol=1e-5, atol=1e-5)
     shapes, dtypes = executor.get_input_info()
+    assert all(isinstance(t, tvm.runtime.container.String) for t in dtypes.values())
     assert isinstance(shapes, Map) and isinstance(dtypes, Map)
     assert shapes["x"] == SHAPE and dtypes["x"] == "float32"
     np.testing.assert_array_equal(executor.get_input("w").numpy(), arrays["w"])

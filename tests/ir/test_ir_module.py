@@ -9,6 +9,7 @@ import tvm.ir.base
 import tvm.ir.expr
 import tvm.ir.function
 import tvm.ir.type_relation
+from tvm import relay
 from tvm.ir import Constructor, GlobalTypeVar, GlobalVar, GlobalVarSupply, IRModule, NameSupply, TypeData
 from tvm.tir.function import PrimFunc
 from tvm.tir.stmt import Evaluate
@@ -118,3 +119,10 @@ def test_what_a_module_defines_is_a_list_of_pairs():
         assert var.name_hint == "f" and function is made["f"]
     mod = tvm.relay.parse('#[version = "0.0.5"]\ntype Box { Empty }\ndef @main() { 1 }')
     assert mod.type_definitions.items()[0][0].name_hint == "Box"
+
+
+def test_an_expression_given_to_a_module_becomes_a_function():
+    x = relay.var("x", shape=(2,))
+    mod = tvm.IRModule()
+    mod["main"] = relay.exp(x)
+    assert isinstance(mod["main"], relay.Function) and list(mod["main"].params) == [x]

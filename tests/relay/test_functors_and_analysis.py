@@ -113,3 +113,54 @@ def test_one_call_can_be_taken_out():
     assert structural_equal(analysis.extract_intermediate_expr(mod, 0)["main"].body, relay.nn.relu(x), True)
     with pytest.raises(ValueError, match="there is no call 7"):
         analysis.extract_intermediate_expr(mod, 7)
+
+
+def test_a_call_graph_counts_who_names_whom():
+    f, g, h = (relay.GlobalVar(n) for n in "fgh")
+    x, y, z, w = (relay.var(n, shape=(2,)) for n in "xyzw")
+    mod = tvm.IRModule({f: relay.Function([x], x + x), g: relay.Function([y], f(y) * f(y))})
+    mod[h] = relay.Function([z], relay.If(relay.const(True), g(z), h(z)), z.type_annotation)
+    mod["main"] = relay.Function([w], h(f(w)))
+    graph = analysis.CallGraph(mod)
+    assert [graph.ref_count(v) for v in (f, g, "h", "main")] == [2, 1, 2, 0]
+    assert [graph.global_call_count(v) for v in (f, g, h, "main")] == [0, 1, 2, 2]
+    assert [graph.is_recursive(v) for v in (f, g, h, "main")] == [False, False, True, False]
+    assert graph.module is mod and "@g: #refs = 1, calls\n  @f" in str(graph)
+    with pytest.raises(ValueError, match="no function 'k'"):
+        graph.ref_count("k")
+
+
+def test_unmatched_cases_are_patterns_of_what_is_left():
+    mod = tvm.IRModule()
+    relay.prelude.Prelude(mod)
+    _, cons, nil = mod.get_type("List")
+    v, any_ = relay.var("v"), relay.PatternWildcard()
+    two = relay.PatternConstructor(cons, [any_, relay.PatternConstructor(cons, [any_, any_])])
+    none = relay.PatternConstructor(nil, [])
+
+    def left(*patterns):
+        return analysis.unmatched_cases(relay.Match(v, [relay.Clause(p, v) for p in patterns]), mod)
+
+    assert left(two, any_) == [] and isinstance(left()[0], relay.PatternWildcard)
+    one, empty = left(two)
+    assert one.constructor is cons and one.patterns[1].constructor is nil and empty.constructor is nil
+    assert left(two, none, relay.PatternConstructor(cons, [any_, none])) == []
+    pair = relay.PatternTuple([none, relay.PatternVar(v)])
+    (case,) = left(pair)
+    assert isinstance(case, relay.PatternTuple) and case.patterns[0].constructor is cons
+    with pytest.raises(tvm.error.DiagnosticError, match="the data type of Nil is in no module"):
+        analysis.unmatched_cases(relay.Match(v, [relay.Clause(none, v)]))
+
+
+def test_variables_come_in_the_order_they_are_read():
+    x, y, z, w = (relay.var(n) for n in "xyzw")
+    inner = relay.Let(z, relay.Tuple([y, w]), relay.Tuple([z, x]))
+    function = relay.Function([x, y], inner)
+    assert analysis.bound_vars(function) == [x, y, z]
+    assert analysis.all_vars(function) == [x, y, z, w]
+    mod = tvm.IRModule()
+    relay.prelude.Prelude(mod)
+    _, cons, nil = mod.get_type("List")
+    pair = relay.PatternConstructor(cons, [relay.PatternVar(x), relay.PatternVar(y)])
+    match = relay.Match(nil(), [relay.Clause(relay.PatternWildcard(), z), relay.Clause(pair, w)])
+    assert analysis.bound_vars(match) == [x, y] and analysis.all_vars(match) == [z, x, y, w]

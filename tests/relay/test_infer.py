@@ -158,3 +158,33 @@ def test_sizes_that_branches_do_not_share_are_unknown():
     c, x = relay.var("c", shape=(), dtype="bool"), relay.var("x", shape=(2, 3))
     function = relay.Function([c, x], relay.If(c, relay.concatenate([x, x], 0), x))
     assert str(run_infer_type(function).ret_type) == "Tensor[(?, 3), float32]"
+
+
+def test_the_condition_of_a_branch_is_a_bool():
+    c, x = relay.var("c"), relay.var("x", F3)
+    got = run_infer_type(relay.Function([c, x], relay.If(c, x, relay.exp(x))))
+    assert got.params[0].checked_type == relay.scalar_type("bool")
+
+
+def test_a_function_given_to_a_polymorphic_one_has_the_types_the_others_say():
+    """The list says what its elements are, the start and the body what is put together."""
+    mod = tvm.IRModule()
+    prelude = relay.prelude.Prelude(mod)
+    _, cons, nil = mod.get_type("List")
+    items = cons(relay.const(1), cons(relay.const(2), nil()))
+    held, item = relay.var("held"), relay.var("item")
+    mod["main"] = relay.Function([], prelude.foldl(relay.Function([held, item], cons(item, held)), nil(), items))
+    typed = relay.transform.InferType()(mod)
+    function = typed["main"].body.args[0]
+    list_of_int = mod.get_global_type_var("List")(relay.scalar_type("int32"))
+    assert [p.checked_type for p in function.params] == [list_of_int, relay.scalar_type("int32")]
+    got = relay.create_executor("vm", mod, target="llvm").evaluate()()
+    assert [got[0].numpy().item(), got[1][0].numpy().item()] == [2, 1]
+
+
+def test_too_few_arguments_of_a_polymorphic_function_are_refused():
+    a = relay.TypeVar("a")
+    x = relay.Var("x", a)
+    same = relay.Function([x], x, a, [a])
+    with pytest.raises(DiagnosticError, match="takes 1 arguments, 0 are given"):
+        run_infer_type(relay.Function([], relay.Call(same, [])))

@@ -267,3 +267,13 @@ def test_an_operator_of_loaded_json_that_lacks_an_attribute_is_refused_with_its_
     module = tvm.ir.load_json(text.replace("data_layout", "data_layou"))
     with pytest.raises(DiagnosticError, match="operator nn.conv2d: no attribute 'data_layout'"):
         relay.transform.InferType()(module)
+
+
+def test_the_place_a_call_comes_from_is_written_behind_its_type():
+    x = relay.var("x", shape=(2,))
+    call = relay.exp(x)
+    span = relay.Span(relay.SourceName("net/exp"), 3, 3, 7, 9)
+    call = relay.Call(call.op, call.args, call.attrs, call.type_args, span)
+    mod = module(x, body=call)
+    assert "exp(%x) /* ty=Tensor[(2), float32] span=net/exp:3:7 */" in mod.astext()
+    check_round_trip(mod)

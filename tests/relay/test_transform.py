@@ -237,6 +237,9 @@ def test_passes_that_are_not_offered_say_why():
     for name in ("PartialEvaluate", "FirstOrderGradient", "ToCPS"):
         with pytest.raises(tvm.TVMError, match=f"{name} is not available: .+"):
             getattr(transform, name)()
+    for name in ("ManifestAlloc", "ManifestLifetimes", "MemoryPlan"):
+        with pytest.raises(tvm.TVMError, match=f"{name} is not available: memory is planned in the compiled program"):
+            getattr(transform, name)()
 
 
 def test_the_pipeline_honours_level_disabled_and_required_passes(rng):

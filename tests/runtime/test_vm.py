@@ -316,6 +316,9 @@ def test_large_constants_are_bound_late(tmp_path):
         vm.VirtualMachine(again, tvm.cpu())
     again.load_late_bound_consts(tmp_path / "large.params")
     assert [r.shape for r in vm.VirtualMachine(again, tvm.cpu()).run()] == [(3,), (100,)]
+    other = vm.Executable.load_exec(saved, lib).mod
+    other["load_late_bound_consts"](str(tmp_path / "large.params"))
+    assert vm.VirtualMachine(other, tvm.cpu()).run()[1].shape == (100,)
     with pytest.raises(TVMError, match="no constant 'other'"):
         again.load_late_bound_consts_from_map({"other": three(1, 2, 3)})
 

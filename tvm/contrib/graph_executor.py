@@ -8,7 +8,7 @@ from typing import Any
 from ..error import TVMError
 from ..runtime import ndarray
 from ..runtime.benchmark import BenchmarkResult
-from ..runtime.container import Map, ShapeTuple
+from ..runtime.container import Map, ShapeTuple, String
 from ..runtime.devices import RPC_SESS_MASK
 from ..runtime.registry import get_device_func
 
@@ -274,7 +274,7 @@ class GraphModule:
         """
         types = {n: self._input_type(i) for i, n in enumerate(self._input_names)}
         shapes = {n: ShapeTuple(shape) for n, (_, shape) in types.items()}
-        return Map(shapes), Map({n: dtype for n, (dtype, _) in types.items()})
+        return Map(shapes), Map({n: String(dtype) for n, (dtype, _) in types.items()})
 
     def get_output(self, index: int, out=None):
         """Result ``index``, as an array of the executor's or copied into ``out``.

@@ -198,6 +198,8 @@ class IRModule(Node, key="IRModule"):
             for tag, constructor in enumerate(getattr(value, "constructors", ())):
                 constructor.tag = tag if constructor.tag < 0 else constructor.tag
             return
+        if RELAY_FUNCTION and isinstance(value, RelayExpr) and not isinstance(value, (BaseFunc, GlobalVar)):
+            value = RELAY_FUNCTION(value)
         name = var.name_hint if isinstance(var, GlobalVar) else str(var)
         for old in self.functions:
             if old.name_hint == name:
@@ -496,8 +498,6 @@ class IRModule(Node, key="IRModule"):
             The module.
         """
         mod = IRModule(functions, type_defs)
-        if RELAY_FUNCTION and isinstance(expr, RelayExpr) and not isinstance(expr, BaseFunc):
-            expr = RELAY_FUNCTION(expr)
         name = expr.attrs.get("global_symbol", "main") if isinstance(expr, BaseFunc) else "main"
         mod[GlobalVar(str(name))] = expr
         return mod

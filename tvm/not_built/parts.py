@@ -83,6 +83,9 @@ PARTS: dict[str, Part] = {
         "the importer of PyTorch",
         "rewrite_batched_nms_with_max_out_size rewrite_nms_to_batched_nms rewrite_scatter_to_gather",
     ),
+    "tvm.relay.backend.graph_executor_codegen": Part(
+        "the steps of relay.build one by one (relay.build does them)", "GraphExecutorCodegen"
+    ),
     "tvm.relay.backend.te_compiler": Part(
         "the choice of an implementation from outside",
         "CCacheKey CCacheValue LoweredOutput lower_call",
@@ -249,10 +252,6 @@ PARTS: dict[str, Part] = {
     "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
     "tvm.relay.testing": Part("what this helper needs", "check_grad run_as_python to_python"),
     "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),
-    "tvm.relay.backend.name_transforms": Part(
-        _MICRO,
-        "prefix_generated_name prefix_name sanitize_name to_c_constant_style to_c_function_style to_c_variable_style",
-    ),
     "tvm.relay.op.memory": Part(_VM, "alloc_storage alloc_tensor device_copy flatten_tuple_type reshape_tensor"),
     "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
     "tvm.relay.transform.memory_alloc": Part(_VM, "ManifestAlloc ManifestAllocPass"),
@@ -260,12 +259,12 @@ PARTS: dict[str, Part] = {
     "tvm.relay.transform": Part(
         "the pass",
         "AnnotateUsedMemory BatchingOps CapturePostDfsIndexInSpans CollagePartition"
-        " Defunctionalization FoldExplicitPadding InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
-        " ManifestAlloc ManifestLifetimes MarkCompilerFunctionsAsExtern MemoryPlan MetaScheduleLayoutRewrite"
+        " Defunctionalization InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
+        " MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
         " SimplifyFCTranspose to_cps un_cps",
     ),
-    "tvm.relay.analysis": Part("the analysis", "AnnotatedRegionSet CallGraph"),
+    "tvm.relay.analysis": Part("the analysis", "AnnotatedRegionSet"),
     "tvm.tir.transform": Part(
         "the pass",
         "ApplyLayoutTransforms BF16Legalize CoProcSync DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize"

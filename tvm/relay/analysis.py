@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..error import DiagnosticError
-from ..ir.adt import Constructor
 from ..ir.module import GlobalVar, IRModule
 from ..ir.op import Op
 from ..ir.structural import structural_key
@@ -14,7 +13,8 @@ from ..ir.tensor_type import TensorType
 from ..ir.type import FuncType, GlobalTypeVar, RelayRefType, TupleType, Type, TypeCall, TypeKind, TypeVar
 from ..ir.visit import post_order
 from ..not_built import name_of as _name_of
-from .adt import Match, pattern_variables
+from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternWildcard, pattern_variables
+from .call_graph import CallGraph
 from .expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
 from .feature import Feature, detect_feature
 from .flop import macs
@@ -40,6 +40,25 @@ def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> Non
             fvisit(node)
 
 
+def _variables(root: RelayExpr) -> Iterator[tuple[Var, bool]]:
+    """The variables of an expression as they are read, and whether each is defined there."""
+    seen: set[int] = set()
+    stack: list[Any] = [root]
+    while stack:
+        node = stack.pop()
+        if type(node) is Var:
+            yield node, False
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        defines = node.params if type(node) is Function else (node.var,) if type(node) is Let else ()
+        if type(node) is Clause:
+            defines = pattern_variables(node.lhs)
+        for var in defines:
+            yield var, True
+        stack.extend(reversed(node.children()))
+
+
 def bound_vars(expr: RelayExpr) -> list[Var]:
     """Variables that the expression defines, in order.
 
@@ -52,20 +71,11 @@ def bound_vars(expr: RelayExpr) -> list[Var]:
     -------
     list[Var]
     """
-    out: dict[Var, None] = {}
-    for node in post_order(expr):
-        if type(node) is Function:
-            out.update(dict.fromkeys(node.params))
-        elif type(node) is Let:
-            out[node.var] = None
-        elif type(node) is Match:
-            for clause in node.clauses:
-                out.update(dict.fromkeys(pattern_variables(clause.lhs)))
-    return list(out)
+    return list(dict.fromkeys(var for var, defined in _variables(expr) if defined))
 
 
 def all_vars(expr: RelayExpr) -> list[Var]:
-    """Variables used or defined.
+    """Variables used or defined, in the order they are read.
 
     Parameters
     ----------
@@ -76,8 +86,7 @@ def all_vars(expr: RelayExpr) -> list[Var]:
     -------
     list[Var]
     """
-    used = {n: None for n in post_order(expr) if type(n) is Var}
-    return list({**used, **dict.fromkeys(bound_vars(expr))})
+    return list(dict.fromkeys(var for var, _ in _variables(expr)))
 
 
 def _type_parts(t: Any) -> list:
@@ -95,15 +104,9 @@ def _type_parts(t: Any) -> list:
 def _types_of(obj: Any) -> list[Type]:
     if isinstance(obj, Type):
         return [obj]
-    out = []
-    for node in post_order(obj):
-        if type(node) is Var and node.type_annotation is not None:
-            out.append(node.type_annotation)
-        elif type(node) is Function:
-            out.extend(p.type_annotation for p in node.params if p.type_annotation is not None)
-            if node.ret_type is not None:
-                out.append(node.ret_type)
-    return out
+    found = [var.type_annotation for var, _ in _variables(obj)]
+    found += [node.ret_type for node in post_order(obj) if type(node) is Function]
+    return [t for t in found if t is not None]
 
 
 def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
@@ -525,36 +528,76 @@ def get_calibration_data(mod: IRModule, data: dict) -> dict[str, dict[str, list]
     return work.found
 
 
-def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Constructor]:
-    """Constructors that no clause of a match takes; patterns inside constructors are taken to be complete.
+def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
+    """Patterns of values that no clause of a match takes.
 
     Parameters
     ----------
     match : Match
         The match.
     mod : IRModule, optional
-        The module with the data type.
+        The module with the data types.
 
     Returns
     -------
-    list[Constructor]
+    list[Pattern]
+
+    Examples
+    --------
+    >>> v = relay.var("v")
+    >>> [type(case).__name__ for case in relay.analysis.unmatched_cases(relay.Match(v, []))]
+    ['PatternWildcard']
     """
-    taken = set()
-    for clause in match.clauses:
-        lhs = clause.lhs
-        constructor = getattr(lhs, "constructor", None)
-        if constructor is None:
-            return []
-        if all(type(p).__name__ in ("PatternVar", "PatternWildcard") for p in lhs.patterns):
-            taken.add(constructor.name_hint)
-    if not match.clauses or mod is None:
-        return []
-    data = mod[match.clauses[0].lhs.constructor.belong_to]
-    return [c for c in data.constructors if c.name_hint not in taken]
+    found: list[Pattern] = []
+    cases: list[Pattern] = [PatternWildcard()]
+    while cases:
+        case = cases.pop()
+        for clause in match.clauses:
+            takes = _takes(clause.lhs, case)
+            if takes is None:
+                # Some values of the case are taken and some are not.
+                cases.extend(reversed(_split(clause.lhs, case, mod)))
+            if takes is not False:
+                break
+        else:
+            found.append(case)
+    return found
+
+
+def _parts(p: Pattern) -> tuple[Pattern, ...] | None:
+    return p.patterns if isinstance(p, (PatternConstructor, PatternTuple)) else None
+
+
+def _takes(pattern: Pattern, case: Pattern) -> bool | None:
+    """Whether a pattern takes the values of a case: all, none, or some (None)."""
+    parts, inner = _parts(pattern), _parts(case)
+    if parts is None:
+        return True
+    if inner is None:
+        return None
+    if isinstance(pattern, PatternConstructor) and pattern.constructor is not case.constructor:
+        return False
+    got = [_takes(p, c) for p, c in zip(parts, inner)]
+    return False if False in got else None if None in got else True
+
+
+def _split(pattern: Pattern, case: Pattern, mod: IRModule | None) -> list[Pattern]:
+    """A case as several, each of which has a constructor where the pattern has one and the case leaves it open."""
+    parts, inner = _parts(pattern), _parts(case)
+    if inner is None and isinstance(pattern, PatternTuple):
+        return [PatternTuple((PatternWildcard(),) * len(pattern.patterns))]
+    if inner is None:
+        known = mod.type_definitions.get(pattern.constructor.belong_to) if mod is not None else None
+        if known is None:
+            raise DiagnosticError(f"unmatched_cases: the data type of {pattern.constructor.name_hint} is in no module; "
+                                  "give the module")  # fmt: skip
+        return [PatternConstructor(c, (PatternWildcard(),) * len(c.inputs)) for c in known.constructors]
+    at = next(i for i, (p, c) in enumerate(zip(parts, inner)) if _takes(p, c) is None)
+    return [case.replace(patterns=(*inner[:at], c, *inner[at + 1:])) for c in _split(parts[at], inner[at], mod)]
 
 
 __all__ = [
-    "Feature", "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
+    "CallGraph", "Feature", "all_dtypes", "all_type_vars", "all_vars", "bound_type_vars", "bound_vars",
     "check_basic_block_normal_form", "check_constant", "check_kind", "count_layers", "detect_feature",
     "extract_fused_functions", "extract_intermdeiate_expr", "extract_intermediate_expr", "free_type_vars",
     "free_vars", "get_calibration_data", "get_total_mac_number", "list_fake_quantized_op_freqs", "list_op_freqs",

@@ -422,11 +422,24 @@ class Function(BaseFunc, key="relay.Function", derived=_TYPED):
     def __call__(self, *args):
         return Call(self, args)
 
+    def replace(self, **changes):
+        """A copy with some fields changed, whose results lie where they did; the same object when nothing differs."""
+        return self._placed_alike(super().replace(**changes))
+
+    def _placed_alike(self, made):
+        if made is not self:
+            made.virtual_device_ = self.virtual_device_
+        return made
+
     @property
     def checked_type(self):
         if self.checked_type_ is None:
             raise ValueError("the type of this function is not inferred yet; run relay.transform.InferType")
         return self.checked_type_
+
+
+_MAP_CHILDREN = Function.map_children
+Function.map_children = lambda self, f: self._placed_alike(_MAP_CHILDREN(self, f))
 
 
 class TupleWrapper:
@@ -441,7 +454,7 @@ class TupleWrapper:
     """
 
     def __init__(self, tuple_value: RelayExpr, size: int):
-        self.tuple_value = tuple_value
+        self.tuple_value = tuple_value.tuple_value if isinstance(tuple_value, TupleWrapper) else tuple_value
         self.size = size
 
     def astuple(self) -> RelayExpr:

@@ -159,6 +159,9 @@ class Inference:
                 late = [a for a in node.args if _has_open_params(self._value(a))]
                 early = [a for a in node.args if not _has_open_params(self._value(a))]
                 return [*early, callee, node.op, *late]
+            if not isinstance(callee, Function) or callee.type_params:
+                # The other arguments say what the parameters of such a function are.
+                return [node.op, *[a for a in node.args if not _has_open_params(a)]]
         return node.children()
 
     def _value(self, e: RelayExpr) -> RelayExpr:
@@ -241,6 +244,7 @@ class Inference:
         return self.type_of(node.body)
 
     def condition(self, node: If) -> Type:
+        self.learn(node.cond, TensorType((), "bool"))
         test = self.type_of(node.cond)
         if not isinstance(test, TensorType) or test.shape or test.dtype not in ("bool", "uint1"):
             raise DiagnosticError(f"the condition of an if is a bool scalar, got {test}")
@@ -287,7 +291,11 @@ class Inference:
         if isinstance(node.op, Op):
             return self.operator(node)
         callee = self.type_of(node.op)
-        args = [self.type_of(a) for a in node.args]
+        if isinstance(callee, FuncType) and callee.type_params:
+            from .infer_adt import call_polymorphic
+
+            return call_polymorphic(self, node, callee)
+        args = [self.type_of(a) if id(a) in self.types or isinstance(a, Var) else self.infer(a) for a in node.args]
         if isinstance(callee, IncompleteType) and isinstance(node.op, Var):
             callee = FuncType(tuple(args), IncompleteType())
             self.learn(node.op, callee)
@@ -295,10 +303,6 @@ class Inference:
             raise DiagnosticError(f"what is called is not a function but {callee}")
         if len(callee.arg_types) != len(args):
             raise DiagnosticError(f"a function of {len(callee.arg_types)} arguments is called with {len(args)}")
-        if callee.type_params:
-            from .infer_adt import instantiate
-
-            return instantiate(callee, args, getattr(node.op, "name_hint", "a call"))
         # The sizes of a function's parameters are those that a call gives it.
         table: dict[PrimVar, PrimExpr] = {}
         for want, have in zip(callee.arg_types, args):

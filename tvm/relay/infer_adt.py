@@ -8,6 +8,7 @@ from ..error import DiagnosticError
 from ..ir.adt import Constructor
 from ..ir.type import FuncType, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from .expr import Call, Function
 from .infer import ADT_RULES, Inference, applied, opened, unify
 
 
@@ -55,21 +56,50 @@ def solve(want: Any, have: Any, table: dict[Any, Type], variables: set) -> bool:
     return pairs is not None and all(solve(a, b, table, variables) for a, b in pairs)
 
 
-def instantiate(callee: FuncType, args: list[Type], name: str) -> Type:
-    """The result of a polymorphic function on arguments; what they do not say stays open."""
+def call_polymorphic(self: Inference, node: Call, callee: FuncType) -> Type:
+    """The type of a call of a polymorphic function; what its arguments do not say stays open. Functions among them
+    whose parameters have no types come last: the other arguments say what those are."""
+    name = getattr(node.op, "name_hint", "a call")
+    if len(callee.arg_types) != len(node.args):
+        raise DiagnosticError(f"{name} takes {len(callee.arg_types)} arguments, {len(node.args)} are given")
     table: dict[Any, Type] = {}
-    variables = set(callee.type_params)
+
+    def wanted(t: Type) -> Type:
+        return substitute_types(t, {**dict.fromkeys(callee.type_params, IncompleteType()), **table})
+
+    late = [i for i, a in enumerate(node.args) if isinstance(a, Function) and id(a) not in self.types]
+    known = {i: self.type_of(a) for i, a in enumerate(node.args) if i not in late}
     # A polymorphic argument fits what the others leave of the parameter's type.
-    order = sorted(range(len(args)), key=lambda i: bool(isinstance(args[i], FuncType) and args[i].type_params))
-    for i in order:
-        want, have = callee.arg_types[i], args[i]
-        if isinstance(have, FuncType) and have.type_params:
-            have = unify(substitute_types(want, table), have) or have
-        if not solve(want, have, table, variables):
-            raise DiagnosticError(f"argument {i} of {name}: expected {substitute_types(want, table)}, got {have}")
-    for v in callee.type_params:
-        table.setdefault(v, IncompleteType())
-    return substitute_types(callee.ret_type, table)
+    for i in sorted(known, key=lambda i: bool(isinstance(known[i], FuncType) and known[i].type_params)):
+        _solve_argument(callee, i, known[i], name, table)
+    for i in late:
+        _bind_params(self, node.args[i], wanted(callee.arg_types[i]))
+        _solve_argument(callee, i, self.infer(node.args[i]), name, table)
+    for arg, t in zip(node.args, callee.arg_types):
+        _bind_params(self, arg, wanted(t))
+        if not isinstance(wanted(t), IncompleteType):
+            self.learn(arg, wanted(t))
+    return wanted(callee.ret_type)
+
+
+def _solve_argument(callee: FuncType, i: int, have: Type, name: str, table: dict[Any, Type]) -> None:
+    want = callee.arg_types[i]
+    if isinstance(have, FuncType) and have.type_params:
+        have = unify(substitute_types(want, table), have) or have
+    if not solve(want, have, table, set(callee.type_params)):
+        raise DiagnosticError(f"argument {i} of {name}: expected {substitute_types(want, table)}, got {have}")
+
+
+def _bind_params(self: Inference, function: Any, want: Type) -> None:
+    """Give the parameters of a function that have no type, or one that is known in part, what ``want`` says."""
+    if not isinstance(function, Function) or not isinstance(want, FuncType):
+        return
+    for p, t in zip(function.params, want.arg_types):
+        both = unify(self.variables.get(p, IncompleteType()), t) if p.type_annotation is None else None
+        if both is not None and not isinstance(both, IncompleteType):
+            self.variables[p] = both
+            if id(p) in self.types:
+                self.types[id(p)] = both
 
 
 def type_arguments(callee: FuncType, args: list[Type], result: Type) -> tuple[Type, ...]:
@@ -162,4 +192,4 @@ def _rules():
 
 ADT_RULES.give(_rules)
 
-__all__ = ["instantiate", "substitute_types"]
+__all__ = ["call_polymorphic", "substitute_types"]

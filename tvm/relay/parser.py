@@ -37,7 +37,7 @@ from .expr import (
     const,
 )
 from .infer import infer_module
-from .op.record import CallAttrs
+from .op.record import CallAttrs, device_text
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|//[^\n]*)
@@ -345,7 +345,10 @@ class Parser:
         body = self.block("}")
         self.scopes.pop()
         self.types = outer
-        return Function(params, body, result, parameters, attrs)
+        place = attrs.pop("virtual_device", None)
+        made = Function(params, body, result, parameters, attrs)
+        made.virtual_device_ = place
+        return made
 
     def parameter(self, attrs: dict[str, Any]) -> Var | None:
         token = self.look()
@@ -360,12 +363,22 @@ class Parser:
         return None
 
     def bind(self) -> Var:
-        """A variable being defined: ``%x`` or ``%x: type``."""
+        """A variable being defined: ``%x``, ``%x: type`` or ``%x {virtual_device=...}: type``."""
         name = self.need("local", "a variable such as %x")[1:]
+        place = self.place() if self.accept("{") else None
         annotation = self.type() if self.accept(":") else None
         made = Var(name, None if isinstance(annotation, IncompleteType) else annotation)
+        made.virtual_device_ = place
         self.scopes[-1]["%" + name] = made
         return made
+
+    def place(self) -> Any:
+        """Where a variable lies: the rest of ``{virtual_device=meta[VirtualDevice][0]}``."""
+        self.expect("virtual_device")
+        self.expect("=")
+        found = self.meta_reference()
+        self.expect("}")
+        return found
 
     def block(self, close: str) -> RelayExpr:
         """Lines up to the closing brace (or to where no further expression can start); the last one is the value."""
@@ -677,6 +690,9 @@ def _built(op, args: list, attrs: dict[str, Any]) -> Call | None:
     build = op.attrs.get("build")
     if build is None:
         return None
+    # Text names the devices of marks and copies otherwise than their functions do.
+    for key in [k for k in attrs if "virtual_device" in k]:
+        attrs[key.replace("virtual_", "")] = device_text(attrs.pop(key))
     params = list(inspect.signature(build).parameters)
     if any(k not in params for k in attrs):
         return None

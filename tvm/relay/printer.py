@@ -20,6 +20,7 @@ from ..ir.op import Op
 from ..ir.prim import Any_, IntImm, PrimExpr, StringImm
 from ..ir.prim import Var as PrimVar
 from ..ir.serialize import save_json
+from ..ir.span import Span
 from ..ir.tensor_type import TensorType
 from ..ir.type import (
     FuncType,
@@ -224,9 +225,11 @@ class TextPrinter:
         if self.annotate is not None:
             return self.annotate(e)
         t = getattr(e, "checked_type_", None)
-        if not self.types or t is None or isinstance(t, IncompleteType) or not self.typed and isinstance(e, Constant):
-            return ""
-        return f" /* ty={type_text(t)} */"
+        known = self.types and t is not None and not isinstance(t, IncompleteType)
+        words = [f"ty={type_text(t)}"] if known and (self.typed or not isinstance(e, Constant)) else []
+        if type(e) is Call and self.types and isinstance(e.span, Span):
+            words.append(f"span={e.span.source_name}:{e.span.line}:{e.span.column}".replace("*/", "* /"))
+        return f" /* {' '.join(words)} */" if words else ""
 
     def definition(self, v: Var) -> str:
         text = self.name(v)

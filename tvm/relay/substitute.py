@@ -20,7 +20,7 @@ def substitute_vars(root: RelayExpr, table: Mapping[Var, RelayExpr]) -> Any:
         if type(node) is Function and any(p in table for p in node.params):
             params = [table.get(p, p) for p in node.params]
             kept = [p for p in params if isinstance(p, Var)]
-            return Function(kept, node.body, node.ret_type, node.type_params, node.attrs, node.span)
+            return node.replace(params=tuple(kept))
         if type(node) is Let and node.var in table and isinstance(table[node.var], Var):
             return Let(table[node.var], node.value, node.body, node.span)
         return None

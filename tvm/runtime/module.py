@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntFlag
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ..error import TVMError
 from ..hooks import Hook
@@ -27,6 +27,9 @@ from .packed_func import (
     register_encoder,
 )
 from .registry import get_device_func, get_global_func
+
+# (type key, name) -> a function of modules of that type that is written in Python; the module is its first argument.
+PYTHON_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
 class ModulePropertyMask(IntFlag):
@@ -143,7 +146,10 @@ class Module:
                 "export_library and load it where it can run"
             )
         handle = _lib.module_function(self._module, name, False)
-        return None if handle is None else function_from_handle(handle)
+        if handle is not None:
+            return function_from_handle(handle)
+        written = PYTHON_FUNCTIONS.get((self.type_key, name))
+        return None if written is None else convert_to_function(partial(written, self))
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
         """The function ``name``, also of imported modules when ``query_imports``.

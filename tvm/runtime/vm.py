@@ -11,7 +11,7 @@ from . import image_files, vm_code
 from .benchmark import BenchmarkResult
 from .container import ADT
 from .devices import RPC_SESS_MASK, Device
-from .module import Module
+from .module import PYTHON_FUNCTIONS, Module
 from .ndarray import NDArray, array
 from .params import load_param_dict_from_file, pack_params, save_param_dict_to_file
 from .registry import get_global_func, register_func
@@ -291,6 +291,12 @@ class Executable:
 
 
 VMExecutable = Executable
+
+# A library that was loaded takes its constants by these names, as other modules have their functions.
+PYTHON_FUNCTIONS.update({
+    (_TYPE_KEY, name): lambda mod, given, name=name: getattr(Executable(mod), name)(given)
+    for name in ("load_late_bound_consts", "load_late_bound_consts_from_map")
+})
 
 
 def _shape_text(value: NDArray) -> str:

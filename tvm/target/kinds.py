@@ -151,7 +151,7 @@ def _options(text: str) -> dict[str, Option]:
     return result
 
 
-# Options of releases before 0.14 that moved to Executor and Runtime; old scripts still write them.
+# Options of releases before 0.14 that moved to Executor and Runtime; old tuning records have them.
 _MOVED = "system-lib:bool runtime:str link-params:bool executor:str interface-api:str unpacked-api:bool"
 
 # What is true of every NVIDIA GPU. The option that "nvidia_architecture" names says which one it is; "has_inline_ptx"
@@ -177,7 +177,7 @@ register_kind(
         "c",
         _options(
             "mcpu:str march:str mattr:list mtriple:str num-cores:int vector-width:int constants-byte-alignment:int "
-            "workspace-byte-alignment:int " + _MOVED
+            "workspace-byte-alignment:int"
         ),
         ("cpu",),
     )

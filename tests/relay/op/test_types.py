@@ -168,3 +168,10 @@ def test_scalars():
             ),
         ]
     )
+
+
+def test_the_axes_of_a_reduction_are_always_several():
+    x = relay.var("x", shape=(2, 3))
+    for build in (relay.sum, relay.max, relay.mean, relay.argmax, relay.variance):
+        assert build(x, axis=1).attrs.axis == build(x, axis=[1]).attrs.axis == (1,)
+    assert relay.sum(x).attrs.axis is None

@@ -132,16 +132,25 @@ def test_mlp_is_what_numpy_gives():
 
 def test_lstm_is_what_numpy_gives():
     mod, params = testing.lstm.get_workload(2, 5, batch_size=3)
-    value = np.random.default_rng(2).standard_normal((3, 5)).astype("float32")
+    values = np.random.default_rng(2).standard_normal((2, 3, 5)).astype("float32")
     p = {k: v.numpy() for k, v in params.items()}
     hidden = cell = np.zeros((3, 5), "float32")
     for step in range(2):
-        gates = value @ p[f"lstm_{step}_i2h_weight"].T + hidden @ p[f"lstm_{step}_h2h_weight"].T
+        gates = values[step] @ p[f"i2h_{step}_weight"].T + hidden @ p[f"h2h_{step}_weight"].T
         i, f, g, o = np.split(gates, 4, axis=1)
         sigmoid = [1 / (1 + np.exp(-v)) for v in (i, f, o)]
         cell = sigmoid[1] * cell + sigmoid[0] * np.tanh(g)
         hidden = sigmoid[2] * np.tanh(cell)
-    np.testing.assert_allclose(run(mod, params, value), hidden, rtol=1e-4, atol=1e-6)
+    got = relay.create_executor("graph", mod).evaluate()(data=values[0], data1=values[1], **params)
+    np.testing.assert_allclose(got.numpy(), hidden, rtol=1e-4, atol=1e-6)
+
+
+def test_an_lstm_cell_is_a_function_of_its_weights():
+    cell = relay.transform.InferType()(tvm.IRModule.from_expr(testing.lstm.lstm_cell(5, batch_size=3)))["main"]
+    state = relay.TensorType((3, 5))
+    weights = [relay.TensorType((20, 5)), relay.TensorType((20,))] * 2
+    states = relay.TupleType([state, state])
+    assert cell.checked_type == relay.FuncType([state, states, *weights], relay.TupleType([state, states]))
 
 
 def test_initial_values():

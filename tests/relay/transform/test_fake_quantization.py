@@ -43,6 +43,14 @@ CASES = {
     "batch_matmul": lambda: relay.nn.batch_matmul(dequantized("x", (2, 3, 4)), dequantized("y", (2, 5, 4))),
     "add": lambda: relay.add(image(), dequantized("y", (1, 4, 6, 6), 0.07, -4)),
     "subtract": lambda: relay.subtract(image(), dequantized("y", (1, 4, 6, 6), 0.07, -4)),
+    "add to a sum of products": lambda: relay.add(
+        relay.nn.conv2d(image(), weight(4, 4, 3, 3), padding=1), dequantized("y", (1, 4, 6, 6), 0.4, 3)),
+    "subtract a number out of range": lambda: relay.subtract(relay.const(16.0), dequantized("x", (4, 40), 0.3)),
+    "leaky of a sum of products": lambda: relay.nn.leaky_relu(
+        relay.nn.dense(dequantized("x", (4, 20)), weight(6, 20, scale=0.1)), 0.1),
+    "a part of a sum of products": lambda: relay.multiply(
+        relay.nn.dense(dequantized("x", (4, 20)), weight(6, 20, scale=0.1)), relay.const(0.25)),
+    "sigmoid of another kind of integer": lambda: relay.sigmoid(dequantized("x", (4, 40), 0.08, 3, "uint8")),
     "multiply": lambda: relay.multiply(image(), dequantized("y", (1, 4, 6, 6), 0.02, 1)),
     "concatenate": lambda: relay.concatenate([image(), dequantized("y", (1, 3, 6, 6), 0.03, 1)], 1),
     "pools": lambda: relay.nn.avg_pool2d(relay.nn.max_pool2d(image(), (2, 2), (1, 1)), (3, 3)),
@@ -87,8 +95,34 @@ def test_integers_mean_the_same(name):
     new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
     assert "qnn.dequantize" not in operators(new)
     shapes = [[int(d) for d in p.type_annotation.shape] for p in mod["main"].params]
-    arrays = [rng.integers(-60, 60, shape).astype("int8") for shape in shapes]
+    kinds = [p.type_annotation.dtype for p in mod["main"].params]
+    arrays = [rng.integers(-60, 60, shape).astype(kind) for shape, kind in zip(shapes, kinds)]
     assert np.abs(results(mod, arrays) - results(new, arrays)).max() <= 1
+
+
+@pytest.mark.parametrize("scales", [[0.02, 0.3, 0.07], [0.05, 0.06, 0.05]])
+@pytest.mark.parametrize("function", [relay.add, relay.subtract])
+def test_a_bias_is_added_before_anything_is_rounded(function, scales):
+    """Each of the two lies far outside of the result, what they come to does not."""
+    x, bias = relay.var("x", shape=(2, 8), dtype="int8"), relay.var("bias", shape=(3,), dtype="int32")
+    data = relay.qnn.op.dequantize(x, relay.const(0.1), relay.const(0))
+    product = np.float32(0.1) * np.array(scales, "float32")
+    shift = relay.qnn.op.dequantize(bias, relay.const(product * np.float32(1 + 1e-7)), relay.const([0] * 3), axis=0)
+    mod = module(function(relay.nn.dense(data, weight(3, 8, scale=scales)), shift), scale=0.01)
+    new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    order = [p.name_hint for p in mod["main"].params]
+    whole = rng.integers(-60, 60, (2, 8)).astype("int8")
+    w = next(n.data.numpy() for n in post_order(mod["main"]) if isinstance(n, relay.Constant) and n.data.ndim == 2)
+    near = (whole[0].astype("int32") @ w.T.astype("int32")).astype("int32") * (1 if function is relay.subtract else -1)
+    given = [{"x": whole, "bias": near}[name] for name in order]
+    assert np.abs(results(mod, given) - results(new, given)).max() <= 1
+    assert (results(new, given)[0] == -2).all()
+
+
+def test_a_product_with_an_operand_wider_than_it_stays_in_float():
+    wide = relay.nn.dense(dequantized("x", (2, 8)), weight(4, 8))
+    mod = module(relay.multiply(wide, dequantized("y", (2, 4))))
+    assert "multiply" in operators(relay.transform.FakeQuantizationToInteger()(mod))
 
 
 def test_several_layers_are_taken_one_after_the_other():

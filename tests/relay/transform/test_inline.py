@@ -95,3 +95,33 @@ def test_a_module_function_as_a_value_becomes_a_function_that_calls_it():
 def test_local_functions_and_their_calls_go_where_nobody_uses_them(text, lets):
     mod = transform.DeadCodeElimination()(relay.parse(f"def @main() {{ {text} }}"))
     assert sum(isinstance(n, relay.Let) for n in post_order(mod["main"].body)) == lets
+
+
+def test_a_value_is_not_moved_into_a_function_whose_calls_would_compute_it_again():
+    text = "let %x = exp(1f); let %f = fn (%y: float32) -> float32 { %x + %y }; (%f(2f), %f(3f))"
+    mod = relay.parse(f"def @main() {{ {text} }}")
+    body = transform.DeadCodeElimination(inline_once=True)(mod)["main"].body
+    assert isinstance(body, relay.Let) and body.value.op.name == "exp"
+
+
+def test_inlining_leaves_a_module_without_types_without_types():
+    text = """
+    def @twice(%x: Tensor[(2), float32], Inline=1) { add(%x, %x) }
+    def @main(%y: Tensor[(2), float32]) { @twice(exp(%y)) }"""
+    typed = relay.parse(text)
+    y = relay.var("y", shape=(2,))
+    twice = relay.GlobalVar("twice")
+    x = relay.var("x", shape=(2,))
+    plain = tvm.IRModule({twice: relay.Function([x], x + x).with_attr("Inline", 1)})
+    plain["main"] = relay.Function([y], twice(relay.exp(y)))
+    assert transform.Inline()(plain)["main"].ret_type is None
+    assert transform.Inline()(typed)["main"].body.checked_type == relay.TensorType((2,))
+
+
+def test_a_constructor_used_as_a_value_becomes_a_polymorphic_function():
+    mod = relay.parse("""
+    type Pair[A, B] { Both(A, B) }
+    def @main[A, B]() -> fn (A, B) -> Pair[A, B] { Both }""")
+    made = transform.EtaExpand(expand_constructor=True)(mod)["main"].body
+    assert [v.name_hint for v in made.type_params] == ["A", "B"] and made.body.op.name_hint == "Both"
+    assert [p.checked_type for p in made.params] == list(made.type_params)

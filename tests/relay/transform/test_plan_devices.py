@@ -146,3 +146,48 @@ def test_marks_name_devices_in_every_form():
     virtual = tvm.target.VirtualDevice(tvm.opencl(), "opencl")
     for device in ("opencl", "opencl:0", tvm.opencl(), 4, virtual, "cl"):
         assert planned(on(relay.exp(a), device))[0].used() == [4], device
+
+
+def config_of(default):
+    ctx = tvm.transform.PassContext(config={"relay.fallback_device_type": default})
+    return tvm.target.make_compilation_config(ctx, ["llvm", "opencl"])
+
+
+def test_planned_functions_say_where_their_parameters_and_results_lie():
+    a, b, c = variables(3)
+    mod = tvm.IRModule.from_expr(relay.Function([a, b, c], on(a + b, "cpu") * c))
+    func = relay.transform.PlanDevices(config_of(4))(mod)["main"]
+    assert [p.virtual_device_.device_type_int for p in func.params] == [1, 1, 4]
+    assert func.virtual_device_.device_type_int == 4 and func.virtual_device_.target.kind.name == "opencl"
+    assert func.attrs == {} and [p.virtual_device_ for p in (a, b, c)] == [None] * 3
+    copy = func.body.args[0]
+    assert copy.op.name == "device_copy" and copy.args[0].op.name == "on_device" and copy.args[0].attrs.constrain_result
+    found = tvm.get_global_func("relay.transform.RecoverVirtualDeviceMap")(mod, func)
+    assert {getattr(getattr(e, "op", e), "name", "?"): d.device_type for e, d in found.items()} == {
+        "?": 4, "add": 1, "on_device": 1, "device_copy": 4, "multiply": 4,
+    }  # fmt: skip
+
+
+def test_places_of_parameters_and_results_in_text_hold():
+    text = """
+    def @main(%a {virtual_device=meta[VirtualDevice][0]}: Tensor[(5, 7), float32], %b: Tensor[(5, 7), float32],
+              virtual_device=meta[VirtualDevice][1]) {
+      %0 = exp(%a);
+      %1 = device_copy(%0, src_virtual_device=meta[VirtualDevice][0], dst_virtual_device=meta[VirtualDevice][1]);
+      %2 = add(%1, %b);
+      negative(on_device(%2, virtual_device=meta[VirtualDevice][0]))
+    }"""
+    table = {"VirtualDevice": [tvm.target.VirtualDevice(tvm.opencl()), tvm.target.VirtualDevice(tvm.cpu())]}
+    mod = relay.parse(text, "places", None, table)
+    steps = [("exp", 4), ("device_copy", 1), ("device_copy", 4), ("add", 4), ("device_copy", 1), ("negative", 1)]
+    assert places(plan_function(mod["main"], 2)) == (steps, [4, 4])
+    with pytest.raises(tvm.error.DiagnosticError, match="virtual_device"):
+        relay.parse("def @main(%a {device=1}: float32) { %a }")
+
+
+def test_a_function_that_is_changed_keeps_the_place_of_its_results():
+    (a,) = variables(1)
+    func = relay.Function([a], relay.exp(a))
+    func.virtual_device_ = place = tvm.target.VirtualDevice(tvm.opencl())
+    assert func.replace(body=a).virtual_device_ is place
+    assert func.map_children(lambda child: relay.tanh(child)).virtual_device_ is place

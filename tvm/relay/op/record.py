@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 from ...docstring import words
 from ...ir.attrs import DictAttrs
 from ...ir.op import OPS, Op
+from ...runtime.devices import Device
 from ..expr import Call, Constant, RelayExpr, Tuple, TupleWrapper, const
 
 # How an operator may be fused with its neighbours; the numbers are TVM's.
@@ -116,6 +117,13 @@ def op(
         return build
 
     return decorate
+
+
+def device_text(device) -> str:
+    """A device, its name, its type as a number, or a virtual device."""
+    if hasattr(device, "device_type_int"):
+        return str(Device(device.device_type_int, max(device.virtual_device_id, 0)))
+    return str(Device(device, 0)) if isinstance(device, int) else str(device)
 
 
 def as_expr(value: Any) -> RelayExpr:

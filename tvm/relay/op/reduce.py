@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 from ... import te, topi
 from ...ir.tensor_type import TensorType
 from ...topi.reduction import wide
@@ -35,8 +37,7 @@ def _compute(function):
 def _reduction(name: str, function, doc: str):
     @op(name, 1, pattern=COMM_REDUCE, compute=_compute(function))
     def build(data, axis=None, keepdims=False, exclude=False):
-        axis = axis if axis is None or isinstance(axis, int) else tuple(int(a) for a in axis)
-        return call(name, data, axis=axis, keepdims=bool(keepdims), exclude=bool(exclude))
+        return call(name, data, axis=_plain(axis), keepdims=bool(keepdims), exclude=bool(exclude))
 
     build.__name__ = build.__qualname__ = name
     build.__doc__ = build.op.description = doc
@@ -59,7 +60,7 @@ def _index(name: str, function):
 
     @op(name, 1, pattern=COMM_REDUCE, compute=compute)
     def build(data, axis=None, keepdims=False, exclude=False, select_last_index=False):
-        axis = axis if axis is None or isinstance(axis, int) else tuple(int(a) for a in axis)
+        axis = _plain(axis)
         return call(
             name,
             data,
@@ -143,7 +144,8 @@ def logsumexp(data, axis=None, keepdims=False):
 
 
 def _plain(axis):
-    return axis if axis is None or isinstance(axis, int) else tuple(int(a) for a in axis)
+    """The axes as a tuple; None for all of them."""
+    return None if axis is None else tuple(int(a) for a in ((axis,) if isinstance(axis, Integral) else axis))
 
 
 __all__ = [

@@ -6,7 +6,7 @@ from ... import topi
 from ...dtype import canonical
 from ...ir.tensor_type import TensorType
 from ..expr import OPERATOR, Constant, RelayExpr
-from .record import BROADCAST, COMM_REDUCE, ELEMWISE, OPAQUE, as_expr, call, op
+from .record import BROADCAST, COMM_REDUCE, ELEMWISE, OPAQUE, as_expr, call, device_text, op
 from .rules import (
     bool_like_first,
     broadcast,
@@ -197,7 +197,7 @@ def einsum(data, equation):
 )
 def device_copy(data, src_device, dst_device):
     """The same tensor in the memory of another device."""
-    return call("device_copy", data, src_device=str(src_device), dst_device=str(dst_device))
+    return call("device_copy", data, src_device=device_text(src_device), dst_device=device_text(dst_device))
 
 
 def zeros_like(data):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from ...ir.module import IRModule
@@ -82,7 +83,8 @@ class Constant(Initializer):
 
 
 def create_workload(net: Function, initializer: Initializer | None = None, seed: int = 0) -> tuple[IRModule, dict]:
-    """A module of the function, and a value for every parameter but ``data``; the same seed gives the same values.
+    """A module of the function, and a value for every parameter but the inputs (``data``, ``data1`` ...); the same seed
+    gives the same values.
 
     NumPy's global generator is seeded too: what a script draws after it is the same each time.
     """
@@ -94,7 +96,7 @@ def create_workload(net: Function, initializer: Initializer | None = None, seed:
     initializer.random = np.random.default_rng(seed)
     params = {}
     for variable in mod["main"].params:
-        if variable.name_hint == "data":
+        if re.fullmatch(r"data\d*", variable.name_hint):
             continue
         kind = variable.checked_type
         value = np.zeros([int(d) for d in kind.shape], kind.dtype)

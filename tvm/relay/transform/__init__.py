@@ -14,6 +14,7 @@ from .fake_quantization import FakeQuantizationToInteger
 from .fast_math import FastMath
 from .flatten_atrous import FlattenAtrousConv
 from .fold_constant import FoldConstant, FoldConstantExpr
+from .fold_padding import FoldExplicitPadding
 from .fold_scale_axis import BackwardFoldScaleAxis, FoldScaleAxis, ForwardFoldScaleAxis
 from .function_pass import FunctionPass, InferType, InferTypeLocal, build_config, function_pass
 from .fuse_ops import DefuseOps, FuseOps
@@ -21,16 +22,25 @@ from .simplify_expr import SimplifyExpr
 from .name_sizes import NameSizes
 from .simplify_inference import SimplifyInference
 from .convert_layout import ConvertLayout, LayoutConfig
-from .inline import EtaExpand, Inline, InlinePrimitives, LambdaLift, SplitArgs
+from .inline import EtaExpand, Inline, InlinePrimitives, LambdaLift
 from .legalize import AlterOpLayout, Legalize
 from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm
 from .plan_devices import PlanDevices
 from .recast import recast
-from .refused import FirstOrderGradient, PartialEvaluate, ToCPS, gradient
+from .refused import (
+    FirstOrderGradient,
+    ManifestAlloc,
+    ManifestLifetimes,
+    MemoryPlan,
+    PartialEvaluate,
+    ToCPS,
+    gradient,
+)
 from .external import MergeCompilerRegions, MergeComposite, PartitionGraph
 from ...docstring import describe_returns as _describe_returns
 from ...not_built import name_of as _name_of
+from .split_args import SplitArgs
 
 _describe_returns(
     list(globals().values()), "The pass, which gives the changed module when it is called with one.", "Pass"

@@ -7,7 +7,7 @@ from ...ir.op import Op
 from ...ir.transform import ModulePass, PassContext, PassInfo
 from ...ir.visit import post_order
 from ..expr import Call, Function, Let, RefCreate, RefRead, RefWrite, RelayExpr, Var
-from ..substitute import substitute_vars
+from ..substitute import free_vars, substitute_vars
 from .function_pass import RelayFunctionPass, function_pass
 
 _EFFECTS = (RefCreate, RefRead, RefWrite)
@@ -48,10 +48,17 @@ def _pure_functions(root: RelayExpr) -> set[Var]:
     return found
 
 
+def _captured(root: RelayExpr) -> set[Var]:
+    """The variables that functions inside read from outside. A value is not moved into a function, whose calls would
+    compute it again."""
+    inner = [n for n in post_order(root) if type(n) is Function and n is not root]
+    return {v for function in inner for v in free_vars(function)}
+
+
 def eliminate(root: RelayExpr, inline_once: bool, ignore_impurity: bool) -> RelayExpr:
     """Without lets that are not used; with ``inline_once`` also without those used once. Repeats until nothing goes."""
     while True:
-        counts, functions = _uses(root), _pure_functions(root)
+        counts, functions, captured = _uses(root), _pure_functions(root), _captured(root) if inline_once else set()
         gone: dict[Var, RelayExpr] = {}
         drop: set[Var] = set()
         for node in post_order(root):
@@ -63,7 +70,7 @@ def eliminate(root: RelayExpr, inline_once: bool, ignore_impurity: bool) -> Rela
                 pure = ignore_impurity or local or is_pure(node.value, functions)
                 if uses == 0 and pure:
                     drop.add(node.var)
-                elif inline_once and uses == 1 and pure and not local:
+                elif inline_once and uses == 1 and pure and not local and node.var not in captured:
                     gone[node.var] = node.value
         if not drop and not gone:
             return root

@@ -242,13 +242,63 @@ def bias_add(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
 
 def _two(build) -> Rule:
     def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-        """Two quantized tensors, at once in the integers of the result."""
-        x, y = (_narrow(_quantized(operand, _single(out)), out) for operand in args)
+        """Two quantized tensors, at once in the integers of the result; those wider than it in int32 first, as each
+        may lie outside of the result where the two together do not."""
+        if not all(_fits(operand, out) for operand in args):
+            return _wide(node, args, out)
+        x, y = (_quantized(operand, _single(out)) for operand in args)
         made = build(x.expr, y.expr, x.affine.scale, x.affine.zero, y.affine.scale, y.affine.zero, out.scale, out.zero,
                      x.affine.axis, y.affine.axis)  # fmt: skip
         return Value(made, out)
 
     return made
+
+
+def _fits(operand: Value | RelayExpr, out: Affine) -> bool:
+    """Whether an operand is, or can be, in integers of the kind of the result."""
+    if isinstance(operand, Value):
+        return operand.affine.dtype == out.dtype
+    if not (isinstance(operand, Constant) and out.single() and isinstance(out.scale, Constant)):
+        return True
+    kind, whole = np.iinfo(out.dtype), np.round(_number(operand) / _number(out.scale)) + _number(out.zero)
+    return bool((kind.min <= whole).all() and (whole <= kind.max).all())
+
+
+def _wide(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
+    """A sum or difference in int32: in the integers of the operands where they mean the same (a bias and the sum of
+    products it belongs to), else in steps of the result."""
+    if node.op.name == "multiply":
+        return _scaled(args)
+    x, y = args
+    if isinstance(x, Value) and isinstance(y, Value) and _alike(x.affine, y.affine):
+        ranks = [len(dims(a.checked_type_)) for a in node.args]
+        axes = {v.affine.axis % rank - rank for v, rank in zip((x, y), ranks) if rank}
+        if x.affine.single() or len(axes) == 1 and all(ranks):
+            affine = x.affine if x.affine.single() else x.affine._replace(axis=max(ranks) + axes.pop())
+            return Value(_again(node, x.expr, y.expr), affine)
+    steps = Affine(_single(out).scale, infer_type(const(0, "int32")), "int32")
+    x, y = (requantized(_quantized(operand, steps), steps) for operand in args)
+    return Value(_again(node, x.expr, y.expr), steps)
+
+
+def _scaled(args: list[Value | RelayExpr]) -> Value:
+    """A product with a number above zero: the same integers in other steps."""
+    for x, by in (args, args[::-1]):
+        if isinstance(x, Value) and isinstance(by, Constant) and not dims(by.checked_type_) and _number(by) > 0:
+            scale = infer_type(Constant(_number(x.affine.scale) * _number(by)))
+            return Value(x.expr, x.affine._replace(scale=scale))
+    raise NoRule("an operand is wider than the product")
+
+
+def _alike(x: Affine, y: Affine) -> bool:
+    """Whether sums of int32 have one meaning, but for the rounding of their scales."""
+    if not (x.dtype == y.dtype == "int32" and all(isinstance(e, Constant) for e in (*x[:2], *y[:2]))):
+        return x.dtype == "int32" and x.same(y)
+    scales = _number(x.scale), _number(y.scale)
+    return (
+        scales[0].size == scales[1].size and np.allclose(scales[0].ravel(), scales[1].ravel(), rtol=1e-6, atol=0)
+        and not _number(x.zero).any() and not _number(y.zero).any()
+    )  # fmt: skip
 
 
 def _quantized(operand: Value | RelayExpr, out: Affine) -> Value:
@@ -291,9 +341,12 @@ def concatenate(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value
 
 def _one(build) -> Rule:
     def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-        """A function of each number, at once in the integers of the result."""
-        x = _narrow(value_of(args[0], single=True), _single(out))
-        return Value(build(node, x.expr, x.affine.scale, x.affine.zero, out.scale, out.zero), out)
+        """A function of each number, at once in steps of the result; in int32 where the operand is of another kind."""
+        x = value_of(args[0], single=True)
+        same = x.affine.dtype == _single(out).dtype
+        data = x.expr if same or x.affine.dtype == "int32" else tensor.cast(x.expr, "int32")
+        made = build(node, data, x.affine.scale, x.affine.zero, out.scale, out.zero)
+        return Value(made, out if same else out._replace(dtype="int32"))
 
     return made
 

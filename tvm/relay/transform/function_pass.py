@@ -23,11 +23,15 @@ def target_of_pass(given: Target | None) -> Target | None:
     return given or Target.current(allow_none=True)
 
 
+def is_typed(mod: IRModule) -> bool:
+    """Whether all graph functions of a module have their types."""
+    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
+    return all(f.checked_type_ is not None and getattr(f.body, "checked_type_", None) is not None for f in functions)
+
+
 def typed_module(mod: IRModule) -> IRModule:
     """The module with types, inferred where functions have none."""
-    functions = [f for f in mod.functions.values() if isinstance(f, Function)]
-    untyped = any(f.checked_type_ is None or getattr(f.body, "checked_type_", None) is None for f in functions)
-    return infer_module(mod) if untyped else mod
+    return mod if is_typed(mod) else infer_module(mod)
 
 
 class RelayFunctionPass(FunctionPass):
@@ -206,6 +210,7 @@ __all__ = [
     "replacement",
     "rewrite_typed",
     "type_of",
+    "is_typed",
     "typed_module",
     "use_counts",
 ]

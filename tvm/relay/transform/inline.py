@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 
+from ...ir.adt import Constructor
 from ...ir.module import GlobalVar, IRModule
-from ...ir.op import Op
 from ...ir.transform import ModulePass, PassContext, PassInfo
+from ...ir.type import TypeCall, TypeVar
 from ...ir.visit import post_order, rewrite
-from ..expr import Call, Function, Let, RelayExpr, Tuple, Var
+from ..expr import Call, Function, Let, RelayExpr, Var
 from ..infer import infer_module
+from ..infer_adt import substitute_types
 from ..substitute import free_vars, substitute_vars
-from .function_pass import RelayFunctionPass, function_pass, typed_module
+from .function_pass import is_typed, typed_module
 
 
 def fresh(function: Function) -> Function:
@@ -73,10 +75,9 @@ def inline_function(func: Function, mod: IRModule) -> Function:
 
 def Inline() -> ModulePass:
     """Inline the functions of the module that are marked ``Inline``; they leave the module when nobody else calls
-    them."""
+    them. A module without types has none afterwards."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        mod = typed_module(mod)
         new = mod.map_functions(lambda var, f: inline_function(f, mod) if isinstance(f, Function) else f)
         called = {n for f in new.functions.values() if isinstance(f, Function) for n in _calls(f)}
 
@@ -84,7 +85,8 @@ def Inline() -> ModulePass:
             marked = isinstance(f, Function) and f.attrs.get("Inline") and not is_recursive(mod, var.name_hint)
             return None if marked and var.name_hint not in called else f
 
-        return infer_module(new.map_functions(keep))
+        new = new.map_functions(keep)
+        return infer_module(new) if is_typed(mod) else new
 
     return ModulePass(run, PassInfo(1, "InlineGlobals", ["InferType"]))
 
@@ -106,16 +108,20 @@ def EtaExpand(expand_constructor: bool = False, expand_global_var: bool = False)
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         mod = typed_module(mod)
-        def wrap(node: RelayExpr, count: int, types) -> Function:
+
+        def wrap(node: RelayExpr, types, result, variables) -> Function:
             params = [Var(f"eta_expand_param_{i}", t) for i, t in enumerate(types)]
-            return Function(params, Call(node, params))
+            return Function(params, Call(node, params), result, variables)
 
         def expand(f: Function) -> Function:
             def operand(e):
                 if expand_global_var and type(e) is GlobalVar and isinstance(mod[e], Function):
-                    return wrap(e, len(mod[e].params), [p.type_annotation for p in mod[e].params])
-                if expand_constructor and type(e).__name__ == "Constructor":
-                    return wrap(e, len(e.inputs), [None] * len(e.inputs))
+                    callee = mod[e]
+                    return wrap(e, [p.type_annotation for p in callee.params], callee.ret_type, callee.type_params)
+                if expand_constructor and isinstance(e, Constructor):
+                    own = {v: TypeVar(v.name_hint, v.kind) for v in mod.type_definitions[e.belong_to].type_vars}
+                    types = [substitute_types(t, own) for t in e.inputs]
+                    return wrap(e, types, TypeCall(e.belong_to, tuple(own.values())), tuple(own.values()))
                 return e
 
             def post(node):
@@ -242,42 +248,4 @@ def InlinePrimitives() -> ModulePass:
     return ModulePass(run, PassInfo(1, "InlinePrimitives", ["InferType"]))
 
 
-def SplitArgs(max_function_args: int, max_buffer_args: int = 0) -> RelayFunctionPass:
-    """Concatenations of more inputs than a device takes arguments become concatenations of concatenations.
-
-    Parameters
-    ----------
-    max_function_args : int
-        The most arguments of a kernel.
-    max_buffer_args : int, optional
-        The most buffers of a kernel; 0 for no limit.
-
-    Returns
-    -------
-    RelayFunctionPass
-    """
-    limit = max_function_args
-
-    @function_pass(opt_level=1, name="SplitArgs", required=["InferType"])
-    def split(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        def post(node):
-            if (
-                type(node) is Call
-                and isinstance(node.op, Op)
-                and node.op.name == "concatenate"
-                and isinstance(node.args[0], Tuple)
-                and limit > 1
-                and len(node.args[0].fields) > limit
-            ):
-                fields = node.args[0].fields
-                parts = [fields[i : i + limit] for i in range(0, len(fields), limit)]
-                joined = [Call(node.op, (Tuple(p),), node.attrs) if len(p) > 1 else p[0] for p in parts]
-                return Call(node.op, (Tuple(joined),), node.attrs)
-            return None
-
-        return rewrite(func, post)
-
-    return split
-
-
-__all__ = ["EtaExpand", "Inline", "InlinePrimitives", "LambdaLift", "SplitArgs", "fresh", "is_recursive"]
+__all__ = ["EtaExpand", "Inline", "InlinePrimitives", "LambdaLift", "fresh", "is_recursive"]

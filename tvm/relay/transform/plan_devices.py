@@ -16,10 +16,14 @@ from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext, PassInfo
 from ...ir.type import TupleType
-from ...ir.visit import post_order
+from ...ir.visit import post_order, rewrite
 from ...runtime.devices import Device, device
+from ...runtime.registry import register_func
+from ...target import VirtualDevice
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
+from ..op.annotation import on_device
 from ..op.tensor import device_copy
+from ..substitute import substitute_vars
 from .function_pass import is_call, type_of, typed_module
 from .fuse_ops import own_nodes
 
@@ -28,9 +32,17 @@ RESULT_DEVICES = "result_devices"
 CPU = Device.kDLCPU
 
 
+def kind_of(place: Any) -> int | None:
+    """The device type of a virtual device or of a device; None where it is open."""
+    kind = getattr(place, "device_type_int", getattr(place, "device_type", None))
+    return None if kind is None or kind < 0 else int(kind)
+
+
 def is_placed(func: Function) -> bool:
     """Whether a function says for any of its expressions where they run."""
-    return RESULT_DEVICES in func.attrs or any(is_call(n, "on_device", "device_copy") for n in post_order(func))
+    if RESULT_DEVICES in func.attrs or any(kind_of(e.virtual_device_) is not None for e in (func, *func.params)):
+        return True
+    return any(is_call(n, "on_device", "device_copy") for n in post_order(func))
 
 
 def device_type_of(text: str) -> int:
@@ -113,6 +125,10 @@ class _Devices:
         if RESULT_DEVICES in self.func.attrs:
             for value, kind in zip(flat_fields(self.func.body), self.func.attrs[RESULT_DEVICES]):
                 self._mark(value, int(kind))
+        for e, placed in ((self.func.body, self.func), *((p, p) for p in self.func.params)):
+            kind = kind_of(placed.virtual_device_)
+            if kind is not None:
+                self._mark(e, kind)
 
     def _mark(self, e: RelayExpr, kind: int) -> None:
         for value in flat_fields(e):
@@ -167,7 +183,9 @@ class _Copies:
         body = self.memo[id(self.func.body)]
         kinds = [self.place(value) for value in flat_fields(body)]
         results = [CPU if kind is None else kind for kind in kinds]
-        return Planned(self.func.replace(body=body, attrs={**self.func.attrs, RESULT_DEVICES: results}), self.devices)
+        attrs = {**self.func.attrs, RESULT_DEVICES: results}
+        f = self.func
+        return Planned(Function(f.params, body, f.ret_type, f.type_params, attrs, f.span), self.devices)
 
     def place(self, value: RelayExpr) -> int | None:
         """Where a rebuilt value lies; None for a constant, which lies anywhere."""
@@ -235,9 +253,64 @@ def plan_function(func: Function, default: int) -> Planned:
     return _Copies(func, _Devices(func, default).devices).run()
 
 
+def marked_form(planned: Planned, config: Any) -> Function:
+    """The planned function with its devices written down, as other programs read them: parameters, and the function for
+    its results, have a ``virtual_device_``; a call whose value is copied to another device is marked with its own."""
+    places = {kind: VirtualDevice(Device(kind, 0)) for kind in planned.used()}
+    if config is not None:
+        places = {kind: config.canonical_virtual_device(place) for kind, place in places.items()}
+    function = planned.function
+    params = {p: Var(p.name_hint, p.type_annotation, p.span) for p in function.params}
+    for old, new in params.items():
+        new.virtual_device_ = places[planned.devices[id(old)]]
+
+    def post(node: Any) -> Any:
+        if is_call(node, "device_copy") and isinstance(node.args[0], (Call, TupleGetItem)):
+            marked = on_device(node.args[0], node.attrs.src_device, constrain_result=True)
+            return Call(node.op, (marked,), node.attrs, node.type_args, node.span)
+        return None
+
+    body = substitute_vars(rewrite(function.body, post), params)
+    attrs = dict(function.attrs)
+    results = set(attrs[RESULT_DEVICES])
+    if len(results) == 1:
+        # One device for all results is said by the function's own.
+        del attrs[RESULT_DEVICES]
+    made = Function(params.values(), body, function.ret_type, function.type_params, attrs, function.span)
+    kind = results.pop() if len(results) == 1 else None
+    made.virtual_device_ = None if kind is None else places.get(kind, VirtualDevice(Device(kind, 0)))
+    return made
+
+
+@register_func("relay.transform.RecoverVirtualDeviceMap")
+def recover_virtual_devices(mod: IRModule, function: Function) -> dict[RelayExpr, VirtualDevice]:
+    """Where the parameters, calls and results of a planned function lie.
+
+    Parameters
+    ----------
+    mod : IRModule
+        The module of the function.
+    function : Function
+        What PlanDevices made.
+
+    Returns
+    -------
+    dict of RelayExpr to VirtualDevice
+    """
+    default = kind_of(function.virtual_device_)
+    devices = _Devices(function, CPU if default is None else default).devices
+    for node in own_nodes(function.body):
+        if is_call(node, "on_device"):
+            devices[id(node)] = device_type_of(node.attrs.device)
+    found = [n for n in (*function.params, *own_nodes(function.body)) if id(n) in devices]
+    made = {n: VirtualDevice(Device(devices[id(n)], 0)) for n in found}
+    return {**made, function: function.virtual_device_} if default is not None else made
+
+
 def PlanDevices(config: Any) -> ModulePass:
-    """Settle where everything runs: marks go, and values are copied where they change devices. What no mark reaches
-    runs on the default device of the configuration (``tvm.target.make_compilation_config``), without one on a CPU.
+    """Settle where everything runs: values are copied where they change devices, and functions and their parameters say
+    where they lie (``virtual_device_``). What no mark reaches runs on the default device of the configuration
+    (``tvm.target.make_compilation_config``), without one on a CPU.
 
     Parameters
     ----------
@@ -261,7 +334,7 @@ def PlanDevices(config: Any) -> ModulePass:
             planned = plan_function(func, default)
             for kind in planned.used() if config is not None else ():
                 config.find_primitive_target_for_device_type(kind)
-            made[var] = planned.function
+            made[var] = marked_form(planned, config)
         return typed_module(made)
 
     return ModulePass(plan, PassInfo(0, "PlanDevices", ["InferType"]))

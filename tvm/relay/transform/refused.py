@@ -7,7 +7,13 @@ from typing import Any
 from ...docstring import docstring
 from ...error import TVMError
 
+_MEMORY = ("memory is planned in the compiled program and not in Relay; compile with relay.vm.compile, whose bytecode "
+           "shows every alloc_storage and alloc_tensor")
+
 REASONS = {
+    "ManifestAlloc": _MEMORY,
+    "ManifestLifetimes": _MEMORY,
+    "MemoryPlan": _MEMORY,
     "PartialEvaluate": "constant folding, Inline and DeadCodeElimination do what inference needs of it, and evaluating "
                        "loops while compiling can grow a program without bound; use FoldConstant, Inline and "
                        "DeadCodeElimination(inline_once=True)",
@@ -30,5 +36,10 @@ PartialEvaluate = _refuse("PartialEvaluate")
 FirstOrderGradient = _refuse("FirstOrderGradient")
 gradient = _refuse("gradient")
 ToCPS = _refuse("ToCPS")
+ManifestAlloc = _refuse("ManifestAlloc")
+ManifestLifetimes = _refuse("ManifestLifetimes")
+MemoryPlan = _refuse("MemoryPlan")
 
-__all__ = ["FirstOrderGradient", "PartialEvaluate", "ToCPS", "gradient"]
+__all__ = [
+    "FirstOrderGradient", "ManifestAlloc", "ManifestLifetimes", "MemoryPlan", "PartialEvaluate", "ToCPS", "gradient",
+]  # fmt: skip

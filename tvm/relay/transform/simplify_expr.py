@@ -15,6 +15,7 @@ from ..op import tensor, transform
 from ..op.record import CallAttrs
 from . import recognize
 from . import simplify_algebra as algebra
+from .fold_padding import padding_absorbed
 from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
 from .live_window import live_window
 from .simplify_algebra import filled_with, static_shape
@@ -178,24 +179,7 @@ def rsqrt(node: Call, counts) -> RelayExpr | None:
 
 def absorb_padding(node: Call, counts) -> RelayExpr | None:
     """A zero padding of the data of a convolution becomes its padding attribute."""
-    data = node.args[0]
-    layout = node.attrs.data_layout
-    if not is_call(data, "nn.pad") or data.attrs.pad_mode != "constant" or not layout.isupper():
-        return None
-    value = _uniform(data.args[1])
-    if value is None or value != 0 or isinstance(node.attrs.padding, str):
-        return None
-    letters = "DHW"[-(len(layout) - 2):] if len(layout) > 3 else "W"
-    for letter, (before, after) in zip(layout, data.attrs.pad_width):
-        if before < 0 or after < 0 or (before or after) and letter not in letters:
-            return None
-    count = len(letters)
-    have = tuple(node.attrs.padding)
-    have = have * (2 * count) if len(have) == 1 else have * 2 if len(have) == count else have
-    extra = [data.attrs.pad_width[layout.index(c)] for c in letters]
-    padding = tuple(h + e for h, e in zip(have, [b for b, _ in extra] + [a for _, a in extra]))
-    attrs = CallAttrs({**node.attrs.entries, "padding": padding})
-    return Call(node.op, (data.args[0], node.args[1]), attrs, (), node.span)
+    return padding_absorbed(node, node.attrs.data_layout, lambda value: value == 0)
 
 
 def absorb_rhs_transpose(node: Call, counts) -> RelayExpr | None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from .... import topi
-from ....runtime.devices import Device
 from ...expr import TupleWrapper
-from ..record import OPAQUE, as_expr, call, op
+from ..record import OPAQUE, as_expr, call, device_text, op
 
 
 def _mark(name: str, doc: str, build):
@@ -25,18 +24,11 @@ def _plain(data):
     return data.astuple() if isinstance(data, TupleWrapper) else as_expr(data)
 
 
-def _device_text(device) -> str:
-    """A device, its name, its type as a number, or a virtual device."""
-    if hasattr(device, "device_type_int"):
-        return str(Device(device.device_type_int, max(device.virtual_device_id, 0)))
-    return str(Device(device, 0)) if isinstance(device, int) else str(device)
-
-
 def on_device(body, device, constrain_result=False, constrain_body=True):
     return call(
         "on_device",
         _plain(body),
-        device=_device_text(device),
+        device=device_text(device),
         constrain_result=bool(constrain_result),
         constrain_body=bool(constrain_body),
     )

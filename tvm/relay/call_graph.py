@@ -1,0 +1,114 @@
+"""Which functions of a module call which."""
+
+from __future__ import annotations
+
+from ..ir.module import GlobalVar, IRModule
+from ..ir.visit import post_order
+from .expr import Function
+
+
+class CallGraph:
+    """The functions of a module and the functions that each names.
+
+    Parameters
+    ----------
+    module : IRModule
+        The module.
+
+    Examples
+    --------
+    >>> mod, twice = tvm.IRModule(), relay.GlobalVar("twice")
+    >>> x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
+    >>> mod[twice], mod["main"] = relay.Function([x], x + x), relay.Function([y], twice(y))
+    >>> relay.analysis.CallGraph(mod).ref_count("twice")
+    1
+    """
+
+    def __init__(self, module: IRModule):
+        self.module = module
+        self._called = {var.name_hint: _names(f) for var, f in module.functions.items()}
+
+    def _name(self, var: str | GlobalVar) -> str:
+        return self.module.get_global_var(var if isinstance(var, str) else var.name_hint).name_hint
+
+    def global_call_count(self, var: str | GlobalVar) -> int:
+        """How many functions a function names.
+
+        Parameters
+        ----------
+        var : str or GlobalVar
+            The function.
+
+        Returns
+        -------
+        int
+        """
+        return len(self._called[self._name(var)])
+
+    def ref_count(self, var: str | GlobalVar) -> int:
+        """How many functions name a function; itself counts where it does.
+
+        Parameters
+        ----------
+        var : str or GlobalVar
+            The function.
+
+        Returns
+        -------
+        int
+        """
+        name = self._name(var)
+        return sum(name in called for called in self._called.values())
+
+    def is_recursive(self, var: str | GlobalVar) -> bool:
+        """Whether a function may come to call itself, perhaps through others.
+
+        Parameters
+        ----------
+        var : str or GlobalVar
+            The function.
+
+        Returns
+        -------
+        bool
+        """
+        name = self._name(var)
+        seen: set[str] = set()
+        stack = list(self._called[name])
+        while stack:
+            called = stack.pop()
+            if called == name:
+                return True
+            if called not in seen:
+                seen.add(called)
+                stack.extend(self._called.get(called, ()))
+        return False
+
+    def print_var(self, var: str | GlobalVar) -> str:
+        """What is known of one function, as text.
+
+        Parameters
+        ----------
+        var : str or GlobalVar
+            The function.
+
+        Returns
+        -------
+        str
+        """
+        name = self._name(var)
+        calls = "".join(f"\n  @{called}" for called in self._called[name])
+        return f"@{name}: #refs = {self.ref_count(name)}{', calls' if calls else ''}{calls}"
+
+    def __str__(self) -> str:
+        return "\n".join(self.print_var(name) for name in self._called)
+
+
+def _names(function: object) -> list[str]:
+    """The functions that a function names, in the order it names them."""
+    if not isinstance(function, Function):
+        return []
+    return list(dict.fromkeys(n.name_hint for n in post_order(function) if isinstance(n, GlobalVar)))
+
+
+__all__ = ["CallGraph"]
