@@ -115,8 +115,8 @@ class FolderWriter:
 
     def _is_new(self, candidate: _Candidate) -> bool:
         if candidate.task.task_input_names:
-            raise TVMError(f"{describe(candidate.task)} has inputs of the user's own (task_inputs), which do not travel "
-                           "in a folder of candidates; measure it on this machine or over RPC")
+            raise TVMError(f"{describe(candidate.task)} has inputs of the user's own (task_inputs), which do not "
+                           "travel in a folder of candidates; measure it on this machine or over RPC")
         return self.folder.is_new(candidate.record)
 
     def _keep(self, candidate: _Candidate, made: Sequence[Built | Failed]) -> bool:

@@ -460,7 +460,8 @@ def tune_model(
     options = TuningOptions(
         records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
     # Whole models run on this machine, and are not compared where they are for another.
-    _tune([start() for start in searches], options, begin, report, None if remote or farm else RelayModel(*known), log_estimated_latency)
+    model = None if remote or farm else RelayModel(*known)
+    _tune([start() for start in searches], options, begin, report, model, log_estimated_latency)
     return records
 
 
