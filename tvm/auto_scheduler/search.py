@@ -156,6 +156,8 @@ class SketchSearch:
         found = [m for m in measurements if m.key != UNTUNED]
         inputs = [MeasureInput(self.task, self._states[m.key]) for m in found]
         self.policy.learn(inputs, [m.origin for m in found])
+        # Steps are enough to make a state again, and many states fill the memory.
+        self._states.update({m.key: StateObject((), m.key) for m in found})
         for measurement in found:
             self._failures = 0 if measurement.outcome is Outcome.MEASURED else self._failures + 1
         if self._failures >= _MOST_FAILURES:

@@ -140,6 +140,7 @@ class SearchPolicy:
         self.search_task, self.verbose = task, verbose
         # States that were measured, and the seconds of those that ran.
         self.measured: dict[tuple[TransformStep, ...], float | None] = {}
+        self._steps: dict[TransformStep, TransformStep] = {}
         for callback in init_search_callbacks or ():
             callback.prepare(self)
 
@@ -197,7 +198,9 @@ class SearchPolicy:
             What was found of each.
         """
         for inp, res in zip(inputs, results):
-            self.measured[inp.state.transform_steps] = res.mean_cost if res.error_no == 0 else None
+            # Most steps of a state are those of others too, and are kept once.
+            steps = tuple(self._steps.setdefault(step, step) for step in inp.state.transform_steps)
+            self.measured[steps] = res.mean_cost if res.error_no == 0 else None
 
     def continue_search_one_round(
         self, num_measure: int, measurer: ProgramMeasurer
@@ -381,11 +384,16 @@ class SketchPolicy(SearchPolicy):
                 found[made.key] = made
         return list(found.values())
 
-    def _leaders(self) -> list[Candidate]:
-        """The best candidates so far, as many as a population takes over."""
+    def _leaders(self, least: int = 0) -> list[Candidate]:
+        """The best candidates so far, as many as a population takes over and at least so many."""
         share = self.params["evolutionary_search_population"] * self.params["sample_init_use_measured_ratio"]
         costs = self._costs()
-        return [self._parents[key] for key in sorted(costs, key=costs.__getitem__)[: int(share)]]
+        return [self._parents[key] for key in sorted(costs, key=costs.__getitem__)[: max(int(share), least)]]
+
+    def _forget(self) -> None:
+        """Let go of candidates that ran and are no leaders: a state is much larger than its steps."""
+        leaders = {candidate.key for candidate in self._leaders(least=1)}
+        self._parents = {key: one for key, one in self._parents.items() if key in leaders or key not in self.measured}
 
     def _costs(self) -> dict[Any, float]:
         """The seconds of the candidates that ran."""
@@ -493,6 +501,7 @@ class SketchPolicy(SearchPolicy):
         for candidate in (*self._by_chance(by_chance), *fresh[sure:]):
             if len(chosen) < count and candidate.key not in self.measured:
                 chosen.setdefault(candidate.key, candidate)
+        self._forget()
         self._parents.update(chosen)
         self._keys = {key: self._keys[key] for key in self._parents if key in self._keys}
         self._proposed.update(self._keys.values())
