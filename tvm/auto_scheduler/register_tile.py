@@ -80,7 +80,9 @@ def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -
     unit = max(vector_bytes // facts.store.width, 1)
     is_lane, is_term = loops.how == Annotation.VECTORIZE, loops.is_kind(IteratorKind.REDUCTION)
     in_body = body_of(loops)
-    around, expanded, lanes = np.where(in_body, 1.0, loops.extents), in_body & ~is_lane, loops.product(is_lane)
+    around, lanes = np.where(in_body, 1.0, loops.extents), loops.product(is_lane)
+    # The terms that an instruction adds at once are one.
+    expanded = in_body & ~is_lane & (loops.how != Annotation.TENSORIZE)
     # Lanes beyond the last whole register are handled in pieces of 1, 2, 4 ... of them.
     odd = lanes % unit
     whole = lanes // unit + sum((odd // (1 << bit)) % 2 for bit in range(max(unit.bit_length() - 1, 1)))
@@ -104,8 +106,9 @@ def body_of(loops: StageLoops) -> np.ndarray:
     count = loops.extents.shape[1]
     is_lane, is_parallel = loops.how == Annotation.VECTORIZE, loops.how == Annotation.PARALLEL
     # Loops that are lanes, asked for or of one iteration go into a body whatever the limit is.
-    is_taken = (loops.how == Annotation.UNROLL) | (loops.extents <= 1)
-    lengths = np.where(is_lane, 1.0, loops.extents)
+    is_word = loops.how == Annotation.TENSORIZE
+    is_taken = (loops.how == Annotation.UNROLL) | (loops.extents <= 1) | is_word
+    lengths = np.where(is_lane | is_word, 1.0, loops.extents)
     steps, goes_on = np.ones(count), np.ones(count, dtype=bool)
     found = np.zeros(loops.extents.shape, dtype=bool)
     terms = [place for place, kind in enumerate(loops.kinds) if kind is IteratorKind.REDUCTION]

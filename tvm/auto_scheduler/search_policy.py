@@ -18,6 +18,7 @@ from .evolution import Breeder, Candidate
 from .evolution import evolve as evolve_states
 from .gpu_limits import GPULimits
 from .gpu_rules import GPU_RULES
+from .intrinsic_rule import intrinsic_rules
 from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
 from .measure_record import RecordReader
@@ -333,10 +334,13 @@ class SketchPolicy(SearchPolicy):
         if self._breeder is None:
             params, task = self.params, self.search_task
             hardware, features = task.hardware_params, task.target.features
-            rules, structure, gpu = CPU_RULES, params["cpu_multi_level_tiling_structure"], None
             if features.is_gpu:
-                rules, structure = GPU_RULES, params["gpu_multi_level_tiling_structure"]
+                rules: Sequence[Rule] = GPU_RULES
+                structure = params["gpu_multi_level_tiling_structure"]
                 gpu = GPULimits.of(hardware, features.thread_registers)
+            else:
+                rules = (*intrinsic_rules(task.target), *CPU_RULES)
+                structure, gpu = params["cpu_multi_level_tiling_structure"], None
             sketches = generate(task.compute_dag, hardware, structure, (*self.user_rules, *rules))
             limits = Limits(
                 max(hardware.num_cores, 1), params["max_innermost_split_factor"], params["max_vectorize_size"],
