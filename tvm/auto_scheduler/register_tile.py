@@ -26,8 +26,8 @@ NAMES = (
 )
 # Vector registers that a machine has at least where its vectors are not of 32 bytes, and where they are.
 _REGISTERS, _FEW_REGISTERS, _FEW_BYTES = 32, 16, 32
-# Registers of a body that hold operands.
-_OPERANDS = 2
+# Registers of a body that hold operands; those of tensor intrinsics are put together from parts, several at a time.
+_OPERANDS, _OPERANDS_IN_PARTS = 2, 8
 # The arithmetic of a term that is one instruction: a product and its sum.
 _FUSED = 2
 _KINDS = ("still", "next", "far", "")
@@ -93,11 +93,12 @@ def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -
     held, _ = _loads(facts, loops, expanded & ~is_term, is_lane, lanes, whole)
     registers = _FEW_REGISTERS if vector_bytes == _FEW_BYTES else _REGISTERS
     trips, vectorized, strided = _trips(facts, loops, around, trip, unit, lanes)
+    operands = np.where((loops.how == Annotation.TENSORIZE).any(axis=0), _OPERANDS_IN_PARTS, _OPERANDS)
     space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
     return RegisterTile(
         iterations, vectors, accumulators, outside * loops.product(expanded & is_term), outside, loads, gathered,
         accumulators + held, trips, vectorized, strided, np.where(lanes > 1, odd, 0),
-        np.maximum(accumulators + _OPERANDS - registers, 0), space * facts.store.width,
+        np.maximum(accumulators + operands - registers, 0), space * facts.store.width,
         around.prod(axis=0) * loops.times)
 
 
