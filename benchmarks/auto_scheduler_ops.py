@@ -259,7 +259,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--peer-python", default=PEER_PYTHON)
     parser.add_argument("--jobs", type=int, default=1, help="cases at once, each on cores of its own")
     parser.add_argument("--cores-each", type=int, default=2, help="cores of each of several jobs")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after this long; the same command goes on")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long; the same command goes on")
     parser.add_argument("--only", help="one case, by its name")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.kinds) - set(SHAPES))

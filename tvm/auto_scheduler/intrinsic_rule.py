@@ -1,7 +1,8 @@
 """The sketch rule of tensor intrinsics.
 
-An intrinsic fits a sum of products whose operands have its types and lie in memory as it reads them. The rule tiles such
-a stage to the shape of the intrinsic, which computes the innermost loops; the loops around are searched as others are.
+An intrinsic fits a sum of products whose operands have its types and lie in memory as it reads them. The rule tiles
+such a stage to the shape of the intrinsic, which computes the innermost loops; the loops around are searched as others
+are.
 """
 
 from __future__ import annotations
@@ -78,9 +79,9 @@ def _reads_alike(own: ProducerLoad, meaning: ProducerLoad, axes: dict[Var, Var])
 
 
 def tile_of(op: Any, intrin: TensorIntrin) -> dict[str, int] | None:
-    """The axes of an operation, by their names, whose innermost tiles an intrinsic computes, with its lengths; None where
-    it does not fit. They are in the order of an operand that is read along most of them, so that constants which are
-    stored in the order of the loops are as the intrinsic reads them."""
+    """The axes of an operation, by their names, whose innermost tiles an intrinsic computes, with its lengths; None
+    where it does not fit. They are in the order of an operand that is read along most of them, so that constants which
+    are stored in the order of the loops are as the intrinsic reads them."""
     own, meaning = _operands(op), _operands(intrin.op)
     if own is None or meaning is None or len(op.axis) < len(intrin.op.axis):
         return None

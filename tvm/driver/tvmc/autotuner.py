@@ -454,8 +454,7 @@ def tune_model(
     searches = (sketches.starts(chosen, tuner, {**measure, "timeout": timeout, **remote}, farm) if sketches
                 else [partial(task.start_search, tuner, option, analytic_start) for task in chosen])
     if build_only:
-        _build(searches, build_only, bool(sketches), (trials, prior_records, time_budget), measure, timeout)
-        return build_only
+        return _build(searches, build_only, bool(sketches), (trials, prior_records, time_budget), measure, timeout)
     records = tuning_records or tvmc_model.default_tuning_records_path()
     options = TuningOptions(
         records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
@@ -566,13 +565,14 @@ def _subject(search: Any) -> Any:
 def _build(
     searches: list[Any], folder: str, is_searched: bool, limits: tuple[int | None, str | None, float | None],
     measure: dict[str, Any], timeout: float,
-) -> None:
-    """Build candidates; what stops it leaves those that are done. ``limits`` are of ``build_candidates``."""
+) -> str:
+    """Build candidates into a folder, which is the result; what stops it leaves those that are done. ``limits`` are of ``build_candidates``."""
     from .candidates import build_candidates, sketch_writer, template_writer
 
     try:
         write = (sketch_writer if is_searched else template_writer)(folder, measure, timeout)
         build_candidates(searches, write, folder, *limits)
+        return folder
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     except KeyboardInterrupt:
