@@ -135,6 +135,19 @@ def test_constants_in_the_order_of_the_loops_are_read_as_the_intrinsic_reads_the
             np.testing.assert_array_equal(made[-1], expected)
 
 
+@pytest.mark.parametrize("order", ["filter", "channel"])
+def test_states_for_x86_have_its_instruction(order, seed):
+    if order == "filter":
+        tensors = dense(4, 32, 8, data="uint8")
+    else:
+        a, b = te.placeholder((1, 4, 4, 8), "uint8", name="a"), te.placeholder((1, 1, 8, 32), "int8", name="b")
+        tensors = [a, b, topi.nn.conv2d_nhwc(a, b, 1, 0, 1, "int32")]
+    policy = policy_of(tensors, X86, random.Random(seed).getrandbits(30))
+    for candidate in states_of(policy, 2):
+        schedule, args = policy.search_task.compute_dag.apply_steps_from_state(candidate.state)
+        assert "vpdpbusd" in tvm.build(schedule, args, X86).get_source("asm")
+
+
 @needs_dot_products
 def test_python_code_makes_the_schedule_again(seed):
     tensors = dense()

@@ -566,7 +566,8 @@ def _build(
     searches: list[Any], folder: str, is_searched: bool, limits: tuple[int | None, str | None, float | None],
     measure: dict[str, Any], timeout: float,
 ) -> str:
-    """Build candidates into a folder, which is the result; what stops it leaves those that are done. ``limits`` are of ``build_candidates``."""
+    """Build candidates into a folder, which is the result; what stops it leaves those that are done. ``limits`` are of
+    ``build_candidates``."""
     from .candidates import build_candidates, sketch_writer, template_writer
 
     try:
