@@ -78,6 +78,13 @@ def test_sketches_have_the_intrinsics_that_fit(tensors, target, expected):
     assert any(not any(map(is_tensorized, sketch.stages)) for sketch in policy.breeder.sketches)
 
 
+def test_axes_that_are_not_to_be_split_are_not():
+    tensors = dense()
+    tensors[2].op.attrs["auto_scheduler_no_split_at_inner"] = [tensors[2].op.reduce_axis[0].var.name]
+    policy = policy_of(tensors, ARM)
+    assert policy.breeder.sketches and not names_in(policy)
+
+
 def test_what_an_intrinsic_reads_stays_an_array():
     for sketch in policy_of(narrowed(), ARM).breeder.sketches:
         tensorized = any(map(is_tensorized, sketch.stages))

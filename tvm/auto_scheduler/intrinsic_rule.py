@@ -18,11 +18,12 @@ from ..ir.visit import post_order
 from ..target import Target
 from ..te.tensor import ComputeOp
 from ..te.tensor_intrin import TensorIntrin
+from .access import NO_SPLIT_AT_INNER, NO_SPLIT_AT_OUTER
 from .intrinsics import SearchIntrinsic, intrinsics_of
 from .loop_state import State
 from .queries import has_cache_write
 from .sketch_rules import FUSION_LEVELS, Condition, Found, Rule, Sketching, is_to_be_tiled
-from .tiling import follow_tiles, tile
+from .tiling import follow_tiles, names_in, tile
 
 # An operand of a product: what is read, and the type that it is multiplied in.
 Operand = tuple[ProducerLoad, str]
@@ -114,9 +115,10 @@ class _Intrinsics:
         self.intrinsics = [(one.name, one.make()) for one in intrinsics]
 
     def _fitting(self, op: Any) -> Iterator[tuple[str, dict[str, int]]]:
+        whole = names_in(op, NO_SPLIT_AT_INNER) | names_in(op, NO_SPLIT_AT_OUTER)
         for name, intrin in self.intrinsics:
             lengths = tile_of(op, intrin)
-            if lengths is not None:
+            if lengths is not None and not whole & set(lengths):
                 yield name, lengths
 
     def condition(self, at: Sketching) -> Condition:
