@@ -1,11 +1,17 @@
 """Operators that nobody wrote a template for, by search: Ansor's single-operator test.
 
     python -m benchmarks.auto_scheduler_ops [--trials 200] [--kinds C2D,GMM] [--batches 1,16] [--peer-python PATH]
+    python -m benchmarks.auto_scheduler_ops --jobs 8 --seconds 540        eight cases at once, each on two cores
 
 Ten classes of operators (``auto_scheduler_cases``), three shapes each with batch 1 and 16. Each is tuned with at most
 so many trials, and timed in turn with our own default schedule and with PyTorch, eager and compiled, each in a process
-of its own. A Python with torch is made by ``make peers``; what is missing is named. Records are kept in the folder
-``--records``: a case that has had its trials is not tuned again.
+of its own. A Python with torch is made by ``make peers``; what is missing is named. Records and rows are kept in the
+folder ``--records``: a case that has had its trials is not tuned again, and one that has its row is not timed again. So
+the same command goes on where ``--seconds`` or a kill stopped it. With ``--jobs`` each case has cores of its own, which
+neither its search nor the programs it is timed with leave.
+
+Searching takes numpy, llvmlite and xgboost; where xgboost is not installed, an unpacked wheel of xgboost-cpu on
+PYTHONPATH does.
 """
 
 from __future__ import annotations
@@ -14,8 +20,10 @@ import argparse
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -172,6 +180,73 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
+# -- rows that are done, and cases side by side --------------------------------------------------------------------
+
+
+def row_of(case: Case, folder: str) -> str:
+    return os.path.join(folder, case.name.replace(" ", "_") + ".row.json")
+
+
+def known_row(case: Case, options: argparse.Namespace, frameworks: Sequence[str]) -> dict[str, Any] | None:
+    """The row of an earlier run with as many trials and the same programs."""
+    path = row_of(case, options.records)
+    if not os.path.exists(path):
+        return None
+    with open(path, encoding="utf-8") as file:
+        row = json.load(file)
+    is_whole = row["trials"] == options.trials and set(frameworks) <= set(row["seconds"])
+    return row if is_whole or "problem" in row else None
+
+
+def measured_row(case: Case, options: argparse.Namespace, frameworks: Sequence[str]) -> dict[str, Any]:
+    """The row of a case, which is kept."""
+    row = known_row(case, options, frameworks)
+    if row is None:
+        row = {**measure(case, options, frameworks), "trials": options.trials, "cores": len(os.sched_getaffinity(0))}
+        harness.save(row_of(case, options.records), row)
+    return row
+
+
+def core_groups(jobs: int, each: int) -> list[list[int]]:
+    """The cores of each job, neighbours together."""
+    cores = sorted(os.sched_getaffinity(0))
+    if jobs * each > len(cores):
+        raise SystemExit(f"{jobs} jobs of {each} cores take {jobs * each}; there are {len(cores)}")
+    return [cores[number * each : (number + 1) * each] for number in range(jobs)]
+
+
+def run_jobs(todo: Sequence[Case], options: argparse.Namespace, arguments: Sequence[str]) -> None:
+    """Measure cases in processes of their own, as many at once as there are jobs, until the time is up."""
+    free = core_groups(options.jobs, options.cores_each)
+    waiting, running = list(todo), {}
+    deadline = time.monotonic() + options.seconds
+    try:
+        while waiting or running:
+            is_late = time.monotonic() > deadline
+            if is_late:
+                print(f"the time is up: {len(waiting) + len(running)} cases are left; the same command goes on")
+                return
+            while waiting and free:
+                case, cores = waiting.pop(0), free.pop()
+                command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m",
+                           "benchmarks.auto_scheduler_ops", *arguments, "--only", case.name]
+                environment = {**os.environ, "TVM_NUM_THREADS": str(len(cores))}
+                process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL,
+                                           start_new_session=True)  # fmt: skip
+                running[process] = case, cores
+            for process in [one for one in running if one.poll() is not None]:
+                case, cores = running.pop(process)
+                free.append(cores)
+                print(f"{case.name}: {'done' if process.returncode == 0 else f'ended with {process.returncode}'}",
+                      flush=True)
+            time.sleep(0.2)
+    finally:
+        for process in running:
+            # Its searches and timings are processes of its session.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
 def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--trials", type=int, default=200)
@@ -182,6 +257,10 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--records", default=RECORDS)
     parser.add_argument("--output", default=RESULTS)
     parser.add_argument("--peer-python", default=PEER_PYTHON)
+    parser.add_argument("--jobs", type=int, default=1, help="cases at once, each on cores of its own")
+    parser.add_argument("--cores-each", type=int, default=2, help="cores of each of several jobs")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long; the same command goes on")
+    parser.add_argument("--only", help="one case, by its name")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.kinds) - set(SHAPES))
     if unknown:
@@ -189,22 +268,37 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     return options
 
 
+def chosen_cases(options: argparse.Namespace) -> list[Case]:
+    found = [case for case in cases(options.kinds, options.batches)
+             if case.shape in SHAPES[case.kind][: options.shapes] and options.only in (None, case.name)]
+    if not found:
+        raise SystemExit(f"no case is '{options.only}'")
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    options = parsed(arguments)
+    given = sys.argv[1:] if arguments is None else arguments
+    options = parsed(given)
     os.makedirs(options.records, exist_ok=True)
     problem = missing(options.peer_python)
     if problem:
         print(f"left out: {', '.join(FRAMEWORKS)} ({problem})")
     frameworks = [] if problem else list(FRAMEWORKS)
+    found, deadline = chosen_cases(options), time.monotonic() + options.seconds
+    if options.jobs > 1 and options.only is None:
+        run_jobs([case for case in found if known_row(case, options, frameworks) is None], options, given)
     rows = []
-    for case in cases(options.kinds, options.batches):
-        if case.shape not in SHAPES[case.kind][: options.shapes]:
-            continue
-        rows.append(measure(case, options, frameworks))
-        print(table(rows[-1:]).splitlines()[2], flush=True)
+    for case in found:
+        is_measured_here = options.jobs == 1 or options.only is not None
+        may_begin = is_measured_here and time.monotonic() < deadline
+        row = measured_row(case, options, frameworks) if may_begin else known_row(case, options, frameworks)
+        if row is not None:
+            rows.append(row)
+            print(table(rows[-1:]).splitlines()[2], flush=True)
+    if options.only is None:
         facts = {"commit": harness.commit(), "trials": options.trials, "left out": problem or "", "rows": rows}
         harness.save(options.output, facts)
-    print(table(rows))
+        print(table(rows))
     return rows
 
 

@@ -4,6 +4,7 @@
     python -m benchmarks.auto_scheduler_search throughput [--trials 16]      trials of all tasks of ResNet-50
     python -m benchmarks.auto_scheduler_search rank --task 10 --log FILE     rank correlation on unseen states
     python -m benchmarks.auto_scheduler_search memory [--trials 2000]        memory of the search and its workers
+    python -m benchmarks.auto_scheduler_search memory --fake                 the same, times made up and nothing built
 
 Failures and the writing of records count as part of the time. ``rank`` goes on where it stopped. What other processes
 took of the machine is printed: figures of a busy machine are too low.
@@ -151,6 +152,23 @@ def rank(arguments: argparse.Namespace) -> None:
                                           for name, some in found.items()))  # fmt: skip
 
 
+def made_up() -> dict[str, Any]:
+    """A builder that builds nothing and a runner whose times are of the steps alone: what the search itself keeps."""
+    from tvm.auto_scheduler.measure import BuildResult, MeasureResult, ProgramBuilder, ProgramRunner
+    from tvm.tuning.measure import Built
+
+    class Builder(ProgramBuilder):
+        def build(self, measure_inputs: Any, verbose: int = 1) -> list[Any]:
+            return [BuildResult(Built("", [], 0.0)) for _ in measure_inputs]
+
+    class Runner(ProgramRunner):
+        def run(self, measure_inputs: Any, build_results: Any, verbose: int = 1) -> list[Any]:
+            chances = [random.Random(str(inp.state.transform_steps)) for inp in measure_inputs]
+            return [MeasureResult([chance.uniform(1e-3, 1e-2)], 0, "", 0.0, time.time()) for chance in chances]
+
+    return {"builder": Builder(), "runner": Runner()}
+
+
 def memory(arguments: argparse.Namespace) -> None:
     from tvm import auto_scheduler
 
@@ -161,9 +179,10 @@ def memory(arguments: argparse.Namespace) -> None:
             seen(policy, inputs, results)
 
     start, small = time.monotonic(), task(benchmark_conv2d, 8, 32, 32, 3, 1, target=arguments.target)
+    how = made_up() if arguments.fake else {"runner": auto_scheduler.LocalRunner(min_repeat_ms=1)}
     with tempfile.TemporaryDirectory() as folder:
         options = auto_scheduler.TuningOptions(
-            num_measure_trials=arguments.trials, verbose=0, runner=auto_scheduler.LocalRunner(min_repeat_ms=1),
+            num_measure_trials=arguments.trials, verbose=0, **how,
             measure_callbacks=[auto_scheduler.RecordToFile(os.path.join(folder, "records.json")), Callback()])
         small.tune(options, auto_scheduler.SketchPolicy(small, auto_scheduler.XGBModel(), seed=0, verbose=0))
     search, worker = seen.growth()
@@ -180,6 +199,7 @@ def main() -> None:
     parser.add_argument("--task", type=int, default=2, help="propose, rank: which layer of ResNet-50")
     parser.add_argument("--log", default="", help="rank: where measurements are kept")
     parser.add_argument("--seconds", type=float, default=120, help="rank: no measuring is begun later")
+    parser.add_argument("--fake", action="store_true", help="memory: nothing is built, and times are made up")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     arguments.trials = arguments.trials or {"memory": 2000}.get(arguments.command, 16)

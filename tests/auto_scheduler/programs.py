@@ -10,8 +10,15 @@ import tvm
 
 
 def arrays_of(dag: Any, seed: int) -> list[np.ndarray]:
+    """Numbers for all arguments: from -1 to 1, and small whole ones of the type."""
     generator = np.random.default_rng(seed)
-    return [generator.uniform(-1, 1, [int(d) for d in t.shape]).astype(t.dtype) for t in dag.tensors]
+    return [_numbers(generator, [int(d) for d in t.shape], t.dtype) for t in dag.tensors]
+
+
+def _numbers(generator: np.random.Generator, shape: list[int], dtype: str) -> np.ndarray:
+    if "int" in dtype:
+        return generator.integers(0 if dtype.startswith("u") else -128, 127, shape, dtype=dtype)
+    return generator.uniform(-1, 1, shape).astype(dtype)
 
 
 def run(dag: Any, state: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:

@@ -67,6 +67,25 @@ def test_a_run_measures_the_code_without_tuning_and_goes_on_from_its_records(tmp
     assert len(found) == len(set(found)) == 9, "nothing is measured twice"
 
 
+def test_states_that_ran_and_are_no_leaders_are_let_go():
+    search = a_search(Runner())
+    best = None
+    for _ in range(4):
+        keys = search.propose(4)
+        measurements = search.run(keys, search.build(keys))
+        search.learn(measurements)
+        best = min([m for m in (best, *measurements) if m], key=lambda m: m.costs)
+    search.propose(4)
+    assert len(search.policy.measured) == 16 and best is not None
+    # Four are proposed, and of the others a fifth of a population of eight is kept, the best one among them.
+    kept = set(search.policy._parents) & set(search.policy.measured)
+    assert len(search.policy._parents) <= 5 and len(kept) == 1
+    assert search.policy.measured[kept.pop()] == min(best.costs)
+    assert all(not search.state_of(key).stages for key in search.policy.measured)
+    schedule, args = search.instantiations(best.key)[0]()
+    assert len(args) == 3 and schedule.stages
+
+
 @pytest.mark.parametrize("untuned, wins", [(1e-3, False), (8e-3, True)])
 def test_the_records_of_a_run_name_its_winner(tmp_path, untuned, wins):
     log = tmp_path / "log.json"

@@ -49,6 +49,13 @@ def states_transposed(size: int, channels: int, filters: int) -> list[Any]:
 
 
 @auto_scheduler.register_workload
+def states_bytes(n: int, m: int, k: int) -> list[Any]:
+    """What a dot product of bytes computes, on CPUs that have one."""
+    a, b = te.placeholder((n, k), "int8", name="a"), te.placeholder((m, k), "int8", name="b")
+    return [a, b, topi.nn.relu(topi.nn.dense(a, b, out_dtype="int32"))]
+
+
+@auto_scheduler.register_workload
 def states_norm(n: int, m: int) -> list[Any]:
     a = te.placeholder((n, m), name="a")
     i, j = te.reduce_axis((0, n), name="i"), te.reduce_axis((0, m), name="j")
@@ -73,6 +80,7 @@ PROGRAMS = {
     "transposed convolution": (states_transposed, (5, 4, 6)),
     "reduction": (workloads.min_nm_auto_scheduler_test, (6, 30)),
     "softmax": (workloads.softmax_nm_auto_scheduler_test, (6, 24)),
+    "product of bytes": (states_bytes, (12, 16, 24)),
     "matrix norm": (states_norm, (12, 20)),
     "tiles of Winograd's algorithm": (states_winograd, (2, 5, 8, 12, 2, "NHWC")),
     "pooling": (workloads.max_pool2d_auto_scheduler_test, (1, 7, 8, 6, 1)),

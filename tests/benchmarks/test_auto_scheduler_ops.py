@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 
 import numpy as np
 import pytest
@@ -99,3 +101,24 @@ def test_rows_with_and_without_peers_make_a_table():
     assert "against default schedules: faster on 2 of 2, geometric mean of times 0.50" in text
     assert "against PyTorch (best of eager and compiled): not measured" in auto_scheduler_ops.table(
         [{"case": "d", "kind": "NRM", "seconds": times}])
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2 or shutil.which("taskset") is None, reason="two cores and taskset")
+def test_cases_side_by_side_are_measured_once(tmp_path, capsys):
+    pytest.importorskip("xgboost")
+    command = ["--jobs", "2", "--cores-each", "1", "--kinds", "NRM", "--batches", "1", "--shapes", "2", "--trials", "2",
+               "--rounds", "2", "--records", str(tmp_path / "records"), "--output", str(tmp_path / "table.json"),
+               "--peer-python", str(tmp_path / "no_python")]  # fmt: skip
+    assert auto_scheduler_ops.main([*command, "--seconds", "-1"]) == []
+    assert "2 cases are left; the same command goes on" in capsys.readouterr().out
+    rows = auto_scheduler_ops.main(command)
+    assert [row["case"] for row in rows] == ["NRM b1 256x256", "NRM b1 512x512"]
+    assert all(row["records"] == 2 and row["cores"] == 1 and row["seconds"]["searched"] > 0 for row in rows)
+    capsys.readouterr()
+    assert auto_scheduler_ops.main(command) == rows and "done" not in capsys.readouterr().out
+    assert json.loads((tmp_path / "table.json").read_text())["rows"] == rows
+    with pytest.raises(SystemExit, match="jobs of 2 cores take"):
+        auto_scheduler_ops.core_groups(1000, 2)
+    with pytest.raises(SystemExit, match="no case is 'C9D'"):
+        auto_scheduler_ops.main(["--only", "C9D", *command])

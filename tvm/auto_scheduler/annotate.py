@@ -22,7 +22,7 @@ from .iterator import Annotation, Iterator, IteratorKind
 from .loop_nests import LoopNests
 from .loop_state import State
 from .loop_steps import FuseStep, SplitStep
-from .queries import Queries, has_reduce_iter, is_constant_transform, is_tiled
+from .queries import Queries, has_reduce_iter, is_constant_transform, is_tensorized, is_tiled
 from .state import StateObject
 from .steps import TransformStep
 from .tiling import divisors, factorizations
@@ -166,9 +166,11 @@ def place_stages(state: State, choices: Choices) -> None:
         if queries.needs_multi_level_tiling(place):
             continue
         options: list[Any] = [AT_ROOT, *_locations(state.state_object, queries, place)]
-        # A transform by constants reads an element for many sums: it is not computed anew for each.
+        # A transform by constants reads an element for many sums: it is not computed anew for each. An intrinsic reads
+        # arrays.
         readers = [state.stages[reader] for reader in queries.consumers(place)]
-        if not has_reduce_iter(stage) and not any(map(is_constant_transform, readers)):
+        is_kept = any(is_constant_transform(reader) or is_tensorized(reader) for reader in readers)
+        if not has_reduce_iter(stage) and not is_kept:
             options.append(INLINE)
         chosen = choices.pick("location", place, options)
         if chosen == INLINE:

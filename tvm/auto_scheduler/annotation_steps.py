@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..te.operation import thread_axis
+from .intrinsics import tensor_intrin
 from .iterator import ANNOTATION_NAMES, Annotation
 from .steps import TransformStep, step
 
@@ -41,9 +42,31 @@ class AnnotationStep(TransformStep):
         if kind in (Annotation.UNROLL, Annotation.VECTORIZE, Annotation.PARALLEL):
             getattr(stage, ANNOTATION_NAMES[kind])(axis)
         elif kind is Annotation.TENSORIZE:
-            self.refuse("no intrinsic of a target is known for the annotation tensorize")
+            self.refuse("the annotation tensorize names no intrinsic; the step TZ does")
         elif kind is not Annotation.NONE:
             stage.bind(axis, thread_axis(ANNOTATION_NAMES[kind]))
+
+
+@step("TZ")
+class TensorizeStep(TransformStep):
+    """A tensor intrinsic computes a loop and all loops inside of it."""
+
+    stage_id: int
+    iter_id: int
+    intrinsic: str
+
+    def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
+        state.iterator(self.stage_id, self.iter_id, self)
+        iters = state.stages[self.stage_id].iters
+        for it in iters[self.iter_id :]:
+            if it.annotation is not Annotation.NONE:
+                self.refuse(f"loop {it.name} is annotated {ANNOTATION_NAMES[it.annotation]} already")
+        inner = (replace(it, annotation=Annotation.TENSORIZE) for it in iters[self.iter_id :])
+        return state.with_iters(self.stage_id, (*iters[: self.iter_id], *inner))
+
+    def schedule(self, replay: Replay) -> None:
+        stage, axis = replay.stages[self.stage_id], replay.axes[self.stage_id][self.iter_id]
+        stage.tensorize(axis, tensor_intrin(self.intrinsic))
 
 
 @step("PR")
@@ -90,4 +113,4 @@ class StorageAlignStep(TransformStep):
             stage.storage_align(axis, self.factor, self.offset)
 
 
-__all__ = ["AUTO_UNROLL", "AnnotationStep", "PragmaStep", "StorageAlignStep"]
+__all__ = ["AUTO_UNROLL", "AnnotationStep", "PragmaStep", "StorageAlignStep", "TensorizeStep"]

@@ -97,7 +97,9 @@ class LoopNests:
         return Nest(tuple(reversed(loops)), times)
 
     def _length(self, asked: int | Open) -> Number:
-        return asked if isinstance(asked, int) else math.prod(self._lengths[factor] for factor in asked.factors)
+        if isinstance(asked, int):
+            return asked
+        return asked.times * math.prod(self._lengths[factor] for factor in asked.factors)
 
     def _region(self, place: int, target: int, loop: int) -> dict[Var, Number]:
         """How much of a stage is needed in each iteration of a loop of another one, by axis."""

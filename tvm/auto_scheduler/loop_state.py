@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..docstring import described
 from ..te.tensor import Operation, Tensor
-from .annotation_steps import AnnotationStep, PragmaStep, StorageAlignStep
+from .annotation_steps import AnnotationStep, PragmaStep, StorageAlignStep, TensorizeStep
 from .attach_steps import ComputeAtStep, ComputeInlineStep, ComputeRootStep
 from .dataflow_steps import CacheReadStep, CacheWriteStep, RfactorStep
 from .iterator import ANNOTATION_NAMES, Annotation, Iterator
@@ -121,6 +121,25 @@ class State:
         stage_id = self._stage(stage)
         place = self._place(stage_id, iterator)
         self._then(AnnotationStep(stage_id, place, int(annotation)))
+        return self.stages[stage_id].iters[place]
+
+    @described(_NAMED)
+    def tensorize(self, stage: StageKey, iterator: Iterator, intrinsic: str) -> Iterator:
+        """Let a tensor intrinsic compute a loop and all loops inside of it.
+
+        Parameters
+        ----------
+        intrinsic : str
+            Its name, as the back end of the target has declared it (``auto_scheduler.intrinsics``).
+
+        Returns
+        -------
+        Iterator
+            The loop as it is now.
+        """
+        stage_id = self._stage(stage)
+        place = self._place(stage_id, iterator)
+        self._then(TensorizeStep(stage_id, place, intrinsic))
         return self.stages[stage_id].iters[place]
 
     @described(_NAMED)

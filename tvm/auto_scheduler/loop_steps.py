@@ -20,14 +20,15 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Open:
     """A length that differs between the states of a sketch: the product of lengths of splits, each the number of a step
-    and the place in it."""
+    and the place in it, ``times`` a length that is fixed."""
 
     factors: tuple[tuple[int, int], ...]
+    times: int = 1
 
     def __mul__(self, other: int | Open) -> Open:
         if isinstance(other, Open):
-            return Open((*self.factors, *other.factors))
-        return self if other == 1 else NotImplemented
+            return Open((*self.factors, *other.factors), self.times * other.times)
+        return Open(self.factors, self.times * other)
 
     __rmul__ = __mul__
 

@@ -258,11 +258,11 @@ class LocalBuilder(ProgramBuilder):
         if isinstance(build_func, str) and build_func not in ("default", "tar"):
             raise ValueError(f"LocalBuilder: build_func '{build_func}' is not known; give 'default' or a function")
         self.timeout, self.n_parallel = timeout, n_parallel or host_cores()
-        self._links = not isinstance(build_func, str)
-        self._library = LibraryFolder(build_func if self._links else None)  # type: ignore[arg-type]
+        self.links = not isinstance(build_func, str)
+        self._library = LibraryFolder(build_func if self.links else None)  # type: ignore[arg-type]
 
     def build(self, measure_inputs: Sequence[MeasureInput], verbose: int = 1) -> list[BuildResult]:
-        made = self.make([(_instantiation(inp), inp.task.target) for inp in measure_inputs])
+        made = self.make([(instantiation_of(inp), inp.task.target) for inp in measure_inputs])
         return [BuildResult(one) for one in made]
 
     def make(self, candidates: Sequence[Candidate]) -> list[Built | Failed]:
@@ -278,13 +278,14 @@ class LocalBuilder(ProgramBuilder):
         list of Built or Failed
             The code of each candidate, or why there is none.
         """
-        return build_all(candidates, self.timeout, self._workers(), self._library, self._links)
+        return build_all(candidates, self.timeout, self._workers(), self._library, self.links)
 
     def _workers(self) -> Workers:
         return shared_pool(max(self.n_parallel, 2))
 
 
-def _instantiation(inp: MeasureInput) -> Callable[[], tuple[Any, list[Any]]]:
+def instantiation_of(inp: MeasureInput) -> Callable[[], tuple[Any, list[Any]]]:
+    """What makes the schedule of a state and its arguments."""
     return lambda: inp.task.compute_dag.apply_steps_from_state(inp.state, inp.task.layout_rewrite_option)
 
 
@@ -341,7 +342,7 @@ class LocalRunner(ProgramRunner):
             The times, or what went wrong: no code, too long a time, wrong results.
         """
         if isinstance(built, Failed):
-            return _failure(built)
+            return failure_of(built)
         key, start = (task.workload_key, task.target_text), time.monotonic()
         options: dict[str, Any] = {
             "number": self.number, "repeat": self.repeat, "min_repeat_ms": self.min_repeat_ms,
@@ -350,23 +351,23 @@ class LocalRunner(ProgramRunner):
         }
         answer = self._run_built(task, built, options, is_whole)
         if isinstance(answer, Failed):
-            return _failure(answer)
+            return failure_of(answer)
         if reference is not None:
-            code, shapes = _on_arrays_of(task, built) if is_whole else (built, None)
+            code, shapes = on_arrays_of(task, built) if is_whole else (built, None)
             told = (*key, str(code.info), str(shapes))
             with self._lock:  # the workers of this machine serve one thread
                 if told not in self._references:
                     self._references[told] = reference_outputs(shared_pool(2), *reference(), code.info, shapes)
             wrong = difference(built.info, answer[1], self._references[told])
             if wrong:
-                return _failure(Failed.since(start, MeasureErrorNo.WRONG_ANSWER, wrong))
+                return failure_of(Failed.since(start, MeasureErrorNo.WRONG_ANSWER, wrong))
         costs = answer[0]["costs"]
         if is_whole:
             self._best[key] = min(self._best.get(key, MAX_FLOAT), sum(costs) / len(costs))
         return MeasureResult(costs, 0, "", built.seconds + time.monotonic() - start, time.time())
 
     def _run_built(self, task: SearchTask, built: Built, options: dict[str, Any], is_whole: bool) -> Any:
-        code, options["shapes"] = _on_arrays_of(task, built) if is_whole else (built, None)
+        code, options["shapes"] = on_arrays_of(task, built) if is_whole else (built, None)
         return run_built(self._workers(task), task.target, code, self.timeout, options)
 
     def _workers(self, task: SearchTask) -> Workers:
@@ -430,11 +431,12 @@ class RPCRunner(LocalRunner):
         return self._devices.measure(task.target, _with_inputs(task, built) if is_whole else built, timing)
 
 
-def _failure(failed: Failed) -> MeasureResult:
+def failure_of(failed: Failed) -> MeasureResult:
+    """What the record of a candidate says that could not be built or run."""
     return MeasureResult((MAX_FLOAT,), failed.error_no, str(failed.error), failed.seconds, time.time())
 
 
-def _on_arrays_of(task: SearchTask, built: Built) -> tuple[Built, list[Sequence[int]] | None]:
+def on_arrays_of(task: SearchTask, built: Built) -> tuple[Built, list[Sequence[int]] | None]:
     """Code with the arrays of its task, which all candidates run on, and the shapes in which it takes them where it has
     another order of what is in them."""
     code = replace(built, info=argument_info(task.compute_dag.tensors))

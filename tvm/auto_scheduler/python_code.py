@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from ..ir.prim import IntImm, IterVar
-from ..te.annotation_steps import BindStep, PragmaStep, StorageAlignStep
+from ..te.annotation_steps import BindStep, PragmaStep, StorageAlignStep, TensorizeStep
 from ..te.attach_steps import ComputeAtStep
 from ..te.dataflow import CacheReadStep, CacheWriteStep, RfactorStep
 from ..te.loop_steps import FuseStep, ReorderStep, SplitStep
@@ -120,6 +120,12 @@ class _Writer:
         thread = f'te.thread_axis("{step.thread.thread_tag}")'
         self.lines.append(f"{self.stage(step.stage)}.bind({self.axis(step.axis)}, {thread})")
 
+    def tensorize(self, step: TensorizeStep) -> None:
+        apply(self.schedule, step)
+        self.lines.append("from tvm.auto_scheduler.intrinsics import tensor_intrin")
+        intrinsic = f"tensor_intrin({step.intrin.name!r})"
+        self.lines.append(f"{self.stage(step.stage)}.tensorize({self.axis(step.axis)}, {intrinsic})")
+
     def pragma(self, step: PragmaStep) -> None:
         apply(self.schedule, step)
         value = step.value.value if isinstance(step.value, IntImm) else step.value
@@ -170,7 +176,7 @@ _WRITERS: dict[type[Step], Any] = {
     BindStep: _Writer.bind, CacheReadStep: _Writer.cache_read, CacheWriteStep: _Writer.cache_write,
     ComputeAtStep: _Writer.compute_at, FuseStep: _Writer.fuse, PragmaStep: _Writer.pragma,
     ReorderStep: _Writer.reorder, RfactorStep: _Writer.rfactor, SplitStep: _Writer.split,
-    StorageAlignStep: _Writer.storage_align,
+    StorageAlignStep: _Writer.storage_align, TensorizeStep: _Writer.tensorize,
 }
 
 

@@ -78,6 +78,11 @@ def is_constant_transform(stage: Stage) -> bool:
     return not stage.is_placeholder and SIMPLIFY_CONST_TENSOR_INDICES in stage.op.attrs
 
 
+def is_tensorized(stage: Stage) -> bool:
+    """Whether a tensor intrinsic computes the innermost loops of a stage."""
+    return any(it.annotation is Annotation.TENSORIZE for it in stage.iters)
+
+
 def is_tiled(stage: Stage) -> bool:
     """Whether a stage has other loops than its operation has axes."""
     op = stage.op
@@ -131,5 +136,5 @@ def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
 
 __all__ = [
     "Queries", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction",
-    "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_tiled",
+    "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_tensorized", "is_tiled",
 ]

@@ -26,8 +26,8 @@ NAMES = (
 )
 # Vector registers that a machine has at least where its vectors are not of 32 bytes, and where they are.
 _REGISTERS, _FEW_REGISTERS, _FEW_BYTES = 32, 16, 32
-# Registers of a body that hold operands.
-_OPERANDS = 2
+# Registers of a body that hold operands; those of tensor intrinsics are put together from parts, several at a time.
+_OPERANDS, _OPERANDS_IN_PARTS = 2, 8
 # The arithmetic of a term that is one instruction: a product and its sum.
 _FUSED = 2
 _KINDS = ("still", "next", "far", "")
@@ -80,7 +80,9 @@ def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -
     unit = max(vector_bytes // facts.store.width, 1)
     is_lane, is_term = loops.how == Annotation.VECTORIZE, loops.is_kind(IteratorKind.REDUCTION)
     in_body = body_of(loops)
-    around, expanded, lanes = np.where(in_body, 1.0, loops.extents), in_body & ~is_lane, loops.product(is_lane)
+    around, lanes = np.where(in_body, 1.0, loops.extents), loops.product(is_lane)
+    # The terms that an instruction adds at once are one.
+    expanded = in_body & ~is_lane & (loops.how != Annotation.TENSORIZE)
     # Lanes beyond the last whole register are handled in pieces of 1, 2, 4 ... of them.
     odd = lanes % unit
     whole = lanes // unit + sum((odd // (1 << bit)) % 2 for bit in range(max(unit.bit_length() - 1, 1)))
@@ -91,11 +93,12 @@ def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -
     held, _ = _loads(facts, loops, expanded & ~is_term, is_lane, lanes, whole)
     registers = _FEW_REGISTERS if vector_bytes == _FEW_BYTES else _REGISTERS
     trips, vectorized, strided = _trips(facts, loops, around, trip, unit, lanes)
+    operands = np.where((loops.how == Annotation.TENSORIZE).any(axis=0), _OPERANDS_IN_PARTS, _OPERANDS)
     space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
     return RegisterTile(
         iterations, vectors, accumulators, outside * loops.product(expanded & is_term), outside, loads, gathered,
         accumulators + held, trips, vectorized, strided, np.where(lanes > 1, odd, 0),
-        np.maximum(accumulators + _OPERANDS - registers, 0), space * facts.store.width,
+        np.maximum(accumulators + operands - registers, 0), space * facts.store.width,
         around.prod(axis=0) * loops.times)
 
 
@@ -104,8 +107,9 @@ def body_of(loops: StageLoops) -> np.ndarray:
     count = loops.extents.shape[1]
     is_lane, is_parallel = loops.how == Annotation.VECTORIZE, loops.how == Annotation.PARALLEL
     # Loops that are lanes, asked for or of one iteration go into a body whatever the limit is.
-    is_taken = (loops.how == Annotation.UNROLL) | (loops.extents <= 1)
-    lengths = np.where(is_lane, 1.0, loops.extents)
+    is_word = loops.how == Annotation.TENSORIZE
+    is_taken = (loops.how == Annotation.UNROLL) | (loops.extents <= 1) | is_word
+    lengths = np.where(is_lane | is_word, 1.0, loops.extents)
     steps, goes_on = np.ones(count), np.ones(count, dtype=bool)
     found = np.zeros(loops.extents.shape, dtype=bool)
     terms = [place for place, kind in enumerate(loops.kinds) if kind is IteratorKind.REDUCTION]

@@ -87,15 +87,20 @@ class SketchSearch:
         self._states[state.transform_steps] = state
         return state.transform_steps
 
+    def state_of(self, key: Any) -> StateObject:
+        """The state of a key that was proposed or read."""
+        return self._states[key]
+
     # -- measuring -------------------------------------------------------------------------------------------------
 
     def build(self, keys: Sequence[Any]) -> list[Any]:
         """For each candidate the code of its kernels, one of a state and perhaps several without tuning."""
-        kernels = [self._instantiations(key) for key in keys]
+        kernels = [self.instantiations(key) for key in keys]
         made = iter(self.builder.make([(one, self.task.target) for row in kernels for one in row]))
         return [[next(made) for _ in row] for row in kernels]
 
-    def _instantiations(self, key: Any) -> list[Instantiation]:
+    def instantiations(self, key: Any) -> list[Instantiation]:
+        """What makes the schedules of a candidate, one of a state and perhaps several without tuning."""
         if key == UNTUNED:
             return self.untuned
         return [lambda: self.task.compute_dag.apply_steps_from_state(
@@ -131,7 +136,7 @@ class SketchSearch:
         if key != UNTUNED:
             # The results of a GPU are compared with those of the CPU.
             verify = verify and self.task.target.features.is_gpu
-            reference = self._instantiations(key)[0] if verify else None
+            reference = self.instantiations(key)[0] if verify else None
             return self.runner.measure(self.task, kernels[0], reference)
         results = [self.runner.measure(self.task, kernel, is_whole=False) for kernel in kernels]
         failed = next((result for result in results if result.error_no != 0), None)
@@ -151,6 +156,8 @@ class SketchSearch:
         found = [m for m in measurements if m.key != UNTUNED]
         inputs = [MeasureInput(self.task, self._states[m.key]) for m in found]
         self.policy.learn(inputs, [m.origin for m in found])
+        # Steps are enough to make a state again, and many states fill the memory.
+        self._states.update({m.key: StateObject((), m.key) for m in found})
         for measurement in found:
             self._failures = 0 if measurement.outcome is Outcome.MEASURED else self._failures + 1
         if self._failures >= _MOST_FAILURES:

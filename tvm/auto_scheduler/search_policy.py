@@ -18,6 +18,7 @@ from .evolution import Breeder, Candidate
 from .evolution import evolve as evolve_states
 from .gpu_limits import GPULimits
 from .gpu_rules import GPU_RULES
+from .intrinsic_rule import intrinsic_rules
 from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
 from .measure_record import RecordReader
@@ -140,6 +141,7 @@ class SearchPolicy:
         self.search_task, self.verbose = task, verbose
         # States that were measured, and the seconds of those that ran.
         self.measured: dict[tuple[TransformStep, ...], float | None] = {}
+        self._steps: dict[TransformStep, TransformStep] = {}
         for callback in init_search_callbacks or ():
             callback.prepare(self)
 
@@ -197,7 +199,9 @@ class SearchPolicy:
             What was found of each.
         """
         for inp, res in zip(inputs, results):
-            self.measured[inp.state.transform_steps] = res.mean_cost if res.error_no == 0 else None
+            # Most steps of a state are those of others too, and are kept once.
+            steps = tuple(self._steps.setdefault(step, step) for step in inp.state.transform_steps)
+            self.measured[steps] = res.mean_cost if res.error_no == 0 else None
 
     def continue_search_one_round(
         self, num_measure: int, measurer: ProgramMeasurer
@@ -330,10 +334,13 @@ class SketchPolicy(SearchPolicy):
         if self._breeder is None:
             params, task = self.params, self.search_task
             hardware, features = task.hardware_params, task.target.features
-            rules, structure, gpu = CPU_RULES, params["cpu_multi_level_tiling_structure"], None
             if features.is_gpu:
-                rules, structure = GPU_RULES, params["gpu_multi_level_tiling_structure"]
+                rules: Sequence[Rule] = GPU_RULES
+                structure = params["gpu_multi_level_tiling_structure"]
                 gpu = GPULimits.of(hardware, features.thread_registers)
+            else:
+                rules = (*intrinsic_rules(task.target), *CPU_RULES)
+                structure, gpu = params["cpu_multi_level_tiling_structure"], None
             sketches = generate(task.compute_dag, hardware, structure, (*self.user_rules, *rules))
             limits = Limits(
                 max(hardware.num_cores, 1), params["max_innermost_split_factor"], params["max_vectorize_size"],
@@ -381,11 +388,16 @@ class SketchPolicy(SearchPolicy):
                 found[made.key] = made
         return list(found.values())
 
-    def _leaders(self) -> list[Candidate]:
-        """The best candidates so far, as many as a population takes over."""
+    def _leaders(self, least: int = 0) -> list[Candidate]:
+        """The best candidates so far, as many as a population takes over and at least so many."""
         share = self.params["evolutionary_search_population"] * self.params["sample_init_use_measured_ratio"]
         costs = self._costs()
-        return [self._parents[key] for key in sorted(costs, key=costs.__getitem__)[: int(share)]]
+        return [self._parents[key] for key in sorted(costs, key=costs.__getitem__)[: max(int(share), least)]]
+
+    def _forget(self) -> None:
+        """Let go of candidates that ran and are no leaders: a state is much larger than its steps."""
+        leaders = {candidate.key for candidate in self._leaders(least=1)}
+        self._parents = {key: one for key, one in self._parents.items() if key in leaders or key not in self.measured}
 
     def _costs(self) -> dict[Any, float]:
         """The seconds of the candidates that ran."""
@@ -493,6 +505,7 @@ class SketchPolicy(SearchPolicy):
         for candidate in (*self._by_chance(by_chance), *fresh[sure:]):
             if len(chosen) < count and candidate.key not in self.measured:
                 chosen.setdefault(candidate.key, candidate)
+        self._forget()
         self._parents.update(chosen)
         self._keys = {key: self._keys[key] for key in self._parents if key in self._keys}
         self._proposed.update(self._keys.values())

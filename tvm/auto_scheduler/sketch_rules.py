@@ -16,12 +16,20 @@ from .compute_dag import ComputeDAG
 from .hardware import HardwareParams
 from .iterator import Annotation, IteratorKind
 from .loop_state import State
-from .queries import Queries, extents_product, has_cache_write, has_reduce_iter, is_constant_transform, is_tiled
+from .queries import (
+    Queries,
+    extents_product,
+    has_cache_write,
+    has_reduce_iter,
+    is_constant_transform,
+    is_tensorized,
+    is_tiled,
+)
 from .state import StateObject
 from .tiling import follow_tiles, fuse_reduction, names_in, tile
 
 # Levels of the tiles at which an elementwise consumer may be computed, or a cache written.
-_FUSION_LEVELS = (1, 2)
+FUSION_LEVELS = (1, 2)
 # Elements a core, from which on they are work enough for all cores without splitting the reduction.
 _ELEMENTS_PER_CORE = 16
 # Levels of tiles around a transform by constants.
@@ -73,6 +81,8 @@ class Rule:
 
 def _inline_condition(at: Sketching) -> Condition:
     is_kept = at.stage.is_placeholder or at.stage.is_output or has_reduce_iter(at.stage)
+    # An intrinsic reads arrays.
+    is_kept = is_kept or any(is_tensorized(at.state.stages[reader]) for reader in at.queries.consumers(at.stage_id))
     if is_kept or not (at.queries.is_strictly_inlineable(at.stage_id) or _is_read_once(at)):
         return Condition.PASS
     return Condition.APPLY_AND_SKIP_REST
@@ -113,25 +123,25 @@ def _rfactor_condition(at: Sketching) -> Condition:
     return Condition.APPLY if is_wanted else Condition.PASS
 
 
-def _is_to_be_tiled(at: Sketching) -> bool:
+def is_to_be_tiled(at: Sketching) -> bool:
     """Whether tiles pay. Those of a loop whose length is not known have no lengths to choose from."""
     return at.queries.needs_multi_level_tiling(at.stage_id) and extents_product(at.stage)[0] >= 0
 
 
 def _cache_write_condition(at: Sketching) -> Condition:
-    alone = _is_to_be_tiled(at) and at.queries.matched_consumer(at.stage_id) is None
+    alone = is_to_be_tiled(at) and at.queries.matched_consumer(at.stage_id) is None
     return Condition.APPLY if alone and not has_cache_write(at.state, at.stage_id) else Condition.PASS
 
 
 def _fusion_condition(at: Sketching) -> Condition:
-    if not _is_to_be_tiled(at) or at.queries.matched_consumer(at.stage_id) is None:
+    if not is_to_be_tiled(at) or at.queries.matched_consumer(at.stage_id) is None:
         return Condition.PASS
     # A cache is made to be written tile by tile.
     return Condition.APPLY_AND_SKIP_REST if has_cache_write(at.state, at.stage_id) else Condition.APPLY
 
 
 def _tiling_condition(at: Sketching) -> Condition:
-    return Condition.APPLY_AND_SKIP_REST if _is_to_be_tiled(at) else Condition.PASS
+    return Condition.APPLY_AND_SKIP_REST if is_to_be_tiled(at) else Condition.PASS
 
 
 # -- what they do --------------------------------------------------------------------------------------------------
@@ -202,7 +212,7 @@ def _tile_with_consumer(at: Sketching) -> list[Found]:
     base = at.open()
     tiles = tile(base, at.stage_id, at.structure)
     found = []
-    for level in _FUSION_LEVELS:
+    for level in FUSION_LEVELS:
         if at.structure[level - 1] != "S":
             continue
         state = base.copy()
@@ -257,4 +267,4 @@ def generate(
     return done
 
 
-__all__ = ["CPU_RULES", "Condition", "Found", "Rule", "Sketching", "generate"]
+__all__ = ["CPU_RULES", "Condition", "FUSION_LEVELS", "Found", "Rule", "Sketching", "generate", "is_to_be_tiled"]

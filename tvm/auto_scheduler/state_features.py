@@ -19,7 +19,7 @@ from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .hardware import HardwareParams
 from .iterator import Annotation, IteratorKind
-from .loop_nests import LoopNests, Nest, length_of
+from .loop_nests import Loop, LoopNests, Nest, length_of
 from .operation_facts import KINDS, OperationFacts
 from .register_tile import NAMES as TILE_NAMES
 from .register_tile import RegisterTile, register_tile
@@ -67,7 +67,7 @@ class StageLoops:
         rows = [(axis, extent, number) for number, loop in enumerate(nest.loops) for axis, extent in loop.parts]
         extents, how = np.ones((len(rows), count)), np.zeros((len(rows), count), dtype="int8")
         for place, (_, extent, number) in enumerate(rows):
-            extents[place], how[place] = extent, nest.loops[number].annotation
+            extents[place], how[place] = extent, _ways(nest.loops[number])
         owners = [number for _, _, number in rows]
         return StageLoops(
             stage, [axis for axis, _, _ in rows], [nest.loops[number].kind for number in owners], extents, how,
@@ -84,6 +84,12 @@ class StageLoops:
     def bound(self, annotation: Annotation) -> np.ndarray:
         """The iterations of the loops that run in this way."""
         return self.product(self.how == annotation)
+
+
+def _ways(loop: Loop) -> Annotation:
+    """How a loop runs. The elements that an intrinsic computes are lanes; its terms stay what they are."""
+    is_lane = loop.annotation is Annotation.TENSORIZE and loop.kind is IteratorKind.SPATIAL
+    return Annotation.VECTORIZE if is_lane else loop.annotation
 
 
 def surround(stages: Mapping[int, StageLoops]) -> list[StageLoops]:

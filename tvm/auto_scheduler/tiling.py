@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -51,9 +52,11 @@ class Tiles:
         return sum(step is None and not inner for step, inner in zip(self.splits, self.inner))
 
 
-def tile(state: State, stage_id: int, structure: str) -> Tiles:
+def tile(state: State, stage_id: int, structure: str, fixed: Mapping[str, int] | None = None) -> Tiles:
     """Split every loop of a stage, with lengths that are open, and order the parts by ``structure``: S for the loops
-    over elements, R for those of the reduction."""
+    over elements, R for those of the reduction. Loops of the axes in ``fixed`` have a part of that length more, inside
+    of all others in the order of these axes."""
+    fixed = fixed or {}
     stage = state.stages[stage_id]
     inner_only, outer_only = names_in(stage.op, NO_SPLIT_AT_INNER), names_in(stage.op, NO_SPLIT_AT_OUTER)
     counts = {kind: structure.count(letter) for letter, kind in _KINDS.items()}
@@ -61,16 +64,20 @@ def tile(state: State, stage_id: int, structure: str) -> Tiles:
     outermost: list[Iterator] = []
     innermost: list[Iterator] = []
     made: dict[str, int] = {}
+    computed: dict[str, Iterator] = {}
     for it in stage.iters:
         if it.name in inner_only or it.name in outer_only:
             (innermost if it.name in inner_only else outermost).append(it)
             continue
-        parts = [it] if counts[it.kind] < 2 else state.split(stage_id, it, [None] * (counts[it.kind] - 1))
+        lengths = [*[None] * (counts[it.kind] - 1), *([fixed[it.name]] if it.name in fixed else [])]
+        parts = state.split(stage_id, it, lengths) if lengths else [it]
         made[it.name] = len(state.transform_steps) - 1
+        if it.name in fixed:
+            computed[it.name] = parts[-1]
         for level, part in zip(levels[it.kind], parts):
             level.append(part)
     ordered = [it for letter in structure for it in levels[_KINDS[letter]].pop(0)]
-    state.reorder(stage_id, [*outermost, *ordered, *innermost])
+    state.reorder(stage_id, [*outermost, *ordered, *innermost, *(computed[name] for name in fixed)])
     names = [it.name for it in stage.iters if it.kind is IteratorKind.SPATIAL]
     return Tiles(tuple(made.get(name) for name in names), tuple(name in inner_only for name in names))
 

@@ -53,6 +53,8 @@ class Backend:
     graph_passes: Reference | None = None
     # Target -> relay.transform.fuse_ops.FusionRules, how operators become kernels.
     fusion_rules: Reference | None = None
+    # () -> the tensor intrinsics that searches may use, auto_scheduler.intrinsics.SearchIntrinsic by name.
+    search_intrinsics: Reference | None = None
 
 
 BACKENDS: Registry[Backend] = Registry("back end")
@@ -154,6 +156,7 @@ register_backend(
         load_file="tvm.codegen.llvm.file:load_file",
         makes_cpu_code=True,
         emit_text="tvm.codegen.llvm.build:module_text",
+        search_intrinsics="tvm.topi.cpu.search_intrinsics:search_intrinsics",
         **_CPU,
     )
 )

@@ -129,8 +129,9 @@ def first_candidates(search: Search, limit: int, rows: Sequence[Any]) -> list[An
     search.load(rows)
     keys = dict.fromkeys(search.baseline)
     while len(keys) < limit and search.has_next():
-        batch = search.propose(limit - len(keys))
+        batch = [key for key in search.propose(limit - len(keys)) if key not in keys]
         if not batch:
+            # A search that has not heard how its candidates did may propose the same ones again.
             break
         keys.update(dict.fromkeys(batch))
     return [key for key in keys if key not in known][:limit]

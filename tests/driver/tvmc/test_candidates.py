@@ -8,6 +8,7 @@ import pytest
 
 from tests.cuda_emulator.marks import needs_compiler
 from tvm import autotvm
+from tvm.auto_scheduler.choices import read_rows
 from tvm.driver.tvmc.main import _main
 from tvm.runtime.measure import files as measure_files
 from tvm.testing import requires_opencl
@@ -61,3 +62,35 @@ def test_where_results_go_is_said_once(model_path, tmp_path, refused):
     refused(2, "not allowed with", "tune", "-o", "x.json", "--build-only", "folder", model_path)
     (tmp_path / "file").write_text("")
     refused(4, "cannot be written", "tune", "--build-only", str(tmp_path / "file"), *SHAPES, model_path)
+    refused(4, "--build-only makes none", "tune", "--enable-autoscheduler", "--log-estimated-latency", "--build-only",
+            str(tmp_path / "folder"), *SHAPES, model_path)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_schedules_found_by_search_travel_in_a_folder(model_path, tmp_path, capsys, refused):
+    folder, second = tmp_path / "candidates", tmp_path / "second"
+    tune = ["tune", "--enable-autoscheduler", "--target", "llvm", "--tuner", "random", "--trials", "6", "--number", "2",
+            "--min-repeat-ms", "0", *SHAPES]  # fmt: skip
+    assert not _main([*tune, "--build-only", str(folder), model_path])
+    rows = measure_files.read_candidates(str(folder))
+    assert rows and "measure_files" in capsys.readouterr().out
+    untuned = [row for row in rows if row.record["i"][1] is None]
+    states = [row for row in rows if row.record["i"][1] is not None]
+    assert untuned and states and not untuned[0].outputs and states[0].outputs and states[0].flop > 0
+    refused(4, "has candidates found by search; candidates of templates take a folder of their own", "tune", "--target",
+            "llvm", "--build-only", str(folder), *SHAPES, model_path)  # fmt: skip
+    assert measure_files.main([str(folder), "--timeout", "120"]) == 0
+    told = capsys.readouterr().out
+    assert f"{len(rows)} candidates measured, 0 of them failed" in told and "conv2d" in told
+
+    records = str(folder / "records.json")
+    found = list(read_rows(records))
+    assert len(found) == len(rows) and all(row.result.error_no == 0 for row in found)
+    assert sum(row.state is None for row in found) == len(untuned)
+    assert measure_files.main([str(folder)]) == 0 and "0 candidates measured" in capsys.readouterr().out
+    # What has a record is not built again.
+    assert not _main([*tune, "--tuning-records", records, "--build-only", str(second), model_path])
+    again = {measure_files.key_of(row.record) for row in measure_files.read_candidates(str(second))}
+    assert again and not again & {measure_files.key_of(row.record) for row in rows}
+    package = str(tmp_path / "net.tar")
+    assert not _main(["compile", "--target", "llvm", "--tuning-records", records, *SHAPES, "-o", package, model_path])

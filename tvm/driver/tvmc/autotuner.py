@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...error import TVMError, did_you_mean
@@ -450,16 +451,16 @@ def tune_model(
     remote = {"key": rpc_key, "host": hostname, "port": port, "n_parallel": parallel} if hostname else {}
     option = _measure_option(where, remote, farm, number, repeat, min_repeat_ms, timeout)
     measure = {"number": number, "repeat": repeat, "min_repeat_ms": option["runner"].min_repeat_ms}
+    searches = (sketches.starts(chosen, tuner, {**measure, "timeout": timeout, **remote}, farm) if sketches
+                else [partial(task.start_search, tuner, option, analytic_start) for task in chosen])
     if build_only:
-        _build(chosen, build_only, trials, tuner, prior_records, measure, timeout, analytic_start, time_budget)
-        return build_only
+        return _build(searches, build_only, bool(sketches), (trials, prior_records, time_budget), measure, timeout)
     records = tuning_records or tvmc_model.default_tuning_records_path()
     options = TuningOptions(
         records, prior_records, trials, time_budget, early_stopping, analytic_start, resumes=tuning_records is not None)
-    searches = (sketches.searches(chosen, tuner, {**measure, "timeout": timeout, **remote}, farm) if sketches
-                else [task.start_search(tuner, option, analytic_start) for task in chosen])
     # Whole models run on this machine, and are not compared where they are for another.
-    _tune(searches, options, begin, report, None if remote or farm else RelayModel(*known), log_estimated_latency)
+    model = None if remote or farm else RelayModel(*known)
+    _tune([start() for start in searches], options, begin, report, model, log_estimated_latency)
     return records
 
 
@@ -499,13 +500,14 @@ def _sketches(mod: Any, params: Any, target: Target, hardware: Any, include_simp
     return TasksOfModel(mod, params, target, given, include_simple_tasks)
 
 
-def _check_sketches(enabled: bool, build_only: str | None, hardware: Any, *others: bool) -> None:
-    """Refuse options that only a search without templates has, and those that it has not."""
-    if enabled and build_only:
-        raise TVMCException("--build-only builds candidates of templates; leave --enable-autoscheduler out, or tune "
-                            "on this machine with -o FILE")
+def _check_sketches(
+    enabled: bool, build_only: str | None, hardware: Any, include_simple_tasks: bool, log_estimated_latency: bool
+) -> None:
+    """Refuse options that only a search without templates has, and latencies of what nobody measures."""
+    if build_only and log_estimated_latency:
+        raise TVMCException("--log-estimated-latency tells of measurements; --build-only makes none")
     is_said = any(value is not None for value in hardware.values()) if isinstance(hardware, dict) else hardware
-    if not enabled and (is_said or any(others)):
+    if not enabled and (is_said or include_simple_tasks or log_estimated_latency):
         raise TVMCException("sizes of the hardware, --include-simple-tasks and --log-estimated-latency are for "
                             "--enable-autoscheduler, which is not given")
 
@@ -560,12 +562,18 @@ def _subject(search: Any) -> Any:
     return search.task if hasattr(search.task, "config_space") else search
 
 
-def _build(tasks: list[Any], folder: str, *choices: Any) -> None:
-    """Build candidates; what stops it leaves those that are done."""
-    from .candidates import build_candidates
+def _build(
+    searches: list[Any], folder: str, is_searched: bool, limits: tuple[int | None, str | None, float | None],
+    measure: dict[str, Any], timeout: float,
+) -> str:
+    """Build candidates into a folder, which is the result; what stops it leaves those that are done. ``limits`` are of
+    ``build_candidates``."""
+    from .candidates import build_candidates, sketch_writer, template_writer
 
     try:
-        build_candidates(tasks, folder, *choices)
+        write = (sketch_writer if is_searched else template_writer)(folder, measure, timeout)
+        build_candidates(searches, write, folder, *limits)
+        return folder
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     except KeyboardInterrupt:

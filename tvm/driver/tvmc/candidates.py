@@ -2,45 +2,75 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ...autotvm.measure import LocalBuilder
-from ...autotvm.measure.folder import FolderWriter
-from ...autotvm.record import load_from_file
-from ...autotvm.search import number_of
-from ...tuning.search import first_candidates
+from ...tuning.search import Search, first_candidates
 from ...tuning.workers import close_pools
 
 # Candidates of each task where nobody says how many of all.
 PER_TASK = 32
+# Kernels are compiled one after the other by a worker: a timeout for running is short for that.
+_LEAST_SECONDS = 60.0
+# Writes candidates of a search into a folder, given by their keys: how many were built and how many not.
+Write = Callable[[Any, Sequence[Any]], tuple[int, int]]
+
+
+def template_writer(folder: str, measure: dict[str, Any], timeout: float) -> Write:
+    """What writes configurations of templates."""
+    from ...autotvm.measure import LocalBuilder
+    from ...autotvm.measure.folder import FolderWriter
+
+    writer = FolderWriter(folder, measure, builder=LocalBuilder(timeout=max(timeout, _LEAST_SECONDS)))
+    return lambda search, keys: writer.write(search.inputs(keys))
+
+
+def sketch_writer(folder: str, measure: dict[str, Any], timeout: float) -> Write:
+    """What writes schedules found by search."""
+    from ...auto_scheduler.folder import FolderWriter
+    from ...auto_scheduler.measure import LocalBuilder
+
+    writer = FolderWriter(folder, measure, builder=LocalBuilder(timeout=max(timeout, _LEAST_SECONDS)))
+    return writer.write_search
 
 
 def build_candidates(
-    tasks: list[Any], folder: str, trials: int | None, tuner: str, prior_records: str | None, measure: dict[str, Any],
-    timeout: float, analytic_start: bool, seconds: float | None = None,
+    searches: Sequence[Callable[[], Search]], write: Write, folder: str, trials: int | None,
+    prior_records: str | None, seconds: float | None = None,
 ) -> tuple[int, int]:
-    """Fill a folder: about ``trials`` candidates in all, as many of each task; how many were built and how many not."""
-    records = list(load_from_file(prior_records)) if prior_records else []
-    each = PER_TASK if trials is None else max(trials // len(tasks), 1)
-    # Kernels are compiled one after the other by a worker: a timeout for running is short for that.
-    writer = FolderWriter(folder, measure, builder=LocalBuilder(timeout=max(timeout, 60.0)))
+    """Fill a folder: about ``trials`` candidates in all, as many of each task; how many were built and how many not.
+    Each search is made when its turn comes."""
+    each = PER_TASK if trials is None else max(trials // len(searches), 1)
     built = failed = 0
+    rows: list[Any] | None = None
     end = time.monotonic() + seconds if seconds else float("inf")
     try:
-        for number, task in enumerate(tasks):
+        for place, start in enumerate(searches):
             if time.monotonic() > end:
-                print(f"the time is up: {len(tasks) - number} tasks have no candidates")
+                print(f"the time is up: {len(searches) - place} tasks have no candidates")
                 break
-            search = task.start_search(tuner, baseline_first=analytic_start)
-            made, refused = writer.write(search.inputs(first_candidates(search, each, records)))
+            search = start()
+            if rows is None:
+                rows = _prior(search, prior_records)
+            made, refused = write(search, first_candidates(search, each, rows))
             built, failed = built + made, failed + refused
-            print(f"[Task {number_of(task, number):2d}/{len(tasks):2d}] {task.name}: {made} candidates built, "
-                  f"{refused} refused", flush=True)
+            number = place if search.number is None else search.number
+            print(f"[Task {number:2d}/{len(searches):2d}] {search.title}: {made} candidates built, {refused} refused",
+                  flush=True)
     finally:
         close_pools()
     print(f"{built} candidates are in {folder}; python -m tvm.runtime.measure_files {folder} measures them")
     return built, failed
 
 
-__all__ = ["build_candidates"]
+def _prior(search: Search, path: str | None) -> list[Any]:
+    """The rows of a record file; what is no record of this kind of search is said."""
+    rows, unreadable = search.format.load(path) if path else ([], 0)
+    if unreadable:
+        print(f"{path}: {unreadable} lines are no records of this kind of search and are left out", file=sys.stderr)
+    return rows
+
+
+__all__ = ["build_candidates", "sketch_writer", "template_writer"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...auto_scheduler.cost_model import CostModel, RandomModel, XGBModel
@@ -36,10 +37,10 @@ class TasksOfModel:
         self.found: list[ModelTask] = model_tasks(mod, params, all_targets(target, None)[0], include_simple_tasks)
         self.tasks: list[SearchTask] = [search_task(task, hardware_params) for task in self.found]
 
-    def searches(
+    def starts(
         self, chosen: Sequence[SearchTask], tuner: str, options: dict[str, Any], farm: Farm | None = None
-    ) -> list[SketchSearch]:
-        """The searches of some of the tasks. They share one cost model."""
+    ) -> list[Callable[[], SketchSearch]]:
+        """What makes the searches of some of the tasks. They share one cost model."""
         model = cost_model(tuner, len(chosen))
         seconds = max(options["timeout"], 15)
         builder: LocalBuilder
@@ -49,13 +50,14 @@ class TasksOfModel:
         else:
             builder = LocalBuilder(timeout=seconds)
             runner = (RPCRunner if "host" in options else LocalRunner)(**options)
-        made = []
-        for number, (found, task) in enumerate(zip(self.found, self.tasks)):
-            if any(task is one for one in chosen):
-                made.append(SketchSearch(
-                    task, SketchPolicy(task, model, verbose=0), builder, runner, untuned=untuned_kernels(found),
-                    count=found.weight, number=number))
-        return made
+
+        def search(number: int, found: ModelTask, task: SearchTask) -> SketchSearch:
+            return SketchSearch(
+                task, SketchPolicy(task, model, verbose=0), builder, runner, untuned=untuned_kernels(found),
+                count=found.weight, number=number)
+
+        return [partial(search, number, found, task) for number, (found, task) in enumerate(zip(self.found, self.tasks))
+                if any(task is one for one in chosen)]
 
 
 def cost_model(tuner: str, tasks: int) -> CostModel:

@@ -22,14 +22,14 @@ from typing import Any, NamedTuple
 from ...error import TVMError
 from ..ndarray import numpy_dtype
 from .record_file import RecordFile
+from .record_formats import FORMATS, Records, format_of, key_of
 from .worker import request
 from .worker_pool import Failure, Job, Pool
 
 LIST, RECORDS = "candidates.json", "records.json"
 CANDIDATE_BEGIN = '{"file": '
-# Numbers of autotvm's MeasureErrorNo, and the cost classic records give to what failed.
+# Numbers of the tuners' MeasureErrorNo.
 RUNTIME_DEVICE, WRONG_ANSWER, RUN_TIMEOUT = 4, 5, 7
-FAILED_COST = 1e9
 # How far results may be apart, of each number and of the largest: sums of short numbers depend on their order.
 _TOLERANCES = {"float16": (1e-2, 2e-2), "bfloat16": (5e-2, 1e-1)}
 _WORKER = "tvm.runtime.measure.worker"
@@ -37,11 +37,6 @@ _WORKER = "tvm.runtime.measure.worker"
 # imported by its name.
 MEASURE_OPTIONS = frozenset({"number", "repeat", "min_repeat_ms", "cooldown", "slow_factor", "flush"})
 _INTERRUPTED = 130
-
-
-def key_of(record: dict[str, Any]) -> str:
-    """The same for the same configuration of the same task."""
-    return json.dumps([record["input"], record["config"].get("entity")])
 
 
 class Candidate(NamedTuple):
@@ -57,10 +52,23 @@ class Candidate(NamedTuple):
     outputs: str | None
     compared: list[int]
     flop: float
+    # The shapes in which the function takes its arguments where it has them in another order.
+    shapes: list[list[int]] | None = None
+    # Further kernels that run after it, by their files and arguments; their times are added.
+    more: tuple[tuple[str, list[tuple[list[int], str]]], ...] = ()
+    title: str = ""
+
+    @property
+    def format(self) -> Records:
+        return format_of(self.record)
 
     @property
     def task(self) -> str:
-        return json.dumps(self.record["input"])
+        return json.dumps(self.format.identity(self.record)[0])
+
+    @property
+    def files(self) -> list[str]:
+        return [self.file, *(file for file, _ in self.more)]
 
 
 def read_candidate(line: str) -> Candidate:
@@ -73,14 +81,17 @@ def read_candidate(line: str) -> Candidate:
         raise ValueError(f"it has no {missing[0]}")
     try:
         key_of(row["record"])
-        args = [([int(d) for d in shape], str(dtype)) for shape, dtype in row["args"]]
+        args = _arguments(row["args"])
+        shapes = row.get("shapes") and [[int(d) for d in shape] for shape in row["shapes"]]
+        more = tuple((part["file"], _arguments(part["args"])) for part in row.get("more", ()))
+        title = str(row.get("title") or "")
         measure = dict(row.get("measure", {}))
         outputs, flop = row.get("outputs"), float(row.get("flop") or 0)
         compared = [int(i) for i in row.get("compared", range(len(args)))]
         device = int(row["device"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise ValueError(f"its {type(error).__name__}: {error}") from None
-    for name in (row["file"], *([outputs] if outputs is not None else [])):
+    for name in (row["file"], *(file for file, _ in more), *([outputs] if outputs is not None else [])):
         if not isinstance(name, str) or os.path.basename(name) != name or name in ("", ".", ".."):
             raise ValueError(f"{name!r} is no name of a file in the folder")
     unknown = sorted(set(measure) - MEASURE_OPTIONS)
@@ -88,7 +99,14 @@ def read_candidate(line: str) -> Candidate:
         raise ValueError(f"its way of measuring has no '{unknown[0]}'")
     if any(not 0 <= i < len(args) for i in compared):
         raise ValueError(f"it has {len(args)} arguments and compares {compared}")
-    return Candidate(row["file"], str(row["entry"]), args, device, row["record"], measure, outputs, compared, flop)
+    if shapes and [math.prod(shape) for shape in shapes] != [math.prod(shape) for shape, _ in args]:
+        raise ValueError("its arguments do not have the sizes of its shapes")
+    return Candidate(row["file"], str(row["entry"]), args, device, row["record"], measure, outputs, compared, flop,
+                     shapes or None, more, title)
+
+
+def _arguments(values: Any) -> list[tuple[list[int], str]]:
+    return [([int(d) for d in shape], str(dtype)) for shape, dtype in values]
 
 
 def read_candidates(folder: str, complain: bool = True) -> list[Candidate]:
@@ -106,17 +124,17 @@ def read_candidates(folder: str, complain: bool = True) -> list[Candidate]:
 def known_records(path: str) -> set[str]:
     """Keys of the records of a file. Lines that are none say nothing."""
     known = set()
-    for _, line in _lines(path):
+    for _, line in _lines(path, comments=True):
         with contextlib.suppress(AttributeError, KeyError, TypeError, ValueError):
-            known.add(key_of(json.loads(line)))
+            known.add(key_of(json.loads(line.removeprefix("# "))))
     return known
 
 
-def _lines(path: str) -> Iterator[tuple[int, str]]:
+def _lines(path: str, comments: bool = False) -> Iterator[tuple[int, str]]:
     if os.path.exists(path):
         with open(path, encoding="utf-8", errors="replace") as file:
             for number, line in enumerate(file, 1):
-                if line.strip() and not line.startswith("#"):
+                if line.strip() and (comments or not line.startswith("#")):
                     yield number, line
 
 
@@ -157,7 +175,6 @@ class Folder:
     def __init__(self, path: str, output: str | None = None, timeout: float = 30.0, **options: Any):
         self.path, self.timeout, self.options = path, timeout, options
         self.records = output or os.path.join(path, RECORDS)
-        self.file = RecordFile(self.records)
         self.best: dict[str, float] = {}
         self.reference: tuple[str, bytes] = ("", b"")
         self.count = Count()
@@ -166,18 +183,19 @@ class Folder:
         """What has no record yet and whose file is there."""
         known = known_records(self.records) | known_records(os.path.join(self.path, RECORDS))
         waiting = [c for c in read_candidates(self.path) if key_of(c.record) not in known]
-        found = [c for c in waiting if os.path.isfile(os.path.join(self.path, c.file))]
+        absent = {c.file: [n for n in c.files if not os.path.isfile(os.path.join(self.path, n))] for c in waiting}
+        found = [c for c in waiting if not absent[c.file]]
         self.count = self.count._replace(missing=len(waiting) - len(found))
         if len(found) < len(waiting):
-            first = next(c.file for c in waiting if c not in found)
+            first = next(names[0] for names in absent.values() if names)
             print(f"{self.count.missing} candidates are left out: their file is not there ({first})", file=sys.stderr)
         return found
 
     def measure(self, seconds: float | None = None) -> Count:
         """Measure what has no record yet; begin no candidate after so many seconds."""
-        # A file that cannot be written to is found out before anything is measured.
-        self.file.append(())
         todo = self.todo()
+        # A file that cannot be written to is found out before anything is measured.
+        self._record_file(todo[0].format if todo else FORMATS["input"]).append(())
         end = float("inf") if seconds is None else time.monotonic() + seconds
         progress = Progress(todo)
         pool = Pool(1, _WORKER) if todo else None
@@ -206,32 +224,44 @@ class Folder:
             name = answer if isinstance(answer, Failure) else answer[0]["name"]
             raise TVMError(f"the candidates are for a device this machine does not have ({name})")
 
+    def _record_file(self, format: Records) -> RecordFile:
+        return RecordFile(self.records, format.begin)
+
     def _measure_one(self, pool: Pool, candidate: Candidate) -> tuple[str, list[float]]:
         """Measure a candidate and write its record: what went wrong, or its seconds."""
-        start = time.time()
-        best = self.best.get(candidate.task)
-        message = request(
-            candidate.args, candidate.device, candidate.entry, best=best, outputs=candidate.outputs is not None,
-            filename=os.path.join(self.path, candidate.file), **{**candidate.measure, **self.options},
-        )
-        answer = _ask(pool, message, self.timeout)
-        record, number, problem, costs = dict(candidate.record), 0, "", [FAILED_COST]
-        if isinstance(answer, Failure):
-            number = RUN_TIMEOUT if answer.kind == "timeout" else RUNTIME_DEVICE
-            problem = str(answer) if answer.kind == "error" else f"the candidate {answer}"
+        start, format = time.time(), candidate.format
+        number, problem, costs, device = self._measured(pool, candidate)
+        if problem:
+            costs = [format.failed_cost]
         else:
-            found, outputs = answer
-            if "device" in found:
-                record["made_on"] = {"device": found["device"]}
-            problem = self._wrong(candidate, outputs) or ""
-            number = WRONG_ANSWER if problem else 0
-            if not problem:
-                costs = [float(cost) for cost in found["costs"]]
-                mean = sum(costs) / len(costs)
-                self.best[candidate.task] = mean if best is None else min(best, mean)
-        record["result"] = [costs, number, time.time() - start, time.time()]
-        self.file.append([json.dumps(record)])
+            mean = sum(costs) / len(costs)
+            self.best[candidate.task] = min(self.best.get(candidate.task, mean), mean)
+        line = format.line(candidate.record, costs, number, time.time() - start, time.time(), device)
+        self._record_file(format).append([line])
         return problem, costs
+
+    def _measured(self, pool: Pool, candidate: Candidate) -> tuple[int, str, list[float], str | None]:
+        """The number of what went wrong and its words, the seconds, and the name of the device."""
+        # The parts of a candidate are not held to the time of whole ones.
+        best = None if candidate.more else self.best.get(candidate.task)
+        costs, device = [], None
+        for place, (file, args) in enumerate([(candidate.file, candidate.args), *candidate.more]):
+            message = request(
+                args, candidate.device, candidate.entry, best=best,
+                outputs=candidate.outputs is not None and place == 0, filename=os.path.join(self.path, file),
+                shapes=candidate.shapes if place == 0 else None, **{**candidate.measure, **self.options},
+            )
+            answer = _ask(pool, message, self.timeout)
+            if isinstance(answer, Failure):
+                number = RUN_TIMEOUT if answer.kind == "timeout" else RUNTIME_DEVICE
+                return number, str(answer) if answer.kind == "error" else f"the candidate {answer}", [], device
+            found, outputs = answer
+            device = found.get("device", device)
+            problem = self._wrong(candidate, outputs) if place == 0 else None
+            if problem:
+                return WRONG_ANSWER, problem, [], device
+            costs.append([float(cost) for cost in found["costs"]])
+        return 0, "", [sum(parts) for parts in zip(*costs)], device
 
     def _wrong(self, candidate: Candidate, got: bytes) -> str | None:
         """How results differ from those of the plain schedule, where the folder has them."""
@@ -294,7 +324,7 @@ class Progress:
         failed = f", {self.failed_here} failed" if self.failed_here else ""
         spent = time.monotonic() - self.begin
         left = spent / self.done * (self.total - self.done)
-        name = str(candidate.record["input"][1])
+        name = candidate.title or candidate.format.title(candidate.record)
         return f"[{self.done}/{self.total}] {name}: {self.here} measured{failed}{best}; about {left:.0f} s left"
 
     def _replace(self, text: str) -> None:

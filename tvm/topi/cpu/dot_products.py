@@ -159,9 +159,59 @@ def multiply(instruction: DotProduct, filters: int, block: int = LANE_BYTES) -> 
     return _declared(instruction.name.split(".")[3], out.op, (data, weights, out), body)
 
 
-def _declared(name: str, op: ComputeOp, tensors: tuple[Tensor, ...], body: Callable[..., Any]) -> TensorIntrin:
+@functools.cache
+def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool) -> TensorIntrin:
+    """Add the products of the elements of a lane with weights to the accumulators of one vector. The weights are rows
+    of a matrix, as far apart as its rows are: those of a filter in a row (``by_filter``), or the filters of one of
+    them."""
+    width, depth = instruction.lanes, instruction.depth
+    shape = (width, depth) if by_filter else (depth, width)
+    data = te.placeholder((depth,), instruction.data, name="data")
+    weights = te.placeholder(shape, instruction.weight, name="weights")
+    k = te.reduce_axis((0, depth), name="k")
+
+    def term(j):
+        weight = weights[j, k] if by_filter else weights[k, j]
+        return te.sum(data[k].astype(instruction.sums) * weight.astype(instruction.sums), axis=k)
+
+    out = te.compute((width,), term, name="out")
+
+    def side_by_side(rows: Buffer) -> PrimExpr:
+        """The weights as the instruction takes them, those of a filter beside each other."""
+        if by_filter:
+            words = tuple(tir.reinterpret("int32", _part(rows, j, 0, lanes=depth)) for j in range(width))
+            whole = Shuffle(words, tuple(tir.const(j, "int32") for j in range(width)))
+            return tir.reinterpret(f"{rows.dtype}x{depth * width}", whole)
+        parts = tuple(_part(rows, term, 0, lanes=width) for term in range(depth))
+        if width == depth:
+            words = tuple(tir.reinterpret("int32", part) for part in parts)
+            whole = Shuffle(words, tuple(tir.const(term, "int32") for term in range(depth)))
+            parts = (tir.reinterpret(f"{rows.dtype}x{depth * width}", whole),)
+        order = (term * width + j for j in range(width) for term in range(depth))
+        return Shuffle(parts, tuple(tir.const(at, "int32") for at in order))
+
+    def body(ins, outs):
+        x, rows = ins
+        (sums,) = outs
+        start = sums.vstore([0], tir.Broadcast(tir.const(0, instruction.sums), width))
+        operands = [side_by_side(rows), _word(instruction, x, depth)]
+        if instruction.data != instruction.weight:
+            operands.reverse()  # The unsigned operand is the first.
+        total = tir.call_llvm_pure_intrin(
+            f"{instruction.sums}x{width}", instruction.name, _part(sums, 0, lanes=width), *operands)
+        step = sums.vstore([0], total)
+        return tir.SeqStmt([start, step]), start, step
+
+    return _declared(name, out.op, (data, weights, out), body, {weights: [tir.Var("row", "int32"), 1]})
+
+
+def _declared(
+    name: str, op: ComputeOp, tensors: tuple[Tensor, ...], body: Callable[..., Any],
+    strides: dict[Tensor, list[Any]] | None = None,
+) -> TensorIntrin:
     binds = {
-        tensor: tir.decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, offset_factor=1, data_alignment=1)
+        tensor: tir.decl_buffer(tensor.shape, tensor.dtype, tensor.op.name, offset_factor=1, data_alignment=1,
+                                strides=(strides or {}).get(tensor))
         for tensor in tensors
     }
     return te.decl_tensor_intrin(op, body, name, binds=binds)
@@ -219,5 +269,5 @@ def bring_together(dtype: str, channels: int) -> TensorIntrin:
 
 __all__ = [
     "INSTRUCTIONS", "LANE_BYTES", "DotProduct", "bring_together", "data_type", "dot_product", "instructions", "lanes",
-    "multiply", "multiply_each", "with_instruction",
+    "multiply", "multiply_each", "multiply_where_they_lie", "with_instruction",
 ]

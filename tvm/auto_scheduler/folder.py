@@ -1,0 +1,176 @@
+"""States as files, to be measured where only the runtime is (``python -m tvm.runtime.measure_files FOLDER``)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from ..error import TVMError
+from ..tuning.folder import CandidateFolder, Kept, Kernel
+from ..tuning.measure import Built, Failed
+from ..tuning.reference import reference_outputs
+from ..tuning.workers import shared_pool
+from .choices import Row, encode_row
+from .measure import LocalBuilder, MeasureInput, MeasureResult, failure_of, instantiation_of, on_arrays_of
+from .search import UNTUNED, Instantiation, SketchSearch, describe
+from .search_task import SearchTask
+from .state import StateObject
+
+logger = logging.getLogger("auto_scheduler")
+_NOT_MEASURED = MeasureResult((0.0,), 0, "", 0.0, 0.0)
+
+
+class _Candidate(NamedTuple):
+    """A state of a task, or without one the code without tuning, with what makes the schedules of its kernels."""
+
+    task: SearchTask
+    state: StateObject | None
+    kernels: Sequence[Instantiation]
+
+    def line(self, result: MeasureResult) -> str:
+        return encode_row(Row(self.task, self.state, result))
+
+    @property
+    def record(self) -> dict[str, Any]:
+        return json.loads(self.line(_NOT_MEASURED).removeprefix("# "))
+
+
+class FolderWriter:
+    """Builds states in worker processes and keeps them in a folder, with how to measure them.
+
+    Parameters
+    ----------
+    folder : str or os.PathLike
+        The folder, which is made where it is not there.
+    measure : dict, optional
+        number, repeat and min_repeat_ms of the measurements.
+    verify : bool, optional
+        Whether the folder has what the plain schedule of each task computes, so that wrong results are found where
+        the states are measured.
+    builder : LocalBuilder, optional
+        What builds them.
+    """
+
+    def __init__(
+        self, folder: str | os.PathLike, measure: dict[str, Any] | None = None, verify: bool = True,
+        builder: LocalBuilder | None = None,
+    ):
+        self.verify, self.builder = verify, builder or LocalBuilder(timeout=60)
+        if self.builder.links:
+            raise TVMError("FolderWriter: the builder's build_func is the default one; libraries are linked here")
+        self.folder = CandidateFolder(folder, "i", measure, logger.warning)
+
+    def write(self, inputs: Iterable[MeasureInput]) -> tuple[int, int]:
+        """Build states that the folder has not.
+
+        Parameters
+        ----------
+        inputs : Iterable[MeasureInput]
+            The states with their tasks.
+
+        Returns
+        -------
+        tuple of int
+            How many were built, and how many could not be; those are in the folder's records at once.
+
+        Raises
+        ------
+        TVMError
+            A task has inputs of the user's own.
+        """
+        return self._write(_Candidate(inp.task, inp.state, [instantiation_of(inp)]) for inp in inputs)
+
+    def write_search(self, search: SketchSearch, keys: Iterable[Any]) -> tuple[int, int]:
+        """Build candidates of a search that the folder has not; the code without tuning may be one of them.
+
+        Parameters
+        ----------
+        search : SketchSearch
+            The search of a task.
+        keys : Iterable
+            Keys of its candidates.
+
+        Returns
+        -------
+        tuple of int
+            How many were built, and how many could not be.
+        """
+        return self._write(
+            _Candidate(search.task, None if key == UNTUNED else search.state_of(key), search.instantiations(key))
+            for key in keys)
+
+    def _write(self, candidates: Iterable[_Candidate]) -> tuple[int, int]:
+        built = failed = 0
+        waiting = (candidate for candidate in candidates if self._is_new(candidate))
+        while batch := list(islice(waiting, 8 * self.builder.n_parallel)):
+            made = iter(self.builder.make([(one, c.task.target) for c in batch for one in c.kernels]))
+            for candidate in batch:
+                is_built = self._keep(candidate, [next(made) for _ in candidate.kernels])
+                built, failed = built + is_built, failed + (not is_built)
+        return built, failed
+
+    def _is_new(self, candidate: _Candidate) -> bool:
+        if candidate.task.task_input_names:
+            raise TVMError(f"{describe(candidate.task)} has inputs of the user's own (task_inputs), which do not "
+                           "travel in a folder of candidates; measure it on this machine or over RPC")
+        return self.folder.is_new(candidate.record)
+
+    def _keep(self, candidate: _Candidate, made: Sequence[Built | Failed]) -> bool:
+        wrong = next((one for one in made if isinstance(one, Failed)), None)
+        if wrong is not None:
+            self.folder.refuse(candidate.line(failure_of(wrong)))
+            return False
+        task = candidate.task
+        kernels = [self._kernel(candidate, one) for one in made if isinstance(one, Built)]
+        self.folder.keep(Kept(
+            kernels, task.target.get_target_device_type(), candidate.record, describe(task),
+            max(task.compute_dag.flop_ct, 0.0), self._reference(candidate, kernels[0])))
+        return True
+
+    def _kernel(self, candidate: _Candidate, built: Built) -> Kernel:
+        """States run on the arrays of their task; kernels of the code without tuning have arrays of their own."""
+        if candidate.state is None:
+            return Kernel(built.code, built.info)
+        code, shapes = on_arrays_of(candidate.task, built)
+        return Kernel(code.code, code.info, shapes)
+
+    def _reference(self, candidate: _Candidate, kernel: Kernel) -> Callable[[], bytes] | None:
+        """What gives the arguments after a plain run; the code without tuning is not compared."""
+        if candidate.state is None or not self.verify:
+            return None
+        pool = shared_pool(max(self.builder.n_parallel, 2))
+        return lambda: reference_outputs(pool, *candidate.kernels[0](), kernel.info, kernel.shapes)
+
+
+def write_candidates(
+    inputs: Iterable[MeasureInput], folder: str | os.PathLike, measure: dict[str, Any] | None = None,
+    verify: bool = True, builder: LocalBuilder | None = None,
+) -> tuple[int, int]:
+    """Build each state as a library in a folder.
+
+    Parameters
+    ----------
+    inputs : Iterable[MeasureInput]
+        The states with their tasks.
+    folder : str or os.PathLike
+        The folder.
+    measure : dict, optional
+        number, repeat and min_repeat_ms of the measurements.
+    verify : bool, optional
+        Whether results are compared with those of plain schedules.
+    builder : LocalBuilder, optional
+        What builds them.
+
+    Returns
+    -------
+    tuple of int
+        How many were built, and how many could not be.
+    """
+    return FolderWriter(folder, measure, verify, builder).write(inputs)
+
+
+__all__ = ["FolderWriter", "write_candidates"]

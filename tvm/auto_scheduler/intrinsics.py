@@ -1,0 +1,81 @@
+"""Tensor intrinsics that a search may use: instructions that compute a small product at once.
+
+Back ends declare them (``Backend.search_intrinsics``) as a table by name; steps of records hold the name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ..error import TVMError
+from ..target import Target
+from ..target.backend import BACKENDS, find_backend, load
+from ..te.tensor_intrin import TensorIntrin
+
+
+@dataclass(frozen=True)
+class SearchIntrinsic:
+    """An intrinsic by its name: which targets have it, and how it is made.
+
+    Parameters
+    ----------
+    name : str
+        The name, which is that of the tensor intrinsic too.
+    fits : callable
+        Whether a target has it.
+    make : callable
+        Gives the tensor intrinsic, with a reset and an update.
+    """
+
+    name: str
+    fits: Callable[[Target], bool]
+    make: Callable[[], TensorIntrin]
+
+
+def _table(kind: str) -> Mapping[str, SearchIntrinsic]:
+    reference = BACKENDS[kind].search_intrinsics
+    return load(reference)() if reference is not None else {}
+
+
+def intrinsics_of(target: Target) -> list[SearchIntrinsic]:
+    """The intrinsics that a target has.
+
+    Parameters
+    ----------
+    target : Target
+        The target.
+
+    Returns
+    -------
+    list of SearchIntrinsic
+    """
+    backend = find_backend(target)
+    return [one for one in _table(backend.kind).values() if one.fits(target)] if backend is not None else []
+
+
+def tensor_intrin(name: str) -> TensorIntrin:
+    """The intrinsic of a name, as steps of records have it.
+
+    Parameters
+    ----------
+    name : str
+        The name.
+
+    Returns
+    -------
+    TensorIntrin
+
+    Raises
+    ------
+    TVMError
+        No back end has declared it.
+    """
+    for kind in BACKENDS:
+        found = _table(kind).get(name)
+        if found is not None:
+            return found.make()
+    raise TVMError(f"no back end has declared a tensor intrinsic '{name}' for searches")
+
+
+__all__ = ["SearchIntrinsic", "intrinsics_of", "tensor_intrin"]
