@@ -66,6 +66,12 @@ def check(name: str) -> None:
     compare(got, wanted, 1e-3 if name.split("/")[0] in ("Tan", "Cbrt") else 2e-5)
 
 
+def inside(name: str) -> list[str]:
+    """The operators that fill blobs for the one a case is named after."""
+    fills = [step.op for step in CASES[name].steps] if name in CASES else []
+    return [op for op in fills if op.endswith("Fill")]
+
+
 def cases() -> dict:
     known = [n for n in CASES if n in expected() or n in OTHERWISE or n.startswith(KNOWN)]
     return {name: partial(check, name) for name in known}
