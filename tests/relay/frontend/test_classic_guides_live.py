@@ -1,5 +1,5 @@
 """Apache's guides with live objects of the frameworks, where an environment has one of these: ``pip install --no-deps
-mxnet gluoncv`` (and NumPy 1), ``pip install paddlepaddle==2.6.2``. Weights are drawn; outputs are the framework's own."""
+mxnet gluoncv`` (and NumPy 1), ``pip install paddlepaddle==2.6.2``. Weights are drawn, outputs the framework's own."""
 
 from __future__ import annotations
 
