@@ -141,7 +141,7 @@ def _check_groups(graph: Graph) -> None:
     for node in graph.nodes:
         groups = node.attrs.get("num_group", "1")
         if node.op == "Convolution" and groups not in ("1", node.attrs.get("num_filter")):
-            raise TVMError("a quantized convolution with groups of several filters is not supported, nor is it by MXNet")
+            raise TVMError("a quantized convolution with groups of several filters is not supported, nor by MXNet")
 
 
 @op("_sg_mkldnn_conv", _FUSED + _CONV)
