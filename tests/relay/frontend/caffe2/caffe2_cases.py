@@ -585,6 +585,20 @@ def _detector() -> Case:
 CASES["BoxWithNMSLimit/detector"] = _detector()
 
 
+def _keypoint_cases() -> None:
+    """Maps whose greatest elements lie inside, at an edge, in a corner, on a plain and where a parabola ends far off."""
+    maps = _draw("keypoints", 2, 5, 6, 6)
+    maps[0, 0, 2, 3] = maps[0, 1, 0, 2] = maps[0, 2, 5, 5] = 4.0
+    maps[0, 3] = 1.0
+    maps[0, 4] = np.arange(36, dtype="float32").reshape(6, 6)
+    boxes = np.float32([[3, 5, 40, 31], [10, 10, 10.5, 60]])
+    one("HeatmapMaxKeypoint", maps, boxes)
+    one("HeatmapMaxKeypoint/softmax", maps, boxes, args={"should_output_softmax": 1})
+
+
+_keypoint_cases()
+
+
 class _Net:
     """A network under construction, with seeded weights."""
 

@@ -217,3 +217,71 @@ def _counts(ctx: Context, found: list[RelayExpr], limit: _Limit) -> tuple[RelayE
         every.append(relay.sum(relay.cast(relay.logical_and(same, valid), "int32"), axis=[0]))
     each = ctx.made(relay.stack(every, 0))
     return relay.cast(relay.sum(each, axis=[1]), "float32"), each
+
+
+# How far a point may lie from the greatest element of its map.
+_FURTHEST = 1.5
+
+
+def _around(ctx: Context, maps: RelayExpr, place: RelayExpr, size: int) -> list[list[RelayExpr]]:
+    """The three by three elements around a place of each map; behind an edge they are those of the other side."""
+    y, x = relay.floor_divide(place, const(size)), relay.floor_mod(place, const(size))
+
+    def near(middle: RelayExpr, step: int) -> RelayExpr:
+        at = relay.add(middle, const(step))
+        at = relay.where(relay.greater_equal(at, const(size)), relay.subtract(at, const(2)), at)
+        return ctx.made(relay.where(relay.less(at, const(0)), relay.add(at, const(2)), at))
+
+    rows, columns = ([near(v, step) for step in (-1, 0, 1)] for v in (y, x))
+    places = [relay.add(relay.multiply(r, const(size)), c) for r in rows for c in columns]
+    found = ctx.made(relay.gather(maps, 1, ctx.made(relay.stack(places, 1))))
+    return [[ctx.made(relay.take(found, const(3 * i + j), 1)) for j in range(3)] for i in range(3)]
+
+
+def _summit(ctx: Context, f: list[list[RelayExpr]]) -> tuple[RelayExpr, RelayExpr, RelayExpr]:
+    """Where the greatest value of the parabola through nine elements lies, right and below their middle, and it."""
+    slope_x = relay.multiply(relay.subtract(f[1][0], f[1][2]), const(0.5))
+    slope_y = relay.multiply(relay.subtract(f[0][1], f[2][1]), const(0.5))
+    twice = relay.multiply(f[1][1], const(2.0))
+    xx = relay.subtract(relay.add(f[1][0], f[1][2]), twice)
+    yy = relay.subtract(relay.add(f[0][1], f[2][1]), twice)
+    corners = relay.subtract(relay.add(f[2][2], f[0][0]), relay.add(f[2][0], f[0][2]))
+    xy = ctx.made(relay.multiply(corners, const(0.25)))
+    det = ctx.made(relay.subtract(relay.multiply(xx, yy), relay.multiply(xy, xy)))
+    flat = ctx.made(relay.less(relay.abs(det), const(1e-4)))
+    det = ctx.made(relay.where(flat, const(1.0), det))
+    x = relay.divide(relay.subtract(relay.multiply(yy, slope_x), relay.multiply(xy, slope_y)), det)
+    y = relay.divide(relay.subtract(relay.multiply(xx, slope_y), relay.multiply(xy, slope_x)), det)
+    longest = relay.maximum(relay.maximum(relay.abs(x), relay.abs(y)), const(_FURTHEST))
+    shorter = relay.where(flat, const(0.0), relay.divide(const(_FURTHEST), longest))
+    x, y = (ctx.made(relay.multiply(v, shorter)) for v in (x, y))
+    first = relay.add(relay.multiply(slope_x, x), relay.multiply(slope_y, y))
+    square = relay.add(relay.multiply(xx, relay.multiply(x, x)), relay.multiply(yy, relay.multiply(y, y)))
+    second = relay.add(relay.multiply(square, const(0.5)), relay.multiply(xy, relay.multiply(x, y)))
+    return x, y, relay.add(relay.subtract(f[1][1], first), second)
+
+
+@op("HeatmapMaxKeypoint")
+def heatmap_max_keypoint(ctx, inputs, args):
+    """The points of the greatest elements of maps, between the elements, in pixels of the boxes: two places, the value
+    and the probability."""
+    maps, boxes = inputs
+    shape, rows = ctx.known_shape(maps), ctx.known_shape(boxes)
+    if len(shape) != 4 or shape[2] != shape[3] or shape[2] < 2 or len(rows) != 2 or rows[0] != shape[0] or rows[1] < 4:
+        raise TVMError(f"maps of {shape} and boxes of {rows} do not fit together")
+    count, points, size, _ = shape
+    flat = ctx.made(relay.reshape(maps, (count * points, size * size)))
+    place = ctx.made(relay.cast(relay.argmax(flat, 1), "int32"))
+    x, y, score = _summit(ctx, _around(ctx, flat, place, size))
+    middles = (relay.floor_mod(place, const(size)), relay.floor_divide(place, const(size)))
+    out = []
+    for axis, (middle, moved) in enumerate(zip(middles, (x, y))):
+        near, far = _columns(boxes, axis, axis + 1), _columns(boxes, axis + 2, axis + 3)
+        length = relay.divide(relay.maximum(relay.subtract(far, near), const(1.0)), const(float(size)))
+        at = relay.add(relay.add(relay.cast(middle, "float32"), moved), const(0.5))
+        out.append(relay.add(near, relay.multiply(relay.reshape(at, (count, points)), length)))
+    most = relay.max(flat, axis=[1], keepdims=True)
+    probability = relay.divide(const(1.0), relay.sum(relay.exp(relay.subtract(flat, most)), axis=[1]))
+    if not args.get("should_output_softmax", 0):
+        probability = relay.zeros((count * points,), "float32")
+    return relay.stack([*out, *(relay.reshape(v, (count, points)) for v in (score, probability))], 1)
