@@ -586,7 +586,7 @@ CASES["BoxWithNMSLimit/detector"] = _detector()
 
 
 def _keypoint_cases() -> None:
-    """Maps whose greatest elements lie inside, at an edge, in a corner, on a plain and where a parabola ends far off."""
+    """Maps whose greatest elements lie inside, at an edge, in a corner, on a plain, and where a parabola ends far."""
     maps = _draw("keypoints", 2, 5, 6, 6)
     maps[0, 0, 2, 3] = maps[0, 1, 0, 2] = maps[0, 2, 5, 5] = 4.0
     maps[0, 3] = 1.0
