@@ -5,7 +5,8 @@
 The cases are in tests/relay/frontend/FORMAT/operator_cases.py: ``cases()`` gives by name ("Operator", or "Operator/what
 is special") a function that raises where the importer's result is not the expected one, and ``ORACLE`` says in words
 what it is compared with. ``OPERATORS``, if the module has it, gives the names of the rows; otherwise they are those of
-the importer's table of converters.
+the importer's table of converters. ``inside(case)``, if the module has it, gives the operators that a case has beside
+the one it is named after. A converter without a case is an error.
 """
 
 from __future__ import annotations
@@ -72,14 +73,29 @@ def operators(name: str) -> list[str]:
     return importlib.import_module(f"tvm.relay.frontend.{package}.table").CONVERTERS.names()
 
 
+def cases_by_operator(name: str, cases) -> dict[str, list[str]]:
+    """The cases that each operator of an importer has."""
+    inside = getattr(cases_module(name), "inside", lambda case: ())
+    found: dict[str, list[str]] = {operator: [] for operator in operators(name)}
+    for case in sorted(cases):
+        for operator in {case.split("/")[0], *inside(case)}:
+            if operator in found:
+                found[operator].append(case)
+    return found
+
+
+def without_case(name: str) -> list[str]:
+    """The operators that an importer converts and no case shows."""
+    return [operator for operator, own in cases_by_operator(name, cases_of(name)).items() if not own]
+
+
 def table(name: str, results: dict[str, str]) -> str:
     """A row for each operator that has a converter."""
     title = FORMATS[name][1]
     oracle = getattr(cases_module(name), "ORACLE", title)
     rows = ["| operator | cases | equal |", "|---|---|---|"]
     names = operators(name)
-    for operator in names:
-        own = sorted(n for n in results if n.split("/")[0] == operator)
+    for operator, own in cases_by_operator(name, results).items():
         bad = [f"{n}: {results[n]}".replace("|", "\\|") for n in own if results[n]]
         rows.append(f"| {operator} | {len(own)} | {'; '.join(bad) or ('yes' if own else 'no case')} |")
     head = (f"## {title} operators\n\n{len(names)} operators, compared with {oracle}; `make conformance-format "
@@ -112,9 +128,12 @@ def main() -> int:
             print(f"{name}: {problem}")
     wrong = sum(1 for problem in results.values() if problem)
     print(f"{len(results) - wrong} passed, {wrong} failed")
+    missing = without_case(args.format)
+    if missing:
+        print("converters without a case:", ", ".join(missing))
     if not args.match:
         write(args.format, results)
-    return 1 if wrong else 0
+    return 1 if wrong or missing else 0
 
 
 if __name__ == "__main__":

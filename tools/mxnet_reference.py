@@ -78,6 +78,16 @@ def _convolutions(data):
     return mx.sym.Convolution(mx.sym.clip(third, 0, 6), kernel=(1, 1), num_filter=3, name="conv4")
 
 
+def _separable(data):
+    """Each channel on its own, then all of a place, as MobileNet has them; then filters of two channels each."""
+    first = mx.sym.Convolution(data, kernel=(3, 3), num_filter=4, num_group=4, pad=(1, 1), no_bias=True, name="conv")
+    relu = mx.sym.Activation(mx.sym.BatchNorm(first, name="bn", fix_gamma=False), act_type="relu")
+    second = mx.sym.Convolution(relu, kernel=(1, 1), num_filter=10, name="conv2")
+    third = mx.sym.Convolution(mx.sym.clip(second, 0, 6), kernel=(3, 3), num_filter=5, num_group=5, stride=(2, 2),
+                               name="conv3")
+    return mx.sym.BatchNorm(third, name="bn2")
+
+
 def _dense(data):
     first = mx.sym.Activation(mx.sym.FullyConnected(data, num_hidden=9, name="fc"), act_type="relu")
     second = mx.sym.FullyConnected(first, num_hidden=7, no_bias=True, name="fc2")
@@ -88,6 +98,7 @@ def fused() -> dict:
     """Symbols, parameters, data and outputs of networks whose operators were put together for oneDNN."""
     out: dict = {}
     for name, make, shape in (("_sg_mkldnn_conv", _convolutions, (2, 3, 6, 8)),
+                              ("_sg_mkldnn_conv/groups", _separable, (2, 4, 7, 8)),
                               ("_sg_mkldnn_fully_connected", _dense, (4, 3, 5))):  # fmt: skip
         state = np.random.RandomState(len(name))
         plain = make(mx.sym.var("data"))

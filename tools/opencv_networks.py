@@ -1,7 +1,8 @@
 """Whole networks of DarkNet and Caffe, with drawn weights, in OpenCV's dnn beside this package.
 
     python tools/opencv_networks.py              # writes opencv.npz beside the tests of each format
-    python tools/opencv_networks.py --part 1     # in the original widths; compares, writes nothing
+    python tools/opencv_networks.py --full       # in the original widths and sizes; rows of docs/legacy_models.md
+    python tools/opencv_networks.py --full yolo  # only those whose names have a part
 
 It runs with a Python that has opencv-python below version 5 and this package's dependencies.
 """
@@ -44,27 +45,45 @@ def own_outputs(kind: str, text: str, weights: bytes, data) -> list:
     return [got.numpy()] if hasattr(got, "numpy") else [v.numpy() for v in got]
 
 
+def write_rows(rows: list[str]) -> None:
+    """Put rows into the page of networks, in place of older ones of the same networks."""
+    from legacy_models import HEAD, page_of, rows_of
+
+    page = rows_of()
+    page.update({" | ".join(row.strip("| ").split(" | ")[:2]): row for row in rows})
+    (ROOT / "docs" / "legacy_models.md").write_text(HEAD + page_of(page))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description="networks in OpenCV beside this package")
-    parser.add_argument("--part", type=int, default=0, help="what divides the widths; without it the tests' own")
+    parser.add_argument("--full", nargs="?", const="", help="in the original widths and sizes; part of their names")
     args = parser.parse_args()
     import numpy as np
 
     sys.path[:0] = [str(ROOT), str(TESTS), *(str(TESTS / kind) for kind in ENDINGS)]
     comparison = importlib.import_module("opencv_comparison")
-    wrong = 0
-    for kind in ENDINGS:
+    wrong, rows = 0, []
+    for kind, title in (("darknet", "DarkNet"), ("caffe", "Caffe")):
         networks = importlib.import_module(f"{kind}_networks")
         stored = {}
         for name in networks.NETWORKS:
-            drawn = networks.drawn(name, args.part or networks.PART)
+            if args.full is not None and args.full not in name:
+                continue
+            size = networks.SIZES[name]
+            drawn = networks.drawn(name) if args.full is None else networks.drawn(name, 1, size)
             expected = opencv_outputs(kind, *drawn)
-            problem = comparison.difference(own_outputs(kind, *drawn), expected)
+            got = own_outputs(kind, *drawn)
+            problem = comparison.difference(got, expected)
             wrong += bool(problem)
-            print(f"{kind} {name}: {problem or 'equal'}")
+            off = comparison.off_by(got, expected)
+            print(f"{kind} {name}: {problem or 'equal'}, {off:.0e}", flush=True)
+            key = f"{title} | {name} at {size}x{size}, beside OpenCV"
+            rows.append(f"| {key} | {problem or 'none asked for'} | {off:.0e} |")
             stored.update({f"{name}|{i}": v for i, v in enumerate(expected)})
-        if not args.part:
+        if args.full is None:
             np.savez_compressed(TESTS / kind / "opencv.npz", **stored)
+    if args.full is not None:
+        write_rows(rows)
     return 1 if wrong else 0
 
 

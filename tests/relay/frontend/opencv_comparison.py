@@ -42,21 +42,31 @@ def above(rows: np.ndarray, want: np.ndarray) -> np.ndarray:
     return np.concatenate([rows[:, :5], np.where(near, wanted, np.where(kinds <= LEAST, 0, kinds))], 1)
 
 
+def aligned(value: np.ndarray, want: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """An output and what OpenCV gave, without what only one of them has."""
+    if want.shape[-1] == 7 and want.ndim == 4:
+        # Detections: OpenCV gives only those that it found.
+        return _by_score(value.reshape(-1, 7)), _by_score(want.reshape(-1, 7))
+    if value.ndim == 3 and want.ndim == 2 and want.shape[1] > 5:
+        value = above(value[0], want)
+    return (value.reshape(want.shape) if value.size == want.size else value), want
+
+
+def off_by(got: list, expected: list) -> float:
+    """The largest difference as a part of the largest output."""
+    pairs = [aligned(value, want) for value, want in zip(got, expected)]
+    return max(float(np.abs(v - w).max() / np.abs(w).max()) if v.shape == w.shape else np.inf for v, w in pairs)
+
+
 def difference(got: list, expected: list) -> str:
     """What is wrong with the outputs of a network; empty if nothing is."""
     if len(got) != len(expected):
         return f"{len(expected)} outputs are wanted, got {len(got)}"
-    for value, want in zip(got, expected):
-        if want.shape[-1] == 7 and want.ndim == 4:
-            # Detections: OpenCV gives only those that it found.
-            value, want = (_by_score(v.reshape(-1, 7)) for v in (value, want))
-            if not len(want):
-                return "OpenCV found nothing: the network shows nothing"
-        elif value.ndim == 3 and want.ndim == 2 and want.shape[1] > 5:
-            value = above(value[0], want)
-        if value.size != want.size:
+    for value, want in (aligned(*pair) for pair in zip(got, expected)):
+        if not len(want):
+            return "OpenCV found nothing: the network shows nothing"
+        if value.shape != want.shape:
             return f"shape {want.shape} is wanted, got {value.shape}"
-        value = value.reshape(want.shape)
         if not np.allclose(value, want, rtol=1e-3, atol=1e-4):
             return f"off by {np.abs(value - want).max()}"
         if want.std() < 1e-4:

@@ -37,6 +37,11 @@ def test_every_real_file_says_what_photos_show(form, name):
 
 
 @pytest.mark.slow
+def test_squeezenet_in_caffe2_names_what_photos_show():
+    _check("Caffe2", "squeezenet")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["MXNet", "Caffe"])
 def test_a_large_network_names_what_photos_show(form):
     _check(form, "mobilenet_v2")

@@ -114,13 +114,15 @@ def ssd(b: Builder, part: int, classes: int = 5) -> None:
 
 
 NETWORKS = {"mobilenet": (mobilenet, 64), "resnet50": (resnet, 64), "ssd": (ssd, 64)}
-# The widths that tests take of the original ones.
+# The widths that tests take of the original ones, and the original sizes of images.
 PART = 8
+SIZES = {"mobilenet": 224, "resnet50": 224, "ssd": 300}
 
 
-def drawn(name: str, part: int = PART) -> tuple[str, bytes, np.ndarray]:
+def drawn(name: str, part: int = PART, size: int = 0) -> tuple[str, bytes, np.ndarray]:
     """A network's text, its file of weights and an image."""
-    make, size = NETWORKS[name]
+    make, own = NETWORKS[name]
+    size = size or own
     b = Builder(len(name), size)
     make(b, part)
     y, x = np.mgrid[:size, :size] / size

@@ -131,7 +131,7 @@ one("LpPool", X4, args={"kernel": 3, "stride": 2, "pad": 1, "p": 3.0})
 
 # -- single elements
 for _op in ("Relu", "Sigmoid", "Tanh", "Exp", "Abs", "Negative", "Floor", "Ceil", "Sign", "Sin", "Cos", "Tan",
-            "Atan", "Sinh", "Cosh", "Copy", "StopGradient", "Alias", "Sqr", "Cube", "Softplus",
+            "Atan", "Sinh", "Cosh", "Copy", "StopGradient", "Alias", "AliasWithName", "Sqr", "Cube", "Softplus",
             "Softsign", "Swish", "HardSigmoid",
             "ThresholdedRelu", "Elu", "Selu", "LeakyRelu", "ReluN", "Gelu", "Erf", "Cbrt",
             "EnsureCPUOutput", "EnsureDense"):  # fmt: skip
@@ -230,6 +230,12 @@ one("PadImage/edge", (1, 5, 4, 2), args={"pad": 2, "mode": "edge", "order": "NHW
 one("SpaceToBatch", (1, 3, 4, 6), args={"block_size": 2})
 one("SpaceToBatch/pad", (1, 3, 4, 4), args={"block_size": 2, "pad": 1})
 one("BatchToSpace", (4, 3, 2, 3), args={"block_size": 2})
+one(
+    "RoIPool",
+    (2, 3, 8, 9),
+    np.float32([[0, 1, 1, 6, 7], [1, 0, 2, 5, 5.5], [1, 4, 4, 20, 30]]),
+    args={"pooled_h": 3, "pooled_w": 2, "spatial_scale": 0.8, "is_test": 1},
+)
 one(
     "RoIAlign",
     (2, 3, 8, 9),
@@ -473,6 +479,124 @@ def _region_cases() -> None:
 
 
 _region_cases()
+
+
+def _rois(name: str, count: int) -> np.ndarray:
+    """Regions of all sizes in two images."""
+    near = _draw(f"{name} near", count, 2, low=0, high=400)
+    size = 2.0 ** _draw(f"{name} size", count, 2, low=3, high=10)
+    image = _draw(f"{name} image", count, 1, low=0, high=1, dtype="int32")
+    return np.concatenate([image, near, near + size], 1).astype("float32")
+
+
+def _levels(name: str, op: str, inputs: dict[str, np.ndarray], outputs: list[str], **args) -> None:
+    """Regions of levels; the last steps put them together again, as behind the features of each level."""
+    levels = [n for n in outputs if n.startswith("level")]
+    CASES[name] = Case(inputs, {}, [
+        Step(op, list(inputs), outputs, args),
+        Step("Concat", levels, ["every", "sizes"], {"axis": 0}),
+        Step("BatchPermutation", ["every", "restore"], ["y"]),
+    ])  # fmt: skip
+
+
+def _pyramid_cases() -> None:
+    for name, counts, args in (
+        ("CollectRpnProposals", (7, 5, 3, 2, 1), {"rpn_post_nms_topN": 9}),
+        ("CollectRpnProposals/all", (4, 2), {"rpn_min_level": 3, "rpn_max_level": 4}),
+    ):
+        count = sum(counts)
+        cuts = np.cumsum(counts)[:-1]
+        rois, scores = np.split(_rois(name, count), cuts), np.split(_scores(name, count), cuts)
+        feeds = {f"{k}{i}": v for k, parts in (("r", rois), ("s", scores)) for i, v in enumerate(parts)}
+        CASES[name] = Case(feeds, {}, [Step("CollectRpnProposals", list(feeds), ["y"], args)])
+        name = name.replace("CollectRpnProposals", "CollectAndDistributeFpnRpnProposals")
+        _levels(name, name.split("/")[0], feeds, ["rois", "level2", "level3", "level4", "level5", "restore"], **args)
+    feeds = {"rois": _rois("distribute", 12)}
+    _levels("DistributeFpnProposals", "DistributeFpnProposals", feeds,
+            ["level2", "level3", "level4", "level5", "restore"])
+    _levels("DistributeFpnProposals/levels", "DistributeFpnProposals", feeds, ["level1", "level2", "restore"],
+            roi_min_level=1, roi_max_level=2, roi_canonical_level=2, roi_canonical_scale=100, legacy_plus_one=0)
+    args = {"roi_min_level": 4, "roi_max_level": 4}
+    CASES["DistributeFpnProposals/one level"] = Case(
+        feeds, {}, [Step("DistributeFpnProposals", ["rois"], ["a", "restore"], args)])
+    one("BatchPermutation", (4, 3), np.array([2, 0, 3, 1], "int32"))
+
+
+_pyramid_cases()
+
+
+def _limit_cases() -> None:
+    """Boxes of three classes and the background, which overlap."""
+    scores = _scores("limit", 14, 4)
+    near = _draw("limit", 14, 4, 2, low=0, high=60)
+    boxes = np.concatenate([near, near + _draw("limit size", 14, 4, 2, low=8, high=40)], 2).reshape(14, 16)
+    args = {"score_thresh": 0.2, "nms": 0.3, "detections_per_im": 6}
+    splits = np.array([9, 5], "float32")
+    outputs = ["scores", "boxes", "classes", "splits", "keeps", "sizes"]
+    for name, wide, given, count, more in (
+        ("", 16, [], 6, {}), ("/images", 16, [splits], 6, {}), ("/three outputs", 16, [], 3, {}),
+        ("/all", 16, [splits], 6, {"detections_per_im": 0, "legacy_plus_one": 0, "nms": 0.5}),
+        ("/one box", 4, [], 6, {"cls_agnostic_bbox_reg": 1}),
+        ("/without background", 12, [splits], 6, {"input_boxes_include_bg_cls": 0, "output_classes_include_bg_cls": 0}),
+        ("/nothing", 16, [], 6, {"score_thresh": 0.999}),
+    ):  # fmt: skip
+        feeds = {"s": scores, "b": np.ascontiguousarray(boxes[:, :wide]), **{"n": v for v in given}}
+        CASES[f"BoxWithNMSLimit{name}"] = Case(
+            feeds, {}, [Step("BoxWithNMSLimit", list(feeds), outputs[:count], {**args, **more})])
+
+
+_limit_cases()
+
+
+def _detector() -> Case:
+    """What a detector with a pyramid does between two networks, for one image: proposals of two levels, the best of
+    them, their levels, boxes of classes out of seeded scores and moves. Scores of rows belong to the regions, so that
+    rows that are none would be seen."""
+    feeds: dict[str, np.ndarray] = {"info": np.array([[160, 192, 1.0]], "float32")}
+    steps = []
+    for level, (high, wide) in ((2, (10, 12)), (3, (5, 6))):
+        feeds[f"s{level}"] = _scores(f"detector{level}", 1, 3, high, wide)
+        feeds[f"m{level}"] = _draw(f"detector{level}", 1, 12, high, wide, low=-0.4, high=0.4)
+        steps.append(Step("GenerateProposals", [f"s{level}", f"m{level}", "info", f"a{level}"],
+                          [f"r{level}", f"p{level}"],
+                          {"spatial_scale": 2.0**-level / 4, "nms_thresh": 0.3, "min_size": 36.0, "post_nms_topN": 60}))
+    levels = ["level2", "level3"]
+    steps += [
+        Step("CollectAndDistributeFpnRpnProposals", ["r2", "r3", "p2", "p3"], ["rois", *levels, "restore"],
+             {"rpn_min_level": 2, "rpn_max_level": 3, "roi_min_level": 2, "roi_max_level": 3, "roi_canonical_scale": 40,
+              "roi_canonical_level": 3, "rpn_post_nms_topN": 50}),
+        *(Step("RoIAlign", [f"f{i}", f"level{i}"], [f"x{i}"],
+               {"pooled_h": 2, "pooled_w": 2, "spatial_scale": 2.0**-i / 4, "sampling_ratio": 2}) for i in (2, 3)),
+        Step("Concat", ["x2", "x3"], ["x", "x_sizes"], {"axis": 0}),
+        Step("BatchPermutation", ["x", "restore"], ["features"]),
+        Step("FC", ["features", "w", "wb"], ["logits"]),
+        Step("Softmax", ["logits"], ["probs"]),
+        Step("FC", ["features", "v", "vb"], ["moves"]),
+        Step("BBoxTransform", ["rois", "moves", "info"], ["moved", "splits"], {"weights": [10.0, 10.0, 5.0, 5.0]}),
+        Step("BoxWithNMSLimit", ["probs", "moved", "splits"], ["scores", "boxes", "classes"],
+             {"score_thresh": 0.02, "nms": 0.4, "detections_per_im": 90}),
+    ]  # fmt: skip
+    feeds.update(f2=_draw("detector f2", 1, 6, 10, 12), f3=_draw("detector f3", 1, 6, 5, 6))
+    weights = {"a2": _CELLS * 3, "a3": _CELLS * 6, "w": _draw("detector w", 4, 24), "wb": _draw("detector wb", 4),
+               "v": _draw("detector v", 16, 24, low=-1, high=1), "vb": _draw("detector vb", 16)}  # fmt: skip
+    return Case(feeds, weights, steps)
+
+
+CASES["BoxWithNMSLimit/detector"] = _detector()
+
+
+def _keypoint_cases() -> None:
+    """Maps whose greatest elements lie inside, at an edge, in a corner, on a plain, and where a parabola ends far."""
+    maps = _draw("keypoints", 2, 5, 6, 6)
+    maps[0, 0, 2, 3] = maps[0, 1, 0, 2] = maps[0, 2, 5, 5] = 4.0
+    maps[0, 3] = 1.0
+    maps[0, 4] = np.arange(36, dtype="float32").reshape(6, 6)
+    boxes = np.float32([[3, 5, 40, 31], [10, 10, 10.5, 60]])
+    one("HeatmapMaxKeypoint", maps, boxes)
+    one("HeatmapMaxKeypoint/softmax", maps, boxes, args={"should_output_softmax": 1})
+
+
+_keypoint_cases()
 
 
 class _Net:

@@ -10,7 +10,10 @@ _TINY = "10,14, 23,27, 37,58, 81,82, 135,169, 344,319"
 
 
 class Drawn(Net):
-    """Draws weights and follows shapes, without computing."""
+    """Draws weights and follows shapes, without computing. Deep networks want a smaller ``gain``, or their numbers grow
+    beyond all bounds."""
+
+    gain = 1.7
 
     def conv(self, channels, filters, size, groups):
         self.draw(filters, low=-0.5, high=0.5)
@@ -19,7 +22,10 @@ class Drawn(Net):
             self.draw(filters, low=-0.2, high=0.2)
             self.draw(filters, low=0.5, high=1.5)
         depth = channels // groups
-        reach = (2.0 / (depth * size * size)) ** 0.5 * 1.7
+        reach = (2.0 / (depth * size * size)) ** 0.5 * self.gain
+        if self.layers[self.number + 1 :][:1] and self.layers[self.number + 1][0] == "shortcut":
+            # What is added to a short cut is small, so that the sum of many does not grow beyond all numbers.
+            reach *= 0.3
         self.draw(filters, depth, size, size, low=-reach, high=reach)
 
         def run(x, stride, pad, dilation, name):
@@ -36,9 +42,9 @@ def _conv(filters: int, size: int = 3, stride: int = 1, activation: str = "leaky
     return conv(batch_normalize=1, filters=filters, size=size, stride=stride, pad=1, activation=activation)
 
 
-def _head(filters: int, mask: str, classes: int, anchors: str = _TINY, **more) -> str:
+def _head(filters: int, mask: str, classes: int, anchors: str = _TINY, boxes: int = 6, **more) -> str:
     return layer("convolutional", size=1, stride=1, pad=1, filters=filters, activation="linear") + layer(
-        "yolo", mask=mask, anchors=anchors, classes=classes, num=6, jitter=0.3, ignore_thresh=0.7, **more)
+        "yolo", mask=mask, anchors=anchors, classes=classes, num=boxes, jitter=0.3, ignore_thresh=0.7, **more)
 
 
 def yolov3_tiny(size: int = 96, part: int = 1, classes: int = 80) -> str:
@@ -68,6 +74,27 @@ def yolov4_tiny(size: int = 96, part: int = 1, classes: int = 80) -> str:
     return text
 
 
+def _residual(filters: int, part: int) -> str:
+    return _conv(filters // 2 // part, 1) + _conv(filters // part) + layer("shortcut", **{"from": -3},
+                                                                          activation="linear")
+
+
+def yolov3(size: int = 96, part: int = 1, classes: int = 80) -> str:
+    """YOLOv3: the residual network of 53 layers, and heads on three sizes."""
+    boxes = 3 * (classes + 5)
+    anchors = "10,13, 16,30, 33,23, 30,61, 62,45, 59,119, 116,90, 156,198, 373,326"
+    text = image(3, size, size) + _conv(32 // part)
+    for filters, blocks in ((64, 1), (128, 2), (256, 8), (512, 8), (1024, 4)):
+        text += _conv(filters // part, stride=2) + _residual(filters, part) * blocks
+    for filters, mask, beside in ((1024, "6,7,8", 61), (512, "3,4,5", 36), (256, "0,1,2", 0)):
+        pair = _conv(filters // 2 // part, 1) + _conv(filters // part)
+        text += pair * 3 + _head(boxes, mask, classes, anchors, boxes=9)
+        if beside:
+            text += layer("route", layers=-4) + _conv(filters // 4 // part, 1) + layer("upsample", stride=2)
+            text += layer("route", layers=f"-1, {beside}")
+    return text
+
+
 def yolov2_tiny(size: int = 96, part: int = 1, classes: int = 80) -> str:
     """YOLOv2-tiny, whose last layer is a region."""
     text = image(3, size, size)
@@ -83,24 +110,23 @@ def darknet_resnet(size: int = 64, part: int = 1, classes: int = 100) -> str:
     """The residual classifier that YOLOv3 stands on, with a part of its blocks."""
     text = image(3, size, size) + _conv(32 // part)
     for filters, blocks in ((64, 1), (128, 2), (256, 2), (512, 1)):
-        text += _conv(filters // part, stride=2)
-        for _ in range(blocks):
-            text += _conv(filters // 2 // part, 1) + _conv(filters // part) + layer("shortcut", **{"from": -3},
-                                                                                  activation="linear")
+        text += _conv(filters // part, stride=2) + _residual(filters, part) * blocks
     text += layer("avgpool") + layer("convolutional", filters=classes, size=1, stride=1, pad=1, activation="linear")
     return text + layer("softmax", groups=1)
 
 
-NETWORKS = {"yolov2-tiny": yolov2_tiny, "yolov3-tiny": yolov3_tiny, "yolov4-tiny": yolov4_tiny,
+NETWORKS = {"yolov2-tiny": yolov2_tiny, "yolov3-tiny": yolov3_tiny, "yolov4-tiny": yolov4_tiny, "yolov3": yolov3,
             "darknet-resnet": darknet_resnet}  # fmt: skip
-# The widths that tests take of the original ones.
+# The widths that tests take of the original ones, and the original sizes of images.
 PART = 8
+SIZES = {**dict.fromkeys(NETWORKS, 416), "darknet-resnet": 256}
 
 
-def drawn(name: str, part: int = PART) -> tuple[str, bytes, np.ndarray]:
+def drawn(name: str, part: int = PART, size: int = 0) -> tuple[str, bytes, np.ndarray]:
     """A network's text, its weights and an image."""
-    text = NETWORKS[name](part=part)
+    text = NETWORKS[name](part=part, **({"size": size} if size else {}))
     net = Drawn(text, np.random.default_rng(len(name)))
+    net.gain = 1.5 if name == "yolov3" else net.gain
     shape = (1, *(int(net.options[k]) for k in ("channels", "height", "width")))
     net.run(np.zeros(shape))
     y, x = np.mgrid[: shape[2], : shape[3]] / shape[2]

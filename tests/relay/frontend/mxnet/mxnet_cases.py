@@ -563,6 +563,11 @@ OFFSETS = f(1, 18, 5, 6, low=-0.7, high=0.7)
 case("_contrib_DeformableConvolution", f(1, 4, 7, 8), OFFSETS, f(3, 4, 3, 3), f(3), kernel="(3, 3)", num_filter=3)
 case("_contrib_DeformableConvolution/groups", f(1, 4, 7, 8), f(1, 36, 7, 8, low=-0.7, high=0.7), f(4, 2, 3, 3),
      kernel="(3, 3)", pad="(1, 1)", num_filter=4, num_group=2, num_deformable_group=2, no_bias="True")
+case("_contrib_ModulatedDeformableConvolution", f(1, 4, 7, 8), f(1, 18, 5, 6, low=-1.7, high=1.7),
+     f(1, 9, 5, 6, low=0, high=1), f(3, 4, 3, 3), f(3), kernel="(3, 3)", num_filter=3)
+case("_contrib_ModulatedDeformableConvolution/groups", f(2, 4, 7, 8), f(2, 36, 4, 4, low=-2.7, high=2.7),
+     f(2, 18, 4, 4, low=0, high=1), f(4, 4, 3, 3), kernel="(3, 3)", pad="(1, 1)", stride="(2, 2)", num_filter=4,
+     num_deformable_group=2, no_bias="True")
 case("_image_to_tensor", i(4, 5, 3, dtype="uint8", low=0, high=255))
 case("_image_normalize", f(3, 4, 5), mean="(0.1, 0.2, 0.3)", std="(1.5, 2.5, 3.5)")
 case("_image_resize", f(4, 5, 3), size="(7, 9)")

@@ -8,8 +8,17 @@ import numpy as np
 import pytest
 from mxnet_cases import CASES
 
-from tests.relay.frontend.mxnet.operator_cases import check, check_fused, compare, expected, fused, imported
+from tests.relay.frontend.mxnet.operator_cases import (
+    check,
+    check_fused,
+    compare,
+    expected,
+    fused,
+    imported,
+    run_module,
+)
 from tvm.ir.type import TupleType
+from tvm.relay.frontend import from_mxnet
 from tvm.relay.frontend.mxnet.table import CONVERTERS
 from tvm.relay.infer import infer_module
 
@@ -43,6 +52,20 @@ def test_every_converter_has_a_case():
 
 def test_a_network_put_together_for_onednn_gives_what_mxnet_gave(rng):
     check_fused(str(rng.choice(sorted(fused()))))
+
+
+def test_filters_that_a_normalization_multiplies_by_nothing_give_its_addend_alone():
+    """All places of a channel are then the same, and are numbers."""
+    case = fused()["_sg_mkldnn_conv/groups/int8"]
+    params = {k.partition(":")[2]: np.zeros_like(v) if k == "arg:bn_gamma" else v for k, v in case.items() if ":" in k}
+    module, weights = from_mxnet(str(case["symbol"]), {"data": case["data"].shape}, arg_params=params)
+    (got,) = run_module(module, {"data": case["data"], **{k: v.numpy() for k, v in weights.items()}})
+    assert np.isfinite(got).all() and np.ptp(case["out"], (2, 3)).min() > 0
+    assert not np.ptp(got, (2, 3)).any()
+
+
+def test_a_quantized_convolution_of_single_filters_gives_what_mxnet_gave():
+    check_fused("_sg_mkldnn_conv/groups/int8")
 
 
 def test_a_difference_is_seen():

@@ -291,7 +291,7 @@ def test_an_operator_with_wrong_attributes_is_refused_by_name(kind, shapes, attr
     ('"with_sum": "true"', '"with_sum": "false"', "3 values and their ranges are wanted"),
     ('"min_calib_range": "', '"min_calib_range": "1e999", "__a__": "', "is none of real numbers"),
     ('"op": "BatchNorm"', '"op": "Mine"', "Mine: 1 node"),
-    ('"num_filter": "', '"num_group": "2", "num_filter": "', "a quantized convolution of groups"),
+    ('"num_filter": "', '"num_group": "2", "num_filter": "', "groups of several filters"),
 ])  # fmt: skip
 def test_operators_put_together_that_are_wrong_are_refused(old, new, words):
     case = fused()["_sg_mkldnn_conv/int8"]

@@ -258,7 +258,7 @@ def _regions(ctx: Context, inputs: list[RelayExpr], cells: np.ndarray, stride: i
         raise TVMError(f"the size of the image has shape {shapes[2]}, and feat_stride is {stride}")
     scores = relay.transpose(relay.strided_slice(inputs[0], [count], [2 * count], [1], [1]), (0, 2, 3, 1))
     moves = relay.transpose(relay.reshape(inputs[1], (count, 4, height, width)), (2, 3, 0, 1))
-    best, boxes = proposals(ctx, ctx.made(relay.reshape(scores, (-1,))), relay.reshape(moves, (-1, 4)),
+    best, boxes, _ = proposals(ctx, ctx.made(relay.reshape(scores, (-1,))), relay.reshape(moves, (-1, 4)),
                             anchors_of(cells, height, width, stride), relay.reshape(inputs[2], (3,)), rule)
     rois = relay.nn.pad(boxes, ((0, 0), (1, 0)), 0.0)
     return [rois, relay.reshape(best, (rule.after, 1))][: len(ctx.layer.tops)]

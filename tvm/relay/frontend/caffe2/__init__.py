@@ -4,6 +4,7 @@
 from . import (
     array_ops,
     conv_ops,
+    detection_ops,
     elementwise,
     fill_ops,
     int8_ops,

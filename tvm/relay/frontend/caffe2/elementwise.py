@@ -22,8 +22,8 @@ for _name, _build in {
     op(_name)(lambda ctx, inputs, args, build=_build: build(inputs[0]))
 
 
-@op("Copy", "StopGradient", "Alias", "EnsureCPUOutput", "CopyGPUToCPU", "CopyCPUToGPU", "CopyFromCPUInput",
-    "EnsureDense")
+@op("Copy", "StopGradient", "Alias", "AliasWithName", "EnsureCPUOutput", "CopyGPUToCPU", "CopyCPUToGPU",
+    "CopyFromCPUInput", "EnsureDense")
 def unchanged(ctx, inputs, args):
     return inputs[0]
 

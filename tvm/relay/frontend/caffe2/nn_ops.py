@@ -195,6 +195,17 @@ def batch_to_space(ctx, inputs, args):
         (0, 3, 1, 2))
 
 
+@op("RoIPool")
+def roi_pool(ctx, inputs, args):
+    """The greatest of each part of a region. Where each of them lies is needed in training only."""
+    if ctx.wants(1):
+        raise TVMError("a net of training is not supported: is_test is not 1")
+    if ctx.channels_last(args):
+        raise TVMError("regions of images with channels last are not supported")
+    size = (args.get("pooled_h", 1), args.get("pooled_w", 1))
+    return relay.vision.roi_pool(inputs[0], inputs[1], size, float(args.get("spatial_scale", 1.0)))
+
+
 @op("RoIAlign")
 def roi_align(ctx, inputs, args):
     """Regions are the image and four corners; without the image they are all of the first one."""

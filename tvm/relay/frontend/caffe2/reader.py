@@ -47,6 +47,8 @@ class Importer(GraphImporter):
         self.converted = 0
         # Scale and zero point of blobs of bytes.
         self.scales: dict[str, tuple[float, int]] = {}
+        # Which rows of a blob of regions are real, where there may be fewer than the blob has.
+        self.real: dict[str, RelayExpr] = {}
 
     def run(self) -> tuple[IRModule, dict[str, Any]]:
         every = _with_steps([*self.init.operators, *self.predict.operators])
@@ -131,12 +133,19 @@ class Importer(GraphImporter):
             inputs = [self.value(name, each.where) for name in each.inputs]
             converter = CONVERTERS.find(each.type, 0)
             assert converter is not None
-            got = converter(Context(self, each), inputs, each.args)
+            ctx = Context(self, each)
+            got = converter(ctx, inputs, each.args)
             results = list(got) if isinstance(got, (list, tuple, TupleWrapper)) else [got]
             if len(results) < len(each.outputs):
                 raise TVMError(f"the operator has {len(each.outputs)} outputs; {len(results)} are supported")
-            for name, value in zip(each.outputs, results):
+            # What hands its input on hands on which rows are real.
+            same = {id(v): self.real[n] for n, v in zip(each.inputs, inputs) if n in self.real}
+            for i, (name, value) in enumerate(zip(each.outputs, results)):
                 self.scopes[-1][name] = self.typer.infer(value)
+                self.real.pop(name, None)
+                mark = ctx.marks.get(i, same.get(id(value)))
+                if mark is not None:
+                    self.real[name] = mark
 
 
 def _in_words(each: Operator, problem: Exception) -> str:

@@ -16,7 +16,7 @@ from .table import Context, check_steps, op
 _GROWTH = math.log(1000.0 / 16.0)
 
 
-def _upright(args) -> float:
+def upright(args) -> float:
     """What a side is longer than the distance of its ends; boxes that are turned are refused."""
     if args.get("rotated", 0):
         raise TVMError("boxes that are turned are not supported")
@@ -37,19 +37,23 @@ def generate_proposals(ctx, inputs, args):
     if ctx.known_shape(inputs[2]) != (images, 3) or float(args.get("spatial_scale", 1.0 / 16)) <= 0:
         raise TVMError(f"sizes of {ctx.known_shape(inputs[2])} do not fit {images} images")
     check_steps("images", images)
-    one = _upright(args)
+    one = upright(args)
     rule = Rule(args.get("pre_nms_topN", 6000), args.get("post_nms_topN", 300), float(args.get("nms_thresh", 0.7)),
                 float(args.get("min_size", 16.0)), one, one, _GROWTH, False)
     anchors = anchors_of(cells.astype("float64"), height, width, 1.0 / float(args.get("spatial_scale", 1.0 / 16)))
-    rois, best = [], []
+    rois, best, real = [], [], []
     for i in range(images):
         scores, moves, image = (relay.strided_slice(x, [i], [i + 1], [1], [0]) for x in inputs[:3])
         scores = ctx.made(relay.reshape(relay.transpose(scores, (0, 2, 3, 1)), (-1,)))
         moves = relay.transpose(relay.reshape(moves, (count, 4, height, width)), (2, 3, 0, 1))
-        found, boxes = proposals(ctx, scores, relay.reshape(moves, (-1, 4)), anchors, relay.reshape(image, (3,)), rule)
+        moves, image = relay.reshape(moves, (-1, 4)), relay.reshape(image, (3,))
+        found, boxes, valid = proposals(ctx, scores, moves, anchors, image, rule)
         rois.append(relay.nn.pad(boxes, ((0, 0), (1, 0)), float(i)))
         best.append(found)
-    return [relay.concatenate(rois, 0), relay.concatenate(best, 0)] if images > 1 else [rois[0], best[0]]
+        real.append(valid)
+    out = [relay.concatenate(v, 0) if images > 1 else v[0] for v in (rois, best, real)]
+    ctx.marks[0] = ctx.marks[1] = ctx.made(out[2])
+    return out[:2]
 
 
 def _sides(ctx: Context, boxes: RelayExpr, one: float) -> tuple[RelayExpr, RelayExpr]:
@@ -73,7 +77,7 @@ def bbox_transform(ctx, inputs, args):
     weights = args.get("weights", [1.0] * 4)
     if not isinstance(weights, list) or len(weights) != 4 or not all(isinstance(w, float) and w > 0 for w in weights):
         raise TVMError(f"weights {weights!r} are not supported; they are four positive numbers")
-    one = _upright(args)
+    one = upright(args)
     shift = float(bool(args["correct_transform_coords"])) if "correct_transform_coords" in args else one
     boxes, places = rois, relay.zeros((shape[0],), "int32")
     if shape[1] == 5:
@@ -94,5 +98,6 @@ def bbox_transform(ctx, inputs, args):
     out = relay.concatenate([relay.maximum(relay.minimum(e, limit), const(0.0)) for e in ends], 2)
     if args.get("apply_scale", 1):
         out = relay.multiply(out, relay.expand_dims(scale, 1))
+    ctx.marks[0] = ctx.real(0)
     counts = relay.one_hot(places, const(1.0), const(0.0), images[0], -1, "float32")
     return [relay.reshape(out, wide), relay.sum(counts, axis=[0])]

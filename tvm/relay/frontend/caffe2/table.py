@@ -9,9 +9,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ....error import TVMError
 from ... import op as relay
-from ...expr import RelayExpr
+from ...expr import RelayExpr, const
 from ..common.context import NodeContext, axis_of, check_count, check_steps
 from ..common.converters import Converters
 from .load import Operator
@@ -26,13 +28,22 @@ op = partial(CONVERTERS.op, since=0)
 class Context(NodeContext):
     """The operator being converted."""
 
-    __slots__ = ("operator",)
+    __slots__ = ("marks", "operator")
 
     importer: Importer
 
     def __init__(self, importer: Importer, operator: Operator):
         super().__init__(importer, operator.where)
         self.operator = operator
+        # Which rows of an output are real, by its place; those of others all are.
+        self.marks: dict[int, RelayExpr] = {}
+
+    def real(self, i: int) -> RelayExpr:
+        """Which rows of an input are real: converters give as many regions as there may be."""
+        found = self.importer.real.get(self.operator.inputs[i])
+        if found is not None:
+            return found
+        return const(np.ones(self.known_shape(self.importer.value(self.operator.inputs[i], ""))[:1], "bool"))
 
     def wants(self, output: int) -> bool:
         """Whether the operator has a name for an output."""

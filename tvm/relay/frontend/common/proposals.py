@@ -67,8 +67,8 @@ def _moved(moves: RelayExpr, anchors: np.ndarray, limit: RelayExpr, rule: Rule) 
 
 
 def proposals(ctx: NodeContext, scores: RelayExpr, moves: RelayExpr, anchors: np.ndarray, image: RelayExpr,
-              rule: Rule) -> tuple[RelayExpr, RelayExpr]:
-    """The scores (``after``) and the corners (``after``, 4) of the regions of one image.
+              rule: Rule) -> tuple[RelayExpr, RelayExpr, RelayExpr]:
+    """The scores (``after``) and the corners (``after``, 4) of the regions of one image, and which rows are regions.
 
     ``scores`` has one number for each anchor, not below zero, ``moves`` four, ``image`` its height, its width and by
     how much it was scaled.
@@ -99,6 +99,7 @@ def proposals(ctx: NodeContext, scores: RelayExpr, moves: RelayExpr, anchors: np
     if rule.after > before:
         rows = relay.nn.pad(rows, ((0, rule.after - before), (0, 0)), -1.0)
     rows = relay.subtract(rows, const(np.array([0, 0, 0, rule.one, rule.one], "float32")))
-    rows = relay.where(relay.greater_equal(relay.strided_slice(rows, [0], [1], [1], [1]), const(0.0)), rows, const(0.0))
-    rows = ctx.made(rows)
-    return relay.take(rows, const(0, "int64"), 1), relay.strided_slice(rows, [1], [5], [1], [1])
+    real = ctx.made(relay.greater_equal(relay.strided_slice(rows, [0], [1], [1], [1]), const(0.0)))
+    rows = ctx.made(relay.where(real, rows, const(0.0)))
+    boxes = relay.strided_slice(rows, [1], [5], [1], [1])
+    return relay.take(rows, const(0, "int64"), 1), boxes, relay.squeeze(real, [1])

@@ -9,6 +9,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr
+from ..common.deformable import masked_deformable
 from .table import Context, check_count, op
 
 WINDOW = ("kernel:dims stride:dims=() dilate:dims=() pad:dims=() num_filter:int num_group:int=1 no_bias:bool={}"
@@ -174,6 +175,22 @@ def deformable(ctx, inputs, attrs):
                                      dilation=window.dilate, deformable_groups=attrs.num_deformable_group,
                                      groups=attrs.num_group, channels=attrs.num_filter, kernel_size=window.kernel)
     return with_bias(ctx, out, inputs, 3, attrs.no_bias, 1)
+
+
+@op("_contrib_ModulatedDeformableConvolution", _DEFORMABLE + " im2col_step:int=64", shapes=_deformable_shapes(3))
+def modulated_deformable(ctx, inputs, attrs):
+    window = Window(attrs)
+    if window.rank != 2 or window.last:
+        raise TVMError("only images with their channels first are supported")
+    data, offset, mask, weight = inputs[:4]
+    taps, sets = math.prod(window.kernel), attrs.num_deformable_group
+    if [ctx.known_shape(v)[1] for v in (offset, mask)] != [2 * sets * taps, sets * taps]:
+        raise TVMError(f"offsets of {ctx.known_shape(offset)} and a mask of {ctx.known_shape(mask)} do not fit "
+                       f"kernel={window.kernel} and num_deformable_group={sets}")  # fmt: skip
+    _check_weight(ctx, [data, weight], attrs, _deformable_shapes(1)(ctx, [data], attrs)[1])
+    out = masked_deformable(ctx, data, offset, mask, weight, attrs.num_group, strides=window.stride,
+                            padding=window.padding(), dilation=window.dilate, deformable_groups=sets)
+    return with_bias(ctx, out, inputs, 4, attrs.no_bias, 1)
 
 
 def _inside(ctx: Context, x: RelayExpr, offset: RelayExpr, window: Window, groups: int) -> RelayExpr:

@@ -35,27 +35,26 @@ def _scalar(e: RelayExpr) -> RelayExpr:
     return relay.reshape(e, ())
 
 
-def _real(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr) -> RelayExpr:
-    """Integers of 8 bits, with or without a sign, as real numbers."""
+def _step(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr) -> RelayExpr:
+    """The step of integers of 8 bits, with or without a sign."""
     levels = _STEPS.get(ctx.dtype(x))
     if levels is None:
         raise TVMError(f"integers of 8 bits are wanted, got {ctx.dtype(x)}")
-    step = relay.divide(relay.maximum(relay.abs(low), relay.abs(high)), const(levels))
-    return ctx.made(relay.multiply(relay.cast(x, "float32"), _scalar(step)))
+    return _scalar(relay.divide(relay.maximum(relay.abs(low), relay.abs(high)), const(levels)))
 
 
-def _rounded_weights(ctx: Context, weight: RelayExpr, factor: RelayExpr | None = None) -> RelayExpr:
-    """Weights as whole numbers of steps of the greatest one, for each filter. A factor of each filter, which a
-    normalization brings, changes the step and the sign of the integers: there is one more below zero."""
-    if factor is not None:
-        below = relay.less(factor, const(0.0))
-        sign = ctx.made(relay.reshape(relay.where(below, const(-1.0), const(1.0)), (-1, *[1] * (ctx.rank(weight) - 1))))
-        return relay.multiply(_rounded_weights(ctx, ctx.made(relay.multiply(weight, sign))), sign)
+def _real(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr) -> RelayExpr:
+    """Integers of 8 bits as real numbers."""
+    return ctx.made(relay.multiply(relay.cast(x, "float32"), _step(ctx, x, low, high)))
+
+
+def _rounded_weights(ctx: Context, weight: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
+    """Weights as whole numbers of steps of the greatest one, for each filter, and how many steps one is."""
     greatest = relay.max(relay.abs(weight), axis=list(range(1, ctx.rank(weight))), keepdims=True)
     greatest = ctx.made(relay.where(relay.equal(greatest, const(0.0)), const(1.0), greatest))
     scale = ctx.made(relay.divide(const(_STEPS["int8"]), greatest))
     whole = relay.clip(relay.round(relay.multiply(weight, scale)), -128.0, 127.0)
-    return ctx.made(relay.divide(whole, scale))
+    return ctx.made(relay.divide(whole, scale)), scale
 
 
 def _is_positive(graph: Graph, operators: tuple[str, ...]) -> bool:
@@ -80,13 +79,69 @@ def _given_out(ctx: Context, out: RelayExpr, attrs, positive: bool):
     return [relay.cast(whole, kind), array_of([low], "float32"), array_of([high], "float32")]
 
 
-def _gamma(graph: Graph, values: list[RelayExpr]) -> RelayExpr | None:
-    """The factors that a normalization inside has."""
+class _Filters:
+    """The weights and the bias of a quantized convolution, which oneDNN rounds to integers with the normalization
+    behind it already in them: its factor decides the sign of the weights, and there is one more below zero."""
+
+    def __init__(self, ctx: Context, graph: Graph, values: list[RelayExpr]):
+        self.ctx, self.graph, self.values = ctx, graph, values
+        inner = {node.op: node for node in graph.nodes}
+        self.conv, self.norm = inner.get("Convolution"), inner.get("BatchNorm")
+        if self.conv is None or len(self.conv.inputs) < 2 or self.norm is not None and len(self.norm.inputs) != 5:
+            raise TVMError("a convolution with its weights is wanted inside, and a normalization with its four")
+
+    def place(self, node, i: int) -> int:
+        """Where the values have an argument of a node inside."""
+        if node.inputs[i].node not in self.graph.arguments:
+            raise TVMError(f"the input {i} of {node.op} inside must be one of the node's own")
+        return self.graph.arguments.index(node.inputs[i].node)
+
+    def factor(self) -> RelayExpr:
+        """What the normalization multiplies each filter by, in the precision that MXNet computes it in."""
+        assert self.norm is not None
+        gamma, variance = (self.values[self.place(self.norm, i)] for i in (1, 4))
+        if self.norm.attrs.get("fix_gamma", "True") not in ("False", "0"):
+            gamma = relay.ones_like(gamma)
+        least = const(float(self.norm.attrs.get("eps", "1e-3")), "float64")
+        deviation = relay.sqrt(relay.add(relay.cast(variance, "float64"), least))
+        return self.ctx.made(relay.cast(relay.divide(relay.cast(gamma, "float64"), deviation), "float32"))
+
+    def round(self, step: RelayExpr) -> None:
+        """Make the values whole numbers of steps; ``step`` is that of the data."""
+        ctx, weights = self.ctx, self.place(self.conv, 1)
+        weight = self.values[weights]
+        bias = self.place(self.conv, 2) if len(self.conv.inputs) > 2 else None
+        if self.norm is None:
+            self.values[weights], scale = _rounded_weights(ctx, weight)
+            if bias is not None:
+                self.values[bias] = self.whole(self.values[bias], scale, step)
+            return
+        factor = self.factor()
+        # A filter that is multiplied by nothing gives nothing, whatever its integers are.
+        column = relay.where(relay.equal(factor, const(0.0)), const(1.0), factor)
+        column = ctx.made(relay.reshape(column, (-1, *[1] * (ctx.rank(weight) - 1))))
+        rounded, scale = _rounded_weights(ctx, ctx.made(relay.multiply(weight, column)))
+        self.values[weights] = ctx.made(relay.divide(rounded, column))
+        beta, mean = (self.place(self.norm, i) for i in (2, 3))
+        before = relay.negative(self.values[mean])
+        if bias is not None:
+            before = relay.add(self.values[bias], before)
+        added = self.whole(relay.add(self.values[beta], relay.multiply(factor, before)), scale, step)
+        # The sum of all that is added stands in place of the last addend, the others cancel each other.
+        self.values[beta] = added
+        self.values[mean] = self.values[bias] if bias is not None else relay.zeros_like(self.values[mean])
+
+    def whole(self, bias: RelayExpr, scale: RelayExpr, step: RelayExpr) -> RelayExpr:
+        steps = relay.divide(relay.reshape(scale, (-1,)), step)
+        return self.ctx.made(relay.divide(relay.round(relay.multiply(bias, steps)), steps))
+
+
+def _check_groups(graph: Graph) -> None:
+    """Steps belong to filters. MXNet gives oneDNN one for each group, which needs groups of one filter."""
     for node in graph.nodes:
-        if node.op == "BatchNorm" and len(node.inputs) > 1 and node.attrs.get("fix_gamma", "True") in ("False", "0"):
-            place = node.inputs[1].node
-            return values[graph.arguments.index(place)] if place in graph.arguments else None
-    return None
+        groups = node.attrs.get("num_group", "1")
+        if node.op == "Convolution" and groups not in ("1", node.attrs.get("num_filter")):
+            raise TVMError("a quantized convolution with groups of several filters is not supported, nor by MXNet")
 
 
 @op("_sg_mkldnn_conv", _FUSED + _CONV)
@@ -97,14 +152,13 @@ def fused_conv(ctx, inputs, attrs):
         raise TVMError("the attribute dedup_sum=True is not supported")
     if not attrs.quantized:
         return called(ctx, graph, inputs)
-    if any(node.op == "Convolution" and node.attrs.get("num_group", "1") != "1" for node in graph.nodes):
-        raise TVMError("a quantized convolution of groups is not supported")
+    _check_groups(graph)
     count = len(graph.arguments)
     if len(inputs) != count + (4 if attrs.with_sum else 2):
         raise TVMError(f"{count} values and their ranges are wanted, there are {len(inputs)} inputs")
     values, ranges = list(inputs[:count]), inputs[count:]
+    _Filters(ctx, graph, values).round(_step(ctx, values[0], *ranges[:2]))
     values[0] = _real(ctx, values[0], *ranges[:2])
-    values[1] = _rounded_weights(ctx, values[1], _gamma(graph, values))
     if attrs.with_sum:
         values[-1] = _real(ctx, values[-1], *ranges[2:])
     act = attrs.with_postsum_act or attrs.with_act and not attrs.with_sum
@@ -128,6 +182,6 @@ def fused_dense(ctx, inputs, attrs):
     for i in range(rows):
         values[i] = _real(ctx, values[i], *ranges[2 * i : 2 * i + 2])
     if attrs.channel_wise_quantize:
-        values[1] = _rounded_weights(ctx, values[1])
+        values[1], _ = _rounded_weights(ctx, values[1])
     positive = attrs.with_eltwise and _is_positive(graph, ("square", "sqrt"))
     return _given_out(ctx, called(ctx, graph, values)[0], attrs, positive)

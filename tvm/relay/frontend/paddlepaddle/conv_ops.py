@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from ....error import TVMError
 from ... import op as relay
-from ...expr import RelayExpr, const
+from ...expr import RelayExpr
+from ..common.deformable import masked_deformable
 from ..common.windows import same_padded
 from .shape_ops import channels_last, first_of, last_of
 from .table import Context, op
@@ -115,26 +112,18 @@ def _extra(ctx: Context, x: RelayExpr, kernel: list, strides: list, before: list
 
 @op("deformable_conv", "deformable_conv_v1")
 def deformable_conv(ctx):
-    """With a mask the samples are taken apart, one plane for each place of the kernel, and weighted."""
     x, offset, weight, mask = ctx.get("Input"), ctx.get("Offset"), ctx.get("Filter"), ctx.maybe("Mask")
-    outputs, inner, *kernel = ctx.known_shape(weight)
+    outputs, _, *kernel = ctx.known_shape(weight)
     groups, sets = ctx.attr("groups", 1), ctx.attr("deformable_groups", 1)
     pads = ctx.attr("paddings", [0, 0])
     if len(pads) != 2 or min(pads) < 0 or len(kernel) != 2 or min(groups, sets) < 1:
         raise TVMError(f"paddings {pads}, groups {groups} and deformable groups {sets} are not supported")
-    common = {"strides": tuple(steps(ctx, "strides", 2)), "padding": (*pads, *pads),
-              "dilation": tuple(steps(ctx, "dilations", 2)), "deformable_groups": sets, "kernel_size": tuple(kernel)}
-    if mask is None:
-        return relay.nn.deformable_conv2d(x, offset, weight, groups=groups, channels=outputs, **common)
-    places, count = math.prod(kernel), inner * groups
-    single = np.tile(np.eye(places, dtype=ctx.dtype(x)).reshape(places, 1, *kernel), (count, 1, 1, 1))
-    planes = relay.nn.deformable_conv2d(x, offset, const(single), groups=count, channels=count * places, **common)
-    n, _, h, w = ctx.known_shape(ctx.made(planes))
-    weighted = relay.multiply(relay.reshape(planes, (n, sets, count // sets, places, h, w)),
-                              relay.reshape(mask, (n, sets, 1, places, h, w)))  # fmt: skip
-    return relay.nn.conv2d(relay.reshape(weighted, (n, count * places, h, w)),
-                           relay.reshape(weight, (outputs, inner * places, 1, 1)), groups=groups, channels=outputs,
-                           kernel_size=(1, 1))  # fmt: skip
+    window = {"strides": tuple(steps(ctx, "strides", 2)), "padding": (*pads, *pads),
+              "dilation": tuple(steps(ctx, "dilations", 2)), "deformable_groups": sets}
+    if mask is not None:
+        return masked_deformable(ctx, x, offset, mask, weight, groups, **window)
+    return relay.nn.deformable_conv2d(x, offset, weight, groups=groups, channels=outputs, kernel_size=tuple(kernel),
+                                      **window)
 
 
 __all__ = ["padding", "steps"]
