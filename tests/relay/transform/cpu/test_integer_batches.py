@@ -40,6 +40,17 @@ def test_sums_are_exact_with_any_zero_points(types, zeros, transposed, rng):
     np.testing.assert_array_equal(got, x @ (y.transpose(0, 2, 1) if transposed else y))
 
 
+@pytest.mark.parametrize("zero", [0, -24])
+def test_a_product_of_a_tensor_with_itself_is_exact(zero, rng):
+    x = rng.integers(-128, 128, (2, 6, 8)).astype("int8")
+    operand = quantized("x", x.shape, "int8", zero)
+    mod = tvm.IRModule.from_expr(relay.nn.batch_matmul(operand, operand))
+    mod = relay.transform.SimplifyExpr(kernels=True, rules=passes_of(TARGET).simplify)(mod)
+    got = relay.create_executor("graph", mod, target="llvm").evaluate()(x).numpy()
+    wide = x.astype("int64") - zero
+    np.testing.assert_array_equal(got, wide @ wide.transpose(0, 2, 1))
+
+
 def test_other_products_stay(rng):
     x, y = relay.var("x", shape=(2, 4, 8)), quantized("y", (2, 8, 4), "int8", 1)
     mod = tvm.IRModule.from_expr(relay.nn.batch_matmul(x, y, transpose_b=False))

@@ -19,7 +19,7 @@ from ....ir.prim import IntImm
 from ....ir.transform import PassContext
 from ....target import Target
 from ....topi.cpu.blocks import byte_groups
-from ....topi.cpu.dot_products import data_type, dot_product, instructions, lanes
+from ....topi.cpu.dot_products import data_type, dot_product, lanes
 from ....topi.cpu.matmul_dots import PANEL
 from ....topi.cpu.matmul_tiles import panel_width
 from ....topi.cpu.tiles import kind_of
@@ -219,10 +219,12 @@ def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None
     (lhs, zero_x), (rhs, zero_y) = (as_bytes(operand, str(dtype)) for operand, dtype in zip((x, y), wanted))
     entries = {**attrs.entries, "out_dtype": "int32"}
     product: RelayExpr = Call(node.op, (lhs, rhs), CallAttrs(entries), (), node.span)
-    for zero, other, axis in ((zero_x, rhs, 2 if attrs.transpose_b else 1), (zero_y, lhs, 2)):
+    # The operands may be one tensor, whose rows are the columns of the other side.
+    is_turned = bool(attrs.transpose_b)
+    for zero, other, axis, turns in ((zero_x, rhs, 2 if is_turned else 1, is_turned), (zero_y, lhs, 2, False)):
         if zero:
             sums = reduce.sum(tensor.cast(other, "int32"), axis, keepdims=True)
-            if attrs.transpose_b and other is rhs:
+            if turns:
                 sums = transform.transpose(sums, (0, 2, 1))
             product = tensor.add(product, tensor.multiply(sums, const(-zero, "int32")))
     if zero_x and zero_y:
@@ -251,7 +253,7 @@ def integer_bias(node: Call, counts) -> RelayExpr | None:
 
 def rules(target: Target) -> Table:
     """What SimplifyExpr does for a target with dot products of bytes."""
-    if not instructions(target):
+    if not lanes(target):
         return {}
     products = {"nn.conv2d": integer_conv2d, "nn.dense": integer_dense, "nn.batch_matmul": integer_batch_matmul}
     return {**{name: (functools.partial(rule, target=target),) for name, rule in products.items()},
@@ -378,7 +380,7 @@ def ReadBytes(target: Target) -> RelayFunctionPass:
 
     @function_pass(opt_level=3, name="ReadBytes", required=["InferType"])
     def read(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        if instructions(target):
+        if lanes(target):
             return rewrite_typed(func, rule, mod)
         if _has_products_of_bytes(func):
             LOG.warning("%s has no dot products of bytes: quantized layers are computed in wider numbers", target)
