@@ -423,7 +423,13 @@ class Function(BaseFunc, key="relay.Function", derived=_TYPED):
         return Call(self, args)
 
     def replace(self, **changes):
-        """A copy with some fields changed, whose results lie where they did; the same object when nothing differs."""
+        """A copy with some fields changed, whose results lie where they did; the same object when nothing differs.
+
+        Parameters
+        ----------
+        changes
+            The new values of fields, by their names.
+        """
         return self._placed_alike(super().replace(**changes))
 
     def _placed_alike(self, made):
