@@ -427,8 +427,13 @@ class Function(BaseFunc, key="relay.Function", derived=_TYPED):
 
         Parameters
         ----------
-        changes
-            The new values of fields, by their names.
+        **changes
+            New values by field.
+
+        Returns
+        -------
+        Function
+            The copy.
         """
         return self._placed_alike(super().replace(**changes))
 
