@@ -74,6 +74,11 @@ def test_a_kernel_for_all_sizes_gives_what_static_kernels_give(name):
             np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
+def test_loops_that_a_choice_was_taken_out_of_have_narrow_indices():
+    """The rows of a padded image: two loops over the columns with one variable, each in a branch."""
+    test_a_kernel_for_all_sizes_gives_what_static_kernels_give("nn.contrib_conv2d_winograd_NCHWc")
+
+
 @pytest.mark.parametrize("name", chosen(sorted(ROWS), SAMPLE // 2))
 def test_the_virtual_machine_runs_an_operator_at_any_size(name):
     build, specs = ROWS[name]

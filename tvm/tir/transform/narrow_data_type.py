@@ -128,8 +128,10 @@ class Narrower(StmtRewriter):
             return self.keep(node)
         if var in self.kept:
             return self.keep(node)
-        new = Var(var.name, self.dtype)
-        self.variables[var] = new
+        # Loops that were one have its variable in common, and their bodies the indices, which are narrowed once.
+        if var not in self.variables:
+            self.variables[var] = Var(var.name, self.dtype)
+        new = self.variables[var]
         self.analyzer.bind(new, Range.from_min_extent(min_value, count))
         return For(new, min_value, count, node.kind, self.stmt(node.body), node.thread_binding, node.annotations)
 
