@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.cpus import BASELINE, OLDER
 from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.relay.quantize.weights import WeightQuantization, grouped, matrix_of, quantize_weights
@@ -62,7 +63,7 @@ def test_a_dense_layer_computes_with_the_integers(bits, group, rows, units, feat
     np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
 
 
-@pytest.mark.parametrize("target", ["llvm -mcpu=x86-64", "llvm -mcpu=haswell", "c"])
+@pytest.mark.parametrize("target", [f"llvm -mcpu={BASELINE}", f"llvm -mcpu={OLDER}", "c"])
 def test_other_processors_compute_the_same(target, rng):
     weight, x = rng.normal(size=(40, 96)).astype("float32"), rng.normal(size=(5, 96)).astype("float32")
     mod = quantize_weights(dense_model(weight, (5,)), bits=4)
