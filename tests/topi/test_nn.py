@@ -197,6 +197,18 @@ def test_pools(rng, kind):
     same([data], lambda t: nn.global_pool(t, kind), whole)
 
 
+@pytest.mark.parametrize("include", [True, False])
+@pytest.mark.parametrize("ceil", [True, False])
+def test_means_of_windows_that_overhang_the_data_on_both_sides_count_their_taps(rng, ceil, include):
+    # The window of 5 elements begins before the data of 3, between two taps, and ends behind it.
+    line = normal(rng, 1, 2, 3)
+    same(
+        [line],
+        lambda t: nn.pool1d(t, 3, 1, 2, (2, 1), "avg", ceil, "NCW", include),
+        testing.poolnd_python(line, (3,), (1,), (2,), (2,), (1,), "avg", include, ceil),
+    )
+
+
 def test_maximum_of_infinities():
     data = np.full((1, 1, 4, 4), -np.inf, "float32")
     got = evaluate(

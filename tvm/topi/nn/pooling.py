@@ -60,22 +60,28 @@ def pool_nd(data, kernel, stride, dilation, padding, pool_type, ceil_mode, layou
     def average(*at):
         count = tir.const(1, "int32")
         for i, place in enumerate(places):
-            start = at[place] * stride[i] - before[i]
-            end = start + sizes[i]
-            limit = data.shape[place] + (after[i] if count_include_pad else 0)
-            low = -before[i] if count_include_pad else 0
             # Whole windows need no counting.
             if count_include_pad and not ceil_mode:
                 count = count * kernel[i]
                 continue
-            first = te.max(start, low)
-            last = te.min(end, limit)
-            count = count * te.max((last - first + dilation[i] - 1) // dilation[i], 1)
+            start = at[place] * stride[i] - before[i]
+            low = -before[i] if count_include_pad else 0
+            limit = data.shape[place] + (after[i] if count_include_pad else 0)
+            count = count * te.max(_taps_between(start, kernel[i], dilation[i], low, limit), 1)
         if data.dtype.startswith(("int", "uint")):
             return te.div(total(*at), count.astype(data.dtype))
         return (total(*at) / count.astype(kind)).astype(data.dtype)
 
     return te.compute(shape, average, name="pool_avg", tag="elemwise")
+
+
+def _taps_between(start, kernel: int, dilation: int, low, limit):
+    """How many taps ``start + k * dilation`` of a window lie in ``[low, limit)``; none or fewer when it is outside."""
+    if dilation == 1:
+        return te.min(start + kernel, limit) - te.max(start, low)
+    # The first tap inside need not lie on ``low``: counted is by taps, and not by elements.
+    first = te.max((low - start + dilation - 1) // dilation, 0)
+    return te.min((limit - start + dilation - 1) // dilation, kernel) - first
 
 
 def _padded(data, lo, hi, value):
