@@ -99,3 +99,23 @@ def test_half_precision_operands_are_rounded_as_written_but_on_gpus(rules, wante
     before, after = simplified(relay.nn.dense(scaled, operand("b", "float16"), out_dtype="float32"), rules)
     assert after["main"].body.op.name == wanted and after["main"].body.checked_type.dtype == "float32"
     check_same_result(before, after, rng, 1e-2)
+
+
+def widely_scaled(name, narrow="float16"):
+    """An operand of half precision that is scaled in single precision."""
+    scaled = relay.multiply(relay.cast(operand(name, narrow), "float32"), relay.const(0.3))
+    return relay.cast(relay.reshape(scaled, (4, 6)), "float16")
+
+
+@pytest.mark.parametrize("rules, wanted", [(None, "nn.dense"), (mixed_precision.RULES, "multiply")], ids=["cpu", "gpu"])
+def test_operands_that_are_scaled_in_single_precision_are_scaled_after_matmuls_of_gpus(rules, wanted, rng):
+    both = relay.nn.dense(widely_scaled("a"), widely_scaled("b"), out_dtype="float32")
+    before, after = simplified(both, rules)
+    assert after["main"].body.op.name == wanted
+    assert operators(after).get("multiply", 0) == (1 if rules else 2)
+    check_same_result(before, after, rng, 1e-2)
+
+
+def test_operands_that_are_rounded_to_half_precision_keep_their_scale():
+    product = relay.nn.dense(widely_scaled("a", "float32"), operand("b", "float16"), out_dtype="float32")
+    assert simplified(product, mixed_precision.RULES)[1]["main"].body.op.name == "nn.dense"

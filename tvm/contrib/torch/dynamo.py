@@ -171,6 +171,8 @@ def _program(graph_module, values: list, weights: set[int], options: Options) ->
     plain = {i: v for i, v in enumerate(outputs) if i not in kept}
     mod, _ = reader.finish([reader.result(outputs[i]) for i in kept])
     run = (machine_program if needs_vm(mod) else graph_program)(mod, options, device)
+    if len(kept) == len(outputs) and not numbers:
+        return lambda arguments: run([arguments[i] for i in places])
 
     def call(arguments: list) -> list:
         out = dict(zip(kept, run([arguments[i] for i in places])))

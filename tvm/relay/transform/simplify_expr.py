@@ -200,14 +200,20 @@ def _is_moved(e: RelayExpr) -> bool:
     return False
 
 
-def _strip_scalar(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
-    """(x, c) of x * c with a scalar c and reordered x, moved further or not, if the matmul is the only user."""
+def _strip_scalar(e: RelayExpr, counts, mixed: bool = False) -> tuple[RelayExpr, float] | None:
+    """(x, c) of x * c with a scalar c and reordered x, moved further or not, if the matmul is the only user. If ``mixed``,
+    x * c may be computed in a wider type than that of x and of the operand."""
     chain: list[Call] = []
+    dtype = e.checked_type_.dtype
     while isinstance(e, Call) and isinstance(e.op, Op) and counts.get(id(e), 1) == 1:
         if is_call(e, "multiply"):
             x, c = e.args
             if not isinstance(c, Constant) or c.data.numpy().size != 1 or x.checked_type_ != e.checked_type_:
                 return None
+            if x.checked_type_.dtype != dtype:
+                if not is_call(x, "cast") or x.args[0].checked_type_.dtype != dtype:
+                    return None
+                x = x.args[0]
             scalar = float(c.data.numpy().reshape(()))
             if not 1 / MODERATE <= abs(scalar) <= MODERATE or not _is_moved(x):
                 # The scalar keeps accumulators from overflowing, or belongs to the kernel that computes x.
@@ -215,11 +221,17 @@ def _strip_scalar(e: RelayExpr, counts) -> tuple[RelayExpr, float] | None:
             for mover in reversed(chain):
                 x = Call(mover.op, (x,), mover.attrs, (), mover.span)
             return x, scalar
-        if not is_mover(e):
+        if is_mover(e):
+            chain.append(e)
+        elif not (mixed and is_call(e, "cast") and _widens(dtype, e.args[0].checked_type_.dtype)):
             return None
-        chain.append(e)
         e = e.args[0]
     return None
+
+
+def _widens(narrow: str, wide: str) -> bool:
+    """Whether every number of a type of half precision is one of the other type."""
+    return narrow in ("float16", "bfloat16") and wide in ("float32", "float64")
 
 
 def hoist_scalar_past_matmul(node: Call, counts, mixed: bool = False) -> RelayExpr | None:
@@ -229,7 +241,7 @@ def hoist_scalar_past_matmul(node: Call, counts, mixed: bool = False) -> RelayEx
     dtype = node.checked_type_.dtype
     if dtype not in ("float32", "float64") or not mixed and any(a.checked_type_.dtype != dtype for a in node.args):
         return None
-    stripped = [_strip_scalar(arg, counts) for arg in node.args]
+    stripped = [_strip_scalar(arg, counts, mixed) for arg in node.args]
     if not any(stripped):
         return None
     args = tuple(pair[0] if pair else arg for pair, arg in zip(stripped, node.args))

@@ -282,6 +282,8 @@ def core_cases() -> dict:
     rows["local_response_norm"] = (lambda x: F.local_response_norm(x, 3), f(2, 7, 3))
     rows["rms_norm"] = (lambda x, w: F.rms_norm(x, (5,), w), f(2, 3, 5), f(5))
     # Attention.
+    rows["_safe_softmax"] = (
+        lambda x: torch.ops.aten._safe_softmax(torch.where(x[:, :1] > 0, -torch.inf, x), -1), f(9, 7))
     rows["attention"] = (F.scaled_dot_product_attention, f(2, 3, 4, 5), f(2, 3, 6, 5), f(2, 3, 6, 7))
     rows["attention.mask"] = (
         lambda q, k, v, m: F.scaled_dot_product_attention(q, k, v, m), f(2, 3, 4, 5), f(2, 3, 6, 5),

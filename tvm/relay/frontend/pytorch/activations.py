@@ -215,8 +215,9 @@ def softmin(ctx, self, dim, dtype=None):
 
 @op("_safe_softmax")
 def safe_softmax(ctx, self, dim, dtype=None):
-    """A row of nothing but minus infinity gives zeros."""
-    axis = ctx.axis(self, dim)
+    """A row of nothing but minus infinity gives zeros. Its softmax is NaN, at places that hold minus infinity; so are
+    those of a row that holds a NaN, but of that row the other places stay NaN, and with them every sum over it. No
+    further reduction is needed, so that a softmax and what follows it are one kernel."""
     out = ctx.convert("softmax", self, dim, dtype)
-    none = relay.equal(relay.max(self, axis=axis, keepdims=True), ctx.like(-math.inf, self))
-    return relay.where(none, relay.zeros_like(out), out)
+    lost = relay.logical_and(relay.isnan(out), relay.equal(self, ctx.like(-math.inf, self)))
+    return relay.where(lost, relay.zeros_like(out), out)
