@@ -42,8 +42,10 @@ RESULTS = os.path.join(ROOT, "benchmarks", "results", "auto_scheduler_ops.json")
 RECORDS = os.path.join(ROOT, "build", "auto_scheduler_ops")
 PEER_PYTHON = os.path.join(ROOT, "build", "peers", "bin", "python")
 OURS, DEFAULT = "searched", "default schedule"
-# The first candidates of a large convolution may be a thousand times slower than the best.
-SLOWEST_SECONDS = 60
+# The first candidates of a large convolution may be a hundred times slower than the best.
+SLOWEST_SECONDS = 20
+# Seconds after which no round of the timing of a case begins: default schedules of large convolutions take seconds each.
+ROUNDS_SECONDS = 20
 FRAMEWORKS = {
     "torch": "benchmarks.auto_scheduler_torch:eager", "torch.compile": "benchmarks.auto_scheduler_torch:compiled"}
 
@@ -132,13 +134,18 @@ def measure(case: Case, options: argparse.Namespace, frameworks: Sequence[str]) 
     peers: dict[str, Any] = {OURS: ("benchmarks.auto_scheduler_ops:searched", environment),
                              DEFAULT: ("benchmarks.auto_scheduler_ops:default", environment)}
     peers.update({name: (FRAMEWORKS[name], environment, options.peer_python) for name in frameworks})
-    row = {"case": case.name, "kind": case.kind, "batch": case.batch, "records": records, "seconds": {}}
-    try:
-        timed = harness.interleave(peers, options.rounds)
-    except RuntimeError as error:
-        # A program that does not run costs its row.
-        return {**row, "problem": str(error)}
-    return {**row, "seconds": {name: result.p20 for name, result in timed.items()}}
+    row = {"case": case.name, "kind": case.kind, "batch": case.batch, "records": records}
+    problems: list[str] = []
+    while peers:
+        try:
+            timed = harness.interleave(peers, options.rounds, seconds=ROUNDS_SECONDS)
+            row["seconds"] = {name: result.p20 for name, result in timed.items()}
+            break
+        except harness.PeerEnded as error:
+            # A program that does not run costs its own time alone.
+            problems.append(str(error))
+            del peers[error.name]
+    return {"seconds": {}, **row, **({"problem": "; ".join(problems)} if problems else {})}
 
 
 def ratio(row: dict[str, Any], others: Sequence[str]) -> float | None:
@@ -230,15 +237,15 @@ def run_jobs(todo: Sequence[Case], options: argparse.Namespace, arguments: Seque
                 case, cores = waiting.pop(0), free.pop()
                 command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m",
                            "benchmarks.auto_scheduler_ops", *arguments, "--only", case.name]
-                environment = {**os.environ, "TVM_NUM_THREADS": str(len(cores))}
-                process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL,
-                                           start_new_session=True)  # fmt: skip
+                # Compilations of PyTorch would otherwise start a process for each core of the machine.
+                environment = {**os.environ, "TVM_NUM_THREADS": str(len(cores)), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+                process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
                 running[process] = case, cores
             for process in [one for one in running if one.poll() is not None]:
                 case, cores = running.pop(process)
                 free.append(cores)
-                print(f"{case.name}: {'done' if process.returncode == 0 else f'ended with {process.returncode}'}",
-                      flush=True)
+                if process.returncode:
+                    print(f"{case.name}: ended with {process.returncode}", flush=True)
             time.sleep(0.2)
     finally:
         for process in running:
@@ -281,20 +288,23 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     options = parsed(given)
     os.makedirs(options.records, exist_ok=True)
     problem = missing(options.peer_python)
-    if problem:
+    if problem and options.only is None:
         print(f"left out: {', '.join(FRAMEWORKS)} ({problem})")
     frameworks = [] if problem else list(FRAMEWORKS)
     found, deadline = chosen_cases(options), time.monotonic() + options.seconds
     if options.jobs > 1 and options.only is None:
-        run_jobs([case for case in found if known_row(case, options, frameworks) is None], options, given)
+        todo = [case for case in found if known_row(case, options, frameworks) is None]
+        # The longest first, so that none of them is alone at the end.
+        run_jobs(sorted(todo, key=lambda case: -task_of(case).compute_dag.flop_ct), options, given)
     rows = []
+    is_measured_here = options.jobs == 1 or options.only is not None
     for case in found:
-        is_measured_here = options.jobs == 1 or options.only is not None
         may_begin = is_measured_here and time.monotonic() < deadline
         row = measured_row(case, options, frameworks) if may_begin else known_row(case, options, frameworks)
         if row is not None:
             rows.append(row)
-            print(table(rows[-1:]).splitlines()[2], flush=True)
+            if is_measured_here:
+                print(table(rows[-1:]).splitlines()[2], flush=True)
     if options.only is None:
         facts = {"commit": harness.commit(), "trials": options.trials, "left out": problem or "", "rows": rows}
         harness.save(options.output, facts)

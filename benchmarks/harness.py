@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import os
 import random
 import signal
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from tvm.utils.rounds import percentile
+
+# Rounds that are run however long they take.
+LEAST_ROUNDS = 5
 
 
 @dataclass
@@ -52,6 +57,14 @@ def commit() -> str:
     return done.stdout.strip() + ("-changed" if changed.returncode else "")
 
 
+class PeerEnded(RuntimeError):
+    """A program that does not run: ``name`` is its peer."""
+
+    def __init__(self, name: str, what: str):
+        super().__init__(f"benchmark '{name}' ended before it said '{what}'")
+        self.name = name
+
+
 class Peer:
     """A worker process that runs one benchmark function, round by round."""
 
@@ -78,7 +91,7 @@ class Peer:
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise RuntimeError(f"benchmark '{self.name}' ended before it said '{what}'")
+            raise PeerEnded(self.name, what)
         return line.strip()
 
     def stop(self) -> None:
@@ -99,10 +112,12 @@ class Peer:
 
 
 def interleave(
-    peers: dict[str, tuple[Any, ...]], rounds: int = 100, between: Callable[[], object] | None = None
+    peers: dict[str, tuple[Any, ...]], rounds: int = 100, between: Callable[[], object] | None = None,
+    seconds: float = math.inf,
 ) -> dict[str, Result]:
     """Time the peers (name -> function "module:name", environment, and the Python that runs it where it is not this
-    one) in turn; ``between`` runs once a round."""
+    one) in turn; ``between`` runs once a round. No round begins after so many ``seconds`` of them, but for the first
+    ``LEAST_ROUNDS``."""
     started: list[Peer] = []
     try:
         for name, how in peers.items():
@@ -110,7 +125,10 @@ def interleave(
         for peer in started:
             peer.round()
         results = {peer.name: Result(peer.name, []) for peer in started}
-        for _ in range(rounds):
+        begin = time.monotonic()
+        for number in range(rounds):
+            if number >= LEAST_ROUNDS and time.monotonic() - begin > seconds:
+                break
             for peer in started:
                 results[peer.name].seconds.append(peer.round())
             if between is not None:

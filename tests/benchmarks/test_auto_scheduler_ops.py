@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tvm
-from benchmarks import auto_scheduler_cases, auto_scheduler_ops, auto_scheduler_torch
+from benchmarks import auto_scheduler_cases, auto_scheduler_ops, auto_scheduler_torch, harness
 from benchmarks.auto_scheduler_cases import Case
 from tvm import te
 from tvm.topi import testing
@@ -89,6 +89,21 @@ def test_a_case_is_tuned_and_timed_and_what_is_missing_is_named(tmp_path, monkey
     assert "the class C4D is not known" in capsys.readouterr().err
 
 
+def test_a_program_that_does_not_run_costs_its_own_time_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(auto_scheduler_ops, "tune", lambda *_: 3)
+
+    def interleave(peers, rounds, seconds):
+        if "torch" in peers:
+            raise harness.PeerEnded("torch", "ready")
+        return {name: harness.Result(name, [1e-3] * rounds) for name in peers}
+
+    monkeypatch.setattr(harness, "interleave", interleave)
+    options = auto_scheduler_ops.parsed(["--rounds", "2", "--records", str(tmp_path)])
+    row = auto_scheduler_ops.measure(Case("NRM", 1, (8, 8)), options, ["torch"])
+    assert sorted(row["seconds"]) == ["default schedule", "searched"] and row["records"] == 3
+    assert row["problem"] == "benchmark 'torch' ended before it said 'ready'"
+
+
 def test_rows_with_and_without_peers_make_a_table():
     times = {"searched": 1e-3, "default schedule": 2e-3}
     rows = [{"case": "a", "kind": "C2D", "seconds": {**times, "torch": 4e-3, "torch.compile": 2e-3}},
@@ -116,7 +131,9 @@ def test_cases_side_by_side_are_measured_once(tmp_path, capsys):
     assert [row["case"] for row in rows] == ["NRM b1 256x256", "NRM b1 512x512"]
     assert all(row["records"] == 2 and row["cores"] == 1 and row["seconds"]["searched"] > 0 for row in rows)
     capsys.readouterr()
-    assert auto_scheduler_ops.main(command) == rows and "done" not in capsys.readouterr().out
+    stamps = [file.stat().st_mtime_ns for file in sorted((tmp_path / "records").iterdir())]
+    assert auto_scheduler_ops.main(command) == rows and "| NRM b1 512x512 |" in capsys.readouterr().out
+    assert stamps == [file.stat().st_mtime_ns for file in sorted((tmp_path / "records").iterdir())]
     assert json.loads((tmp_path / "table.json").read_text())["rows"] == rows
     with pytest.raises(SystemExit, match="jobs of 2 cores take"):
         auto_scheduler_ops.core_groups(1000, 2)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from benchmarks.harness import commit, interleave, percentile
+import pytest
+
+from benchmarks.harness import LEAST_ROUNDS, PeerEnded, commit, interleave, percentile
 
 
 def talkative() -> Callable[[], float]:
@@ -17,6 +19,23 @@ def talkative() -> Callable[[], float]:
         return float(next(count))
 
     return run
+
+
+def ending() -> Callable[[], float]:
+    """Does not run."""
+    raise SystemExit(3)
+
+
+def test_a_program_that_ends_is_named():
+    with pytest.raises(PeerEnded, match="benchmark 'b' ended before it said 'ready'") as caught:
+        interleave({"a": ("tests.benchmarks.test_harness:talkative", {}),
+                    "b": ("tests.benchmarks.test_harness:ending", {})}, rounds=1)
+    assert caught.value.name == "b"
+
+
+def test_no_round_begins_when_the_time_is_up():
+    found = interleave({"a": ("tests.benchmarks.test_harness:talkative", {})}, rounds=50, seconds=0)
+    assert len(found["a"].seconds) == LEAST_ROUNDS
 
 
 def test_what_programs_print_is_no_answer():
