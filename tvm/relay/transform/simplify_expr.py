@@ -201,8 +201,8 @@ def _is_moved(e: RelayExpr) -> bool:
 
 
 def _strip_scalar(e: RelayExpr, counts, mixed: bool = False) -> tuple[RelayExpr, float] | None:
-    """(x, c) of x * c with a scalar c and reordered x, moved further or not, if the matmul is the only user. If ``mixed``,
-    x * c may be computed in a wider type than that of x and of the operand."""
+    """(x, c) of x * c with a scalar c and reordered x, moved further or not, if the matmul is the only user. If
+    ``mixed``, x * c may be computed in a wider type than that of x and of the operand."""
     chain: list[Call] = []
     dtype = e.checked_type_.dtype
     while isinstance(e, Call) and isinstance(e.op, Op) and counts.get(id(e), 1) == 1:
