@@ -245,6 +245,7 @@ typedef struct TVMDeviceKernel {
   int arg_count;
   uint8_t *launch; /* field of TVMLaunchSizes that each extent gives */
   int launch_count;
+  int32_t dependent; /* whether it waits itself for the kernels before it, so that it may be launched while they end */
   int64_t threads, shared; /* threads of a block or 0; bytes of static shared memory */
 } TVMDeviceKernel;
 

@@ -16,6 +16,7 @@ void tvm_cuda_check_declarations(void) {
 #define CHECK_DECLARATION(name, parameters) tvm_cu.name = name;
   CUDA_FUNCTIONS(CHECK_DECLARATION)
   CUDA_GRAPH_FUNCTIONS(CHECK_DECLARATION)
+  CUDA_LAUNCH_FUNCTIONS(CHECK_DECLARATION)
   CUDA_HOST_FUNCTIONS(CHECK_DECLARATION)
 }
 #endif
@@ -56,6 +57,7 @@ static int load_functions(void) {
 #define FIND_OR_MISS(name, parameters) FIND(name, parameters) if (!address) missing = #name;
   CUDA_FUNCTIONS(FIND_OR_MISS)
   CUDA_GRAPH_FUNCTIONS(FIND)
+  CUDA_LAUNCH_FUNCTIONS(FIND)
   CUDA_HOST_FUNCTIONS(FIND)
   if (!missing) return 0;
   snprintf(failure, sizeof failure, "the driver's library has no function %s; a newer driver is needed", missing);

@@ -21,6 +21,15 @@ typedef struct CUevent_st *CUevent;
 typedef struct CUstream_st *CUstream;
 typedef struct CUgraph_st *CUgraph;
 typedef struct CUgraphExec_st *CUgraphExec;
+typedef int CUlaunchAttributeID;
+typedef union { char pad[64]; int programmaticStreamSerializationAllowed; } CUlaunchAttributeValue;
+typedef struct { CUlaunchAttributeID id; char pad[8 - sizeof(CUlaunchAttributeID)]; CUlaunchAttributeValue value; } CUlaunchAttribute;
+typedef struct {
+  unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
+  CUstream hStream;
+  CUlaunchAttribute *attrs;
+  unsigned numAttrs;
+} CUlaunchConfig;
 enum {
   CUDA_SUCCESS = 0, CUDA_ERROR_INVALID_VALUE = 1, CUDA_ERROR_OUT_OF_MEMORY = 2, CUDA_ERROR_NO_DEVICE = 100,
   CUDA_ERROR_INVALID_PTX = 218, CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222, CUDA_ERROR_NO_BINARY_FOR_GPU = 209,
@@ -36,6 +45,7 @@ enum {
   CU_JIT_ERROR_LOG_BUFFER = 5, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
   CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1, CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
   CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8,
+  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
   CU_STREAM_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1, CU_EVENT_DEFAULT = 0,
   CU_EVENT_DISABLE_TIMING = 2, CU_STREAM_CAPTURE_MODE_RELAXED = 2
 };
@@ -84,6 +94,8 @@ enum {
   X(cuGraphLaunch, (CUgraphExec, CUstream))                                                                          \
   X(cuGraphExecDestroy, (CUgraphExec))                                                                               \
   X(cuGraphDestroy, (CUgraph))
+/* A driver without this launches a kernel when those before it are done. */
+#define CUDA_LAUNCH_FUNCTIONS(X) X(cuLaunchKernelEx, (const CUlaunchConfig *, CUfunction, void **, void **))
 /* A driver without this copies from the host when its turn comes, and the caller waits. */
 #define CUDA_HOST_FUNCTIONS(X) X(cuMemAllocHost_v2, (void **, size_t))
 
@@ -91,6 +103,7 @@ enum {
 typedef struct {
   CUDA_FUNCTIONS(CUDA_DECLARE)
   CUDA_GRAPH_FUNCTIONS(CUDA_DECLARE)
+  CUDA_LAUNCH_FUNCTIONS(CUDA_DECLARE)
   CUDA_HOST_FUNCTIONS(CUDA_DECLARE)
 } CudaFunctions;
 extern CudaFunctions tvm_cu;

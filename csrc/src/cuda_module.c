@@ -1,4 +1,5 @@
 /* CUDA: images brought to a device, launches, captured graphs. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +139,27 @@ static CUresult allow_shared(CudaKernel *kernel, int64_t bytes) {
   return code;
 }
 
+/* Whether the driver starts a kernel while those before it end, also in captured graphs (from version 12.4 on). */
+static bool overlaps_launches(int device) {
+  static atomic_int version;
+  int known = atomic_load(&version);
+  if (!known) {
+    if (tvm_cu.cuDriverGetVersion(&known)) known = 1;
+    atomic_store(&version, known);
+  }
+  return tvm_cu.cuLaunchKernelEx && known >= 12040 && tvm_cuda_devices[device].major >= 9;
+}
+
+static CUresult launch(const DeviceKernel *k, CUfunction function, int device, const int64_t *f, void **pointers) {
+  CUlaunchAttribute overlap = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION};
+  overlap.value.programmaticStreamSerializationAllowed = 1;
+  CUlaunchConfig config = {(unsigned)f[0], (unsigned)f[1], (unsigned)f[2], (unsigned)f[3], (unsigned)f[4], (unsigned)f[5],
+                           (unsigned)f[LAUNCH_SHARED], tvm_cuda_stream(device), &overlap, 1};
+  if (k->dependent && overlaps_launches(device)) return tvm_cu.cuLaunchKernelEx(&config, function, pointers, NULL);
+  return tvm_cu.cuLaunchKernel(function, config.gridDimX, config.gridDimY, config.gridDimZ, config.blockDimX, config.blockDimY,
+                               config.blockDimZ, config.sharedMemBytes, config.hStream, pointers, NULL);
+}
+
 int tvm_cuda_launch(DeviceKernel *k, int device, const KernelArg *args, const LaunchSizes *sizes) {
   CudaKernel *kernel = NULL;
   const int64_t *f = sizes->field;
@@ -150,9 +172,7 @@ int tvm_cuda_launch(DeviceKernel *k, int device, const KernelArg *args, const La
   CUresult code = status ? CUDA_SUCCESS : allow_shared(kernel, f[LAUNCH_SHARED]);
   pthread_mutex_unlock(tvm_module_lock(k->module));
   if (status) return -1;
-  if (!code)
-    code = tvm_cu.cuLaunchKernel(kernel->function, (unsigned)f[0], (unsigned)f[1], (unsigned)f[2], (unsigned)f[3], (unsigned)f[4],
-                                 (unsigned)f[5], (unsigned)f[LAUNCH_SHARED], tvm_cuda_stream(device), pointers, NULL);
+  if (!code) code = launch(k, kernel->function, device, f, pointers);
   return code ? refused_launch(k, device, kernel, sizes, code) : 0;
 }
 

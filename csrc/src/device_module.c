@@ -172,6 +172,7 @@ static int read_launch(const char *text, uint8_t *out) {
 static int read_kernel(DeviceModule *m, const Json *json, DeviceKernel *k) {
   const Json *args = member(json, "args", JSON_ARRAY), *launch = member(json, "launch", JSON_ARRAY);
   const Json *threads = json_member(json, "threads"), *shared = json_member(json, "shared");
+  const Json *dependent = json_member(json, "dependent");
   if (!args || !launch) return -1;
   if (args->count > MAX_KERNEL_ARGS)
     return tvm_error("device module: kernel %s has %d arguments; at most %d are possible", json->key, args->count,
@@ -181,6 +182,7 @@ static int read_kernel(DeviceModule *m, const Json *json, DeviceKernel *k) {
   k->launch_count = launch->count;
   k->threads = threads && threads->kind == JSON_INT ? threads->integer : 0;
   k->shared = shared && shared->kind == JSON_INT ? shared->integer : 0;
+  k->dependent = dependent && dependent->kind == JSON_BOOL && dependent->integer;
   k->name = strdup(json->key);
   k->args = calloc((size_t)args->count + 1, sizeof *k->args);
   k->launch = calloc((size_t)launch->count + 1, sizeof *k->launch);

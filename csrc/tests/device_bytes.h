@@ -15,7 +15,7 @@ static inline int load_scale(const char *kind, const char *images, const char *d
       json, sizeof json,
       "{\"kind\": \"%s\", \"images\": [%s], \"kernels\": {\"scale\": {\"args\": [\"handle\", \"handle\", \"float32\", "
       "\"int32\"], \"launch\": [\"blockIdx.x\", \"threadIdx.x\", \"tir.use_dyn_shared_memory\"], \"threads\": 0, "
-      "\"shared\": 0}}}", kind, images);
+      "\"shared\": 0, \"dependent\": true}}}", kind, images);
   CHECK(length < sizeof json && 16 + length + strlen(data) < sizeof bytes);
   memcpy(bytes, "TVMDEV01", 8);
   memcpy(bytes + 8, &length, 8);

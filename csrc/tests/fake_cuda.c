@@ -40,7 +40,7 @@ EXPORT CUresult cuDeviceGet(CUdevice *out, int number) { return *out = number, 0
 EXPORT CUresult cuDeviceGetName(char *out, int size, CUdevice d) { return snprintf(out, (size_t)size, "Fake GPU %d", d), 0; }
 EXPORT CUresult cuDeviceGetAttribute(int *out, CUdevice_attribute which, CUdevice d) {
   switch (which) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *out = fake_driver.major; break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *out = fake_driver.major + 2 * d; break; /* the second is newer */
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *out = fake_driver.minor; break;
     case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: *out = 1024; break;
     case CU_DEVICE_ATTRIBUTE_WARP_SIZE: *out = 32; break;
@@ -230,6 +230,15 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
   }
   pthread_mutex_unlock(&lock);
   return 0;
+}
+
+EXPORT CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **args, void **extra) {
+  bool overlaps = c->numAttrs == 1 && c->attrs->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+                  c->attrs->value.programmaticStreamSerializationAllowed == 1;
+  if (!overlaps) return CUDA_ERROR_INVALID_VALUE;
+  COUNT(overlapping, 1);
+  return cuLaunchKernel(f, c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
+                        c->hStream, args, extra);
 }
 
 EXPORT CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode) {

@@ -12,7 +12,7 @@ typedef struct {
   /* told by the driver */
   size_t taken;
   int blocks, parts, streams, events, modules, kernels, graphs, pinned;
-  int launches, replays, loads, allocations, copies, peer_copies;
+  int launches, overlapping, replays, loads, allocations, copies, peer_copies;
   size_t dynamic_shared; /* of the last launch */
   char loaded[64];       /* the beginning of the last image */
 } FakeDriver;

@@ -130,6 +130,31 @@ static void test_kernel(void) {
   OK(TVMArrayFree(out));
 }
 
+static void choose_device(int number) {
+  TVMFunctionHandle choose;
+  TVMValue args[2] = {{.v_int64 = kDLCUDA}, {.v_int64 = number}}, ret;
+  int codes[2] = {kTVMArgInt, kTVMArgInt}, code;
+  OK(TVMFuncGetGlobal("__tvm_set_device", &choose));
+  OK(TVMFuncCall(choose, args, codes, 2, &ret, &code));
+  OK(TVMFuncFree(choose));
+}
+
+static void test_kernels_that_wait_themselves_overlap_where_the_device_can(void) {
+  TVMModuleHandle mod = scale_module();
+  TVMArrayHandle a = device_array(gpu, 8, 1), b = device_array(second, 8, 1);
+  int launches = fake->launches;
+  OK(call_scale(mod, a, a, 3, 8, 8, 0));
+  CHECK(fake->overlapping == 0);
+  choose_device(1);
+  OK(call_scale(mod, b, b, 5, 8, 8, 0));
+  CHECK(fake->overlapping == 1 && fake->launches == launches + 2 && element(b, 7) == 40);
+  REFUSES(call_scale(mod, b, b, 1, 40, 2048, 0), "2048 x 1 x 1 = 2048 threads");
+  choose_device(0);
+  OK(TVMArrayFree(a));
+  OK(TVMArrayFree(b));
+  OK(TVMModFree(mod));
+}
+
 static int load_and_call(const char *images, const char *data, TVMArrayHandle a) {
   TVMModuleHandle mod;
   OK(load_scale("cuda", images, data, &mod));
@@ -376,6 +401,7 @@ int main(int argc, char **argv) {
   RUN(test_copies_between_devices);
   RUN(test_memory_of_the_host_is_free_again_after_a_copy);
   RUN(test_kernel);
+  RUN(test_kernels_that_wait_themselves_overlap_where_the_device_can);
   RUN(test_the_image_that_fits_is_loaded);
   kernels = scale_module();
   RUN(test_a_static_run_is_captured_and_replayed);

@@ -330,6 +330,44 @@ def test_build_holds_machine_code_ptx_and_the_text():
     assert back == images and table["images"][1]["offset"] == len(images[0].data)
 
 
+WAIT = 'asm volatile("griddepcontrol.wait;" ::: "memory");'
+
+
+def dependent_kernels(built) -> dict[str, bool]:
+    """By kernel of a module, whether the runtime may launch it while the one before it ends."""
+    (device,) = built.imported_modules
+    return {name: row["dependent"] for name, row in device_module.unpack(device._info.to_bytes())[0]["kernels"].items()}
+
+
+@pytest.mark.parametrize("arch, waits", [("sm_80", False), ("sm_90", True), ("sm_90a", True)])
+def test_kernels_wait_for_those_before_them_where_launches_overlap(arch, waits):
+    built = tvm.build(*programs.row_sums(), f"cuda -arch={arch}", name="sums")
+    text = built.imported_modules[0].get_source()
+    assert text.count(WAIT) == (text.count("__global__") if waits else 0)
+    assert set(dependent_kernels(built).values()) == {waits}
+
+
+def test_a_kernel_whose_text_a_user_has_changed_is_not_taken_to_wait():
+    change = lambda code, target: code.replace(WAIT, "")
+    tvm.register_func("tvm_callback_cuda_postproc", change, override=True)
+    try:
+        built = tvm.build(*programs.row_sums(), "cuda -arch=sm_90", name="sums")
+    finally:
+        tvm._ffi.registry.remove_global_func("tvm_callback_cuda_postproc")
+    assert set(dependent_kernels(built).values()) == {False}
+
+
+@pytest.mark.parametrize("body, first", [
+    ("ld.param.u64 %rd1, [a]; griddepcontrol.wait; ld.global.nc.f32 %f1, [%rd1];", True),
+    ("ld.global.nc.f32 %f1, [%rd1]; griddepcontrol.wait;", False),
+    ("cp.async.ca.shared.global [%r1], [%rd1], 4; griddepcontrol.wait;", False),
+    ("ld.global.f32 %f1, [%rd1];", False), ("griddepcontrol.wait; ret;", True),
+])  # fmt: skip
+def test_memory_that_is_used_before_the_wait_is_seen(body, first):
+    ptx = f".visible .entry other() {{ griddepcontrol.wait; ret; }} .visible .entry k(.param .u64 a) {{ {body} }}"
+    assert cuda.waits_first(ptx) == {"other": True, "k": first}
+
+
 def test_users_may_change_and_compile_the_text_themselves():
     seen = []
 

@@ -283,6 +283,8 @@ INSTRUCTIONS: dict[str, Callable[[Instruction], str]] = {
     "wgmma": _warpgroup,
     "fence": _fence,
     "membar": lambda i: "",
+    # Kernels of the emulator run one after the other.
+    "griddepcontrol": lambda i: "",
     "bra": lambda i: f"goto {i.operands[0]};",
 }
 

@@ -44,6 +44,8 @@ class Kernel(NamedTuple):
     launch: tuple[str, ...]
     threads: int
     shared: int
+    # Whether it waits itself for the kernels before it, so that it may be launched while they end.
+    dependent: bool = False
 
 
 # Calls that only read what their third argument points to.
@@ -234,6 +236,8 @@ class GpuLike(CLike):
     # What stands before the name of a kernel; {threads}, {x}, {y}, {z} are the sizes of a block where they are known.
     kernel_head: ClassVar[str] = ""
     sized_kernel_head: ClassVar[str] = ""
+    # What every kernel begins with.
+    prologue: ClassVar[tuple[str, ...]] = ()
     constant_scope: ClassVar[str] = "static const "
     # Bytes of the widest access, and whether it has to be aligned to its size.
     widest: ClassVar[int] = 16
@@ -423,11 +427,12 @@ def _emit_kernel(
     head = dialect.kernel_head
     if threads:
         head = dialect.sized_kernel_head.format(threads=threads, x=sizes[0], y=sizes[1], z=sizes[2])
-    text = [f"{head}{symbol}({', '.join(parameters)}) {{", *printer.head, *printer.lines, "}", ""]
+    begin = f"{head}{symbol}({', '.join(parameters)}) {{"
+    text = [begin, *printer.head, *dialect.prologue, *printer.lines, "}", ""]
     source.functions.append("\n".join(text))
     args = tuple(PROMOTED.get(var.dtype, var.dtype) for var in function.params)
     launch = tuple(str(tag) for tag in function.attrs.get("tir.kernel_launch_params", ()))
-    kernel = Kernel(args, launch, threads, printer.shared_bytes)
+    kernel = Kernel(args, launch, threads, printer.shared_bytes, bool(dialect.prologue))
     check_limits(symbol, kernel, printer.dynamic_bytes, limits)
     return kernel
 

@@ -47,6 +47,11 @@ class Architecture(NamedTuple):
     # Products by four warps from shared memory (wgmma), which only code for exactly this architecture may use.
     has_warpgroups: bool = False
 
+    @property
+    def has_dependent_launch(self) -> bool:
+        """Whether a kernel may start while the one before it ends, and waits for its results itself."""
+        return self.number >= 90
+
 
 def _rows() -> dict[int, Architecture]:
     none: Mapping[str, int] = {}

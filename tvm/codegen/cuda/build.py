@@ -8,6 +8,7 @@ compiler load through the read-only cache. A kernel may be compiled by a functio
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -202,10 +203,31 @@ class Cuda(GpuLike):
         self.line(f"{here} = {there};" if load else f"{there} = {here};")
 
 
+# Programmatic dependent launch: nothing is read or written before the kernels before this one are done and what they
+# wrote is visible. The next kernel may then be launched, which waits in turn: its launch costs no time of its own.
+_DEPENDENT = ('  asm volatile("griddepcontrol.wait;" ::: "memory");',
+              '  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");')  # fmt: skip
+_ENTRY = re.compile(r"\.entry\s+(\w+)")
+# Instructions that use memory but that of a kernel's own parameters.
+_ACCESS_IN_PTX = re.compile(r"\b(?:ld\.(?!param)|st\.|atom\.|red\.|cp\.|prefetch|call)")
+
+
 @functools.cache
 def dialect_of(arch: str) -> type[Cuda]:
     """CUDA C with the instructions of an architecture."""
-    return type("Cuda", (Cuda,), {"architecture": nvidia.architecture(arch)})
+    row = nvidia.architecture(arch)
+    return type("Cuda", (Cuda,), {"architecture": row, "prologue": _DEPENDENT if row.has_dependent_launch else ()})
+
+
+def waits_first(ptx: str) -> dict[str, bool]:
+    """By kernel, whether it uses memory only after it has waited for the kernels before it. The compiler takes memory
+    behind restricted pointers for constant, and may read it earlier."""
+    found = {}
+    parts = _ENTRY.split(ptx)
+    for name, body in zip(parts[1::2], parts[2::2]):
+        wait, access = body.find("griddepcontrol.wait"), _ACCESS_IN_PTX.search(body)
+        found[name] = wait >= 0 and (access is None or wait < access.start())
+    return found
 
 
 def emit(mod: IRModule, target: Target) -> tuple[str, dict[str, gpu_like.Kernel]]:
@@ -224,7 +246,14 @@ def build(mod: IRModule, target: Target) -> Module:
     if change is not None:
         text = str(change(text, target))
     images = [*compiled(text, target), Image("cuda", "", text.encode())]
-    return device_module.build("cuda", images, kernels)
+    return device_module.build("cuda", images, _checked(kernels, images))
+
+
+def _checked(kernels: dict[str, gpu_like.Kernel], images: list[Image]) -> dict[str, gpu_like.Kernel]:
+    """The kernels with what their code says of how they may be launched."""
+    ptx = next((image.data.decode(errors="replace") for image in images if image.format == "ptx"), "")
+    waiting = waits_first(ptx)
+    return {name: k._replace(dependent=k.dependent and waiting.get(name, False)) for name, k in kernels.items()}
 
 
 def compiled(text: str, target: Target) -> list[Image]:
@@ -244,7 +273,12 @@ def compiled(text: str, target: Target) -> list[Image]:
 def compile_for_device(text: str, arch: str) -> Image:
     """Machine code of a text, as the workers of a tuner run it."""
     arch = nvrtc.usable(arch or nvidia.DEFAULT)
-    return Image("cubin", arch, nvrtc.compile_all(text, arch)["cubin"])
+    code = nvrtc.compile_all(text, arch)
+    if _DEPENDENT[0] in text:
+        early = [name for name, first in waits_first(code["ptx"].decode(errors="replace")).items() if not first]
+        if early:
+            raise TVMError(f"kernel {early[0]} uses memory before it waits for the kernels before it")
+    return Image("cubin", arch, code["cubin"])
 
 
-__all__ = ["Cuda", "build", "compile_for_device", "compiled", "emit"]
+__all__ = ["Cuda", "build", "compile_for_device", "compiled", "emit", "waits_first"]
