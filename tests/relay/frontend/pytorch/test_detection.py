@@ -37,6 +37,23 @@ def test_samples_of_a_region_outside_the_image_are_zeros(samples, aligned):
     check(Case(lambda x, r: align(x, r, (3, 2), 0.125, samples, aligned)), [torch.randn(1, 2, 7, 9), regions])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("groups, sets", [(1, 1), (2, 2), (1, 2)])
+def test_deformable_convolutions_read_between_elements_and_weigh_what_they_read(groups, sets, masked):
+    torchvision()
+    torch.manual_seed(3)
+    x, weight, bias = torch.randn(2, 4, 6, 5), torch.randn(6, 4 // groups, 3, 2), torch.randn(6)
+    # Some places lie outside of the image.
+    offset, mask = torch.randn(2, 2 * sets * 6, 3, 3) * 2, torch.rand(2, sets * 6, 3, 3)
+
+    def convolved(x, offset, mask):
+        window = (2, 1, 1, 0, 1, 2)
+        return torch.ops.torchvision.deform_conv2d(x, weight, offset, mask, bias, *window, groups, sets, masked)
+
+    check(Case(convolved), [x, offset, mask])
+
+
 def _scripted(kind: str):
     """A script of a small detector that was run once, its image and what it finds."""
     torch.manual_seed(7)

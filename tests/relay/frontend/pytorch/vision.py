@@ -20,6 +20,10 @@ def torchvision():
                        "SymInt pooled_width, int sampling_ratio, bool aligned) -> Tensor")
         # Scripts of whole detectors name it where they train.
         library.define("box_iou_rotated(Tensor boxes1, Tensor boxes2) -> Tensor")
+        library.define("deform_conv2d(Tensor input, Tensor weight, Tensor offset, Tensor mask, Tensor bias, "
+                       "SymInt stride_h, SymInt stride_w, SymInt pad_h, SymInt pad_w, SymInt dilation_h, "
+                       "SymInt dilation_w, SymInt groups, SymInt offset_groups, bool use_mask) -> Tensor")
+        library.impl("deform_conv2d", _deform_conv2d, "CPU")
         library.impl("nms", _nms, "CPU")
         library.impl("roi_align", _roi_align, "CPU")
         import sys
@@ -76,3 +80,29 @@ def _nms(boxes, scores, iou_threshold):
         # Two boxes without an area have no ratio, and both are kept.
         left = left[~(common / (area[best] + area[left] - common) > iou_threshold)]
     return torch.stack(kept) if kept else torch.zeros(0, dtype=torch.int64)
+
+
+def _deform_conv2d(self, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w, groups,
+                   offset_groups, use_mask):
+    """Every place of the window is read between four elements, those outside the image being zeros."""
+    import torch
+
+    count, channels, height, width = self.shape
+    outputs, inner, rows, columns = weight.shape
+    high, wide = offset.shape[2:]
+    shift = offset.reshape(count, offset_groups, rows, columns, 2, high, wide)
+    share = torch.ones_like(shift[:, :, :, :, 0])
+    if use_mask:
+        share = mask.reshape(share.shape)
+    parts = self.reshape(count, offset_groups, channels // offset_groups, height, width)
+    taken = self.new_zeros(count, offset_groups, channels // offset_groups, rows, columns, high, wide)
+    for n, g, i, j, y, x in torch.cartesian_prod(*map(torch.arange, (count, offset_groups, rows, columns, high, wide))):
+        at_y = y * stride_h - pad_h + i * dilation_h + shift[n, g, i, j, 0, y, x]
+        at_x = x * stride_w - pad_w + j * dilation_w + shift[n, g, i, j, 1, y, x]
+        near_y = (1 - (at_y - torch.arange(height)).abs()).clamp(min=0)
+        near_x = (1 - (at_x - torch.arange(width)).abs()).clamp(min=0)
+        taken[n, g, :, i, j, y, x] = torch.einsum("h,chw,w->c", near_y, parts[n, g], near_x) * share[n, g, i, j, y, x]
+    taken = taken.reshape(count, groups, inner, rows, columns, high, wide)
+    weight = weight.reshape(groups, outputs // groups, inner, rows, columns)
+    made = torch.einsum("ngcijyx,gocij->ngoyx", taken, weight).reshape(count, outputs, high, wide)
+    return made + bias[:, None, None]

@@ -8,6 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from ..common import run_time_resize
+from ..common.deformable import masked_deformable
 from ..common.resize import resized
 from .declared import decides, shape_of_output
 from .nn_ops import biased
@@ -269,41 +270,18 @@ def roi_align(ctx, inputs, attrs):
 def deform_conv(ctx, inputs, attrs):
     data, weight, offset = inputs[:3]
     mask, groups = argument(inputs, 4), attrs.get("group", 1)
-    outputs, inner, *kernel = ctx.known_shape(weight)
+    outputs, _, *kernel = ctx.known_shape(weight)
     if len(kernel) != 2:
         raise TVMError(f"deformable convolutions over {len(kernel)} dimensions are not supported")
-
-    def sampled(kernels, groups: int, channels: int):
-        return relay.nn.deformable_conv2d(
-            data,
-            offset,
-            kernels,
-            strides=tuple(attrs.get("strides", [1, 1])),
-            padding=tuple(attrs.get("pads", [0, 0, 0, 0])),
-            dilation=tuple(attrs.get("dilations", [1, 1])),
-            deformable_groups=attrs.get("offset_group", 1),
-            groups=groups,
-            channels=channels,
-            kernel_size=tuple(kernel),
-        )
-
+    window = {
+        "strides": tuple(attrs.get("strides", [1, 1])),
+        "padding": tuple(attrs.get("pads", [0, 0, 0, 0])),
+        "dilation": tuple(attrs.get("dilations", [1, 1])),
+        "deformable_groups": attrs.get("offset_group", 1),
+    }
     if mask is None:
-        return biased(sampled(weight, groups, outputs), argument(inputs, 3))
-    # Kernels of a single one give the samples apart: for each channel, one plane for each place of the kernel.
-    places, count = kernel[0] * kernel[1], inner * groups
-    single = np.tile(np.eye(places, dtype=ctx.dtype(data)).reshape(places, 1, *kernel), (count, 1, 1, 1))
-    planes = sampled(const(single), count, count * places)
-    shape = ctx.known_shape(planes)
-    sets = attrs.get("offset_group", 1)
-    weighted = relay.multiply(
-        relay.reshape(planes, (shape[0], sets, count // sets, places, *shape[2:])),
-        relay.reshape(mask, (shape[0], sets, 1, places, *shape[2:])),
-    )
-    out = relay.nn.conv2d(
-        relay.reshape(weighted, shape),
-        relay.reshape(weight, (outputs, inner * places, 1, 1)),
-        groups=groups,
-        channels=outputs,
-        kernel_size=(1, 1),
-    )
+        out = relay.nn.deformable_conv2d(data, offset, weight, groups=groups, channels=outputs,
+                                         kernel_size=tuple(kernel), **window)  # fmt: skip
+    else:
+        out = masked_deformable(ctx, data, offset, mask, weight, groups, **window)
     return biased(out, argument(inputs, 3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from ..common.deformable import masked_deformable
 from .table import op
 
 
@@ -42,10 +43,11 @@ def roi_pool(ctx, self, rois, spatial_scale, pooled_height, pooled_width):
 @op("torchvision::deform_conv2d")
 def deform_conv2d(ctx, self, weight, offset, mask, bias, stride_h, stride_w, pad_h, pad_w, dilation_h, dilation_w,
                   groups, offset_groups, use_mask):
+    window = {"strides": (stride_h, stride_w), "padding": (pad_h, pad_w), "dilation": (dilation_h, dilation_w),
+              "deformable_groups": offset_groups}  # fmt: skip
     if use_mask:
-        raise TVMError("deformable convolutions with a mask are not supported")
-    shape = ctx.known_shape(weight)
-    out = relay.nn.deformable_conv2d(
-        self, offset, weight, strides=(stride_h, stride_w), padding=(pad_h, pad_w), dilation=(dilation_h, dilation_w),
-        deformable_groups=offset_groups, groups=groups, channels=shape[0], kernel_size=shape[2:])
+        return relay.nn.bias_add(masked_deformable(ctx, self, offset, mask, weight, groups, **window), bias)
+    outputs, _, *kernel = ctx.known_shape(weight)
+    out = relay.nn.deformable_conv2d(self, offset, weight, groups=groups, channels=outputs, kernel_size=tuple(kernel),
+                                     **window)  # fmt: skip
     return relay.nn.bias_add(out, bias)
