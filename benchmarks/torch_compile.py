@@ -4,7 +4,7 @@
 
 Needs torch; torchvision and transformers for their models. Weights come from a seed. Both sides are called in turn, ten
 times each, and the figure is the 20th percentile of all calls but those of the first turn. The first call, which
-compiles, is timed without the caches of either side. On a GPU (``benchmarks.gpu.torch_compile``) both replay CUDA graphs.
+compiles, is timed without the caches of either side. On a GPU (``benchmarks.gpu.torch_compile``) both replay graphs.
 """
 
 from __future__ import annotations
