@@ -8,6 +8,7 @@ import pytest
 import tvm
 from tvm import te
 from tvm.error import ScheduleError
+from tvm.ir.visit import post_order
 
 
 def program(n=16, m=12):
@@ -118,7 +119,6 @@ def test_tile_orders_outer_loops_before_inner_ones():
     ("a thread axis is wanted", lambda s, c: s[c].bind(c.op.axis[0], c.op.axis[1])),
     ("a tensor intrinsic is wanted", lambda s, c: s[c].tensorize(c.op.axis[0], 3)),
     ("it is an output: its memory belongs to the caller", lambda s, c: s[c].double_buffer()),
-    ("its memory is the caller's", lambda s, c: s[c].set_scope("shared")),
     ("it is an output of the program", lambda s, c: s[c].compute_inline()),
     ("only a scan can have threads", lambda s, c: s[c].env_threads(te.thread_axis("threadIdx.x"))),
 ])
@@ -126,6 +126,17 @@ def test_primitives_refuse_and_leave_the_schedule_as_it_was(words, act):
     a, b, c = program()
     s = te.create_schedule(c.op)
     refuses(s, words, lambda: act(s, c))
+
+
+def test_the_scope_of_an_output_is_refused_where_it_is_an_argument():
+    a, b, c = program()
+    s = te.create_schedule(c.op)
+    s[c].set_scope("shared")
+    stmt = te.schedule.ScheduleOps(s, te.schedule.InferBound(s))
+    realized = [n for n in post_order(stmt) if isinstance(n, tvm.tir.ProducerRealize)]
+    assert {n.producer.name: n.storage_scope for n in realized}["C"] == "shared"
+    with pytest.raises(ScheduleError, match="stage C: it is an argument .* its memory is the caller's, .* not shared"):
+        tvm.lower(s, [a, c])
 
 
 def test_an_axis_that_was_split_is_named_with_what_became_of_it():

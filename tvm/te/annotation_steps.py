@@ -207,8 +207,6 @@ class SetScopeStep(StageStep):
     def change(self, stage: Stage) -> None:
         if not isinstance(self.scope, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             stage.refuse("set_scope", f"a scope name is wanted, got {self.scope!r}")
-        if stage.is_output and self.scope not in ("", "global"):
-            stage.refuse("set_scope", "it is an output: its memory is the caller's, in scope global")
         stage.scope = self.scope
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..error import TVMError
+from ..error import ScheduleError, TVMError
 from ..ir.prim import BufferLoad, PrimExpr, ProducerLoad, Var
 from ..ir.subst import variables
 from ..ir.visit import post_order, rewrite
@@ -104,6 +104,11 @@ class ToBuffers:
         if kind is ProducerRealize and isinstance(node.producer, Tensor):
             buffer = self.buffer(node.producer)
             if id(buffer) in self.given:
+                if node.storage_scope not in ("", "global"):
+                    raise ScheduleError(
+                        f"set_scope on stage {node.producer.name}: it is an argument of the function: its memory is "
+                        f"the caller's, in scope global, not {node.storage_scope}"
+                    )
                 return node.body
             return BufferRealize(buffer, node.bounds, node.condition, node.body)
         if kind is AttrStmt:

@@ -673,6 +673,8 @@ class Stage:
     def set_scope(self, scope: str) -> None:
         """Where the result lives: global, shared, local, warp, ...
 
+        The memory of a function's arguments is the caller's, in scope global: lowering refuses another scope there.
+
         Parameters
         ----------
         scope : str
@@ -681,7 +683,7 @@ class Stage:
         Raises
         ------
         ScheduleError
-            The stage is an output, whose memory is the caller's.
+            The scope is not a name.
         """
         apply(self.schedule, annotation.SetScopeStep(self.uid, scope))
 

@@ -10,7 +10,7 @@ import tvm
 from tvm import te
 from tvm.driver.build_module import schedule_to_module
 from tvm.ir.op import Op
-from tvm.ir.prim import Call, IterVar, Range, const
+from tvm.ir.prim import Call, IterVar, Range, StringImm, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.stmt import (
@@ -18,6 +18,7 @@ from tvm.tir.stmt import (
     AttrStmt,
     BufferRealize,
     BufferStore,
+    Evaluate,
     For,
     ForKind,
     IfThenElse,
@@ -31,6 +32,7 @@ from tvm.tir.transform.inject_virtual_thread import inject_virtual_thread
 from tvm.tir.transform.simplify import simplify
 from tvm.tir.transform.storage_flatten import storage_flatten
 from tvm.tir.transform.storage_rewrite import storage_rewrite
+from tvm.tir.transform.unroll_loop import unroll_loop
 
 ONE = const(True)
 
@@ -68,6 +70,38 @@ def test_virtual_thread_in_a_condition():
     func = PrimFunc([b], AttrStmt(v, "virtual_thread", const(4), body))
     new = same_result(inject_virtual_thread, func, np.zeros(64, "int32"))
     assert int(of(Allocate, new)[0].extents[0]) == 4
+
+
+def extern(name, *args):
+    return Evaluate(Call("int32", Op.get("tir.call_extern"), (StringImm(name), *args)))
+
+
+def test_memory_that_a_call_only_reads_is_shared_by_virtual_threads():
+    """The call of each of four threads reads what its row and its column of threads have and writes what is its own."""
+    one, two = (IterVar((0, 2), x, IterVar.ThreadIndex, "vthread") for x in "xy")
+    row, column, own = (flat(4, "float32", x) for x in ("row", "column", "own"))
+    body = seq(
+        BufferStore(row, const(1.0), [one.var]), BufferStore(column, const(1.0), [two.var]),
+        extern("run", row.access_ptr("r"), column.access_ptr("r"), own.access_ptr("rw")))
+    for memory in (row, column, own):
+        body = Allocate(memory.data, "float32", [4], ONE, body)
+    for v in (two, one):
+        body = AttrStmt(v, "virtual_thread", const(2), body)
+    new = simplify(inject_virtual_thread(PrimFunc([], body)))
+    assert {n.buffer_var.name: int(n.extents[0]) for n in of(Allocate, new)} == {"row": 8, "column": 8, "own": 16}
+
+
+def test_contexts_of_a_coprocessor_share_no_memory_and_know_their_number():
+    v = IterVar((0, 2), "v", IterVar.ThreadIndex, "cthread")
+    t = flat(4, "int32", "t")
+    inner = seq(BufferStore(t, const(1), [0]), extern("run", t.access_ptr("r"), tvm.tir.call_intrin(
+        "int32", "tir.tvm_context_id")))
+    body = AttrStmt(v, "virtual_thread", const(2), Allocate(t.data, "int32", [4], ONE, inner))
+    new = simplify(unroll_loop(inject_virtual_thread(PrimFunc([], body))))
+    assert int(of(Allocate, new)[0].extents[0]) == 8
+    assert [int(s.indices[0]) for s in of(BufferStore, new)] == [0, 4]
+    calls = [s.value for s in of(Evaluate, new)]
+    assert [(int(c.args[1].args[2]), int(c.args[2])) for c in calls] == [(0, 0), (4, 1)]
 
 
 def double_buffer_function(wrap_producer):
@@ -119,14 +153,13 @@ def test_double_buffer_is_left_out_where_filling_reads_what_is_written():
     assert isinstance(new.body, For)
 
 
-def chain(count, elementwise):
+def chain(count, elementwise, n=64):
     """A -> t0 -> t1 -> ... -> B, each stage a loop of its own."""
-    n = 64
     a, b = flat(n, name="A"), flat(n, name="B")
     temporaries = [flat(n, name=f"t{i}") for i in range(count)]
     steps, source = [], a
     for target in [*temporaries, b]:
-        at = (lambda i: i) if elementwise else (lambda i: 63 - i)
+        at = (lambda i: i) if elementwise else (lambda i: n - 1 - i)
         steps.append(loop(n, lambda i, s=source, t=target, at=at: BufferStore(t, s[at(i)] + 1, [i])))
         source = target
     body = seq(*steps)
@@ -143,6 +176,12 @@ def test_dead_memory_is_used_again():
 def test_elementwise_chain_works_in_place():
     new = same_result(storage_rewrite, chain(5, True), np.arange(64, dtype="int32"), np.zeros(64, "int32"))
     assert len(of(Allocate, new)) == 1
+
+
+@pytest.mark.parametrize("n, pieces", [(8, 3), (9, 1)])
+def test_memory_larger_than_a_vector_register_is_shared(n, pieces):
+    new = same_result(storage_rewrite, chain(3, True, n), np.arange(n, dtype="int32"), np.zeros(n, "int32"))
+    assert len(of(Allocate, new)) == pieces
 
 
 def casts(types, n, scope=""):

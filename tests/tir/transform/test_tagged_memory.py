@@ -93,6 +93,23 @@ def test_allocations_of_a_tagged_memory_become_one_that_holds_them_side_by_side(
     assert begins[-1][0] + begins[-1][1] == count * tvm.DataType(dtypes[0]).bits // 8
 
 
+def test_the_first_of_packed_allocations_gives_the_type(scratch):
+    """The last value takes the place of the int8 one, which is not the first of the memory therefore."""
+    scratch(1 << 30)
+    ib = tir.ir_builder.create()
+    parts = []
+    for dtype in ("float16", "int32", "int8"):
+        with ib.for_range(0, 64, name="i") as i:
+            part = ib.allocate(dtype, 64, name=dtype, scope="local.scratch")
+            part[i] = tir.const(1, dtype)
+        parts.append(part)
+    with ib.for_range(0, 64, name="i") as i:
+        out = ib.allocate("int8", 64, name="out", scope="local.scratch")
+        out[i] = sum((p[i].astype("int8") for p in parts[1:]), parts[0][i].astype("int8"))
+    (only,) = nodes(tir.transform.StorageRewrite()(tvm.IRModule.from_expr(tir.PrimFunc([], ib.get()))), tir.Allocate)
+    assert only.dtype == "float16" and only.extents[0].value == 64 * (2 + 4 + 1) // 2
+
+
 def test_one_tagged_memory_is_reused_by_values_of_several_types(scratch):
     scratch(1 << 30)
     ib = tir.ir_builder.create()

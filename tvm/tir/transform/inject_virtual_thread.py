@@ -1,8 +1,8 @@
 """InjectVirtualThread: virtual threads become loops around the statements that differ between them.
 
-Memory allocated inside that holds something different for each virtual thread gets one copy per thread. A statement
-that does not depend on the thread runs once; the others are repeated as deep inside as possible, so that the work of
-all threads is interleaved.
+Memory allocated inside that holds something different for each virtual thread gets one copy per thread; of threads that
+stand for contexts of a coprocessor (``cthread``) each has all memory for itself. A statement that does not depend on
+the thread runs once; the others are repeated as deep inside as possible, so that the work of all threads is interleaved.
 """
 
 from __future__ import annotations
@@ -33,6 +33,26 @@ from .statement import StmtRewriter, has_effect, int_value, is_call
 from .storage_flatten import product
 
 
+def written_pointers(value: PrimExpr) -> set[Var]:
+    """The pointers in a call but those that are given to it for reading only."""
+    out: set[Var] = set()
+    seen: set[int] = set()
+    stack: list[Node] = [value]
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if isinstance(node, Var) and node.dtype == "handle":
+            out.add(node)
+        elif is_call(node, "tir.tvm_access_ptr"):
+            mask = int_value(node.args[4])
+            stack.extend(node.args[2:4] if mask is not None and not mask & 2 else node.args)
+        else:
+            stack.extend(node.children())
+    return out
+
+
 def touched_memory(body: Stmt, var: Var) -> set[Var]:
     """Variables and pointers whose contents depend on ``var``, to a fixed point."""
     uses: dict[Any, set] = {}  # what is written -> what it is computed from
@@ -54,10 +74,10 @@ def touched_memory(body: Stmt, var: Var) -> set[Var]:
         elif kind is LetStmt:
             uses.setdefault(node.var, set()).update(sources(node.value))
         elif kind is Evaluate:
-            # A call with effects may write through any pointer it is given.
+            # A call with effects may write through any pointer it is given, unless it is given for reading.
             if has_effect(node.value):
                 given = sources(node.value)
-                for pointer in [v for v in given if v.dtype == "handle"]:
+                for pointer in written_pointers(node.value):
                     uses.setdefault(pointer, set()).update(given | around)
             return
         elif kind is For:
@@ -78,10 +98,13 @@ def touched_memory(body: Stmt, var: Var) -> set[Var]:
 
 
 class ThreadInjector(StmtRewriter):
-    def __init__(self, var: Var, count: int, body: Stmt):
+    def __init__(self, var: Var, count: int, body: Stmt, shares: bool):
         self.var = var
         self.count = count
         self.touched = touched_memory(body, var)
+        self.shares = shares
+        if not shares:
+            self.touched |= {n.buffer_var for n in post_order(body) if isinstance(n, Allocate)}
         self.copies: dict[Var, PrimExpr] = {}  # pointer -> elements of one copy
         self.buffers: dict[Buffer, Buffer] = {}
         self.in_loop = False
@@ -94,7 +117,13 @@ class ThreadInjector(StmtRewriter):
                     return True
                 if isinstance(n, BufferLoad) and n.buffer.data in self.touched:
                     return True
+                if self.is_context(n):
+                    return True
         return False
+
+    def is_context(self, node: Any) -> bool:
+        """Whether this asks which of the contexts runs it."""
+        return not self.shares and is_call(node, "tir.tvm_context_id")
 
     def repeat(self, node: Stmt) -> Stmt:
         """The statement for every virtual thread."""
@@ -122,6 +151,8 @@ class ThreadInjector(StmtRewriter):
         return (indices[0] + shift,)
 
     def after(self, node: Any):
+        if self.is_context(node):
+            return primop.cast(node.dtype, self.var)
         if type(node) is BufferLoad and node.buffer.data in self.copies:
             return BufferLoad(self.buffer(node.buffer), self.place(node.buffer, node.indices))
         if is_call(node, "tir.tvm_access_ptr") and node.args[1] in self.copies:
@@ -185,7 +216,7 @@ class VirtualThreads(StmtRewriter):
             return For(node.node.var, 0, node.value, ForKind.SERIAL, body)
         if count == 1:
             return substitute(body, {node.node.var: const(0, node.node.var.dtype)})
-        injector = ThreadInjector(node.node.var, count, body)
+        injector = ThreadInjector(node.node.var, count, body, node.node.thread_tag != "cthread")
         return injector.stmt(body)
 
 

@@ -30,14 +30,16 @@ from .tagged_memory import check_tagged_memory, constant_bytes, is_tagged, pack_
 
 # Attributes that begin a frame of their own.
 _FRAMES = ("thread_extent", "device_scope", "pipeline_exec_scope", "compute_scope")
+# The vector registers that most processors have.
+_REGISTER_BYTES = 32
 
 
 def may_share(node: Allocate) -> bool:
-    """Small local memory becomes registers: merging it would keep it out of them."""
+    """Memory that a vector register holds becomes one: merging it would keep it out of there."""
     if int_value(node.condition) != 1 or node.annotations:
         return False
     size, scope = constant_bytes(node), scope_of(node.buffer_var)
-    return is_tagged(scope) or scope == "shared" or (scope == "global" and (size is None or size > 64))
+    return is_tagged(scope) or scope == "shared" or (scope == "global" and (size is None or size > _REGISTER_BYTES))
 
 
 def may_leave_loops(node: Allocate) -> bool:
@@ -364,7 +366,8 @@ class Applier(StmtRewriter):
 
 
 def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
-    """Shared memory is allocated where its level begins, since its users may stand in another branch of a sequence."""
+    """Shared memory is allocated where its level begins, since its users may stand in another branch of a sequence.
+    Memory with a tag goes there too: what is packed into one piece keeps its order."""
     moved: list[Allocate] = []
 
     class Raiser(StmtRewriter):
@@ -387,7 +390,7 @@ def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
             return node.replace(body=self.level(node.body))
 
         def on_Allocate(self, node: Allocate) -> Stmt:
-            if node.buffer_var in roots:
+            if node.buffer_var in roots or is_tagged(scope_of(node.buffer_var)):
                 moved.append(node)
                 return self.stmt(node.body)
             return node.replace(body=self.stmt(node.body))
