@@ -267,8 +267,8 @@ PARTS: dict[str, Part] = {
     "tvm.relay.analysis": Part("the analysis", "AnnotatedRegionSet"),
     "tvm.tir.transform": Part(
         "the pass",
-        "ApplyLayoutTransforms BF16Legalize CoProcSync DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize"
-        " FP8StorageLegalize HoistExpression HoistedConditionals HoistedLetBindings InferFragment InjectCopyIntrin"
+        "ApplyLayoutTransforms BF16Legalize DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize"
+        " FP8StorageLegalize HoistExpression HoistedConditionals HoistedLetBindings InferFragment"
         " InjectPTXLDG32 InjectPermutedLayout InjectRollingBuffer InjectSoftwarePipeline InstallDebugSpans"
         " LegalizePackedCalls LiftAttrScope LiftThreadBinding LowerAsyncDMA LowerAutoCopy LowerCrossThreadReduction"
         " LowerCustomDatatypes LowerVtcmAlloc ManifestSharedMemoryLocalStage ReduceBranchingThroughOvercompute"

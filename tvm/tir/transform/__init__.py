@@ -235,6 +235,30 @@ def LowerBlocks() -> Pass:
     return PrimFuncPass(run, PassInfo(0, "tir.LowerBlocks"))
 
 
+def InjectCopyIntrin(pragma_key: str, fintrin: Callable) -> Pass:
+    """Copies of memory that a pragma marks become what a function makes of them.
+
+    Parameters
+    ----------
+    pragma_key : str
+        The pragma, as it was given to ``Stage.pragma``.
+    fintrin : callable
+        Gives the statement of a copy: ``fintrin(src, dst, pad_before, pad_after, pad_value)``. The buffers are views of
+        what is read and written, with a dimension for each loop. Where the copy pads, the padding is given in elements
+        for each dimension with its value; otherwise the lists are empty and the value is None.
+
+    Returns
+    -------
+    Pass
+    """
+    return _on_functions("InjectCopyIntrin", "inject_copy_intrin", pragma_key, fintrin)
+
+
+def CoProcSync() -> Pass:
+    """The program waits for a coprocessor, and the queues of the coprocessor for each other, where data pass."""
+    return _on_functions("CoProcSync", "coproc_sync")
+
+
 def ThreadSync(storage_scope: str) -> Pass:
     """Barriers between accesses of shared memory by different threads.
 
@@ -471,7 +495,9 @@ _PLAIN = tuple(
 def _register() -> None:
     """Passes that need no arguments can be required by name."""
     for make in _PLAIN:
-        if make.__name__ not in ("Apply", "Filter", "MarkUnrolledLoops", "BindTarget", "ThreadSync"):
+        if make.__name__ not in (
+            "Apply", "Filter", "MarkUnrolledLoops", "BindTarget", "ThreadSync", "InjectCopyIntrin"
+        ):
             _REGISTERED.register("tir." + make.__name__, make)
 
 
