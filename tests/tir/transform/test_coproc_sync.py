@@ -12,10 +12,12 @@ from tvm.ir.op import Op, register_op_attr
 from tvm.ir.prim import BufferLoad, Call, IterVar, const
 from tvm.ir.subst import substitute
 from tvm.ir.visit import post_order
+from tvm.tir.intrinsics import CallEffectKind
 from tvm.tir.stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, seq
 
 for call in ("sync", "read_barrier", "write_barrier", "dep_push", "dep_pop"):
     register_op_attr(f"tir.cop.coproc_{call}", "TGlobalSymbol", f"cop_{call}")
+    register_op_attr(f"tir.cop.coproc_{call}", "TCallEffectKind", CallEffectKind.Opaque)
 
 AXIS = te.thread_axis((0, 1), "cop")
 MEMORY = tir.decl_buffer((64,), "int32", "memory")

@@ -51,6 +51,57 @@ def test_loads_are_not_named():
     assert not of(LetStmt, new) and len(of(Add, new)) == 2
 
 
+def test_a_case_that_alone_needs_an_expression_names_it():
+    b, n, m = decl_buffer((8,), "int32", "B"), var("n"), var("m")
+    store = lambda value, at: BufferStore(b, value, [at])
+    both = lambda second, third: PrimFunc([b, n, m], IfThenElse(
+        n > 0, seq(store(n + m, 0), store(second, 1)), store(third, 2)))
+    for flag in (0, 1):
+        given = np.zeros(8, "int32"), np.int32(flag), np.int32(7)
+        one = same_result(common_subexpr_elim, both(n + m, m), *given)
+        assert isinstance(one.body, IfThenElse) and isinstance(one.body.then_case, LetStmt) and len(of(Add, one)) == 1
+        two = same_result(common_subexpr_elim, both(m, n + m), *given)
+        assert isinstance(two.body, LetStmt) and len(of(Add, two)) == 1
+
+
+def test_a_named_expression_uses_the_names_of_its_parts():
+    b, n, m, k = decl_buffer((8,), "int32", "B"), var("n"), var("m"), var("k")
+    values = [(n + m) * k, (n + m) * k, n + m]
+    func = PrimFunc([b, n, m, k], seq(*(BufferStore(b, v, [i]) for i, v in enumerate(values))))
+    new = same_result(common_subexpr_elim, func, np.zeros(8, "int32"), np.int32(2), np.int32(3), np.int32(4))
+    small, large = new.body, new.body.body
+    assert [small.var.name, large.var.name] == ["cse_var_2", "cse_var_1"]
+    assert isinstance(small.value, Add) and isinstance(large.value, Mul) and large.value.a is small.var
+    assert [s.value for s in large.body.seq] == [large.var, large.var, small.var]
+
+
+def test_expressions_of_a_definition_are_named_behind_it():
+    b, n, x, y = (decl_buffer((8,), "int32", "B"), *map(var, "nxy"))
+    inner = LetStmt(x, n * 2, LetStmt(y, x + 1, seq(*(BufferStore(b, (x + y) * 3 + (n + 4) * i, [i]) for i in range(2)))))
+    new = same_result(common_subexpr_elim, PrimFunc([b, n], inner), np.zeros(8, "int32"), np.int32(5))
+    nest, node = [], new.body
+    while isinstance(node, LetStmt):
+        nest.append(node.var.name)
+        node = node.body
+    assert nest == ["x", "y", "cse_var_1"]
+
+
+def test_one_variable_of_two_loops_names_expressions_in_each():
+    b, i, n = decl_buffer((16,), "int32", "B"), var("i"), var("n")
+    loop = lambda at: For(i, 0, 4, 0, seq(BufferStore(b, i * n, [i + at]), BufferStore(b, i * n + 1, [i + at + 4])))
+    new = same_result(common_subexpr_elim, PrimFunc([b, n], seq(loop(0), loop(8))), np.zeros(16, "int32"), np.int32(3))
+    assert [isinstance(x.body, LetStmt) for x in of(For, new)] == [True, True] and len(of(Mul, new)) == 2
+
+
+def test_equivalent_expressions_are_one_where_that_is_asked_for():
+    b, n, m, k = decl_buffer((8,), "int32", "B"), var("n"), var("m"), var("k")
+    func = PrimFunc([b, n, m, k], seq(BufferStore(b, n * (m + k), [0]), BufferStore(b, n * m + n * k, [1])))
+    given = np.zeros(8, "int32"), np.int32(2), np.int32(3), np.int32(4)
+    assert not of(LetStmt, same_result(common_subexpr_elim, func, *given))
+    new = same_result(lambda f: common_subexpr_elim(f, identify_equiv_terms=True), func, *given)
+    assert [s.value for s in of(BufferStore, new)] == [new.body.var] * 2
+
+
 def test_second_definitions_get_variables_of_their_own():
     b, i, x = decl_buffer((8,), "int32", "B"), var("i"), var("x")
     t = decl_buffer((1,), "int32", "t")

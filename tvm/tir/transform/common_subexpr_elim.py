@@ -1,14 +1,16 @@
 """CommonSubexprElimTIR: expressions that occur more than once get a name where all their variables are known.
 
+The name stands as far outside as the variables allow, but not outside of the case of a condition that alone needs it.
 Sharing inside one expression is kept by every pass already; this one finds equal expressions that were built apart.
 Loads, calls with effects and divisions that may fail stay where they are: naming them would move them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
+from ...arith import Analyzer
 from ...dtype import info
 from ...ir import primop
 from ...ir.prim import (
@@ -39,7 +41,7 @@ from ...ir.prim import (
 from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
 from ..intrinsics import CallEffectKind, effect_of
-from ..stmt import Allocate, AttrStmt, For, LetStmt, Stmt
+from ..stmt import Allocate, AttrStmt, Block, For, IfThenElse, LetStmt, Stmt
 from .statement import StmtRewriter, is_call
 
 _PLAIN = (Add, Sub, Mul, Min, Max, And, Or, Not, Cast, Select)
@@ -47,9 +49,12 @@ _DIVISIONS = (Div, Mod, FloorDiv, FloorMod)
 
 
 class Keys:
-    """A number per expression, the same for equal ones."""
+    """A number per expression, the same for equal ones; where ``equivalent`` is set, for those that are equal once they
+    are in canonical form."""
 
-    def __init__(self):
+    def __init__(self, equivalent: bool = False):
+        self.analyzer = Analyzer() if equivalent else None
+        self.sizes: dict[int, int] = {}
         self.numbers: dict[tuple, int] = {}
         self.known: dict[int, tuple[Any, int]] = {}
         self.nameable: dict[int, bool] = {}
@@ -68,12 +73,26 @@ class Keys:
             if isinstance(node, Var):
                 data = (id(node),)
             number = self.numbers.setdefault((type(node), getattr(node, "dtype", ""), data, below), len(self.numbers))
+            if self.analyzer is not None and below and isinstance(node, PrimExpr) and info(node.dtype).is_integer:
+                number = self.canonical(node, number)
             self.known[id(node)] = (node, number)
+            self.sizes.setdefault(number, 1 + sum(self.sizes[n] for n in below))
             self.nameable.setdefault(number, self.may_move(node) and all(self.movable(c) for c in node.children()))
             own = {node} if isinstance(node, Var) else set()
             own.update(*[self.variables[self.known[id(c)][1]] for c in node.children()])
             self.variables.setdefault(number, frozenset(own))
         return self.known[id(root)][1]
+
+    def canonical(self, node: PrimExpr, number: int) -> int:
+        """The number of the canonical form of an expression."""
+        assert self.analyzer is not None
+        form = self.analyzer.simplify(node)
+        if form is node:
+            return number
+        plain, self.analyzer = self.analyzer, None
+        form_number = self.of(form)
+        self.analyzer = plain
+        return form_number
 
     def movable(self, node: Any) -> bool:
         return isinstance(node, (Var, IntImm, FloatImm)) or self.nameable[self.known[id(node)][1]]
@@ -88,92 +107,179 @@ class Keys:
         return isinstance(node, _PLAIN) or isinstance(node, CmpExpr)
 
 
-def expressions(node: Stmt) -> Iterator[PrimExpr]:
-    """The expressions of a statement and of all statements inside it."""
-    stack: list[Any] = [node]
-    while stack:
-        here = stack.pop()
-        for child in here.children():
-            if isinstance(child, Stmt):
-                stack.append(child)
-            elif isinstance(child, PrimExpr):
-                yield child
+@dataclass
+class Scope:
+    """Where a name can stand: the function, what a statement that binds a variable holds, or a case of a condition."""
+
+    depth: int
+    outer: Scope | None = None
+    binds: tuple[Var, ...] = ()
+    is_case: bool = False
+    shadows: bool = False  # whether a variable of this name is bound around it too
+    # What is named here, largest first: its number and a sample of it.
+    named: list[tuple[int, PrimExpr]] = field(default_factory=list)
+
+
+@dataclass
+class Uses:
+    """The places of equal expressions whose variables are bound by the same statements."""
+
+    sample: PrimExpr
+    scope: Scope  # the innermost that holds them all
+    count: int = 0
+
+
+def binding(node: Stmt) -> tuple[Var, ...]:
+    """The variables that a statement binds for its body."""
+    if isinstance(node, For):
+        return (node.loop_var,)
+    if isinstance(node, LetStmt):
+        return (node.var,)
+    if isinstance(node, Allocate):
+        return (node.buffer_var,)
+    if isinstance(node, AttrStmt) and node.attr_key in ("thread_extent", "virtual_thread"):
+        return (node.node.var,)
+    return tuple(axis.var for axis in node.iter_vars) if isinstance(node, Block) else ()
+
+
+def meeting(a: Scope, b: Scope) -> Scope:
+    """The innermost scope around both."""
+    while a is not b:
+        if a.depth >= b.depth:
+            assert a.outer is not None
+            a = a.outer
+        else:
+            assert b.outer is not None
+            b = b.outer
+    return a
+
+
+class Collector:
+    """One walk over a function that finds what occurs more than once, and where it is to be named."""
+
+    def __init__(self, keys: Keys):
+        self.keys = keys
+        self.scopes: dict[tuple[int, int], Scope] = {}  # by a statement and the one inside of it
+        self.bound: dict[Var, Scope] = {}
+        self.uses: dict[tuple[int, int], Uses] = {}
+        self.seen: set[tuple[int, int]] = set()
+
+    def visit(self, node: Stmt, scope: Scope) -> None:
+        variables = binding(node)
+        for child in node.children():
+            if not isinstance(child, Stmt):
+                self.expression(child, scope)
+            elif variables:
+                self.body(node, child, scope, variables)
+            elif isinstance(node, IfThenElse):
+                inside = self.scopes[id(node), id(child)] = Scope(scope.depth + 1, scope, is_case=True)
+                self.visit(child, inside)
             else:
-                stack.append(child)
+                self.visit(child, scope)
 
+    def body(self, node: Stmt, child: Stmt, scope: Scope, variables: tuple[Var, ...]) -> None:
+        before = {v: self.bound[v] for v in variables if v in self.bound}
+        inside = self.scopes[id(node), id(child)] = Scope(scope.depth + 1, scope, variables, shadows=bool(before))
+        self.bound.update(dict.fromkeys(variables, inside))
+        self.visit(child, inside)
+        for v in variables:
+            del self.bound[v]
+        self.bound.update(before)
 
-def bound_inside(node: Stmt) -> set[Var]:
-    out: set[Var] = set()
-    for n in post_order(node):
-        if isinstance(n, For):
-            out.add(n.loop_var)
-        elif isinstance(n, (LetStmt, Let)):
-            out.add(n.var)
-        elif isinstance(n, Allocate):
-            out.add(n.buffer_var)
-        elif isinstance(n, AttrStmt) and n.attr_key in ("thread_extent", "virtual_thread"):
-            out.add(n.node.var)
-    return out
+    def expression(self, root: Any, scope: Scope) -> None:
+        if not isinstance(root, PrimExpr):
+            for child in root.children():
+                self.expression(child, scope)
+            return
+        self.keys.of(root)
+        for node in post_order(root):
+            number = self.keys.known[id(node)][1] if isinstance(node, PrimExpr) else -1
+            if not isinstance(node, PrimExpr) or not self.keys.nameable[number] or info(node.dtype).lanes != 1:
+                continue
+            anchor = self.anchor(number)
+            depth = -1 if anchor is None else id(anchor)
+            if (id(node), depth) in self.seen:
+                continue
+            self.seen.add((id(node), depth))
+            known = self.uses.setdefault((number, depth), Uses(node, scope))
+            known.count += 1
+            known.scope = meeting(known.scope, scope)
+
+    def anchor(self, number: int) -> Scope | None:
+        """The innermost scope that binds a variable of the expression."""
+        around = [self.bound[v] for v in self.keys.variables[number] if v in self.bound]
+        return max(around, key=lambda s: s.depth, default=None)
+
+    def choose(self) -> None:
+        """Write into the scopes what is named in each."""
+        repeated = {key: use for key, use in self.uses.items() if use.count > 1}
+        within: dict[int, int] = {}
+        for (number, _), use in repeated.items():
+            for part in post_order(use.sample):
+                inner = self.keys.known[id(part)][1] if isinstance(part, PrimExpr) else number
+                if inner != number:
+                    within[inner] = max(within.get(inner, 0), use.count)
+        for (number, _), use in repeated.items():
+            # What only occurs inside of others that have a name needs none.
+            if within.get(number, 0) >= use.count:
+                continue
+            scope, variables = use.scope, self.keys.variables[number]
+            while scope.outer is not None and not scope.is_case and variables.isdisjoint(scope.binds):
+                scope = scope.outer
+            scope.named.append((number, use.sample))
 
 
 class Eliminator(StmtRewriter):
-    def __init__(self):
+    """Puts the names in. ``names`` are those that hold where the walk is."""
+
+    def __init__(self, keys: Keys, scopes: dict[tuple[int, int], Scope]):
+        self.keys, self.scopes = keys, scopes
         self.count = 0
+        self.names: dict[int, Var] = {}
 
-    def level(self, body: Stmt) -> Stmt:
-        """Name what occurs twice in ``body`` and depends on nothing bound in it, largest first."""
-        keys = Keys()
-        uses: dict[int, int] = {}
-        sample: dict[int, PrimExpr] = {}
-        seen: set[int] = set()
-        for root in expressions(body):
-            keys.of(root)
-            self.count_uses(root, keys, uses, sample, seen)
-        inside = bound_inside(body)
-        chosen = [n for n, times in uses.items() if times > 1 and not keys.variables[n] & inside]
-        chosen = self.maximal(chosen, keys, uses, sample)
-        if not chosen:
-            return self.stmt(body)
-        names: dict[int, Var] = {}
-        for number in chosen:
+    def inside(self, scope: Scope, body: Stmt) -> Stmt:
+        hidden = {}
+        if scope.shadows:
+            hidden = {n: v for n, v in self.names.items() if not self.keys.variables[n].isdisjoint(scope.binds)}
+        for number in hidden:
+            del self.names[number]
+        named = sorted(scope.named, key=lambda n: self.keys.sizes[n[0]], reverse=True)
+        for number, sample in named:
             self.count += 1
-            names[number] = Var(f"cse_var_{self.count}", sample[number].dtype)
-
-        def replace(node: Any):
-            known = keys.known.get(id(node))
-            return names.get(known[1]) if known is not None and isinstance(node, PrimExpr) else None
-
-        new = self.stmt(rewrite(body, None, replace))
-        for number in reversed(chosen):
-            new = LetStmt(names[number], sample[number], new)
+            self.names[number] = Var(f"cse_var_{self.count}", sample.dtype)
+        new = self.stmt(body)
+        # A large expression is named inside of the smaller ones, which its value may use.
+        for number, sample in named:
+            var = self.names.pop(number)
+            new = LetStmt(var, self.expr(sample), new)
+        self.names.update(hidden)
         return new
 
-    def count_uses(self, root: PrimExpr, keys: Keys, uses: dict, sample: dict, seen: set[int]) -> None:
-        for node in post_order(root):
-            if not isinstance(node, PrimExpr) or id(node) in seen:
-                continue
-            seen.add(id(node))
-            number = keys.known[id(node)][1]
-            if keys.nameable[number] and info(node.dtype).lanes == 1:
-                uses[number] = uses.get(number, 0) + 1
-                sample.setdefault(number, node)
+    def stmt(self, node: Stmt) -> Stmt:
+        if not isinstance(node, IfThenElse) and not binding(node):
+            return super().stmt(node)
 
-    def maximal(self, chosen: list[int], keys: Keys, uses: dict, sample: dict) -> list[int]:
-        """Without those that only occur inside others that are named anyway."""
-        within: dict[int, int] = {}
-        for number in chosen:
-            for child in post_order(sample[number]):
-                inner = keys.known[id(child)][1]
-                if inner != number:
-                    within[inner] = max(within.get(inner, 0), uses[number])
-        return [n for n in chosen if within.get(n, 0) < uses[n]]
+        def child(part: Any) -> Any:
+            return self.inside(self.scopes[id(node), id(part)], part) if isinstance(part, Stmt) else self.expr(part)
 
-    def on_For(self, node: For) -> Stmt:
-        body = self.level(node.body)
-        return node if body is node.body else node.replace(body=body)
+        return node.map_children(child)
+
+    def expr(self, node: Any) -> Any:
+        if not self.names:
+            return node
+
+        def replace(n: Any):
+            known = self.keys.known.get(id(n))
+            return self.names.get(known[1]) if known is not None and isinstance(n, PrimExpr) else None
+
+        return rewrite(node, None, replace)
 
 
 def common_subexpr_elim(func: PrimFunc, enable_cse_tir: bool = True, identify_equiv_terms: bool = False) -> PrimFunc:
     if not enable_cse_tir:
         return func
-    return func.replace(body=Eliminator().level(func.body))
+    keys, root = Keys(identify_equiv_terms), Scope(0)
+    found = Collector(keys)
+    found.visit(func.body, root)
+    found.choose()
+    return func.replace(body=Eliminator(keys, found.scopes).inside(root, func.body))
