@@ -35,6 +35,7 @@ AMBIENT = {
     "tvm/autotvm/task/task.py": "get_config is called without a target",
     "tvm/contrib/nvcc.py": "what a script asks of the toolchain without a target",
     "tvm/driver/build_module.py": "a build that is told no target takes the current one",
+    "tvm/relay/backend/te_compiler.py": "a script lowers a function without a target",
     "tvm/relay/build_module.py": "a build that is told no target takes the current one",
     "tvm/relay/transform/function_pass.py": "a pass that a script makes without a target; pipelines give it",
     "tvm/te/hybrid/parser.py": "max_num_threads of a script is that of the current target",

@@ -78,6 +78,16 @@ def test_vector_pointer_accesses_several_elements():
     assert str(stmt.indices[0]) == "T.Ramp(8, 1, 4)" and stmt.value.dtype == "float32x4"
 
 
+def test_statements_made_by_hand_take_buffers_of_a_builder():
+    ib = ir_builder.create()
+    buffer = tir.decl_buffer((4,), "float32", name="A")
+    a = ib.buffer_ptr(buffer)
+    ib.emit(tir.BufferStore(a, a[1] * 2, [0]))
+    ib.emit(tir.Call(None, "tir.tvm_storage_sync", ["shared"]))
+    store, sync = ib.get()
+    assert store.buffer is buffer and sync.value.dtype == "void"
+
+
 def test_default_loop_names_differ():
     ib = ir_builder.create()
     names = []

@@ -6,8 +6,11 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
 from ..dtype import info
-from ..ir.node import Node
+from ..ir.node import Node, convert_field, convert_fields
 from ..ir.prim import IterVar, PrimExpr, Range, StringImm, Var, const, convert
+
+if TYPE_CHECKING:
+    from ..ir.span import Span
 
 
 class Stmt(Node):
@@ -140,7 +143,7 @@ class BufferStore(Stmt, key="tir.BufferStore"):
     Parameters
     ----------
     buffer : Buffer
-        The buffer.
+        The buffer, or one of an IRBuilder.
     value : PrimExpr
         What is stored.
     indices : tuple of PrimExpr
@@ -150,6 +153,12 @@ class BufferStore(Stmt, key="tir.BufferStore"):
     buffer: Any
     value: PrimExpr
     indices: tuple[PrimExpr, ...]
+
+    def __init__(self, buffer: Any, value: Any, indices: Any, span: Span | None = None):
+        self.buffer = buffer if isinstance(buffer, Node) else convert(buffer)
+        self.value = convert_field(value)
+        self.indices = convert_fields(indices)
+        self.span = span
 
 
 class BufferRealize(Stmt, key="tir.BufferRealize"):

@@ -9,7 +9,7 @@ from lowered import of, same_result, var
 
 import tvm
 from tvm.ir.module import IRModule
-from tvm.ir.prim import BufferLoad, Call, IterVar, Select, SizeVar, StringImm, const
+from tvm.ir.prim import BufferLoad, Call, IterVar, Let, Max, Min, Select, SizeVar, StringImm, Var, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import all as all_of
@@ -84,6 +84,15 @@ def test_index_that_may_not_fit_stays_wide():
     assert {f.loop_var.dtype for f in of(For, new)} == {"int64"}
 
 
+def test_index_that_is_narrow_once_its_numbers_are_put_together():
+    a, b = decl_buffer((const(1 << 32, "int64"),), "float32", "A"), decl_buffer((1,), "float32", "B")
+    for at, dtype in ((5, "int32"), (1 << 31, "int64")):
+        clipped = Max(Min(const(at, "int64"), const((1 << 32) - 1, "int64")), const(0, "int64"))
+        new = narrow_data_type(PrimFunc([a, b], BufferStore(b, BufferLoad(a, [clipped]), [0])))
+        (load,) = of(BufferLoad, new)
+        assert load.indices[0].dtype == dtype
+
+
 def test_index_over_unknown_sizes_is_narrow_where_the_function_says_that_elements_can_be_counted():
     n = var("n")
     a = decl_buffer((n, n), "int8", "A")
@@ -145,6 +154,14 @@ def test_choice_that_a_loop_does_not_change_is_made_before_it():
     assert isinstance(outer, IfThenElse) and isinstance(outer.then_case, For) and isinstance(outer.else_case, For)
     # What the inner loop decides stays inside.
     assert "if_then_else" in str(outer.then_case) and "if_then_else" not in str(outer.else_case)
+
+
+def test_choice_by_a_value_that_the_expression_defines_stays():
+    a, b = buffers()
+    i, x = var("i"), Var("x", "float32")
+    value = Let(x, a[i], if_then_else(x > 1.0, x, const(2.0, "float32")))
+    new = same_result(unswitch_loops, PrimFunc([a, b], For(i, 0, 4, 0, BufferStore(b, value, [i]))), *arrays())
+    assert isinstance(new.body, For)
 
 
 def test_choices_on_memory_and_copies_without_end_are_left():

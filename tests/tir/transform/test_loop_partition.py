@@ -13,6 +13,8 @@ from tvm.tir.function import PrimFunc
 from tvm.tir.op import if_then_else, likely
 from tvm.tir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse
 from tvm.tir.transform.loop_partition import loop_partition
+from tvm.tir.transform.remove_no_op import remove_no_op
+from tvm.tir.transform.simplify import simplify
 
 ALL = LoopPartitionConfig(partition_const_loop=True)
 
@@ -50,6 +52,15 @@ def test_known_length_is_divided_only_for_vectors_or_on_demand():
     vector = PrimFunc([a, b], copy(a, b, 13, 4, 4, ForKind.VECTORIZED))
     new = same_result(loop_partition, vector, *data(13))
     assert not likelies(new.body.seq[0])
+
+
+@pytest.mark.parametrize("kept, loops", [(False, 2), (True, 4)])
+def test_loops_of_one_iteration_stay_where_that_is_asked_for(kept, loops):
+    a, b = decl_buffer((13,), "int32", "A"), decl_buffer((13,), "int32", "B")
+    func = PrimFunc([a, b], copy(a, b, 13, 4, 4))
+    config = LoopPartitionConfig(partition_const_loop=True, no_unroll_loop_with_extent_one=kept)
+    new = same_result(lambda f: remove_no_op(simplify(loop_partition(f, config))), func, *data(13))
+    assert len(of(For, new)) == loops and not likelies(new)
 
 
 def test_hint_divides_one_loop():

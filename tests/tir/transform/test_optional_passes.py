@@ -11,7 +11,7 @@ import tvm
 from tvm.error import TVMError
 from tvm.ir.module import IRModule
 from tvm.ir.op import Op
-from tvm.ir.prim import Add, Call, Cast, FloorDiv, IterVar, Mul, Var, const
+from tvm.ir.prim import Add, Call, Cast, FloorDiv, IterVar, Let, Mul, Var, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import exp
@@ -84,6 +84,14 @@ def test_expressions_of_a_definition_are_named_behind_it():
         nest.append(node.var.name)
         node = node.body
     assert nest == ["x", "y", "cse_var_1"]
+
+
+def test_what_an_expression_defines_has_no_name_outside_of_it():
+    b, n, x = decl_buffer((8,), "int32", "B"), var("n"), var("x")
+    value = lambda: Let(x, n * 2, (x + n) * (x + n))
+    func = PrimFunc([b, n], seq(BufferStore(b, value(), [0]), BufferStore(b, value(), [1])))
+    new = same_result(common_subexpr_elim, func, np.zeros(8, "int32"), np.int32(5))
+    assert len(of(Mul, new)) == 3 and len(of(Add, new)) == 4
 
 
 def test_one_variable_of_two_loops_names_expressions_in_each():

@@ -20,7 +20,7 @@ class Call(PrimExprWithOp, key="tir.Call"):
     Parameters
     ----------
     dtype : str
-        The type of the value, such as "float32" or "int32x4".
+        The type of the value, such as "float32" or "int32x4"; None for a call without one.
     op : Op, GlobalVar or str
         What is called.
     args : tuple
@@ -31,10 +31,10 @@ class Call(PrimExprWithOp, key="tir.Call"):
     op: Any
     args: tuple[PrimExpr, ...]
 
-    def __init__(self, dtype: str, op: Any, args: Any, span: Span | None = None):
+    def __init__(self, dtype: Any, op: Any, args: Any, span: Span | None = None):
         if op.__class__ is str:
             op = Op.get(op if "." in op else "tir." + op)
-            dtype = canonical(dtype)
+            dtype = "void" if dtype is None else canonical(dtype)
         self.dtype = dtype
         self.op = op
         self.args = convert_fields(args)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from ...autotvm.task.dispatcher import DispatchContext, FallbackContext, using
 from ...autotvm.task.topi_integration import get_workload
 from ...error import TVMError
-from ...ir.module import IRModule
+from ...ir.module import GlobalVar, IRModule
 from ...ir.op import OPS, Op
 from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, StringImm, const
 from ...ir.prim import Var as PrimVar
@@ -339,15 +339,63 @@ def lower_to_primfunc(relay_func: Function, target: Any) -> Any:
     return create_prim_func(graph.inputs + graph.outputs)
 
 
+class CachedFunc(NamedTuple):
+    """What ``TECompiler.lower`` makes of a fused function."""
+
+    target: Target
+    prim_fn_var: GlobalVar
+    inputs: list[Tensor]
+    outputs: list[Tensor]
+    schedule: Any
+    funcs: IRModule
+
+    def same_as(self, other: Any) -> bool:
+        return self is other
+
+
 class TECompiler:
-    """What ``get`` gives: kernels are kept by the models they belong to, so there is nothing to clear."""
+    """Lowers fused functions one by one, for scripts that look at their schedules; models have kernels of their own."""
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[str, str], CachedFunc] = {}
+
+    def lower(self, source_func: Function, target: Any = None, mod_name: str = "default") -> CachedFunc:
+        """A function with types, scheduled and lowered for a target, the current one by default. The same function
+        gives the same result again."""
+        target = Target.current() if target is None else Target(target)
+        if target is None:
+            raise ValueError("give a target, or lower inside of `with target:`")
+        key = structural_key(source_func), f"{target} {mod_name}"
+        if key not in self._made:
+            kernel = KernelCompiler(target, f"tvmgen_{mod_name}").lower(source_func)
+            with target:
+                graph = ToTensors(kernel.function, target)
+                schedule = graph.schedule(graph.outputs)
+            var = kernel.module.get_global_var(kernel.name)
+            self._made[key] = CachedFunc(target, var, graph.inputs, graph.outputs, schedule, kernel.module)
+        return self._made[key]
+
+    def jit(self, source_func: Function, target: Any = None) -> Any:
+        """The function compiled, with the result among its arguments."""
+        from ...driver.build_module import build
+
+        made = self.lower(source_func, target)
+        return build(made.funcs, target=made.target)[made.prim_fn_var.name_hint]
 
     def clear(self) -> None:
-        """Forget kernels that were compiled; none are kept here."""
+        """Forget what was lowered."""
+        self._made.clear()
+
+    def items(self) -> list[tuple[tuple[str, str], CachedFunc]]:
+        return list(self._made.items())
+
+
+_COMPILER = TECompiler()
 
 
 def get() -> TECompiler:
-    return TECompiler()
+    """The compiler of this process."""
+    return _COMPILER
 
 
 class KernelCompiler:

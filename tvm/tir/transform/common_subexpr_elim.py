@@ -55,6 +55,8 @@ class Keys:
     def __init__(self, equivalent: bool = False):
         self.analyzer = Analyzer() if equivalent else None
         self.sizes: dict[int, int] = {}
+        # Canonical forms by number: of variables that cancel out an expression may have some that its form has not.
+        self.forms: dict[int, PrimExpr] = {}
         self.numbers: dict[tuple, int] = {}
         self.known: dict[int, tuple[Any, int]] = {}
         self.nameable: dict[int, bool] = {}
@@ -92,6 +94,7 @@ class Keys:
         plain, self.analyzer = self.analyzer, None
         form_number = self.of(form)
         self.analyzer = plain
+        self.forms[form_number] = form
         return form_number
 
     def movable(self, node: Any) -> bool:
@@ -157,8 +160,8 @@ def meeting(a: Scope, b: Scope) -> Scope:
 class Collector:
     """One walk over a function that finds what occurs more than once, and where it is to be named."""
 
-    def __init__(self, keys: Keys):
-        self.keys = keys
+    def __init__(self, table: Keys):
+        self.table = table
         self.scopes: dict[tuple[int, int], Scope] = {}  # by a statement and the one inside of it
         self.bound: dict[Var, Scope] = {}
         self.uses: dict[tuple[int, int], Uses] = {}
@@ -191,23 +194,27 @@ class Collector:
             for child in root.children():
                 self.expression(child, scope)
             return
-        self.keys.of(root)
+        self.table.of(root)
+        # What an expression defines is known in a part of it only.
+        own = {n.var for n in post_order(root) if isinstance(n, Let)}
         for node in post_order(root):
-            number = self.keys.known[id(node)][1] if isinstance(node, PrimExpr) else -1
-            if not isinstance(node, PrimExpr) or not self.keys.nameable[number] or info(node.dtype).lanes != 1:
+            number = self.table.known[id(node)][1] if isinstance(node, PrimExpr) else -1
+            if not isinstance(node, PrimExpr) or not self.table.nameable[number] or info(node.dtype).lanes != 1:
+                continue
+            if own and not own.isdisjoint(self.table.variables[number]):
                 continue
             anchor = self.anchor(number)
             depth = -1 if anchor is None else id(anchor)
             if (id(node), depth) in self.seen:
                 continue
             self.seen.add((id(node), depth))
-            known = self.uses.setdefault((number, depth), Uses(node, scope))
+            known = self.uses.setdefault((number, depth), Uses(self.table.forms.get(number, node), scope))
             known.count += 1
             known.scope = meeting(known.scope, scope)
 
     def anchor(self, number: int) -> Scope | None:
         """The innermost scope that binds a variable of the expression."""
-        around = [self.bound[v] for v in self.keys.variables[number] if v in self.bound]
+        around = [self.bound[v] for v in self.table.variables[number] if v in self.bound]
         return max(around, key=lambda s: s.depth, default=None)
 
     def choose(self) -> None:
@@ -216,14 +223,14 @@ class Collector:
         within: dict[int, int] = {}
         for (number, _), use in repeated.items():
             for part in post_order(use.sample):
-                inner = self.keys.known[id(part)][1] if isinstance(part, PrimExpr) else number
+                inner = self.table.known[id(part)][1] if isinstance(part, PrimExpr) else number
                 if inner != number:
                     within[inner] = max(within.get(inner, 0), use.count)
         for (number, _), use in repeated.items():
             # What only occurs inside of others that have a name needs none.
             if within.get(number, 0) >= use.count:
                 continue
-            scope, variables = use.scope, self.keys.variables[number]
+            scope, variables = use.scope, self.table.variables[number]
             while scope.outer is not None and not scope.is_case and variables.isdisjoint(scope.binds):
                 scope = scope.outer
             scope.named.append((number, use.sample))
@@ -232,18 +239,18 @@ class Collector:
 class Eliminator(StmtRewriter):
     """Puts the names in. ``names`` are those that hold where the walk is."""
 
-    def __init__(self, keys: Keys, scopes: dict[tuple[int, int], Scope]):
-        self.keys, self.scopes = keys, scopes
+    def __init__(self, table: Keys, scopes: dict[tuple[int, int], Scope]):
+        self.table, self.scopes = table, scopes
         self.count = 0
         self.names: dict[int, Var] = {}
 
     def inside(self, scope: Scope, body: Stmt) -> Stmt:
         hidden = {}
         if scope.shadows:
-            hidden = {n: v for n, v in self.names.items() if not self.keys.variables[n].isdisjoint(scope.binds)}
+            hidden = {n: v for n, v in self.names.items() if not self.table.variables[n].isdisjoint(scope.binds)}
         for number in hidden:
             del self.names[number]
-        named = sorted(scope.named, key=lambda n: self.keys.sizes[n[0]], reverse=True)
+        named = sorted(scope.named, key=lambda n: self.table.sizes[n[0]], reverse=True)
         for number, sample in named:
             self.count += 1
             self.names[number] = Var(f"cse_var_{self.count}", sample.dtype)
@@ -269,7 +276,7 @@ class Eliminator(StmtRewriter):
             return node
 
         def replace(n: Any):
-            known = self.keys.known.get(id(n))
+            known = self.table.known.get(id(n))
             return self.names.get(known[1]) if known is not None and isinstance(n, PrimExpr) else None
 
         return rewrite(node, None, replace)
@@ -278,8 +285,8 @@ class Eliminator(StmtRewriter):
 def common_subexpr_elim(func: PrimFunc, enable_cse_tir: bool = True, identify_equiv_terms: bool = False) -> PrimFunc:
     if not enable_cse_tir:
         return func
-    keys, root = Keys(identify_equiv_terms), Scope(0)
-    found = Collector(keys)
+    table, root = Keys(identify_equiv_terms), Scope(0)
+    found = Collector(table)
     found.visit(func.body, root)
     found.choose()
-    return func.replace(body=Eliminator(keys, found.scopes).inside(root, func.body))
+    return func.replace(body=Eliminator(table, found.scopes).inside(root, func.body))

@@ -44,7 +44,7 @@ from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 from .facts import analyzer_of
-from .statement import StmtRewriter, int_value, is_call
+from .statement import KEPT, StmtRewriter, int_value, is_call
 from .unroll_loop import rename_bound
 
 HINT = "pragma_loop_partition_hint"
@@ -229,7 +229,8 @@ class Partitioner(StmtRewriter):
             return self.stmt(substitute(shifted, {var: zero}))
         if count is None:
             self.done.add(var)
-        loop = For(var, zero, extent, node.kind, shifted, node.thread_binding, node.annotations)
+        annotations = node.annotations if count != 1 else {**(node.annotations or {}), KEPT: 1}
+        loop = For(var, zero, extent, node.kind, shifted, node.thread_binding, annotations)
         return self.loop(loop, hinted, fresh and self.config.unroll_loop_with_partition_hint_no_interval)
 
     def partition_thread(self, node: AttrStmt, var: Var) -> Stmt | None:

@@ -102,6 +102,9 @@ class Narrower(StmtRewriter):
     def index(self, index: PrimExpr) -> PrimExpr:
         if self.wide(index):
             got = self.narrow(index, self.indices_fit)
+            if got is None:
+                # What is computed from numbers alone may fit where the numbers do not.
+                got = self.narrow(self.analyzer.simplify(index))
             if got is not None:
                 return got
             self.failed.update(n for n in post_order(index) if isinstance(n, Var))

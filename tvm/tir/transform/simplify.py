@@ -46,7 +46,7 @@ from ..stmt import (
     no_op,
 )
 from .facts import analyzer_of
-from .statement import StmtRewriter, has_effect, int_value, is_call
+from .statement import KEPT, StmtRewriter, has_effect, int_value, is_call
 
 # Conditions inside an expression are assumed in their branches to this depth; beyond it a shared operand would be
 # simplified once per branch per level.
@@ -215,7 +215,7 @@ class Simplifier(StmtRewriter):
         known = int_value(extent)
         if known is not None and known <= 0 and node.kind is not ForKind.THREAD_BINDING:
             return no_op()
-        if known == 1 and node.kind is not ForKind.THREAD_BINDING:
+        if known == 1 and node.kind is not ForKind.THREAD_BINDING and KEPT not in node.annotations:
             self.values[var] = low
             return self.stmt(node.body)
         self.analyzer.bind(var, Range.from_min_extent(low, extent))

@@ -14,6 +14,10 @@ from ..intrinsics import CallEffectKind, effect_of
 from ..stmt import SeqStmt, Stmt, seq
 
 
+# Annotation of a loop of one iteration that is to stay a loop.
+KEPT = "single_iteration_is_kept"
+
+
 class StmtRewriter:
     """Rebuilds a statement, the same object where nothing changed.
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir import primop
-from ...ir.prim import Call, PrimExpr
+from ...ir.prim import Call, Let, PrimExpr, Var
 from ...ir.visit import pre_order, rewrite
 from ..function import PrimFunc
 from ..stmt import BufferStore, For, ForKind, IfThenElse, Stmt
 from .hoist_if_then_else import invariant
 from .loop_partition import conjuncts
-from .statement import StmtRewriter, is_call
+from .statement import StmtRewriter, is_call, uses_any
 
 # Copies of one loop at most; choices that do not depend on each other multiply.
 COPIES = 64
@@ -69,10 +69,13 @@ def every(conditions: list[PrimExpr]) -> PrimExpr:
 
 def choice(value: PrimExpr, loop: For) -> tuple[Call, list[PrimExpr], list[PrimExpr]] | None:
     """A conditional value with parts of its condition that do not change in the loop, and those that do."""
+    bound: set[Var] = set()  # by a Let: what stands in its body comes after it
     for node in pre_order(value):
+        if isinstance(node, Let):
+            bound.add(node.var)
         if is_call(node, "tir.if_then_else"):
             parts = conjuncts(node.args[0])
-            outside = [p for p in parts if invariant(p, loop.loop_var)]
+            outside = [p for p in parts if invariant(p, loop.loop_var) and not (bound and uses_any(p, bound))]
             if outside:
                 return node, outside, [p for p in parts if not any(p is o for o in outside)]
     return None
