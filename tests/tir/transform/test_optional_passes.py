@@ -188,14 +188,27 @@ def test_dynamic_shared_memory_is_one_piece():
 
 def test_unpacked_interface_takes_pointers():
     a, i = decl_buffer((8,), "int32", "A"), var("i")
-    func = PrimFunc([a], For(i, 0, 8, 0, BufferStore(a, i, [i])), attrs={"global_symbol": "f"})
+    attrs = {"global_symbol": "f", "target": tvm.target.Target("cuda", host="llvm")}
+    func = PrimFunc([a], For(i, 0, 8, 0, BufferStore(a, i, [i])), attrs=attrs)
     new = make_unpacked_api(IRModule({"f": func}))["f"]
     assert [p.name for p in new.params] == ["A"] and not new.buffer_map
+    around = [new.body, new.body.body]
+    assert [(s.node.value, s.attr_key, int(s.value)) for s in around] == [
+        ("default", "device_id", 0), ("default", "device_type", tvm.cuda(0).device_type)]
+    with pytest.raises(TVMError, match="f: Require the target attribute"):
+        make_unpacked_api(IRModule({"f": PrimFunc([a], func.body, attrs={"global_symbol": "f"})}))
     n = var("n")
     b = decl_buffer((n,), "int32", "B")
-    func = PrimFunc([b], For(i, 0, n, 0, BufferStore(b, i, [i])), attrs={"global_symbol": "f"})
+    func = PrimFunc([b], For(i, 0, n, 0, BufferStore(b, i, [i])), attrs=attrs)
     with pytest.raises(TVMError, match="the unpacked interface has no place for the sizes n"):
         make_unpacked_api(IRModule({"f": func}))
+
+
+def test_unpacked_interface_runs():
+    a, i = decl_buffer((8,), "int32", "A"), var("i")
+    attrs = {"global_symbol": "f", "target": tvm.target.Target("llvm")}
+    func = PrimFunc([a], For(i, 0, 8, 0, BufferStore(a, i * 2, [i])), attrs=attrs)
+    same_result(lambda f: make_unpacked_api(IRModule({"f": f}))["f"], func, np.zeros(8, "int32"))
 
 
 def test_every_pass_has_a_name_a_doc_and_a_maker():

@@ -1,13 +1,16 @@
-"""MakeUnpackedAPI: a function of plain pointers and scalars, without checks, for callers that know the signature."""
+"""MakeUnpackedAPI: a function of plain pointers and scalars, without checks, for callers that know the signature.
+
+Where it has buffers, attributes around its body say on which device they are.
+"""
 
 from __future__ import annotations
 
 from ...error import TVMError
 from ...ir.module import IRModule
-from ...ir.prim import const
+from ...ir.prim import StringImm, const
 from ...ir.type import PrimType
 from ..function import PrimFunc
-from ..stmt import seq
+from ..stmt import AttrStmt, seq
 from .make_packed_api import DEFAULT, ret, undefined_variables
 
 
@@ -24,7 +27,13 @@ def make_unpacked_api(mod: IRModule) -> IRModule:
             raise TVMError(
                 f"{var.name_hint}: the unpacked interface has no place for the sizes {names}; give them as arguments"
             )
+        if "target" not in func.attrs:
+            raise TVMError(f"{var.name_hint}: Require the target attribute, which says on which device buffers are")
         body = seq(func.body, ret(const(0, "int32")))
+        if func.buffer_map:
+            device = const(func.attrs["target"].get_target_device_type(), "int32")
+            for key, value in (("device_type", device), ("device_id", const(0, "int32"))):
+                body = AttrStmt(StringImm("default"), key, value, body)
         return PrimFunc(params, body, PrimType("int32"), {}, func.attrs)
 
     return mod.map_functions(one)
