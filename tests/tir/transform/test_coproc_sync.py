@@ -100,7 +100,7 @@ class Run:
             self.pending += found
         other, own = ("program", "coprocessor") if queue is not None else ("coprocessor", "program")
         for element, writes in found:
-            assert writes or element not in self.unseen[other], f"{node} reads what the {other} wrote, without a barrier"
+            assert writes or element not in self.unseen[other], f"{node} reads what the {other} wrote"
             if writes:
                 self.unseen[own].add(element)
                 self.unseen[other].discard(element)

@@ -77,7 +77,8 @@ def test_a_named_expression_uses_the_names_of_its_parts():
 
 def test_expressions_of_a_definition_are_named_behind_it():
     b, n, x, y = (decl_buffer((8,), "int32", "B"), *map(var, "nxy"))
-    inner = LetStmt(x, n * 2, LetStmt(y, x + 1, seq(*(BufferStore(b, (x + y) * 3 + (n + 4) * i, [i]) for i in range(2)))))
+    stores = [BufferStore(b, (x + y) * 3 + (n + 4) * i, [i]) for i in range(2)]
+    inner = LetStmt(x, n * 2, LetStmt(y, x + 1, seq(*stores)))
     new = same_result(common_subexpr_elim, PrimFunc([b, n], inner), np.zeros(8, "int32"), np.int32(5))
     nest, node = [], new.body
     while isinstance(node, LetStmt):

@@ -3,8 +3,8 @@
 Work for the coprocessor stands in attributes ``coproc_scope``, whose value is the queue that runs it; the name of their
 axis is the name of the coprocessor. Its operators ``tir.NAME.coproc_...`` are called
 
-- ``dep_push(a, b)`` and ``dep_pop(a, b)``: queue ``a`` leaves a token for queue ``b`` behind its work, and ``b`` takes it
-  before its own. Every token that is left is taken, on every path through the program;
+- ``dep_push(a, b)`` and ``dep_pop(a, b)``: queue ``a`` leaves a token for queue ``b`` behind its work, and ``b`` takes
+  it before its own. Every token that is left is taken, on every path through the program;
 - ``sync()``: the program waits until the coprocessor has done everything, before it reads or writes memory that the
   coprocessor works on, and at its end;
 - ``read_barrier(memory, bits, first, count)``: what the program has written there is seen by the coprocessor;
@@ -25,7 +25,7 @@ from ...ir.op import Op
 from ...ir.prim import BufferLoad, Call, IterVar, PrimExpr, Ramp, Range, Var, const
 from ...ir.visit import post_order
 from ..function import PrimFunc
-from ..stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, SeqStmt, Stmt, While, seq, stmt_list
+from ..stmt import AttrStmt, BufferStore, Evaluate, For, IfThenElse, Stmt, While, seq
 from .statement import StmtRewriter, int_value, is_call
 
 SCOPE = "coproc_scope"

@@ -2,7 +2,7 @@
 
 Memory allocated inside that holds something different for each virtual thread gets one copy per thread; of threads that
 stand for contexts of a coprocessor (``cthread``) each has all memory for itself. A statement that does not depend on
-the thread runs once; the others are repeated as deep inside as possible, so that the work of all threads is interleaved.
+the thread runs once; the others are repeated as deep inside as possible, so that the work of all threads interleaves.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def written_pointers(value: PrimExpr) -> set[Var]:
     """The pointers in a call but those that are given to it for reading only."""
     out: set[Var] = set()
     seen: set[int] = set()
-    stack: list[Node] = [value]
+    stack: list[Any] = [value]
     while stack:
         node = stack.pop()
         if id(node) in seen:

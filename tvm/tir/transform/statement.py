@@ -13,7 +13,6 @@ from .. import stmt as stmt_module
 from ..intrinsics import CallEffectKind, effect_of
 from ..stmt import SeqStmt, Stmt, seq
 
-
 # Annotation of a loop of one iteration that is to stay a loop.
 KEPT = "single_iteration_is_kept"
 
