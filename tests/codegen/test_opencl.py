@@ -92,6 +92,7 @@ def test_the_bytes_of_a_module_hold_its_text_and_kernels():
     assert table["kind"] == "opencl"
     assert table["kernels"]["f_kernel"] == {
         "args": ["handle", "handle"], "launch": ["blockIdx.x", "threadIdx.x"], "threads": 32, "shared": 128,
+        "dependent": False,
     }  # fmt: skip
     assert images[0].data.decode() == text
     with pytest.raises(TVMError, match="cut off"):
