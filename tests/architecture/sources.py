@@ -13,8 +13,10 @@ import gc
 import hashlib
 import inspect
 import json
+import multiprocessing
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -28,6 +30,8 @@ KEPT = ROOT / "build" / "architecture"
 # What the files of a checkout are, below folders that hold nothing built.
 TOPS = ("tvm", "csrc", "tests", "docs", "examples", "benchmarks", "apps", "tools", "packaging", ".ci")
 SUFFIXES = frozenset((".py", ".c", ".h", ".md", ".toml", ".txt", ".cmake", ".json", ""))
+# From so many files on that are asked anew, processes share them.
+FILES_OF_PROCESSES = 200
 BUILT = frozenset(("build", "lib", "__pycache__", ".venv", "node_modules"))
 
 
@@ -97,20 +101,38 @@ def _no_collection() -> Iterator[None]:
 def _all_answers(questions: tuple[Question, ...]) -> dict[Callable, dict[str, list[Any]]]:
     """The answers of every file to every question, from before where neither has changed."""
     known = {q: _kept(q) for q in questions}
-    changed = set()
+    digests = {name: _digest(text) for name, text in texts().items()}
+    new = {name: [q.ask.__name__ for q in questions if known[q].get(name, ("",))[0] != digests[name]]
+           for name in digests}
+    new = {name: asked for name, asked in new.items() if asked}
+    for name, found in zip(new, _asked(list(new.items()))):
+        for q in questions:
+            if q.ask.__name__ in found:
+                known[q][name] = (digests[name], found[q.ask.__name__])
+    for q in questions:
+        if any(q.ask.__name__ in asked for asked in new.values()):
+            _keep(q.place, {"version": q.version, "answers": {name: known[q][name] for name in digests}})
+    return {q.ask: {name: known[q][name][1] for name in digests} for q in questions}
+
+
+def _asked(files: list[tuple[str, list[str]]]) -> list[dict[str, Any]]:
+    """What each file answers to the questions of these names. Where there are many files, processes that inherit the
+    texts share them: nearly all of the time is parsing."""
+    if len(files) < FILES_OF_PROCESSES or "PYTEST_XDIST_WORKER" in os.environ or not hasattr(os, "fork"):
+        return list(map(_asked_of_file, files))
+    with warnings.catch_warnings():
+        # Threads of libraries that are loaded hold nothing that parsing asks for.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with multiprocessing.get_context("fork").Pool(min(8, os.cpu_count() or 1)) as pool:
+            return pool.map(_asked_of_file, files, chunksize=32)
+
+
+def _asked_of_file(file: tuple[str, list[str]]) -> dict[str, Any]:
+    text = texts()[file[0]]
+    asked = [q for q in QUESTIONS.values() if q.ask.__name__ in file[1]]
     with _no_collection():
-        for name, text in texts().items():
-            digest = _digest(text)
-            new = [q for q in questions if known[q].get(name, ("",))[0] != digest]
-            asked = [q for q in new if q.hint.search(text)]
-            tree = ast.parse(text, name) if asked else None
-            for q in new:
-                answer = q.ask(tree) if q in asked else []
-                known[q][name] = (digest, json.loads(json.dumps(answer)))
-            changed.update(new)
-    for q in changed:
-        _keep(q.place, {"version": q.version, "answers": {name: known[q][name] for name in texts()}})
-    return {q.ask: {name: known[q][name][1] for name in texts()} for q in questions}
+        tree = ast.parse(text, file[0]) if any(q.hint.search(text) for q in asked) else None
+        return {q.ask.__name__: json.loads(json.dumps(q.ask(tree) if q.hint.search(text) else [])) for q in asked}
 
 
 def answers(ask: Callable[[ast.Module], list[Any]]) -> dict[str, list[Any]]:
