@@ -36,3 +36,22 @@ def run(program: str) -> subprocess.CompletedProcess:
 def test_compiling_writes_to_no_node():
     done = run(COMPILE)
     assert done.returncode == 0, done.stderr
+
+
+COMPILE_A_GRAPH = """
+import numpy, tvm
+from tvm import relay
+x, w = relay.var("x", shape=(2, 8)), relay.const(numpy.ones((4, 8), "float32"))
+pair = relay.split(relay.nn.relu(relay.nn.dense(x, w)), 2, axis=1)
+module = tvm.IRModule.from_expr(relay.Function([x], pair[0] + pair[1]))
+with tvm.transform.PassContext(opt_level=3):
+    library = relay.build(module, "llvm")
+run = tvm.contrib.graph_executor.GraphModule(library["default"](tvm.cpu()))
+run.run(x=numpy.ones((2, 8), "float32"))
+assert (run.get_output(0).numpy() == 16).all()
+"""
+
+
+def test_compiling_a_graph_writes_to_types_alone():
+    done = run(COMPILE_A_GRAPH)
+    assert done.returncode == 0, done.stderr

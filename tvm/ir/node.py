@@ -337,8 +337,8 @@ class Node(metaclass=NodeMeta):
 if _FROZEN:
 
     def _refuse(self: Any, name: str, value: Any):
-        # Names with an underscore hold what is worked out from the fields on demand.
-        if self._mutable or name.startswith("_"):
+        # Names with an underscore hold what is worked out from the fields on demand, at their end what inference finds.
+        if self._mutable or name.startswith("_") or name.endswith("_"):
             object.__setattr__(self, name, value)
             return
         slot: Any = getattr(self.__class__, name)

@@ -44,6 +44,7 @@ class Op(Node, key="Op"):
     description: str = ""
     num_inputs: int = -1
     attrs: Any = None
+    _mutable = True
 
     def __init__(
         self, name: str, description: Any = "", num_inputs: Any = -1, attrs: Any = None, span: Span | None = None

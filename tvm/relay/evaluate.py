@@ -12,6 +12,7 @@ from ..ir.module import IRModule
 from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType
 from ..target import Target
+from .checked_type import with_type, with_type_of
 from .expr import Call, Function, RelayExpr, Tuple, Var
 from .infer import dims, infer_type
 from .op.implementation import rules_of
@@ -167,14 +168,11 @@ def _run_compiled(node: Call, arrays: list) -> Any:
         if isinstance(t, TupleType):
             parts = [Var(f"p{len(params) + i}", f) for i, f in enumerate(t.fields)]
             params += parts
-            made = Tuple(parts)
-            made.checked_type_ = t
-            args.append(made)
+            args.append(with_type(Tuple(parts), t))
         else:
             params.append(Var(f"p{len(params)}", t))
             args.append(params[-1])
-    body = Call(node.op, tuple(args), node.attrs)
-    body.checked_type_ = node.checked_type_
+    body = with_type_of(Call(node.op, tuple(args), node.attrs), node)
     function = Function(params, body, node.checked_type_, (), {"Primitive": 1})
     key = (structural_key(function), rules_of(node.op))
     if key not in _COMPILED:

@@ -20,6 +20,7 @@ from ..ir.visit import post_order
 from ..topi.assumptions import agree, of_operator
 from ..topi.utils import simplify
 from .adt import Clause, pattern_variables, renamed_pattern
+from .checked_type import with_type
 from .expr import (
     Call,
     Constant,
@@ -495,16 +496,16 @@ def finish(work: Inference, function: Function) -> Function:
 def _written_down(work: Inference, root: Any) -> Any:
     for node in work.keep:
         if not isinstance(node, (Op, Constructor, GlobalVar)):
-            node.checked_type_ = work.types[id(node)]
+            with_type(node, work.types[id(node)])
     for variable, t in work.variables.items():
-        variable.checked_type_ = t
+        with_type(variable, t)
     table: dict[Var, Var] = {}
     for node in work.keep:
         for v in _defines(node):
             t = work.variables.get(v)
             if v.type_annotation is None and t is not None and not _incomplete(t):
-                table[v] = new = Var(v.name_hint, t, v.span)
-                new.checked_type_, new.virtual_device_ = t, v.virtual_device_
+                table[v] = new = with_type(Var(v.name_hint, t, v.span), t)
+                new.virtual_device_ = v.virtual_device_
     if table or any(type(node) is Function and node.ret_type is None for node in work.keep):
         return _annotated(root, table)
     return root
@@ -540,7 +541,8 @@ def _annotated(root: Any, table: dict[Var, Var]) -> Any:
     for node in post_order(root):
         new = change(node, node.map_children(lookup))
         if new is not node and isinstance(new, RelayExpr):
-            new.checked_type_, new.virtual_device_ = node.checked_type_, node.virtual_device_
+            with_type(new, node.checked_type_)
+            new.virtual_device_ = node.virtual_device_
         memo[id(node)] = (node, new)
     return memo[id(root)][1]
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..docstring import docstring
+from .checked_type import with_type
 from .expr import (
     Call,
     Constant,
@@ -42,7 +43,7 @@ def _with_fields(kind: type) -> Callable[..., Any]:
         made = kind(**{**{n: getattr(node, n) for n in kind._fields}, "span": node.span, **changed})
         made.virtual_device_ = device
         if not changed:
-            made.checked_type_ = node.checked_type_
+            with_type(made, node.checked_type_)
         return made
 
     change.__name__ = change.__qualname__ = f"{kind.__name__}WithFields"

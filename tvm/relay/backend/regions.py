@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ...ir.op import Op
 from ...ir.tensor_type import TensorType
+from ..checked_type import with_type_of
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..transform.function_pass import is_call, type_of
 from ..transform.fuse_ops import own_nodes
@@ -76,14 +77,14 @@ class _Split:
 
     def _add(self, node: RelayExpr, region: Region) -> None:
         self.region[id(node)] = region
-        region.made[id(node)] = _typed(node.map_children(lambda c: self._inside(c, region)), node)
+        region.made[id(node)] = with_type_of(node.map_children(lambda c: self._inside(c, region)), node)
 
     def _inside(self, e: RelayExpr, region: Region) -> RelayExpr:
         """An operand as the region sees it: a value of its own, or parameters for what comes from outside."""
         if isinstance(e, (Op, Constant, Function)):
             return e
         if isinstance(e, Tuple):
-            return _typed(e.map_children(lambda c: self._inside(c, region)), e)
+            return with_type_of(e.map_children(lambda c: self._inside(c, region)), e)
         if self.region.get(id(e)) is region:
             return region.made[id(e)]
         self._export(e)
@@ -91,26 +92,14 @@ class _Split:
             tensors = flatten_type(type_of(e))
             start = len(region.inputs)
             region.inputs += [(e, i) for i in range(len(tensors))]
-            region.params[id(e)] = [_typed_var(f"v{start + i}", t) for i, t in enumerate(tensors)]
+            region.params[id(e)] = [Var(f"v{start + i}", t) for i, t in enumerate(tensors)]
         found = region.params[id(e)]
-        return found[0] if isinstance(type_of(e), TensorType) else _typed(Tuple(found), e)
+        return found[0] if isinstance(type_of(e), TensorType) else with_type_of(Tuple(found), e)
 
     def _export(self, value: RelayExpr) -> None:
         region = self.region.get(id(value))
         if region is not None:
             region.outputs[id(value)] = value
-
-
-def _typed(new: RelayExpr, old: RelayExpr) -> RelayExpr:
-    if new.checked_type_ is None:
-        new.checked_type_ = old.checked_type_
-    return new
-
-
-def _typed_var(name: str, t: TensorType) -> Var:
-    var = Var(name, t)
-    var.checked_type_ = t
-    return var
 
 
 def split_by_device(planned: Planned) -> list[Stage]:

@@ -11,6 +11,7 @@ from ...ir.op import Op
 from ...ir.structural import structural_equal
 from ...ir.visit import post_order
 from ...ir.visit import rewrite as rewrite_nodes
+from ..checked_type import with_type_of
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import infer_type
 from .matching import Matcher
@@ -188,7 +189,7 @@ def _keep_type(old: RelayExpr, new: RelayExpr) -> None:
     """A rebuilt node has the type of the old one; it gets it only above operands with types, as inference expects."""
     if new is not old and isinstance(new, RelayExpr) and getattr(new, "checked_type_", 1) is None:
         if all(getattr(c, "checked_type_", 1) is not None for c in new.children()):
-            new.checked_type_ = old.checked_type_
+            with_type_of(new, old)
 
 
 # -- partitioning ----------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PASSES, PassContext
+from ..checked_type import with_type_of
 from ..expr import Call, Constant, Function
 from ..infer import dims
 from ..op import tensor, transform
@@ -53,9 +54,7 @@ def canonicalize_casts(func: Function, mod: IRModule | None) -> Function:
         if id(arg) not in used:
             used.add(id(arg))
             return arg
-        copy = Call(arg.op, arg.args, arg.attrs, (), arg.span)
-        copy.checked_type_ = arg.checked_type_
-        return copy
+        return with_type_of(Call(arg.op, arg.args, arg.attrs, (), arg.span), arg)
 
     def rule(node):
         if type(node) is not Call or type(node.op) is not Op or pattern_of(node.op) > BROADCAST:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
-from ...ir.type import TupleType
 from ...ir.visit import rewrite
+from ..checked_type import operands_of, with_derived_type
 from ..expr import Call, Function, RelayExpr, Tuple, TupleGetItem
 from ..infer import infer_function, infer_type
 from ..op.implementation import is_computed
@@ -23,19 +23,15 @@ def typed(root: RelayExpr) -> RelayExpr:
         if e.checked_type_ is not None:
             stack.pop()
             continue
-        if type(e) not in (Call, Tuple, TupleGetItem) or type(e) is Call and not isinstance(e.op, Op):
+        operands = operands_of(e)
+        if operands is None:
             infer_type(e)
             continue
-        operands = e.args if type(e) is Call else e.fields if type(e) is Tuple else (e.tuple_value,)
         waiting = [x for x in operands if x.checked_type_ is None]
         if waiting:
             stack.extend(waiting)
-        elif type(e) is Call:
-            e.checked_type_ = e.op.attrs["type_rule"](e.attrs, [x.checked_type_ for x in operands])
-        elif type(e) is Tuple:
-            e.checked_type_ = TupleType(tuple(x.checked_type_ for x in operands))
         else:
-            e.checked_type_ = e.tuple_value.checked_type_.fields[e.index]
+            with_derived_type(e)
     return root
 
 

@@ -7,6 +7,7 @@ from ...ir.op import Op
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
 from ...ir.visit import post_order, rewrite
+from ..checked_type import with_derived_type
 from ..evaluate import evaluate_call
 from ..expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
 from ..infer import infer_function, infer_type
@@ -60,9 +61,7 @@ def _operand(e: RelayExpr) -> RelayExpr:
     if not isinstance(e, Tuple):
         return _placed(e)
     made = e.map_children(_placed)
-    if made.checked_type_ is None:
-        made.checked_type_ = _type(made)
-    return made
+    return with_derived_type(made) if made.checked_type_ is None else made
 
 
 class _Fold:
@@ -94,7 +93,7 @@ class _Fold:
             return None
         node = node.map_children(_operand)
         if node.checked_type_ is None:
-            node = self.typed(node)
+            with_derived_type(node)
         t = node.checked_type_
         if isinstance(t, TensorType):
             size = _elements(t)
@@ -117,18 +116,6 @@ class _Fold:
         made = rewrite(expand_function(plain, lambda call: not is_computed(call.op)), _Fold(self.fold_qnn)).body
         parts = made.fields if isinstance(made, Tuple) else (made,)
         return made if all(isinstance(p, Constant) for p in parts) else None
-
-    def typed(self, node: Call) -> Call:
-        node.checked_type_ = node.op.attrs["type_rule"](node.attrs, [_type(a) for a in node.args])
-        return node
-
-
-def _type(e: RelayExpr):
-    from ...ir.type import TupleType
-
-    if e.checked_type_ is None and isinstance(e, Tuple):
-        return TupleType(tuple(_type(f) for f in e.fields))
-    return e.checked_type_
 
 
 def _fold_lets(root: RelayExpr, fold: _Fold) -> RelayExpr:

@@ -14,6 +14,7 @@ from ...ir.transform import PASSES, FunctionPass, ModulePass, PassContext, PassI
 from ...ir.type import Type
 from ...ir.visit import post_order
 from ...target import Target
+from ..checked_type import with_type_of
 from ..expr import ORIGIN, Call, Function, RelayExpr
 from ..infer import infer_module, infer_type
 
@@ -165,8 +166,8 @@ def rewrite_typed(
 
     for node in post_order(root):
         new = node.map_children(lookup)
-        if new is not node and isinstance(new, RelayExpr) and new.checked_type_ is None:
-            new.checked_type_ = node.checked_type_
+        if new is not node and isinstance(new, RelayExpr):
+            with_type_of(new, node)
         if counts is not None and new is not node:
             counts[id(new)] = counts.get(id(node), 1)
         got = replacement(rule, new)

@@ -20,6 +20,7 @@ from ...ir.visit import post_order, rewrite
 from ...runtime.devices import Device, device
 from ...runtime.registry import register_func
 from ...target import VirtualDevice
+from ..checked_type import with_type, with_type_of
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.annotation import on_device
 from ..op.tensor import device_copy
@@ -199,7 +200,7 @@ class _Copies:
         if isinstance(node, TupleGetItem) and isinstance(self.memo[id(node.tuple_value)], Tuple):
             return self.memo[id(node.tuple_value)].fields[node.index]
         new = node.map_children(lambda c: self.memo.get(id(c), c))
-        return self._typed(new, node)
+        return with_type_of(new, node)
 
     def _call(self, node: Call) -> RelayExpr:
         here = self.old[id(node)]
@@ -208,20 +209,15 @@ class _Copies:
             return value if isinstance(value, Constant) else self._on(value, here)
         args = tuple(self._on(self.memo[id(a)], here) for a in node.args)
         same = all(a is b for a, b in zip(args, node.args))
-        new = self._typed(node if same else Call(node.op, args, node.attrs, node.type_args, node.span), node)
+        new = with_type_of(node if same else Call(node.op, args, node.attrs, node.type_args, node.span), node)
         self.devices[id(new)] = here
-        return new
-
-    def _typed(self, new: RelayExpr, old: RelayExpr) -> RelayExpr:
-        if new.checked_type_ is None:
-            new.checked_type_ = old.checked_type_
         return new
 
     def _on(self, value: RelayExpr, kind: int) -> RelayExpr:
         """A rebuilt value for a reader on a device."""
         if isinstance(value, Tuple):
             fields = [self._on(f, kind) for f in value.fields]
-            return value if all(a is b for a, b in zip(fields, value.fields)) else self._typed(Tuple(fields), value)
+            return value if all(a is b for a, b in zip(fields, value.fields)) else with_type_of(Tuple(fields), value)
         place = self.place(value)
         if place is None or place == kind:
             return value
@@ -236,9 +232,8 @@ class _Copies:
         t = type_of(value)
         if isinstance(t, TupleType):
             fields = [self._on(self._field(value, i), kind) for i in range(len(t.fields))]
-            return self._typed(Tuple(fields), value)
-        made = device_copy(value, Device(place, 0), Device(kind, 0))
-        made.checked_type_ = t
+            return with_type_of(Tuple(fields), value)
+        made = with_type(device_copy(value, Device(place, 0), Device(kind, 0)), t)
         self.devices[id(made)] = kind
         return made
 

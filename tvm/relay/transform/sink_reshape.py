@@ -14,6 +14,7 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
+from ..checked_type import with_type_of
 from ..expr import Call, Function, RelayExpr
 from ..infer import dims
 from ..op import transform
@@ -119,9 +120,7 @@ class Sinking:
             self.rewritten[id(node)] = node
         elif not (self.defer(node) if is_reshape(node) else self.sink(node)):
             new = node.map_children(lambda c: c if isinstance(c, Op) else self.value(c))
-            if new is not node and new.checked_type_ is None:
-                new.checked_type_ = node.checked_type_
-            self.rewritten[id(node)] = new
+            self.rewritten[id(node)] = with_type_of(new, node)
 
     def value(self, old: RelayExpr) -> RelayExpr:
         """The new value of an old expression, in its shape."""

@@ -15,6 +15,7 @@ from ....ir.tensor_type import TensorType
 from ....ir.type import TupleType, Type
 from ....runtime.vm_code import Function as MachineFunction
 from ...adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
+from ...checked_type import with_derived_type, with_type
 from ...expr import (
     Call,
     Constant,
@@ -178,8 +179,7 @@ class FunctionWriter:
             self.used(a)
 
     def wait(self, e: RelayExpr, expr: RelayExpr) -> None:
-        expr.checked_type_ = e.checked_type_
-        slot = Slot(e.checked_type_, -1, expr)
+        slot = Slot(e.checked_type_, -1, with_type(expr, e.checked_type_))
         self.waiting.append(slot)
         self.bind(e, slot)
 
@@ -188,9 +188,7 @@ class FunctionWriter:
         if isinstance(value, Constant):
             return value
         if isinstance(value, Group):
-            made = Tuple(tuple(self.in_region(p) for p in value.parts))
-            made.checked_type_ = TupleType(tuple(f.checked_type_ for f in made.fields))
-            return made
+            return with_derived_type(Tuple(tuple(self.in_region(p) for p in value.parts)))
         if not isinstance(value, Slot):
             raise TVMError(f"operators take tensors, not the constructor {value.name_hint}")
         if value.expr is not None:
@@ -200,9 +198,7 @@ class FunctionWriter:
     def param(self, slot: Slot) -> RelayExpr:
         if isinstance(slot.type, TupleType):
             fields = [self.field(slot, i) for i in range(len(slot.type.fields))]
-            made = Tuple(tuple(self.param(f) for f in fields))
-            made.checked_type_ = slot.type
-            return made
+            return with_type(Tuple(tuple(self.param(f) for f in fields)), slot.type)
         if not isinstance(slot.type, TensorType):
             raise TVMError(f"operators take tensors, not {slot.type}")
         slot.holders += 1

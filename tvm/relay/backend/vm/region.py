@@ -268,8 +268,7 @@ class Region:
 
     def param(self, register: int, t: TensorType) -> Var:
         if register not in self.params:
-            self.params[register] = var = Var(f"p{len(self.params)}", t)
-            var.checked_type_ = t
+            self.params[register] = Var(f"p{len(self.params)}", t)
         return self.params[register]
 
     def read(self, outputs: list[RelayExpr]) -> tuple[list[int], list[Var]]:

@@ -19,6 +19,7 @@ from ....ir.span import Span
 from ....ir.tensor_type import TensorType
 from ....ir.type import Type
 from ....runtime import ndarray
+from ...checked_type import typed_var, with_type
 from ...expr import ORIGIN, Constant, Function, RelayExpr, Tuple, Var
 from ...substitute import free_vars, substitute_vars
 from ...transform.dead_code import reachable
@@ -77,8 +78,7 @@ class GraphImporter:
 
     def add_typed_input(self, name: str, t: Type) -> Var:
         """An input of any type."""
-        variable = Var(name, t)
-        variable.checked_type_ = variable.type_annotation
+        variable = typed_var(name, t)
         self.inputs.append(variable)
         return variable
 
@@ -117,14 +117,13 @@ class GraphImporter:
 
     def local(self, name: str, t: Type) -> Var:
         """A variable of a function that the graph calls. Sizes of inputs have no names in it."""
-        variable = Var(name, opened(t))
-        variable.checked_type_ = variable.type_annotation
+        variable = typed_var(name, opened(t))
         self.typer.locals.add(variable)
         return variable
 
     def given_type(self, e: RelayExpr, t: Type) -> RelayExpr:
         """An expression that is no operator, with its type; its operands have theirs."""
-        e.checked_type_ = t
+        with_type(e, t)
         self.typer.done[id(e)] = (e, e)
         return e
 

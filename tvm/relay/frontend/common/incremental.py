@@ -17,6 +17,7 @@ from ....ir.prim import Any_, IntImm
 from ....ir.tensor_type import TensorType
 from ....ir.type import TupleType, Type, TypeCall
 from ....ir.visit import post_order
+from ...checked_type import with_derived_type, with_type
 from ...evaluate import evaluate_call
 from ...expr import Call, Constant, RelayExpr, Tuple, TupleGetItem, TupleWrapper, Var
 from ...infer import infer_type
@@ -148,17 +149,16 @@ def set_type(node: RelayExpr) -> None:
     if node.checked_type_ is not None:
         return
     if isinstance(node, Var):
-        node.checked_type_ = node.type_annotation
+        with_type(node, node.type_annotation)
     elif isinstance(node, Tuple):
-        node.checked_type_ = TupleType(tuple(f.checked_type_ for f in node.fields))
+        with_derived_type(node)
     elif isinstance(node, TupleGetItem) and isinstance(node.tuple_value.checked_type_, TupleType):
-        node.checked_type_ = node.tuple_value.checked_type_.fields[node.index]
+        with_derived_type(node)
     elif isinstance(node, Call) and isinstance(node.op, Op):
-        rule = node.op.attrs.get("type_rule")
-        if rule is None:
+        if node.op.attrs.get("type_rule") is None:
             raise TVMError(f"operator {node.op.name} has no type rule")
         try:
-            node.checked_type_ = rule(node.attrs, [a.checked_type_ for a in node.args])
+            with_derived_type(node)
         except DiagnosticError:
             raise
         except (TypeError, ValueError, IndexError) as problem:

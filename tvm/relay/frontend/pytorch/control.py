@@ -14,6 +14,7 @@ from ....ir.tensor_type import TensorType
 from ....ir.type import FuncType, TupleType
 from ....ir.visit import rewrite
 from ... import op as relay
+from ...checked_type import typed_var, with_type
 from ...expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var, const
 from ...infer import infer_type
 from ...substitute import free_vars
@@ -50,7 +51,7 @@ def branch(importer: TorchImporter, where: str, condition, then: Callable[[], li
     made = If(context.tensor(condition, "bool"), Tuple([_expr(yes[i]) for i in chosen]),
               Tuple([_expr(no[i]) for i in chosen]))
     types = [_joined_type(_expr(yes[i]), _expr(no[i])) for i in chosen]
-    made.checked_type_ = TupleType(tuple(types))
+    with_type(made, TupleType(tuple(types)))
     results = list(yes)
     for k, i in enumerate(chosen):
         results[i] = _given(made, k, types[k], yes[i])
@@ -108,8 +109,7 @@ def _expr(value) -> RelayExpr:
 
 
 def _given(made: RelayExpr, index: int, kind: TensorType, like):
-    part = TupleGetItem(made, index)
-    part.checked_type_ = kind
+    part = with_type(TupleGetItem(made, index), kind)
     return Number(part) if isinstance(like, Number) else part
 
 
@@ -173,9 +173,7 @@ def _late_loop(context: Context, step: int, limit, going, states: list, body) ->
     # Tensors from outside that the body changes in place are values of the loop after its own.
     count, carried = len(start), []
     for _ in range(_MOST_TRIES):
-        variables = [Var(f"loop_{i}", t) for i, t in enumerate(types)]
-        for v in variables:
-            v.checked_type_ = v.type_annotation
+        variables = [typed_var(f"loop_{i}", t) for i, t in enumerate(types)]
         inner = [Number(v) if isinstance(s, Number) else v for v, s in zip(variables, start)]
         act = functools.partial(body, inner[0], inner[2:count])
         results, changed = _apart(importer, "a loop", act, dict(zip(carried, inner[count:])))
@@ -216,7 +214,7 @@ def _called(context: Context, variables: list[Var], new: list, start: list, end:
     goes = relay.logical_and(relay.less(variables[0], end), context.tensor(variables[1], "bool"))
     body = If(goes, Call(function, new), Tuple(variables))
     whole = Let(function, Function(variables, body, out), Call(function, [_expr(v) for v in start]))
-    whole.checked_type_ = out
+    with_type(whole, out)
     return [_given(whole, i, types[i], start[i]) for i in range(2, len(start))]
 
 

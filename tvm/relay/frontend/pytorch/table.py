@@ -19,6 +19,7 @@ from ....error import TVMError
 from ....ir.prim import SizeVar
 from ....ir.tensor_type import TensorType
 from ... import op as relay
+from ...checked_type import with_type
 from ...expr import Constant, RelayExpr, const
 from ..common.context import NodeContext, axis_of, check_steps
 from ..common.converters import Converters
@@ -231,8 +232,7 @@ class Context(NodeContext):
         names = [self.symbol(s) for s in sizes]
         dims = [s if isinstance(s, int) else d if n is None else n
                 for s, n, d in zip(sizes, names, self.type(made).shape)]
-        made.checked_type_ = TensorType(dims, self.dtype(made))
-        return made
+        return with_type(made, TensorType(dims, self.dtype(made)))
 
     def shape_vector(self, sizes: list) -> RelayExpr:
         """Sizes as a tensor, for operators whose shape is known when running."""

@@ -19,6 +19,7 @@ from ....topi.gpu import gemm, tensor_cores
 from ....topi.gpu.strided_view import StridedView
 from ....topi.nominal import Nominal
 from ....topi.slicing import slice_bounds
+from ...checked_type import with_type_of
 from ...expr import Call, Function, RelayExpr, TupleGetItem
 from ...infer import dims
 from ...op import transform
@@ -112,8 +113,7 @@ def _is_known(e: RelayExpr) -> bool:
 def _moved(value: RelayExpr, chain: Sequence[Call]) -> RelayExpr:
     """A chain of operators applied to a value, as new calls."""
     for node in chain:
-        value = Call(node.op, (value,), node.attrs, (), node.span)
-        value.checked_type_ = node.checked_type_
+        value = with_type_of(Call(node.op, (value,), node.attrs, (), node.span), node)
     return value
 
 
