@@ -31,7 +31,7 @@ FURTHER_TARGETS = {
     "amx": "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=4",
     "a53": "llvm -device=arm_cpu -mtriple=aarch64-linux-gnu -mcpu=cortex-a53 -num-cores=4",
 }
-FURTHER = ("dense_f16", "conv2d_3x3", "dense_int8", "softmax")
+FURTHER = ("dense_f16", "conv2d_3x3", "dense_int8", "conv2d_int8", "softmax")
 HOST = TARGETS["x86"]
 
 
@@ -113,6 +113,12 @@ def indexing() -> relay.Expr:
     return relay.Tuple([values, order, scattered, relay.cumsum(data, axis=1), relay.gather(data, 1, places)])
 
 
+def divisions() -> relay.Expr:
+    """Quotients of integers by integers that are known when the program runs."""
+    x, y = var("x", 40, 30, dtype="int32"), var("y", 40, 30, dtype="int32")
+    return relay.Tuple([relay.floor_divide(x, y), relay.floor_mod(x, y), relay.divide(x, y), relay.mod(x, y)])
+
+
 OPERATORS: dict[str, Callable[[], relay.Expr]] = {
     "dense": lambda: dense(128, 256, 512),
     "dense_odd": lambda: dense(100, 67, 50),
@@ -140,6 +146,7 @@ OPERATORS: dict[str, Callable[[], relay.Expr]] = {
     "reductions": reductions,
     "movements": movements,
     "indexing": indexing,
+    "divisions": divisions,
     "resize": lambda: relay.image.resize2d(var("x", 1, 3, 20, 21), (40, 42), method="linear"),
 }
 
@@ -250,6 +257,36 @@ MODELS: dict[str, Callable[[], tvm.IRModule]] = {
 }
 
 
+# Programs with sizes that are known when they run
+
+
+def open_attention() -> relay.Expr:
+    length = relay.Any()
+    query, key = (relay.var(name, shape=(4, length, 16)) for name in "qk")
+    return relay.nn.softmax(relay.nn.batch_matmul(query, key))
+
+
+def open_conv() -> relay.Expr:
+    data = relay.var("x", shape=(relay.Any(), 16, relay.Any(), 28))
+    result = relay.nn.conv2d(data, Weights()(32, 16, 3, 3), padding=(1, 1), channels=32, kernel_size=(3, 3))
+    return relay.nn.max_pool2d(relay.nn.relu(result), (2, 2), (2, 2))
+
+
+def open_movements() -> relay.Expr:
+    data = relay.var("x", shape=(relay.Any(), 33))
+    padded = relay.nn.pad(data, ((1, 2), (0, 3)))
+    return relay.Tuple([relay.concatenate([data, relay.exp(data)], axis=0), padded, relay.sum(data, 0)])
+
+
+OPEN: dict[str, Callable[[], relay.Expr]] = {
+    "open_dense": lambda: relay.nn.relu(relay.nn.dense(relay.var("x", shape=(relay.Any(), 64)), Weights()(96, 64))),
+    "open_attention": open_attention,
+    "open_conv": open_conv,
+    "open_movements": open_movements,
+}
+OPEN_TARGETS = ("x86", "arm", "sm_80")
+
+
 # Schedules by hand
 
 
@@ -304,6 +341,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
     for kind, names in (("model", MODELS), ("operator", OPERATORS), ("schedule", SCHEDULES)):
         yield from ((kind, name, target) for name in names for target in TARGETS)
     yield from (("operator", name, target) for name in FURTHER for target in FURTHER_TARGETS)
+    yield from (("open", name, target) for name in OPEN for target in OPEN_TARGETS)
 
 
 def generate(kind: str, name: str, target_name: str) -> dict[str, str]:
@@ -315,6 +353,10 @@ def generate(kind: str, name: str, target_name: str) -> dict[str, str]:
     if kind == "schedule":
         schedule, arguments = SCHEDULES[name](on_gpu)
         return texts(tvm.build(schedule, arguments, target, name=name))
+    if kind == "open":
+        with tvm.transform.PassContext(opt_level=3):
+            executable = relay.vm.compile(function(OPEN[name]()), target)
+        return {**texts(executable.lib), "bytecode": executable.bytecode}
     mod = MODELS[name]() if kind == "model" else function(OPERATORS[name]())
     with tvm.transform.PassContext(opt_level=3):
         factory = relay.build(mod, target=target)
