@@ -130,6 +130,24 @@ def test_a_call_graph_counts_who_names_whom():
         graph.ref_count("k")
 
 
+def test_functions_that_come_to_call_themselves_are_found_in_long_and_crossing_calls():
+    """Functions call those of the next numbers, and two cycles share none of the functions between them."""
+    names = [relay.GlobalVar(f"f{i}") for i in range(3000)]
+    calls = {i: [i + 1] for i in range(2999)} | {2999: []}
+    calls[20] += [10, 40]
+    calls[31] += [30]
+    calls[50] += [50]
+    mod = tvm.IRModule()
+    for i, called in calls.items():
+        x = relay.var("x", shape=(2,))
+        body = x
+        for c in called:
+            body = names[c](body)
+        mod[names[i]] = relay.Function([x], body, x.type_annotation)
+    expected = {*range(10, 21), 30, 31, 50}
+    assert analysis.CallGraph(mod).recursive == {f"f{i}" for i in expected}
+
+
 def test_unmatched_cases_are_patterns_of_what_is_left():
     mod = tvm.IRModule()
     relay.prelude.Prelude(mod)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from ..ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad, Var
 from ..ir.primop import floordiv, floormod
 from ..ir.visit import post_order, rewrite
@@ -21,7 +23,6 @@ from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from .replay import Replay
 
 if TYPE_CHECKING:
-    import numpy as np
 
     from .compute_dag import ComputeDAG
     from .steps import TransformStep
@@ -52,8 +53,6 @@ class StoredLayout:
 
     def store(self, array: np.ndarray) -> np.ndarray:
         """The array as it is stored."""
-        import numpy as np
-
         apart = self._apart()
         order = [apart.index(part) for part in self.parts]
         return np.ascontiguousarray(array.reshape([part.extent for part in apart]).transpose(order))

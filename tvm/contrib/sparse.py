@@ -21,18 +21,22 @@ class CSRNDArray:
     arg1 : numpy.ndarray or tuple of NDArray
         A dense matrix, or the values, columns and starts of rows of a sparse one.
     device : Device, optional
-        Where it lives; the CPU where none is given.
+        Where a dense matrix goes; the CPU where none is given. Parts that are given stay where they are.
     shape : tuple of int, optional
         Rows and columns, where the parts are given.
     """
 
     def __init__(self, arg1: Any, device: Any = None, shape: tuple[int, int] | None = None):
-        device = device if device is not None else ndarray.cpu(0)
         if isinstance(arg1, tuple):
             if len(arg1) != 3 or shape is None:
                 raise TVMError("CSRNDArray: values, columns, starts of rows and a shape are wanted")
             self.data, self.indices, self.indptr = arg1
+            elsewhere = [part.device for part in arg1 if part.device != (arg1[0].device if device is None else device)]
+            if elsewhere:
+                wanted = f"on {device}, which was asked for" if device is not None else "on one device"
+                raise TVMError(f"CSRNDArray: the parts are not {wanted}: one of them is on {elsewhere[0]}")
         else:
+            device = device if device is not None else ndarray.cpu(0)
             source = np.asarray(arg1)
             if source.ndim != 2:
                 raise TVMError(f"CSRNDArray: a matrix is wanted, got {source.ndim} dimensions")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
+
 from ..ir.module import GlobalVar, IRModule
 from ..ir.visit import post_order
 from .expr import Function
@@ -27,6 +30,7 @@ class CallGraph:
     def __init__(self, module: IRModule):
         self.module = module
         self._called = {var.name_hint: _names(f) for var, f in module.functions.items()}
+        self._references = Counter(name for called in self._called.values() for name in called)
 
     def _name(self, var: str | GlobalVar) -> str:
         return self.module.get_global_var(var if isinstance(var, str) else var.name_hint).name_hint
@@ -57,8 +61,7 @@ class CallGraph:
         -------
         int
         """
-        name = self._name(var)
-        return sum(name in called for called in self._called.values())
+        return self._references[self._name(var)]
 
     def is_recursive(self, var: str | GlobalVar) -> bool:
         """Whether a function may come to call itself, perhaps through others.
@@ -72,17 +75,27 @@ class CallGraph:
         -------
         bool
         """
-        name = self._name(var)
-        seen: set[str] = set()
-        stack = list(self._called[name])
-        while stack:
-            called = stack.pop()
-            if called == name:
-                return True
-            if called not in seen:
-                seen.add(called)
-                stack.extend(self._called.get(called, ()))
-        return False
+        return self._name(var) in self.recursive
+
+    @functools.cached_property
+    def recursive(self) -> frozenset[str]:
+        """The names of all functions that may come to call themselves: those in a strongly connected component of
+        several, and those that name themselves. Components are found in linear time (Kosaraju)."""
+        # Walks tell nodes by identity, so each name is one object.
+        names = {name: name for name in self._called}
+        callees = {name: [names[c] for c in called if c in names] for name, called in self._called.items()}
+        callers: dict[str, list[str]] = {name: [] for name in names}
+        for name, called in callees.items():
+            for c in called:
+                callers[c].append(names[name])
+        met: set[int] = set()
+        ended = [n for root in names for n in post_order(root, operands=callees.__getitem__, seen=met)]
+        met, found = set(), set()
+        for root in reversed(ended):
+            component = list(post_order(root, operands=callers.__getitem__, seen=met))
+            if len(component) > 1 or root in callees[root]:
+                found.update(component)
+        return frozenset(found)
 
     def print_var(self, var: str | GlobalVar) -> str:
         """What is known of one function, as text.

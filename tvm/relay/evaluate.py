@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ..dtype import info
 from ..ir.module import IRModule
 from ..ir.tensor_type import TensorType
@@ -25,8 +27,6 @@ def _rows() -> dict[str, Callable[..., Any]]:
     """name -> function(attrs, arrays, out_type), for operators whose NumPy form is plain."""
     if _TABLE:
         return _TABLE
-    import numpy as np
-
     unary = {"exp": np.exp, "log": np.log, "sqrt": np.sqrt, "tanh": np.tanh, "abs": np.abs, "negative": np.negative,
              "floor": np.floor, "ceil": np.ceil, "sin": np.sin, "cos": np.cos, "logical_not": np.logical_not,
              "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite}
@@ -55,7 +55,7 @@ def _rows() -> dict[str, Callable[..., Any]]:
     _TABLE["where"] = lambda attrs, a, out: np.where(a[0], a[1], a[2])
     _TABLE["shape_of"] = lambda attrs, a, out: np.array(a[0].shape, attrs.dtype)
     _TABLE["copy"] = lambda attrs, a, out: a[0].copy()
-    _TABLE.update(_moving(np))
+    _TABLE.update(_moving())
     for name in ("sum", "prod", "max", "min"):
         _TABLE[name] = lambda attrs, a, out, f=getattr(np, name): _reduced(f, attrs, a[0], out)
     return _TABLE
@@ -63,8 +63,6 @@ def _rows() -> dict[str, Callable[..., Any]]:
 
 def _cast(array, dtype: str):
     """Floats beyond the range of an integer type become its end, NaN becomes zero."""
-    import numpy as np
-
     if array.dtype.kind in "iub" or dtype == "bool" or not (info(dtype).is_int or info(dtype).is_uint):
         return array.astype(dtype)
     low, high = np.iinfo(dtype).min, np.iinfo(dtype).max
@@ -83,7 +81,7 @@ def _reduced(f, attrs, array, out):
     return f(array, axis=tuple(chosen), keepdims=attrs.keepdims).astype(out.dtype) if chosen else array
 
 
-def _moving(np) -> dict[str, Callable[..., Any]]:
+def _moving() -> dict[str, Callable[..., Any]]:
     """Operators that move elements; shapes computed in a graph go through these."""
 
     def take(attrs, a, out):
@@ -117,8 +115,6 @@ def _moving(np) -> dict[str, Callable[..., Any]]:
 
 def evaluate_call(node: Call, arrays: list) -> Any:
     """The result of an operator (an array, or a list of them) on arrays of its inputs, tuples taken apart."""
-    import numpy as np
-
     plain = None if any(rules_of(node.op)) else _rows().get(node.op.name)
     if not all(_is_sized(t) for t in (*[a.checked_type_ for a in node.args], node.checked_type_)):
         node = _sized(node, arrays)
@@ -153,8 +149,6 @@ def _sized(node: Call, arrays: list) -> Call:
 
 
 def _run_compiled(node: Call, arrays: list) -> Any:
-    import numpy as np
-
     from ..driver.build_module import build_parts
     from ..ir.structural import structural_key
     from ..runtime import ndarray
@@ -194,8 +188,6 @@ def _run_compiled(node: Call, arrays: list) -> Any:
 
 def _shapes(lib: Any, sizes: Any, arrays: list) -> list:
     """The shapes of results that follow from data."""
-    import numpy as np
-
     from ..runtime import ndarray
     from .backend.shape_func import NOTHING, VALUE
 

@@ -10,6 +10,8 @@ from contextvars import ContextVar
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
 from ..dtype import canonical
 from ..hooks import Hook
 from ..ir.attrs import DictAttrs
@@ -551,8 +553,6 @@ def var(name_hint, type_annotation=None, shape=None, dtype="float32", span=None)
 
 def narrow_dtype(array) -> str:
     """The type of numbers that say none: half as wide as NumPy's where no value is lost."""
-    import numpy as np
-
     narrow = {"float64": "float32", "int64": "int32"}.get(str(array.dtype))
     if narrow is None:
         return str(array.dtype)
@@ -587,8 +587,6 @@ def const(value, dtype=None, span=None) -> Constant:
     >>> relay.const([1, 2]).data.numpy().tolist()
     [1, 2]
     """
-    import numpy as np
-
     if isinstance(value, Constant):
         return value
     if isinstance(value, ndarray.NDArray):

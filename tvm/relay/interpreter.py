@@ -9,6 +9,8 @@ import importlib
 from collections.abc import Generator, Iterator
 from typing import Any
 
+import numpy as np
+
 from ..error import TVMError
 from ..ir.adt import Constructor
 from ..ir.module import Definitions, GlobalVar, IRModule
@@ -240,8 +242,6 @@ def _matches(pattern: Pattern, value: Any, found: dict[Var, Any]) -> bool:
 
 def to_value(arg: Any) -> Any:
     """An argument as the interpreter holds it: arrays as NumPy, tuples as tuples."""
-    import numpy as np
-
     if isinstance(arg, (RefValue, ConstructorValue, Closure)):
         return arg
     if isinstance(arg, (tuple, list)):

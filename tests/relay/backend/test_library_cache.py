@@ -170,3 +170,9 @@ def test_it_can_be_switched_off(cache, lowered, monkeypatch):
     monkeypatch.setenv("TVM_NO_CACHE", "1")
     relay.build(model(), "llvm")
     assert not cache.exists()
+
+
+def test_without_llvmlite_what_is_missing_is_said(cache, monkeypatch):
+    monkeypatch.setattr(library_cache.llvm_facts, "binding", lambda: None)
+    with pytest.raises(tvm.TVMError, match="the llvm target needs the package llvmlite; pip install llvmlite"):
+        relay.build(model(), "llvm")

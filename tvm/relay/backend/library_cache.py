@@ -59,7 +59,8 @@ def _is_cacheable(target: Target, host: Target, ctx: PassContext) -> bool:
     if os.environ.get("TVM_NO_CACHE", "") not in ("", "0"):
         return False
     cpu = compiled_cpu(target)
-    if cpu is None or str(target) != str(host):
+    # Without LLVM nothing is compiled, which the compiler says.
+    if cpu is None or llvm_facts.binding() is None or str(target) != str(host):
         return False
     if ctx.instruments or ctx.config.get("tir.add_lower_pass"):
         return False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import numpy as np
+
 from ...ir.module import IRModule
 from ...runtime import ndarray
 from ..expr import Function
@@ -15,8 +17,6 @@ class Initializer:
     """Fills an array in place: ``initializer(name, array)``. Subclasses say what weights are."""
 
     def __init__(self, **kwargs):
-        import numpy as np
-
         self._options = kwargs
         self.random = np.random.default_rng(0)
 
@@ -88,8 +88,6 @@ def create_workload(net: Function, initializer: Initializer | None = None, seed:
 
     NumPy's global generator is seeded too: what a script draws after it is the same each time.
     """
-    import numpy as np
-
     np.random.seed(seed)
     mod = InferType()(IRModule.from_expr(net))
     initializer = initializer if initializer is not None else Xavier()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...runtime import ndarray
 from ..expr import RelayExpr
 from ..interpreter import ConstructorValue
@@ -43,8 +45,6 @@ def make_nat_expr(prelude: Prelude, n: int) -> RelayExpr:
 
 def rand(dtype: str = "float32", *shape: int) -> Any:
     """An array of numbers between 0 and 1."""
-    import numpy as np
-
     return ndarray.array(np.random.rand(*shape).astype(dtype))
 
 

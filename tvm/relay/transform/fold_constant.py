@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.tensor_type import TensorType
@@ -39,8 +41,6 @@ def _constants(node: Call) -> list | None:
 
 def _known_shape(node: Call) -> RelayExpr | None:
     """The shape of a tensor, or its number of elements, where its type says it."""
-    import numpy as np
-
     t = node.args[0].checked_type_
     if not isinstance(t, TensorType) or not all(hasattr(d, "value") for d in t.shape):
         return None

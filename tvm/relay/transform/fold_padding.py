@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
@@ -52,8 +54,6 @@ def _quantized(node: Call) -> RelayExpr | None:
 def _max_pool(node: Call) -> RelayExpr | None:
     """The padding of a maximum is minus infinity, or the least integer. The least finite number is as good where every
     window holds an element of the data."""
-    import numpy as np
-
     dtype = np.dtype(type_of(node).dtype)
     least = -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
     found = padding_absorbed(node, node.attrs.layout, lambda value: value == least)

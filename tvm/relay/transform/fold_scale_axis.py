@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...ir.module import IRModule
 from ...ir.tensor_type import TensorType
 from ...ir.transform import Pass, PassContext, Sequential
@@ -33,8 +35,6 @@ def _channel_axis(node: RelayExpr) -> int | None:
 
 def factors(e: RelayExpr, shape: tuple, axis: int) -> Any:
     """A constant that varies along one axis only, as a vector; None for anything else."""
-    import numpy as np
-
     if not isinstance(e, Constant) or not e.data.dtype.startswith("float") or not isinstance(shape[axis], int):
         return None
     value = e.data.numpy()
@@ -57,8 +57,6 @@ def _as_type(array: Any, like: Constant) -> Constant:
 def has_integer_values(weight: Constant) -> bool:
     """Weights of a quantized layer, integers written as floats. They stay as they are: sums of whole numbers lose
     nothing, so that results round as those of integer arithmetic do."""
-    import numpy as np
-
     array = weight.data.numpy()
     return weight.data.dtype == "float32" and bool((array == np.rint(array)).all()) and bool((abs(array) > 1).any())
 
@@ -86,8 +84,6 @@ def scale_outputs(node: Call, s: Any) -> RelayExpr | None:
 
 def scale_inputs(node: Call, s: Any) -> Constant | None:
     """The weight of a convolution or dense layer with the factors of its inputs in it."""
-    import numpy as np
-
     weight = node.args[1]
     if not isinstance(weight, Constant) or has_integer_values(weight):
         return None
@@ -214,8 +210,6 @@ class _Forward:
         return None
 
     def commutes(self, step: Call, s: Any) -> bool:
-        import numpy as np
-
         if is_call(step, "add"):
             return bool((s != 0).all() and np.isfinite(1 / s).all())
         return bool((s > 0).all())

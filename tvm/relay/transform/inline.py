@@ -9,6 +9,7 @@ from ...ir.module import GlobalVar, IRModule
 from ...ir.transform import ModulePass, PassContext, PassInfo
 from ...ir.type import TypeCall, TypeVar
 from ...ir.visit import post_order, rewrite
+from ..call_graph import CallGraph
 from ..expr import Call, Function, Let, RelayExpr, Var
 from ..infer import infer_module
 from ..infer_adt import substitute_types
@@ -25,32 +26,9 @@ def fresh(function: Function) -> Function:
     return substitute_vars(function, table)
 
 
-def _calls(function: Function) -> list[str]:
-    return [n.name_hint for n in post_order(function) if type(n) is GlobalVar]
-
-
-def is_recursive(mod: IRModule, name: str) -> bool:
-    """Whether a function of the module calls itself, perhaps through others."""
-    seen: set[str] = set()
-    stack = _calls(mod[name])
-    while stack:
-        callee = stack.pop()
-        if callee == name:
-            return True
-        if callee not in seen and callee in mod and isinstance(mod[callee], Function):
-            seen.add(callee)
-            stack.extend(_calls(mod[callee]))
-    return False
-
-
-def inline_function(func: Function, mod: IRModule) -> Function:
-    """Calls of module functions marked ``Inline`` replaced by their bodies, again and again. A kernel
-    (``Primitive``), or what another compiler translates, stays whole: the function itself is called."""
-    chosen = {
-        v.name_hint
-        for v, f in mod.functions.items()
-        if isinstance(f, Function) and f.attrs.get("Inline") and not is_recursive(mod, v.name_hint)
-    }
+def inline_function(func: Function, mod: IRModule, chosen: set[str]) -> Function:
+    """Calls of the ``chosen`` functions replaced by their bodies, again and again. A kernel (``Primitive``), or what
+    another compiler translates, stays whole: the function itself is called."""
 
     def taken(e) -> bool:
         return type(e) is GlobalVar and e.name_hint in chosen
@@ -73,19 +51,21 @@ def inline_function(func: Function, mod: IRModule) -> Function:
     return rewrite(func, post)
 
 
+def _without_uncalled(mod: IRModule, names: set[str]) -> IRModule:
+    """The module without those of the functions of these names that no function calls."""
+    calls = CallGraph(mod)
+    return mod.map_functions(lambda var, f: f if var.name_hint not in names or calls.ref_count(var) else None)
+
+
 def Inline() -> ModulePass:
     """Inline the functions of the module that are marked ``Inline``; they leave the module when nobody else calls
     them. A module without types has none afterwards."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
-        new = mod.map_functions(lambda var, f: inline_function(f, mod) if isinstance(f, Function) else f)
-        called = {n for f in new.functions.values() if isinstance(f, Function) for n in _calls(f)}
-
-        def keep(var, f):
-            marked = isinstance(f, Function) and f.attrs.get("Inline") and not is_recursive(mod, var.name_hint)
-            return None if marked and var.name_hint not in called else f
-
-        new = new.map_functions(keep)
+        marked = {v.name_hint for v, f in mod.functions.items() if isinstance(f, Function) and f.attrs.get("Inline")}
+        chosen = marked - CallGraph(mod).recursive
+        new = mod.map_functions(lambda var, f: inline_function(f, mod, chosen) if isinstance(f, Function) else f)
+        new = _without_uncalled(new, chosen)
         return infer_module(new) if is_typed(mod) else new
 
     return ModulePass(run, PassInfo(1, "InlineGlobals", ["InferType"]))
@@ -237,15 +217,11 @@ def InlinePrimitives() -> ModulePass:
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         new = mod.map_functions(lambda var, f: inline_primitives(f, mod) if isinstance(f, Function) else f)
-        called = {n for f in new.functions.values() if isinstance(f, Function) for n in _calls(f)}
-
-        def keep(var, f):
-            gone = isinstance(f, Function) and f.attrs.get("Primitive") and var.name_hint not in called
-            return None if gone and var.name_hint != "main" else f
-
-        return infer_module(new.map_functions(keep))
+        functions = {v.name_hint: f for v, f in new.functions.items() if isinstance(f, Function)}
+        kernels = {name for name, f in functions.items() if f.attrs.get("Primitive")}
+        return infer_module(_without_uncalled(new, kernels - {"main"}))
 
     return ModulePass(run, PassInfo(1, "InlinePrimitives", ["InferType"]))
 
 
-__all__ = ["EtaExpand", "Inline", "InlinePrimitives", "LambdaLift", "fresh", "is_recursive"]
+__all__ = ["EtaExpand", "Inline", "InlinePrimitives", "LambdaLift", "fresh"]

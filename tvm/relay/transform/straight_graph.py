@@ -8,11 +8,12 @@ from ...ir.tensor_type import TensorType
 from ...ir.transform import ModulePass, PassContext, PassInfo
 from ...ir.type import TupleType
 from ...ir.visit import post_order, rewrite
+from ..call_graph import CallGraph
 from ..expr import Call, Function, If, Let, RelayExpr, Tuple, TupleGetItem
 from ..infer import infer_module
 from ..op import where
 from ..substitute import substitute_vars
-from .inline import fresh, is_recursive
+from .inline import fresh
 from .normal_form import to_graph_normal_form
 
 # Functions that are kernels, or meant for another compiler: their calls stay.
@@ -26,15 +27,13 @@ def _is_plain(f) -> bool:
 def straighten(func: Function, mod: IRModule) -> Function:
     """``func`` with the values of lets where their names are used, and the bodies of functions where they are called.
     Values used several times stay one expression. Functions that call themselves stay."""
-    known: dict[str, bool] = {}
+    recursive = CallGraph(mod).recursive
 
     def callee(op):
         if type(op) is not GlobalVar:
             return op if _is_plain(op) else None
         name = op.name_hint
-        if name not in known:
-            known[name] = name in mod and _is_plain(mod[name]) and not is_recursive(mod, name)
-        return mod[name] if known[name] else None
+        return mod[name] if name in mod and name not in recursive and _is_plain(mod[name]) else None
 
     def post(node):
         if type(node) is not Call:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ....runtime.ndarray import NDArray, array
 from ....runtime.vm_code import Code, ConstantSlot, Function, Instruction, Param, instruction
 
@@ -44,8 +46,6 @@ class Tables:
     def shape(self, dims: tuple[int, ...]) -> int:
         """The number of a shape as a constant on the host."""
         if dims not in self._shapes:
-            import numpy as np
-
             self._shapes[dims] = self.constant(array(np.asarray(dims, "int64")), 0)
         return self._shapes[dims]
 

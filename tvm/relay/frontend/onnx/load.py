@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ....dtype import canonical
 from ....error import TVMError
 from ..common.context import check_count
@@ -58,8 +60,6 @@ def tensor_array(tensor, folder: Folder | None) -> Any:
 
 def sparse_array(sparse, folder: Folder | None) -> Any:
     """The dense array of a SparseTensorProto."""
-    import numpy as np
-
     values, indices = tensor_array(sparse.values, folder), tensor_array(sparse.indices, folder)
     check_count("a sparse weight", sparse.dims)
     out = np.zeros(list(sparse.dims), values.dtype)
@@ -92,7 +92,6 @@ def onnx_dtype(code: int) -> str:
 
 def onnx_code(dtype: str) -> int:
     """ONNX's number of an element type of ours."""
-    import numpy as np
     from onnx import TensorProto, helper
 
     for name, ours in _SPECIAL.items():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ... import op as relay
 from ...expr import const
 from ..common import run_time
@@ -106,8 +108,6 @@ def _empty(ctx, name: str, x, axes, keepdims: bool):
 
 def limits(dtype: str):
     """The least and the greatest value of an element type."""
-    import numpy as np
-
     if dtype.startswith(("float", "bfloat")):
         return float("-inf"), float("inf")
     if dtype == "bool":

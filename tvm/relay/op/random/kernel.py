@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .... import topi
 from ....dtype import canonical
 from ...expr import Constant, RelayExpr, TupleWrapper, const
@@ -11,8 +13,6 @@ from ..transform import _ints
 
 def threefry_key(seed) -> Constant:
     """The key of a seed."""
-    import numpy as np
-
     words = np.zeros(10, "uint64")
     if isinstance(seed, (list, tuple, np.ndarray)):
         words[: len(seed)] = np.asarray(seed, "uint64")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, Tuple, TupleGetItem, const
 from ...op import nn, transform
@@ -134,8 +136,6 @@ def _scaled(value: RelayExpr, ratio, rank: int, axis: int, rounding: str) -> Rel
 
 
 def _requantize(attrs, args, types):
-    import numpy as np
-
     config = RequantizeConfig.current()
     rounding = config.rounding if attrs.rounding == "None" else attrs.rounding
     compute = config.compute_dtype if attrs.compute_dtype == "None" else attrs.compute_dtype
