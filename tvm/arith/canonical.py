@@ -244,38 +244,39 @@ def join(an: Context, s: Sum) -> Sum:
             continue
         terms = dict(terms) if terms is s[0] else terms
         keys.sort(key=lambda k: -k[1])
-        at = 0
-        while at < len(keys):
-            for upper in keys[:at] + keys[at + 1 :]:
-                lower = keys[at]
-                if not _continues(upper, lower, terms[upper], terms[lower]):
+        while (pair := _joinable(keys, terms)) is not None:
+            upper, lower = pair
+            joined = (index, lower[1], upper[2], lower[3] if lower[2] != POS_INF or lower[1] != 1 else upper[3])
+            factor = terms.pop(lower)
+            terms.pop(upper)
+            keys.remove(lower)
+            keys.remove(upper)
+            if joined[1] == 1 and joined[2] == POS_INF:
+                joined = atom(index)
+                if index.__class__ in (Add, Sub, Mul) or index.__class__ in _DIVISIONS:
+                    whole.append((index, factor))
                     continue
-                joined = (index, lower[1], upper[2], lower[3] if lower[2] != POS_INF or lower[1] != 1 else upper[3])
-                factor = terms.pop(lower)
-                terms.pop(upper)
-                keys.remove(lower)
-                keys.remove(upper)
-                if joined[1] == 1 and joined[2] == POS_INF:
-                    joined = atom(index)
-                    if index.__class__ in (Add, Sub, Mul) or index.__class__ in _DIVISIONS:
-                        whole.append((index, factor))
-                        at = -1
-                        break
-                new = terms.get(joined, 0) + factor
-                if joined in keys:
-                    keys.remove(joined)
-                if new:
-                    terms[joined] = new
-                    keys.append(joined)
-                else:
-                    terms.pop(joined, None)
-                at = -1
-                break
-            at += 1
+            new = terms.get(joined, 0) + factor
+            if joined in keys:
+                keys.remove(joined)
+            if new:
+                terms[joined] = new
+                keys.append(joined)
+            else:
+                terms.pop(joined, None)
     got = Sum(terms, s[1])
     for index, factor in whole:
         got = add(an, got, scale(to_sum(an, index), factor), 1)
     return got
+
+
+def _joinable(keys: list[Split], terms: dict[Split, int]) -> tuple[Split, Split] | None:
+    """The first two splits of one index of which one continues the other."""
+    for lower in keys:
+        for upper in keys:
+            if upper is not lower and _continues(upper, lower, terms[upper], terms[lower]):
+                return upper, lower
+    return None
 
 
 def _continues(upper: Split, lower: Split, high: int, low: int) -> bool:

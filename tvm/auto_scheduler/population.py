@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -207,12 +208,13 @@ def _moves(options: tuple[tuple[int, ...], ...], extent: int) -> tuple[np.ndarra
     for lengths in options:
         levels = (max(extent // int(np.prod(lengths)), 1), *lengths)
         for source, length in enumerate(levels):
-            for factor in divisors(length)[1:]:
-                for target in range(len(levels)):
-                    moved = [n // factor if i == source else n * factor if i == target else n
-                             for i, n in enumerate(levels)]
-                    if target != source and tuple(moved[1:]) in places:
-                        found.append(places[tuple(moved[1:])])
+            others = [level for level in range(len(levels)) if level != source]
+            for factor, target in product(divisors(length)[1:], others):
+                moved = list(levels)
+                moved[source] //= factor
+                moved[target] *= factor
+                if tuple(moved[1:]) in places:
+                    found.append(places[tuple(moved[1:])])
         first.append(len(found))
     return np.array(first), np.array(found or [0])
 

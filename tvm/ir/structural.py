@@ -243,13 +243,12 @@ class _Comparison:
             for i in range(len(labels) - 1, -1, -1):
                 u, v = x[i], y[i]
                 part = u.__class__
-                if part is v.__class__:
-                    # Equal texts and numbers need no visit; unequal ones wait for their turn.
-                    if part is str or part is int:
-                        if u == v:
-                            continue
-                    elif part is IntImm and u.value == v.value and u.dtype == v.dtype:
-                        continue
+                # Equal texts and numbers need no visit; unequal ones wait for their turn.
+                if part is v.__class__ and (
+                    (part is str or part is int) and u == v
+                    or part is IntImm and u.value == v.value and u.dtype == v.dtype
+                ):
+                    continue
                 stack.append((u, v, free or defines[i], (path, labels[i])))
         return None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from .node import Node
+
+T = TypeVar("T")
 
 
 def post_order(
@@ -35,6 +37,27 @@ def post_order(
         for child in reversed(node.children() if operands is None else operands(node)):
             if id(child) not in seen:
                 stack.append((child, False))
+
+
+def components(roots: Iterable[T], needs: Callable[[T], Iterable[T]]) -> list[list[T]]:
+    """The strongly connected components of what ``roots`` need, each after those that it needs: nodes that need each
+    other are one component. Nodes are told apart by equality. (Kosaraju's algorithm, linear in the needs.)"""
+    same: dict[T, T] = {}
+    needed: dict[T, list[T]] = {}
+
+    def operands(node: T) -> list[T]:
+        needed[node] = [same.setdefault(n, n) for n in needs(node)]
+        return needed[node]
+
+    met: set[int] = set()
+    ended = [n for root in roots for n in post_order(same.setdefault(root, root), operands=operands, seen=met)]
+    users: dict[T, list[T]] = {node: [] for node in ended}
+    for node in ended:
+        for n in needed[node]:
+            users[n].append(node)
+    met = set()
+    found = [list(post_order(node, operands=users.__getitem__, seen=met)) for node in reversed(ended)]
+    return [component for component in reversed(found) if component]
 
 
 def pre_order(root: Node, stop: Callable[[Node], bool] | None = None) -> Iterator[Any]:

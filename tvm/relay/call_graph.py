@@ -6,7 +6,7 @@ import functools
 from collections import Counter
 
 from ..ir.module import GlobalVar, IRModule
-from ..ir.visit import post_order
+from ..ir.visit import components, post_order
 from .expr import Function
 
 
@@ -80,22 +80,9 @@ class CallGraph:
     @functools.cached_property
     def recursive(self) -> frozenset[str]:
         """The names of all functions that may come to call themselves: those in a strongly connected component of
-        several, and those that name themselves. Components are found in linear time (Kosaraju)."""
-        # Walks tell nodes by identity, so each name is one object.
-        names = {name: name for name in self._called}
-        callees = {name: [names[c] for c in called if c in names] for name, called in self._called.items()}
-        callers: dict[str, list[str]] = {name: [] for name in names}
-        for name, called in callees.items():
-            for c in called:
-                callers[c].append(names[name])
-        met: set[int] = set()
-        ended = [n for root in names for n in post_order(root, operands=callees.__getitem__, seen=met)]
-        met, found = set(), set()
-        for root in reversed(ended):
-            component = list(post_order(root, operands=callers.__getitem__, seen=met))
-            if len(component) > 1 or root in callees[root]:
-                found.update(component)
-        return frozenset(found)
+        several, and those that name themselves."""
+        groups = components(self._called, lambda name: self._called.get(name, []))
+        return frozenset(n for group in groups for n in group if len(group) > 1 or n in self._called.get(n, []))
 
     def print_var(self, var: str | GlobalVar) -> str:
         """What is known of one function, as text.

@@ -345,15 +345,9 @@ def find_anchor_block(mod: IRModule) -> Block | None:
     -------
     Block
     """
-    best, most = None, -1.0
-    for func in mod.functions.values():
-        if isinstance(func, PrimFunc):
-            for block, rounds in _blocks(func.body, 1):
-                if block.init is not None:
-                    work = rounds * max(_statement_flops(block.body), 1.0)
-                    if work > most:
-                        best, most = block, work
-    return best
+    blocks = [found for f in mod.functions.values() if isinstance(f, PrimFunc) for found in _blocks(f.body, 1)]
+    sums = [(block, rounds) for block, rounds in blocks if block.init is not None]
+    return max(sums, key=lambda found: found[1] * max(_statement_flops(found[0].body), 1.0), default=(None, 0))[0]
 
 
 def _blocks(stmt: Node, rounds: int) -> list[tuple[Block, int]]:

@@ -81,19 +81,23 @@ class DropletTuner(Tuner):
                 self.execution = self.step = self.step + 1
 
     def _around(self, knobs: Sequence[int], step: int) -> list[tuple[int, list[int]]]:
+        """The points that were not visited, with their numbers, where one knob or two are ``step`` away: all of the
+        former, and of the latter what fills a batch."""
         found: dict[int, list[int]] = {}
-        for count in (1, 2):
-            for places in combinations(range(len(self.dims)), count):
-                for signs in product((step, -step), repeat=count):
-                    if count == 2 and len(found) >= self.batch:
-                        return list(found.items())
-                    point = list(knobs)
-                    for place, change in zip(places, signs):
-                        point[place] += change
-                    if all(0 <= k < d for k, d in zip(point, self.dims)):
-                        index = self.space.knob2point(point)
-                        if index not in self.visited and self.space.is_index_valid(index):
-                            found[index] = point
+        moves = [zip(places, signs) for count in (1, 2) for places in combinations(range(len(self.dims)), count)
+                 for signs in product((step, -step), repeat=count)]
+        alone = 2 * len(self.dims)
+        for number, move in enumerate(moves):
+            if number >= alone and len(found) >= self.batch:
+                break
+            point = list(knobs)
+            for place, change in move:
+                point[place] += change
+            if not all(0 <= k < d for k, d in zip(point, self.dims)):
+                continue
+            index = self.space.knob2point(point)
+            if index not in self.visited and self.space.is_index_valid(index):
+                found[index] = point
         return list(found.items())
 
     def reset(self) -> None:

@@ -117,37 +117,11 @@ class Matcher:
 
     def rotated(self, p: CallPattern, e: Call) -> bool:
         """(a * b) / c also matches a * (b / c) and the reverse, as in TVM."""
-        outer, inner = _pattern_name(p.op), None
-        if outer not in ("multiply", "divide") or not p.args or len(p.args) != 2 or not isinstance(e.op, Op):
-            return False
-        for side, q in enumerate(p.args):
-            if not isinstance(q, CallPattern) or not q.args or len(q.args) != 2:
-                continue
-            inner = _pattern_name(q.op)
-            if outer == "divide" and inner == "multiply" and side == 0 and e.op.name == "multiply":
-                # pattern (x * y) / z against x * (y / z)
-                for x, y in (q.args, q.args[::-1]):
-                    for a, b in (e.args, e.args[::-1]):
-                        mark = len(self.matched)
-                        if (
-                            isinstance(b, Call)
-                            and isinstance(b.op, Op)
-                            and b.op.name == "divide"
-                            and self.match(x, a)
-                            and self.match(y, b.args[0])
-                            and self.match(p.args[1], b.args[1])
-                        ):
-                            return True
-                        self.forget(mark)
-            if outer == "multiply" and inner == "divide" and e.op.name == "divide":
-                # pattern x * (y / z) against (x * y) / z
-                top, x = e.args[0], p.args[1 - side]
-                if isinstance(top, Call) and isinstance(top.op, Op) and top.op.name == "multiply":
-                    for a, b in (top.args, top.args[::-1]):
-                        mark = len(self.matched)
-                        if self.match(x, a) and self.match(q.args[0], b) and self.match(q.args[1], e.args[1]):
-                            return True
-                        self.forget(mark)
+        for wanted in _rotations(p, e):
+            mark = len(self.matched)
+            if all(self.match(pattern, part) for pattern, part in wanted):
+                return True
+            self.forget(mark)
         return False
 
     def function(self, p: FunctionPattern, e) -> bool:
@@ -238,6 +212,31 @@ class Matcher:
 
 def _operands(e: RelayExpr) -> list:
     return list(e.args) if isinstance(e, Call) else [] if isinstance(e, (Op, Function)) else e.children()
+
+
+def _is_call(e: RelayExpr, name: str) -> bool:
+    return isinstance(e, Call) and isinstance(e.op, Op) and e.op.name == name
+
+
+def _rotations(p: CallPattern, e: Call) -> Iterator[list[tuple[DFPattern, RelayExpr]]]:
+    """The patterns and expressions that match in pairs where a quotient of a product is a product with a quotient, or
+    the reverse."""
+    outer = _pattern_name(p.op)
+    if outer not in ("multiply", "divide") or not p.args or len(p.args) != 2:
+        return
+    for side, q in enumerate(p.args):
+        if not isinstance(q, CallPattern) or not q.args or len(q.args) != 2:
+            continue
+        pair = outer, _pattern_name(q.op)
+        if pair == ("divide", "multiply") and side == 0 and _is_call(e, "multiply"):
+            # The pattern (x * y) / z against x * (y / z).
+            for x, y in (q.args, q.args[::-1]):
+                quotients = [(a, b) for a, b in (e.args, e.args[::-1]) if _is_call(b, "divide")]
+                yield from ([(x, a), (y, b.args[0]), (p.args[1], b.args[1])] for a, b in quotients)
+        if pair == ("multiply", "divide") and _is_call(e, "divide") and _is_call(e.args[0], "multiply"):
+            # The pattern x * (y / z) against (x * y) / z.
+            for a, b in (e.args[0].args, e.args[0].args[::-1]):
+                yield [(p.args[1 - side], a), (q.args[0], b), (q.args[1], e.args[1])]
 
 
 def _pattern_name(p: DFPattern) -> str:

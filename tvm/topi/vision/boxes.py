@@ -143,8 +143,8 @@ def suppress(
             kept[0] = kept[0] + 1
             with workers.each(n - i - 1, "later") as step:
                 j = i + 1 + step
-                with ib.if_scope(primop.not_equal(alive[(*row, j)], 0)):
-                    with ib.if_scope(overlaps(i, j)):
-                        alive[(*row, j)] = 0
+                # Two conditions, because the second is costly.
+                with ib.if_scope(primop.not_equal(alive[(*row, j)], 0)), ib.if_scope(overlaps(i, j)):
+                    alive[(*row, j)] = 0
             workers.wait()
     return kept

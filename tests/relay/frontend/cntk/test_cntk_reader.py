@@ -8,9 +8,9 @@ from cntk_cases import cases
 from mutants import MUTATIONS, damaged
 
 from tvm.error import OpNotImplemented, TVMError
+from tvm.ir.visit import components
 from tvm.relay.frontend import from_cntk
 from tvm.relay.frontend.cntk.binary import read
-from tvm.relay.frontend.cntk.order import components
 from tvm.relay.frontend.cntk.schema import FILES
 
 

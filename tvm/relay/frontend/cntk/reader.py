@@ -14,12 +14,12 @@ from ....dtype import canonical
 from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
 from ....ir.prim import Any_
+from ....ir.visit import components
 from ... import op as relay
 from ...expr import RelayExpr, const
 from ..common.context import check_steps
 from ..common.importer import GraphImporter, UnknownInput
 from .load import FREE, INFERRED, Model, Node, Variable, load
-from .order import components
 from .sequence_ops import offset_of
 from .table import CONVERTERS, Context, Tensor
 
