@@ -140,6 +140,12 @@ def int_range(dtype: str) -> tuple[int, int]:
     raise ValueError(f"'{dtype}' is not an integer type")
 
 
+def dlpack_parts(dtype: str) -> tuple[int, int, int]:
+    """Code, bits and lanes as DLPack has them."""
+    i = info(dtype)
+    return CODES[i.code], 8 if i.is_bool else i.bits, i.lanes
+
+
 class DataTypeCode:
     """DLPack codes, under classic TVM's names."""
 

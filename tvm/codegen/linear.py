@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..arith.sums import Sum, combine, linear_sum, scaled
 from ..dtype import info
+from ..error import TVMError
 from ..ir.prim import Add, Broadcast, IntImm, Mul, PrimExpr, Ramp, Sub
+from ..tir.buffer import Buffer
 
 _INDEX = frozenset({"int32", "int64"})
 
@@ -17,6 +20,15 @@ class Access(NamedTuple):
     base: Sum | None
     stride: int | None
     lanes: int
+
+
+def one_index(buffer: Buffer, indices: Sequence[PrimExpr]) -> PrimExpr:
+    """The index of an element of flat memory."""
+    if len(indices) != 1:
+        raise TVMError(
+            f"buffer {buffer.name} still has {len(indices)} dimensions; run StorageFlatten before code generation"
+        )
+    return indices[0]
 
 
 def linear_form(root: PrimExpr) -> Sum:

@@ -26,6 +26,7 @@ from .attrs import near_matches
 from .node import NODE_TYPES, REQUIRED, Node
 from .op import Op
 from .prim import IterVar, PrimExpr, Range, Var
+from .structural import is_array
 from .type import Type
 from .visit import post_order
 
@@ -61,11 +62,6 @@ def numpy_array(data: bytes, dtype: str, shape: tuple[int, ...]) -> Any:
 MAKE_ARRAY: Hook[[bytes, str, tuple[int, ...]], Any] = Hook(
     "ir.serialize.MAKE_ARRAY", "an array of raw bytes, a type and a shape", numpy_array
 )
-
-
-def _is_array(value: Any) -> bool:
-    kind = type(value)
-    return hasattr(kind, "shape") and hasattr(kind, "dtype") and (hasattr(kind, "numpy") or hasattr(kind, "tobytes"))
 
 
 def _fields(node: Any) -> list[tuple[str, Any]]:
@@ -137,7 +133,7 @@ class _Writer:
             return {"map": [[self.value(k, where), self.value(v, where)] for k, v in value.items()]}
         if isinstance(value, (bytes, bytearray)):
             return {"bytes": base64.b64encode(bytes(value)).decode("ascii")}
-        if _is_array(value):
+        if is_array(value):
             return {"array": self.array(value)}
         if isinstance(value, (str, int)):
             return str(value) if isinstance(value, str) else int(value)

@@ -96,7 +96,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
     kind = type(value)
     return hasattr(kind, "shape") and hasattr(kind, "dtype") and (hasattr(kind, "numpy") or hasattr(kind, "tobytes"))
 
@@ -116,7 +116,7 @@ def _data_key(value: Any) -> str | None:
         return "b" + bytes(value).hex()
     if isinstance(value, (set, frozenset)):
         return "e" + repr(sorted(str(_data_key(_plain(v))) for v in value))
-    if _is_array(value):
+    if is_array(value):
         array = value.numpy() if hasattr(value, "numpy") else value
         digest = hashlib.blake2b(array.tobytes(), digest_size=16).hexdigest()
         return f"a{array.dtype}{tuple(array.shape)}{digest}"
@@ -390,7 +390,7 @@ def _show(value: Any) -> str:
 
 
 def _prepare(value: Any) -> Any:
-    if isinstance(value, (Node, str, Mapping)) or value is None or _is_array(value):
+    if isinstance(value, (Node, str, Mapping)) or value is None or is_array(value):
         return value
     if isinstance(value, (list, tuple)):
         return tuple([_prepare(v) for v in value])

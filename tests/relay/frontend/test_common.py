@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tvm
 from tvm import relay
 from tvm.error import OpNotImplemented
 from tvm.relay.frontend import common
+from tvm.relay.frontend.common import formulas
+from tvm.relay.frontend.common.context import NodeContext
+from tvm.relay.frontend.common.importer import GraphImporter
 
 
 def test_types_shapes_and_channels_of_expressions_are_found():
@@ -38,3 +42,17 @@ def test_constants_are_folded_and_operators_found_by_name():
     assert common.get_name(common.new_var("q", shape=(1,))) == "q"
     with pytest.raises(RuntimeError, match="has no name"):
         common.get_name(relay.const(1))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_angles_of_points_are_those_of_c_with_signed_zeros_and_infinities(dtype):
+    special = np.array([0.0, -0.0, 1.0, -1.0, 0.5, -3.0, np.inf, -np.inf, np.nan], dtype)
+    y, x = (a.reshape(-1) for a in np.meshgrid(special, special))
+    ctx = NodeContext(GraphImporter(freeze=True), "a test")
+    first, second = (ctx.importer.add_input(name, a.shape, dtype) for name, a in (("y", y), ("x", x)))
+    module = tvm.IRModule.from_expr(relay.Function([first, second], formulas.atan2(ctx, first, second)))
+    run = relay.create_executor("graph", module, tvm.cpu(), "llvm").evaluate()
+    found, expected = run(y, x).numpy(), np.arctan2(y, x)
+    np.testing.assert_allclose(found, expected, rtol=2e-3 if dtype == "float16" else 1e-6)
+    known = ~np.isnan(expected)
+    np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(expected[known]))

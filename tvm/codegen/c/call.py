@@ -9,6 +9,7 @@ from ...dtype import element, info
 from ...error import TVMError
 from ...ir.module import GlobalVar
 from ...ir.prim import Call, IntImm, PrimExpr, StringImm
+from ..linear import one_index
 from ..symbols import LIBM_BINARY, LIBM_UNARY, means_library
 from . import expr as c_expr
 from . import vector as c_vector
@@ -196,7 +197,7 @@ def _access_ptr(p: CLike, node: Call) -> str:
 def address_of(p: CLike, node: Call) -> str:
     """A pointer to the element that is loaded."""
     load = node.args[0]
-    index = c_expr.one_index(load.buffer, load.indices)
+    index = one_index(load.buffer, load.indices)
     if info(index.dtype).lanes > 1:
         first = c_vector.first_index(index)
         if first is None:

@@ -40,6 +40,7 @@ from ...ir.prim import (
     Var,
 )
 from ...tir.intrinsics import CallEffectKind, effect_of
+from ..linear import one_index
 from .names import bare, quoted
 
 if TYPE_CHECKING:
@@ -377,14 +378,6 @@ def bind_let(p: CLike, var: Var, source: PrimExpr) -> None:
 
 
 # Memory
-
-
-def one_index(buffer, indices) -> PrimExpr:
-    if len(indices) != 1:
-        raise TVMError(
-            f"buffer {buffer.name} still has {len(indices)} dimensions; run StorageFlatten before code generation"
-        )
-    return indices[0]
 
 
 def data_pointer(p: CLike, buffer) -> str:

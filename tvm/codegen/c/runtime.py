@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ...dtype import CODES, info
+from ...dtype import dlpack_parts, info
 from ...error import TVMError
 from ...ir.prim import Call, IntImm, PrimExpr, StringImm, Var
 from ...tir.stmt import AttrStmt, For, LetStmt, Stmt, no_op
@@ -216,14 +216,6 @@ def _call_cpacked(p: CLike, node: Call) -> str:
 # Checked arguments
 
 
-def dl_dtype(dtype: str) -> tuple[int, int, int]:
-    """Code, bits and lanes as DLPack has them."""
-    kind = info(dtype)
-    if kind.is_bool:
-        return CODES["bool"], 8, kind.lanes
-    return CODES[kind.code], kind.bits, kind.lanes
-
-
 def _int64_array(p: CLike, items: tuple[PrimExpr, ...], hint: str) -> tuple[str, bool]:
     """Literals as a constant, else an array on the stack filled here; and whether it is a constant."""
     if not items:
@@ -244,7 +236,7 @@ def _check_tensor(p: CLike, node: Call) -> str:
     label = clean(name.value)
     shape, fixed_shape = _int64_array(p, node.args[9 : 9 + rank], f"{label}_shape")
     strides, fixed_strides = _int64_array(p, node.args[10 + rank : 10 + rank + count], f"{label}_strides")
-    dtype = ", ".join(str(part) for part in dl_dtype(annotation.dtype))
+    dtype = ", ".join(str(part) for part in dlpack_parts(annotation.dtype))
     numbers = [bare(p.value(x)) for x in (device, alignment)]
     spec = [quoted(function.value), quoted(name.value), f"{{{dtype}}}", str(rank), shape, strides, *numbers]
     text = f" = {{{', '.join(spec)}}}"

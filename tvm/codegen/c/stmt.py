@@ -24,6 +24,7 @@ from ...tir.stmt import (
     Stmt,
     While,
 )
+from ..linear import one_index
 from . import expr as c_expr
 from . import vector as c_vector
 from .names import bare
@@ -59,7 +60,7 @@ def _evaluate(p: CLike, stmt: Evaluate) -> None:
 
 def _store(p: CLike, stmt: BufferStore) -> None:
     buffer = stmt.buffer
-    index = c_expr.one_index(buffer, stmt.indices)
+    index = one_index(buffer, stmt.indices)
     if element(stmt.value.dtype) != element(buffer.dtype):
         raise TVMError(
             f"buffer {buffer.name} holds {buffer.dtype}; a value of type {stmt.value.dtype} cannot be stored in it"

@@ -9,7 +9,7 @@ from ...dtype import element, info, with_lanes
 from ...error import TVMError
 from ...ir.prim import BufferLoad, PrimExpr, Var
 from ...tir.stmt import BufferStore
-from ..linear import Access, access_form
+from ..linear import Access, access_form, one_index
 from .builder import Builder
 from .value import build_vector, extract, splat, value
 
@@ -161,17 +161,9 @@ def _write(b: Builder, dtype: str, operand: str, pointer: str, align: int) -> No
     b.out.append(f"  store {memory} {operand}, ptr {pointer}, align {align}{b.store_hint if align % LINE == 0 else ''}")
 
 
-def _one_index(buffer, indices) -> PrimExpr:
-    if len(indices) != 1:
-        raise TVMError(
-            f"buffer {buffer.name} still has {len(indices)} dimensions; run StorageFlatten before code generation"
-        )
-    return indices[0]
-
-
 def load(b: Builder, node: BufferLoad) -> str:
     buffer = node.buffer
-    index = _one_index(buffer, node.indices)
+    index = one_index(buffer, node.indices)
     access = access_of(b, index)
     unit = b.types.element(buffer.dtype)
     kind = info(buffer.dtype)
@@ -224,7 +216,7 @@ def _join(b: Builder, dtype: str, piece_dtype: str, pieces: list[str]) -> str:
 
 def store(b: Builder, node: BufferStore) -> None:
     buffer, data = node.buffer, node.buffer.data
-    index = _one_index(buffer, node.indices)
+    index = one_index(buffer, node.indices)
     access = access_of(b, index)
     kind = info(buffer.dtype)
     natural, unit_bytes = kind.bytes, kind.bytes * kind.lanes
@@ -272,7 +264,7 @@ def _scatter(b: Builder, node: BufferStore, access: Access, unit: str, operand: 
 
 def element_address(b: Builder, node: BufferLoad) -> str:
     """The address of the first element a load would read."""
-    access = access_of(b, _one_index(node.buffer, node.indices))
+    access = access_of(b, one_index(node.buffer, node.indices))
     if access.base is None:
         raise TVMError(f"no single address: {node}")
     return address(b, node.buffer.data, b.types.element(node.buffer.dtype), access.base)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...dtype import CODES, info
+from ...dtype import dlpack_parts, info
 from ...error import TVMError
 from ...ir.prim import Call, IntImm, PrimExpr, StringImm
 from .builder import Builder
@@ -217,14 +217,6 @@ def _call_cpacked(b: Builder, node: Call) -> str:
 # Checked arguments
 
 
-def dl_dtype(dtype: str) -> tuple[int, int, int]:
-    """Code, bits and lanes as DLPack has them."""
-    kind = info(dtype)
-    if kind.is_bool:
-        return CODES["bool"], 8, kind.lanes
-    return CODES[kind.code], kind.bits, kind.lanes
-
-
 def _int64_array(b: Builder, items: tuple[PrimExpr, ...]) -> str:
     """Literals as a constant, else an array on the stack filled here."""
     if not items:
@@ -245,7 +237,7 @@ def _check_tensor(b: Builder, node: Call) -> str:
     rank = _number(ndim, "the rank of tvm_check_tensor")
     shape = _int64_array(b, node.args[9 : 9 + rank])
     strides = _int64_array(b, node.args[10 + rank : 10 + rank + _number(node.args[9 + rank], "the number of strides")])
-    type_code, bits, lanes = dl_dtype(annotation.dtype)
+    type_code, bits, lanes = dlpack_parts(annotation.dtype)
     kind = "{ ptr, ptr, i8, i8, i16, i32, ptr, ptr, i32, i32 }"
     parts = [
         ("ptr", value(b, function)), ("ptr", value(b, name)), ("i8", str(type_code)), ("i8", str(bits)),

@@ -16,19 +16,24 @@ def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bo
         raise TVMCImportError(pkg_name) from problem
 
 
+def with_open_sizes(shapes: dict[str, Any] | None) -> dict[str, list[int | None]]:
+    """Shapes of inputs with None for the sizes that are known when the model runs."""
+    return {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shapes or {}).items()}
+
+
 class Frontend:
-    """An importer. ``suffixes`` are the file endings it reads."""
+    """An importer: its format's name, and the file endings that it reads."""
 
-    name_ = ""
-    suffixes_: tuple[str, ...] = ()
+    FORMAT = ""
+    ENDINGS: tuple[str, ...] = ()
 
-    @staticmethod
-    def name() -> str:
-        raise TypeError("an importer has a name")
+    @classmethod
+    def name(cls) -> str:
+        return cls.FORMAT
 
-    @staticmethod
-    def suffixes() -> list[str]:
-        raise TypeError("an importer has file endings")
+    @classmethod
+    def suffixes(cls) -> list[str]:
+        return list(cls.ENDINGS)
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...error import TVMError, did_you_mean
 from .errors import TVMCException, TVMCFileNotFoundError
-from .frontend import Frontend, lazy_import
+from .frontend import Frontend, lazy_import, with_open_sizes
 from .legacy_frontends import (  # noqa: F401 (public names of this module)
     LEGACY_FRONTENDS,
     Caffe2Frontend,
@@ -30,13 +30,7 @@ SAVED_MODEL = "saved_model.pb"
 class OnnxFrontend(Frontend):
     """ONNX files."""
 
-    @staticmethod
-    def name() -> str:
-        return "onnx"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["onnx"]
+    FORMAT, ENDINGS = "onnx", ("onnx",)
 
     def load(self, path, shape_dict=None, **kwargs):
         lazy_import("onnx")
@@ -87,13 +81,7 @@ def complete_shapes(model, shape_dict, problem: Exception | None = None) -> tupl
 class TFLiteFrontend(Frontend):
     """TFLite files."""
 
-    @staticmethod
-    def name() -> str:
-        return "tflite"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["tflite"]
+    FORMAT, ENDINGS = "tflite", ("tflite",)
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
@@ -108,13 +96,7 @@ class TFLiteFrontend(Frontend):
 class KerasFrontend(Frontend):
     """Keras models in HDF5 files and in archives (.keras)."""
 
-    @staticmethod
-    def name() -> str:
-        return "keras"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["h5", "keras", "hdf5"]
+    FORMAT, ENDINGS = "keras", ("h5", "keras", "hdf5")
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
@@ -131,13 +113,7 @@ class KerasFrontend(Frontend):
 class RelayFrontend(Frontend):
     """Graphs as text."""
 
-    @staticmethod
-    def name() -> str:
-        return "relay"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["relay"]
+    FORMAT, ENDINGS = "relay", ("relay",)
 
     def load(self, path, shape_dict=None, **kwargs):
         import numpy as np
@@ -167,13 +143,7 @@ class RelayFrontend(Frontend):
 class PyTorchFrontend(Frontend):
     """TorchScript and programs of torch.export."""
 
-    @staticmethod
-    def name() -> str:
-        return "pytorch"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["pth", "pt", "pt2", "jit", "zip"]
+    FORMAT, ENDINGS = "pytorch", ("pth", "pt", "pt2", "jit", "zip")
 
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.pytorch import from_exported_program, from_pytorch
@@ -195,13 +165,7 @@ class PyTorchFrontend(Frontend):
 class TensorflowFrontend(Frontend):
     """Frozen graphs and SavedModels of TensorFlow."""
 
-    @staticmethod
-    def name() -> str:
-        return "pb"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["pb"]
+    FORMAT, ENDINGS = "pb", ("pb",)
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
@@ -218,8 +182,7 @@ class TensorflowFrontend(Frontend):
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.tensorflow import from_tensorflow
 
-        shapes = {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shape_dict or {}).items()}
-        return from_tensorflow(path, shape=shapes, **kwargs)
+        return from_tensorflow(path, shape=with_open_sizes(shape_dict), **kwargs)
 
     @staticmethod
     def reads_folder(path: str) -> bool:

@@ -5,19 +5,13 @@ from __future__ import annotations
 import os
 
 from .errors import TVMCException
-from .frontend import Frontend
+from .frontend import Frontend, with_open_sizes
 
 
 class CaffeFrontend(Frontend):
     """Caffe's networks: the text, with the file of weights beside it."""
 
-    @staticmethod
-    def name() -> str:
-        return "caffe"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["prototxt"]
+    FORMAT, ENDINGS = "caffe", ("prototxt",)
 
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.caffe import from_caffe
@@ -37,13 +31,7 @@ class CaffeFrontend(Frontend):
 class CoremlFrontend(Frontend):
     """Core ML's model files and packages."""
 
-    @staticmethod
-    def name() -> str:
-        return "coreml"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["mlmodel", "mlpackage"]
+    FORMAT, ENDINGS = "coreml", ("mlmodel", "mlpackage")
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
@@ -80,13 +68,7 @@ class CoremlFrontend(Frontend):
 class DarknetFrontend(Frontend):
     """DarkNet's configurations, each with the file of weights beside it."""
 
-    @staticmethod
-    def name() -> str:
-        return "darknet"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["cfg"]
+    FORMAT, ENDINGS = "darknet", ("cfg",)
 
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.darknet import from_darknet
@@ -107,13 +89,7 @@ class DarknetFrontend(Frontend):
 class MxnetFrontend(Frontend):
     """Symbols of MXNet (``-symbol.json``), each with the file of parameters beside it."""
 
-    @staticmethod
-    def name() -> str:
-        return "mxnet"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["json"]
+    FORMAT, ENDINGS = "mxnet", ("json",)
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
@@ -122,8 +98,7 @@ class MxnetFrontend(Frontend):
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.mxnet import from_mxnet
 
-        shapes = {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shape_dict or {}).items()}
-        return from_mxnet(path, shapes, **kwargs)
+        return from_mxnet(path, with_open_sizes(shape_dict), **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
         """The file of parameters."""
@@ -136,13 +111,7 @@ class PaddleFrontend(Frontend):
     """Programs of PaddlePaddle: ``.pdmodel`` or ``.json`` with its parameters in ``.pdiparams``, and the older
     ``__model__``."""
 
-    @staticmethod
-    def name() -> str:
-        return "paddle"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["pdmodel"]
+    FORMAT, ENDINGS = "paddle", ("pdmodel",)
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
@@ -162,8 +131,7 @@ class PaddleFrontend(Frontend):
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.paddlepaddle import from_paddle
 
-        shapes = {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shape_dict or {}).items()}
-        return from_paddle(path, shapes, **kwargs)
+        return from_paddle(path, with_open_sizes(shape_dict), **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
         """The files of the parameters."""
@@ -176,17 +144,10 @@ class PaddleFrontend(Frontend):
         return {name: bytes(mapped(folder, f"the file '{name}'", name)) for name in parameter_files(path)}
 
 
-
 class Caffe2Frontend(Frontend):
     """Caffe2 models: two nets, of which the user names one; the other lies beside it."""
 
-    @staticmethod
-    def name() -> str:
-        return "caffe2"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return []
+    FORMAT, ENDINGS = "caffe2", ()
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
@@ -230,13 +191,7 @@ def _nets(path: str) -> tuple[str, str] | None:
 class CntkFrontend(Frontend):
     """CNTK models of both formats."""
 
-    @staticmethod
-    def name() -> str:
-        return "cntk"
-
-    @staticmethod
-    def suffixes() -> list[str]:
-        return ["dnn", "cmf"]
+    FORMAT, ENDINGS = "cntk", ("dnn", "cmf")
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:

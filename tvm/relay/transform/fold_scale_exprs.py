@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ...error import not_defined
 from ...ir.tensor_type import TensorType
 from ...ir.visit import post_order
 from ..expr import Call, Constant, Function, RelayExpr
@@ -120,7 +121,23 @@ def summand(node: Call, along: Along) -> int | None:
     return None
 
 
-class Forward:
+class Folding:
+    """A rewrite of a function whose nodes are visited in order, each with the new values of its operands."""
+
+    nodes: list[RelayExpr]
+    value: dict[int, RelayExpr]
+
+    def run(self, func: Function) -> Function:
+        for node in self.nodes:
+            self.value[id(node)] = self.visit(node)
+        body = self.value[id(func.body)]
+        return func if body is func.body else func.replace(body=body)
+
+    def visit(self, node: RelayExpr) -> RelayExpr:
+        raise not_defined(self, "visit")
+
+
+class Forward(Folding):
     """Factors before layers."""
 
     def __init__(self, func: Function):
@@ -150,12 +167,6 @@ class Forward:
                 taker = summand(node, along)
             for i, child in enumerate(node.args if type(node) is Call else node.children()):
                 self.ask(child, along if i == taker and type(node) is Call else None)
-
-    def run(self, func: Function) -> Function:
-        for node in self.nodes:
-            self.value[id(node)] = self.visit(node)
-        body = self.value[id(func.body)]
-        return func if body is func.body else func.replace(body=body)
 
     def visit(self, node: RelayExpr) -> RelayExpr:
         along = self.wanted.get(id(node))
@@ -201,7 +212,7 @@ class Forward:
         return False
 
 
-class Backward:
+class Backward(Folding):
     """Factors behind layers."""
 
     def __init__(self, func: Function):
@@ -235,12 +246,6 @@ class Backward:
             return Along(sides[0].axes, sides[0].positive or sides[1].positive) if same else None
         along = sides[0] if sides[0] is not None else sides[1]
         return along if along is not None and summand(node, along) == sides.index(along) else None
-
-    def run(self, func: Function) -> Function:
-        for node in self.nodes:
-            self.value[id(node)] = self.visit(node)
-        body = self.value[id(func.body)]
-        return func if body is func.body else func.replace(body=body)
 
     def visit(self, node: RelayExpr) -> RelayExpr:
         if is_call(node, "multiply") and _is_float(node):

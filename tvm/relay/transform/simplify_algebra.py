@@ -155,7 +155,8 @@ def double_to_scale(node: Call, counts) -> RelayExpr | None:
     return tensor.multiply(x, const(2, node.checked_type_.dtype))
 
 
-def _order(node: Call) -> tuple[int, ...]:
+def axes_of(node: Call) -> tuple[int, ...]:
+    """The order of the dimensions of a transpose."""
     rank = len(dims(node.args[0].checked_type_))
     axes = node.attrs.axes
     return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
@@ -165,7 +166,7 @@ def _as_layouts(node: Any, named: list[str] | None) -> tuple[list[str], list[str
     """The axes before and after a transpose or layout transform; ``named`` are the axes of a transpose's output."""
     if is_call(node, "layout_transform"):
         return tuple([f"{n or ''}{c}" for c, n in parts(x)] for x in (node.attrs.src_layout, node.attrs.dst_layout))
-    axes = _order(node)
+    axes = axes_of(node)
     if named is None or len(named) != len(axes):
         return None
     before = [""] * len(axes)
@@ -182,12 +183,12 @@ def merge_transposes(node: Call, counts) -> RelayExpr | None:
     if not is_call(inner, "transpose", "layout_transform"):
         return _as_transpose(node) if is_call(node, "transpose") else None
     if is_call(node, "transpose") and is_call(inner, "transpose"):
-        axes = tuple(_order(inner)[a] for a in _order(node))
+        axes = tuple(axes_of(inner)[a] for a in axes_of(node))
         return _transposed(inner.args[0], axes)
     if is_call(node, "transpose"):
         first = _as_layouts(inner, None)
         middle = first[1] if first is not None else []
-        last = [middle[a] for a in _order(node)] if len(middle) == len(_order(node)) else None
+        last = [middle[a] for a in axes_of(node)] if len(middle) == len(axes_of(node)) else None
     else:
         source, last = _as_layouts(node, None)
         first = _as_layouts(inner, source)
@@ -197,7 +198,7 @@ def merge_transposes(node: Call, counts) -> RelayExpr | None:
 
 
 def _as_transpose(node: Call) -> RelayExpr | None:
-    return node.args[0] if _order(node) == tuple(range(len(_order(node)))) else None
+    return node.args[0] if axes_of(node) == tuple(range(len(axes_of(node)))) else None
 
 
 def _transposed(source: RelayExpr, axes: tuple[int, ...]) -> RelayExpr:

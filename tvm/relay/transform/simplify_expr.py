@@ -10,7 +10,6 @@ from ...ir.module import IRModule
 from ...ir.op import OPS, Op
 from ...ir.transform import PassContext
 from ..expr import Call, Constant, Function, RelayExpr, const
-from ..infer import dims
 from ..op import tensor, transform
 from ..op.record import CallAttrs
 from . import recognize
@@ -18,7 +17,7 @@ from . import simplify_algebra as algebra
 from .fold_padding import padding_absorbed
 from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, rewrite_typed, type_of, use_counts
 from .live_window import live_window
-from .simplify_algebra import filled_with, static_shape
+from .simplify_algebra import axes_of, filled_with, static_shape
 
 RESHAPES = ("reshape", "expand_dims", "squeeze", "nn.batch_flatten", "contrib_reverse_reshape")
 Rule = Callable[[Call, dict], "RelayExpr | None"]
@@ -38,13 +37,6 @@ def reshape_chain(node: Call, counts) -> RelayExpr | None:
     if static_shape(source) == shape:
         return source
     return transform.reshape(source, shape, 0 in shape) if source is not node.args[0] else None
-
-
-def axes_of(node: Call) -> tuple[int, ...]:
-    """The order of the dimensions of a transpose."""
-    rank = len(dims(node.args[0].checked_type_))
-    axes = node.attrs.axes
-    return tuple(range(rank))[::-1] if axes is None else tuple(a % rank for a in axes)
 
 
 def transpose_chain(node: Call, counts) -> RelayExpr | None:

@@ -13,7 +13,9 @@ from ..stmt import Block, BlockRealize, Stmt
 from .statement import StmtRewriter
 
 
-class OpaqueBlocks(StmtRewriter):
+class BlockRewriter(StmtRewriter):
+    """One that writes the values of block axes in their place."""
+
     def __init__(self):
         self.values: dict[Var, PrimExpr] = {}
 
@@ -22,11 +24,16 @@ class OpaqueBlocks(StmtRewriter):
             return node
         return rewrite(node, lambda n: self.values.get(n) if isinstance(n, Var) else None)
 
-    def on_BlockRealize(self, node: BlockRealize) -> Stmt:
+    def enter(self, node: BlockRealize) -> PrimExpr:
+        """The condition of a block, whose axes have their values from here on."""
         for axis, value in zip(node.block.iter_vars, node.iter_values):
             self.values[axis.var] = self.expr(value)
-        predicate = self.expr(node.predicate)
-        return BlockRealize((), predicate, self.stmt(node.block))
+        return self.expr(node.predicate)
+
+
+class OpaqueBlocks(BlockRewriter):
+    def on_BlockRealize(self, node: BlockRealize) -> Stmt:
+        return BlockRealize((), self.enter(node), self.stmt(node.block))
 
     def on_Block(self, node: Block) -> Stmt:
         reads = tuple(self.expr(r) for r in node.reads)

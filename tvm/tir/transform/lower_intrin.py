@@ -29,16 +29,15 @@ from ...ir.prim import (
     Mul,
     PrimExpr,
     Ramp,
-    Range,
     Select,
     const,
 )
 from ...ir.visit import rewrite
 from ..function import PrimFunc
-from ..stmt import AttrStmt, For, IfThenElse, LetStmt, Stmt
+from ..stmt import IfThenElse, LetStmt, Stmt
 from .facts import analyzer_of
 from .simplify import plain
-from .statement import StmtRewriter
+from .statement import RangeRewriter
 
 _ROUNDS = 16  # rules that keep replacing one call by another are a mistake in the rules
 # Levels of a vector expression that are looked at for its sign.
@@ -60,7 +59,7 @@ def rule_names(target: Any) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-class IntrinLowerer(StmtRewriter):
+class IntrinLowerer(RangeRewriter):
     def __init__(self, target: Any, analyzer: Analyzer):
         self.names = rule_names(target)
         self.analyzer = analyzer
@@ -68,17 +67,6 @@ class IntrinLowerer(StmtRewriter):
         # id of a vector -> the vector, and whether its lanes are known not to be negative.
         self.signs: dict[int, tuple[PrimExpr, bool]] = {}
         self.rules: dict[str, list] = {}
-
-    # Statements: the analyzer learns the ranges ---------------------------------------------------------------
-    def on_For(self, node: For) -> Stmt:
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent))
-        return self.keep(node)
-
-    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
-        if node.attr_key in ("thread_extent", "virtual_thread"):
-            var = node.node.var
-            self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), primop.cast(var.dtype, node.value)))
-        return self.keep(node)
 
     def on_IfThenElse(self, node: IfThenElse) -> Stmt:
         condition = self.expr(node.condition)

@@ -5,25 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.prim import IntImm, IterVar, PrimExpr, Range, StringImm, Var, const
-from ...ir.visit import rewrite
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, Block, BlockRealize, DeclBuffer, For, ForKind, IfThenElse, Stmt
-from .statement import StmtRewriter, int_value
+from .convert_blocks_to_opaque import BlockRewriter
+from .statement import int_value
 
 
-class BlockLowerer(StmtRewriter):
-    def __init__(self):
-        self.values: dict[Var, PrimExpr] = {}
-
-    def expr(self, node: Any) -> Any:
-        if not self.values:
-            return node
-        return rewrite(node, lambda n: self.values.get(n) if isinstance(n, Var) else None)
-
+class BlockLowerer(BlockRewriter):
     def on_BlockRealize(self, node: BlockRealize) -> Stmt:
-        for axis, value in zip(node.block.iter_vars, node.iter_values):
-            self.values[axis.var] = self.expr(value)
-        predicate = self.expr(node.predicate)
+        predicate = self.enter(node)
         body = self.stmt(node.block)
         return body if int_value(predicate) == 1 else IfThenElse(predicate, body)
 

@@ -13,35 +13,25 @@ from ...arith import Analyzer
 from ...dtype import info
 from ...ir import primop
 from ...ir.op import Op
-from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, Ramp, Range, Select, const
+from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, Ramp, Select
 from ...ir.visit import post_order, pre_order, rewrite
 from ..function import PrimFunc
 from ..intrinsics import CallEffectKind, effect_of
-from ..stmt import AttrStmt, For, IfThenElse, Stmt
+from ..stmt import IfThenElse, Stmt
 from .facts import analyzer_of
 from .simplify import plain
-from .statement import StmtRewriter, is_call
+from .statement import RangeRewriter, is_call
 
 # Nodes of a condition that are looked at; in a chain of choices each condition holds all that come before.
 _MOST_OF_A_CONDITION = 1024
 _DIVISIONS = ("Div", "Mod", "FloorDiv", "FloorMod")
 
 
-class UnsafeSelects(StmtRewriter):
+class UnsafeSelects(RangeRewriter):
     def __init__(self, analyzer: Analyzer):
         self.analyzer = analyzer
         self.memo: dict = {}
         self.safe: dict[int, tuple[PrimExpr, bool]] = {}
-
-    def on_For(self, node: For) -> Stmt:
-        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent))
-        return self.keep(node)
-
-    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
-        if node.attr_key in ("thread_extent", "virtual_thread"):
-            var = node.node.var
-            self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), primop.cast(var.dtype, node.value)))
-        return self.keep(node)
 
     def on_IfThenElse(self, node: IfThenElse) -> Stmt:
         outer = self.memo, self.safe

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ...arith import Analyzer
 from ...ir import primop
 from ...ir.node import Node
-from ...ir.prim import Call, IntImm, PrimExpr, Var
+from ...ir.prim import Call, IntImm, PrimExpr, Range, Var, const
 from ...ir.visit import post_order, rewrite
 from .. import stmt as stmt_module
 from ..intrinsics import CallEffectKind, effect_of
-from ..stmt import SeqStmt, Stmt, seq
+from ..stmt import AttrStmt, For, SeqStmt, Stmt, seq
 
 # Annotation of a loop of one iteration that is to stay a loop.
 KEPT = "single_iteration_is_kept"
@@ -52,6 +53,22 @@ class StmtRewriter:
 
 
 StmtRewriter._handlers = {SeqStmt: StmtRewriter.on_SeqStmt}
+
+
+class RangeRewriter(StmtRewriter):
+    """One whose analyzer learns the ranges of loops and threads on the way down."""
+
+    analyzer: Analyzer
+
+    def on_For(self, node: For) -> Stmt:
+        self.analyzer.bind(node.loop_var, Range.from_min_extent(node.min, node.extent))
+        return self.keep(node)
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        if node.attr_key in ("thread_extent", "virtual_thread"):
+            var = node.node.var
+            self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), primop.cast(var.dtype, node.value)))
+        return self.keep(node)
 
 
 def op_name(node: Any) -> str:

@@ -275,7 +275,7 @@ class Conv2dTiles(CPUTemplate):
         window = next(s[t] for t in op.input_tensors if t.op.tag == "window,step")
         kernel = next(t for t in op.input_tensors if t.op is not window.op)
         padding = pad_stage(planner, window)
-        image = self.epilogue(planner, host)
+        image = epilogue(planner, host)
         weights = s[s.cache_read(kernel, tiles.SCOPES["b"], [stage.op])]
         task = self.divide(planner, stage, host, image, config)
         # Products.
@@ -346,14 +346,15 @@ class Conv2dTiles(CPUTemplate):
         stage.compute_at(held, drain(held, shape_of(stage.op), block_w))
         return task
 
-    def epilogue(self, planner: Planner, held: Stage) -> Stage:
-        """The stage that stores the image: the one that reads the sums, with all that is inlined into it."""
-        assert planner.plain is not None, "the planner knows what is inlined"
-        readers = planner.plain.consumers(planner.plain.stage_map[held.op])
-        uids = {reader.uid for reader in readers}
-        (host,) = (stage for stage in planner.s.stages if stage.uid in uids)
-        planner.placed.add(host)
-        return host
+
+def epilogue(planner: Planner, held: Stage) -> Stage:
+    """The stage that stores the result: the one that reads the sums, with all that is inlined into it."""
+    assert planner.plain is not None, "the planner knows what is inlined"
+    readers = planner.plain.consumers(planner.plain.stage_map[held.op])
+    uids = {reader.uid for reader in readers}
+    (host,) = (stage for stage in planner.s.stages if stage.uid in uids)
+    planner.placed.add(host)
+    return host
 
 
 TEMPLATE = Conv2dTiles()

@@ -22,7 +22,7 @@ from .. import access
 from ..template import CPUTemplate
 from ..utils import prod
 from . import tiles
-from .conv2d_tiles import columns_of
+from .conv2d_tiles import columns_of, epilogue
 from .tiles import COLUMNS, ROW_BYTES, ROWS, Kind
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class MatmulTiles(CPUTemplate):
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """Blocks of rows outside, then panels; ``stage`` sums up the parts of k, and the epilogue stores the sums."""
         x, op = extents(stage.op), stage.op
-        image = _epilogue(planner, host)
+        image = epilogue(planner, host)
         host.compute_inline()
         m = 2 - x["tiles"] % 2
         *lead, i, j = image.op.axis
@@ -214,16 +214,6 @@ class MatmulTiles(CPUTemplate):
             config["non_temporal"],
         )
         stage.tensorize(t, product)
-
-
-def _epilogue(planner: Planner, held: Stage) -> Stage:
-    """The stage that stores the matrix: the one that reads the sums, with all that is inlined into it."""
-    assert planner.plain is not None, "the planner knows what is inlined"
-    readers = planner.plain.consumers(planner.plain.stage_map[held.op])
-    uids = {reader.uid for reader in readers}
-    (host,) = (stage for stage in planner.s.stages if stage.uid in uids)
-    planner.placed.add(host)
-    return host
 
 
 TEMPLATE = MatmulTiles()

@@ -77,7 +77,7 @@ class Axis:
         elif mode == "lanczos":
             taps = np.where(distance < 3, np.sinc(distance) * np.sinc(distance / 3), 0.0)
         else:
-            taps = _cubic(distance, self.attrs.get("cubic_coeff_a", -0.75))
+            taps = cubic(distance, self.attrs.get("cubic_coeff_a", -0.75))
         places = (base[:, None] + offsets[None, :]).astype("int64")
         if self.attrs.get("exclude_outside", 0):
             taps = np.where((places < 0) | (places >= self.size), 0.0, taps)
@@ -115,7 +115,7 @@ class Axis:
         return relay.transpose(out, back)
 
 
-def _cubic(d, a: float):
+def cubic(d, a: float):
     near = ((a + 2) * d - (a + 3)) * d * d + 1
     far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))

@@ -7,6 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ..common import run_time
+from ..common.formulas import log_softmax
 from ..common.product import product
 from ..common.windows import same_padded
 from .table import argument, axis_of, op
@@ -329,15 +330,14 @@ def _softmax(ctx, x, axis: int):
     return relay.nn.softmax(x, axis)
 
 
-def _log_softmax(ctx, x, axis: int):
-    shifted = relay.subtract(x, relay.max(x, axis=axis, keepdims=True))
-    return relay.subtract(shifted, relay.log(relay.sum(relay.exp(shifted), axis=axis, keepdims=True)))
-
-
 def _hardmax(ctx, x, axis: int):
     place = relay.cast(relay.argmax(x, axis=axis, keepdims=True), "int64")
     places = run_time.along(ctx, run_time.counted(ctx, run_time.size_of(ctx, x, axis)), axis, ctx.rank(x))
     return relay.cast(relay.equal(place, places), ctx.dtype(x))
+
+
+def _log_softmax(ctx, x, axis: int):
+    return log_softmax(x, axis)
 
 
 for _name, _function in (("Softmax", _softmax), ("LogSoftmax", _log_softmax), ("Hardmax", _hardmax)):

@@ -7,7 +7,7 @@ import math
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
-from ..common import run_time
+from ..common import formulas, run_time
 from .table import Context, op
 
 _SAME = {
@@ -246,17 +246,7 @@ op("elementwise_fmin")(_without_nan("minimum"))
 
 @op("atan2")
 def atan2(ctx):
-    """The angle of the quotient, moved by half a turn where the second operand is negative; quotients are of the
-    smaller by the larger operand, so that none is infinite."""
-    y, x = ctx.get("X1"), ctx.get("X2")
-    zero, size_y, size_x = ctx.like(0, y), relay.abs(y), relay.abs(x)
-    high, low = relay.maximum(size_x, size_y), relay.minimum(size_x, size_y)
-    none = relay.equal(high, zero)
-    slope = relay.where(relay.equal(high, low), relay.ones_like(high), relay.divide(low, high))
-    angle = relay.atan(relay.where(none, relay.zeros_like(slope), slope))
-    angle = relay.where(relay.greater(size_y, size_x), relay.subtract(ctx.like(math.pi / 2, y), angle), angle)
-    angle = relay.where(relay.less(x, zero), relay.subtract(ctx.like(math.pi, y), angle), angle)
-    return relay.where(relay.less(y, zero), relay.negative(angle), angle)
+    return formulas.atan2(ctx, ctx.get("X1"), ctx.get("X2"))
 
 
 @op("scale")

@@ -7,6 +7,7 @@ import math
 
 from ....error import TVMError
 from ... import op as relay
+from ..common.formulas import log_softmax
 from .dtypes import dtype_name
 from .elementwise import cast
 from .table import op
@@ -199,13 +200,8 @@ def _normalized(function):
     return convert
 
 
-def _log_softmax(x, axis: int):
-    shifted = relay.subtract(x, relay.max(x, axis=axis, keepdims=True))
-    return relay.subtract(shifted, relay.log(relay.sum(relay.exp(shifted), axis=axis, keepdims=True)))
-
-
 op("softmax", "_softmax")(_normalized(relay.nn.softmax))
-op("log_softmax", "_log_softmax")(_normalized(_log_softmax))
+op("log_softmax", "_log_softmax")(_normalized(log_softmax))
 
 
 @op("softmin")

@@ -10,6 +10,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr
+from ..common import formulas
 from .dtypes import category, dtype_name
 from .table import Number, op
 
@@ -363,16 +364,7 @@ def fmin(ctx, self, other):
 
 @op("atan2", "arctan2")
 def atan2(ctx, self, other):
-    """The angle of a point, from the angle in the right half by quadrants; the sign of a zero counts."""
-    y, x = ctx.together(self, other, at_least=2)
-    zero, pi = ctx.like(0, x), ctx.like(math.pi, x)
-    ratio = relay.atan(relay.divide(y, x))
-    negative_y = relay.less(y, zero)
-    left = relay.where(negative_y, relay.subtract(ratio, pi), relay.add(ratio, pi))
-    out = relay.where(relay.less(x, zero), left, ratio)
-    upright = relay.where(negative_y, ctx.like(-math.pi / 2, x), ctx.like(math.pi / 2, x))
-    upright = relay.where(relay.equal(y, zero), zero, upright)
-    return relay.where(relay.equal(x, zero), upright, out)
+    return formulas.atan2(ctx, *ctx.together(self, other, at_least=2))
 
 
 @op("where")

@@ -7,6 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
+from ..common import tensorflow_ops as alike
 from .table import Context, op
 
 # -- one operand ------------------------------------------------------------------------------------------------------
@@ -138,11 +139,7 @@ def divide(ctx, inputs, attrs):
     return (relay.divide if ctx.is_float(inputs[0]) else relay.trunc_divide)(*inputs[:2])
 
 
-@op("FloorDiv")
-def floor_divide(ctx, inputs, attrs):
-    if ctx.is_float(inputs[0]):
-        return relay.floor(relay.divide(*inputs[:2]))
-    return relay.floor_divide(*inputs[:2])
+op("FloorDiv")(alike.floor_divide)
 
 
 @op("FloorMod")
@@ -185,10 +182,7 @@ def xlog1py(ctx, inputs, attrs):
     return _where_zero(ctx, x, ctx.like(0, x), relay.multiply(x, log1p(ctx, [y], attrs)))
 
 
-@op("SquaredDifference")
-def squared_difference(ctx, inputs, attrs):
-    difference = relay.subtract(*inputs[:2])
-    return relay.multiply(difference, difference)
+op("SquaredDifference")(alike.squared_difference)
 
 
 @op("ApproximateEqual")
@@ -197,16 +191,7 @@ def approximate_equal(ctx, inputs, attrs):
     return relay.less(distance, ctx.like(attrs.get("tolerance", 1e-5), inputs[0]))
 
 
-@op("Atan2")
-def atan2(ctx, inputs, attrs):
-    """The angle of (x, y): that of the quotient, turned by half a circle left of the origin."""
-    y, x = inputs[:2]
-    zero, pi = ctx.like(0, x), ctx.like(np.pi, x)
-    angle = relay.atan(relay.divide(y, x))
-    turn = relay.where(relay.less(y, zero), relay.negative(pi), pi)
-    angle = relay.where(relay.less(x, zero), relay.add(angle, turn), angle)
-    upright = relay.multiply(relay.sign(y), ctx.like(np.pi / 2, x))
-    return relay.where(relay.equal(x, zero), upright, angle)
+op("Atan2")(alike.atan2)
 
 
 @op("AddN", "AccumulateNV2")

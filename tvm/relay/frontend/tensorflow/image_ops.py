@@ -9,6 +9,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from ..common import run_time
+from ..common.resize import cubic
 from ..common.suppression import soft_suppression
 from .index_ops import first_rows
 from .table import Context, check_count, op
@@ -91,19 +92,13 @@ def resize_bicubic(ctx, inputs, attrs):
         floor = np.floor(at)
         fraction = np.rint((at - floor) * _STEPS) / _STEPS
         places = [floor + k for k in (-1, 0, 1, 2)]
-        weights = [_cubic(np.abs(k - fraction), a) for k in (-1, 0, 1, 2)]
+        weights = [cubic(np.abs(k - fraction), a) for k in (-1, 0, 1, 2)]
         if centers:
             weights = [np.where((p >= 0) & (p < size), w, 0) for p, w in zip(places, weights)]
             total = np.maximum(np.abs(np.sum(weights, 0)), 1000 * np.finfo("float32").tiny)
             weights = [w / total for w in weights]
         out = _weighted(out, axis, [np.clip(p, 0, size - 1) for p in places], weights)
     return out
-
-
-def _cubic(d: np.ndarray, a: float) -> np.ndarray:
-    near = ((a + 2) * d - (a + 3)) * d * d + 1
-    far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-    return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
 @op("CropAndResize")

@@ -8,6 +8,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from ..common import run_time
+from ..common import tensorflow_ops as alike
 from .state_ops import variable_value
 from .table import Context, axis_of, check_count, host, op
 
@@ -91,11 +92,7 @@ def where(ctx, inputs, attrs):
     return relay.cast(relay.argwhere(truth), "int64")
 
 
-@op("SparseToDense")
-def sparse_to_dense(ctx, inputs, attrs):
-    shape = ctx.ints(inputs[1], "the shape")
-    check_count("a tensor", shape)
-    return relay.sparse_to_dense(inputs[0], shape, inputs[2], relay.reshape(inputs[3], ()))
+op("SparseToDense")(alike.sparse_to_dense)
 
 
 @op("InvertPermutation")

@@ -9,6 +9,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr
+from ..common import tensorflow_ops as alike
 from ..common.product import product
 from .table import CONVERTERS, Context, op
 
@@ -98,11 +99,7 @@ def softmax(ctx, inputs, attrs):
     return relay.nn.softmax(inputs[0], axis=-1)
 
 
-@op("LogSoftmax")
-def log_softmax(ctx, inputs, attrs):
-    x = inputs[0]
-    shifted = relay.subtract(x, relay.max(x, axis=-1, keepdims=True))
-    return relay.subtract(shifted, relay.log(relay.sum(relay.exp(shifted), axis=-1, keepdims=True)))
+op("LogSoftmax")(alike.log_softmax)
 
 
 @op("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")

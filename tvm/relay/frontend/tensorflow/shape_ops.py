@@ -10,6 +10,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from ..common import run_time
+from ..common import tensorflow_ops as alike
 from .table import Context, axis_of, check_count, check_steps, op
 
 
@@ -27,13 +28,7 @@ def reshape(ctx, inputs, attrs):
     return relay.reshape(data, wanted, True)
 
 
-@op("Transpose")
-def transpose(ctx, inputs, attrs):
-    rank = ctx.rank(inputs[0])
-    axes = [axis_of(a, rank) for a in ctx.ints(inputs[1], "the order of axes")]
-    if sorted(axes) != list(range(rank)):
-        raise TVMError(f"{axes} is no order of {rank} axes")
-    return relay.transpose(inputs[0], axes) if rank else inputs[0]
+op("Transpose")(alike.transpose)
 
 
 @op("Squeeze")
@@ -334,13 +329,6 @@ def unpack(ctx, inputs, attrs):
 # -- padding ----------------------------------------------------------------------------------------------------------
 
 
-def _pad_width(ctx: Context, inputs: list) -> tuple:
-    width = ctx.array(inputs[1], "the padding")
-    if width.shape != (ctx.rank(inputs[0]), 2) or (width < 0).any():
-        raise TVMError(f"padding of shape {width.shape} does not fit {ctx.rank(inputs[0])} axes, or is negative")
-    return tuple((int(a), int(b)) for a, b in width)
-
-
 @op("Pad", "PadV2")
 def pad(ctx, inputs, attrs):
     data = inputs[0]
@@ -348,13 +336,13 @@ def pad(ctx, inputs, attrs):
     if ctx.is_late(inputs[1]):
         amounts = ctx.made(relay.reshape(relay.transpose(inputs[1], (1, 0)), (-1,)))
         return run_time.padded(ctx, data, amounts, None, value, "constant")
-    width = _pad_width(ctx, inputs)
+    width = alike.pad_width(ctx, inputs)
     return relay.nn.pad(data, width, value) if width else data
 
 
 @op("MirrorPad")
 def mirror_pad(ctx, inputs, attrs):
-    width, shape = _pad_width(ctx, inputs), ctx.known_shape(inputs[0])
+    width, shape = alike.pad_width(ctx, inputs), ctx.known_shape(inputs[0])
     mode = attrs.get("mode", "REFLECT")
     most = 0 if mode == "SYMMETRIC" else 1
     if any(max(w) > d - most for w, d in zip(width, shape)):
@@ -362,12 +350,7 @@ def mirror_pad(ctx, inputs, attrs):
     return relay.nn.mirror_pad(inputs[0], width, mode)
 
 
-@op("ReverseV2")
-def reverse(ctx, inputs, attrs):
-    out = inputs[0]
-    for axis in ctx.ints(inputs[1], "the axes"):
-        out = relay.reverse(out, axis_of(axis, ctx.rank(out)))
-    return out
+op("ReverseV2")(alike.reverse)
 
 
 @op("Reverse")
@@ -409,21 +392,14 @@ def blocks(ctx, inputs, attrs):
     return form(inputs[0], size, layout)
 
 
-def _blocks(ctx: Context, inputs: list) -> tuple[list[int], list]:
-    block, edges = ctx.ints(inputs[1], "the blocks"), ctx.array(inputs[2], "the edges")
-    if edges.shape != (len(block), 2) or any(b < 1 for b in block) or len(block) >= ctx.rank(inputs[0]):
-        raise TVMError(f"blocks {block} and edges of shape {edges.shape} do not fit {ctx.rank(inputs[0])} axes")
-    return block, [[int(v) for v in row] for row in edges]
-
-
 @op("SpaceToBatchND")
 def space_to_batch(ctx, inputs, attrs):
-    return relay.nn.space_to_batch_nd(inputs[0], *_blocks(ctx, inputs), 0)
+    return relay.nn.space_to_batch_nd(inputs[0], *alike.blocks(ctx, inputs), 0)
 
 
 @op("BatchToSpaceND")
 def batch_to_space(ctx, inputs, attrs):
-    return relay.nn.batch_to_space_nd(inputs[0], *_blocks(ctx, inputs))
+    return relay.nn.batch_to_space_nd(inputs[0], *alike.blocks(ctx, inputs))
 
 
 # -- new tensors ------------------------------------------------------------------------------------------------------
@@ -448,15 +424,7 @@ def filled_like(ctx, inputs, attrs):
 def range_(ctx, inputs, attrs):
     if ctx.is_late(*inputs[:3]):
         return run_time.ranged(ctx, *inputs[:3])
-    start, stop, step = (ctx.array(x, w).reshape(-1) for x, w in zip(inputs[:3], ("start", "limit", "delta")))
-    if any(v.size != 1 for v in (start, stop, step)) or step[0] == 0:
-        raise TVMError("start, limit and delta are one number each, and delta is not 0")
-    span = (float(stop[0]) - float(start[0])) / float(step[0])
-    if not math.isfinite(span):
-        raise TVMError(f"there are no steps of {step[0]} from {start[0]} to {stop[0]}")
-    count = max(math.ceil(span), 0)
-    check_count("a range", [count])
-    return Constant((start[0] + np.arange(count) * step[0]).astype(start.dtype))
+    return alike.known_range(ctx, inputs)
 
 
 @op("LinSpace")

@@ -9,6 +9,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
+from ..common import tensorflow_ops as alike
 from .quantization import centered, finished, rescaled
 from .table import Context, op, quantized, tabled
 
@@ -171,11 +172,7 @@ def div(ctx, inputs, options):
     return activated(ctx, function(*inputs[:2]), options)
 
 
-@op("FLOOR_DIV")
-def floor_div(ctx, inputs, options):
-    if ctx.is_float(inputs[0]):
-        return relay.floor(relay.divide(*inputs[:2]))
-    return relay.floor_divide(*inputs[:2])
+op("FLOOR_DIV")(alike.floor_divide)
 
 
 @op("FLOOR_MOD")
@@ -189,22 +186,10 @@ def floor_mod(ctx, inputs, options):
     return relay.where(relay.logical_and(other, relay.not_equal(rest, zero)), relay.add(rest, y), rest)
 
 
-@op("SQUARED_DIFFERENCE")
-def squared_difference(ctx, inputs, options):
-    difference = relay.subtract(*inputs[:2])
-    return relay.multiply(difference, difference)
+op("SQUARED_DIFFERENCE")(alike.squared_difference)
 
 
-@op("ATAN2")
-def atan2(ctx, inputs, options):
-    """The angle of (x, y): that of the quotient, turned by half a circle left of the origin."""
-    y, x = inputs[:2]
-    zero, pi = ctx.like(0, x), ctx.like(np.pi, x)
-    angle = relay.atan(relay.divide(y, x))
-    turn = relay.where(relay.less(y, zero), relay.negative(pi), pi)
-    angle = relay.where(relay.less(x, zero), relay.add(angle, turn), angle)
-    upright = relay.multiply(relay.sign(y), ctx.like(np.pi / 2, x))
-    return relay.where(relay.equal(x, zero), upright, angle)
+op("ATAN2")(alike.atan2)
 
 
 @op("ADD_N")

@@ -7,6 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
+from ..common import tensorflow_ops as alike
 from ..common.context import check_count
 from .quantization import real_array
 from .table import Context, axis_of, moving, op
@@ -70,11 +71,7 @@ def scatter_nd(ctx, inputs, options):
     return relay.scatter_nd(empty, relay.transpose(indices, (rank - 1, *range(rank - 1))), updates, "add")
 
 
-@op("SPARSE_TO_DENSE")
-def sparse_to_dense(ctx, inputs, options):
-    shape = ctx.ints(inputs[1], "the shape")
-    check_count("a tensor", shape)
-    return relay.sparse_to_dense(inputs[0], shape, inputs[2], relay.reshape(inputs[3], ()))
+op("SPARSE_TO_DENSE")(alike.sparse_to_dense)
 
 
 @op("WHERE")

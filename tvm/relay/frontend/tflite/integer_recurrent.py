@@ -17,7 +17,7 @@ from ...expr import Constant, RelayExpr, const
 from .integer_tables import halves_away, integers
 from .load import Tensor
 from .quantization import RANGES, fixed_point, looked_up, scaled
-from .recurrent import LSTM_GATES, sequence_steps, state_of
+from .recurrent import LSTM_GATES, state_of, unrolled
 from .table import Context, argument, quantized
 
 _ONE = 32767  # The greatest number below 1 with 15 bits after the point.
@@ -222,15 +222,7 @@ def _steps_within(bound: float, scale: float, dtype: str) -> int:
 
 @quantized("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def integer_lstm(ctx, inputs, options):
-    cell = _Cell(ctx, inputs, options)
-    h, c = state_of(inputs, 18), state_of(inputs, 19)
-    shown = []
-    for x in sequence_steps(ctx, inputs[0], options.time_major):
-        h, c = (ctx.made(v) for v in cell.step(x, h, c))
-        shown.append(h)
-    ctx.keep(18, h)
-    ctx.keep(19, c)
-    return relay.stack(shown, 0 if options.time_major else 1)
+    return unrolled(ctx, _Cell(ctx, inputs, options), inputs, options)
 
 
 # -- filters over the last steps --------------------------------------------------------------------------------------

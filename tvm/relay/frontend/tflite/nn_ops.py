@@ -7,6 +7,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
+from ..common import tensorflow_ops as alike
 from ..common.context import check_count
 from .conv_ops import same_or_valid
 from .elementwise import activated
@@ -134,11 +135,7 @@ def integer_softmax(ctx, inputs, options):
     return finished(relay.cast(relay.floor(relay.add(steps, const(0.5))), "int32"), result)
 
 
-@op("LOG_SOFTMAX")
-def log_softmax(ctx, inputs, options):
-    x = inputs[0]
-    shifted = relay.subtract(x, relay.max(x, axis=-1, keepdims=True))
-    return relay.subtract(shifted, relay.log(relay.sum(relay.exp(shifted), axis=-1, keepdims=True)))
+op("LOG_SOFTMAX")(alike.log_softmax)
 
 
 @quantized("LOG_SOFTMAX")

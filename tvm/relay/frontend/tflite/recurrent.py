@@ -135,7 +135,11 @@ class _Cell:
 
 @op("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def lstm(ctx, inputs, options):
-    cell = _Cell(ctx, inputs, options)
+    return unrolled(ctx, _Cell(ctx, inputs, options), inputs, options)
+
+
+def unrolled(ctx, cell, inputs, options):
+    """The outputs of all steps of a cell, from the state of the model, which is kept."""
     h, c = state_of(inputs, 18), state_of(inputs, 19)
     shown = []
     for x in sequence_steps(ctx, inputs[0], options.time_major):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, const
+from ..common import tensorflow_ops as alike
 from ..common.context import check_count, check_steps
 from .elementwise import activated
 from .load import Quantization, Tensor
@@ -34,13 +33,7 @@ def reshape(ctx, inputs, options):
     return relay.reshape(inputs[0], wanted, True)
 
 
-@moving("TRANSPOSE")
-def transpose(ctx, inputs, options):
-    rank = ctx.rank(inputs[0])
-    axes = [axis_of(a, rank) for a in ctx.ints(inputs[1], "the order of axes")]
-    if sorted(axes) != list(range(rank)):
-        raise TVMError(f"{axes} is no order of {rank} axes")
-    return relay.transpose(inputs[0], axes) if rank else inputs[0]
+moving("TRANSPOSE")(alike.transpose)
 
 
 @moving("SQUEEZE")
@@ -276,17 +269,10 @@ def unpack(ctx, inputs, options):
 # -- padding ----------------------------------------------------------------------------------------------------------
 
 
-def _pad_width(ctx: Context, inputs: list) -> tuple:
-    width = ctx.array(inputs[1], "the padding")
-    if width.shape != (ctx.rank(inputs[0]), 2) or (width < 0).any():
-        raise TVMError(f"padding of shape {width.shape} does not fit {ctx.rank(inputs[0])} axes, or is negative")
-    return tuple((int(a), int(b)) for a, b in width)
-
-
 @op("PAD", "PADV2")
 def pad(ctx, inputs, options):
     value = argument(inputs, 2)
-    width = _pad_width(ctx, inputs)
+    width = alike.pad_width(ctx, inputs)
     return relay.nn.pad(inputs[0], width, ctx.like(0, inputs[0]) if value is None else relay.reshape(value, ()))
 
 
@@ -300,15 +286,10 @@ def integer_pad(ctx, inputs, options):
 def mirror_pad(ctx, inputs, options):
     if options.mode not in (0, 1):
         raise TVMError(f"mode {options.mode} is not known")
-    return relay.nn.mirror_pad(inputs[0], _pad_width(ctx, inputs), ("REFLECT", "SYMMETRIC")[options.mode])
+    return relay.nn.mirror_pad(inputs[0], alike.pad_width(ctx, inputs), ("REFLECT", "SYMMETRIC")[options.mode])
 
 
-@moving("REVERSE_V2")
-def reverse(ctx, inputs, options):
-    out = inputs[0]
-    for axis in ctx.ints(inputs[1], "the axes"):
-        out = relay.reverse(out, axis_of(axis, ctx.rank(out)))
-    return out
+moving("REVERSE_V2")(alike.reverse)
 
 
 @moving("REVERSE_SEQUENCE")
@@ -339,16 +320,9 @@ def depth_to_space(ctx, inputs, options):
     return relay.reshape(relay.transpose(out, (0, 1, 3, 2, 4, 5)), (n, h * b, w * b, c // (b * b)))
 
 
-def _blocks(ctx: Context, inputs: list) -> tuple[list[int], list]:
-    block, edges = ctx.ints(inputs[1], "the blocks"), ctx.array(inputs[2], "the edges")
-    if edges.shape != (len(block), 2) or any(b < 1 for b in block) or len(block) >= ctx.rank(inputs[0]):
-        raise TVMError(f"blocks {block} and edges of shape {edges.shape} do not fit {ctx.rank(inputs[0])} axes")
-    return block, [[int(v) for v in row] for row in edges]
-
-
 @moving("SPACE_TO_BATCH_ND")
 def space_to_batch(ctx, inputs, options):
-    block, paddings = _blocks(ctx, inputs)
+    block, paddings = alike.blocks(ctx, inputs)
     zero = 0
     if ctx.tensor(0).quantization is not None and not ctx.is_float(inputs[0]):
         zero = int(ctx.quantization(ctx.tensor(0)).zero_point[0])
@@ -357,7 +331,7 @@ def space_to_batch(ctx, inputs, options):
 
 @moving("BATCH_TO_SPACE_ND")
 def batch_to_space(ctx, inputs, options):
-    block, crops = _blocks(ctx, inputs)
+    block, crops = alike.blocks(ctx, inputs)
     return relay.nn.batch_to_space_nd(inputs[0], block, crops)
 
 
@@ -381,9 +355,4 @@ def zeros_like(ctx, inputs, options):
 def range_(ctx, inputs, options):
     if ctx.is_late(*inputs[:3]):
         return relay.arange(*(relay.reshape(x, ()) for x in inputs[:3]), dtype=ctx.dtype(inputs[0]))
-    start, stop, step = (ctx.array(x, w).reshape(-1) for x, w in zip(inputs[:3], ("start", "limit", "delta")))
-    if any(v.size != 1 for v in (start, stop, step)) or step[0] == 0:
-        raise TVMError("start, limit and delta are one number each, and delta is not 0")
-    count = max(math.ceil((float(stop[0]) - float(start[0])) / float(step[0])), 0)
-    check_count("a range", [count])
-    return Constant((start[0] + np.arange(count) * step[0]).astype(start.dtype))
+    return alike.known_range(ctx, inputs)

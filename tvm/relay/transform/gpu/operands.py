@@ -33,7 +33,7 @@ from ..function_pass import (
     type_of,
     use_counts,
 )
-from ..simplify_expr import axes_of
+from ..simplify_algebra import axes_of
 
 
 def reads_vectors(matmul: Call, index: int, chain: Sequence[Call]) -> bool:
