@@ -1,7 +1,8 @@
-"""From sketches to states: lengths of tiles, places of computation, threads, unrolling and lanes.
+"""Annotation, from sketches to complete states: tile sizes, compute locations, parallel loops, unrolling and
+vectorization.
 
-What is decided is asked of ``Choices``, by a name and its options, so that a state is known by its sketch and its
-decisions: changing one of them and annotating again gives another state that fits its program.
+Every decision is taken by ``Choices``, which is given its name and its options, so that a state is identified by its
+sketch and its decisions: to mutate one decision and annotate again gives another valid state.
 """
 
 from __future__ import annotations
@@ -28,33 +29,33 @@ from .steps import TransformStep
 from .tiling import divisors, factorizations
 
 UNROLL_STEPS = (0, 16, 64, 512)
-# Parallel iterations a core, from which on further loops are not spread over threads.
+# No further loops are fused into the parallel loop once it has this many iterations per core.
 ITERATIONS_PER_CORE = 16
-# How often the usual option is taken where there is one.
+# The probability of the usual option, where there is one.
 USUAL = 0.75
-# How often lengths of tiles are drawn until they are likely to fit a GPU.
+# How often tile sizes are sampled until they are likely to fit a GPU.
 _MOST_DRAWS = 32
 INLINE, AT_ROOT = "inline", "root"
 
-# What is decided about (a split of the sketch, or a stage), and the decision.
+# The kind of a decision and the number of the split or of the stage it is about; and all decisions of a state.
 Key = tuple[str, int]
 Decisions = dict[Key, Any]
 
 
-# Decisions that leave no step.
+# The value of each kind of decision that leaves no step in the history of a state.
 _NOTHING = {"location": AT_ROOT, "unroll": 0, "vector": 0, "lanes": 1}
 
 
 class Choices:
-    """Decisions that are given, as far as they are options, and random ones for the rest; with ``complete`` what is
-    not given is nothing."""
+    """Decisions: the given ones where they are among the options, random ones otherwise. With ``complete``, a
+    decision that is not given is the one that leaves no step."""
 
     def __init__(self, generator: random.Random, given: Mapping[Key, Any] | None = None, complete: bool = False):
         self.generator, self.given, self.complete = generator, given or {}, complete
         self.made: Decisions = {}
 
     def pick(self, kind: str, number: int, options: Sequence[Any], usual: Any = None) -> Any:
-        """One of the options; where it is random, the usual one more often."""
+        """One of the options: the given one, or a random one, of which ``usual`` is the most likely."""
         key = (kind, number)
         wanted = self.given.get(key, _NOTHING.get(kind) if self.complete else None)
         if wanted not in options or wanted is None:
@@ -66,7 +67,7 @@ class Choices:
 
 @dataclass(frozen=True)
 class Limits:
-    """What annotation keeps to."""
+    """The bounds that annotation keeps within."""
 
     num_cores: int
     max_innermost_split_factor: int = 64
@@ -76,7 +77,7 @@ class Limits:
 
 
 def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Limits) -> StateObject:
-    """A state of a sketch, with every length known; a TVMError where the target cannot hold it."""
+    """A complete state of a sketch, with every tile size known. Raises TVMError where the target has no room for it."""
     state = State(dag.state_of(fill_tiles(sketch.transform_steps, choices, limits)), dag)
     if limits.gpu is not None:
         bind_plain_stages(state, choices, limits.gpu)
@@ -85,7 +86,7 @@ def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Lim
         return state.state_object
     if limits.changes_location:
         place_stages(state, choices)
-    # Threads fuse loops: what is a tile is known before.
+    # Parallelization fuses loops, so which stages are tiled is asked before.
     tiled = [is_tiled(stage) for stage in state.stages]
     for place, stage in enumerate(state.stages):
         if not stage.is_placeholder and stage.compute_at == ROOT:
@@ -95,12 +96,12 @@ def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Lim
     return state.state_object
 
 
-# -- lengths of tiles ----------------------------------------------------------------------------------------------
+# -- tile sizes ----------------------------------------------------------------------------------------------------
 
 
 def open_splits(steps: Sequence[TransformStep]) -> dict[int, SplitStep]:
-    """The splits of a sketch whose lengths are to be chosen: those that are open, and those of reductions kept
-    apart."""
+    """The splits of a sketch whose lengths are chosen by annotation: those that the sketch leaves open, and those
+    that an rfactor follows."""
     found = {}
     for number, step in enumerate(steps):
         if isinstance(step, SplitStep) and (None in step.lengths or _is_before_rfactor(steps, number)):
@@ -118,7 +119,7 @@ def length_options(step: SplitStep, limits: Limits) -> tuple[tuple[int, ...], ..
     if limits.gpu is not None:
         return gpu_limits.length_options(step, limits.max_innermost_split_factor, limits.gpu)
     if None not in step.lengths:
-        # The parts of a reduction: neither one part alone nor parts of a single term.
+        # A factor of an rfactor is a proper divisor of the extent of the reduction.
         extent = step.extent or 1
         return tuple((d,) for d in divisors(extent) if 1 < d < extent) or ((1,),)
     if step.extent is None:
@@ -142,7 +143,7 @@ def fill_tiles(steps: Sequence[TransformStep], choices: Choices, limits: Limits)
 
 
 def _groups(splits: Mapping[int, SplitStep]) -> list[list[tuple[int, SplitStep]]]:
-    """The splits that tile one stage together: they follow each other."""
+    """The splits that tile one stage, which follow each other, as groups."""
     groups: list[list[tuple[int, SplitStep]]] = []
     for number, step in splits.items():
         last = groups[-1][-1] if groups else (-2, step)
@@ -153,11 +154,12 @@ def _groups(splits: Mapping[int, SplitStep]) -> list[list[tuple[int, SplitStep]]
     return groups
 
 
-# -- places of computation -----------------------------------------------------------------------------------------
+# -- compute locations ----------------------------------------------------------------------------------------------
 
 
 def place_stages(state: State, choices: Choices) -> None:
-    """Compute stages that are not tiled inside of their consumers, where they are used, or leave them at the root."""
+    """Choose the compute locations of stages that are not tiled: inlined, inside a loop of the consumer, or at the
+    root."""
     for place in reversed(range(len(state.stages))):
         stage = state.stages[place]
         if stage.is_placeholder or stage.is_output or stage.compute_at != ROOT or is_tiled(stage):
@@ -166,8 +168,8 @@ def place_stages(state: State, choices: Choices) -> None:
         if queries.needs_multi_level_tiling(place):
             continue
         options: list[Any] = [AT_ROOT, *_locations(state.state_object, queries, place)]
-        # A transform by constants reads an element for many sums: it is not computed anew for each. An intrinsic reads
-        # arrays.
+        # A constant transform reads each element for many sums, so its operand is not inlined and computed anew for
+        # each. Nor is that of an intrinsic, which reads arrays.
         readers = [state.stages[reader] for reader in queries.consumers(place)]
         is_kept = any(is_constant_transform(reader) or is_tensorized(reader) for reader in readers)
         if not has_reduce_iter(stage) and not is_kept:
@@ -181,8 +183,8 @@ def place_stages(state: State, choices: Choices) -> None:
 
 
 def _locations(state: StateObject, queries: Queries, place: int) -> list[tuple[int, int]]:
-    """The loops of its only consumer, and of the stage that is computed in, inside of which a stage may be computed:
-    down to the loops of the inner tiles."""
+    """The loops inside which a stage may be computed: the outer loops of its only consumer and of the stage in which
+    that is computed, down to those of the inner tiles."""
     target = queries.single_consumer(place)
     if target is None:
         return []
@@ -213,12 +215,12 @@ def _outer_loops(state: StateObject, target: int) -> list[tuple[int, int]]:
     return found
 
 
-# -- threads, unrolling and lanes ----------------------------------------------------------------------------------
+# -- parallel, unroll and vectorize --------------------------------------------------------------------------------
 
 
 def _parallelize(state: State, place: int, first: int, choices: Choices, limits: Limits) -> None:
-    """Spread the outer loops of a stage over threads. Where they have one iteration together, those inside of them
-    are, of the stages computed there too."""
+    """Fuse the outer loops of a stage and run them in parallel. Where those have a single iteration, the loops
+    inside them are parallelized, and those of the stages computed there."""
     iters = state.stages[place].iters
     count, degree, loop = 0, 1, first
     for loop in range(first, len(iters)):
@@ -247,11 +249,11 @@ def _fused(state: State, place: int, first: int, count: int) -> Iterator:
 
 
 def _unroll(state: State, choices: Choices, options: Sequence[int]) -> None:
-    """Let loops inside of reductions be unrolled up to a number of statements."""
+    """Allow the loops of reductions to be unrolled up to a number of statements."""
     for place, stage in enumerate(state.stages):
         if stage.is_placeholder or stage.compute_at == INLINED or not has_reduce_iter(stage):
             continue
-        # Threads carry a loop without a statement that a pragma could be at.
+        # A loop that is bound to threads has no statement to which a pragma could be attached.
         loop = next((it for it in stage.iters if it.annotation < Annotation.VTHREAD), None)
         most = choices.pick("unroll", place, options) if loop is not None else 0
         if loop is not None and most:
@@ -259,7 +261,7 @@ def _unroll(state: State, choices: Choices, options: Sequence[int]) -> None:
 
 
 def _vectorize(state: State, choices: Choices, limits: Limits, tiled: Sequence[bool]) -> None:
-    """Run the innermost loops of each stage as lanes of vectors."""
+    """Vectorize the innermost loops of each stage."""
     bounds = _extents(state)
     for place in range(len(state.stages)):
         stage = state.stages[place]
@@ -282,7 +284,7 @@ def _vectorize(state: State, choices: Choices, limits: Limits, tiled: Sequence[b
 
 
 def _extents(state: State) -> list[list[int | None]]:
-    """The extents of the loops of all stages, those computed in others too."""
+    """The extents of the loops of all stages, those computed inside others included."""
     if all(stage.attach is None for stage in state.stages):
         return [[it.extent for it in stage.iters] for stage in state.stages]
     nests = LoopNests(state.compute_dag, state.state_object).nests
@@ -293,14 +295,14 @@ def _extents(state: State) -> list[list[int | None]]:
 def _loops_for_lanes(
     state: State, place: int, extents: Sequence[int | None], limits: Limits, tiled: bool
 ) -> int:
-    """How many of the innermost loops of a stage may be lanes together."""
+    """How many of the innermost loops of a stage may be fused and vectorized."""
     stage, count, total = state.stages[place], 0, 1
     while count < len(stage.iters):
         loop = len(stage.iters) - 1 - count
         it, extent = stage.iters[loop], extents[loop]
         if it.kind is not IteratorKind.SPATIAL or it.annotation is not Annotation.NONE or extent is None:
             break
-        # The innermost loops of a tile but one are not neighbours in memory.
+        # In a tile, only the innermost loop runs over contiguous memory.
         if state.state_object.attached_to(place, loop) or tiled and count:
             break
         most = limits.max_innermost_split_factor if tiled else limits.max_vectorize_size
@@ -311,11 +313,12 @@ def _loops_for_lanes(
     return count if total > 1 else 0
 
 
-# -- decisions of a state that was annotated before ----------------------------------------------------------------
+# -- decisions of an annotated state --------------------------------------------------------------------------------
 
 
 def decisions_of(sketch: StateObject, steps: Sequence[TransformStep]) -> Decisions | None:
-    """The decisions by which steps were made from a sketch; None where they begin otherwise."""
+    """The decisions that lead from a sketch to these steps; None where the steps do not begin with those of the
+    sketch."""
     made = sketch.transform_steps
     if len(steps) < len(made):
         return None

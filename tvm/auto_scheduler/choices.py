@@ -1,8 +1,8 @@
-"""What a tuning run has chosen, beside what it has measured.
+"""The result of a tuning run: which candidate was chosen, next to what was measured.
 
-Ansor's lines have no place for two facts: that a candidate won the final rounds, and that the code without tuning did.
-A comment holds them, which other readers of such files skip: ``# {"i": [task, state], "r": ..., "v": ..., "final":
-true}``, where the state of the code without tuning is null.
+Ansor's record lines cannot express two facts: that a candidate won the final rounds, and that the untuned baseline did.
+They are written as comments, which other readers of record files skip: ``# {"i": [task, state], "r": ..., "v": ...,
+"final": true}``, where the state of the untuned baseline is null.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMMENT_BEGIN = '# {"i": '
 
 
 class Row(NamedTuple):
-    """A measurement; without a state it is of the code without tuning. ``final`` ones are of the final rounds."""
+    """A measurement, of the untuned baseline where it has no state; ``final`` if it was taken in the final rounds."""
 
     task: SearchTask
     state: StateObject | None
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
 
 def encode_row(row: Row) -> str:
-    """A line of a record file, without its end."""
+    """A line of a record file, without the line break."""
     line = dump_record_to_string(MeasureInput(row.task, row.state or StateObject(())), row.result)
     if row.state is not None and not row.final:
         return line
@@ -41,7 +41,7 @@ def encode_row(row: Row) -> str:
 
 
 def _decoded(comment: str) -> Row | None:
-    """The row of a comment; None where it says something else."""
+    """The row that a comment holds; None for any other comment."""
     try:
         fields = json.loads(comment[2:])
         final, is_untuned = bool(fields.pop("final")), fields["i"][1] is None
@@ -54,7 +54,7 @@ def _decoded(comment: str) -> Row | None:
 
 
 def row_of(line: str) -> Row | None:
-    """The row of a line; None where it is a plain comment. NoRecord where it is something else."""
+    """The row of a line; None for a plain comment. Raises NoRecord for any other line."""
     if line.startswith(COMMENT_BEGIN):
         return _decoded(line)
     if is_comment(line):
@@ -64,7 +64,7 @@ def row_of(line: str) -> Row | None:
 
 
 def read_rows(path: str | os.PathLike) -> Iterator[Row]:
-    """The rows of a file. A line that is no record is refused, unless a crash cut it short."""
+    """The rows of a file. A line that is no record is refused, unless it is the last one and a crash cut it short."""
     with open(RecordReader(path).filename, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             try:
@@ -78,7 +78,7 @@ def read_rows(path: str | os.PathLike) -> Iterator[Row]:
 
 
 def load_rows(path: str | os.PathLike) -> tuple[list[Row], int]:
-    """The rows of a file, and how many of its lines are no records."""
+    """The rows of a file, and the number of lines that are no records."""
     rows, unreadable = [], 0
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -90,8 +90,8 @@ def load_rows(path: str | os.PathLike) -> tuple[list[Row], int]:
 
 
 class Choice:
-    """The row that compiling takes, of those of one workload for one kind of target: the last winner of final rounds,
-    else the fastest."""
+    """The row that compilation uses, among those of one workload and one kind of target: the last winner of final
+    rounds, or the fastest where there were none."""
 
     def __init__(self) -> None:
         self.row: Row | None = None
@@ -105,7 +105,7 @@ class Choice:
 
 
 def is_auto_scheduler_log(path: str | os.PathLike) -> bool:
-    """Whether a file has records of the auto-scheduler, by its first line that says something."""
+    """Whether a file holds records of the auto-scheduler, judged by its first line that is not a plain comment."""
     with open(path, encoding="utf-8", errors="replace") as file:
         for line in file:
             try:

@@ -1,8 +1,8 @@
-"""Constant inputs stored in the order in which a schedule reads them.
+"""Layout rewrite: constant inputs are stored in the order in which a schedule reads them.
 
-An operation says by its attribute ``layout_free_placeholders`` which of its inputs may be stored in any order. The
-loops of its stage give that order: a loop over a part of an axis becomes a dimension of the array, the outermost loop
-first, so that the innermost loops read memory in a row.
+The attribute ``layout_free_placeholders`` of an operation names the inputs whose layout is free. The loops of its stage
+determine the layout: a loop over a part of an axis becomes a dimension of the array, the outermost loop first, so that
+the innermost loops read contiguous memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Part(NamedTuple):
-    """A part of a dimension: index // stride % extent."""
+    """A part of a dimension, whose index is index // stride % extent."""
 
     dim: int
     extent: int
@@ -38,7 +38,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class StoredLayout:
-    """How an array of ``shape`` is stored: its parts are the dimensions of the stored array."""
+    """The layout of an array of ``shape``: its parts are the dimensions of the stored array."""
 
     shape: tuple[int, ...]
     parts: tuple[Part, ...]
@@ -48,22 +48,22 @@ class StoredLayout:
         return tuple(part.extent for part in self.parts)
 
     def _apart(self) -> list[Part]:
-        """The parts in the order in which the array has them."""
+        """The parts in the order of the dimensions of the original array."""
         return sorted(self.parts, key=lambda part: (part.dim, -part.stride))
 
     def store(self, array: np.ndarray) -> np.ndarray:
-        """The array as it is stored."""
+        """The array in the stored layout."""
         apart = self._apart()
         order = [apart.index(part) for part in self.parts]
         return np.ascontiguousarray(array.reshape([part.extent for part in apart]).transpose(order))
 
     @property
     def restoring_axes(self) -> tuple[int, ...]:
-        """The transposition after which a reshape to ``shape`` gives the array again."""
+        """The transposition after which a reshape to ``shape`` restores the original array."""
         return tuple(self.parts.index(part) for part in self._apart())
 
     def stored_indices(self, indices: Sequence[PrimExpr]) -> list[PrimExpr]:
-        """Where an element is stored."""
+        """The indices in the stored array of an element of the original one."""
         found = []
         for dim, extent, stride in self.parts:
             index = indices[dim] if stride == 1 else floordiv(indices[dim], stride)
@@ -71,7 +71,7 @@ class StoredLayout:
         return found
 
     def indices(self, stored: Sequence[PrimExpr]) -> list[Any]:
-        """The element that is stored at a place."""
+        """The indices in the original array of an element of the stored one."""
         found: list[Any] = [0] * len(self.shape)
         for part, index in zip(self.parts, stored):
             found[part.dim] = found[part.dim] + index * part.stride
@@ -79,8 +79,8 @@ class StoredLayout:
 
 
 def layouts_of(dag: ComputeDAG, steps: Sequence[TransformStep]) -> dict[Tensor, StoredLayout]:
-    """The layouts that a schedule wants of the inputs that may be stored in any order; none for those that lie so
-    already, and for those whose reads or loops are not simple enough to tell."""
+    """The layouts that a schedule prefers for the inputs whose layout is free. There is none for an input that has
+    it already, nor for one whose indices or loops are not affine enough to derive it from."""
     free = dag.layout_free_placeholders
     if not free:
         return {}
@@ -106,7 +106,8 @@ def _layout_of(tensor: Tensor, stages: Sequence[Stage]) -> StoredLayout | None:
 
 
 def _dims_of(tensor: Tensor, stage: Stage, shape: Sequence[int]) -> dict[IterVar, int] | None:
-    """The dimension that each axis of a stage runs over; None where an index is not an axis of the whole of it."""
+    """The dimension of the tensor that each axis of a stage indexes; None where an index is no axis, or where an
+    axis does not cover its dimension."""
     seen: set[int] = set()
     loads = [node for body in stage.op.body for node in post_order(body, seen=seen)
              if isinstance(node, ProducerLoad) and node.producer == tensor]
@@ -125,8 +126,8 @@ def _dims_of(tensor: Tensor, stage: Stage, shape: Sequence[int]) -> dict[IterVar
 
 
 def _parts_of_loops(stage: Stage) -> dict[IterVar, list[tuple[IterVar, int, int]]] | None:
-    """What each loop runs over: parts of axes (axis, extent, stride), several where loops are fused. None where a
-    split leaves a rest, or divides loops that were fused."""
+    """The parts of axes (axis, extent, stride) that each loop runs over, several for a fused loop. None where a
+    split is uneven, or splits a fused loop."""
     parts = {axis: [(axis, axis.dom.extent.value, 1)] for axis in (*stage.op.axis, *stage.op.reduce_axis)
              if isinstance(axis.dom.extent, IntImm)}
     for relation in stage.relations:
@@ -147,7 +148,7 @@ def _parts_of_loops(stage: Stage) -> dict[IterVar, list[tuple[IterVar, int, int]
 
 
 def _length(split: Split, extent: int) -> int | None:
-    """The iterations of the inner loop of a split."""
+    """The extent of the inner loop of a split."""
     given = split.factor if split.factor is not None else split.nparts
     number = given if isinstance(given, int) else getattr(given, "value", None)
     if number is None:
@@ -156,7 +157,7 @@ def _length(split: Split, extent: int) -> int | None:
 
 
 def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Parts that lie in a row of the array as one."""
+    """The parts, with those that are adjacent in the array merged."""
     found: list[Part] = []
     for part in parts:
         last = found[-1] if found else None
@@ -169,18 +170,18 @@ def _merged(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 @dataclass(frozen=True)
 class Rewritten:
-    """A program that reads stored arrays: its operations take the places of those they were made from."""
+    """A program that reads stored arrays, with the operation that replaces each original one."""
 
     ops: list[Operation]
     output_ops: list[Operation]
     tensors: list[Tensor]
-    # The operations that store arrays given as they are.
+    # The operations that convert original arrays into the stored layout.
     transforms: list[Operation]
 
 
 def rewritten(dag: ComputeDAG, layouts: dict[Tensor, StoredLayout], with_transforms: bool = False) -> Rewritten:
-    """The program over stored arrays. These are its arguments, or ``with_transforms`` what it makes of the arrays as
-    they were."""
+    """The program over arrays in stored layouts: these are its arguments or, ``with_transforms``, it converts the
+    original arrays itself."""
     stored: dict[Tensor, Tensor] = {}
     for tensor, layout in layouts.items():
         stored[tensor] = _transform(tensor, layout) if with_transforms else placeholder(

@@ -1,8 +1,8 @@
-"""The loops of a state with their extents, in closed form: no te schedule is made and no bounds are inferred.
+"""Loop nests of a state with their extents in closed form, without a te schedule or bound inference.
 
-How much of a stage is computed inside another one's loop follows from what its readers reach there. The extents are for
-choosing among states; programs do not depend on them. A state whose lengths are ``Open`` stands for many: its extents
-are arrays, made of the lengths of each.
+The extents of a stage that is computed inside a loop of another one follow from the region that its consumers read
+there. They serve to choose among states; the generated programs do not depend on them. Where lengths are ``Open``, a
+state stands for many, and its extents are arrays with an element for each.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from .loop_steps import Open
 from .reach import Extents, Number, Reach, least, most
 from .state import Stage, StateObject
 
-# The terms that a reduction counts for whose number data decides.
+# The assumed extent of a reduction that depends on data.
 _DATA_LENGTH = 32
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of a stage: what it is made of are axes of the operation, each with a part of its extent."""
+    """A loop of a stage, with the extent of the part of each axis that it covers."""
 
     parts: tuple[tuple[Var, Number], ...]
     kind: IteratorKind
@@ -39,13 +39,13 @@ class Loop:
 
 @dataclass(frozen=True)
 class Nest:
-    """The loops of a stage, and how often the whole of them runs."""
+    """The loops of a stage, and how often the nest is executed."""
 
     loops: tuple[Loop, ...]
     times: Number
 
     def inside(self, first: int) -> dict[Var, Number]:
-        """The extents of axes over the loops from one on."""
+        """The extents of axes over the loops from ``first`` inwards."""
         found: dict[Var, Number] = {}
         for loop in self.loops[first:]:
             for axis, extent in loop.parts:
@@ -57,8 +57,8 @@ class Nest:
 
 
 class LoopNests:
-    """The nests of all stages of a state that have loops, by their places; ``lengths`` are those of splits whose
-    lengths are open, by the number of the step and the place in it."""
+    """The loop nests of all stages of a state, by their numbers. ``lengths`` are the values of open split lengths,
+    by the number of the step and the index into its lengths."""
 
     def __init__(
         self, dag: ComputeDAG, state: StateObject, lengths: Mapping[tuple[int, int], Number] | None = None
@@ -67,7 +67,7 @@ class LoopNests:
         self._places = {stage.op: place for place, stage in enumerate(state.stages)}
         self._regions: dict[tuple[int, int, int], dict[Var, Number]] = {}
         self.nests: dict[int, Nest] = {}
-        # The stage that another one is computed in comes after it.
+        # A stage comes before the one inside which it is computed, so stages are visited backwards.
         for place in reversed(range(len(state.stages))):
             stage = state.stages[place]
             if not stage.is_placeholder and stage.compute_at != INLINED:
@@ -102,7 +102,7 @@ class LoopNests:
         return asked.times * math.prod(self._lengths[factor] for factor in asked.factors)
 
     def _region(self, place: int, target: int, loop: int) -> dict[Var, Number]:
-        """How much of a stage is needed in each iteration of a loop of another one, by axis."""
+        """The extent along each axis of the region of a stage that one iteration of a loop of another stage needs."""
         key = (place, target, loop)
         if key not in self._regions:
             op = self.state.stages[place].op
@@ -125,7 +125,7 @@ class LoopNests:
 
 
 def _span(reaches: Sequence[Reach], offsets: Sequence[int], inside: Extents) -> Number:
-    """From the first to the last position that several reads have along a dimension."""
+    """The number of positions along a dimension from the first to the last that several reads touch."""
     first, end = min(offsets), 1
     for reach, offset in set(zip(reaches, offsets)):
         end = most(end, reach(inside) + (offset - first))
@@ -133,7 +133,7 @@ def _span(reaches: Sequence[Reach], offsets: Sequence[int], inside: Extents) -> 
 
 
 def length_of(axis: IterVar) -> int:
-    """The iterations of an axis; of one whose number data decides, those it counts for."""
+    """The extent of an axis; the assumed one where it depends on data."""
     return axis.dom.extent.value if isinstance(axis.dom.extent, IntImm) else _DATA_LENGTH
 
 
@@ -142,7 +142,7 @@ def _reduction(op) -> dict[Var, int]:
 
 
 def _parts(it: Iterator) -> list[Iterator]:
-    """The loops that were fused into one, outermost first."""
+    """The loops that were fused into this one, outermost first."""
     todo, found = [it], []
     while todo:
         one = todo.pop()
@@ -154,7 +154,7 @@ def _parts(it: Iterator) -> list[Iterator]:
 
 
 def _axis_of(it: Iterator, axes: Mapping[str, Var]) -> Var | None:
-    """The axis that a loop is a part of: a split adds a number to the name."""
+    """The axis that a loop is part of: splits append a suffix to its name."""
     name = it.name
     while name and name not in axes:
         shorter = re.sub(r"\.\d+$", "", name)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Open:
-    """A length that differs between the states of a sketch: the product of lengths of splits, each the number of a step
-    and the place in it, ``times`` a length that is fixed."""
+    """A length that differs between the states of a skeleton: the product of split lengths, each given by the number
+    of a step and an index into its lengths, ``times`` a constant."""
 
     factors: tuple[tuple[int, int], ...]
     times: int = 1
@@ -37,8 +37,9 @@ Lengths = Sequence["int | Open | None"]
 
 
 def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tuple[Iterator, ...]:
-    """What an iterator becomes: ``lengths`` are those of the inner parts, or with ``inner_to_outer`` off of the outer
-    ones; the part that is left takes the rest. Lengths that are not known make iterators without extents."""
+    """The iterators that a split makes of one. ``lengths`` are those of the inner loops, and the outermost takes the
+    rest; without ``inner_to_outer`` they are those of the outer loops, and the innermost takes the rest. Unknown
+    lengths make iterators without extents."""
     rest, low = it.extent, it.min
     parts: list[tuple[int, int] | None] = []
     for length in reversed(lengths) if inner_to_outer else lengths:
@@ -107,7 +108,7 @@ class SplitStep(TransformStep):
 
 
 def _source(step: Any, steps: Sequence[TransformStep], number: int) -> SplitStep:
-    """The split that a step follows."""
+    """The split that a follow-split step refers to."""
     source = steps[number] if 0 <= number < len(steps) else None
     if not isinstance(source, SplitStep):
         step.refuse(f"step {number} is no split before it")
@@ -116,8 +117,8 @@ def _source(step: Any, steps: Sequence[TransformStep], number: int) -> SplitStep
 
 @step("FSP")
 class FollowSplitStep(TransformStep):
-    """A split as an earlier one: the first ``n_split`` - 1 lengths are the same, the last is the product of the
-    others."""
+    """A split that follows an earlier one: its first ``n_split`` - 1 lengths are the same, and its last is the
+    product of the others."""
 
     changes_loops = True
     stage_id: int
@@ -145,7 +146,8 @@ class FollowSplitStep(TransformStep):
 
 @step("FFSP")
 class FollowFusedSplitStep(TransformStep):
-    """A split as several earlier ones whose parts at ``level`` were fused: the length is the product of theirs."""
+    """A split that follows several earlier ones whose loops at ``level`` were fused: its length is the product of
+    theirs."""
 
     changes_loops = True
     stage_id: int
@@ -175,7 +177,7 @@ class FollowFusedSplitStep(TransformStep):
 
 @step("FU")
 class FuseStep(TransformStep):
-    """Neighbouring loops become one; of no loops, one of a single iteration."""
+    """Adjacent loops become one; fusing no loops makes one of a single iteration."""
 
     changes_loops = True
     stage_id: int

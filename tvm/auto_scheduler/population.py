@@ -1,7 +1,7 @@
-"""Populations of candidates as arrays: drawn by chance, scored, and evolved, without a state being made.
+"""Populations of candidates as arrays, which are sampled, scored and evolved without a state being built.
 
-A candidate is the number of its skeleton and a row of genes (see ``skeleton``). States are made of those that are
-measured.
+A candidate is the number of its skeleton and a row of genes (see ``skeleton``). Only the candidates that are measured
+become states.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from .state import StateObject
 from .state_features import FeatureExtractor
 from .tiling import divisors
 
-# How often each kind of decision is changed.
+# The probability of a mutation of each kind of decision.
 _MUTATIONS = {"tile": 0.85, "unroll": 0.06, "location": 0.05, "parallel": 0.02, "vector": 0.02}
-# How often two parents are crossed instead of one being changed.
+# The probability of a crossover; other children are mutations.
 _CROSSOVER = 0.1
-# Skeletons of a sketch at most, and how many drawn in vain say that there are no more.
-_MOST_SKELETONS, _DRAWN_IN_VAIN = 64, 12
+# The most skeletons of a sketch, and after how many samples without a new one the search for them ends.
+_MOST_SKELETONS, _MOST_REPEATS = 64, 12
 
 
 @dataclass
 class Population:
-    """Candidates: the number of each one's skeleton, and its genes, as many as the longest row has."""
+    """Candidates: the skeleton number of each and its row of genes, padded to the width of the widest sketch."""
 
     skeletons: np.ndarray
     genes: np.ndarray
@@ -49,12 +49,12 @@ class Population:
         return Population(np.concatenate([p.skeletons for p in parts]), np.concatenate([p.genes for p in parts]))
 
     def keys(self) -> list[bytes]:
-        """The same for equal candidates."""
+        """A key for each candidate; equal candidates have equal keys."""
         table = np.concatenate([self.skeletons[:, None].astype("int32"), self.genes], axis=1)
         return [row.tobytes() for row in table]
 
 
-# Scores of groups of candidates from their rows (candidates × stages × features).
+# Gives the scores of groups of candidates from their features (candidates × stages × features).
 ScoreRows = Callable[[list[np.ndarray]], Sequence[np.ndarray]]
 Score = Callable[[Population], tuple[Population, np.ndarray]]
 
@@ -73,18 +73,18 @@ class Space:
         self.skeletons: list[Skeleton] = []
         self._numbers: dict[Skeleton, int] = {}
         # A user's rule may make sketches that cannot be annotated.
-        self._drawn = [sketch for sketch in self.sketches if self._find_skeletons(sketch)]
+        self._usable = [sketch for sketch in self.sketches if self._find_skeletons(sketch)]
 
     def _find_skeletons(self, sketch: SketchGenes) -> int:
-        """Draw the skeletons of a sketch; how many there are."""
-        in_vain, first = 0, len(self.skeletons)
-        while in_vain < _DRAWN_IN_VAIN and len(self.skeletons) - first < _MOST_SKELETONS:
+        """Sample the skeletons of a sketch, and return how many were found."""
+        repeats, first = 0, len(self.skeletons)
+        while repeats < _MOST_REPEATS and len(self.skeletons) - first < _MOST_SKELETONS:
             before = len(self.skeletons)
             try:
                 self._number(sketch.skeleton(Choices(self.generator)))
             except TVMError:
                 pass
-            in_vain = 0 if len(self.skeletons) > before else in_vain + 1
+            repeats = 0 if len(self.skeletons) > before else repeats + 1
         return len(self.skeletons) - first
 
     def _number(self, skeleton: Skeleton) -> int:
@@ -99,11 +99,11 @@ class Space:
     # -- candidates ------------------------------------------------------------------------------------------------
 
     def random(self, count: int) -> Population:
-        """Candidates by chance, each sketch as often as the others; none where none can be annotated."""
-        count = count if self._drawn else 0
-        sketches = self.chance.integers(max(len(self._drawn), 1), size=count)
+        """Random candidates, with equal probability of each sketch; none where no sketch can be annotated."""
+        count = count if self._usable else 0
+        sketches = self.chance.integers(max(len(self._usable), 1), size=count)
         made = Population(np.zeros(count, dtype="int64"), np.full((count, self.width), UNDECIDED, dtype="int32"))
-        for number, sketch in enumerate(self._drawn):
+        for number, sketch in enumerate(self._usable):
             rows = np.flatnonzero(sketches == number)
             made.skeletons[rows] = self.chance.choice(self._of_sketch(sketch.number), len(rows))
             for column, table in enumerate(sketch.tables):
@@ -111,7 +111,7 @@ class Space:
         return made
 
     def key_of(self, number: int, decisions: Decisions) -> bytes:
-        """The key of the candidate of a sketch with decisions."""
+        """The key of the candidate that is a sketch with these decisions."""
         sketch = self.sketches[number]
         genes = np.full((1, self.width), UNDECIDED, dtype="int32")
         genes[0, : sketch.width] = sketch.genes_of(decisions)
@@ -119,18 +119,18 @@ class Space:
         return Population(np.array([skeleton]), genes).keys()[0]
 
     def of_keys(self, keys: Sequence[bytes], size: int) -> Population:
-        """The candidates with these keys, and others by chance up to ``size``."""
+        """The candidates with these keys, filled up to ``size`` with random ones."""
         table = np.frombuffer(b"".join(keys), dtype="int32").reshape(len(keys), self.width + 1)
         known = Population(table[:, 0].astype("int64"), table[:, 1:].copy())
         return Population.joined([known, self.random(max(size - len(keys), 0))])
 
     def decided(self, population: Population, row: int) -> tuple[int, Decisions]:
-        """The number of a candidate's sketch, and its decisions."""
+        """The number of a candidate's sketch, and the candidate's decisions."""
         skeleton = self.skeletons[population.skeletons[row]]
         return skeleton.sketch.number, skeleton.decided(population.genes[row])
 
     def scored(self, population: Population, score: ScoreRows) -> tuple[Population, np.ndarray]:
-        """The candidates that are states of their sketches, all genes decided, and their scores."""
+        """The valid candidates, with all genes decided, and their scores."""
         rows, groups, genes = [], [], population.genes.copy()
         for number in np.unique(population.skeletons):
             skeleton, members = self.skeletons[number], np.flatnonzero(population.skeletons == number)
@@ -145,10 +145,11 @@ class Space:
         order = np.concatenate(rows)
         return Population(population.skeletons, genes).take(order), np.concatenate(score(groups))
 
-    # -- new ones from old ones ------------------------------------------------------------------------------------
+    # -- mutation and crossover -------------------------------------------------------------------------------------
 
     def children(self, parents: Population) -> Population:
-        """Candidates with a decision changed, or with genes of another parent of the same sketch."""
+        """Children of the parents: each has one decision mutated, or takes each gene from one of two parents of the
+        same sketch."""
         made = Population(parents.skeletons.copy(), parents.genes.copy())
         owners = np.array([skeleton.sketch.number for skeleton in self.skeletons])[parents.skeletons]
         for sketch in self.sketches:
@@ -169,9 +170,9 @@ class Space:
         if not kinds:
             return
         weights = np.array([_MUTATIONS[kind] for kind in kinds])
-        drawn = self.chance.choice(len(kinds), len(rows), p=weights / weights.sum())
+        mutation = self.chance.choice(len(kinds), len(rows), p=weights / weights.sum())
         for number, kind in enumerate(kinds):
-            own = rows[drawn == number]
+            own = rows[mutation == number]
             if kind == "tile":
                 self._move_factors(made, own, sketch)
             elif kind == "location":
@@ -183,12 +184,12 @@ class Space:
                     made.genes[own, chosen + STAGE_GENES.index("lanes") - STAGE_GENES.index("vector")] = UNDECIDED
 
     def _stages_with_genes(self, sketch: SketchGenes) -> dict[str, list[int]]:
-        """The columns of the genes that mean something in some stage."""
+        """The columns of each kind of gene, of the stages that have loops."""
         computed = [place for place, stage in enumerate(sketch.sketch.stages) if stage.iters]
         return {kind: [sketch.column(kind, place) for place in computed] for kind in ("parallel", "unroll", "vector")}
 
     def _move_factors(self, made: Population, rows: np.ndarray, sketch: SketchGenes) -> None:
-        """Lengths of a tile with a factor moved from one level to another."""
+        """Mutate tile sizes: move a factor of one level of a tile to another level."""
         columns = self.chance.integers(len(sketch.tables), size=len(rows))
         for column, options in enumerate(sketch.splits.values()):
             own = rows[columns == column]
@@ -201,8 +202,8 @@ class Space:
 
 @lru_cache(maxsize=1024)
 def _moves(options: tuple[tuple[int, ...], ...], extent: int) -> tuple[np.ndarray, np.ndarray]:
-    """For each option of a split, the options that a factor moved from one level to another gives: where they begin in
-    a list, and the list."""
+    """For each option of a split, the numbers of the options that a move of a factor from one level to another leads
+    to, as compressed rows: the start of each row, and all rows one after the other."""
     places = {lengths: place for place, lengths in enumerate(options)}
     first, found = [0], []
     for lengths in options:
@@ -220,7 +221,8 @@ def _moves(options: tuple[tuple[int, ...], ...], extent: int) -> tuple[np.ndarra
 
 
 def evolve(space: Space, population: Population, score: Score, generations: int) -> tuple[Population, np.ndarray]:
-    """The candidates of a population and of those that come from it, each once, best first, with their scores."""
+    """All candidates of a population and of its descendants, without repetitions, from best to worst, and their
+    scores."""
     size, seen = len(population), set()
     kept: list[tuple[Population, np.ndarray]] = []
     for generation in range(generations + 1):

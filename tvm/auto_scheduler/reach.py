@@ -1,7 +1,7 @@
-"""How many elements an index reaches over.
+"""The span of an index: over how many elements of a dimension it ranges.
 
-An index that is a sum of axes with factors reaches over as many elements as its axes let it; one of another form is
-counted as if it were such a sum. Extents are whole numbers, or arrays of them, one for each of many states.
+The span of a sum of axes with coefficients follows from the extents of the axes; an index of another form is treated as
+if it were such a sum. Extents are integers, or arrays of integers with an element for each of many states.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Sub, Var
 from ..ir.visit import post_order
 
-# A whole number, or an array of them.
+# An integer, or an array of integers.
 Number = Any
 Extents = Mapping[Var, Number]
 Reach = Callable[[Extents], Number]
@@ -29,7 +29,7 @@ def most(a: Number, b: Number) -> Number:
 
 
 def reach_of(index: PrimExpr) -> Reach:
-    """How many elements an index reaches over, from the extents of the axes in it."""
+    """The number of elements over which an index ranges, as a function of the extents of its axes."""
     made: dict[int, Reach] = {}
     for node in post_order(index):
         made[id(node)] = _reach(node, made)
@@ -37,7 +37,7 @@ def reach_of(index: PrimExpr) -> Reach:
 
 
 def offset_of(index: PrimExpr) -> int:
-    """The constant in a sum of axes: how far reads that differ by it are apart."""
+    """The constant term of a sum of axes, by which reads of a stencil differ."""
     found, todo = 0, [(index, 1)]
     while todo:
         node, sign = todo.pop()

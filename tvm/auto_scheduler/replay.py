@@ -1,4 +1,4 @@
-"""Steps carried out on a te schedule."""
+"""Steps replayed on a te schedule."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Replay:
-    """A te schedule while steps are carried out: its stages and their loops by the places that steps use."""
+    """A te schedule during replay, whose stages and loops are found by the numbers that steps have for them."""
 
     def __init__(self, dag: ComputeDAG | Rewritten):
         self.schedule = create_schedule(dag.output_ops)
@@ -38,20 +38,20 @@ class Replay:
         return self
 
     def insert(self, place: int, stage: Stage) -> None:
-        """A stage that a step made."""
+        """Enter a stage that a step has created."""
         self.stages.insert(place, stage)
         self.axes.insert(place, _axes(stage))
 
     def refresh(self, place: int) -> None:
-        """The loops of a stage whose operation is another one after a step."""
+        """Read the loops of a stage again, whose operation a step has replaced."""
         self.axes[place] = _axes(self.stages[place])
 
 
 def steps_that_make_ops(steps: Sequence[TransformStep]) -> tuple[TransformStep, ...]:
-    """Those of the steps that decide what the operations are: the ones that add operations, and changes of loops
-    before a step that takes these loops over."""
+    """The steps that determine the operations: those that add operations, and changes of loops that a later step
+    turns into axes of an operation."""
     kept: list[TransformStep] = []
-    # The stages, by their places at this step, whose loops a later step takes over.
+    # The stages, by their numbers at this step, whose loops a later step turns into axes.
     wanted: set[int] = set()
     for number in reversed(range(len(steps))):
         step = steps[number]

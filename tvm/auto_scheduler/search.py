@@ -1,7 +1,7 @@
-"""The auto-scheduler's kind of search for the tuning engine: states of a task, proposed by a search policy.
+"""The auto-scheduler as a search of the tuning engine: states of a task, proposed by a search policy.
 
-The code that compiling makes without records is one more candidate where it is known: it is measured like the others,
-and wins where nothing found is faster.
+The untuned baseline is a candidate too, where it is known: it is measured like the others, and wins if no state is
+faster.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from .search_policy import SearchPolicy
 from .search_task import SearchTask
 from .state import StateObject
 
-# The key of the code without tuning; those of states are their steps.
+# The key of the untuned baseline; those of states are their steps.
 UNTUNED = "untuned"
-# States that a policy is asked for at once: it breeds a population for each answer, and the engine gives a task so many
-# trials in a round.
+# The states that a policy proposes at a time. It evolves a population for each proposal, and the engine gives a task
+# this many trials per round.
 _BATCH = 32
-# Failures in a row after which a search is hopeless.
+# The consecutive failures after which a search is given up.
 _MOST_FAILURES = 96
 
-# How the schedule of a kernel is made.
+# Makes the schedule of a kernel.
 Instantiation = Callable[[], tuple[Any, list[Any]]]
 
 
 class Records:
-    """Ansor's record files, with what runs have chosen."""
+    """Ansor's record files, with the choices of tuning runs."""
 
     begin = RECORD_BEGIN
 
@@ -46,7 +46,7 @@ RECORDS = Records()
 
 
 def describe(task: SearchTask, count: int = 1) -> str:
-    """A task in a few words: its operators and the shapes of its inputs."""
+    """A short description of a task: its operators and the shapes of its inputs."""
     name = (task.desc or "computation").partition(",")[0].removeprefix("fused_")
     inputs = [op.output(0) for op in task.compute_dag.ops if not op.input_tensors]
     shapes = ["x".join(map(str, tensor.shape)) for tensor in inputs if len(tensor.shape) > 1]
@@ -55,8 +55,8 @@ def describe(task: SearchTask, count: int = 1) -> str:
 
 
 class SketchSearch:
-    """A task and its policy for ``tvm.tuning``. ``untuned`` are the kernels that compute it without tuning; ``count``
-    says how often a model computes it."""
+    """A task and its policy, as a search of ``tvm.tuning``. ``untuned`` are the kernels of the baseline; ``count``
+    is how often a model executes the task."""
 
     format = RECORDS
 
@@ -88,19 +88,19 @@ class SketchSearch:
         return state.transform_steps
 
     def state_of(self, key: Any) -> StateObject:
-        """The state of a key that was proposed or read."""
+        """The state of a key that was proposed or read from a record."""
         return self._states[key]
 
     # -- measuring -------------------------------------------------------------------------------------------------
 
     def build(self, keys: Sequence[Any]) -> list[Any]:
-        """For each candidate the code of its kernels, one of a state and perhaps several without tuning."""
+        """The code of the kernels of each candidate: one kernel for a state, perhaps several for the baseline."""
         kernels = [self.instantiations(key) for key in keys]
         made = iter(self.builder.make([(one, self.task.target) for row in kernels for one in row]))
         return [[next(made) for _ in row] for row in kernels]
 
     def instantiations(self, key: Any) -> list[Instantiation]:
-        """What makes the schedules of a candidate, one of a state and perhaps several without tuning."""
+        """The functions that make the schedules of a candidate: one for a state, perhaps several for the baseline."""
         if key == UNTUNED:
             return self.untuned
         return [lambda: self.task.compute_dag.apply_steps_from_state(
@@ -113,7 +113,7 @@ class SketchSearch:
         measurements: list[Measurement] = []
         if most_ms is not None:
             self.runner.min_repeat_ms = min(self.min_repeat_ms, most_ms)
-        # As many at once as the runner has devices.
+        # As many candidates are measured at once as the runner has devices.
         step = self.runner.parallel(self.task)
         try:
             for first in range(0, len(keys), step):
@@ -134,7 +134,7 @@ class SketchSearch:
 
     def _measured(self, key: Any, kernels: Sequence[Built | Failed], verify: bool) -> MeasureResult:
         if key != UNTUNED:
-            # The results of a GPU are compared with those of the CPU.
+            # Results on a GPU are checked against those of the CPU.
             verify = verify and self.task.target.features.is_gpu
             reference = self.instantiations(key)[0] if verify else None
             return self.runner.measure(self.task, kernels[0], reference)
@@ -156,7 +156,7 @@ class SketchSearch:
         found = [m for m in measurements if m.key != UNTUNED]
         inputs = [MeasureInput(self.task, self._states[m.key]) for m in found]
         self.policy.learn(inputs, [m.origin for m in found])
-        # Steps are enough to make a state again, and many states fill the memory.
+        # States are rebuilt from their steps on demand: to keep all of them would fill the memory.
         self._states.update({m.key: StateObject((), m.key) for m in found})
         for measurement in found:
             self._failures = 0 if measurement.outcome is Outcome.MEASURED else self._failures + 1
@@ -165,7 +165,7 @@ class SketchSearch:
                               f"with: {found[-1].error}")
 
     def owns(self, row: Row, anywhere: bool = False) -> bool:
-        """Whether a row is of this task, made on a machine like this one or ``anywhere``."""
+        """Whether a row is of this task, and was measured on a machine like this one unless ``anywhere``."""
         task, here = row.task, self.task
         if task.workload_key != here.workload_key or task.target_kind != here.target_kind:
             return False

@@ -1,9 +1,9 @@
-"""Many states of a sketch at once: what their structures share, and the rest as arrays of decisions.
+"""Many states of a sketch at once: a shared structure, and arrays for the decisions that differ.
 
-A skeleton is a sketch whose stages have their places of computation; lengths of tiles are open, and loops are neither
-spread over threads nor lanes. What is decided beyond it are whole numbers, a row of genes for each state: the number of
-the option of each split, then for each stage the loops spread over threads, the limit of unrolling, the loops that are
-lanes, and the lanes split off the innermost loop. ``express`` does to arrays what ``annotate`` does to one state.
+A skeleton is a sketch whose compute locations are chosen; tile sizes are open, and no loop is parallel or vectorized.
+The decisions that remain are integers, a row of genes for each state: the number of the option of each split, then for
+each stage how many outer loops are parallel, the limit of unrolling, how many inner loops are vectorized, and the
+vector width split off the innermost loop. ``express`` does to arrays what ``annotate`` does to one state.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .state import Stage, StateObject
 from .state_features import StageLoops, surround
 from .steps import TransformStep
 
-# The genes of a stage, in this order; UNDECIDED is one that is not an option, or of which there is nothing to decide.
+# The genes of a stage, in this order. UNDECIDED marks a gene that is still to be sampled, and one that has no effect.
 STAGE_GENES = ("parallel", "unroll", "vector", "lanes")
 _PARALLEL, _UNROLL, _VECTOR, _LANES = range(len(STAGE_GENES))
 UNDECIDED = -1
@@ -46,7 +46,7 @@ class SketchGenes:
     def __init__(self, dag: ComputeDAG, number: int, sketch: StateObject, limits: Limits):
         self.dag, self.number, self.sketch, self.limits = dag, number, sketch, limits
         splits = open_splits(sketch.transform_steps)
-        # Lengths before an rfactor make other operations: they belong to the structure.
+        # The length of a split before an rfactor changes the operations, so it belongs to the skeleton.
         self.splits = {n: length_options(step, limits) for n, step in splits.items() if None in step.lengths}
         self.tables = [np.array(options, dtype="int64") for options in self.splits.values()]
         self.places = [{lengths: place for place, lengths in enumerate(options)} for options in self.splits.values()]
@@ -61,7 +61,7 @@ class SketchGenes:
         return len(self.splits) + len(STAGE_GENES) * place + STAGE_GENES.index(kind)
 
     def skeleton(self, choices: Choices) -> Skeleton:
-        """The skeleton of what is chosen of the structure."""
+        """The skeleton of the structural decisions that ``choices`` takes."""
         steps: list[TransformStep] = list(self.sketch.transform_steps)
         for number, step in open_splits(steps).items():
             if number in self.splits:
@@ -79,7 +79,7 @@ class SketchGenes:
         return self._made[key]
 
     def genes_of(self, decisions: Decisions) -> np.ndarray:
-        """The row of a state's decisions."""
+        """The row of genes of a state's decisions."""
         row = np.full(self.width, UNDECIDED, dtype="int32")
         for (kind, number), value in decisions.items():
             if kind == "tile" and number in self.splits:
@@ -92,7 +92,7 @@ class SketchGenes:
 
 @dataclass
 class Expressed:
-    """States as they came out: their genes with all decided, whether each is a state that annotation gives, and the
+    """States made of genes: the genes with all of them decided, whether annotation could give each state, and the
     loops of each stage."""
 
     genes: np.ndarray
@@ -101,19 +101,19 @@ class Expressed:
 
 
 class Skeleton:
-    """A sketch with the places of its stages."""
+    """A sketch whose compute locations are chosen."""
 
     def __init__(self, sketch: SketchGenes, state: StateObject, decisions: Decisions):
         self.sketch, self.state, self.decisions = sketch, state, decisions
         self.tiled = [is_tiled(stage) for stage in state.stages]
         self.parents = [{stage.attach[1] for stage in state.stages if stage.attach and stage.attach[0] == place}
                         for place in range(len(state.stages))]
-        # Places of computation that stages may have only where the loop runs more than once.
+        # Loops at which stages are computed; annotation computes a stage only at a loop of several iterations.
         self.wanted = [value for (kind, _), value in decisions.items()
                        if kind == "location" and isinstance(value, tuple) and state.stages[value[0]].attach is None]
 
     def decided(self, row: np.ndarray) -> Decisions:
-        """The decisions of one state."""
+        """The decisions of the state with this row of genes."""
         made = dict(self.decisions)
         for column, (number, options) in enumerate(self.sketch.splits.items()):
             made["tile", number] = options[row[column]]
@@ -125,7 +125,7 @@ class Skeleton:
         return made
 
     def express(self, genes: np.ndarray, generator: np.random.Generator) -> Expressed:
-        """The loops of the states with these genes; genes that are no options are drawn anew."""
+        """The loops of the states with these genes; genes that are no options are sampled anew."""
         genes, count = genes.copy(), len(genes)
         lengths = {(number, place): table[genes[:, column], place]
                    for column, (number, table) in enumerate(zip(self.sketch.splits, self.sketch.tables))
@@ -153,7 +153,7 @@ class Skeleton:
 
 
 def _append_lanes(loops: StageLoops, lanes: np.ndarray) -> None:
-    """Split the innermost loop: lanes inside, the rest outside."""
+    """Split a vectorized loop off the innermost one."""
     extents = np.concatenate([loops.extents, lanes[None].astype("float64")])
     extents[-2] /= lanes
     how = np.where(lanes > 1, Annotation.VECTORIZE, Annotation.NONE).astype("int8")
@@ -163,7 +163,7 @@ def _append_lanes(loops: StageLoops, lanes: np.ndarray) -> None:
 
 
 class _StageStates:
-    """How the loops of one stage run in many states: which are spread over threads, which are lanes."""
+    """The loops of one stage in many states: which are parallel, and which are vectorized."""
 
     extents: np.ndarray
 
@@ -174,7 +174,7 @@ class _StageStates:
 
     @property
     def may_split(self) -> bool:
-        """Whether lanes may be split off the innermost loop."""
+        """Whether a vectorized loop may be split off the innermost one."""
         iters = self.stage.iters
         return bool(iters) and not self.is_tiled and _is_free(self.stage, -1) and len(iters) - 1 not in self.attached
 
@@ -189,12 +189,13 @@ class _StageStates:
         self._vectorize()
 
     def _pick(self, gene: int, low: int, high: np.ndarray, applies: np.ndarray) -> np.ndarray:
-        """The decisions of a gene from ``low`` to ``high``, which is the usual one; drawn where there are none."""
+        """The values of a gene, from ``low`` to ``high``, of which the latter is the usual one; values outside the
+        range are sampled."""
         own = self.genes[:, gene]
         is_usual = self.generator.random(self.count) < USUAL
-        drawn = low + (self.generator.random(self.count) * (high - low + 1)).astype(own.dtype)
-        drawn = np.where(is_usual, high, np.minimum(drawn, high))
-        chosen = np.where((own < low) | (own > high), drawn, own)
+        sampled = low + (self.generator.random(self.count) * (high - low + 1)).astype(own.dtype)
+        sampled = np.where(is_usual, high, np.minimum(sampled, high))
+        chosen = np.where((own < low) | (own > high), sampled, own)
         self.genes[:, gene] = np.where(applies, chosen, UNDECIDED)
         return np.where(applies, chosen, 0)
 
@@ -207,7 +208,7 @@ class _StageStates:
             taken = taken + goes_on
             degree = np.where(goes_on, degree * self.extents[loop], degree)
             if loop in self.attached:
-                # Loops of one iteration together are passed over.
+                # Outer loops that have a single iteration altogether are skipped.
                 goes_on = goes_on & (degree == 1)
                 start, taken = np.where(goes_on, loop + 1, start), np.where(goes_on, 0, taken)
             else:
@@ -222,8 +223,8 @@ class _StageStates:
             own[:] = UNDECIDED
             self.unroll = np.full(self.count, self.stage.auto_unroll_max_step)
             return
-        drawn = self.generator.choice(UNROLL_STEPS, self.count)
-        own[:] = np.where(np.isin(own, UNROLL_STEPS), own, drawn)
+        sampled = self.generator.choice(UNROLL_STEPS, self.count)
+        own[:] = np.where(np.isin(own, UNROLL_STEPS), own, sampled)
         self.unroll = np.where(own > 0, own, self.stage.auto_unroll_max_step)
 
     def _vectorize(self) -> None:
@@ -251,10 +252,10 @@ class _StageStates:
         options = np.arange(1, self.limits.max_vectorize_size + 1)[:, None]
         fits = extent % options == 0
         largest = (options * fits).max(axis=0)
-        by_chance = (self.generator.random(fits.shape) * fits).argmax(axis=0) + 1
-        drawn = np.where(self.generator.random(self.count) < USUAL, largest, by_chance)
+        random = (self.generator.random(fits.shape) * fits).argmax(axis=0) + 1
+        sampled = np.where(self.generator.random(self.count) < USUAL, largest, random)
         is_option = (own >= 1) & (own <= self.limits.max_vectorize_size) & (extent % np.maximum(own, 1) == 0)
-        chosen = np.where(is_option, own, drawn)
+        chosen = np.where(is_option, own, sampled)
         own[:] = np.where(applies, chosen, UNDECIDED)
         self.lanes = np.where(applies, chosen, 1)
 

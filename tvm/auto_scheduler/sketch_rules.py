@@ -1,7 +1,7 @@
-"""Sketch rules: how the loops of a stage may be structured, as a table. A sketch leaves lengths of tiles open.
+"""Sketch rules, as a table: how the loops of a stage may be structured. Sketches leave tile sizes open.
 
-Stages are gone through from the last to the first. Each rule that applies to a stage gives states, with the stage to go
-on with; ``APPLY_AND_SKIP_REST`` says that no other rule is worth trying.
+Stages are visited from the last to the first. Each rule that applies to a stage yields states, each with the stage to
+visit next; ``APPLY_AND_SKIP_REST`` says that no later rule is tried.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .queries import (
 from .state import StateObject
 from .tiling import follow_tiles, fuse_reduction, names_in, tile
 
-# Levels of the tiles at which an elementwise consumer may be computed, or a cache written.
+# The tile levels at which an elementwise consumer, or a cache write, may be fused.
 FUSION_LEVELS = (1, 2)
-# Elements a core, from which on they are work enough for all cores without splitting the reduction.
+# With this many elements per core there is enough parallelism without an rfactor.
 _ELEMENTS_PER_CORE = 16
-# Levels of tiles around a transform by constants.
+# The tile structure of the loops around a constant transform.
 _CONSTANT_TILES = 2
 
 
 class Condition(enum.IntEnum):
-    """Whether a rule applies; the numbers are those of users' rules."""
+    """Whether a rule applies. The values are those that custom rules of users return."""
 
     PASS = 0
     APPLY = 1
@@ -46,7 +46,7 @@ class Condition(enum.IntEnum):
 
 @dataclass
 class Sketching:
-    """What rules are asked about: a state, and the stage whose turn it is."""
+    """What a rule is asked about: a state, and the stage that is visited."""
 
     dag: ComputeDAG
     hardware: HardwareParams
@@ -59,11 +59,11 @@ class Sketching:
         self.stage = self.state.stages[self.stage_id]
 
     def open(self) -> State:
-        """A handle to change the state with."""
+        """A mutable copy of the state."""
         return State(self.state, self.dag)
 
 
-# A state, and the stage that comes next.
+# A state, and the stage to visit next.
 Found = tuple[StateObject, int]
 
 
@@ -89,7 +89,7 @@ def _inline_condition(at: Sketching) -> Condition:
 
 
 def _is_read_once(at: Sketching) -> bool:
-    """Whether each element is read for one other: computing it there, whatever it takes, does not do so twice."""
+    """Whether each element is read by one element of the consumer, so that inlining does not repeat its computation."""
     target, analyzer, op = at.queries.single_consumer(at.stage_id), at.queries.analyzer, at.stage.op
     if target is None or has_reduce_iter(at.state.stages[target]) or is_constant_transform(at.stage):
         return False
@@ -102,7 +102,7 @@ def _constant_condition(at: Sketching) -> Condition:
 
 
 def _half_condition(at: Sketching) -> Condition:
-    """Whether a transform by constants is the first half of another one, which is tiled."""
+    """Whether a constant transform is the first half of another one, which is tiled."""
     target = at.queries.single_consumer(at.stage_id) if is_constant_transform(at.stage) else None
     is_half = target is not None and not has_reduce_iter(at.stage) and is_constant_transform(at.state.stages[target])
     return Condition.APPLY_AND_SKIP_REST if is_half and is_tiled(at.state.stages[target]) else Condition.PASS
@@ -124,7 +124,7 @@ def _rfactor_condition(at: Sketching) -> Condition:
 
 
 def is_to_be_tiled(at: Sketching) -> bool:
-    """Whether tiles pay. Those of a loop whose length is not known have no lengths to choose from."""
+    """Whether tiling pays. A loop of unknown extent has no tile sizes to choose from."""
     return at.queries.needs_multi_level_tiling(at.stage_id) and extents_product(at.stage)[0] >= 0
 
 
@@ -136,7 +136,7 @@ def _cache_write_condition(at: Sketching) -> Condition:
 def _fusion_condition(at: Sketching) -> Condition:
     if not is_to_be_tiled(at) or at.queries.matched_consumer(at.stage_id) is None:
         return Condition.PASS
-    # A cache is made to be written tile by tile.
+    # The write cache itself is tiled, so that it is written tile by tile.
     return Condition.APPLY_AND_SKIP_REST if has_cache_write(at.state, at.stage_id) else Condition.APPLY
 
 
@@ -144,7 +144,7 @@ def _tiling_condition(at: Sketching) -> Condition:
     return Condition.APPLY_AND_SKIP_REST if is_to_be_tiled(at) else Condition.PASS
 
 
-# -- what they do --------------------------------------------------------------------------------------------------
+# -- actions -------------------------------------------------------------------------------------------------------
 
 
 def _inline(at: Sketching) -> list[Found]:
@@ -154,8 +154,8 @@ def _inline(at: Sketching) -> list[Found]:
 
 
 def _unroll_constants(at: Sketching) -> list[Found]:
-    """Loops that index constants are unrolled inside of tiles of the others, so that the constants are known; inside
-    of them are the elements of a row that are lanes."""
+    """Unroll the loops that index constant matrices, so that their elements are literals, inside tiles of the other
+    loops; the innermost loop is the contiguous one that is vectorized."""
     state, constant = at.open(), names_in(at.stage.op, SIMPLIFY_CONST_TENSOR_INDICES)
     tiles, inner = [], []
     for it in at.stage.iters:
@@ -171,7 +171,7 @@ def _unroll_constants(at: Sketching) -> list[Found]:
 
 
 def _compute_half_at_transform(at: Sketching) -> list[Found]:
-    """The first half of a transform is computed for the tile of the second one, where it stays in the nearest cache."""
+    """Compute the first half of a transform inside the tiles of the second, so that it stays in the L1 cache."""
     state, target = at.open(), at.queries.single_consumer(at.stage_id)
     assert target is not None
     constant = names_in(at.stage.op, SIMPLIFY_CONST_TENSOR_INDICES)
@@ -185,7 +185,8 @@ def _compute_half_at_transform(at: Sketching) -> list[Found]:
 
 
 def _rfactor(at: Sketching) -> list[Found]:
-    """The reduction is split, and its outer or its inner part kept apart: in turn for the other stages, or as lanes."""
+    """Factor the reduction by rfactor, over its outer part, which becomes parallel, or over its inner part, which
+    becomes vector lanes."""
     base = at.open()
     fused, space = fuse_reduction(base, at.stage_id)
     parts = base.split(at.stage_id, fused, [1])

@@ -20,7 +20,7 @@ def divisors(number: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=1024)
 def factorizations(extent: int, count: int, most_inner: int) -> tuple[tuple[int, ...], ...]:
-    """All ways to choose ``count`` inner lengths of a loop whose product divides its extent, the innermost at most
+    """All choices of ``count`` inner lengths whose product divides the extent of a loop, the innermost at most
     ``most_inner``."""
     found: list[tuple[int, tuple[int, ...]]] = [(extent, ())]
     for place in range(count):
@@ -30,14 +30,14 @@ def factorizations(extent: int, count: int, most_inner: int) -> tuple[tuple[int,
 
 
 def names_in(op: Any, attribute: str) -> frozenset[str]:
-    """The axes that an operation names in one of its attributes."""
+    """The names of axes that an attribute of an operation lists."""
     return frozenset(str(getattr(name, "value", name)) for name in (op.attrs or {}).get(attribute, ()))
 
 
 @dataclass(frozen=True)
 class Tiles:
-    """How the loops over elements of a stage were split: by which steps, None for a loop that is whole, inside of all
-    tiles (``inner``) or outside of them."""
+    """How the spatial loops of a stage were tiled: the split step of each, or None for a loop that is not split,
+    which is inside (``inner``) or outside of all tiles."""
 
     splits: tuple[int | None, ...]
     inner: tuple[bool, ...]
@@ -48,14 +48,14 @@ class Tiles:
 
     @property
     def outer_loops(self) -> int:
-        """The whole loops outside of all tiles."""
+        """The loops that are not split, outside of all tiles."""
         return sum(step is None and not inner for step, inner in zip(self.splits, self.inner))
 
 
 def tile(state: State, stage_id: int, structure: str, fixed: Mapping[str, int] | None = None) -> Tiles:
-    """Split every loop of a stage, with lengths that are open, and order the parts by ``structure``: S for the loops
-    over elements, R for those of the reduction. Loops of the axes in ``fixed`` have a part of that length more, inside
-    of all others in the order of these axes."""
+    """Tile a stage: split its loops into levels of open lengths, ordered by ``structure``, in which S stands for the
+    spatial loops and R for those of the reduction. Axes in ``fixed`` have one level more, of that length, innermost
+    and in their order."""
     fixed = fixed or {}
     stage = state.stages[stage_id]
     inner_only, outer_only = names_in(stage.op, NO_SPLIT_AT_INNER), names_in(stage.op, NO_SPLIT_AT_OUTER)
@@ -86,8 +86,8 @@ _KINDS = {"S": IteratorKind.SPATIAL, "R": IteratorKind.REDUCTION}
 
 
 def follow_tiles(state: State, stage_id: int, tiles: Tiles, level: int) -> Iterator:
-    """Split the loops of a stage as those of another one were split, at the outer ``level`` levels, and order them by
-    level. Gives the innermost loop of the last of these levels."""
+    """Split the loops of a stage by follow-split steps after those of ``tiles`` at the outer ``level`` levels, and
+    order them by level. Returns the innermost loop of the last of these levels."""
     iters, outermost, innermost, parts = state.stages[stage_id].iters, [], [], []
     for it, step, is_inner in zip(iters, tiles.splits, tiles.inner):
         if step is None:
@@ -99,7 +99,7 @@ def follow_tiles(state: State, stage_id: int, tiles: Tiles, level: int) -> Itera
 
 
 def fuse_reduction(state: State, stage_id: int) -> tuple[Iterator, int]:
-    """Make one loop of those of the reduction; it, and how many loops over elements there are."""
+    """Fuse the loops of the reduction; returns the fused loop, and the number of spatial loops."""
     iters = state.stages[stage_id].iters
     over = [it for it in iters if it.kind is IteratorKind.REDUCTION]
     space = len(iters) - len(over)
