@@ -1,4 +1,4 @@
-"""How the operations of a program read each other: what a search asks before it shapes their loops."""
+"""Access patterns between the operations of a program, which sketch rules depend on."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ..ir.visit import post_order
 from ..te.tensor import ComputeOp, Operation
 from .reach import Reach, offset_of, reach_of
 
-# Attributes by which an operation says something about its loops; their values are names of axes.
+# Attributes of operations that guide their schedules; their values are names of axes.
 NO_SPLIT_AT_INNER = "auto_scheduler_no_split_at_inner"
 NO_SPLIT_AT_OUTER = "auto_scheduler_no_split_at_outer"
 SIMPLIFY_CONST_TENSOR_INDICES = "auto_scheduler_simplify_const_tensor_indices"
 
-# Calls that cost no more than an addition: what is made of them may be computed again wherever it is used.
+# Calls as cheap as an addition, which may be recomputed wherever their value is used.
 _CHEAP_CALLS = frozenset({"tir.likely", "tir.reinterpret", "tir.bitwise_and", "tir.bitwise_or", "tir.bitwise_xor",
                           "tir.bitwise_not", "tir.shift_left", "tir.shift_right", "tir.fabs", "tir.q_multiply_shift"})
 _BRANCH = "tir.if_then_else"
@@ -29,7 +29,7 @@ def _call_name(node: Call) -> str:
 
 
 def _shifted_axis(index: PrimExpr, places: dict[Var, int]) -> int | None:
-    """The place of the axis that an index is, a constant added or not; None where it is something else."""
+    """The number of the axis that an index is, with or without a constant offset; None for any other index."""
     if isinstance(index, (Add, Sub)):
         if isinstance(index.b, IntImm):
             index = index.a
@@ -40,7 +40,7 @@ def _shifted_axis(index: PrimExpr, places: dict[Var, int]) -> int | None:
 
 @dataclass(frozen=True)
 class _Shape:
-    """What the indices of one read look like from the reader's axes."""
+    """The indices of one read in terms of the reader's axes."""
 
     is_simple: bool
     places: tuple[int, ...] = ()
@@ -50,13 +50,13 @@ class _Shape:
 
     @property
     def keeps_order(self) -> bool:
-        """Whether the axes come in their order, none twice."""
+        """Whether the axes are in order, each at most once."""
         return all(a < b for a, b in zip(self.places, self.places[1:]))
 
 
 @dataclass
 class Access:
-    """One operation: what it reads, where, and who reads it."""
+    """One operation: its reads, and its consumers."""
 
     op: Operation
     reads: dict[Operation, list[Indices]] = field(default_factory=dict)
@@ -68,13 +68,13 @@ class Access:
 
     @cached_property
     def reaches(self) -> dict[Operation, list[list[Reach]]]:
-        """How far each index of each read reaches."""
+        """The span of each index of each read."""
         return {producer: [[reach_of(index) for index in indices] for indices in reads]
                 for producer, reads in self.reads.items()}
 
     @cached_property
     def offsets(self) -> dict[Operation, list[list[int]]]:
-        """The constant that each index of each read adds to axes."""
+        """The constant offset of each index of each read."""
         return {producer: [[offset_of(index) for index in indices] for indices in reads]
                 for producer, reads in self.reads.items()}
 
@@ -90,7 +90,7 @@ class Access:
         return _Shape(True, tuple(found))
 
     def leading_axes(self, producer: Operation) -> int:
-        """How many of the first dimensions of a producer are read at the same position as this writes."""
+        """How many leading dimensions of a producer are read at the position that is written."""
         extents = [_extent(axis) for axis in self.op.axis]
         shape = [dim.value if isinstance(dim, IntImm) else None for dim in producer.output(0).shape]
         count = min(len(extents), len(shape))
@@ -107,8 +107,8 @@ def _extent(axis) -> int | None:
 
 
 class AccessAnalyzer:
-    """The reads between the operations of a program, given producers first; ``outputs`` are results even where others
-    read them."""
+    """The access patterns of a program, whose operations are given producers first; ``outputs`` are results even
+    where they have consumers."""
 
     def __init__(self, ops: Sequence[Operation], outputs: Container[Operation] = ()):
         self.outputs = outputs
@@ -137,20 +137,19 @@ class AccessAnalyzer:
         return list(self.accesses[op].readers)
 
     def is_output(self, op: Operation) -> bool:
-        """Whether the operation is a result of the program: asked for as one, or read by nobody."""
+        """Whether the operation is a result of the program: it was asked for, or it has no consumers."""
         return op in self.outputs or not self.accesses[op].readers
 
     # -- kinds of operations ---------------------------------------------------------------------------------------
 
     def is_simple_access(self, op: Operation) -> bool:
-        """Whether everything is read at axes of the operation, constants added or not."""
+        """Whether all indices are axes of the operation, with or without constant offsets."""
         access = self.accesses[op]
         return all(access.shape_of(indices).is_simple for reads in access.reads.values() for indices in reads)
 
     def is_strictly_inlineable(self, op: Operation) -> bool:
-        """Whether computing an element where it is used is never slower: it reads at its own position, without
-        transposing, and is made of cheap arithmetic; or it moves whole rows; or it reads nothing, and is a constant
-        where its position is."""
+        """Whether inlining is never slower: the operation reads at its own position without transposing and does
+        cheap arithmetic; or it moves whole rows; or it reads nothing, and is constant where its position is."""
         known = self._strictly_inlineable.get(op)
         if known is None:
             is_constant = isinstance(op, ComputeOp) and not self.accesses[op].reads and not op.reduce_axis
@@ -164,7 +163,7 @@ class AccessAnalyzer:
         return isinstance(op, ComputeOp) and all(shape.is_simple and shape.keeps_order for shape in shapes)
 
     def needs_multi_level_tiling(self, op: Operation) -> bool:
-        """Whether tiles reuse what they read: some of what is read does not depend on all axes."""
+        """Whether tiles reuse data: some read does not depend on all axes."""
         if not isinstance(op, ComputeOp) or SIMPLIFY_CONST_TENSOR_INDICES in op.attrs:
             return False
         axes = [axis.var for axis in op.axis if _extent(axis) != 1]
@@ -179,7 +178,7 @@ class AccessAnalyzer:
     # -- two operations --------------------------------------------------------------------------------------------
 
     def num_common_outer_iterators(self, op: Operation, target: Operation) -> int:
-        """How many outer loops of ``op`` and of ``target``, which reads it through others, run alike."""
+        """How many outer loops ``op`` and ``target``, which reads it perhaps through others, have in common."""
         best = {op: len(op.output(0).shape)}
         for reader, access in self.accesses.items():
             counts = [min(best[p], access.leading_axes(p)) for p in access.reads if p in best]
@@ -188,7 +187,7 @@ class AccessAnalyzer:
         return best.get(target, 0)
 
     def elementwise_match(self, op: Operation, target: Operation) -> bool:
-        """Whether ``target`` reads ``op``, alone and perhaps through others, element by element."""
+        """Whether ``target`` is the only reader of ``op``, perhaps through others, and reads it elementwise."""
         todo, seen = [] if op is target else [op], {op, target}
         while todo:
             one = todo.pop()
@@ -208,8 +207,8 @@ class AccessAnalyzer:
 
 
 def _moves_rows(op: Operation) -> bool:
-    """Whether an element is one of another tensor, neighbours along the last axis are neighbours there, and nothing is
-    chosen by the position."""
+    """Whether the operation copies elements of another tensor, contiguous ones along the last axis, without
+    selecting them by position."""
     load = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
     if not isinstance(load, ProducerLoad) or not op.axis or not load.indices:
         return False
@@ -219,7 +218,7 @@ def _moves_rows(op: Operation) -> bool:
 
 
 def _is_cheap(op: ComputeOp) -> bool:
-    """Whether the value has no branch on the position and no call that takes long."""
+    """Whether the value has no branch on the position and no expensive call."""
     seen: set[int] = set()
     for body in op.body:
         for node in post_order(body, seen=seen):
@@ -232,7 +231,7 @@ def _is_cheap(op: ComputeOp) -> bool:
 
 
 def _depends_on_position(condition: PrimExpr) -> bool:
-    """Whether a condition is about axes themselves, as those of padding are, and not about what is read."""
+    """Whether a condition tests axes, as that of padding does, rather than data."""
 
     def operands(node: PrimExpr) -> Sequence[PrimExpr]:
         return () if isinstance(node, ProducerLoad) else list(node.children())

@@ -1,6 +1,6 @@
-"""Steps that add operations to the program: caches and factored reductions.
+"""Steps that add operations to the program: cache reads, cache writes and rfactor.
 
-What the new operations are is asked of a te schedule: the steps so far are replayed on one.
+The new operations are obtained by replaying the steps so far on a te schedule.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ def _check_stage(step: TransformStep, state: StateObject, stage_id: int) -> None
 
 @step("CHR")
 class CacheReadStep(TransformStep):
-    """A copy of what a stage makes, in ``scope_name``, that certain readers use; its stage comes after the first."""
+    """Cache read: a copy of the output of a stage in ``scope_name`` that some of its consumers read; the stage of
+    the copy follows the original one."""
 
     changes_ops = True
     stage_id: int
@@ -52,8 +53,8 @@ class CacheReadStep(TransformStep):
 
 @step("CHW")
 class CacheWriteStep(TransformStep):
-    """A stage is computed in ``scope_name`` and copied out; the stage that computes comes before the one that
-    copies, whose loops are plain again."""
+    """Cache write: a stage is computed in ``scope_name`` and copied out. The computing stage comes before the
+    copying one, whose loops are the plain axes again."""
 
     changes_ops = takes_loops = True
     stage_id: int
@@ -78,8 +79,8 @@ class CacheWriteStep(TransformStep):
 
 @step("RF")
 class RfactorStep(TransformStep):
-    """A reduction in two: over one loop kept apart in a new dimension, then over that. The stage of the parts comes
-    before the one that adds them up."""
+    """rfactor: a reduction in two stages, of partial results over one loop, which becomes a dimension, and over that
+    dimension. The stage of the partial results comes first."""
 
     changes_ops = takes_loops = True
     stage_id: int

@@ -1,4 +1,5 @@
-"""Features of states for GPUs: a row for each kernel, from its loops in closed form, with an estimate of its cycles."""
+"""Features of states for GPUs: a row for each kernel, from its loop nests in closed form, with an estimate of its
+cycles."""
 
 from __future__ import annotations
 
@@ -20,51 +21,51 @@ from .loop_nests import LoopNests, Nest, length_of
 from .operation_facts import arithmetic
 from .state import Stage, StateObject
 
-# What one multiprocessor has: multiplications and bytes of shared memory in a cycle, registers, resident blocks at
-# most, and the number of warps that hides latency.
+# Of one multiprocessor: multiplications and bytes of shared memory per cycle, registers, most resident blocks, and the
+# number of warps that hides latency.
 _MULTIPLIES, _SHARED_BYTES, _REGISTERS, _MOST_BLOCKS, _HIDING_WARPS = 128.0, 128.0, 65536, 32, 12.0
-# Registers of a thread beside what it accumulates.
+# Registers of a thread in addition to its accumulators.
 _OTHER_REGISTERS = 32
-# What the whole device has: bytes from memory in a cycle, the latency of a fetch in cycles, and the cycles of a launch.
+# Of the device: bytes from global memory per cycle, the latency of a load and of a launch in cycles.
 _MEMORY_BYTES, _LATENCY, _LAUNCH = 2400.0, 700.0, 3000.0
-# Groups of four banks of shared memory.
+# Groups of four shared memory banks, which serve one vector load each.
 _BANK_GROUPS = 8
-# Bytes that are fetched at once, whatever of them is used.
+# Bytes of a memory sector, the unit of transfer from global memory.
 _SECTOR = 32
 
 
 @dataclass
 class Kernel:
-    """One kernel; numbers of a thread or a block where it is said, of all of it else."""
+    """The features of one kernel; quantities are per thread or per block where it is said, otherwise of the whole
+    kernel."""
 
     blocks: float = 1
     threads: float = 1
     virtual_threads: float = 1
     shared_bytes: float = 0
     local_bytes: float = 0
-    # Operations, those of a thread, and bytes fetched from and stored to global memory, whole sectors counted.
+    # Operations, operations per thread, and bytes loaded from and stored to global memory in whole sectors.
     operations: float = 0
     thread_operations: float = 0
     global_bytes: float = 0
     stored_bytes: float = 0
-    # The share of the fetched bytes that is used, and how many neighbours the threads of a warp store at once.
+    # The fraction of the loaded bytes that is used, and how many contiguous elements a warp stores at once.
     used_share: float = 1
     store_run: float = 1
-    # Bytes that all threads of a block read of shared memory, and how often the block waits for shared memory.
+    # Bytes that all threads of a block read from shared memory, and the number of barriers.
     shared_read_bytes: float = 0
     waits: float = 0
     fetches: float = 0
     lanes: float = 1
-    # The tile of one thread: its elements, its k in shared memory at once, elements of the innermost loops, and
-    # unrolled statements.
+    # The thread tile: its elements, block_k, the elements of the innermost loops, and unrolled statements.
     thread_tile: float = 1
     terms: float = 1
     inner_elements: float = 1
     unrolled: float = 0
     crossed_threads: float = 1
-    # Threads that read from one bank of shared memory at once.
+    # The ways of bank conflicts of shared memory.
     bank_conflicts: float = 1
-    # What follows from these.
+    # Derived quantities.
     blocks_at_once: float = 1
     warps_at_once: float = 1
     waves: float = 1
@@ -87,13 +88,13 @@ class GPUFeatureExtractor:
         self._counts: dict[Any, int] = {}
 
     def rows(self, state: StateObject) -> np.ndarray:
-        """A row for each kernel. A state that was read from a record has its loops made first."""
+        """A row for each kernel. The loops of a state that was read from a record are computed first."""
         table = [[getattr(kernel, name) for name in NAMES] for kernel in self.kernels(state)]
         return np.log2(1.0 + np.array(table, dtype="float64")).astype("float32")
 
     def summary(self, state: StateObject) -> tuple[np.ndarray, float]:
-        """The features of the kernel that takes longest, with how many kernels there are, and the logarithm of the
-        estimated cycles of all."""
+        """The features of the slowest kernel, the number of kernels, and the logarithm of the estimated cycles of
+        all of them."""
         kernels = self.kernels(state)
         slowest = max(kernels, key=lambda kernel: kernel.cycles)
         row = [len(kernels), *(getattr(slowest, name) for name in NAMES)]
@@ -130,7 +131,7 @@ class GPUFeatureExtractor:
         copied = [p for p in nests.analyzer.producers(op) if p.name.endswith(".shared")]
         for producer in nests.analyzer.producers(op):
             if producer not in copied and not is_shared(state, _place(state, producer)):
-                # What is read again may be in a cache.
+                # Repeated reads may hit a cache.
                 kernel.global_bytes += min(
                     float(iterations), float(math.prod(d.value for d in producer.output(0).shape))
                 ) * info(producer.output(0).dtype).bits // 8
@@ -138,7 +139,7 @@ class GPUFeatureExtractor:
             self._note_tile(kernel, state, nests, place, copied)
 
     def _note_copy(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, width: int) -> None:
-        """What the threads of a block fetch together into shared memory."""
+        """Account for a cooperative copy into shared memory."""
         stage = state.stages[place]
         assert stage.attach is not None
         target, loop = stage.attach
@@ -158,8 +159,8 @@ class GPUFeatureExtractor:
     def _note_tile(
         self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, copied: list[Any]
     ) -> None:
-        """What one thread does with what is in shared memory: each term of the reduction brings new operands, which
-        are kept for all elements of its tile."""
+        """Account for the thread tile: for each k it loads operands from shared memory, which serve all of its
+        elements."""
         stage, nest = state.stages[place], nests.nests[place]
         loops = [loop for loop in nest.loops if loop.extent > 1]
         steps = math.prod(loop.extent for loop in loops if loop.kind is IteratorKind.REDUCTION)
@@ -174,7 +175,7 @@ class GPUFeatureExtractor:
         read = sum(_elements(nests, stage, producer, per_axis) * info(producer.output(0).dtype).bits // 8
                    * ways[producer] for producer in copied)
         kernel.thread_tile = max(kernel.thread_tile, tile * kernel.virtual_threads)
-        # Threads of a warp that read the same element read it once: at least half of them usually do.
+        # Threads of a warp that read the same element share one read (a broadcast); at least half of them usually do.
         kernel.shared_read_bytes += steps * read * kernel.virtual_threads * kernel.threads / 2
         kernel.terms = max(kernel.terms, steps / max(kernel.waits, 1))
         kernel.inner_elements = max(kernel.inner_elements, loops[-1].extent if loops else 1)
@@ -186,7 +187,7 @@ class GPUFeatureExtractor:
         return self._counts[op]
 
     def _conclude(self, kernel: Kernel) -> None:
-        """How many blocks run at once, and what takes how long."""
+        """Compute the occupancy, and the cycles of each resource."""
         f = self.features
         registers = kernel.local_bytes / 4 + _OTHER_REGISTERS
         warp = max(f.warp_size, 1)
@@ -220,13 +221,13 @@ def _place(state: StateObject, op: Any) -> int:
 
 
 def _elements(nests: LoopNests, stage: Stage, producer: Any, extents: Mapping[Var, int]) -> int:
-    """The elements of a producer that one step of a reduction reads."""
+    """The elements of a producer that one iteration of a reduction reads."""
     reads = nests.analyzer.accesses[stage.op].reaches[producer]
     return max(math.prod(reach(extents) for reach in read) for read in reads)
 
 
 def _beside(state: StateObject, nests: LoopNests, place: int) -> tuple[Var, int] | None:
-    """The axis of a tiled stage along which threads beside each other are, and how many."""
+    """The axis of a tiled stage along which the threads of a warp are adjacent, and their number."""
     attach = state.stages[place].attach
     if attach is None:
         return None
@@ -244,13 +245,13 @@ def _bank_conflicts(
     state: StateObject, nests: LoopNests, stage: Stage, producer: Any, beside: tuple[Var, int] | None,
     per_axis: Mapping[Var, int],
 ) -> float:
-    """How many of eight threads beside each other read from the same banks, where each reads four neighbours."""
+    """How many of eight adjacent threads, each of which reads a vector of four elements, read from the same banks."""
     if beside is None:
         return 1.0
     axis, count = beside
     _, strides = strides_of_block(state, nests, _place(state, producer))
     reads = nests.analyzer.accesses[stage.op].reaches[producer]
-    # How far a step of a thread, over all its elements along the axis, goes.
+    # The stride between adjacent threads, all elements of a thread along the axis counted.
     far = {axis: per_axis.get(axis, 1) + 1}
     near = {axis: 1}
     step = max(sum((reach(far) - reach(near)) * stride for reach, stride in zip(read, strides)) for read in reads)
@@ -260,8 +261,8 @@ def _bank_conflicts(
 
 
 def _neighbours(nest: Nest, last: Var | None) -> float:
-    """How many elements beside each other the threads of a block store: along the last axis, in its innermost threads,
-    unless each thread goes along it by itself."""
+    """How many contiguous elements adjacent threads of a block store: along the last axis, bound to the innermost
+    threads, unless each thread runs along it by itself."""
     run = 1
     for loop in nest.loops:
         if loop.annotation in (Annotation.THREAD_X, Annotation.VECTORIZE):

@@ -1,4 +1,4 @@
-"""What a block of a GPU can hold: states that ask for more are refused before anything is lowered."""
+"""Resources of a GPU block: states that need more are refused before anything is lowered."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from .tiling import factorizations
 
 _THREADS = (Annotation.THREAD_X, Annotation.THREAD_Y, Annotation.THREAD_Z)
 _BLOCKS = (Annotation.BLOCK_X, Annotation.BLOCK_Y, Annotation.BLOCK_Z)
-# Lanes of the vectors by which threads fetch, of 4 bytes each.
+# Vector widths of cooperative loads, in elements of 4 bytes.
 LANES = (1, 2, 4)
-# The stride between neighbours that threads read in shared memory is 8 k + 4 elements: four elements at a time, eight
-# threads read from different banks.
+# The stride between adjacent elements that threads read in shared memory is 8 k + 4 elements, so that eight threads,
+# each reading a vector of four, read from different banks.
 ALIGN_FACTOR, ALIGN_OFFSET = 8, 4
-# Lengths of a tile over elements, from outside: virtual threads, threads, and what one of them computes.
+# The inner lengths of a spatial tile, outermost first: virtual threads, threads, and the thread tile.
 _VIRTUAL, _THREAD = 0, 1
 _TILE_LENGTHS = 3
-# Terms of a reduction that are kept in shared memory at once, usually at most.
+# The usual limit of block_k, the part of a reduction that is in shared memory at a time.
 _MOST_TERMS = 256
 
 
 @dataclass(frozen=True)
 class GPULimits:
-    """The most a block, or a thread of it, may have."""
+    """The resources that a block, or one thread of it, may use at most."""
 
     threads: int
     virtual_threads: int
     shared_bytes: int
-    # What all threads of a block keep, and what one of them does.
+    # Bytes of local memory of all threads of a block, and of one thread.
     local_bytes: int
     thread_bytes: int
     warp: int
@@ -56,14 +56,14 @@ class GPULimits:
             hardware.max_local_memory_per_block, 4 * thread_registers, max(hardware.warp_size, 1))
 
 
-# -- lengths of splits ---------------------------------------------------------------------------------------------
+# -- split lengths -------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1024)
 def tile_options(
     extent: int, count: int, most_inner: int, threads: int, virtual_threads: int
 ) -> tuple[tuple[int, ...], ...]:
-    """The lengths of tiles over elements, or over the terms of a reduction, of one loop."""
+    """The lengths of the tiles of one loop, spatial or of a reduction."""
     options = factorizations(extent, count, most_inner)
     if count < _TILE_LENGTHS:
         return options
@@ -71,8 +71,8 @@ def tile_options(
 
 
 def thread_options(extent: int | None, limits: GPULimits) -> tuple[tuple[int, ...], ...]:
-    """How many threads may carry a loop together: powers of two, from a warp on where there is work for it. They need
-    not divide it."""
+    """The numbers of threads that may be bound to a loop: powers of two, at least a warp where there is enough work.
+    They need not divide the extent."""
     extent = extent or 1
     most = min(limits.threads, 1 << (extent - 1).bit_length())
     least = min(max(limits.warp, 16), most)
@@ -80,8 +80,8 @@ def thread_options(extent: int | None, limits: GPULimits) -> tuple[tuple[int, ..
 
 
 def length_options(step: SplitStep, most_inner: int, limits: GPULimits) -> tuple[tuple[int, ...], ...]:
-    """The lengths that a split of a sketch may have: those it has, or those of a copy's lanes, of threads, or of
-    tiles."""
+    """The lengths that a split of a sketch may have: fixed ones, or options for the vector width of a copy, for
+    threads, or for tiles."""
     if None not in step.lengths:
         return (step.lengths,)  # type: ignore[return-value]
     if step.extent is None:
@@ -92,7 +92,7 @@ def length_options(step: SplitStep, most_inner: int, limits: GPULimits) -> tuple
 
 
 def are_likely(steps: Sequence[SplitStep], chosen: Sequence[tuple[int, ...]], limits: GPULimits) -> bool:
-    """Whether the lengths of one stage's tiles make a block that fits and fills a warp, by themselves."""
+    """Whether the tile sizes of one stage alone make a block that fits and fills a warp."""
     tiles = [(step, o) for step, o in zip(steps, chosen) if len(o) >= _TILE_LENGTHS]
     terms = math.prod(math.prod(o) for o in chosen if 1 < len(o) < _TILE_LENGTHS)
     if not tiles:
@@ -111,7 +111,7 @@ def are_likely(steps: Sequence[SplitStep], chosen: Sequence[tuple[int, ...]], li
 
 @dataclass
 class Block:
-    """What a block of one kernel has."""
+    """The resources of a block of one kernel."""
 
     threads: int = 1
     virtual_threads: int = 1
@@ -122,7 +122,7 @@ class Block:
 
 
 def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = None) -> dict[int, Block]:
-    """What the blocks of each kernel have, by the stage at the root that the kernel is of."""
+    """The resources of the blocks of each kernel, by the root stage of the kernel."""
     nests = nests or LoopNests(dag, state)
     found: dict[int, Block] = {}
     for place in reversed(range(len(state.stages))):
@@ -139,7 +139,7 @@ def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = No
         block.threads = max(block.threads, threads)
         width = sum(info(output.dtype).bits // 8 for output in stage.op.outputs)
         if has_cross_thread_reduction(state, place):
-            # At most what each thread has is exchanged by shared memory.
+            # A cross-thread reduction exchanges at most one value per thread through shared memory.
             block.shared_bytes += width * threads
             block.local_bytes += 2 * width
         if stage.attach is None:
@@ -153,8 +153,8 @@ def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = No
 
 
 def _extent(it: Iterator, loop: Loop) -> int:
-    """How long a loop is; parts of fused loops are not found in closed form, but have the lengths they were asked for
-    or, at the root, all they need. Threads are as many as were asked for, whatever they are needed for."""
+    """The extent of a loop. Parts of fused loops have no closed form: their extents are the lengths of their splits
+    or, at the root, all they need. The number of threads is the one that was chosen, however many have work."""
     extent = loop.extent if loop.parts else it.extent or it.asked or 1
     return max(extent, it.asked or 1) if it.annotation in _THREADS else extent
 
@@ -168,8 +168,8 @@ def root_of(state: StateObject, place: int) -> int:
 
 
 def is_shared(state: StateObject, place: int) -> bool:
-    """Whether what a stage makes is in shared memory: it says so, or it is computed inside of blocks but outside of
-    threads."""
+    """Whether the result of a stage is in shared memory: its scope says so, or it is computed inside blocks but
+    outside of threads."""
     stage = state.stages[place]
     if stage.op.name.endswith(".shared"):
         return True
@@ -186,14 +186,15 @@ def _inside_threads(state: StateObject, stage: Stage) -> bool:
 
 
 def strides_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[list[int], list[int]]:
-    """The extents and strides of what all threads of a block need of a stage inside of the loop it is computed at."""
+    """The extents and strides of the region of a stage that all threads of a block need, inside the loop at which it
+    is computed."""
     attach = state.stages[place].attach
     assert attach is not None
     target, loop = attach
     op, reader = state.stages[place].op, state.stages[target]
     inside = dict(nests.nests[target].inside(loop + 1))
     if reader.attach is not None:
-        # Threads share what they compute: the region is that of all threads of a block, not of one.
+        # The region is the union over all threads of a block.
         host, last = reader.attach
         outside = [n for n, it in enumerate(state.stages[host].iters[: last + 1]) if it.annotation in _BLOCKS]
         inside.update(nests._region(target, host, max(outside, default=-1)))
@@ -212,8 +213,8 @@ def strides_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[
 
 
 def elements_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[int, int]:
-    """The elements of shared memory that a block has for a stage, and how many of them are beside each other in the
-    memory they are from."""
+    """The elements of shared memory that a block allocates for a stage, and how many of them are contiguous in the
+    memory they are copied from."""
     extents, strides = strides_of_block(state, nests, place)
     run, is_whole = 1, True
     for axis, extent in zip(reversed(state.stages[place].op.axis), reversed(extents)):
@@ -223,8 +224,8 @@ def elements_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple
 
 
 def dimension_of_threads(access: Access, producer: Any) -> int | None:
-    """The last dimension of what a tiled stage reads that its elements go along, where terms of its reduction alone go
-    along those inside of it: threads beside each other read at multiples of their size, from the same banks."""
+    """The last dimension of an operand that spatial axes of a tiled stage index, where only axes of the reduction
+    index those inside it: adjacent threads read at multiples of its stride, from the same banks."""
     axes = {axis.var for axis in access.op.axis}
     last = -1
     for indices in access.reads[producer]:
@@ -235,7 +236,7 @@ def dimension_of_threads(access: Access, producer: Any) -> int | None:
 
 
 def refuse_what_does_not_fit(dag: ComputeDAG, state: StateObject, limits: GPULimits) -> None:
-    """Raise a TVMError where a block would need more than there is."""
+    """Raise TVMError where a block would need more than the device has."""
     for place, block in kernels_of(dag, state).items():
         for what, number, most in (
             ("threads", block.threads, limits.threads),

@@ -1,6 +1,7 @@
-"""Sketch rules for GPUs: tiles on blocks and threads, operands in shared memory, reductions that threads share.
+"""Sketch rules for GPUs: multi-level tiles bound to blocks and threads, operands in shared memory, cross-thread
+reductions.
 
-A sketch says which loops blocks and threads carry; how many there are is left open with the lengths of its splits.
+A sketch says which loops are bound to blocks and threads; their extents are left open with the lengths of its splits.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from .state import Stage, StateObject
 from .tiling import follow_tiles, fuse_reduction, names_in, tile
 
 BLOCK, VIRTUAL, THREAD = "blockIdx.x", "vthread", "threadIdx.x"
-# The outer levels of tiles that blocks, virtual threads and threads carry: all of what a thread computes is inside.
+# The outer tile levels, which are bound to blocks, virtual threads and threads; the levels inside are the thread tile.
 BOUND_LEVELS = 3
-# The place of the length that says how many threads a tile has, among the inner lengths of a split.
+# The index, among the inner lengths of a split, of the number of threads.
 _THREAD_LENGTH = 1
-# Terms from which on a reduction may be shared by threads.
+# The least extent of a reduction for which a cross-thread reduction is tried.
 _LONG_REDUCTION = 32
-# Elements for each thread of a block, up to which a stage that is tiled may also be reduced by threads together; and
-# how many times as many elements as terms there may be.
+# A tiled stage may also be reduced across threads if it has at most this many elements per thread of a block, and at
+# most this many times as many elements as its reduction has terms.
 _FEW_ELEMENTS, _MORE_THAN_TERMS = 16, 4
-# Elements up to which, and terms from which on, split-k is tried; and among how many blocks k is split.
+# Split-k is tried for at most this many elements and at least this extent of k; and the numbers of blocks among which k
+# is split.
 _SPLIT_K_MOST_ELEMENTS, _SPLIT_K_LEAST_TERMS = 1 << 17, 256
 _SPLIT_K = (2, 4, 8)
 
@@ -45,7 +47,7 @@ _SPLIT_K = (2, 4, 8)
 
 
 def is_plain(stage: Stage) -> bool:
-    """Whether the loops of a stage are those of its operation."""
+    """Whether the loops of a stage are the axes of its operation, unchanged."""
     op = stage.op
     return not stage.is_placeholder and [it.name for it in stage.iters] == [
         axis.var.name for axis in (*op.axis, *op.reduce_axis)] and all(
@@ -57,13 +59,13 @@ def is_on_threads(stage: Stage) -> bool:
 
 
 def _free_consumer(at: Sketching) -> int | None:
-    """The only consumer of a stage, where both can be computed tile by tile and it is not shaped yet."""
+    """The only consumer of a stage, if it reads elementwise and its loops are still unchanged."""
     target = at.queries.matched_consumer(at.stage_id)
     return target if target is not None and is_plain(at.state.stages[target]) else None
 
 
 def _splits_of(state: StateObject, stage_id: int) -> Walk[tuple[int, SplitStep]]:
-    """The splits of the loops of a stage with their numbers, last first."""
+    """The splits of the loops of a stage with their step numbers, the last first."""
     for number in reversed(range(len(state.transform_steps))):
         step = state.transform_steps[number]
         if step.changes_ops:
@@ -76,19 +78,19 @@ def _splits_of(state: StateObject, stage_id: int) -> Walk[tuple[int, SplitStep]]
 
 
 def _tile_splits(at: Sketching, stage_id: int) -> list[int]:
-    """The splits that tiled a stage over its elements."""
+    """The splits that tiled the spatial loops of a stage."""
     count = at.structure.count("S") - 1
     return sorted(number for number, step in _splits_of(at.state, stage_id) if len(step.lengths) == count)
 
 
 def _outer_reduction(stage: Stage) -> int | None:
-    """The place of the innermost loop of the outermost level of a tiled reduction."""
+    """The index of the innermost loop of the outermost level of a tiled reduction."""
     names = {f"{axis.var.name}.0" for axis in stage.op.reduce_axis}
     return max((place for place, it in enumerate(stage.iters) if it.name in names), default=None)
 
 
 def _tiled_readers(at: Sketching) -> list[int]:
-    """The tiled stages that read a stage, and by all of whose threads it may be kept together."""
+    """The tiled consumers of a stage that may read it from shared memory."""
     if at.stage.compute_at == INLINED or has_cache_read(at.state, at.stage_id):
         return []
     stages = at.state.stages
@@ -98,7 +100,7 @@ def _tiled_readers(at: Sketching) -> list[int]:
             and not has_cross_thread_reduction(at.state, place) and _outer_reduction(stages[place]) is not None]
 
 
-# -- shapes --------------------------------------------------------------------------------------------------------
+# -- binding --------------------------------------------------------------------------------------------------------
 
 
 def _fused(state: State, stage_id: int, first: int, count: int):
@@ -107,15 +109,15 @@ def _fused(state: State, stage_id: int, first: int, count: int):
 
 
 def _bind_tiles(state: State, stage_id: int, outer: int, count: int) -> None:
-    """Blocks, virtual threads and threads carry the outer levels of tiles, of ``count`` loops each; ``outer`` loops
-    before them that are not split are for blocks too."""
+    """Bind the outer tile levels, of ``count`` loops each, to blocks, virtual threads and threads; the ``outer``
+    loops before them, which are not split, are bound to blocks too."""
     for place, (name, loops) in enumerate(((BLOCK, outer + count), (VIRTUAL, count), (THREAD, count))):
         state.bind(stage_id, _fused(state, stage_id, place, loops), name)
 
 
 def spread(state: State, stage_id: int, count: int, lengths: tuple[int | None, ...]) -> None:
-    """Blocks and threads carry the first ``count`` loops of a stage together; the innermost of ``lengths``, where
-    there are two, are lanes of vectors."""
+    """Fuse the first ``count`` loops of a stage and bind them to blocks and threads; of two ``lengths``, the inner
+    one is a vectorized loop."""
     fused = _fused(state, stage_id, 0, count)
     state.split(stage_id, fused, lengths)
     state.bind(stage_id, state.stages[stage_id].iters[0], BLOCK)
@@ -124,7 +126,7 @@ def spread(state: State, stage_id: int, count: int, lengths: tuple[int | None, .
         state.vectorize(stage_id, state.stages[stage_id].iters[2])
 
 
-# -- conditions and what they do -----------------------------------------------------------------------------------
+# -- conditions and actions -----------------------------------------------------------------------------------------
 
 
 def _cache_read_condition(at: Sketching) -> Condition:
@@ -132,14 +134,14 @@ def _cache_read_condition(at: Sketching) -> Condition:
 
 
 def _cache_read(at: Sketching) -> list[Found]:
-    """Each tiled reader has a copy of its own in shared memory, which the threads of a block fetch together: they take
-    the elements in turn, some at once as lanes unless they are chosen by their positions, as those of padding are."""
+    """Each tiled consumer has its own copy in shared memory, which the threads of a block load cooperatively: with
+    vector loads, unless elements are selected by their position, as those of padding are."""
     state, place = at.open(), at.stage_id
     is_stored = at.stage.is_placeholder or has_reduce_iter(at.stage)
     is_chosen = not is_stored and not at.queries.is_strictly_inlineable(place)
     for reader in reversed(_tiled_readers(at)):
         splits, reader_op = _tile_splits(at, reader), at.state.stages[reader].op
-        # A copy comes before its readers.
+        # The stage of a copy comes before those of its consumers.
         state.cache_read(place, "shared", [reader + len(state.stages) - len(at.state.stages)])
         copy, reader = place + 1, reader + len(state.stages) - len(at.state.stages)
         where = _outer_reduction(state.stages[reader])
@@ -168,7 +170,7 @@ def _compute_at_transform_condition(at: Sketching) -> Condition:
 
 
 def _compute_at_transform(at: Sketching) -> list[Found]:
-    """What Winograd's transform reads is computed by the thread that transforms it, in registers."""
+    """The operand of Winograd's transform is computed in registers by the thread that transforms it."""
     state, target = at.open(), at.queries.single_consumer(at.stage_id)
     assert target is not None
     state.compute_at(at.stage_id, target, state.stages[target].iters[1])
@@ -176,7 +178,7 @@ def _compute_at_transform(at: Sketching) -> list[Found]:
 
 
 def _inline_condition(at: Sketching) -> Condition:
-    """A trip through global memory costs more than computing anything elementwise again."""
+    """A round trip through global memory costs more than recomputing anything elementwise."""
     is_kept = at.stage.is_placeholder or at.stage.is_output or has_reduce_iter(at.stage)
     return Condition.PASS if is_kept else Condition.APPLY_AND_SKIP_REST
 
@@ -193,8 +195,8 @@ def _constant_condition(at: Sketching) -> Condition:
 
 
 def _unroll_constants(at: Sketching) -> list[Found]:
-    """A thread does a whole transform: loops that index constants are unrolled in it, so that the constants are
-    known."""
+    """A thread computes a whole transform: the loops that index constant matrices are unrolled, so that their
+    elements are literals."""
     state, constant = at.open(), names_in(at.stage.op, SIMPLIFY_CONST_TENSOR_INDICES)
     outer, inner = [], []
     for it in at.stage.iters:
@@ -221,8 +223,8 @@ def _across_threads_condition(at: Sketching) -> Condition:
 
 
 def _across_threads(at: Sketching) -> list[Found]:
-    """The threads of a block share a reduction, of one element after the other. All that is made of it for one block
-    of the stage in whose loops it is read is computed there."""
+    """Cross-thread reduction: the threads of a block reduce one element after the other. What one block of the
+    enclosing stage computes from the result is computed there."""
     state, place = at.open(), at.stage_id
     host = _host(at)
     fused, space = fuse_reduction(state, place)
@@ -240,8 +242,8 @@ def _across_threads(at: Sketching) -> list[Found]:
 
 
 def _host(at: Sketching) -> tuple[int, int] | None:
-    """The stage in whose blocks a reduction may be computed with all that is made of it, and how many of its outer
-    loops are for blocks."""
+    """The stage inside whose blocks a reduction and its consumers may be computed, and how many of its outer loops
+    are bound to blocks."""
     stages, readers = at.state.stages, at.queries.consumers(at.stage_id)
     roots = {stages[r].attach[0] if stages[r].attach else r for r in readers}  # type: ignore[index]
     if len(roots) != 1:
@@ -256,7 +258,7 @@ def _host(at: Sketching) -> tuple[int, int] | None:
 
 
 def _blocks_of(stage: Stage) -> int | None:
-    """How many axes of a host its blocks go over; None where it is no host."""
+    """How many axes of a host are bound to blocks; None where the stage is no host."""
     first, kinds = stage.iters[0], [it.annotation for it in stage.iters]
     if kinds == [Annotation.BLOCK_X]:
         return len(stage.op.axis)
@@ -266,9 +268,9 @@ def _blocks_of(stage: Stage) -> int | None:
 
 
 def _prepare_host(state: State, target: int, common: int) -> int | None:
-    """Let blocks carry the outer loops of a host, and threads the others; the split that reductions in it follow, so
-    that all have the same threads. None where it is still to be made: of a host without other loops, all threads of a
-    block compute the one element."""
+    """Bind the outer loops of a host to blocks, and the others to threads. Returns the split that the reductions in
+    it follow, so that all use the same threads; None where the host has no other loops and all threads compute its
+    one element, so that the split is still to be made."""
     stage = state.stages[target]
     if not is_on_threads(stage):
         rest = len(stage.iters) - common
@@ -285,7 +287,7 @@ def _prepare_host(state: State, target: int, common: int) -> int | None:
 
 
 def _split_k_condition(at: Sketching) -> Condition:
-    """Few elements with long reductions are not work for all multiprocessors."""
+    """Few elements with a long reduction do not occupy all multiprocessors."""
     if not at.queries.needs_multi_level_tiling(at.stage_id) or not is_plain(at.stage) or len(at.stage.op.body) != 1:
         return Condition.PASS
     if has_cache_write(at.state, at.stage_id) or has_rfactor(at.state, at.stage_id) or not has_reduce_iter(at.stage):
@@ -300,8 +302,8 @@ def _longest_reduction(stage: Stage) -> Iterator:
 
 
 def _split_k(at: Sketching) -> list[Found]:
-    """The longest reduction is split among blocks: its partial sums are tiles of a stage with one more axis, added by a
-    kernel of their own or with what is made of them. How many there are is known, since tiles divide them."""
+    """Split-k: the longest reduction is divided among blocks. The partial sums are a tiled stage with one more axis;
+    they are added by a kernel of their own, or by the consumer. Their number is fixed, since tiles divide it."""
     found, place = [], at.stage_id
     loop = _longest_reduction(at.stage)
     for parts in _SPLIT_K:
@@ -320,7 +322,7 @@ def _cache_write_condition(at: Sketching) -> Condition:
 
 
 def _cache_write(at: Sketching) -> list[Found]:
-    """What a thread accumulates is in registers, and written out once."""
+    """Accumulate in registers, and store the result once."""
     state = at.open()
     state.cache_write(at.stage_id, "local")
     return [(state.state_object, at.stage_id)]
@@ -332,7 +334,7 @@ def _tiling_condition(at: Sketching) -> Condition:
 
 
 def _tile_on_threads(at: Sketching) -> list[Found]:
-    """Tiles of a stage inside of those of its consumer, whose outer levels blocks and threads carry."""
+    """Tile a stage inside the tiles of its consumer, whose outer levels are bound to blocks and threads."""
     target = _free_consumer(at)
     assert target is not None
     state = at.open()
@@ -349,7 +351,7 @@ def _by_one_thread_condition(at: Sketching) -> Condition:
 
 
 def _by_one_thread(at: Sketching) -> list[Found]:
-    """A thread does a whole reduction in registers, and what its consumer makes of it."""
+    """One thread computes a whole reduction in registers, and the elementwise consumer with it."""
     state, place, target = at.open(), at.stage_id, _free_consumer(at)
     if target is None:
         state.cache_write(place, "local")

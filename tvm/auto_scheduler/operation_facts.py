@@ -1,4 +1,4 @@
-"""What features take from an operation, whatever its loops are: its arithmetic and the tensors it touches."""
+"""What features need of an operation whatever its loops are: its arithmetic, and the tensors it accesses."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Buffer:
-    """A tensor that a stage touches: bytes of an element, the dimensions, how far each index of each read reaches, and
-    whether it is stored in the order in which it is read."""
+    """A tensor that a stage accesses: the bytes of an element, its dimensions, the span of each index of each read,
+    and whether its layout is that of the reads."""
 
     width: int
     shape: tuple[int, ...]
@@ -35,14 +35,14 @@ class Buffer:
     is_layout_free: bool = False
 
     def elements(self, extents: Extents) -> Number:
-        """Elements touched while axes have these extents."""
+        """The elements accessed while axes have these extents."""
         touched: Number = 0
         for reaches in self.reads:
             touched = touched + math.prod(least(f(extents), d) for f, d in zip(reaches, self.shape))
         return least(touched, math.prod(self.shape))
 
     def steps_along(self, axis: Var) -> str:
-        """How a read moves when an axis does: not at all, to the next element, or further."""
+        """The stride of a read along an axis: zero, one element, or more."""
         far = {axis: 2}
         kinds = set()
         for reaches in self.reads:
@@ -54,8 +54,8 @@ class Buffer:
 
 
 class OperationFacts:
-    """One operation, with what it computes in passing: the operations in ``inlined`` are computed where they are
-    used. Inputs that are ``layout_free`` are stored in the order in which they are read."""
+    """One operation, with the operations in ``inlined`` that are computed inside it. Inputs that are ``layout_free``
+    are stored in the order in which they are read."""
 
     def __init__(
         self, op: ComputeOp, analyzer: AccessAnalyzer, inlined: frozenset[Operation],
@@ -81,15 +81,14 @@ class OperationFacts:
         return [*self.reads, self.store]
 
     def step_of(self, buffer: Buffer, axis: Var) -> str:
-        """How a read of a buffer moves when an axis does."""
+        """The stride of a read of a buffer along an axis."""
         key = (id(buffer), axis)
         if key not in self._steps:
             self._steps[key] = buffer.steps_along(axis)
         return self._steps[key]
 
     def moves_along(self, axis: Var) -> np.ndarray:
-        """How many reads go to the next element when an axis does, stand still, and go further; and whether the store
-        goes to the next element."""
+        """How many reads have stride one, zero, and more along an axis, and whether the store has stride one."""
         known = self._moves.get(axis)
         if known is None:
             kinds = [buffer.steps_along(axis) for buffer in self.reads]
@@ -99,8 +98,8 @@ class OperationFacts:
 
 
 def _inlined_arithmetic(op: Any, analyzer: AccessAnalyzer, inlined: frozenset[Operation]) -> list[int]:
-    """The arithmetic of an operation and of all that is computed where it reads. Operations are gone through once, so
-    that what many share is not counted over and over."""
+    """The arithmetic of an operation and of those inlined into it. Each operation is visited once, so that shared
+    ones are not counted repeatedly."""
     todo, seen, total = [op], {op}, [0] * len(KINDS)
     while todo:
         one = todo.pop()
@@ -120,7 +119,7 @@ def _shape(tensor: Any) -> tuple[int, ...]:
 
 
 def arithmetic(op: ComputeOp) -> list[int]:
-    """Operations of each kind for one term of one element; indices are not counted."""
+    """The operations of each kind for one term of one element; index arithmetic is not counted."""
     def operands(node: Any) -> Sequence[Any]:
         if isinstance(node, ProducerLoad):
             return ()

@@ -15,7 +15,7 @@ from .steps import TransformStep
 
 
 class Queries:
-    """One state: which stages read which, stages that are computed where they are used left out."""
+    """One state: its producers and consumers, inlined stages skipped."""
 
     def __init__(self, dag: ComputeDAG, state: StateObject):
         self.state, self.analyzer = state, dag.analyzer_of(state)
@@ -51,7 +51,7 @@ class Queries:
         return self.analyzer.elementwise_match(stages[stage_id].op, stages[target_stage_id].op)
 
     def matched_consumer(self, stage_id: int) -> int | None:
-        """The only consumer of a stage, where it reads element by element: both can be computed tile by tile."""
+        """The only consumer of a stage, if it reads elementwise, so that both can be tiled alike."""
         target = self.single_consumer(stage_id)
         if target is None or not self.is_elementwise_match(stage_id, target):
             return None
@@ -84,13 +84,13 @@ def is_tensorized(stage: Stage) -> bool:
 
 
 def is_tiled(stage: Stage) -> bool:
-    """Whether a stage has other loops than its operation has axes."""
+    """Whether the loops of a stage are no longer one per axis of its operation."""
     op = stage.op
     return isinstance(op, ComputeOp) and len(stage.iters) != len(op.axis) + len(op.reduce_axis)
 
 
 def extents_product(stage: Stage) -> tuple[int, int]:
-    """The iterations over elements and over terms of the reduction; -1 where one is not known."""
+    """The iterations of the spatial loops and of those of the reduction; -1 where one is unknown."""
     space = reduction = 1
     for it in stage.iters:
         if it.extent is None:
@@ -129,7 +129,7 @@ def has_rfactor(state: StateObject, stage_id: int) -> bool:
 
 
 def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
-    """Whether threads of a block share a reduction."""
+    """Whether the threads of a block reduce together."""
     return any(it.kind is IteratorKind.REDUCTION and it.annotation is Annotation.THREAD_X
                for it in state.stages[stage_id].iters)
 

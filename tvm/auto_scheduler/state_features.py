@@ -1,7 +1,7 @@
-"""Features for cost models, a row for each stage that computes, from its loops in closed form.
+"""Features for cost models, a row for each stage, from its loop nest in closed form.
 
-All is computed over arrays: the loops of a stage of many states that differ in lengths and in how their loops run are
-``StageLoops``, and one state is an array of one.
+All features are computed on arrays: ``StageLoops`` holds the loops of a stage in many states, which differ in lengths
+and annotations; a single state is an array of one.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from .register_tile import NAMES as TILE_NAMES
 from .register_tile import RegisterTile, register_tile
 from .state import Stage, StateObject
 
-# Sizes of memory that is near to a core, in bytes: what is touched again while it is there comes from it.
-_NEAR_BYTES = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23)
+# Cache sizes in bytes: data that is reused while it is in a cache of this size comes from it.
+_CACHE_BYTES = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23)
 NAMES = (
     *(f"{kind} operations" for kind in KINDS), "elements", "terms", "executions", "iterations",
     "parallel iterations", "parallel waste", "lanes", "lane waste", "contiguous reads", "broadcast reads",
     "strided reads", "contiguous store", "unrolled", "most unrolled", "innermost elements", "innermost terms",
     "innermost loop", "accumulators", "accumulator bytes", "accumulator registers", "innermost bytes", "is attached",
-    "is reduction", "loops", "unique bytes", "buffers", *(f"traffic of {size} bytes" for size in _NEAR_BYTES),
+    "is reduction", "loops", "unique bytes", "buffers", *(f"traffic of {size} bytes" for size in _CACHE_BYTES),
     "arithmetic per byte", "relative cycles", *TILE_NAMES, "relative steps",
-    *(f"relative traffic of {size} bytes" for size in _NEAR_BYTES),
+    *(f"relative traffic of {size} bytes" for size in _CACHE_BYTES),
 )
 _STEPS = NAMES.index("relative steps")
-# What a body may have at most: vector instructions, loads, and accumulators for which there is no register. Longer ones
-# take long to compile, and are slow.
+# The most vector instructions, loads, and spilled accumulators of a loop body. Longer bodies are slow to compile, and
+# slow.
 _MOST = {"body vectors": 128, "body loads": 192, "spilled": 8}
 
 
@@ -63,7 +63,7 @@ class StageLoops:
 
     @staticmethod
     def of(stage: Stage, nest: Nest, count: int) -> StageLoops:
-        """The loops of a nest whose extents are numbers or arrays of ``count``."""
+        """The loops of a nest, whose extents are integers or arrays of ``count``."""
         rows = [(axis, extent, number) for number, loop in enumerate(nest.loops) for axis, extent in loop.parts]
         extents, how = np.ones((len(rows), count)), np.zeros((len(rows), count), dtype="int8")
         for place, (_, extent, number) in enumerate(rows):
@@ -78,23 +78,24 @@ class StageLoops:
         return np.array([own is kind for own in self.kinds], dtype=bool).reshape(-1, 1)
 
     def product(self, of: np.ndarray) -> np.ndarray:
-        """The product of the extents where ``of``."""
+        """The product of the extents of the loops selected by ``of``."""
         return np.where(of, self.extents, 1.0).prod(axis=0)
 
     def bound(self, annotation: Annotation) -> np.ndarray:
-        """The iterations of the loops that run in this way."""
+        """The iterations of the loops with this annotation."""
         return self.product(self.how == annotation)
 
 
 def _ways(loop: Loop) -> Annotation:
-    """How a loop runs. The elements that an intrinsic computes are lanes; its terms stay what they are."""
+    """The annotation of a loop. The spatial elements of an intrinsic count as vectorized; its reduction is left as
+    it is."""
     is_lane = loop.annotation is Annotation.TENSORIZE and loop.kind is IteratorKind.SPATIAL
     return Annotation.VECTORIZE if is_lane else loop.annotation
 
 
 def surround(stages: Mapping[int, StageLoops]) -> list[StageLoops]:
-    """The loops of stages in their order, each with the threads around it. The stage that another one is computed in
-    comes after it."""
+    """The loops of stages in their order, each with the threads around it. A stage comes before the one inside which
+    it is computed."""
     for place in sorted(stages, reverse=True):
         attach = stages[place].stage.attach
         if attach is not None:
@@ -110,14 +111,14 @@ class FeatureExtractor:
 
     def __init__(self, dag: ComputeDAG, hardware: HardwareParams):
         self.dag, self.cores, self.vector_bytes = dag, max(hardware.num_cores, 1), max(hardware.vector_unit_bytes, 4)
-        # What there is to do at least: the terms of all elements.
+        # The least work: one operation for each term of each element.
         self.work = sum(math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
                         for op in dag.ops if isinstance(op, ComputeOp)) or 1
         self._layout_free = frozenset(tensor.op for tensor in dag.layout_free_placeholders)
         self._facts: dict[tuple[Operation, frozenset[Operation]], OperationFacts] = {}
 
     def rows(self, state: StateObject) -> np.ndarray:
-        """A row for each stage with loops. A state that was read from a record has its loops made first."""
+        """A row for each stage with loops. The loops of a state that was read from a record are computed first."""
         if not state.stages:
             state = self.dag.state_of(state.transform_steps)
         nests = LoopNests(self.dag, state).nests.items()
@@ -125,7 +126,7 @@ class FeatureExtractor:
             state, surround({place: StageLoops.of(state.stages[place], nest, 1) for place, nest in nests}))[0]
 
     def rows_of_many(self, state: StateObject, stages: Sequence[StageLoops]) -> np.ndarray:
-        """The rows (states × stages × features) of states with the operations of one."""
+        """The rows (states × stages × features) of states that share their operations."""
         analyzer = self.dag.analyzer_of(state)
         inlined = frozenset(stage.op for stage in state.stages if stage.compute_at == INLINED)
         rows = np.stack([self._stage_rows(self._facts_of(loops.stage.op, analyzer, inlined), loops)
@@ -133,7 +134,7 @@ class FeatureExtractor:
         return np.log2(1.0 + rows).astype("float32")
 
     def can_be_built(self, rows: np.ndarray) -> np.ndarray:
-        """Which states, from their rows, are compiled in a reasonable time: what is unrolled is not too long."""
+        """Which states compile in a reasonable time, judged by the size of their unrolled bodies."""
         columns, most = [NAMES.index(name) for name in _MOST], list(_MOST.values())
         return (np.rint(np.exp2(rows[:, :, columns]) - 1) <= most).all(axis=(1, 2))
 
@@ -151,7 +152,7 @@ class FeatureExtractor:
         touched = touched_bytes(facts, loops)
         iterations = outside[-1] * times
         space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
-        traffic = [_traffic(touched, outside, size) * times for size in _NEAR_BYTES]
+        traffic = [_traffic(touched, outside, size) * times for size in _CACHE_BYTES]
         flop = sum(facts.counts) * iterations
         tile = register_tile(facts, loops, self.vector_bytes)
         op, constant = loops.stage.op, np.ones(extents.shape[1])
@@ -167,12 +168,13 @@ class FeatureExtractor:
         return np.stack(columns, axis=1)
 
     def _parallel(self, loops: StageLoops) -> tuple[np.ndarray, np.ndarray]:
-        """Iterations spread over threads, and how many times as long the busiest core works as the mean one."""
+        """The parallel iterations, and the load imbalance: the time of the busiest core relative to the mean."""
         count = loops.bound(Annotation.PARALLEL) * loops.around
         return count, np.ceil(count / self.cores) * self.cores / count
 
     def _cycles(self, facts: OperationFacts, loops: StageLoops, iterations: np.ndarray) -> np.ndarray:
-        """Steps of the busiest core, each a register of lanes, for what all cores would do in sixteen steps."""
+        """Sixteen times the vector operations of the busiest core, divided by those of an ideal schedule on all
+        cores."""
         lanes = loops.bound(Annotation.VECTORIZE)
         unit = max(self.vector_bytes // facts.store.width, 1)
         count, waste = self._parallel(loops)
@@ -180,15 +182,16 @@ class FeatureExtractor:
         return 16 * steps / self.work * unit * self.cores
 
     def _steps(self, tile: RegisterTile, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
-        """Instructions of the busiest core, for what all cores would do in sixteen of whole registers."""
+        """Sixteen times the instructions of the busiest core, divided by the vector operations of an ideal schedule
+        on all cores."""
         count, waste = self._parallel(loops)
         unit = max(self.vector_bytes // facts.store.width, 1)
         steps = tile.steps(sum(facts.counts)) * waste / np.minimum(count, self.cores)
         return 16 * steps / self.work * unit * self.cores
 
     def _lanes(self, facts: OperationFacts, loops: StageLoops) -> list[np.ndarray]:
-        """The lanes of vectors, how much of the last register they leave empty, and how reads and the store move along
-        them (or along the innermost loop)."""
+        """The vector width, the lanes of the registers it occupies per lane used, and how many loads and stores are
+        contiguous, broadcast or strided along the vectorized loop (or the innermost one)."""
         lanes = loops.bound(Annotation.VECTORIZE)
         unit = max(self.vector_bytes // facts.store.width, 1)
         waste = np.ceil(lanes / unit) * unit / lanes
@@ -199,8 +202,8 @@ class FeatureExtractor:
         return [lanes, waste, *(moves[last] * is_there[:, None]).T]
 
     def _innermost(self, facts: OperationFacts, loops: StageLoops, touched: np.ndarray) -> list[np.ndarray]:
-        """The elements inside of the innermost loop of a reduction, its terms, the innermost loop, the accumulators of
-        the tile in elements, bytes and registers, and the bytes that one term of the tile touches."""
+        """The elements inside the innermost reduction loop, its extent, the innermost loop, the accumulators of the
+        tile in elements, bytes and registers, and the bytes that one k of the tile touches."""
         count = loops.extents.shape[1]
         if not loops.axes:
             return [np.ones(count)] * 4 + [np.full(count, facts.store.width)] + [np.ones(count), touched[0]]
@@ -214,7 +217,7 @@ class FeatureExtractor:
         after = np.arange(len(loops.axes))[:, None] >= first
         is_space = loops.is_kind(IteratorKind.SPATIAL)
         tile = loops.product(after & is_space)
-        # Lanes that do not fill a register take a whole one.
+        # A partly filled register counts as a whole one.
         unit = max(self.vector_bytes // facts.store.width, 1)
         is_lane = loops.how == Annotation.VECTORIZE
         registers = loops.product(after & is_space & ~is_lane) * np.ceil(loops.product(after & is_lane) / unit)
@@ -225,13 +228,13 @@ class FeatureExtractor:
 
 
 def estimated_speed(rows: np.ndarray) -> np.ndarray:
-    """What is known of speeds before anything is measured: the logarithm of states a step, from rows of states × stages
-    × features, as the steps of stages add up."""
+    """The estimate of speeds before anything is measured, from rows of states × stages × features: the negative
+    logarithm of the sum of the instructions of all stages."""
     return -np.log2((np.exp2(rows[..., _STEPS].astype("float64")) - 1).sum(axis=-1) + 1e-9)
 
 
 def touched_bytes(facts: OperationFacts, loops: StageLoops) -> np.ndarray:
-    """Bytes touched by the loops from each one on (loops + 1 × states)."""
+    """The bytes that the loops from each one inwards touch (loops + 1 × states)."""
     count, inside = loops.extents.shape[1], {}
     end = np.ones((1, count))
     for axis in set(loops.axes):
@@ -242,12 +245,12 @@ def touched_bytes(facts: OperationFacts, loops: StageLoops) -> np.ndarray:
 
 
 def _last(of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The last loop of each state that is meant, and whether there is one."""
+    """The last selected loop of each state, and whether there is one."""
     return len(of) - 1 - of[::-1].argmax(axis=0), of.any(axis=0)
 
 
 def _traffic(touched: np.ndarray, outside: np.ndarray, size: int) -> np.ndarray:
-    """Bytes that come from beyond a memory of this size: the loops whose data fits bring it in once."""
+    """The bytes that are loaded from beyond a cache of this size: data of the loops that fit it is loaded once."""
     fits = touched <= size
     fits[-1] = True
     first, every = fits.argmax(axis=0), np.arange(touched.shape[1])

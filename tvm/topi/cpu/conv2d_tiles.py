@@ -42,7 +42,7 @@ def parts_of(block: int) -> int:
 
 
 def pixels_of(width: int) -> int:
-    """The pixels of a row in a tile: as many as divide it evenly, else those with which least is computed in vain."""
+    """The pixels of a row in a tile: as many as divide it evenly, else the number that wastes the least computation."""
     exact = [d for d in range(ROWS, ROWS // 2, -1) if width % d == 0]
     if exact or width <= ROWS:
         return exact[0] if exact else width
@@ -65,7 +65,7 @@ class Windows(NamedTuple):
 
 
 def windows(data: Tensor, window: list[int], strides: Any, padding: Any, pad_value: Any) -> Windows:
-    """The image as tiles read it, for a window that has so many pixels from its first to its last."""
+    """The image as tiles read it, for a window that spans so many pixels."""
     _, _, height, width, _ = get_const_tuple(data.shape)
     before, after = (list(map(get_const_int, side)) for side in pads(padding, window, 2, TAG))
     h, w = (
@@ -74,7 +74,7 @@ def windows(data: Tensor, window: list[int], strides: Any, padding: Any, pad_val
     )  # fmt: skip
     is_flat = w <= MAX_FLAT and (strides[0], strides[1]) == (1, 1) and h > 1
     wide = width + before[1] + after[1]
-    # The seams between the rows of a flat image are computed in vain.
+    # The pixels at the seams between the rows of a flat image are computed and discarded.
     length = (h - 1) * wide + w if is_flat else w
     pixels = pixels_of(length)
     count = -(-length // pixels)
@@ -264,7 +264,8 @@ class Conv2dTiles(CPUTemplate):
             d for d in options
             if chunks * (x["h"] // d) >= 4 * machine.threads and d * x["w"] * size <= machine.l2_bytes // 2
         ]  # fmt: skip
-        # Weights of a register block that do not stay in the L1 cache are not to take the place of the image there.
+        # Weights of a register block that do not fit the L1 cache are loaded so that they do not evict the image from
+        # it.
         non_temporal = size * x["ob"] * block[2] > machine.l1_bytes // 2
         return {"block": block, "rows": max(enough, default=options[0]), "outer": outer, "non_temporal": non_temporal}
 

@@ -1,8 +1,8 @@
 """Depthwise convolution of bytes in a blocked layout, by instructions that add four products to a sum at once.
 
-A task pads the rows it needs. The bytes of four neighbouring pixels of each channel are brought side by side in
-registers, so that four taps of a row are one instruction for a vector of channels. The register tile has several rows:
-what was brought together for one of them serves those around it.
+A task pads the rows it needs. The bytes of four neighbouring pixels are interleaved by channel in registers, so that
+four taps of a row are one instruction for a vector of channels. The register tile has several rows, which share the
+interleaved data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def extents(op: ComputeOp) -> dict[str, int]:
 
 
 def row_stride(op: ComputeOp) -> int:
-    """The rows of the data between two of the result."""
+    """The stride of the convolution along columns."""
     load = next(x for x in access.loads(op.body) if x.producer is op.input_tensors[0])
     return access.stride_along(load.indices[2], op.axis[2].var) or 1
 
@@ -45,8 +45,8 @@ class DepthwiseInt8(CPUTemplate):
         return "instruction" in op.attrs
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """Every knob and its values: tiles (rows, columns) whose sums and data fit beside the weights and what brings
-        the data together."""
+        """Every knob and its values: tiles (rows, columns) whose sums and data fit the registers beside the weights
+        and the temporaries of interleaving."""
         x = extents(op)
         vectors = x["cb"] // op.attrs["instruction"].lanes
         room = (machine.registers - x["kh"] * x["kw"] * vectors - 4) // (2 * vectors)

@@ -41,14 +41,14 @@ def panel_width(n: int) -> int | None:
 
 
 def k_block(k: int, kind: Kind) -> int:
-    """The k of a tile: the one that fills up least; of those the largest."""
+    """The k of a tile: the one that needs the least padding; of equals, the largest."""
     sizes = range(kind.k, 0, -kind.depth)
     return min(sizes, key=lambda b: (-(-k // b) * b + (0 if 2 * b > min(k, kind.k) else k), -b))
 
 
 def row_tiles(m: int) -> tuple[int, int]:
-    """How many tiles m rows are divided into, and the rows of one: an even number where there are several, which are
-    loaded in pairs; those that divide m if there are such, else those with which least is computed in vain."""
+    """How many tiles m rows are divided into, and the rows of one: an even number where there are several, since
+    they are loaded in pairs; sizes that divide m if there are any, else those that waste the least computation."""
     if m <= ROWS:
         return 1, m
     exact = [d for d in range(ROWS, ROWS // 2, -1) if m % (2 * d) == 0]

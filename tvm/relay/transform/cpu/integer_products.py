@@ -34,24 +34,24 @@ from ..simplify_expr import Table
 from .pack_dense import first_columns, pack_tiles, pack_words
 
 LOG = logging.getLogger("tvm")
-# A sum of so many products of two bytes is an int32, and so is one without the part of the zero point.
+# With at most this many terms, a sum of products of two bytes, and its correction by the zero point, fit int32.
 MAX_TERMS = (2**30 - 1) // (255 * 128)
-# A bias beside which such a sum is still an int32.
+# The largest bias that such a sum leaves room for in int32.
 MAX_BIAS = 2**30
-# What may stand between a quantized operand and its product.
+# Operators that may stand between a quantized operand and its convolution or matmul.
 MOVES = ("reshape", "transpose", "expand_dims", "squeeze", "broadcast_to", "nn.batch_flatten")
 PRODUCTS = ("nn.conv2d", "nn.dense")
 
 
 class Weights(NamedTuple):
-    """Constant weights: integers of int8, and what was taken off all of them to make them such."""
+    """Constant weights as int8, and the offset that was subtracted from all of them."""
 
     array: np.ndarray
     offset: int
 
 
 def _weights(e: RelayExpr) -> Weights | None:
-    """Constant weights that are integers within 256 neighbouring ones."""
+    """Constant weights that are integers and span at most 256 values."""
     if not isinstance(e, Constant) or e.data.dtype not in ("float32", "int8", "uint8", "int16", "int32"):
         return None
     array = e.data.numpy()
@@ -71,8 +71,8 @@ class Bytes(NamedTuple):
 
 
 def _bytes(e: RelayExpr, node: Call) -> Bytes | None:
-    """The bytes behind an operand of a product, which may be moved on the way, or the operand itself where the product
-    is of int32."""
+    """The quantized tensor behind an operand, through operators that only move data; the operand itself where the
+    product is of int32."""
     dtype = type_of(node).dtype
     if dtype == "int32" and type_of(e).dtype in BYTE_TYPES:
         return Bytes(e, 0, type_of(e).dtype)
@@ -90,7 +90,7 @@ def _bytes(e: RelayExpr, node: Call) -> Bytes | None:
 
 
 def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
-    """Bytes as those of a type, signed or not, and their zero point: the other kind is 128 more or less."""
+    """A quantized tensor as int8 or uint8, and its zero point: the two differ by 128."""
     if given.dtype == dtype:
         return given.data, given.zero
     middle, shift = (128, -128) if dtype == "int8" else (-128, 128)
@@ -99,14 +99,16 @@ def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
 
 
 def _has_product(node: Call, target: Target, data: str, weight: str) -> bool:
-    """Whether a target multiplies bytes of these types: tiles take all without groups, of known sizes."""
+    """Whether a target has dot products or tiles for bytes of these types; tiles take known sizes without groups
+    only."""
     is_known = all(isinstance(d, IntImm) for e in node.args[:2] for d in type_of(e).shape)
     has_tiles = is_known and node.attrs.entries.get("groups", 1) == 1 and kind_of(target, data, weight) is not None
     return has_tiles or dot_product(target, data, weight) is not None
 
 
 def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | None:
-    """Data as the instruction takes it, its zero point, and weights; None where the product is one already."""
+    """The data in the type the instruction takes, its zero point, and the weights; None where the node is an integer
+    product already."""
     found = _bytes(node.args[0], node)
     weights = _weights(node.args[1]) if found is not None else None
     if found is None or weights is None:
@@ -118,7 +120,7 @@ def _operands(node: Call, target: Target) -> tuple[RelayExpr, int, Weights] | No
 
 
 def _with_ones(weights: Weights, axis: int) -> np.ndarray:
-    """Weights as int8. Where something was taken off all of them, another filter sums the data."""
+    """Weights as int8. Where they have an offset, a filter of ones is appended, which sums the data."""
     if not weights.offset:
         return weights.array
     shape = list(weights.array.shape)
@@ -127,7 +129,7 @@ def _with_ones(weights: Weights, axis: int) -> np.ndarray:
 
 
 def _restored(product: RelayExpr, zero: int, sums: np.ndarray, offset: int, axis: int, node: Call) -> RelayExpr:
-    """The sums without the part of the zero point and of what was taken off the weights, in the type of the node.
+    """The sums corrected by the zero point of the data and the offset of the weights, in the type of the node.
     ``sums`` are those of the weights; ``axis`` is that of the filters."""
     if zero:
         product = tensor.add(product, Constant((-zero * sums).astype("int32")))
@@ -146,16 +148,16 @@ def _terms(weights: Weights) -> int:
 
 
 def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
-    """Whether there is a kernel of bytes for a convolution of groups: sizes are known, nothing was taken off the
-    weights, and groups make whole blocks of channels; or each channel is by itself, with one filter, and the taps of a
-    row are neighbours."""
+    """Whether there is a kernel of bytes for a grouped convolution: sizes are known, the weights have no offset, and
+    groups are whole blocks of channels; or the convolution is depthwise with one filter per channel and without
+    dilation along rows."""
     attrs, shape = node.attrs, type_of(node.args[0]).shape
     if weights.offset or not all(isinstance(d, IntImm) for d in shape):
         return False
     at = attrs.data_layout.index("C")
     channels, filters = int(shape[at]), weights.array.shape[attrs.kernel_layout.index("O")]
     if int(type_of(node).shape[at]) != filters:
-        # The kernel of a depthwise convolution has channels and their multiplier.
+        # The weight of a depthwise convolution has the axes of channels and of their multiplier.
         return False
     if attrs.groups == channels == filters:
         return int(attrs.dilation[1]) == 1
@@ -163,7 +165,7 @@ def _has_grouped_kernel(node: Call, weights: Weights, target: Target) -> bool:
 
 
 def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
-    """A convolution of quantized data as one of bytes."""
+    """A convolution of quantized data as one of bytes, accumulated in int32."""
     attrs, found = node.attrs, _operands(node, target)
     if found is None or attrs.data_layout not in ("NCHW", "NHWC") or attrs.out_layout:
         return None
@@ -191,7 +193,7 @@ def integer_conv2d(node: Call, counts, target: Target) -> RelayExpr | None:
 
 
 def integer_dense(node: Call, counts, target: Target) -> RelayExpr | None:
-    """A dense layer of quantized data as one of bytes."""
+    """A dense layer of quantized data as one of bytes, accumulated in int32."""
     found = _operands(node, target)
     if found is None or found[2].array.ndim != 2 or found[2].array.shape[1] > _terms(found[2]):
         return None
@@ -203,8 +205,7 @@ def integer_dense(node: Call, counts, target: Target) -> RelayExpr | None:
 
 
 def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None:
-    """A batch of products of two quantized tensors as one of bytes; sums of rows and of columns take off the zero
-    points."""
+    """A batched matmul of two quantized tensors as one of bytes; row and column sums correct for the zero points."""
     attrs, (x, y) = node.attrs, (_bytes(e, node) for e in node.args)
     if x is None or y is None or attrs.transpose_a:
         return None
@@ -219,7 +220,7 @@ def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None
     (lhs, zero_x), (rhs, zero_y) = (as_bytes(operand, str(dtype)) for operand, dtype in zip((x, y), wanted))
     entries = {**attrs.entries, "out_dtype": "int32"}
     product: RelayExpr = Call(node.op, (lhs, rhs), CallAttrs(entries), (), node.span)
-    # The operands may be one tensor, whose rows are the columns of the other side.
+    # The operands may be one tensor, whose rows are also the columns of the rhs.
     is_turned = bool(attrs.transpose_b)
     for zero, other, axis, turns in ((zero_x, rhs, 2 if is_turned else 1, is_turned), (zero_y, lhs, 2, False)):
         if zero:
@@ -234,7 +235,7 @@ def integer_batch_matmul(node: Call, counts, target: Target) -> RelayExpr | None
 
 
 def integer_bias(node: Call, counts) -> RelayExpr | None:
-    """A bias of whole numbers is added before sums of int32 are cast."""
+    """An integral bias is added in int32, before the sums are cast."""
     sums, bias = node.args
     if not is_call(sums, "cast") or not isinstance(bias, Constant) or type_of(node).dtype != "float32":
         return None
@@ -252,7 +253,7 @@ def integer_bias(node: Call, counts) -> RelayExpr | None:
 
 
 def rules(target: Target) -> Table:
-    """What SimplifyExpr does for a target with dot products of bytes."""
+    """The rules of SimplifyExpr for a target with dot products of bytes."""
     if not lanes(target):
         return {}
     products = {"nn.conv2d": integer_conv2d, "nn.dense": integer_dense, "nn.batch_matmul": integer_batch_matmul}
@@ -261,7 +262,7 @@ def rules(target: Target) -> Table:
 
 
 def _with_padding(node: Call, target: Target) -> RelayExpr | None:
-    """A convolution of bytes that pads its data itself."""
+    """A convolution of bytes with the explicit padding of its data absorbed."""
     padded = node.args[0]
     if any(node.attrs.padding) or not is_call(padded, "nn.pad") or padded.attrs.pad_mode != "constant":
         return None
@@ -276,7 +277,7 @@ def _with_padding(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _of_bytes(node: Call, target: Target) -> RelayExpr | None:
-    """A depthwise convolution of float32 that reads bytes: a quarter of what the layer before would write."""
+    """A depthwise convolution of float32 that reads bytes, a quarter of the traffic of float32."""
     found = byte_operand(node.args[0])
     if found is None or type_of(node).dtype != "float32":
         return None
@@ -285,7 +286,7 @@ def _of_bytes(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _in_panels(node: Call, target: Target) -> RelayExpr | None:
-    """A dense layer of bytes whose weight is packed."""
+    """A dense layer of bytes whose weight is packed into panels."""
     data, weight = node.args
     shape = type_of(data).shape
     if not isinstance(weight, Constant) or type_of(node).dtype != "int32" or len(shape) != 2:
@@ -306,7 +307,7 @@ def _in_panels(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
-    """A batch of products of bytes with columns of whole panels."""
+    """A batched matmul of bytes whose n is padded to whole panels."""
     (x, y), attrs = node.args, node.attrs
     shape = type_of(y).shape
     types = type_of(x).dtype, type_of(y).dtype
@@ -323,8 +324,8 @@ def _whole_panels(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _to_bytes(e: RelayExpr) -> list[Call]:
-    """The calls between a real number and the bytes it is computed from alone, those of the bytes last; empty where
-    there are none."""
+    """The calls that dequantize a tensor of bytes elementwise, the one that reads the bytes last; empty where there
+    are none."""
     calls = []
     while is_call(e, "cast", "multiply", "subtract") and all(isinstance(a, Constant) for a in e.args[1:]):
         calls.append(e)
@@ -335,8 +336,8 @@ def _to_bytes(e: RelayExpr) -> list[Call]:
 
 
 def _joins_bytes(node: Call, target: Target) -> RelayExpr | None:
-    """A sum of two dequantized tensors. One of them is stored as bytes; otherwise the product that makes it would store
-    what the sum reads, which is up to eight times as much."""
+    """A residual sum of two dequantized tensors, one of which is stored as bytes: otherwise its producer would store
+    the operand of the sum, which is up to eight times as large."""
     chains = [_to_bytes(e) for e in node.args]
     if len(node.args) != 2 or not all(len(c) > 1 for c in chains):
         return None
@@ -348,8 +349,7 @@ def _joins_bytes(node: Call, target: Target) -> RelayExpr | None:
 
 
 def _moves_bytes(node: Call, target: Target) -> RelayExpr | None:
-    """An image that is quantized and then brought to blocks of its few channels: the first in vectors along its rows,
-    the second byte by byte."""
+    """An image that is quantized first, vectorized along its rows, and then packed into blocks of its few channels."""
     padded = node.args[0]
     source = padded.args[0] if is_call(padded, "nn.pad") else padded
     if not node.attrs.dst_layout.endswith("W4c") or not is_call(source, "cast") or source.attrs.dtype not in BYTE_TYPES:
@@ -372,8 +372,8 @@ _READS_BYTES = {
 
 
 def ReadBytes(target: Target) -> RelayFunctionPass:
-    """Convolutions of quantized data read bytes and pad them themselves, and weights of dense layers are packed into
-    panels, where the target has products of bytes."""
+    """Convolutions of quantized data read bytes and absorb padding, and weights of dense layers are packed into
+    panels, where the target has dot products or tiles of bytes."""
 
     def rule(node: RelayExpr) -> RelayExpr | None:
         return _READS_BYTES[node.op.name](node, target) if is_call(node, *_READS_BYTES) else None
@@ -390,7 +390,7 @@ def ReadBytes(target: Target) -> RelayFunctionPass:
 
 
 def _has_products_of_bytes(func: Function) -> bool:
-    """Whether a layer multiplies quantized data."""
+    """Whether a layer of the function multiplies quantized data."""
     found = False
 
     def visit(node) -> None:
