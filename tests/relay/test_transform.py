@@ -240,6 +240,9 @@ def test_passes_that_are_not_offered_say_why():
     for name in ("ManifestAlloc", "ManifestLifetimes", "MemoryPlan"):
         with pytest.raises(tvm.TVMError, match=f"{name} is not available: memory is planned in the compiled program"):
             getattr(transform, name)()
+    for refused in (memory_alloc.ManifestAllocPass, memory_plan.StorageCoalesce):
+        with pytest.raises(tvm.TVMError, match="is not available: memory is planned in the compiled program"):
+            refused()
 
 
 def test_the_pipeline_honours_level_disabled_and_required_passes(rng):

@@ -254,8 +254,6 @@ PARTS: dict[str, Part] = {
     "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),
     "tvm.relay.op.memory": Part(_VM, "alloc_storage alloc_tensor device_copy flatten_tuple_type reshape_tensor"),
     "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
-    "tvm.relay.transform.memory_alloc": Part(_VM, "ManifestAlloc ManifestAllocPass"),
-    "tvm.relay.transform.memory_plan": Part(_VM, "MemoryPlan StorageCoalesce"),
     "tvm.relay.transform": Part(
         "the pass",
         "AnnotateUsedMemory BatchingOps CapturePostDfsIndexInSpans CollagePartition"

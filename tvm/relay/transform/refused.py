@@ -13,7 +13,9 @@ _MEMORY = ("memory is planned in the compiled program and not in Relay; compile 
 REASONS = {
     "ManifestAlloc": _MEMORY,
     "ManifestLifetimes": _MEMORY,
+    "ManifestAllocPass": _MEMORY,
     "MemoryPlan": _MEMORY,
+    "StorageCoalesce": _MEMORY,
     "PartialEvaluate": "constant folding, Inline and DeadCodeElimination do what inference needs of it, and evaluating "
                        "loops while compiling can grow a program without bound; use FoldConstant, Inline and "
                        "DeadCodeElimination(inline_once=True)",
@@ -38,8 +40,11 @@ gradient = _refuse("gradient")
 ToCPS = _refuse("ToCPS")
 ManifestAlloc = _refuse("ManifestAlloc")
 ManifestLifetimes = _refuse("ManifestLifetimes")
+ManifestAllocPass = _refuse("ManifestAllocPass")
 MemoryPlan = _refuse("MemoryPlan")
+StorageCoalesce = _refuse("StorageCoalesce")
 
 __all__ = [
-    "FirstOrderGradient", "ManifestAlloc", "ManifestLifetimes", "MemoryPlan", "PartialEvaluate", "ToCPS", "gradient",
+    "FirstOrderGradient", "ManifestAlloc", "ManifestAllocPass", "ManifestLifetimes", "MemoryPlan", "PartialEvaluate",
+    "StorageCoalesce", "ToCPS", "gradient",
 ]  # fmt: skip

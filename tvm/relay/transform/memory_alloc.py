@@ -1,0 +1,5 @@
+"""A public path of passes that are not offered."""
+
+from .refused import ManifestAlloc, ManifestAllocPass
+
+__all__ = ["ManifestAlloc", "ManifestAllocPass"]
