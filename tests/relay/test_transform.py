@@ -9,6 +9,7 @@ import tvm
 from tvm import relay
 from tvm.ir import structural_equal
 from tvm.relay import analysis, transform
+from tvm.relay.transform import memory_alloc, memory_plan
 
 
 def module(body) -> tvm.IRModule:
