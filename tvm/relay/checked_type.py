@@ -20,7 +20,7 @@ def with_type(e, t: Type | None):
 
 def with_type_of(new, old: RelayExpr):
     """An expression that stands in the place of ``old``, of its type where none is known."""
-    return with_type(new, old.checked_type_) if new.checked_type_ is None else new
+    return with_type(new, old.checked_type_) if new is not old and new.checked_type_ is None else new
 
 
 def typed_var(name: str, t: Type) -> Var:

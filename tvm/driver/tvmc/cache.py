@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 
 from ...relay.backend import library_cache
@@ -42,7 +41,7 @@ def drive_cache(args) -> int:
     if libraries:
         ages = [max(time.time() - file.stat().st_mtime, 0) / 3600 for file in libraries]
         print(f"last used between {min(ages):.1f} and {max(ages):.1f} hours ago")
-    if os.environ.get("TVM_NO_CACHE", "") not in ("", "0"):
+    if library_cache.is_switched_off():
         print("TVM_NO_CACHE is set: nothing is kept or used")
     return 0
 

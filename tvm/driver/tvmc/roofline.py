@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ... import te, tir
-from ...relay.backend.library_cache import cache_folder
+from ...relay.backend.library_cache import cache_folder, is_switched_off
 from ...runtime import cpu, ndarray
 from ...target import Target
 from ...target.backend import compiled_cpu
@@ -118,7 +118,7 @@ def machine(new: bool = False) -> Machine | None:
 
     A busy machine seems slower than it is: the best of the first few measurements holds.
     """
-    base = None if os.environ.get("TVM_NO_CACHE") == "1" else cache_folder()
+    base = None if is_switched_off() else cache_folder()
     path = base / f"machine-{resolve_cpu(Target('llvm')).cpu}-{os.cpu_count()}.json" if base else None
     known, times = _read(path) if path else (None, 0)
     if not new or known is not None and times >= _MEASUREMENTS:

@@ -55,8 +55,12 @@ def library(
     return made
 
 
+def is_switched_off() -> bool:
+    return os.environ.get("TVM_NO_CACHE", "") not in ("", "0")
+
+
 def _is_cacheable(target: Target, host: Target, ctx: PassContext) -> bool:
-    if os.environ.get("TVM_NO_CACHE", "") not in ("", "0"):
+    if is_switched_off():
         return False
     cpu = compiled_cpu(target)
     # Without LLVM nothing is compiled, which the compiler says.
