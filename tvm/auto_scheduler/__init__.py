@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from .search_task import HardwareParams, SearchTask, TuningOptions, auto_schedule, create_task
     from .task_scheduler import PrintTableInfo, TaskScheduler, TaskSchedulerCallback
 
-# What searching and measuring takes is loaded when it is first named.
+# Modules for searching and measuring are loaded when one of their names is first used.
 _LAZY_MODULES = frozenset(
     {"_ffi_api", "cost_model", "dispatcher", "feature", "measure", "measure_record", "relay_integration",
      "search_policy", "search_task", "task_scheduler"})

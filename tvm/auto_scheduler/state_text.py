@@ -28,7 +28,7 @@ def state_text(state: StateObject, delete_trivial_loop: bool = True) -> str:
         kind = "for" if it.annotation is Annotation.NONE else ANNOTATION_NAMES[it.annotation]
         return f"{kind} {it.name} ({f'{it.min},{it.extent}' if it.extent is not None else 'None'})"
 
-    # What is left to print, last first: a stage, or a line.
+    # Stages and lines that are still to be printed, the last first.
     todo: list[tuple[int, int, int] | str] = [
         (place, 0, 0) for place in reversed(range(len(stages)))
         if not stages[place].is_placeholder and stages[place].compute_at == _ROOT]

@@ -28,7 +28,7 @@ class TransformStep:
     # of its stage before.
     changes_ops: ClassVar[bool] = False
     takes_loops: ClassVar[bool] = False
-    # Whether the loops of its stage are others after the step.
+    # True for a step that changes the loops of its stage.
     changes_loops: ClassVar[bool] = False
     stage_id: int
 

@@ -18,9 +18,9 @@ from .search_policy import PreloadMeasuredStates, SearchCallback, SearchPolicy, 
 from .search_task import SearchTask, TuningOptions
 
 STRATEGIES = ("gradient", "round-robin")
-# What the cost of a task is changed by to see what that does to the objective.
+# The relative change of a task's cost from which the derivative of the objective is estimated.
 _DELTA = 1e-4
-# Rounds that a task had more than the fastest one like it, after which it is known that it is not like it.
+# A task that had this many rounds more than the fastest similar one, and is still slower, is not considered similar.
 _MANY_ROUNDS = 5
 
 
@@ -310,7 +310,7 @@ class TaskScheduler:
         """What another round of a task may save of the objective."""
         cost, history, window = self.best_costs[number], self.task_costs_history[number], self.backward_window_size
         if cost >= MAX_FLOAT:
-            # What never ran keeps the objective from being known at all.
+            # The objective is unknown as long as one task has no valid measurement.
             return math.inf
         less = list(self.best_costs)
         less[number] = cost * (1 - _DELTA)

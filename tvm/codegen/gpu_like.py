@@ -233,7 +233,7 @@ class GpuLike(CLike):
     alignment: ClassVar[str] = " __attribute__((aligned(16)))"
     unroll_line: ClassVar[str] = "#pragma unroll"
     lane_line: ClassVar[str] = "#pragma unroll"
-    # What stands before the name of a kernel; {threads}, {x}, {y}, {z} are the sizes of a block where they are known.
+    # The text before the name of a kernel; {threads}, {x}, {y}, {z} are the sizes of a block where they are known.
     kernel_head: ClassVar[str] = ""
     sized_kernel_head: ClassVar[str] = ""
     # What every kernel begins with.

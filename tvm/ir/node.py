@@ -221,7 +221,7 @@ class Node(metaclass=NodeMeta):
         span: Any = _keyword(default=None)
         # Written by the metaclass: the names of the fields, those of base classes first.
         _fields: ClassVar[tuple[str, ...]]
-        # Of each field its name, what a traversal does with it, and its default.
+        # For each field its name, how a traversal treats it, and its default.
         _field_specs: ClassVar[tuple[tuple[str, str, Any], ...]]
     else:
 

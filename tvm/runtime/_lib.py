@@ -24,7 +24,7 @@ INT, UINT, FLOAT, HANDLE, NULL, DTYPE, DEVICE = range(7)
 TENSOR, OBJECT, MODULE, FUNCTION, STR, BYTES, NDARRAY, RVALUE, BOOL = range(7, 16)
 
 _ADDRESS = ctypes.c_void_p
-# What Python functions get for pointers that are nothing but pointers.
+# The class of plain pointers that Python functions receive.
 OpaqueHandle = ctypes.c_void_p
 _STATUS = ctypes.c_int
 _CALLBACK = ctypes.CFUNCTYPE(_STATUS, _ADDRESS, _ADDRESS, ctypes.c_int, _ADDRESS, _ADDRESS, _ADDRESS)

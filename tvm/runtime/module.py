@@ -101,7 +101,7 @@ class Module:
     def __init__(self, handle: int):
         self._module = handle
         self._info = CodeInfo()
-        # What the code of the module needs alive; C holds it too, for functions that outlive this object.
+        # Objects that the code of the module needs; C holds them too, for functions that outlive this object.
         self._keeper: list = []
         self._loaded = True
         self._entry = None

@@ -35,9 +35,9 @@ class Backend:
     # Formats of files with its code, and (path, format) -> runtime module: the runtime loads them by it.
     formats: tuple[str, ...] = ()
     load_file: Reference | None = None
-    # Whether its code runs where the packed entries of functions run.
+    # True where its code runs on the host, as the packed entries of functions do.
     is_host: bool = False
-    # Whether it makes machine code for the CPU the target names; C text is compiled by somebody else.
+    # True where it emits machine code for the CPU that the target names; C text is compiled by another program.
     makes_cpu_code: bool = False
     # The family of schedules and templates (topi.schedule) that are made for it.
     templates: str = ""

@@ -28,7 +28,7 @@ class Family(NamedTuple):
     slow_features: Mapping[str, tuple[str, ...]] = {}
     # Names LLVM is known to accept, so that the common ones need no further question. Others are looked up.
     cpus: tuple[str, ...] = ("generic",)
-    # What every machine of the family that runs Linux has beyond LLVM's generic one.
+    # Features that every machine of the family has that runs Linux, beyond LLVM's generic CPU.
     linux_features: tuple[str, ...] = ()
     # Whether LLVM may be asked in this process about any combination of these names and features: of other families a
     # combination that does not exist ends the process.

@@ -17,7 +17,7 @@ MAX_GRID_BLOCKS = 65535
 class TiledMatmulCost(NamedTuple):
     """Matmuls in tiles of threads; fitted to a thousand kernels."""
 
-    # From the request of the next block tile to its use.
+    # Cycles from the request of the next block tile to its use.
     memory_latency_cycles: float = 450.0
     # A multiplication of a thread that no other hides.
     lone_multiply_cycles: float = 1.5
@@ -49,7 +49,7 @@ class TensorCoreCost(NamedTuple):
 
     # Multiplications of half precision.
     multiplies_per_cycle: float = 1200.0
-    # From the request of a block tile to its use.
+    # Cycles from the request of a block tile to its use.
     memory_latency_cycles: float = 840.0
     # A k step beside its multiplications, and loading fragments before the first of them.
     step_cycles: float = 200.0

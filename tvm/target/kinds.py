@@ -23,7 +23,7 @@ class Option(NamedTuple):
     default: object = None
 
 
-# What tvmc and other readers of ``kind.options`` expect to see for each option type.
+# The names of option types that tvmc and other readers of ``kind.options`` expect.
 _TYPE_NAMES = {int: "IntImm", bool: "IntImm", str: "runtime.String", list: "Array", "targets": "Array"}
 
 _COMMON = {

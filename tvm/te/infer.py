@@ -264,7 +264,7 @@ class Bounds:
             if axis in fixed and not self.attach.shares(stage, reader, axis) or self._same_thread(stage, reader, axis):
                 state[axis] = sets.IntSet.single_point(axis.var)
             elif getattr(r.extent, "value", None) == 1 and not reader.op.reduce_axis:
-                # What one thread of many does is done under a condition, its reading too.
+                # The work of one thread of many is done under a condition, its reads included.
                 state[axis] = sets.from_range(r)
             else:
                 state[axis] = sets.from_range(self._carried(reader, axis))
@@ -331,7 +331,7 @@ class Bounds:
         values = {axis: _value(axis, self.ranges[axis]) for axis in whole if axis in full}
         regions = {axis.var: full[axis] for axis in values}
         for axis in values:
-            # Of a loop it is known already how far it runs: threads that carry it may be more.
+            # The extent of a loop is known already; the threads bound to it may be more.
             if axis not in state:
                 self.analyzer.bind(axis.var, self.ranges[axis])
         algebra.pass_up_index(fuses, self.ranges, values)

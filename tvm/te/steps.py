@@ -48,7 +48,7 @@ class Step:
     kind: ClassVar[str]
     # Names of the fields after ``stage``: the arguments in a log line.
     arguments: ClassVar[tuple[str, ...]]
-    # Whether the only argument is a tuple whose items are the arguments of the log line.
+    # True where the only argument is a tuple whose items are the arguments of the log line.
     variadic: ClassVar[bool] = False
     stage: int
 

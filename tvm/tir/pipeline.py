@@ -54,7 +54,7 @@ HOST: tuple[Pass, ...] = (
 )
 
 
-# What threads of a device need before kernels are taken out of their functions, ...
+# Passes over threads of a device, before kernels are split off their functions, ...
 DEVICE: tuple[Pass, ...] = (
     transform.VerifyMemory(),
     transform.PrepareWarpgroupProducts(),

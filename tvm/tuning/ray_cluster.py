@@ -21,7 +21,8 @@ from ..target.cpu import resolve_cpu
 from .candidate import ask
 from .workers import Failure, Job, shared_pool
 
-# What Ray itself counts on nodes with GPUs, and what a node is started with whose CPU candidates are measured on.
+# The resource that Ray counts on nodes with GPUs, and the one that nodes are started with on whose CPU candidates are
+# measured.
 GPU, CPU_DEVICE = "GPU", "tvm"
 # Nodes may come and go; a cluster without any that owns the device for so long has none.
 _SECONDS_WITHOUT_DEVICE = 60.0

@@ -203,7 +203,7 @@ class ApplyHistoryBest(DispatchContext):
         The records.
     """
 
-    # Whether that line is logged as information rather than as a warning.
+    # True where that line is logged as information rather than as a warning.
     quiet = False
 
     def __init__(self, records: Any = None):

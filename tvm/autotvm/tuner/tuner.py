@@ -169,7 +169,7 @@ class Tuner:
         patience = early_stopping or 10**9
         self.n_trial, self.early_stopping = n_trial, early_stopping
         format_si_prefix(0, si_prefix)
-        # What was best before this call may be passed at any trial of it.
+        # The best result before this call may be surpassed by any trial of it.
         self.best_iter = 0
         failures, done = Failures(self.task.name, self.error_ct_threshold), 0
         GLOBAL_SCOPE.in_tuning, before = True, GLOBAL_SCOPE.in_tuning

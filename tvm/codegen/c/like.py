@@ -77,14 +77,14 @@ class CLike:
     function_qualifier: ClassVar[str] = ""
     local_function: ClassVar[str] = "static "
     restrict: ClassVar[str] = "__restrict__"
-    # What stands before the declaration of a buffer, and of a pointer to one, by storage scope.
+    # The qualifiers of the declaration of a buffer, and of a pointer to one, by storage scope.
     scopes: ClassVar[dict[str, str]] = {}
     pointer_scopes: ClassVar[dict[str, str]] = {}
     alignment: ClassVar[str] = " __attribute__((aligned(64)))"
     # Thread axes: tag -> expression; barriers: scope -> statement.
     thread_axes: ClassVar[dict[str, str]] = {}
     barriers: ClassVar[dict[str, str]] = {}
-    # What stands before loops that are to be unrolled, and before loops over lanes.
+    # The pragmas before loops that are unrolled, and before loops over lanes.
     unroll_line: ClassVar[str] = "#pragma GCC unroll {count}"
     lane_line: ClassVar[str] = ""
     stack_limit: ClassVar[int] = 1 << 20

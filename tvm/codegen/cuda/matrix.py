@@ -357,9 +357,9 @@ class Fragment(NamedTuple):
     layout: str
     dtype: str
     registers: Operands
-    # Whether the layout among threads is that of mma.
+    # True where the layout among threads is that of mma.
     known: bool = False
-    # Whether it is distributed over the four warps of a warpgroup.
+    # True where it is distributed over the four warps of a warpgroup.
     of_group: bool = False
 
     @property

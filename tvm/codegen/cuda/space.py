@@ -14,7 +14,7 @@ _SPACES = {"__device__", "__global__", "__host__", "__constant__", "__shared__",
 # Declarations of neither a function nor a variable.
 _NO_ENTITY = {"typedef", "using", "static_assert", "_Static_assert", "namespace", "asm", "__asm__"}
 _TYPES = {"struct", "class", "union", "enum"}
-# What may precede the specifiers of a declaration.
+# Words that may precede the specifiers of a declaration.
 _PREFIX = re.compile(r'(?:template\s*<[^{;()]*>\s*|extern\s*"C(?:\+\+)?"\s*)*')
 
 

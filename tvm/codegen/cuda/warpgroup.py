@@ -35,7 +35,7 @@ class Matrix(NamedTuple):
     k_contiguous: bool
     # The distance of blocks along m or n; without meaning where k is contiguous.
     block_stride: int
-    # From the k of one instruction to that of the next, and from 64 rows to the next.
+    # The strides from the k of one instruction to that of the next, and from 64 rows to the next.
     k_stride: int
     m_stride: int
 

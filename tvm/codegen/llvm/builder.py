@@ -39,7 +39,7 @@ class Builder:
         self.numbered: dict[str, str] = {}
         self._number_log: list[str] = []
         self._marks: list[tuple[int, int]] = []
-        # What each buffer's memory is known to hold, in the current block only: instruction text -> operand.
+        # Known contents of each buffer's memory, in the current block only: instruction text -> operand.
         self.loads: dict[Var, dict[str, str]] = {}
         # Unrolled loop variables have a number; the others a value in the index type, and the depth of their loop.
         self.constants: dict[PrimExpr, int] = {}
@@ -64,14 +64,14 @@ class Builder:
         self.held: dict[Var, list[tuple[str, str]]] = {}
         self.result = "i32"
         self.result_place: tuple[str, str] | None = None
-        # What knows about threads and their memory, in kernels (llvm_device.KernelBuilder).
+        # The helper for threads and their memory, in kernels (llvm_device.KernelBuilder).
         self.device: Any = None
         # The tile registers of buffers of fragments (llvm.tiles.Registers).
         self.tiles: dict[Any, Any] = {}
         # The sizes of tile registers that the function has set, and whether it may use them.
         self.tile_sizes: str | None = None
         self.has_bfloat_products = False
-        # What is written behind stores: that they go past the caches.
+        # The metadata of stores that go past the caches.
         self.store_hint = ""
         self.tile_status = "0"
 

@@ -52,7 +52,7 @@ class ModuleText:
         self._strings: dict[bytes, str] = {}
         self._weights: str | None = None
         self._loop_rules: tuple[str, ...] = ()
-        # Whether any loop is left to LLVM to vectorise.
+        # True where a loop is left to LLVM to vectorize.
         self.wants_vectors = False
 
     def float32_like(self, dtype: str) -> str:

@@ -74,7 +74,7 @@ def _begin(b: Builder, sizes: str) -> None:
     """Ask for the registers where the function begins, once for all the tasks it does; where the system refuses, leave
     before one is used."""
     if b.tile_sizes is None:
-        # What is known so far is known behind the first block only.
+        # Tiles that are known so far are known behind the first block only.
         start, known = len(b.out), b.numbered
         b.numbered = {}
         b.push()
@@ -113,7 +113,7 @@ def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
         var = node.buffer_var
         branch = apart.get(var, 0)
         if place and branch != apart.get(nodes[place - 1].buffer_var, 0):
-            # Those of the second branch begin where those of the first did.
+            # The registers of the second branch begin where those of the first did.
             low = first if branch == 1 else low
             first = low
         if var not in shapes:

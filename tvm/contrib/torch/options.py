@@ -17,7 +17,7 @@ from ...relay.transform import InferType, ToMixedPrecision
 from ...target import Target
 from ...tuning.apply_records import records_of_file
 
-# What PyTorch's devices are compiled for, unless the user says otherwise.
+# The target of each device of PyTorch, unless the user gives another.
 TARGETS = {"cpu": "llvm", "cuda": "cuda"}
 # Devices that compute a model of half precision in single precision.
 _SINGLE = frozenset({"cpu"})

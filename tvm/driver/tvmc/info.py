@@ -18,7 +18,7 @@ from .errors import TVMCException
 from .model import TVMCPackage
 from .terminal import BOLD, painted, print_table, size
 
-# What the executor skips: the value is where it was.
+# Operators that the executor skips: their result is their input in place.
 _NO_CALL = "__nop"
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from .errors import ExitCode
 
-# What shells expect of a program that Ctrl-C ended.
+# The exit status that shells expect of a program that Ctrl-C ended.
 EXIT_CODE = ExitCode.INTERRUPTED
 
 

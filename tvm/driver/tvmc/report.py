@@ -33,7 +33,7 @@ from .tuning_display import clock, milliseconds
 
 # A longer time without a record is a pause: the run was stopped and went on later.
 _PAUSE_SECONDS = 120.0
-# What a record of another version, or of a template that is not here, may raise.
+# Errors that a record of another version, or of a template that is not here, may raise.
 _NO_TEMPLATE = (TVMError, RuntimeError, TypeError, ValueError, AssertionError, LookupError, AttributeError)
 
 

@@ -50,7 +50,7 @@ def parse_target(target: str) -> list[dict[str, Any]]:
     return out
 
 
-# What people who write a device in place of a target want.
+# The target that a device name given in its place suggests.
 _HINTS = {"cpu": "a CPU's is llvm", "gpu": "a GPU's is cuda or opencl", "x86": "it is llvm",
           "arm": "it is llvm", "cl": "it is opencl", "nvidia": "it is cuda"}
 

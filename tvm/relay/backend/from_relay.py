@@ -175,19 +175,10 @@ def layouts(function: Function) -> dict[str, str]:
 
 def post_order_calls(body: RelayExpr) -> list[RelayExpr]:
     """Expressions of the outer graph, operands first; fused functions are not entered."""
-    order: list[RelayExpr] = []
-    seen: set[int] = set()
-    stack: list[tuple[RelayExpr, bool]] = [(body, False)]
-    while stack:
-        e, ready = stack.pop()
-        if ready:
-            order.append(e)
-        elif id(e) not in seen:
-            seen.add(id(e))
-            stack.append((e, True))
-            kids = e.args if isinstance(e, Call) else [] if isinstance(e, Function) else e.children()
-            stack.extend((c, False) for c in reversed(kids) if id(c) not in seen)
-    return order
+    def operands(e: RelayExpr) -> Sequence[RelayExpr]:
+        return e.args if isinstance(e, Call) else () if isinstance(e, Function) else e.children()
+
+    return list(post_order(body, operands=operands))
 
 
 def seen_outside(body: RelayExpr) -> set[int]:

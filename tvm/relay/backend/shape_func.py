@@ -39,7 +39,7 @@ from .te_compiler import ToTensors
 LONGEST = 60
 # Numbers in the text of conditions, which are all int64.
 _INT64 = re.compile(r"T\.int64\((-?\d+)\)")
-# What a shape function takes of a parameter: nothing, its shape (a vector of int64), or the tensor itself.
+# The input of a shape function for a parameter: nothing, its shape (a vector of int64), or the tensor itself.
 NOTHING, SHAPE, VALUE = "nothing", "shape", "value"
 
 

@@ -29,7 +29,7 @@ class GraphPasses(NamedTuple):
     combine: tuple[Pass, ...] = ()
     # Other algorithms for operators, when all constants are folded.
     algorithm: tuple[Pass, ...] = ()
-    # What fusion is to find, the last of all.
+    # Passes that prepare graphs for fusion, the last of all.
     before_fusion: tuple[Pass, ...] = ()
     # The algorithm of an operator in kernels that a search schedules.
     searched: SearchedForm | None = None

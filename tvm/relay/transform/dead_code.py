@@ -21,7 +21,7 @@ def is_pure(e: RelayExpr, functions: frozenset[Var] | set[Var] = frozenset()) ->
             return False
         if type(node) is Call and not isinstance(node.op, (Op, Function)) and node.op not in functions \
                 and type(node.op).__name__ != "Constructor":
-            # What is called may write references.
+            # A called function may write references.
             return False
         if type(node) is Call and isinstance(node.op, Op) and node.op.attrs.get("TOpIsStateful"):
             return False

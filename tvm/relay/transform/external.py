@@ -121,7 +121,7 @@ def merge_regions(func: Function) -> Function:
             inputs.setdefault(own, set()).update(below[id(node)])
     borders = [n for n in regions.nodes
                if is_call(n, BEGIN) and is_call(n.args[0], END) and n.attrs.compiler == n.args[0].attrs.compiler]
-    # What no compiler takes is joined last, so that it does not come between parts of one that does.
+    # Operators that no external compiler takes are merged last, so that they do not separate parts of one that does.
     for wanted in (False, True):
         for node in [n for n in borders if (n.attrs.compiler == DEFAULT) is wanted]:
             a, b = top(regions.of(node.args[0])), top(regions.of(node))

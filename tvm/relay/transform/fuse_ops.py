@@ -137,9 +137,9 @@ class Limits(NamedTuple):
 class FusionRules(NamedTuple):
     """How a back end wants operators grouped."""
 
-    # Whether kernels of matmuls read an operand through the operators that move it.
+    # True where kernels of matmuls read an operand through the operators that move it.
     reads_through: OperandRule | None = None
-    # Whether row-wise kernels take a prologue and reshapes, beside the elementwise operators that follow.
+    # True where row-wise kernels take a prologue and reshapes, besides the elementwise operators that follow.
     rowwise: bool = False
     # Call -> its pattern (relay.op.OpPattern) in place of that of the operator; None leaves it.
     pattern: Callable[[Call], int | None] | None = None

@@ -76,7 +76,7 @@ class _Conversion:
         self.missing = missing_op_mode
         self.value: dict[int, RelayExpr] = {}
         self.casts: dict[tuple[int, str], RelayExpr] = {}
-        # What was rounded to get a narrow value, and how often each expression of the old graph is used.
+        # The wide value of each narrow one, and how often each expression of the old graph is used.
         self.wide: dict[int, tuple[int, RelayExpr]] = {}
         self.uses: dict[int, int] = {}
         self.unknown: set[str] = set()

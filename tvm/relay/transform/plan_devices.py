@@ -105,7 +105,7 @@ class _Devices:
         self.default = default
         self.order = own_nodes(func.body)
         self.marked: dict[int, int] = {}
-        # What a copy or a mark of a result suggests for the operator that reads it.
+        # The device that a copy or a mark of a result suggests for the operator that reads it.
         self.suggested: dict[int, int] = {}
         self.readers: dict[int, set[int]] = {}
         self._collect_marks()
@@ -135,7 +135,7 @@ class _Devices:
         for value in flat_fields(e):
             holder = _holder(value)
             if not isinstance(holder, Constant):
-                # Of nested marks the inner one is met first.
+                # The inner one of nested marks is visited first.
                 self.marked.setdefault(id(holder), kind)
 
     def _suggest(self, node: Call) -> None:

@@ -33,7 +33,7 @@ from .worker_pool import HEAD, pack
 _WATCH_SECONDS = 1
 # The share of the machine's memory that one worker may use.
 _MEMORY_SHARE = 0.75
-# What the copies of a task's arguments take together: more than the second-level caches, less than a third.
+# The total bytes of the copies of a task's arguments: more than an L2 cache, less than an L3 cache.
 _MANY_BYTES = 16 << 20
 _MOST_COPIES = 64
 # A candidate that takes less than this share of the reference's time is the reference from then on.

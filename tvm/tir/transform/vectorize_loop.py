@@ -198,7 +198,7 @@ class Vectorizer(StmtRewriter):
             return None
         if rest.terms:
             if not isinstance(condition.args[0].b, IntImm):
-                # Of sizes known only at run time LoopPartition has made loops of their own: here is what is left over.
+                # LoopPartition has made loops of their own for sizes known only at run time; the rest is handled here.
                 return None
             return substitute(condition, {self.var: const(low + self.lanes - 1, self.var.dtype)})
         return max(min(got.constant - low, self.lanes), 0)
@@ -455,7 +455,7 @@ class LoopVectorizer(StmtRewriter):
         body = node.body
         if lanes == 1:
             return self.stmt(substitute(body, {node.loop_var: node.min}))
-        # Of vectorized loops inside each other the outermost makes the vectors.
+        # The outermost of nested vectorized loops makes the vectors.
         body = SerialLoops().stmt(body)
         if any(isinstance(n, Allocate) for n in post_order(body)):
             body = LaneMemory(node.loop_var, lanes).stmt(body)

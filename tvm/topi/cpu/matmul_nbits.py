@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # The widest panel, in vectors.
 MAX_VECTORS = 8
-# What it costs to dequantize a vector of the weight, in multiplications of one.
+# The cost of dequantizing a vector of the weight, relative to a multiplication.
 DEQUANTIZE = {8: 2.0, 4: 3.0}
 # Bytes of a panel's column that are read in one iteration.
 UNROLL = 4

@@ -118,7 +118,7 @@ def _vectors(stage: Stage, axis: IterVar, lanes: int) -> None:
 def _reduce(planner: Planner, stage: Stage, last: Stage, row: IterVar | None, lanes: int) -> None:
     """Reduce into several vectors of partial results, then those into fewer and fewer lanes."""
     n = access.extent_of(stage.op.reduce_axis[0])
-    # What is left of a length that is not known is reduced one by one, so there are fewer vectors.
+    # The remainder of an unknown length is reduced element by element, so there are fewer vectors.
     vectors = 2 if n is None else next((u for u in (4, 2) if n >= 2 * u * lanes), 1)
     widths = [w for w in dict.fromkeys((lanes * vectors, lanes, min(4, lanes))) if w > 1]
     for level, width in enumerate(widths):

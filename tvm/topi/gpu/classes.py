@@ -12,7 +12,7 @@ from .. import nominal, size_class
 # How far each class of sizes reaches, and the size its tiles are chosen for; those of LARGEST are for all others.
 CLASSES = ((32, 16), (128, 64), (512, 256), (2048, 1024), (8192, 4096))
 LARGEST = 16384
-# What a size counts as that has nothing to do with the one that classes are made of.
+# The assumed value of an unknown size other than the one that classes distinguish.
 OTHER = 256
 
 Config = dict[str, Any]

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TAG = "gpu_gemm"
 # Thread tiles (m, n), and how many threads a block has along m and n.
 THREAD_TILES = ((8, 8), (8, 4), (4, 8), (4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 1))
-# Of equal estimates the first is taken: wide blocks were measured to be a little faster.
+# The first of equal estimates is taken: wide blocks were measured to be a little faster.
 THREADS = ((8, 32), (4, 32), (16, 16), (8, 16), (16, 8), (8, 8), (2, 32), (4, 16), (4, 8), (1, 64), (1, 128))
 BLOCK_KS = (16, 32, 8)
 # Without shared memory nothing is copied ahead: a larger block_k only unrolls the loop over k further.
@@ -88,7 +88,7 @@ class AxisPiece(NamedTuple):
     is_remainder: bool
 
 
-# Which axes of an operator's output, or pieces of them, are the "batch", the "m" and the "n" of a matmul.
+# Maps "batch", "m" and "n" of a matmul to axes of an operator's output, or to pieces of them.
 AxisRoles = dict[str, tuple["int | AxisPiece", ...]]
 
 

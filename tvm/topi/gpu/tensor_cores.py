@@ -44,7 +44,7 @@ SUM_TAG = "gpu_tensor_cores_sum"
 TILES = ((64, 64), (64, 32), (32, 64), (32, 32), (32, 16), (16, 32), (16, 16))
 WARPS = ((2, 4), (4, 2), (2, 2), (1, 4), (4, 1), (1, 2), (2, 1), (1, 1))
 BLOCK_KS = (64, 32, 16)
-# Of equal estimates the first is taken: copying two block_k slices ahead tolerates a slow memory access.
+# The first of equal estimates is taken: copying two block_k slices ahead tolerates a slow memory access.
 STAGES = (3, 4, 2)
 SPLIT_KS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
 # Bytes of one asynchronous copy, at most and at least. Narrower elements pass through registers, at most so many of a

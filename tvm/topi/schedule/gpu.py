@@ -55,7 +55,7 @@ class Planner:
         self.s = s
         self.machine = machine
         self.placed: set[Stage] = set()
-        # What unknown sizes count as where numbers of elements are compared.
+        # The value that unknown sizes count as where numbers of elements are compared.
         self.sizes = Nominal()
         self.plain: Schedule | None = None
 

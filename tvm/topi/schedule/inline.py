@@ -62,7 +62,7 @@ class _Readers:
         # Operation -> its readings: the places of each, and how often it reads an element each time. Readings at the
         # same places are one.
         self.readings: dict[Operation, dict[frozenset[Place], float]] = {}
-        # What is read by operations without a body of expressions.
+        # Tensors read by operations without a body of expressions.
         self.as_memory = {t.op for x in s.stages if not isinstance(x.op, ComputeOp) for t in x.op.input_tensors}
         self._indices = Interner()
 

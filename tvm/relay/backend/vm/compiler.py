@@ -28,7 +28,7 @@ from .codegen import ModuleWriter
 from .lines import is_straight
 from .region import RegionCompiler
 
-# What makes a module smaller before its functions are written.
+# Passes that make a module smaller before its functions are written.
 PASSES = (RemoveUnusedFunctions(), Inline(), InlinePrimitives())
 Progress = Callable[[str, int, int], None]
 

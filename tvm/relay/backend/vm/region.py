@@ -97,7 +97,7 @@ class ProgramWriter:
         self.registers: dict[Ref, int] = {(n, 0): register for n, register in enumerate(inputs)}
         self.shapes = Shapes(out, program, functions, self.registers)
         self.entry = entry
-        # Of each storage: the register that holds it, and its first byte there.
+        # For each storage the register that holds it, and its first byte there.
         self.places: dict[int, tuple[int, int]] = {}
         # Registers that end with the program.
         self.temporary: set[int] = set()

@@ -44,7 +44,7 @@ class IncrementalTyper:
         # Variables of functions inside the graph, and what those stand for that have a value from around them.
         self.locals: set[Var] = set()
         self.stands_for: dict[int, tuple[Var, RelayExpr]] = {}
-        # What follows from sizes that are known only when the model runs.
+        # Values that follow from sizes which are known only when the model runs.
         self.sizes = SizeValues()
 
     def infer(self, value) -> RelayExpr:

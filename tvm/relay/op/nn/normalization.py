@@ -184,7 +184,7 @@ def _group_norm(attrs, args, types):
     axis = normalize_axis(attrs.axis, rank)
     parted = (*shape[:axis], attrs.num_groups, shape[axis] // attrs.num_groups, *shape[axis + 1 :])
     if not all(isinstance(d, int) for d in shape):
-        # What reshape says of dimensions whose size is not known: those before stay, one is split, the rest stays.
+        # Codes of reshape for dimensions of unknown size: leading ones are kept, one is split, the rest is kept.
         parted, shape = (*[0] * axis, -4, attrs.num_groups, -1, -2), (*[0] * axis, -3, -2)
     axes = tuple(range(axis + 1, rank + 1)) + tuple(range(1, axis))
     value = _normal(transform.reshape(args[0], parted), types[0].dtype, axes, attrs.epsilon)

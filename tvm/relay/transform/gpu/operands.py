@@ -45,7 +45,7 @@ def reads_vectors(matmul: Call, index: int, chain: Sequence[Call]) -> bool:
         return False
     if not all(_has_sizes(e) for e in (chain[0].args[0], *matmul.args)):
         return False
-    # What holds with a prime for each unknown size holds for all sizes.
+    # A statement that holds with a prime for each unknown size holds for all sizes.
     sizes = Nominal()
     view = _view(chain, sizes)
     if view is None or not _is_tiled(matmul, sizes):
@@ -85,7 +85,7 @@ def _view(chain: Sequence[Call], sizes: Nominal) -> StridedView | None:
         if view is None:
             return None
         if after is not None and node.op.attrs.get("reshape_only") and after.op.attrs.get("reshape_only"):
-            # Of reshapes in a row the last one counts.
+            # Only the last of several reshapes in a row counts.
             continue
         if node.op.name == "transpose":
             view = view.transposed(axes_of(node))
