@@ -33,10 +33,9 @@ def scanop(data, binop: Callable, identity_value: Any, op_name: str, axis=None, 
     if axis is None:
         data, axis = reshape(data, (prod(data.shape),)), 0
     axis = normalize_axis(axis, len(data.shape), op_name)
-    n = data.shape[axis]
+    n, inner = data.shape[axis], data.shape[axis + 1 :]
     start = identity_value if isinstance(identity_value, PrimExpr) else const(identity_value, dtype)
     start = primop.cast(dtype, start)
-    inner = data.shape[axis + 1 :]
 
     def statement(ins, outs):
         ib = create()

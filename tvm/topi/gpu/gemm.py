@@ -312,8 +312,39 @@ def reduce_split_k(planner: Planner, stage: Stage, consumer: Stage | None) -> No
 
 
 def _tile(planner: Planner, host: Stage, stage: Stage, axis_roles: AxisRoles, attrs: dict[str, Any]) -> None:
+    """Accumulate thread tiles over block_k slices of k, whose operand tiles are in shared memory."""
     (tm, tn), (ty, tx), block_k = (attrs["config"][x] for x in ("tile", "threads", "block_k"))
-    s, machine = planner.s, planner.machine
+    inside, threads = _tile_output(planner, host, stage, axis_roles, attrs)
+    stage.compute_at(host, inside)
+    stage.set_scope("local")
+    *lead, i, j = stage.op.axis
+    (k,) = stage.op.reduce_axis
+    outer, inner = stage.split(k, factor=block_k)
+    stage.reorder(outer, inner, *lead, i, j)
+    for axis in (inner, i, j):
+        stage.unroll(axis)
+    blocks, operands, widths = (tm * ty, tn * tx), attrs["operands"], attrs["vector_widths"]
+    for tensor, extent, block, operand, width in zip(stage.op.input_tensors, (tm, tn), blocks, operands, widths):
+        tile = planner.s[tensor]
+        if not planner.machine.has_shared:
+            tile.set_scope("local")
+            tile.compute_at(stage, inner)
+            _read(tile, min(extent, VECTOR_WIDTH))
+            continue
+        tile.set_scope("shared")
+        tile.compute_at(stage, outer)
+        # The next operand tile is copied while this one is used.
+        tile.double_buffer()
+        _copy_to_shared(tile, block, operand, width, threads)
+
+
+def _tile_output(
+    planner: Planner, host: Stage, stage: Stage, axis_roles: AxisRoles, attrs: dict[str, Any]
+) -> tuple[IterVar, list[IterVar]]:
+    """Divide the output into block tiles and thread tiles, in order of the primitives; the loop around a thread tile,
+    and the threads of a block."""
+    (tm, tn), (ty, tx) = (attrs["config"][x] for x in ("tile", "threads"))
+    machine = planner.machine
     shared = machine.has_shared
     width = _store_width(planner, host, axis_roles["n"], min(tn, VECTOR_WIDTH))
     batch, rows, columns = loops_of(host, axis_roles)
@@ -351,27 +382,7 @@ def _tile(planner: Planner, host: Stage, stage: Stage, axis_roles: AxisRoles, at
     host.bind(column_thread, threads[0])
     host.unroll(row)
     host.unroll(column)
-    stage.compute_at(host, column_thread)
-    stage.set_scope("local")
-    *lead, i, j = stage.op.axis
-    (k,) = stage.op.reduce_axis
-    outer, inner = stage.split(k, factor=block_k)
-    stage.reorder(outer, inner, *lead, i, j)
-    for axis in (inner, i, j):
-        stage.unroll(axis)
-    blocks, operands, widths = (tm * ty, tn * tx), attrs["operands"], attrs["vector_widths"]
-    for tensor, extent, block, operand, width in zip(stage.op.input_tensors, (tm, tn), blocks, operands, widths):
-        tile = s[tensor]
-        if not shared:
-            tile.set_scope("local")
-            tile.compute_at(stage, inner)
-            _read(tile, min(extent, VECTOR_WIDTH))
-            continue
-        tile.set_scope("shared")
-        tile.compute_at(stage, outer)
-        # The next operand tile is copied while this one is used.
-        tile.double_buffer()
-        _copy_to_shared(tile, block, operand, width, threads)
+    return column_thread, threads
 
 
 def _store_width(planner: Planner, host: Stage, n_role: tuple[int | AxisPiece, ...], width: int) -> int:

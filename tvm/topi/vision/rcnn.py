@@ -105,12 +105,8 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
                 none = tir.Select(some_outside, const(0, dtype), te.min_value(dtype))
                 total[0] = const(0, dtype) if mode == "avg" else none
                 with ib.for_range(0, counts[0], name="iy") as iy, ib.for_range(0, counts[1], name="ix") as ix:
-                    places = [
-                        start + size * (primop.cast(dtype, p) + (primop.cast(dtype, first + i) + const(0.5, dtype))
-                                        / primop.cast(dtype, grid))
-                        for start, size, p, i, grid, (first, _) in zip(
-                            starts, bins, (ph, pw), (iy, ix), grids, ranges)
-                    ]  # fmt: skip
+                    rows = zip(starts, bins, (ph, pw), (iy, ix), grids, ranges)
+                    places = [_place(start, size, p, first + i, grid) for start, size, p, i, grid, (first, _) in rows]
 
                     def read(row, column):
                         return source[(image, c, row, column) if channel == 1 else (image, row, column, c)]
@@ -129,6 +125,13 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
         return ib.get()
 
     return te.extern([tuple(shape)], [data, rois], statement, dtype=dtype, name="roi_align", tag="roi_align")
+
+
+def _place(start: PrimExpr, size: PrimExpr, number: PrimExpr, sample: PrimExpr, samples: PrimExpr) -> PrimExpr:
+    """The coordinate of a sample, in the middle of its share of a bin, of the bin of a number."""
+    dtype = size.dtype
+    share = (primop.cast(dtype, sample) + const(0.5, dtype)) / primop.cast(dtype, samples)
+    return start + size * (primop.cast(dtype, number) + share)
 
 
 def _samples(size: PrimExpr) -> PrimExpr:
@@ -272,6 +275,18 @@ def _predicted(anchor: list, move: list[PrimExpr], iou_loss: bool, dtype: str) -
     ]  # fmt: skip
 
 
+def _check_proposals(cls_prob, bbox_pred, im_info, anchors: int) -> None:
+    for tensor in (cls_prob, bbox_pred, im_info):
+        check_tensor(tensor, "proposal")
+    batch, channels, height, width = cls_prob.shape
+    for own, whole in ((bbox_pred.shape[0], batch), (im_info.shape[0], batch), (bbox_pred.shape[2], height),
+                       (bbox_pred.shape[3], width)):  # fmt: skip
+        if not agree(own, whole, "sizes of the offsets and images against those of the scores"):
+            raise ExprValueError(f"proposal: {own} beside {whole} of the scores")
+    if get_const_int(channels) != 2 * anchors:
+        raise ExprValueError(f"proposal: {channels} channels of scores for {anchors} anchors, 2 each")
+
+
 def proposal(
     cls_prob, bbox_pred, im_info, scales, ratios, feature_stride, threshold, rpn_pre_nms_top_n, rpn_post_nms_top_n,
     rpn_min_size, iou_loss, *, gpu=None,
@@ -284,16 +299,9 @@ def proposal(
     ExprValueError
         There are not two channels of scores for each anchor.
     """
-    for tensor in (cls_prob, bbox_pred, im_info):
-        check_tensor(tensor, "proposal")
     anchors = anchor_sizes([float(s) for s in scales], [float(r) for r in ratios], get_const_int(feature_stride))
-    batch, channels, height, width = cls_prob.shape
-    for own, whole in ((bbox_pred.shape[0], batch), (im_info.shape[0], batch), (bbox_pred.shape[2], height),
-                       (bbox_pred.shape[3], width)):  # fmt: skip
-        if not agree(own, whole, "sizes of the offsets and images against those of the scores"):
-            raise ExprValueError(f"proposal: {own} beside {whole} of the scores")
-    if get_const_int(channels) != 2 * len(anchors):
-        raise ExprValueError(f"proposal: {channels} channels of scores for {len(anchors)} anchors, 2 each")
+    _check_proposals(cls_prob, bbox_pred, im_info, len(anchors))
+    batch, _, height, width = cls_prob.shape
     n = simplify(height * width * len(anchors))
     post, dtype = get_const_int(rpn_post_nms_top_n), cls_prob.dtype
     pre = get_const_int(rpn_pre_nms_top_n)

@@ -64,6 +64,19 @@ def _chosen(which: PrimExpr, values: list[float | PrimExpr], dtype: str) -> Prim
     return result
 
 
+def _check_predictions(cls_prob, loc_pred, anchor) -> None:
+    for tensor, rank in ((cls_prob, 3), (loc_pred, 2), (anchor, 3)):
+        check_tensor(tensor, "multibox_transform_loc")
+        if len(tensor.shape) != rank:
+            raise ExprValueError(f"multibox_transform_loc: {rank} dimensions are needed, got {len(tensor.shape)}")
+    batch, classes, n = cls_prob.shape
+    for own, whole in ((loc_pred.shape[0], batch), (loc_pred.shape[1], n * 4), (anchor.shape[1], n)):
+        if not agree(own, whole, "sizes of the offsets and anchors against those of the scores"):
+            raise ExprValueError(f"multibox_transform_loc: {own} offsets or anchors beside {n} scores")
+    if get_const_int(classes) < 2:
+        raise ExprValueError("multibox_transform_loc: at least one class beside the background is needed")
+
+
 def multibox_transform_loc(
     cls_prob, loc_pred, anchor, clip=True, threshold=0.01, variances=(0.1, 0.1, 0.2, 0.2), keep_background=False, *,
     gpu=None,
@@ -78,20 +91,9 @@ def multibox_transform_loc(
     ExprValueError
         A tensor has a wrong number of dimensions, or there is no class beside the background.
     """
-    for tensor, rank in ((cls_prob, 3), (loc_pred, 2), (anchor, 3)):
-        check_tensor(tensor, "multibox_transform_loc")
-        if len(tensor.shape) != rank:
-            raise ExprValueError(f"multibox_transform_loc: {rank} dimensions are needed, got {len(tensor.shape)}")
+    _check_predictions(cls_prob, loc_pred, anchor)
     batch, classes, n = cls_prob.shape
-    for own, whole in ((loc_pred.shape[0], batch), (loc_pred.shape[1], n * 4), (anchor.shape[1], n)):
-        if not agree(own, whole, "sizes of the offsets and anchors against those of the scores"):
-            raise ExprValueError(f"multibox_transform_loc: {own} offsets or anchors beside {n} scores")
-    dtype = cls_prob.dtype
-    spread = get_float_tuple(variances)
-
-    if get_const_int(classes) < 2:
-        raise ExprValueError("multibox_transform_loc: at least one class beside the background is needed")
-
+    dtype, spread = cls_prob.dtype, get_float_tuple(variances)
     first = 0 if keep_background else 1
     least = const(float(threshold), dtype)
 

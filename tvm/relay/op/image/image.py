@@ -25,27 +25,18 @@ def _resize_type(attrs, types):
     return TensorType(shape, attrs.out_dtype or data.dtype)
 
 
+# The attributes that say how an image is resized, in the order in which topi takes them.
+_HOW = ("layout", "method", "coordinate_transformation_mode", "rounding_method", "cubic_alpha", "cubic_exclude",
+        "extrapolation_value")  # fmt: skip
+
+
 def _resize(n: int, default: str):
     name = f"image.resize{n}d"
     function = {1: topi.image.resize1d, 2: topi.image.resize2d, 3: topi.image.resize3d}[n]
 
     def compute(attrs, inputs, out):
-        return function(
-            inputs[0],
-            attrs.roi,
-            attrs.size,
-            attrs.layout,
-            attrs.method,
-            attrs.coordinate_transformation_mode,
-            attrs.rounding_method,
-            attrs.cubic_alpha,
-            attrs.cubic_exclude,
-            attrs.extrapolation_value,
-            out.dtype,
-            None,
-            attrs.scales,
-            attrs.antialias,
-        )
+        how = (getattr(attrs, each) for each in _HOW)
+        return function(inputs[0], attrs.roi, attrs.size, *how, out.dtype, None, attrs.scales, attrs.antialias)
 
     @op(name, 1, pattern=INJECTIVE, type_rule=_resize_type, compute=compute)
     def build(
@@ -63,25 +54,13 @@ def _resize(n: int, default: str):
         scales=None,
         antialias=False,
     ):
+        how = dict(zip(_HOW, (layout, method, coordinate_transformation_mode, rounding_method, float(cubic_alpha),
+                              int(cubic_exclude), float(extrapolation_value))))  # fmt: skip
         if n == 2 and is_dynamic(size, roi):
             sizes = size if isinstance(size, RelayExpr) else const(list(size), "int64")
-            region = (
-                const([0.0] * 4) if roi is None else roi if isinstance(roi, RelayExpr) else const(list(roi), "float32")
-            )
-            return call(
-                "dyn.image.resize2d",
-                data,
-                sizes,
-                region,
-                layout=layout,
-                method=method,
-                coordinate_transformation_mode=coordinate_transformation_mode,
-                rounding_method=rounding_method,
-                cubic_alpha=float(cubic_alpha),
-                cubic_exclude=int(cubic_exclude),
-                extrapolation_value=float(extrapolation_value),
-                out_dtype=out_dtype,
-            )
+            roi = [0.0] * 4 if roi is None else roi
+            region = roi if isinstance(roi, RelayExpr) else const(list(roi), "float32")
+            return call("dyn.image.resize2d", data, sizes, region, **how, out_dtype=out_dtype)
         size = _ints(size)
         if isinstance(roi, RelayExpr):
             roi = roi.data.numpy()
@@ -92,13 +71,7 @@ def _resize(n: int, default: str):
             data,
             size=size,
             roi=None if roi is None else tuple(float(r) for r in roi),
-            layout=layout,
-            method=method,
-            coordinate_transformation_mode=coordinate_transformation_mode,
-            rounding_method=rounding_method,
-            cubic_alpha=float(cubic_alpha),
-            cubic_exclude=int(cubic_exclude),
-            extrapolation_value=float(extrapolation_value),
+            **how,
             out_dtype=out_dtype,
             scales=None if scales is None else tuple(float(s) for s in scales),
             antialias=bool(antialias),
