@@ -62,7 +62,8 @@ def test_a_long_difference_is_cut(replay, tmp_path, capsys):
 
 def test_every_case_of_the_corpus_has_a_program_and_a_target(corpus):
     targets = {**corpus.TARGETS, **corpus.FURTHER_TARGETS}
-    programs = {"model": corpus.MODELS, "operator": corpus.OPERATORS, "schedule": corpus.SCHEDULES}
+    programs = {"model": corpus.MODELS, "operator": corpus.OPERATORS, "schedule": corpus.SCHEDULES,
+                "open": corpus.OPEN}
     cases = list(corpus.cases())
     assert len(cases) == len(set(cases)) > 200
     assert all(name in programs[kind] and target in targets for kind, name, target in cases)
@@ -72,6 +73,11 @@ def test_every_case_of_the_corpus_has_a_program_and_a_target(corpus):
 def test_a_program_gives_the_same_text_twice(corpus, target):
     once, again = (corpus.generate("operator", "dense_odd", target) for _ in range(2))
     assert once == again and len(once) >= 3 and all(once.values())
+
+
+def test_a_program_with_open_sizes_gives_kernels_and_bytecode_twice(corpus):
+    once, again = (corpus.generate("open", "open_dense", "arm") for _ in range(2))
+    assert once == again and set(once) == {"host.ll", "bytecode"} and "shape_func" in once["bytecode"]
 
 
 def test_a_case_that_fails_leaves_its_error(replay, corpus, tmp_path, monkeypatch):
