@@ -13,7 +13,7 @@ from tests import cuda_emulator as emulator
 from tests.cuda_emulator.marks import needs_compiler, needs_emulator
 from tests.topi.gpu.test_gemm import convolved
 from tvm import te, topi
-from tvm.topi.gpu import gemm, tensor_cores
+from tvm.topi.gpu import gemm, operand_layout, tensor_cores
 from tvm.topi.gpu.gemm import Sizes
 from tvm.topi.gpu.machine import Machine
 
@@ -51,7 +51,7 @@ def test_float32_goes_there_only_when_it_is_allowed():
 
 def sides(*args):
     with cuda():
-        return tensor_cores.operand(*args)
+        return operand_layout.operand(*args)
 
 
 def test_operands_are_copied_along_the_way_they_lie():

@@ -17,7 +17,7 @@ from ...target.gpu_cost import MAX_GRID_BLOCKS
 from ...te.tensor import Tensor
 from .. import nn
 from ..nn.transposed import transposed_of
-from . import gemm, tuned
+from . import gemm, tiled_matmul, tuned
 from .machine import Machine
 
 # Below this k one thread for each output element is as fast.
@@ -169,7 +169,7 @@ class _ImplicitGemm:
         # The pixels of a phase are not contiguous in the output, so that a tile of them is no box: a kernel after the
         # matmul interleaves the phases.
         axis_roles = None if strided else self.axis_roles(channels_last)
-        result = gemm.matmul(lhs, rhs, batch, (m, n, reduction), dtype, name, axis_roles, machine, workload)
+        result = tiled_matmul.matmul(lhs, rhs, batch, (m, n, reduction), dtype, name, axis_roles, machine, workload)
         stride = dict(zip(self.names, (axis.stride for axis in self.axes)))
 
         def unfold(*at):

@@ -13,7 +13,7 @@ from ...te.tensor import Tensor
 from .. import nn
 from ..nn.convolution import Convolution, convolution_of, depthwise_of, filter_at, nhwc_filter, padded_data
 from ..utils import get_const_int, simplify
-from . import depthwise, gemm, tuned
+from . import depthwise, gemm, tiled_matmul, tuned
 from .classes import as_number, is_known
 from .machine import Machine
 
@@ -147,10 +147,10 @@ def _as_matmul(
         batch, group_role = (groups,), (gemm.AxisPiece(channel_axis, filters, False),)
         filter_role = (gemm.AxisPiece(channel_axis, filters, True),)
     if channels_last:
-        result = gemm.matmul(image, weights, batch, (images * area, filters, reduction), dtype, name,
+        result = tiled_matmul.matmul(image, weights, batch, (images * area, filters, reduction), dtype, name,
                              {"batch": group_role, "m": others, "n": filter_role}, machine, workload)
     else:
-        result = gemm.matmul(weights, image, batch, (filters, images * area, reduction), dtype, name,
+        result = tiled_matmul.matmul(weights, image, batch, (filters, images * area, reduction), dtype, name,
                              {"batch": group_role, "m": filter_role, "n": others}, machine, workload)
 
     def unfold(*at):

@@ -27,11 +27,11 @@ from . import tuned
 from .classes import configuration, is_known
 from .classes import padded as whole
 from .machine import Machine
-from .operands import read_through
+from .operand_layout import Operand, below
+from .operand_layout import operand as operand_layout
 
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
-    from .tensor_cores import Operand
 
 TAG = "gpu_gemm"
 # Thread tiles (m, n), and how many threads a block has along m and n.
@@ -101,16 +101,10 @@ def matmul(
     ``axis_roles`` says which axes of the operator's output are batch, m and n; None if they are not such, and the
     operator is then a separate kernel after the matmul. ``workload`` is the operator's name in tuning records. Operands
     are padded with zeros to full block tiles, so that the inner loops need no guards."""
-    from . import tensor_cores
-
-    lhs, rhs = (read_through(read, batch, size, sizes[2]) for read, size in zip((lhs, rhs), sizes))
-    start = [0] * (len(batch) + 2)
-    if tensor_cores.fits({lhs(*start).dtype, rhs(*start).dtype}, dtype, machine.target):
-        return tensor_cores.matmul(lhs, rhs, batch, sizes, name, axis_roles, machine, workload)
     count = 1
     for d in batch:
         count *= d
-    operands = tuple(tensor_cores.operand(read, batch, size, sizes[2]) for read, size in zip((lhs, rhs), sizes))
+    operands = tuple(operand_layout(read, batch, size, sizes[2]) for read, size in zip((lhs, rhs), sizes))
     widths = _vector_width(operands[0], VECTOR_WIDTH, machine), _vector_width(operands[1], VECTOR_WIDTH, machine)
 
     def choose(number: int, sizes: tuple[int, int, int]) -> dict[str, Any]:
@@ -129,7 +123,7 @@ def matmul(
         def guarded(*at):
             *_, r, i = at
             value = read(*at)
-            inside = te.all(r < sizes[2], tensor_cores.below(i, size, width))
+            inside = te.all(r < sizes[2], below(i, size, width))
             return te.if_then_else(inside, value, te.const(0, value.dtype))
 
         return guarded

@@ -9,7 +9,7 @@ from ...target import Target
 from ...te.tensor import Tensor
 from .. import nn
 from ..nn.dense import batch_sizes, matmul_sizes, with_bias
-from . import gemm, tuned
+from . import gemm, tiled_matmul, tuned
 from .classes import as_number
 from .machine import Machine
 
@@ -56,7 +56,7 @@ def _matmul(a: Tensor, b: Tensor, dtype: str, transpose_a: bool, transpose_b: bo
 
     axis_roles = {"batch": (), "m": tuple(range(len(dims))), "n": (len(dims),)}
     workload = tuned.matmul_workload(a, b, dtype, transpose_a, transpose_b)
-    out = gemm.matmul(lhs, rhs, (), (rows, n, k), dtype, "T_matmul", axis_roles, machine, workload)
+    out = tiled_matmul.matmul(lhs, rhs, (), (rows, n, k), dtype, "T_matmul", axis_roles, machine, workload)
 
     def unfold(*at):
         row: Any = 0
@@ -86,7 +86,8 @@ def batch_matmul(
 
     axis_roles = {"batch": (0,), "m": (1,), "n": (2,)}
     workload = tuned.batch_matmul_workload(a, b, dtype, transpose_a, transpose_b)
-    out = gemm.matmul(lhs, rhs, (batch,), (m, n, k), dtype, "T_batch_matmul", axis_roles, Machine(target), workload)
+    machine = Machine(target)
+    out = tiled_matmul.matmul(lhs, rhs, (batch,), (m, n, k), dtype, "T_batch_matmul", axis_roles, machine, workload)
     return te.compute((batch, m, n), lambda *at: out(*at).astype(dtype), name="T_batch_matmul", tag="batch_matmul")
 
 

@@ -17,23 +17,22 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ... import te
-from ...arith import Analyzer
 from ...dtype import info
-from ...ir.prim import IterVar, PrimExpr, ProducerLoad, Range, Var, const, convert
-from ...ir.subst import substitute
+from ...ir.prim import IterVar
 from ...ir.transform import PassContext
 from ...ir.visit import post_order
 from ...target import Target
 from ...target.gpu_cost import MAX_GRID_BLOCKS, SM_REGISTERS
 from ...te.schedule import Schedule, Stage
-from ...te.tensor import ComputeOp, Tensor
+from ...te.tensor import Tensor
 from .. import access
 from ..template import GPUTemplate, Knobs
 from . import fragments, gemm, tuned, warpgroup
-from .classes import as_number, configuration, is_known
+from .classes import configuration
 from .classes import padded as whole
 from .gemm import AxisPiece, AxisRoles, Sizes
 from .machine import Machine
+from .operand_layout import COPY_BYTES, Operand, below, operand
 
 if TYPE_CHECKING:
     from ..schedule.gpu import Planner
@@ -47,11 +46,8 @@ BLOCK_KS = (64, 32, 16)
 # The first of equal estimates is taken: copying two block_k slices ahead tolerates a slow memory access.
 STAGES = (3, 4, 2)
 SPLIT_KS = (1, 2, 3, 4, 6, 8, 9, 12, 16, 18, 24, 32)
-# Bytes of one asynchronous copy, at most and at least. Narrower elements pass through registers, at most so many of a
-# thread.
-COPY_BYTES, MIN_COPY_BYTES, MAX_STAGED = 16, 4, 32
-# Elements of one copy.
-VECTOR_WIDTHS = (8, 4, 2)
+# The least bytes of an asynchronous copy. Narrower elements pass through registers, at most so many of a thread.
+MIN_COPY_BYTES, MAX_STAGED = 4, 32
 # The most registers a thread may have.
 THREAD_REGISTERS = 255
 
@@ -66,85 +62,11 @@ def fits(dtypes: set[str], out_dtype: str, target: Target) -> bool:
     return dtype != "float32" or bool(PassContext.current().get_config("topi.allow_tf32"))
 
 
-class Operand(NamedTuple):
-    """How an operand is laid out in memory: whether it is contiguous along k rather than along m or n, and how many
-    contiguous elements one copy takes."""
-
-    k_contiguous: bool
-    vector_width: int
-
-
-def operand(read: Callable[..., Any], batch: Sequence[Any], size: Any, reduction: Any) -> Operand:
-    """The memory layout of the operand ``read(*batch, k, i)`` for i below ``size`` and k below ``reduction``."""
-    lead = [Var(f"b{i}", "int32") for i in range(len(batch))]
-    k, i = Var("k", "int32"), Var("i", "int32")
-    analyzer = Analyzer()
-    for var, extent in zip([*lead, k, i], [*batch, reduction, size]):
-        analyzer.bind(var, Range(min=const(0, "int32"), extent=convert(extent)))
-    value = _through_padding(read(*lead, k, i))
-    most = COPY_BYTES // info(value.dtype).bytes
-    along_k, across_k = (_vector_width(value, *axis, most, analyzer) for axis in ((k, reduction), (i, size)))
-    if along_k == across_k == 1:
-        return Operand(_is_next(value, k, analyzer) or not _is_next(value, i, analyzer), 1)
-    return Operand(along_k >= across_k, max(along_k, across_k))
-
-
-def _is_next(value: PrimExpr, var: Var, analyzer: Analyzer) -> bool:
-    """Whether neighbours along ``var`` lie side by side in memory."""
-    while access.is_choosing(value):
-        value = value.args[1]
-    return type(value) is ProducerLoad and access.stride_along(_offset(value, analyzer), var) == 1
-
-
-def _through_padding(value: PrimExpr) -> PrimExpr:
-    """The load with the padding before it inlined."""
-    while True:
-        op = value.producer.op if type(value) is ProducerLoad else None
-        if not isinstance(op, ComputeOp) or not (op.tag or "").endswith(",pad"):
-            return value
-        value = substitute(op.body[0], {a.var: x for a, x in zip(op.axis, value.indices)})
-
-
-def _vector_width(value: PrimExpr, var: Var, extent: Any, most: int, analyzer: Analyzer) -> int:
-    """How many elements along ``var`` are contiguous and aligned, and all inside or all outside of the padding."""
-    known = as_number(extent) if is_known(extent) else 1
-    for lanes in (x for x in VECTOR_WIDTHS if x <= most and known % x == 0):
-        group, lane = Var("group", "int32"), Var("lane", "int32")
-        analyzer.bind(group, Range(min=const(0, "int32"), extent=const(known // lanes, "int32")))
-        analyzer.bind(lane, Range(min=const(0, "int32"), extent=const(lanes, "int32")))
-        if _is_contiguous(substitute(value, {var: group * lanes + lane}), lane, lanes, analyzer):
-            return lanes
-    return 1
-
-
-def _is_contiguous(value: PrimExpr, lane: Var, lanes: int, analyzer: Analyzer) -> bool:
-    if access.is_choosing(value):
-        condition = analyzer.simplify(value.args[0])
-        if any(n is lane for n in post_order(condition)):
-            return False
-        return _is_contiguous(value.args[1], lane, lanes, analyzer)
-    if type(value) is not ProducerLoad:
-        return False
-    offset = _offset(value, analyzer)
-    if access.stride_along(offset, lane) != 1:
-        return False
-    start = analyzer.modular_set(analyzer.simplify(substitute(offset, {lane: const(0, "int32")})))
-    return start.coeff % lanes == 0 and start.base % lanes == 0
-
-
-def _offset(load: ProducerLoad, analyzer: Analyzer) -> PrimExpr:
-    """The place of an element in memory."""
-    offset: Any = const(0, "int32")
-    for index, size in zip(load.indices, load.producer.shape):
-        offset = offset * size + index
-    return analyzer.simplify(offset)
-
-
 def matmul(
     lhs: Callable[..., Any], rhs: Callable[..., Any], batch: Sequence[Any], sizes: tuple[Any, Any, Any],
     name: str, axis_roles: AxisRoles | None, machine: Machine, workload: tuple[Any, ...] | None = None,
 ) -> Tensor:
-    """Like ``gemm.matmul``; the accumulators are fp32."""
+    """Like ``gemm.matmul``, of operands that tensor cores multiply; the accumulators are fp32."""
     m, n, reduction = sizes
     operands = operand(lhs, batch, m, reduction), operand(rhs, batch, n, reduction)
     dtype = lhs(*[0] * (len(batch) + 2)).dtype
@@ -218,11 +140,6 @@ def _row_index(k_contiguous: bool, *pair: Any) -> tuple[Any, ...]:
 
 _ROW_LAYOUT = Layout(_row_index, _row_index, _k_last)
 _WARPGROUP_LAYOUT = Layout(warpgroup.shape, warpgroup.index, warpgroup.coordinates)
-
-
-def below(x: Any, limit: Any, lanes: int) -> PrimExpr:
-    """``x < limit``, written so that it is the same for all lanes of a copy."""
-    return te.indexdiv(x, lanes) < limit // lanes if lanes > 1 else x < limit
 
 
 # The space

@@ -16,7 +16,7 @@ from .. import access, nn
 from ..nn.utils import pads
 from ..nn.winograd import DATA, RESULT
 from ..template import GPUTemplate
-from . import gemm, tuned
+from . import gemm, tiled_matmul, tuned
 from .machine import Machine
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def conv2d_winograd_nchw(
         reach, _, channels, filters = (int(d) for d in kernel.shape)
         before, after = pads(padding, (3, 3), 2, "conv2d_winograd_nchw")
         workload = tuned.winograd_workload(data, filters, kernel.dtype, (*before, *after), reach - 2, dtype)
-        return gemm.matmul(
+        return tiled_matmul.matmul(
             lambda a, b, k, o: kernel(a, b, k, o), lambda a, b, k, p: transformed(a, b, k, p), (reach, reach),
             (filters, int(transformed.shape[-1]), channels), dtype, "winograd",
             {"batch": (0, 1), "m": (2,), "n": (3,)}, Machine(target), workload,

@@ -15,7 +15,7 @@ from ....ir.prim import Any_, IntImm, const
 from ....ir.tensor_type import TensorType
 from ....ir.transform import PassContext
 from ....target import Target
-from ....topi.gpu import gemm, tensor_cores
+from ....topi.gpu import gemm, operand_layout
 from ....topi.gpu.strided_view import StridedView
 from ....topi.nominal import Nominal
 from ....topi.slicing import slice_bounds
@@ -50,8 +50,8 @@ def reads_vectors(matmul: Call, index: int, chain: Sequence[Call]) -> bool:
     view = _view(chain, sizes)
     if view is None or not _is_tiled(matmul, sizes):
         return False
-    lanes = tensor_cores.COPY_BYTES // info(chain[0].args[0].checked_type_.dtype).bytes
-    return lanes in tensor_cores.VECTOR_WIDTHS and any(view.has_vectors(x, lanes) for x in _axes(matmul, index))
+    lanes = operand_layout.COPY_BYTES // info(chain[0].args[0].checked_type_.dtype).bytes
+    return lanes in operand_layout.VECTOR_WIDTHS and any(view.has_vectors(x, lanes) for x in _axes(matmul, index))
 
 
 def _numbers(e: RelayExpr, sizes: Nominal) -> list[int]:
