@@ -1,4 +1,4 @@
-"""Elements that are found, moved together."""
+"""Stream compaction: elements that satisfy a condition, moved to the front."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def argwhere(output_shape, condition, *, gpu=None):
         raise ExprValueError(f"argwhere: the result has rows of indices, so 2 dimensions, not {len(shape)}")
 
     if gpu is not None and condition.shape:
-        return _argwhere_together(shape, condition, gpu)
+        return _argwhere_on_gpu(shape, condition, gpu)
 
     def statement(ins, out):
         ib = create()
@@ -56,7 +56,7 @@ def argwhere(output_shape, condition, *, gpu=None):
     )  # fmt: skip
 
 
-def _argwhere_together(shape: Sequence, condition: te.Tensor, gpu: Any) -> te.Tensor:
+def _argwhere_on_gpu(shape: Sequence, condition: te.Tensor, gpu: Any) -> te.Tensor:
     """The same, where each element finds its row by itself: it is the number of those before it."""
     def mark(*i):
         value = condition(*i)

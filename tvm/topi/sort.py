@@ -80,7 +80,7 @@ def sorted_parts(
     others = [dim for place, dim in enumerate(data.shape) if place != axis]
     shape = [*data.shape[:axis], convert(count), *data.shape[axis + 1 :]]
     if gpu is not None and _fits_threads(data.shape):
-        return _sorted_together(data, axis, ascend, shape, outputs, valid_count, name, gpu)
+        return _sorted_on_gpu(data, axis, ascend, shape, outputs, valid_count, name, gpu)
 
     def statement(ins, outs):
         ib = create()
@@ -116,7 +116,7 @@ def sorted_parts(
     return made if isinstance(made, list) else [made]
 
 
-def _sorted_together(
+def _sorted_on_gpu(
     data, axis: int, ascend: bool, shape: list, outputs: dict[str, str], valid_count, name: str, gpu: Target
 ) -> list[te.Tensor]:
     """The same by many threads of a GPU."""
@@ -301,7 +301,7 @@ def unique(data, is_sorted=True, return_counts=False, *, gpu=None):
     shapes = [whole, whole, whole, one, *([whole] if return_counts else [])]
     dtypes = [data.dtype, *["int32"] * (len(shapes) - 1)]
     if gpu is not None and _fits_threads(data.shape):
-        inputs, statement = _unique_together(data, n, is_sorted, gpu)
+        inputs, statement = _unique_on_gpu(data, n, is_sorted, gpu)
         return te.extern(shapes, inputs, statement, dtype=dtypes, name="unique", tag="unique")
     statement = _unique_statement(data, n, is_sorted)
     return te.extern(shapes, [data], statement, dtype=dtypes, name="unique", tag="unique")
@@ -370,7 +370,7 @@ def _ranks_by_appearance(ib: IRBuilder, keys: BufferVar, places: BufferVar, n: P
     return ranks
 
 
-def _unique_together(data: te.Tensor, n: PrimExpr, is_sorted: bool, gpu: Target) -> tuple[list[te.Tensor], Callable]:
+def _unique_on_gpu(data: te.Tensor, n: PrimExpr, is_sorted: bool, gpu: Target) -> tuple[list[te.Tensor], Callable]:
     """The same by many threads: in sorted order an element's group is the number of those before it that are the first
     of their value; by appearance it is that number for the places of the first ones."""
     outputs = {"values": data.dtype, "indices": "int32"}

@@ -317,7 +317,7 @@ def proposal(
         return lambda i, j: overlap(box(i), box(j), 1.0) > const(float(threshold), dtype)
 
     if gpu is not None:
-        return _proposal_together([cls_prob, bbox_pred, im_info], n, considered, post, cell, too_near, gpu)
+        return _proposal_on_gpu([cls_prob, bbox_pred, im_info], n, considered, post, cell, too_near, gpu)
 
     def statement(ins, outs):
         ib = create()
@@ -356,7 +356,7 @@ def proposal(
     )  # fmt: skip
 
 
-def _proposal_together(inputs: list, n, considered, post: int, cell: Callable, too_near: Callable, gpu) -> te.Tensor:
+def _proposal_on_gpu(inputs: list, n, considered, post: int, cell: Callable, too_near: Callable, gpu) -> te.Tensor:
     """The same by many threads: one predicts the boxes of a cell, all sort, and a block for each image suppresses."""
     (batch, _, height, width), dtype = inputs[0].shape, inputs[0].dtype
 

@@ -120,7 +120,7 @@ def multibox_transform_loc(
 
     inputs = [cls_prob, loc_pred, anchor]
     if gpu is not None and not equal_const_int(n, 0):
-        return _boxes_together(inputs, sees, best_class, put, gpu)
+        return _boxes_on_gpu(inputs, sees, best_class, put, gpu)
 
     def statement(ins, outs):
         ib = create()
@@ -145,7 +145,7 @@ def multibox_transform_loc(
     )  # fmt: skip
 
 
-def _boxes_together(inputs: list, sees: Callable, best_class: Callable, put: Callable, gpu) -> list[te.Tensor]:
+def _boxes_on_gpu(inputs: list, sees: Callable, best_class: Callable, put: Callable, gpu) -> list[te.Tensor]:
     """The same by many threads: each anchor finds its place by itself, which is the number of those before it that see
     something."""
     (batch, _, n), dtype = inputs[0].shape, inputs[0].dtype
