@@ -44,7 +44,7 @@ PEER_PYTHON = os.path.join(ROOT, "build", "peers", "bin", "python")
 OURS, DEFAULT = "searched", "default schedule"
 # The first candidates of a large convolution may be a hundred times slower than the best.
 SLOWEST_SECONDS = 20
-# Seconds after which no round of the timing of a case begins: default schedules of large convolutions take seconds each.
+# Seconds after which no round of timing a case begins: default schedules of large convolutions take seconds each.
 ROUNDS_SECONDS = 20
 FRAMEWORKS = {
     "torch": "benchmarks.auto_scheduler_torch:eager", "torch.compile": "benchmarks.auto_scheduler_torch:compiled"}
