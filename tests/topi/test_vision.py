@@ -121,6 +121,29 @@ def test_all_class_non_max_suppression(rng, limit):
         np.testing.assert_array_equal(best[b, : len(order)], [scores[w] for w in order])
 
 
+def test_suppression_of_many_scores_by_several_threads(rng):
+    """Few of the scores are above the threshold, some of them equal, and one class has none."""
+    boxes = random_boxes(rng, 2, 900)
+    scores = (np.floor(rng.uniform(0, 1, (2, 20, 900)) * 64) / 64).astype("float32")
+    scores[1, 3] = 0.0
+
+    def reference(b, c):
+        kept = []
+        for i in np.argsort(-scores[b, c], kind="stable"):
+            if scores[b, c, i] <= np.float32(0.9):
+                break
+            if len(kept) < 7 and all(overlap(boxes[b, i], boxes[b, j]) <= 0.3 for j in kept):
+                kept.append(int(i))
+        return kept
+
+    wanted = [[b, c, i] for b in range(2) for c in range(20) for i in reference(b, c)]
+    got, total = evaluate(
+        [boxes, scores], lambda b, s: topi.vision.all_class_non_max_suppression(b, s, 7, 0.3, 0.9)
+    )
+    assert total.tolist() == [len(wanted)] and got[: len(wanted)].tolist() == wanted
+    assert (got[len(wanted) :] == -1).all()
+
+
 @pytest.mark.parametrize("batch, classes, n", [(0, 3, 5), (2, 0, 5), (2, 3, 0)])
 @pytest.mark.parametrize("form, counted", [("onnx", 1), ("tensorflow", None)])
 def test_suppression_without_boxes_counts_none(batch, classes, n, form, counted):

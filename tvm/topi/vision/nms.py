@@ -7,15 +7,18 @@ from typing import Any
 from ... import te, tir
 from ...error import ExprTypeError, ExprValueError
 from ...ir import primop
-from ...ir.prim import PrimExpr, const
+from ...ir.prim import IntImm, PrimExpr, const
 from ...target import Target
 from ...tir.ir_builder import create
 from ..assumptions import agree
 from ..loops import INDEPENDENT, nest
 from ..scan import cumsum
 from ..sort import argsort, merge_sort, sorted_parts
-from ..utils import check_tensor, equal_const_int, get_const_int, simplify
-from .boxes import Numbers, alone, crew, overlap, suppress
+from ..utils import check_tensor, equal_const_int, get_const_int, prod, simplify
+from .boxes import Numbers, crew, overlap, suppress
+
+# Fewer scores than this are looked at sooner by one thread than threads are woken.
+_PARALLEL = 1 << 15
 
 
 def _check_boxes(data: Any, what: str, least: int) -> None:
@@ -231,66 +234,94 @@ def all_class_non_max_suppression(
         "score": (score_threshold, boxes.dtype),
     }  # fmt: skip
     numbers = Numbers(given, "all_class_non_max_suppression")
-    order = argsort(scores, None, 2, False, "int32", gpu=gpu)
     build = _onnx_result if output_format == "onnx" else _tensorflow_result
-    return build(boxes, scores, order, numbers, gpu)
+    return build(boxes, scores, numbers, gpu)
 
 
-def _each_class(
-    ib, ins, scores: te.Tensor, numbers: Numbers, b: PrimExpr, c: PrimExpr, on_keep, alive=None, workers=None
-) -> Any:
-    """Suppression in one class; ``on_keep(box, score, number)`` is told what is kept. ``alive`` is memory for all boxes
-    of all classes where ``workers`` do it together."""
-    boxes, values, sequence = (ib.buffer_ptr(buffer) for buffer in ins[:3])
-    given = numbers.read(ib, ins[3:])
-    n = scores.shape[2]
-    row = () if alive is None else (b, c)
-    alive = ib.allocate("int32", (n,), name="alive") if alive is None else alive
-    workers = workers or alone(ib)
-    with workers.each(n, "i") as i:
-        alive[(*row, i)] = primop.cast("int32", values[b, c, sequence[b, c, i]] > given["score"])
-    workers.wait()
+def _suppress_class(ib, given: dict, boxes: Any, box_at, candidates: PrimExpr, n: PrimExpr, alive, on_keep, **crew):
+    """Suppression in one class: ``box_at(i)`` is the i-th of its ``candidates``, whose corners are in ``boxes``, of
+    which there are ``n``."""
 
     def corners(i):
-        return [boxes[b, sequence[b, c, i], side] for side in range(4)]
+        return [boxes(box_at(i), side) for side in range(4)]
 
     def overlaps(i, j):
         return overlap(corners(i), corners(j)) > given["iou"]
 
-    def keep(i, number):
-        box = sequence[b, c, i]
-        on_keep(box, values[b, c, box], number)
-
     # A count of boxes may be given as more than there are numbers of boxes.
     limit = primop.cast("int32", te.min(te.max(given["limit"], 0), primop.cast("int64", n)))
-    return suppress(ib, n, alive, limit, overlaps, keep, workers, row)
+    return suppress(ib, candidates, alive, limit, overlaps, on_keep, **crew)
 
 
-def _chosen_together(boxes, scores, order, numbers: Numbers, gpu: Target):
-    """[the boxes kept of each class, by falling score; how many]: boxes of a class are looked at by a block of
-    threads."""
-    batch, classes, n = scores.shape
+def _chosen(boxes, scores, numbers: Numbers, gpu: Target | None):
+    """[the boxes kept of each class, by falling score; how many]."""
+    batch, classes, _ = scores.shape
+    inputs, body = [boxes, scores], _choose
+    if gpu is not None and not equal_const_int(simplify(prod(scores.shape)), 0):
+        inputs, body = [*inputs, argsort(scores, None, 2, False, "int32", gpu=gpu)], _choose_together
 
-    def choose(ins, outs):
+    def statement(ins, outs):
         ib = create()
-        chosen, counts = (ib.buffer_ptr(out) for out in outs)
-        alive = ib.allocate("int32", (batch, classes, n), name="alive")
-        workers = crew(ib, simplify(batch * classes), gpu)
-        with workers.item() as line:
-            b, c = te.indexdiv(line, _one_at_least(classes)), te.indexmod(line, _one_at_least(classes))
-
-            def keep(box, score, number):
-                chosen[b, c, number] = box
-
-            kept = _each_class(ib, ins, scores, numbers, b, c, keep, alive, workers)
-            with workers.one():
-                counts[b, c] = kept[0]
+        given = numbers.read(ib, ins[len(inputs) :])
+        body(ib, scores, given, [ib.buffer_ptr(b) for b in (*ins[: len(inputs)], *outs)], gpu)
         return ib.get()
 
-    inputs = [boxes, scores, order, *numbers.tensors.values()]
     return te.extern(
-        [tuple(scores.shape), (batch, classes)], inputs, choose, dtype=["int32", "int32"], name="chosen", tag="chosen"
-    )
+        [tuple(scores.shape), (batch, classes)], [*inputs, *numbers.tensors.values()], statement,
+        dtype=["int32", "int32"], name="chosen", tag="chosen",
+    )  # fmt: skip
+
+
+def _choose(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target | None) -> None:
+    """A thread looks at a class: boxes above the threshold, which are few as a rule, are gathered and sorted."""
+    boxes, values, chosen, counts = buffers
+    batch, classes, n = scores.shape
+    count = simplify(prod(scores.shape))
+    is_serial = gpu is not None or isinstance(count, IntImm) and count.value < _PARALLEL
+
+    def one(line):
+        b, c = te.indexdiv(line[0], _one_at_least(classes)), te.indexmod(line[0], _one_at_least(classes))
+        keys = ib.allocate(scores.dtype, (n * 2,), name="keys")
+        places = ib.allocate("int32", (n * 2,), name="places")
+        alive = ib.allocate("int32", (n,), name="alive")
+        found = ib.allocate("int32", (1,), name="found", scope="local")
+        found[0] = 0
+        with ib.for_range(0, n, name="box") as i:
+            with ib.if_scope(values[b, c, i] > given["score"]):
+                keys[found[0]], places[found[0]] = values[b, c, i], i
+                alive[found[0]] = 1
+                found[0] = found[0] + 1
+        begin = merge_sort(ib, keys, places, found[0], False)
+
+        def keep(i, number):
+            chosen[b, c, number] = places[begin + i]
+
+        kept = _suppress_class(ib, given, lambda box, side: boxes[b, box, side], lambda i: places[begin + i], found[0],
+                               n, alive, keep)  # fmt: skip
+        counts[b, c] = kept[0]
+
+    nest(ib, [simplify(batch * classes)], one, "serial" if is_serial else "parallel", True)
+
+
+def _choose_together(ib, scores: te.Tensor, given: dict, buffers: list, gpu: Target) -> None:
+    """Boxes of a class, which are sorted, are looked at by a block of threads."""
+    boxes, values, sequence, chosen, counts = buffers
+    batch, classes, n = scores.shape
+    alive = ib.allocate("int32", (batch, classes, n), name="alive")
+    workers = crew(ib, simplify(batch * classes), gpu)
+    with workers.item() as line:
+        b, c = te.indexdiv(line, _one_at_least(classes)), te.indexmod(line, _one_at_least(classes))
+        with workers.each(n, "i") as i:
+            alive[b, c, i] = primop.cast("int32", values[b, c, sequence[b, c, i]] > given["score"])
+        workers.wait()
+
+        def keep(i, number):
+            chosen[b, c, number] = sequence[b, c, i]
+
+        kept = _suppress_class(ib, given, lambda box, side: boxes[b, box, side], lambda i: sequence[b, c, i], n, n,
+                               alive, keep, workers=workers, row=(b, c))  # fmt: skip
+        with workers.one():
+            counts[b, c] = kept[0]
 
 
 def _one_at_least(size: Any) -> PrimExpr:
@@ -303,11 +334,11 @@ def _last(ends: Any, count: Any, *before: Any) -> PrimExpr:
     return tir.if_then_else(count > 0, ends[(*before, te.max(count - 1, 0))], const(0, "int32"))
 
 
-def _onnx_together(boxes, scores, order, numbers: Numbers, gpu: Target):
+def _onnx_together(boxes, scores, numbers: Numbers, gpu: Target):
     """Once the boxes of each class are chosen, all of them know how many are before them."""
     batch, classes, n = scores.shape
     lines, rows = simplify(batch * classes), simplify(batch * classes * n)
-    chosen, counts = _chosen_together(boxes, scores, order, numbers, gpu)
+    chosen, counts = _chosen(boxes, scores, numbers, gpu)
     through = cumsum(counts, gpu=gpu)
 
     def put(ins, outs):
@@ -337,25 +368,23 @@ def _onnx_together(boxes, scores, order, numbers: Numbers, gpu: Target):
     )  # fmt: skip
 
 
-def _onnx_result(boxes, scores, order, numbers: Numbers, gpu: Target | None):
+def _onnx_result(boxes, scores, numbers: Numbers, gpu: Target | None):
     if gpu is not None:
-        return _onnx_together(boxes, scores, order, numbers, gpu)
+        return _onnx_together(boxes, scores, numbers, gpu)
     batch, classes, n = scores.shape
     rows = simplify(batch * classes * n)
 
     def statement(ins, outs):
         ib = create()
+        chosen, counts = (ib.buffer_ptr(b) for b in ins)
         result, total = (ib.buffer_ptr(out) for out in outs)
         found = ib.allocate("int32", (1,), name="found", scope="local")
         found[0] = 0
         with ib.for_range(0, batch, name="b") as b, ib.for_range(0, classes, name="c") as c:
-
-            def keep(box, score, number):
-                for place, value in enumerate((b, c, box)):
+            with ib.for_range(0, counts[b, c], name="number") as number:
+                for place, value in enumerate((b, c, chosen[b, c, number])):
                     result[found[0] + number, place] = primop.cast("int64", value)
-
-            kept = _each_class(ib, ins, scores, numbers, b, c, keep)
-            found[0] = found[0] + kept[0]
+            found[0] = found[0] + counts[b, c]
         total[0] = primop.cast("int64", found[0])
         with ib.for_range(0, rows - found[0], name="rest") as rest:
             for place in range(3):
@@ -363,16 +392,16 @@ def _onnx_result(boxes, scores, order, numbers: Numbers, gpu: Target | None):
         return ib.get()
 
     return te.extern(
-        [(rows, 3), (1,)], [boxes, scores, order, *numbers.tensors.values()], statement, dtype=["int64", "int64"],
+        [(rows, 3), (1,)], _chosen(boxes, scores, numbers, gpu), statement, dtype=["int64", "int64"],
         name="all_class_non_max_suppression", tag="all_class_non_max_suppression",
     )  # fmt: skip
 
 
-def _tensorflow_together(boxes, scores, order, numbers: Numbers, gpu: Target):
+def _tensorflow_together(boxes, scores, numbers: Numbers, gpu: Target):
     """The boxes chosen in each class, moved together, are sorted by many threads."""
     batch, classes, n = scores.shape
     rows = simplify(classes * n)
-    chosen, counts = _chosen_together(boxes, scores, order, numbers, gpu)
+    chosen, counts = _chosen(boxes, scores, numbers, gpu)
     through = cumsum(counts, 1, gpu=gpu)
 
     def pack(ins, outs):
@@ -428,14 +457,15 @@ def _tensorflow_together(boxes, scores, order, numbers: Numbers, gpu: Target):
     )  # fmt: skip
 
 
-def _tensorflow_result(boxes, scores, order, numbers: Numbers, gpu: Target | None):
+def _tensorflow_result(boxes, scores, numbers: Numbers, gpu: Target | None):
     if gpu is not None and not equal_const_int(simplify(scores.shape[1] * scores.shape[2]), 0):
-        return _tensorflow_together(boxes, scores, order, numbers, gpu)
+        return _tensorflow_together(boxes, scores, numbers, gpu)
     batch, classes, n = scores.shape
     rows = simplify(classes * n)
 
     def statement(ins, outs):
         ib = create()
+        values, chosen, counts = (ib.buffer_ptr(b) for b in ins)
         result, best, total = (ib.buffer_ptr(out) for out in outs)
         with ib.for_range(0, batch, name="b", annotations={INDEPENDENT: 1}) as b:
             found = ib.allocate("int32", (1,), name="found", scope="local")
@@ -443,13 +473,10 @@ def _tensorflow_result(boxes, scores, order, numbers: Numbers, gpu: Target | Non
             places = ib.allocate("int32", (rows * 2,), name="places")
             found[0] = 0
             with ib.for_range(0, classes, name="c") as c:
-
-                def keep(box, score, number):
-                    keys[found[0] + number] = score
-                    places[found[0] + number] = c * n + box
-
-                kept = _each_class(ib, ins, scores, numbers, b, c, keep)
-                found[0] = found[0] + kept[0]
+                with ib.for_range(0, counts[b, c], name="number") as number:
+                    box = chosen[b, c, number]
+                    keys[found[0] + number], places[found[0] + number] = values[b, c, box], c * n + box
+                found[0] = found[0] + counts[b, c]
             begin = merge_sort(ib, keys, places, found[0], False)
             with ib.for_range(0, rows, name="row") as row:
                 with ib.if_scope(row < found[0]):
@@ -463,7 +490,7 @@ def _tensorflow_result(boxes, scores, order, numbers: Numbers, gpu: Target | Non
         return ib.get()
 
     return te.extern(
-        [(batch, rows, 2), (batch, rows), (batch,)], [boxes, scores, order, *numbers.tensors.values()], statement,
+        [(batch, rows, 2), (batch, rows), (batch,)], [scores, *_chosen(boxes, scores, numbers, gpu)], statement,
         dtype=["int64", scores.dtype, "int64"], name="all_class_non_max_suppression",
         tag="all_class_non_max_suppression",
     )  # fmt: skip
