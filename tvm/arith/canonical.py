@@ -222,10 +222,34 @@ def to_sum(an: Context, e: PrimExpr) -> Sum:
 def add(an: Context, a: Sum, b: Sum, sign: int) -> Sum:
     got = combine(a, b, sign)
     if b[0] and len(got[0]) > 1:
+        remainders = [key for key in got[0] if key[0].__class__ is FloorMod and key[2] == POS_INF]
+        if remainders:
+            got = _join_symbolic(an, got, remainders)
         for key in got[0]:
             if key[1] != 1 or key[2] != POS_INF:
                 return join(an, got)
     return got
+
+
+def _join_symbolic(an: Context, s: Sum, remainders: list[Split]) -> Sum:
+    """Join remainders of divisions by what is no literal with their quotients: x // n * n + x % n is x."""
+    for key in remainders:
+        index, divisor = key[0].a, key[0].b
+        constant, own = _factors(divisor)
+        factor = s[0].get(key, 0)
+        for other, its in s[0].items():
+            if its != factor * constant or other[0].__class__ is not Mul or not factor:
+                continue
+            scale_of, factors = _factors(other[0])
+            quotient = next((f for f in factors if f.__class__ is FloorDiv and f.a is index and f.b is divisor), None)
+            if quotient is None or scale_of != 1 or len(factors) != len(own) + 1:
+                continue
+            factors.remove(quotient)
+            if sorted(map(id, factors)) == sorted(map(id, own)):
+                kept = {k: c for k, c in s[0].items() if k is not key and k is not other}
+                s = add(an, Sum(kept, s[1]), scale(to_sum(an, index), factor), 1)
+                break
+    return s
 
 
 def scale(s: Sum, c: int) -> Sum:

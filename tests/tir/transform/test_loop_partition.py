@@ -70,6 +70,22 @@ def test_hint_divides_one_loop():
     assert len(same_result(loop_partition, func, *data(13)).body.seq) == 2
 
 
+@pytest.mark.parametrize("rows, columns", [(3, 13), (2, 16), (1, 5), (2, 0), (0, 3)])
+def test_a_divisor_is_not_zero_inside_of_a_loop_over_a_multiple_of_it(rows, columns):
+    """Rows and parts of rows are one loop: which part it is says a remainder by the number of parts."""
+    n, m, t, j = var("n"), var("m"), var("t"), var("j")
+    a, b = decl_buffer((n, m), "int32", "A"), decl_buffer((n, m), "int32", "B")
+    parts = (m + 7) // 8
+    row, at = t // parts, t % parts * 8 + j
+    inner = For(j, 0, 8, 0, IfThenElse(likely(at < m), BufferStore(b, a[row, at] + 1, [row, at])))
+    hinted = AttrStmt(j, "pragma_loop_partition_hint", const(1), inner)
+    func = PrimFunc([a, b], For(t, 0, n * parts, 0, hinted))
+    given = np.arange(rows * columns, dtype="int32").reshape(rows, columns), np.zeros((rows, columns), "int32")
+    new = same_result(loop_partition, func, *given)
+    first, rest = new.body.body.seq
+    assert not likelies(first) and likelies(rest)
+
+
 def test_both_ends_of_a_padded_read():
     a, b = decl_buffer((10,), "int32", "A"), decl_buffer((14,), "int32", "B")
     i = var("i")

@@ -32,6 +32,7 @@ from ...ir.prim import (
     IntImm,
     Let,
     Mod,
+    Mul,
     PrimExpr,
     ProducerLoad,
     Range,
@@ -39,6 +40,7 @@ from ...ir.prim import (
     Var,
     const,
 )
+from ...ir.structural import structural_equal
 from ...ir.subst import substitute
 from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
@@ -85,6 +87,8 @@ class Partitioner(StmtRewriter):
         self.done: set[Var] = set()
         # Variables that differ between the threads of a block.
         self.threads: set[Var] = set()
+        # Factors of the lengths of the loops around, of which none is zero.
+        self.counts: list[PrimExpr] = []
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == HINT:
@@ -117,7 +121,9 @@ class Partitioner(StmtRewriter):
         if hinted and unroll and node.kind is ForKind.SERIAL and int_value(node.extent) is not None:
             node = node.replace(kind=ForKind.UNROLLED)
         self.outer[node.loop_var] = as_set(Range.from_min_extent(node.min, node.extent))
+        outside, self.counts = self.counts, self.counts + factors(node.extent)
         new = self.keep(node)
+        self.counts = outside
         del self.outer[node.loop_var]
         return new
 
@@ -166,10 +172,11 @@ class Partitioner(StmtRewriter):
         if interval is not None:
             tries += [(c, OPPOSITE[type(c)](c.a, c.b), False) for c in conditions if type(c) in OPPOSITE]
         for condition, said, value in tries:
-            if condition in certain or not same_before_the_loop(condition, bound_inside):
+            if condition in certain or not same_before_the_loop(condition, bound_inside, self.counts):
                 continue
             where = deduce_bound(var, said, self.outer, relax)
-            if where.is_nothing() or not all(same_before_the_loop(end, hidden) for end in finite_ends(where)):
+            ends = finite_ends(where)
+            if where.is_nothing() or not all(same_before_the_loop(end, hidden, self.counts) for end in ends):
                 continue
             both = where if interval is None else intersect([interval, where])
             if both.is_nothing():
@@ -335,17 +342,31 @@ def clamp(analyzer: Analyzer, value: PrimExpr, low: PrimExpr, high: PrimExpr) ->
     return analyzer.simplify(value)
 
 
-def same_before_the_loop(expr: PrimExpr, hidden: set[Var]) -> bool:
+def same_before_the_loop(expr: PrimExpr, hidden: set[Var], counts: list[PrimExpr]) -> bool:
     """Whether ``expr`` may be computed before the loop, where the ``hidden`` variables are not defined.
 
     Memory may be written by the loop, and a load or a division may be safe only under another condition of the loop.
+    Divisors among ``counts`` are not zero.
     """
     for node in post_order(expr):
         if isinstance(node, (BufferLoad, ProducerLoad, Call)) or node in hidden:
             return False
         if isinstance(node, (Div, Mod, FloorDiv, FloorMod)) and not isinstance(node.b, IntImm):
-            return False
+            if not any(structural_equal(node.b, count) for count in counts):
+                return False
     return True
+
+
+def factors(extent: PrimExpr) -> list[PrimExpr]:
+    """The factors of a product that are no literals."""
+    out, stack = [], [extent]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Mul):
+            stack += (node.a, node.b)
+        elif not isinstance(node, IntImm):
+            out.append(node)
+    return out
 
 
 def finite_ends(values: IntervalSet) -> list[PrimExpr]:
