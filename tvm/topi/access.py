@@ -8,6 +8,7 @@ from typing import Any
 from ..arith import Analyzer, detect_linear_equation
 from ..ir.op import Op
 from ..ir.prim import Call, IntImm, IterVar, PrimExpr, ProducerLoad, Reduce, Select, Var, const
+from ..ir.structural import structural_equal
 from ..ir.subst import substitute
 from ..ir.visit import post_order
 from ..te.schedule import Schedule, Stage
@@ -110,14 +111,25 @@ def own_consumer(schedule: Schedule, stage: Stage, plain: Schedule) -> Stage | N
     user = users[0]
     if not isinstance(user.op, ComputeOp) or user.op.reduce_axis or len(user.op.axis) != len(stage.op.axis):
         return None
+    is_own = _is_own_pixel if stage.op.attrs.get("is_flat") else _is_own_element
     for load in loads(user.op.body):
-        if load.producer.op is twin.op and not _is_own_element(load, user.op.axis):
+        if load.producer.op is twin.op and not is_own(load, user.op.axis):
             return None
     return next(x for x in schedule.stages if x.uid == user.uid)
 
 
 def _is_own_element(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
     return len(load.indices) == len(axes) and all(i is a.var for i, a in zip(load.indices, axes))
+
+
+def _is_own_pixel(load: ProducerLoad, axes: Sequence[IterVar]) -> bool:
+    """Whether the element of an image whose pixels are one row is the one at the axes."""
+    if len(load.indices) != 5 or len(axes) != 5:
+        return False
+    n, oc, y, x, ob = (a.var for a in axes)
+    pixel = y * axes[3].dom.extent + x
+    others = zip((load.indices[i] for i in (0, 1, 4)), (n, oc, ob))
+    return all(i is a for i, a in others) and structural_equal(load.indices[3], pixel)
 
 
 def is_choosing(node: Any) -> bool:

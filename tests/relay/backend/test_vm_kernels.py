@@ -9,6 +9,8 @@ import pytest
 import tvm
 from tests.relay.symbolic_kernels import SymbolicKernel, primitive
 from tvm import relay
+from tvm.relay.op.nn.winograd import contrib_conv2d_winograd_nchwc
+from tvm.topi.nn.winograd import transform_filters
 
 FLOATS = np.random.default_rng(3)
 
@@ -85,7 +87,7 @@ def test_a_network_takes_images_of_any_size():
         np.testing.assert_allclose(run.run(data).numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("size, stride, groups", [(1, 2, 1), (3, 1, 8)])
+@pytest.mark.parametrize("size, stride, groups", [(1, 2, 1), (1, 1, 1), (3, 1, 8)])
 def test_convolutions_of_images_of_any_size_stay_within_their_data(size, stride, groups):
     weight = floats(8, 8 // groups, size, size)
     packed = weight.reshape(2, 4, 8 // groups, size, size).transpose(0, 2, 3, 4, 1)
@@ -106,6 +108,41 @@ def test_convolutions_of_images_of_any_size_stay_within_their_data(size, stride,
         )
         wanted = np.maximum(convolution(x, weight, stride, size // 2, groups), 0)
         np.testing.assert_allclose(got.transpose(0, 1, 4, 2, 3).reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tile, batch, pad", [(2, None, 1), (4, 1, 1), (4, None, 0)])
+def test_winograd_of_images_of_any_size_stays_within_its_data(tile, batch, pad):
+    weight = floats(16, 8, 3, 3)
+    packed = transform_filters(weight, tile, 4, 4, 2)
+    kernel = checked(
+        lambda x, w, y: relay.nn.relu(contrib_conv2d_winograd_nchwc(x, w, (pad, pad)) + y),
+        [typed(batch, 2, None, None, 4), typed(*packed.shape), typed(1, 4, 1, 1, 4)],
+    )
+    bias = floats(1, 4, 1, 1, 4)
+    sizes = ((1, 3, 3), (1, 4, 9), (1, 11, 6), (1, 17, 21), (3, 5, 14), (0, 4, 5), (2, 8, 3))
+    for n, h, w in (size for size in sizes if batch is None or size[0] == batch):
+        x = floats(n, 8, h, w)
+        (got,) = kernel.run(np.ascontiguousarray(x.reshape(n, 2, 4, h, w).transpose(0, 1, 3, 4, 2)), packed, bias)
+        plain = bias.transpose(0, 1, 4, 2, 3).reshape(1, 16, 1, 1)
+        wanted = np.maximum(convolution(x, weight, 1, pad, 1) + plain, 0)
+        np.testing.assert_allclose(got.transpose(0, 1, 4, 2, 3).reshape(wanted.shape), wanted, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_large_convolutions_of_images_of_any_size_use_winograd():
+    weight = relay.const(floats(32, 32, 3, 3))
+
+    def mod(*size):
+        x = relay.var("x", typed(*size))
+        return tvm.IRModule.from_expr(relay.Function([x], relay.nn.conv2d(x, weight, padding=(1, 1))))
+
+    executable, machine = compiled(mod(None, 32, None, None))
+    assert any("winograd" in name for name in kernels(executable))
+    for size in ((1, 32, 30, 23), (2, 32, 7, 40)):
+        data = floats(*size)
+        wanted = convolution(data, weight.data.numpy(), 1, 1, 1)
+        np.testing.assert_allclose(machine.run(data).numpy(), wanted, rtol=1e-3, atol=1e-2)
 
 
 def convolution(x, weight, stride, pad, groups):

@@ -181,7 +181,7 @@ ROWS = {
         ["n 2 h w 4", "2 1 3 3 1 4"],
     ),
     "nn.contrib_conv2d_winograd_NCHWc": (
-        lambda x, w: contrib_conv2d_winograd_nchwc(x, w, (1, 1)), ["n 2 9 7 4", "2 4 4 2 4 1 4"],
+        lambda x, w: contrib_conv2d_winograd_nchwc(x, w, (1, 1)), ["n 2 h w 4", "2 4 4 2 4 1 4"],
     ),
     "nn.contrib_dense_pack": (lambda x, w: nn.contrib_dense_pack(x, w, "NC8n", 12), ["n m 9", "2 9 8"]),
     "nn.contrib_dense_nbits": (

@@ -31,11 +31,27 @@ MIN_VECTORS_OF_ROWS = 4
 MIN_WEIGHT_REUSE = 16
 # The height, and about the width, that schedules are chosen for where they are not known.
 NOMINAL_SIDE = 28
+# The most register tiles of pixels in a task where pixels are one row of unknown length.
+MAX_FLAT_TILES = 32
+# The least products of vectors of a task.
+TASK_PRODUCTS = 1 << 15
 
 
 def any_width_columns(machine: Machine) -> int:
     """The pixels of a row in a register tile where the width is not known."""
     return 7 if machine.registers >= 32 else 4
+
+
+def flat_columns(filters: int, channels: int, machine: Machine) -> int:
+    """The pixels in a register tile where all pixels of an image are one row of unknown length: those of the tile with
+    the fewest estimated cycles, for so many vectors of filters of a group."""
+    fits = [
+        (w, oc)
+        for oc in range(1, 9)
+        for w in range(1, machine.registers)
+        if filters % oc == 0 and w * oc + oc + 1 <= machine.registers and unrollable((1, w, oc), machine)
+    ]
+    return min(fits, key=lambda t: direct_cycles(*t, channels, t[0]) / (t[0] * t[1]))[0]
 
 
 def image_extents(op: ComputeOp) -> tuple[int, int, int, int, int]:
@@ -206,6 +222,8 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride:
 
 def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     """Split the output into tasks and tiles in the order that the configuration names; returns the loop of tasks."""
+    if stage.op.attrs.get("is_flat"):
+        return divide_row(stage, host, config)
     tile_h, tile_w, tile_oc = config["tile"]
     height, width = (access.extent_of(a) or NOMINAL_SIDE for a in host.op.axis[2:4])
     n, oc, h, w, ob = host.op.axis
@@ -229,6 +247,29 @@ def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
         # Of a row of unknown width, all tiles but the last have their own pixels.
         if size % tile or axis is w_outer and access.extent_of(w) is None:
             host.pragma(axis, "loop_partition_hint", True)
+    stage.compute_at(host, inside)
+    return task
+
+
+def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
+    """The same where all pixels are one row: a tile of filters goes over the pixels of a task."""
+    _, columns, tile_oc = config["tile"]
+    n, oc, h, w, ob = host.op.axis
+    pixels = host.fuse(h, w)
+    oc_outer, oc_tile = host.split(oc, factor=tile_oc)
+    tile, column = host.split(pixels, factor=columns)
+    part, tile = host.split(tile, factor=config["rows"])
+    images = [] if access.extent_of(n) == 1 else [n]
+    if config["outer"] == "pixels":
+        host.reorder(n, part, tile, oc_outer, oc_tile, column, ob)
+        task, inside = host.fuse(*images, part), oc_outer
+    else:
+        host.reorder(n, part, oc_outer, tile, oc_tile, column, ob)
+        task, inside = host.fuse(*images, part, oc_outer), tile
+    host.vectorize(ob)
+    for axis in (oc_tile, column):
+        host.unroll(axis)
+    host.pragma(tile, "loop_partition_hint", True)
     stage.compute_at(host, inside)
     return task
 
@@ -353,10 +394,18 @@ class Conv2d(CPUTemplate):
         steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
         tile = min(unrolled, key=lambda t: tile_cycles(t[1], t[2], steps) / (t[1] * t[2]))
         weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"] // x["groups"]
-        outer = "filters" if weights > machine.l2_bytes // 2 else "pixels"
+        outer, rows = "filters" if weights > machine.l2_bytes // 2 else "pixels", 1
+        if op.attrs.get("is_flat"):
+            # Weights that fit the L2 cache are read again for each tile of pixels. Otherwise the data of a task stays
+            # in it for all tiles of filters, and the weights of one in the L1 cache.
+            outer = "rows" if weights > machine.l2_bytes else "pixels"
+            fitting = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
+            of_tile = tile[1] * x["oc"] * steps // x["groups"]
+            rows = fitting if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
+            rows = max(min(rows, MAX_FLAT_TILES), 1)
         size = tile[1] * tile[2]
         return {
-            "tile": tile, "share": 0, "rows": 1, "outer": outer, "pad": "task" if outer == "pixels" else "once",
+            "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": "task" if outer == "pixels" else "once",
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
                              and (u == 1 or u * size <= 112 and u <= machine.max_unroll)),
         }  # fmt: skip

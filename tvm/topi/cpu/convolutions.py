@@ -14,11 +14,11 @@ from ...target import Target
 from ...te.graph import post_order_ops
 from ...te.tensor import Tensor
 from .. import nn
-from ..nn.packed import conv2d_NCHWc_words
+from ..nn.packed import conv2d_NCHWc_words, is_pointwise
 from ..nn.utils import spatial
-from ..utils import get_const_int
+from ..utils import get_const_int, get_const_tuple
 from . import conv2d_tiles, tiles, tuned
-from .conv2d import any_width_columns
+from .conv2d import any_width_columns, flat_columns
 from .dot_products import with_instruction
 from .machine import Machine
 
@@ -28,6 +28,13 @@ Logical = Sequence[int] | None
 def _columns(target: Target | None) -> int:
     """The pixels of a row that are computed together where the width is not known; without a target, on this CPU."""
     return any_width_columns(Machine(target or Target("llvm")))
+
+
+def _flat_columns(target: Target | None, data: Tensor, kernel: Tensor) -> int:
+    """The same where all pixels of an image are one row."""
+    filters, outer, _, _, inner, _ = get_const_tuple(kernel.shape)
+    groups = get_const_int(data.shape[1] * data.shape[4]) // (outer * inner)
+    return flat_columns(max(filters // groups, 1), outer * inner, Machine(target or Target("llvm")))
 
 
 def conv2d_NCHWc(
@@ -46,7 +53,8 @@ def conv2d_NCHWc(
             return with_instruction(words, data, kernel, target, get_const_int(kernel.shape[5]))
         return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     if not tuned.is_known(data.shape[3:4]):
-        columns = _columns(target)
+        is_flat = is_pointwise(kernel, stride, padding, dilation)
+        columns = _flat_columns(target, data, kernel) if is_flat else _columns(target)
         return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, columns)
     out = nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     wide, groups = get_const_int(kernel.shape[5]), out.op.attrs["groups"]

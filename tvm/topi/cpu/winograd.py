@@ -252,6 +252,34 @@ def _reader(planner: Planner, stage: Stage) -> Stage:
     return consumer
 
 
+class Steps(NamedTuple):
+    """The stages around the products: what stores the pixels and is done to them, the transforms of results and of
+    data, and the padded data."""
+
+    final: Stage
+    result: Stage
+    result_across: Stage
+    result_down: Stage
+    across: Stage
+    down: Stage
+    padded: Stage
+
+
+def steps_of(planner: Planner, stage: Stage, host: Stage) -> Steps:
+    """The stages around the products; what follows the convolution element by element is done where it is stored."""
+    s = planner.s
+    result_down = _reader(planner, host)
+    result_across = _reader(planner, result_down)
+    result = _reader(planner, result_across)
+    final = access.own_consumer(s, result, s.normalize())
+    if final is not None:
+        result.compute_inline()
+    across = next(s[t] for t in stage.op.input_tensors if isinstance(t.op, ComputeOp))
+    down = next(s[t] for t in across.op.input_tensors)
+    padded = next(s[t] for t in down.op.input_tensors)
+    return Steps(result if final is None else final, result, result_across, result_down, across, down, padded)
+
+
 def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tuple:
     """The loops of tasks, of groups in a task, and of tiles and vectors in a group."""
     n, filters, y, x, lane = final.op.axis
@@ -269,7 +297,7 @@ def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tup
     return final.fuse(n_outer, y_outer, x_outer, group_outer), group, vector
 
 
-def _in_registers(stage: Stage, order: tuple[int, ...]) -> None:
+def in_registers(stage: Stage, order: tuple[int, ...]) -> None:
     """Compute a small transform in registers, unrolled; the last axis is the vector."""
     axes = [stage.op.axis[i] for i in order]
     stage.reorder(*axes)
@@ -313,7 +341,7 @@ def _transform_data(across: Stage, down: Stage, padded: Stage, is_parallel: bool
         block = across.fuse(block, n)
         across.parallel(block)
     down.compute_at(across, column)
-    _in_registers(down, (0, 1, 2, 3, 5, 4, 6))
+    in_registers(down, (0, 1, 2, 3, 5, 4, 6))
     padded.compute_at(across, block)
     padded.vectorize(padded.op.axis[-1])
 
@@ -357,19 +385,9 @@ class Winograd(CPUTemplate):
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         """``stage`` accumulates in registers, ``host`` keeps the results of a block of tiles."""
-        s = planner.s
-        result_down = _reader(planner, host)
-        result_across = _reader(planner, result_down)
-        result = _reader(planner, result_across)
-        final = access.own_consumer(s, result, s.normalize())
-        if final is not None:
-            result.compute_inline()
-        else:
-            final = result
-        across = next(s[t] for t in stage.op.input_tensors if isinstance(t.op, ComputeOp))
-        down = next(s[t] for t in across.op.input_tensors)
-        padded = next(s[t] for t in down.op.input_tensors)
-        planner.placed.update((final, result, result_across, result_down, across, down, padded))
+        steps = steps_of(planner, stage, host)
+        planner.placed.update(steps)
+        final, result_across, result_down = steps.final, steps.result_across, steps.result_down
         reach, vectors = (access.extent_of(host.op.axis[i]) or 1 for i in (1, 6))
         task, group, tile = _tasks(final, config, reach - 2, vectors)
         is_parallel = access.work(stage.op) >= planner.parallel_points
@@ -377,12 +395,12 @@ class Winograd(CPUTemplate):
             final.parallel(task)
         for part, order in ((result_across, (0, 1, 2, 3, 4)), (result_down, (0, 1, 2, 3, 4, 6, 5, 7))):
             part.compute_at(final, tile)
-            _in_registers(part, order)
+            in_registers(part, order)
         if config["data"] == "task":
-            across.compute_at(final, task)
+            steps.across.compute_at(final, task)
         host.compute_at(final, group if config["data"] == "task" else task)
         _reduce_channels(stage, host, config)
-        _transform_data(across, down, padded, config["data"] == "once" and is_parallel)
+        _transform_data(steps.across, steps.down, steps.padded, config["data"] == "once" and is_parallel)
 
 
 TEMPLATE = Winograd()

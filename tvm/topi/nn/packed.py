@@ -29,11 +29,23 @@ def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0):
     return source, strides, dilations, out
 
 
-def _in_tiles(shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int):
+def is_pointwise(kernel, stride, padding, dilation) -> bool:
+    """Whether each pixel of a convolution depends on the one in its place alone."""
+    window, strides = tuple(get_const_tuple(kernel.shape[2:4])), spatial(stride, 2, "conv2d_NCHWc: strides")
+    before, after = pads(padding, window, 2, "conv2d_NCHWc")
+    return window == strides == (1, 1) and not any((*before, *after))
+
+
+def _in_tiles(
+    shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int, is_flat: bool = False
+):
     """A convolution (n, O/o, h, w, o). Where the width is not known, ``columns`` pixels of a row are computed together:
-    the row is padded to whole tiles, in which its last pixel stands in for those that are missing."""
+    the row is padded to whole tiles, in which its last pixel stands in for those that are missing. Where pixels do not
+    depend on others (``is_flat``), all of them are one row."""
     if columns is None:
         return te.compute(shape, body, name=name, tag=name, attrs=attrs)
+    if is_flat:
+        return _in_one_row(shape, body, name, {**attrs, "columns": columns, "step": step, "is_flat": True})
     width = shape[3]
     padded = simplify(te.indexdiv(width + (columns - 1), columns) * columns)
 
@@ -43,6 +55,21 @@ def _in_tiles(shape, body, name: str, attrs: dict[str, Any], columns: int | None
     whole = te.compute((*shape[:3], padded, shape[4]), tiled, name=name, tag=name,
                        attrs={**attrs, "columns": columns, "step": step})
     return te.compute(shape, lambda *at: whole(*at), name=name + "_part", tag="injective")
+
+
+def _in_one_row(shape, body, name: str, attrs: dict[str, Any]):
+    """The pixels of an image as one row of whole tiles."""
+    n, oc, height, width, ob = shape
+    columns, pixels = attrs["columns"], simplify(height * width)
+    padded = simplify(te.indexdiv(pixels + (columns - 1), columns) * columns)
+
+    def tiled(n, oc, _, p, ob):
+        pixel = standing_in(p, pixels, columns)
+        return body(n, oc, te.indexdiv(pixel, width), te.indexmod(pixel, width), ob)
+
+    whole = te.compute((n, oc, 1, padded, ob), tiled, name=name, tag=name, attrs=attrs)
+    return te.compute(shape, lambda n, oc, y, x, ob: whole(n, oc, 0, y * width + x, ob), name=name + "_part",
+                      tag="injective")  # fmt: skip
 
 
 def _side_by_side(kernel):
@@ -103,7 +130,8 @@ def conv2d_NCHWc(
         )
 
     shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
-    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1])
+    is_flat = is_pointwise(kernel, stride, padding, dilation)
+    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1], is_flat)
 
 
 def conv2d_NCHWc_int8(

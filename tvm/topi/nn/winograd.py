@@ -12,11 +12,15 @@ from typing import Any
 
 from ... import te, tir
 from ...error import TVMError
-from ..utils import get_const_int, get_const_tuple
+from ...ir.prim import IntImm
+from ..utils import equal_const_int, get_const_int, get_const_tuple, simplify
 from .utils import pads
 
 # Tags of the steps over planes: what is done where it is used, the data of all tiles, and the pixels of the result.
 STEP, DATA, RESULT = "winograd_planes,step", "winograd_planes_data,step", "winograd_planes_result,step"
+
+# Tiles in sequence that are multiplied together where the size of the image is not known.
+RUN = 4
 
 # Transform of filters (rows of G), by the size of a tile: nodes 0, 1, -1, (2, -2,) infinity.
 FILTER_TRANSFORM: dict[int, tuple[tuple[float, ...], ...]] = {
@@ -121,6 +125,8 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
             f"{len(kernel.shape)}"
         )
     dtype = out_dtype or data.dtype
+    if any(not isinstance(size, IntImm) for size in data.shape[2:4]):
+        return _of_any_image(data, kernel, padding, dtype)
     batch, blocks, height, width, block = get_const_tuple(data.shape)
     groups, reach, _, _, _, vectors, wide = (get_const_int(d) for d in kernel.shape)
     tile = reach - 2
@@ -189,6 +195,85 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
         lambda *at: pixels(*at),
         "conv2d_winograd_NCHWc",
         "winograd_result,step",
+    )
+
+
+def _of_any_image(data, kernel, padding, dtype: str):
+    """The same where height or width are not known. The tiles of all images are numbered row by row, and some of
+    them in sequence are multiplied together: only loops over these runs have unknown lengths. Tiles past the last one
+    read padding, and what is computed for them is not stored."""
+    batch, blocks, height, width, block = get_const_tuple(data.shape)
+    groups, reach, _, _, _, vectors, wide = (get_const_int(d) for d in kernel.shape)
+    tile = reach - 2
+    before, after = pads(padding, (3, 3), 2, "conv2d_winograd_NCHWc")
+    out = [simplify(d + lo + hi - 2) for d, lo, hi in zip((height, width), before, after)]
+    rows, columns = (simplify(te.indexdiv(size + (tile - 1), tile)) for size in out)
+    is_one = equal_const_int(batch, 1)
+    runs = simplify(te.indexdiv(batch * rows * columns + (RUN - 1), RUN))
+    data_at = DATA_TRANSFORM[tile]
+
+    def padded_at(n, c, y, x, k):
+        there = () if is_one else (n < batch,)
+        inside = tir.all(*there, y >= before[0], y < height + before[0], x >= before[1], x < width + before[1])
+        return tir.if_then_else(inside, data(n, c, y - before[0], x - before[1], k), tir.const(0, data.dtype))
+
+    padded = te.compute(
+        (batch + (0 if is_one else 1), blocks, simplify(rows * tile + reach), simplify(columns * tile + 2), block),
+        padded_at, "padded", "winograd_padded,step",
+    )  # fmt: skip
+
+    def pixel(c, run, t, y, x, k):
+        line, column = te.indexdiv(run * RUN + t, columns), te.indexmod(run * RUN + t, columns)
+        n, row = te.min(te.indexdiv(line, rows), batch), te.indexmod(line, rows)
+        if is_one:
+            n, row = 0, te.min(line, rows)
+        return padded(n, c, row * tile + y, column * tile + x, k).astype(dtype)
+
+    down = te.compute(
+        (blocks, runs, RUN, reach, reach, block),
+        lambda c, run, t, a, x, k: pick(a, data_at([pixel(c, run, t, y, x, k) for y in range(reach)])),
+        "data_down", "winograd_data_down,step",
+    )  # fmt: skip
+    across = te.compute(
+        (reach, reach, blocks, runs, RUN, block),
+        lambda a, b, c, run, t, k: pick(b, data_at([down(c, run, t, a, x, k) for x in range(reach)])),
+        "data_across", "winograd_data_across,step",
+    )  # fmt: skip
+    outer, inner = te.reduce_axis((0, blocks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
+    products = te.compute(
+        (groups, reach, reach, runs, RUN, vectors, wide),
+        lambda o, a, b, run, t, v, k: te.sum(
+            across(a, b, outer, run, t, inner) * kernel(o, a, b, outer, inner, v, k).astype(dtype), [outer, inner]
+        ),
+        "products", "winograd_runs",
+    )  # fmt: skip
+    return _pixels_of_runs(products, batch, out, tile)
+
+
+def _pixels_of_runs(products, batch, out: list, tile: int):
+    """The pixels of products (groups, m + 2, m + 2, runs, tiles of a run, vectors, lanes): an image of size ``out``."""
+    groups, reach, _, runs, _, vectors, wide = get_const_tuple(products.shape)
+    rows, columns = (simplify(te.indexdiv(size + (tile - 1), tile)) for size in out)
+    result_at, is_one = RESULT_TRANSFORM[tile], equal_const_int(batch, 1)
+    back_down = te.compute(
+        (groups, runs, RUN, vectors, tile, reach, wide),
+        lambda o, run, t, v, i, b, k: pick(i, result_at([products(o, a, b, run, t, v, k) for a in range(reach)])),
+        "result_down", "winograd_result_down,step",
+    )  # fmt: skip
+
+    def result(n, o, y, x, k):
+        line = te.indexdiv(y, tile) if is_one else n * rows + te.indexdiv(y, tile)
+        number = line * columns + te.indexdiv(x, tile)
+        at = (te.indexdiv(o, vectors), te.indexdiv(number, RUN), te.indexmod(number, RUN), te.indexmod(o, vectors))
+        values = [back_down(*at, te.indexmod(y, tile), b, k) for b in range(reach)]
+        return pick(te.indexmod(x, tile), result_at(values))
+
+    pixels = te.compute(
+        (batch, groups * vectors, simplify(rows * tile), simplify(columns * tile), wide), result, "result_across",
+        "winograd_result_across,step",
+    )  # fmt: skip
+    return te.compute(
+        (batch, groups * vectors, *out, wide), lambda *at: pixels(*at), "conv2d_winograd_NCHWc", "winograd_result,step"
     )
 
 

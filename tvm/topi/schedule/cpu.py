@@ -29,6 +29,7 @@ from ..cpu import (
     rows,
     tuned,
     winograd,
+    winograd_any_image,
 )
 from ..cpu.machine import Machine
 from ..template import CPUTemplate
@@ -39,7 +40,7 @@ from .inline import inline
 TEMPLATES: dict[str, list[CPUTemplate]] = {}
 for _module in (
     conv2d, conv2d_dots, conv2d_tiles, conv_nd, depthwise, depthwise_int8, pool, matmul, matmul_dots, matmul_nbits,
-    matmul_tiles, winograd,
+    matmul_tiles, winograd, winograd_any_image,
 ):  # fmt: skip
     for _tag in _module.TEMPLATE.tags:
         TEMPLATES.setdefault(_tag, []).append(_module.TEMPLATE)

@@ -14,6 +14,7 @@ from ....ir.transform import PassContext
 from ....ir.type import Type
 from ....target import Target
 from ....topi.cpu import winograd as template
+from ....topi.cpu import winograd_any_image
 from ....topi.cpu.taps import Taps, computed_share
 from ....topi.nn.winograd import transform_filters
 from ....topi.schedule.cpu import Machine
@@ -51,11 +52,13 @@ class Winograd:
             return None
         attrs = node.attrs
         k, out = float_shape(kernel.checked_type_), _image_shape(node.checked_type_)
-        if k is None or out is None or isinstance(attrs.padding, str) or attrs.groups != 1:
+        if k is None or isinstance(attrs.padding, str) or attrs.groups != 1:
             return None
         x = _image_shape(data.checked_type_)
-        if x is None or k[2:4] != (3, 3) or tuple(attrs.strides) != (1, 1):
+        if k[2:4] != (3, 3) or tuple(attrs.strides) != (1, 1):
             return None
+        if x is None or out is None:
+            return self.of_any_image(node, k)
         if float_shape(data.checked_type_) is None and tuple(attrs.dilation) != (1, 1):
             # Phases are images of a batch whose size is known.
             return None
@@ -69,6 +72,19 @@ class Winograd:
             split_phases(data, x, sides), weights, around, attrs.out_dtype, logical and logical[:2]
         )
         return merge_phases(images, out, sides)
+
+    def of_any_image(self, node: Call, k: tuple[int, ...]) -> Call | None:
+        """The convolution of images whose size is not known."""
+        attrs, (data, kernel) = node.attrs, node.args
+        t = data.checked_type_
+        is_usual = isinstance(t, TensorType) and t.dtype == "float32" and tuple(attrs.dilation) == (1, 1)
+        if not is_usual or any(not isinstance(t.shape[i], IntImm) for i in (1, 4)):
+            return None
+        plan = winograd_any_image.plan(k[1] * k[4], k[0] * k[5], (k[4], k[5]), self.machine)
+        if plan is None:
+            return None
+        weights, logical = self.transformed(kernel, *plan), attrs.get("logical")
+        return contrib_conv2d_winograd_nchwc(data, weights, attrs.padding, attrs.out_dtype, logical and logical[:2])
 
     def plan(
         self, k: tuple[int, ...], x: tuple[int, ...], out: tuple[int, ...], sides: list[Phases]

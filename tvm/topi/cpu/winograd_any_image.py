@@ -1,0 +1,142 @@
+"""Winograd convolution of images whose size is not known: runs of tiles in sequence are multiplied together.
+
+A task has some runs and some groups of filters. It transforms its data once; then, group after group, it accumulates
+the tiles of each run in registers and transforms the sums back into pixels. Runs past the last tile are left out,
+pixels past the edge of the image are computed and not stored.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...ir.prim import IterVar
+from ...te.schedule import Stage
+from ...te.tensor import ComputeOp
+from .. import access
+from ..nn.winograd import RUN
+from ..template import CPUTemplate
+from . import winograd
+from .winograd import divisors
+
+if TYPE_CHECKING:
+    from ..schedule.cpu import Machine, Planner
+
+# The most runs of a task: few, so that there are tasks for all threads, unless filters come from beyond the L2 cache.
+MAX_RUNS, MAX_RUNS_OF_LARGE = 4, 8
+# The least filters beside which it costs little to transform data twice.
+MIN_SHARED_FILTERS = 256
+
+
+def group_sizes(vectors: int, machine: Machine) -> int:
+    """The vectors of filters in a group: those that fit the registers beside the data of a run."""
+    return max(n for n in (1, 2, 3, 4) if vectors % n == 0 and RUN * n + n + 1 <= machine.registers)
+
+
+def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine) -> tuple[int, int] | None:
+    """The size of a tile and the vectors of filters in a group; None where direct convolution is estimated to be about
+    as fast. Images are taken to be as large as they usually are where there are so many channels."""
+    side = min(max(3584 // channels, 14), 56)
+    planned = winograd.plan(1, channels, filters, side, side, blocks, machine)
+    return None if planned is None else (planned[0], group_sizes(filters // blocks[1], machine))
+
+
+class WinogradOfAnyImage(CPUTemplate):
+    """Winograd's algorithm in runs of tiles."""
+
+    tags = ("winograd_runs",)
+    is_vectorized = True
+
+    def applies(self, op: ComputeOp) -> bool:
+        """Whether channels are known."""
+        return access.are_known((*op.axis[:3], *op.axis[4:], *op.reduce_axis))
+
+    def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
+        """Every knob and its values."""
+        groups, in_block = access.extent_of(op.axis[0]) or 1, access.extent_of(op.reduce_axis[1]) or 1
+        return {
+            "runs": list(range(1, MAX_RUNS_OF_LARGE + 1)),
+            "groups": divisors(groups),
+            "unroll_ic": [d for d in (1, 2, 4, 8, 16) if in_block % d == 0],
+        }
+
+    def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
+        """Runs whose data stays in the L2 cache. Where filters are many, of which images are usually small, tasks
+        share those of a run, and each transforms its data."""
+        groups, reach, _, *_, vectors, out_block = (access.extent_of(a) or 1 for a in op.axis)
+        in_blocks, in_block = (access.extent_of(a) or 1 for a in op.reduce_axis)
+        held = 4 * reach * reach * RUN * (in_blocks * in_block + vectors * out_block)
+        filters = 4 * reach * reach * in_blocks * in_block * groups * vectors * out_block
+        most = MAX_RUNS_OF_LARGE if filters > machine.l2_bytes else MAX_RUNS
+        is_shared = machine.threads > 1 and groups * vectors * out_block >= MIN_SHARED_FILTERS
+        unrolled = [u for u in (1, 2, 4, 8, 16)
+                    if in_block % u == 0 and u * RUN * vectors <= 128 and u <= machine.max_unroll]  # fmt: skip
+        return {
+            "runs": max(n for n in range(1, most + 1) if n == 1 or n * held <= machine.l2_bytes * 3 // 4),
+            "groups": -(-groups // 2) if is_shared else groups,
+            "unroll_ic": max(unrolled, default=1),
+        }
+
+    def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+        """``stage`` accumulates in registers, ``host`` keeps the results of a group of filters."""
+        steps = winograd.steps_of(planner, stage, host)
+        planner.placed.update(steps)
+        reach, vectors = (access.extent_of(host.op.axis[i]) or 1 for i in (1, 5))
+        task, group, tile = _tasks(steps.final, config, reach - 2, vectors)
+        if access.work(stage.op) >= planner.parallel_points:
+            steps.final.parallel(task)
+        for part, order in ((steps.result_across, (0, 1, 2, 3, 4)), (steps.result_down, (0, 1, 2, 3, 5, 4, 6))):
+            part.compute_at(steps.final, tile)
+            winograd.in_registers(part, order)
+        steps.across.compute_at(steps.final, task)
+        host.compute_at(steps.final, group)
+        _reduce_channels(stage, host, config)
+        _transform_data(steps)
+
+
+def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tuple[IterVar, IterVar, IterVar]:
+    """The loops of tasks, of groups in a task, and of tiles and vectors in a group."""
+    n, filters, y, x, lane = final.op.axis
+    group, vector = final.split(filters, factor=vectors)
+    group_outer, group = final.split(group, factor=config["groups"])
+    row, y = final.split(y, factor=tile)
+    column, x = final.split(x, factor=tile)
+    images = [] if access.extent_of(n) == 1 else [n]
+    final.reorder(group_outer, group, n, row, column, vector, y, x, lane)
+    runs, of_run = final.split(final.fuse(*images, row, column), factor=RUN)
+    part, run = final.split(runs, factor=config["runs"])
+    final.reorder(part, group_outer, group, run, of_run, vector, y, x, lane)
+    final.unroll(y)
+    final.unroll(x)
+    final.vectorize(lane)
+    return final.fuse(part, group_outer), group, vector
+
+
+def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+    *_, run, tile, vector, lane = host.op.axis
+    for axis in (tile, vector):
+        host.unroll(axis)
+    host.vectorize(lane)
+    stage.compute_at(host, run)
+    *outside, tile, vector, lane = stage.op.axis
+    ic_outer, ic_inner = stage.op.reduce_axis
+    ic_inner, unrolled = stage.split(ic_inner, factor=config["unroll_ic"])
+    stage.reorder(*outside, ic_outer, ic_inner, unrolled, tile, vector, lane)
+    for axis in (unrolled, tile, vector):
+        stage.unroll(axis)
+    stage.vectorize(lane)
+    stage.set_scope("local")
+
+
+def _transform_data(steps: winograd.Steps) -> None:
+    a, b, block, run, tile, lane = steps.across.op.axis
+    steps.across.reorder(block, run, tile, a, b, lane)
+    steps.across.unroll(a)
+    steps.across.unroll(b)
+    steps.across.vectorize(lane)
+    steps.down.compute_at(steps.across, tile)
+    winograd.in_registers(steps.down, (0, 1, 2, 4, 3, 5))
+    steps.padded.compute_at(steps.across, tile)
+    steps.padded.vectorize(steps.padded.op.axis[-1])
+
+
+TEMPLATE = WinogradOfAnyImage()
