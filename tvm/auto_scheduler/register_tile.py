@@ -42,8 +42,8 @@ class RegisterTile:
     them that are not in the body, ``loads`` what it loads, ``gathered`` those of them that are single lanes,
     ``registers`` what one term takes, ``trips`` the iterations of the serial loop around it, ``vectorized`` how many of
     them LLVM makes one, ``strided`` the reads that go far along them, ``odd`` the lanes that fill no register,
-    ``spilled`` the accumulators for which there is no register, ``size`` the bytes of the elements of a nest, and
-    ``runs`` how often all nests run it.
+    ``spilled`` the accumulators for which there is no register, ``size`` the bytes of the elements of a nest,
+    ``runs`` how often all nests run it, and ``is_word`` says where a tensor intrinsic computes it.
     """
 
     expanded: np.ndarray
@@ -61,6 +61,7 @@ class RegisterTile:
     spilled: np.ndarray
     size: np.ndarray
     runs: np.ndarray
+    is_word: np.ndarray
 
     def features(self) -> list[np.ndarray]:
         return [self.vectors, self.accumulators, self.terms, self.loads, self.gathered, self.registers, self.trips,
@@ -69,8 +70,8 @@ class RegisterTile:
 
     def steps(self, arithmetic: int) -> np.ndarray:
         """Instructions of all runs where a term takes some ``arithmetic``: that, loads, accumulators that come and go,
-        and the loop itself."""
-        own = self.vectors * max(arithmetic / _FUSED, 1)
+        and the loop itself. An intrinsic is one instruction, whatever it computes."""
+        own = self.vectors * np.where(self.is_word, 1, max(arithmetic / _FUSED, 1))
         moved = 2 * self.spilled / self.accumulators * self.vectors + 2 * self.accumulators / self.outside
         return self.runs / self.vectorized * (own + self.loads + moved + 1)
 
@@ -81,25 +82,28 @@ def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -
     is_lane, is_term = loops.how == Annotation.VECTORIZE, loops.is_kind(IteratorKind.REDUCTION)
     in_body = body_of(loops)
     around, lanes = np.where(in_body, 1.0, loops.extents), loops.product(is_lane)
-    # The terms that an instruction adds at once are one.
-    expanded = in_body & ~is_lane & (loops.how != Annotation.TENSORIZE)
+    # The terms that an instruction adds at once are one: as many as fill the bytes of an accumulator.
+    word_loops = loops.how == Annotation.TENSORIZE
+    expanded, is_word = in_body & ~is_lane & ~word_loops, word_loops.any(axis=0)
+    narrowest = min((buffer.width for buffer in facts.reads), default=facts.store.width)
+    words = np.maximum(loops.product(word_loops) * narrowest / facts.store.width, 1)
     # Lanes beyond the last whole register are handled in pieces of 1, 2, 4 ... of them.
     odd = lanes % unit
     whole = lanes // unit + sum((odd // (1 << bit)) % 2 for bit in range(max(unit.bit_length() - 1, 1)))
     iterations = loops.product(expanded)
-    vectors, accumulators = iterations * whole, loops.product(expanded & ~is_term) * whole
+    vectors, accumulators = iterations * whole * words, loops.product(expanded & ~is_term) * whole
     outside, trip = _around(around, is_term)
     loads, gathered = _loads(facts, loops, expanded, is_lane, lanes, whole)
     held, _ = _loads(facts, loops, expanded & ~is_term, is_lane, lanes, whole)
     registers = _FEW_REGISTERS if vector_bytes == _FEW_BYTES else _REGISTERS
     trips, vectorized, strided = _trips(facts, loops, around, trip, unit, lanes)
-    operands = np.where((loops.how == Annotation.TENSORIZE).any(axis=0), _OPERANDS_IN_PARTS, _OPERANDS)
+    operands = np.where(is_word, _OPERANDS_IN_PARTS, _OPERANDS)
     space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
     return RegisterTile(
         iterations, vectors, accumulators, outside * loops.product(expanded & is_term), outside, loads, gathered,
         accumulators + held, trips, vectorized, strided, np.where(lanes > 1, odd, 0),
         np.maximum(accumulators + operands - registers, 0), space * facts.store.width,
-        around.prod(axis=0) * loops.times)
+        around.prod(axis=0) * loops.times, is_word)
 
 
 def body_of(loops: StageLoops) -> np.ndarray:
