@@ -16,8 +16,6 @@ import numpy as np
 
 from ..error import TVMError
 from .annotate import Choices, Decisions, Limits
-from .compute_dag import ComputeDAG
-from .hardware import HardwareParams
 from .skeleton import STAGE_GENES, UNDECIDED, Skeleton, SketchGenes
 from .state import StateObject
 from .state_features import FeatureExtractor
@@ -63,12 +61,11 @@ class Space:
     """All candidates of a task's sketches."""
 
     def __init__(
-        self, dag: ComputeDAG, sketches: Sequence[StateObject], limits: Limits, hardware: HardwareParams,
-        generator: random.Random,
+        self, extractor: FeatureExtractor, sketches: Sequence[StateObject], limits: Limits, generator: random.Random
     ):
         self.generator, self.chance = generator, np.random.default_rng(generator.getrandbits(64))
-        self.extractor = FeatureExtractor(dag, hardware)
-        self.sketches = [SketchGenes(dag, number, sketch, limits) for number, sketch in enumerate(sketches)]
+        self.extractor = extractor
+        self.sketches = [SketchGenes(extractor.dag, number, sketch, limits) for number, sketch in enumerate(sketches)]
         self.width = max(sketch.width for sketch in self.sketches)
         self.skeletons: list[Skeleton] = []
         self._numbers: dict[Skeleton, int] = {}

@@ -26,7 +26,7 @@ from .population import Population, Space, evolve
 from .search_task import SearchTask, TuningOptions
 from .sketch_rules import CPU_RULES, Condition, Rule, Sketching, generate
 from .state import StateObject
-from .state_features import estimated_speed
+from .state_features import FeatureExtractor, estimated_speed
 from .steps import TransformStep
 
 # Candidates of a population at most for each state that is asked for: a few are found among fewer.
@@ -354,8 +354,7 @@ class SketchPolicy(SearchPolicy):
         task = self.search_task
         if self._space is None and task.target.features.is_cpu:
             breeder = self.breeder
-            self._space = Space(
-                task.compute_dag, breeder.sketches, breeder.limits, task.hardware_params, self.generator)
+            self._space = Space(FeatureExtractor.of(task), breeder.sketches, breeder.limits, self.generator)
         return self._space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
