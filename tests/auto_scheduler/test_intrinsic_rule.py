@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tests.auto_scheduler.programs import arrays_of, run, run_schedule
 from tvm import te, topi
-from tvm.auto_scheduler import ComputeDAG, LayoutRewriteOption, SearchTask, SketchPolicy, steps
+from tvm.auto_scheduler import ComputeDAG, HardwareParams, LayoutRewriteOption, SearchTask, SketchPolicy, steps
 from tvm.auto_scheduler.annotation_steps import TensorizeStep
 from tvm.auto_scheduler.intrinsics import intrinsics_of, tensor_intrin
 from tvm.auto_scheduler.layout_rewrite import layouts_of
@@ -203,6 +203,42 @@ def test_the_terms_of_an_instruction_are_one_step():
     # Four words of a row are four instructions, whose operands are loaded together.
     assert (round(float(np.exp2(made[0, vectors]) - 1)), round(float(np.exp2(rows[0, vectors]) - 1))) == (1, 4)
     assert estimated_speed(rows[None]) > estimated_speed(made[None])
+
+
+def plain_rows(has_dot_products, tensors, terms=1):
+    """The features of a body of four rows and four columns, inside of a loop over terms of which it has some."""
+    dag = ComputeDAG(tensors)
+    state, out = dag.get_init_state(), dag.tensors[2]
+    i, j, k = state[out].iters
+    (i0, i1), (j0, j1) = state.split(out, i, [4]), state.split(out, j, [4])
+    k0, k1 = state.split(out, k, [terms])
+    state.reorder(out, [i0, j0, k0, i1, j1, k1])
+    state.pragma(out, i0, "auto_unroll_max_step$64")
+    hardware = HardwareParams(num_cores=1, target=ARM)
+    return FeatureExtractor(dag, hardware, has_dot_products).rows(state.state_object)
+
+
+def test_sums_of_bytes_are_vectors_of_bytes_where_there_are_dot_products():
+    column = NAMES.index("vectorized trips")
+    rows = {has: plain_rows(has, dense(64, 64, 64)) for has in (False, True)}
+    assert [round(float(np.exp2(rows[has][0, column]) - 1)) for has in (False, True)] == [4, 16]
+    assert estimated_speed(rows[True][None]) > estimated_speed(rows[False][None]) + 2
+    floats = [plain_rows(has, dense(64, 64, 64, *["float32"] * 3)) for has in (False, True)]
+    np.testing.assert_array_equal(*floats)
+
+
+def test_bodies_of_several_terms_are_no_vectors():
+    column = NAMES.index("vectorized trips")
+    rows = [plain_rows(True, dense(64, 64, 64), terms) for terms in (1, 2)]
+    assert [round(float(np.exp2(row[0, column]) - 1)) for row in rows] == [16, 1]
+
+
+def test_the_first_states_have_intrinsics_and_have_none():
+    policy = policy_of(dense(64, 64, 64), ARM)
+    first = policy._by_estimate(8)
+    assert sorted(any(map(is_tensorized, one.state.stages)) for one in first) == [False] * 4 + [True] * 4
+    without = policy_of(dense(64, 64, 62), ARM)
+    assert len(without._by_estimate(4)) == 4
 
 
 def test_bad_steps_are_refused():

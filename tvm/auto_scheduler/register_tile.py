@@ -30,6 +30,8 @@ _REGISTERS, _FEW_REGISTERS, _FEW_BYTES = 32, 16, 32
 _OPERANDS, _OPERANDS_IN_PARTS = 2, 8
 # The arithmetic of a term that is one instruction: a product and its sum.
 _FUSED = 2
+# Instructions that load and store an accumulator, and those that also add its lanes up.
+_MOVED, _ADDED_UP = 2, 4
 _KINDS = ("still", "next", "far", "")
 
 
@@ -74,8 +76,13 @@ class RegisterTile:
         """Instructions of all runs where a term takes some ``arithmetic``: that, loads, accumulators that come and go,
         and the loop itself. An intrinsic is one instruction, whatever it computes."""
         own = self.vectors * np.where(self.is_word, 1, max(arithmetic / _FUSED, 1))
-        moved = 2 * self.spilled / self.accumulators * self.vectors + 2 * self.accumulators / self.outside
-        return self.runs / self.vectorized * (own + self.loads + self.joined + moved + 1)
+        # Loads run beside dot products, which take as many inputs as other arithmetic and do four times as much.
+        loads = np.where(self.is_word, self.loads / 2, self.loads)
+        spilled = 2 * self.spilled / self.accumulators * self.vectors
+        # Accumulators come and go once for all trips; the lanes of those of dot products are added up at the end.
+        is_added_up = self.is_word & (self.vectorized > 1)
+        ends = np.where(is_added_up, _ADDED_UP, _MOVED) * self.accumulators / self.outside
+        return self.runs * ((own + loads + self.joined + spilled + 1) / self.vectorized + ends)
 
 
 def register_tile(
