@@ -1,6 +1,7 @@
 """The operators of Ansor's single-operator test: ten classes, three shapes each, batch 1 and 16.
 
-As there, channels are the last dimension of images and of filters. What PyTorch computes is in ``auto_scheduler_torch``, which is run by a Python of its own.
+As there, channels are the last dimension of images and of filters. What PyTorch computes is in
+``auto_scheduler_torch``, which is run by a Python of its own.
 """
 
 from __future__ import annotations
@@ -95,9 +96,10 @@ def _transposed(n, size, ci, co, window, stride, pad):
     c = te.reduce_axis((0, ci), name="c")
 
     def element(b, h, v, o):
-        (row, own_h), (column, own_w) = ((te.indexdiv(at + pad, stride), te.indexmod(at + pad, stride)) for at in (h, v))
+        row, column = (te.indexdiv(at + pad, stride) for at in (h, v))
+        first_row, first_column = (te.indexmod(at + pad, stride) for at in (h, v))
         inputs = padded[b, row - rh + taps - 1, column - rw + taps - 1, c]
-        return te.sum(inputs * w[rh * stride + own_h, rw * stride + own_w, c, o], axis=[rh, rw, c])
+        return te.sum(inputs * w[rh * stride + first_row, rw * stride + first_column, c, o], axis=[rh, rw, c])
 
     return [x, w, te.compute((n, out, out, co), element, name="conv2d_transpose")]
 

@@ -5,10 +5,10 @@
 
 Ten classes of operators (``auto_scheduler_cases``), three shapes each with batch 1 and 16. Each is tuned with at most
 so many trials, and timed in turn with our own default schedule and with PyTorch, eager in both orders of dimensions and
-compiled, each in a process of its own. A Python with torch is made by ``make peers``; what is missing is named. Records and rows are kept in the
-folder ``--records``: a case that has had its trials is not tuned again, and one that has its row is not timed again. So
-the same command goes on where ``--seconds`` or a kill stopped it. With ``--jobs`` each case has cores of its own, which
-neither its search nor the programs it is timed with leave.
+compiled, each in a process of its own. A Python with torch is made by ``make peers``; what is missing is named. Records
+and rows are kept in the folder ``--records``: a case that has had its trials is not tuned again, and one that has its
+row is not timed again. So the same command goes on where ``--seconds`` or a kill stopped it. With ``--jobs`` each case
+has cores of its own, which neither its search nor the programs it is timed with leave.
 
 Searching takes numpy, llvmlite and xgboost; where xgboost is not installed, an unpacked wheel of xgboost-cpu on
 PYTHONPATH does.
@@ -44,7 +44,7 @@ PEER_PYTHON = os.path.join(ROOT, "build", "peers", "bin", "python")
 OURS, DEFAULT = "searched", "default schedule"
 # The first candidates of a large convolution may be a hundred times slower than the best.
 SLOWEST_SECONDS = 20
-# Seconds after which no round of timing a case begins: default schedules of large convolutions take seconds each.
+# Seconds after which no round of a timing begins: default schedules of large convolutions take seconds each.
 ROUNDS_SECONDS = 20
 FRAMEWORKS = {
     "torch": "benchmarks.auto_scheduler_torch:eager",
