@@ -1,6 +1,7 @@
 """The operators of Ansor's single-operator test: ten classes, three shapes each, batch 1 and 16.
 
-What PyTorch computes is in ``auto_scheduler_torch``, which is run by a Python of its own.
+As there, channels are the last dimension of images and of filters. What PyTorch computes is in
+``auto_scheduler_torch``, which is run by a Python of its own.
 """
 
 from __future__ import annotations
@@ -56,13 +57,13 @@ def _inputs(*shapes: tuple[int, ...]) -> list[Any]:
 
 
 def _conv1d(n, length, ci, co, window, stride, pad):
-    x, w = _inputs((n, ci, length), (co, ci, window))
-    return [x, w, topi.nn.conv1d_ncw(x, w, stride, pad, 1)]
+    x, w = _inputs((n, length, ci), (window, ci, co))
+    return [x, w, topi.nn.conv1d_nwc(x, w, stride, pad, 1)]
 
 
 def _conv2d(n, size, ci, co, window, stride, pad, dilation=1):
-    x, w = _inputs((n, ci, size, size), (co, ci, window, window))
-    return [x, w, topi.nn.conv2d_nchw(x, w, stride, pad, dilation)]
+    x, w = _inputs((n, size, size, ci), (window, window, ci, co))
+    return [x, w, topi.nn.conv2d_nhwc(x, w, stride, pad, dilation)]
 
 
 def _dilated(*numbers):
@@ -70,23 +71,37 @@ def _dilated(*numbers):
 
 
 def _conv3d(n, depth, size, ci, co, window, stride, pad):
-    x, w = _inputs((n, ci, depth, size, size), (co, ci, window, window, window))
-    return [x, w, topi.nn.conv3d_ncdhw(x, w, stride, pad, 1, 1)]
+    x, w = _inputs((n, depth, size, size, ci), (window, window, window, ci, co))
+    return [x, w, topi.nn.conv3d_ndhwc(x, w, stride, pad, 1)]
 
 
 def _grouped(n, size, ci, co, window, stride, pad):
-    x, w = _inputs((n, ci, size, size), (co, ci // GROUPS, window, window))
-    return [x, w, topi.nn.group_conv2d_nchw(x, w, stride, pad, 1, GROUPS)]
+    x, w = _inputs((n, size, size, ci), (window, window, ci // GROUPS, co))
+    return [x, w, topi.nn.group_conv2d_nhwc(x, w, stride, pad, 1, GROUPS)]
 
 
 def _depthwise(n, size, ci, co, window, stride, pad):
-    x, w = _inputs((n, ci, size, size), (ci, 1, window, window))
-    return [x, w, topi.nn.depthwise_conv2d_nchw(x, w, stride, pad, 1)]
+    x, w = _inputs((n, size, size, ci), (window, window, ci, 1))
+    return [x, w, topi.nn.depthwise_conv2d_nhwc(x, w, stride, pad, 1)]
 
 
 def _transposed(n, size, ci, co, window, stride, pad):
-    x, w = _inputs((n, ci, size, size), (ci, co, window, window))
-    return [x, w, topi.nn.conv2d_transpose_nchw(x, w, (stride, stride), (pad, pad), "float32", (0, 0))]
+    """An element is the sum over those places of the window that meet an input: every ``stride``-th, so that the
+    window is a multiple of the stride."""
+    x, w = _inputs((n, size, size, ci), (window, window, ci, co))
+    taps, out = window // stride, (size - 1) * stride - 2 * pad + window
+    edge = (0, taps - 1, taps - 1, 0)
+    padded = topi.nn.pad(x, edge, edge, name="padded")
+    rh, rw = (te.reduce_axis((0, taps), name=name) for name in ("rh", "rw"))
+    c = te.reduce_axis((0, ci), name="c")
+
+    def element(b, h, v, o):
+        row, column = (te.indexdiv(at + pad, stride) for at in (h, v))
+        first_row, first_column = (te.indexmod(at + pad, stride) for at in (h, v))
+        inputs = padded[b, row - rh + taps - 1, column - rw + taps - 1, c]
+        return te.sum(inputs * w[rh * stride + first_row, rw * stride + first_column, c, o], axis=[rh, rw, c])
+
+    return [x, w, te.compute((n, out, out, co), element, name="conv2d_transpose")]
 
 
 def _capsule(n, size, ci, co, window, stride, pad):
@@ -105,8 +120,8 @@ def _capsule(n, size, ci, co, window, stride, pad):
 
 
 def _matmul(n, rows, columns, terms):
-    a, b = _inputs((n, rows, terms), (n, columns, terms))
-    return [a, b, topi.nn.batch_matmul(a, b)]
+    a, b = _inputs((n, rows, terms), (n, terms, columns))
+    return [a, b, topi.nn.batch_matmul(a, b, transpose_b=False)]
 
 
 def _norm(n, rows, columns):

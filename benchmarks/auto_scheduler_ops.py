@@ -4,11 +4,11 @@
     python -m benchmarks.auto_scheduler_ops --jobs 8 --seconds 540        eight cases at once, each on two cores
 
 Ten classes of operators (``auto_scheduler_cases``), three shapes each with batch 1 and 16. Each is tuned with at most
-so many trials, and timed in turn with our own default schedule and with PyTorch, eager and compiled, each in a process
-of its own. A Python with torch is made by ``make peers``; what is missing is named. Records and rows are kept in the
-folder ``--records``: a case that has had its trials is not tuned again, and one that has its row is not timed again. So
-the same command goes on where ``--seconds`` or a kill stopped it. With ``--jobs`` each case has cores of its own, which
-neither its search nor the programs it is timed with leave.
+so many trials, and timed in turn with our own default schedule and with PyTorch, eager in both orders of dimensions and
+compiled, each in a process of its own. A Python with torch is made by ``make peers``; what is missing is named. Records
+and rows are kept in the folder ``--records``: a case that has had its trials is not tuned again, and one that has its
+row is not timed again. So the same command goes on where ``--seconds`` or a kill stopped it. With ``--jobs`` each case
+has cores of its own, which neither its search nor the programs it is timed with leave.
 
 Searching takes numpy, llvmlite and xgboost; where xgboost is not installed, an unpacked wheel of xgboost-cpu on
 PYTHONPATH does.
@@ -44,10 +44,12 @@ PEER_PYTHON = os.path.join(ROOT, "build", "peers", "bin", "python")
 OURS, DEFAULT = "searched", "default schedule"
 # The first candidates of a large convolution may be a hundred times slower than the best.
 SLOWEST_SECONDS = 20
-# Seconds after which no round of timing a case begins: default schedules of large convolutions take seconds each.
+# Seconds after which no round of a timing begins: default schedules of large convolutions take seconds each.
 ROUNDS_SECONDS = 20
 FRAMEWORKS = {
-    "torch": "benchmarks.auto_scheduler_torch:eager", "torch.compile": "benchmarks.auto_scheduler_torch:compiled"}
+    "torch": "benchmarks.auto_scheduler_torch:eager",
+    "torch, channels last": "benchmarks.auto_scheduler_torch:channels_last",
+    "torch.compile": "benchmarks.auto_scheduler_torch:compiled"}  # fmt: skip
 
 
 # -- our side ------------------------------------------------------------------------------------------------------
@@ -173,7 +175,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     """How often we are faster, and by how much in the geometric mean, of all and by class."""
     lines = []
-    for title, others in (("PyTorch (best of eager and compiled)", list(FRAMEWORKS)), ("default schedules", [DEFAULT])):
+    for title, others in (("PyTorch (its best)", list(FRAMEWORKS)), ("default schedules", [DEFAULT])):
         shares = {row["case"]: share for row in rows if (share := ratio(row, others)) is not None}
         if not shares:
             lines.append(f"against {title}: not measured")

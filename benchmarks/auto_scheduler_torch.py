@@ -44,7 +44,7 @@ def operator(kind: str, numbers: Sequence[int]):
         "DIL": lambda x, w: functional.conv2d(x, w, None, stride, pad, 2),
         "DEP": lambda x, w: functional.conv2d(x, w, None, stride, pad, 1, x.shape[1]),
         "T2D": lambda x, w: functional.conv_transpose2d(x, w, None, stride, pad),
-        "GMM": lambda a, b: torch.matmul(a, b.transpose(1, 2)),
+        "GMM": torch.matmul,
         "NRM": lambda x: torch.linalg.norm(x, dim=(1, 2)),
     }[kind]
 
@@ -57,14 +57,30 @@ def _capsule(torch, x, w, stride: int, pad: int):
     return torch.einsum("nhwcikrs,rscokj->nhwoij", windows, w)
 
 
-def _made(compiled: bool) -> Callable[[], float]:
+# How a class orders the dimensions of its filters: from channels last to what PyTorch has.
+_FILTERS = {"C1D": (2, 1, 0), "C3D": (4, 3, 0, 1, 2), "DEP": (2, 3, 0, 1), "T2D": (2, 3, 0, 1), "C2D": (3, 2, 0, 1),
+            "GRP": (3, 2, 0, 1), "DIL": (3, 2, 0, 1)}  # fmt: skip
+
+
+def shapes_in_torch(kind: str, shapes: Sequence[Sequence[int]]) -> list[list[int]]:
+    """The shapes of inputs in the order that PyTorch has them in: channels before the image."""
+    if kind not in _FILTERS:
+        return [list(shape) for shape in shapes]
+    image, filters = shapes
+    return [[image[0], image[-1], *image[1:-1]], [filters[at] for at in _FILTERS[kind]]]
+
+
+def _made(compiled: bool, channels_last: bool = False) -> Callable[[], float]:
     import torch
 
     case = json.loads(os.environ[CASE])
     torch.set_num_threads(int(os.environ.get("TVM_NUM_THREADS") or os.cpu_count() or 1))
     function = operator(case["kind"], case["numbers"])
     function = torch.compile(function) if compiled else function
-    inputs = [torch.rand(shape) for shape in case["inputs"]]
+    inputs = [torch.rand(shape) for shape in shapes_in_torch(case["kind"], case["inputs"])]
+    formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+    if channels_last and case["kind"] in _FILTERS:
+        inputs = [one.to(memory_format=formats[one.ndim]) if one.ndim in formats else one for one in inputs]
     with torch.inference_mode():
         for _ in range(3):
             function(*inputs)
@@ -78,6 +94,11 @@ def _made(compiled: bool) -> Callable[[], float]:
 
 def eager() -> Callable[[], float]:
     return _made(False)
+
+
+def channels_last() -> Callable[[], float]:
+    """Eager, with images and filters in memory as ours are."""
+    return _made(False, channels_last=True)
 
 
 def compiled() -> Callable[[], float]:

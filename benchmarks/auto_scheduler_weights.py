@@ -91,7 +91,7 @@ class Samples:
         tasks = {task.workload_key: task for task in training_tasks(target)}
         quiet = quietly_measured(log)
         tasks = {key: task for key, task in tasks.items() if key in quiet}
-        extractors = {key: FeatureExtractor(t.compute_dag, t.hardware_params) for key, t in tasks.items()}
+        extractors = {key: FeatureExtractor.of(t) for key, t in tasks.items()}
         self.rows, costs, self.tasks = [], [], []
         for inp, res in auto_scheduler.RecordReader(log):
             key = inp.task.workload_key

@@ -10,7 +10,7 @@ import pytest
 import tvm
 from tests.auto_scheduler.programs import arrays_of, run, run_schedule
 from tvm import te, topi
-from tvm.auto_scheduler import ComputeDAG, LayoutRewriteOption, SearchTask, SketchPolicy, steps
+from tvm.auto_scheduler import ComputeDAG, HardwareParams, LayoutRewriteOption, SearchTask, SketchPolicy, steps
 from tvm.auto_scheduler.annotation_steps import TensorizeStep
 from tvm.auto_scheduler.intrinsics import intrinsics_of, tensor_intrin
 from tvm.auto_scheduler.layout_rewrite import layouts_of
@@ -28,6 +28,11 @@ needs_dot_products = pytest.mark.skipif(not HOST_HAS_THEM, reason="this CPU has 
 def dense(n=12, m=16, k=24, data="int8", weight="int8", out="int32"):
     a, b = te.placeholder((n, k), data, name="a"), te.placeholder((m, k), weight, name="b")
     return [a, b, topi.nn.dense(a, b, out_dtype=out)]
+
+
+def long_rows():
+    """Rows of whole fours of words."""
+    return dense(k=48)
 
 
 def convolution(layout="NHWC"):
@@ -63,7 +68,8 @@ def names_in(policy):
     (dense(), ARM, {"llvm.aarch64.neon.sdot.by_filter"}),
     (dense(data="uint8", weight="uint8"), ARM, {"llvm.aarch64.neon.udot.by_filter"}),
     (convolution(), ARM, {"llvm.aarch64.neon.sdot.by_channel"}),
-    (batches(), ARM, {"llvm.aarch64.neon.sdot.by_filter"}),
+    (batches(), ARM, {"llvm.aarch64.neon.sdot.by_rows"}), (long_rows(), ARM, {"llvm.aarch64.neon.sdot.by_rows"}),
+    (dense(m=24, k=32, data="uint8"), X86, {f"llvm.x86.avx512.vpdpbusd.{bits}.by_rows" for bits in (128, 256)}),
     (dense(data="uint8"), X86, {f"llvm.x86.avx512.vpdpbusd.{bits}.by_filter" for bits in (128, 256, 512)}),
     (dense(m=24, data="uint8"), X86, {f"llvm.x86.avx512.vpdpbusd.{bits}.by_filter" for bits in (128, 256)}),
     # The types are others, there are no whole fours or blocks, or the terms do not lie beside each other.
@@ -106,7 +112,7 @@ def states_of(policy, count):
 
 
 @needs_dot_products
-@pytest.mark.parametrize("program", [dense, convolution, narrowed, batches])
+@pytest.mark.parametrize("program", [dense, long_rows, convolution, narrowed, batches])
 def test_states_compute_what_plain_loops_compute(program, seed):
     policy = policy_of(program(), "llvm", random.Random(seed).getrandbits(30))
     dag = policy.search_task.compute_dag
@@ -123,10 +129,10 @@ def test_states_compute_what_plain_loops_compute(program, seed):
 
 
 @needs_dot_products
-@pytest.mark.parametrize("program", [dense, convolution])
+@pytest.mark.parametrize("program", [dense, long_rows, convolution])
 def test_constants_in_the_order_of_the_loops_are_read_as_the_intrinsic_reads_them(program, seed):
     tensors = program()
-    product = tensors[2].op if program is dense else tensors[2].op.input_tensors[0].op
+    product = tensors[2].op if program is not convolution else tensors[2].op.input_tensors[0].op
     product.attrs["layout_free_placeholders"] = [tensors[1]]
     policy = policy_of(tensors, "llvm", seed)
     dag = policy.search_task.compute_dag
@@ -142,10 +148,10 @@ def test_constants_in_the_order_of_the_loops_are_read_as_the_intrinsic_reads_the
             np.testing.assert_array_equal(made[-1], expected)
 
 
-@pytest.mark.parametrize("order", ["filter", "channel"])
+@pytest.mark.parametrize("order", ["filter", "rows", "channel"])
 def test_states_for_x86_have_its_instruction(order, seed):
-    if order == "filter":
-        tensors = dense(4, 32, 8, data="uint8")
+    if order != "channel":
+        tensors = dense(4, 32, 8 if order == "filter" else 32, data="uint8")
     else:
         a, b = te.placeholder((1, 4, 4, 8), "uint8", name="a"), te.placeholder((1, 1, 8, 32), "int8", name="b")
         tensors = [a, b, topi.nn.conv2d_nhwc(a, b, 1, 0, 1, "int32")]
@@ -175,13 +181,13 @@ def test_the_terms_of_an_instruction_are_one_step():
     extractor = FeatureExtractor(policy.search_task.compute_dag, policy.search_task.hardware_params)
     dag = policy.search_task.compute_dag
 
-    def tiled(name):
+    def tiled(name, terms):
         """The same tiles, with an intrinsic in them or with lanes."""
         state = dag.get_init_state()
         out = dag.tensors[2]
         i, j, k = state[out].iters
         j0, j1 = state.split(out, j, [4])
-        k0, k1 = state.split(out, k, [4])
+        k0, k1 = state.split(out, k, [terms])
         state.reorder(out, [i, j0, k0, k1, j1] if name is None else [i, j0, k0, j1, k1])
         if name is None:
             state.vectorize(out, j1)
@@ -189,9 +195,50 @@ def test_the_terms_of_an_instruction_are_one_step():
             state.tensorize(out, j1, name)
         return extractor.rows(state.state_object)
 
-    plain, made = tiled(None), tiled("llvm.aarch64.neon.sdot.by_filter")
-    lanes = NAMES.index("lanes")
-    assert made[0, lanes] == plain[0, lanes] and estimated_speed(made[None]) > estimated_speed(plain[None]) + 1
+    plain, made = tiled(None, 4), tiled("llvm.aarch64.neon.sdot.by_filter", 4)
+    rows = tiled("llvm.aarch64.neon.sdot.by_rows", 16)
+    lanes, vectors = NAMES.index("lanes"), NAMES.index("body vectors")
+    assert made[0, lanes] == rows[0, lanes] == plain[0, lanes]
+    assert estimated_speed(made[None]) > estimated_speed(plain[None]) + 1
+    # Four words of a row are four instructions, whose operands are loaded together.
+    assert (round(float(np.exp2(made[0, vectors]) - 1)), round(float(np.exp2(rows[0, vectors]) - 1))) == (1, 4)
+    assert estimated_speed(rows[None]) > estimated_speed(made[None])
+
+
+def plain_rows(has_dot_products, tensors, terms=1):
+    """The features of a body of four rows and four columns, inside of a loop over terms of which it has some."""
+    dag = ComputeDAG(tensors)
+    state, out = dag.get_init_state(), dag.tensors[2]
+    i, j, k = state[out].iters
+    (i0, i1), (j0, j1) = state.split(out, i, [4]), state.split(out, j, [4])
+    k0, k1 = state.split(out, k, [terms])
+    state.reorder(out, [i0, j0, k0, i1, j1, k1])
+    state.pragma(out, i0, "auto_unroll_max_step$64")
+    hardware = HardwareParams(num_cores=1, target=ARM)
+    return FeatureExtractor(dag, hardware, has_dot_products).rows(state.state_object)
+
+
+def test_sums_of_bytes_are_vectors_of_bytes_where_there_are_dot_products():
+    column = NAMES.index("vectorized trips")
+    rows = {has: plain_rows(has, dense(64, 64, 64)) for has in (False, True)}
+    assert [round(float(np.exp2(rows[has][0, column]) - 1)) for has in (False, True)] == [4, 16]
+    assert estimated_speed(rows[True][None]) > estimated_speed(rows[False][None]) + 2
+    floats = [plain_rows(has, dense(64, 64, 64, *["float32"] * 3)) for has in (False, True)]
+    np.testing.assert_array_equal(*floats)
+
+
+def test_bodies_of_several_terms_are_no_vectors():
+    column = NAMES.index("vectorized trips")
+    rows = [plain_rows(True, dense(64, 64, 64), terms) for terms in (1, 2)]
+    assert [round(float(np.exp2(row[0, column]) - 1)) for row in rows] == [16, 1]
+
+
+def test_the_first_states_have_intrinsics_and_have_none():
+    policy = policy_of(dense(64, 64, 64), ARM)
+    first = policy._by_estimate(8)
+    assert sorted(any(map(is_tensorized, one.state.stages)) for one in first) == [False] * 4 + [True] * 4
+    without = policy_of(dense(64, 64, 62), ARM)
+    assert len(without._by_estimate(4)) == 4
 
 
 def test_bad_steps_are_refused():

@@ -12,14 +12,14 @@ from tests.auto_scheduler.test_evolution import PROGRAMS, breeder_of
 from tvm.auto_scheduler import HardwareParams
 from tvm.auto_scheduler.population import Population, Space, _moves, evolve
 from tvm.auto_scheduler.skeleton import SketchGenes
-from tvm.auto_scheduler.state_features import NAMES
+from tvm.auto_scheduler.state_features import NAMES, FeatureExtractor
 from tvm.auto_scheduler.tiling import factorizations
 
 
 def space_of(name: str, seed: int) -> Space:
     breeder = breeder_of(name, random.Random(seed))
-    return Space(breeder.dag, breeder.sketches, breeder.limits, HardwareParams(num_cores=4, target="llvm"),
-                 breeder.generator)
+    extractor = FeatureExtractor(breeder.dag, HardwareParams(num_cores=4, target="llvm"))
+    return Space(extractor, breeder.sketches, breeder.limits, breeder.generator)
 
 
 def no_scores(groups):

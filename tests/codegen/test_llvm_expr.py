@@ -439,6 +439,24 @@ def test_shuffle_and_ramp_values(rng):
     numpy.testing.assert_array_equal(got, [*(picked + [10, 15, 20, 25]), *picked[::-1]])
 
 
+@pytest.mark.parametrize("order", [(0, 4, 1, 5), (7, 0), (3, 2, 1, 0, 4, 5, 6, 7)])
+def test_a_shuffle_of_two_vectors_is_one_instruction(order, rng):
+    a, b, out = buffer("a", "int32", 4), buffer("b", "int32", 4), buffer("out", "int32", len(order))
+    lanes = Ramp(const(0, "int32"), const(1, "int32"), 4)
+    indices = tuple(const(at, "int32") for at in order)
+    x, y = rng.integers(-9, 9, 4).astype("int32"), rng.integers(-9, 9, 4).astype("int32")
+    for second, values in ((b, y), (a, x)):
+        first = BufferLoad(a, [lanes])
+        vectors = (first, first if second is a else BufferLoad(b, [lanes]))
+        place = Ramp(const(0, "int32"), const(1, "int32"), len(order))
+        func = prim_func([a, b, out], BufferStore(out, Shuffle(vectors, indices), [place]))
+        text, _ = emit(func)
+        assert text.count("shufflevector") == 1 and "extractelement" not in text
+        got = numpy.zeros(len(order), "int32")
+        compile_raw(func)(x, y, got)
+        numpy.testing.assert_array_equal(got, numpy.concatenate([x, values])[list(order)])
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("lanes", [2, 4, 8, 12, 16, 24])
 @pytest.mark.parametrize("divide", [prim.Div, prim.Mod, prim.FloorDiv, prim.FloorMod])

@@ -7,7 +7,7 @@ are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations
 from typing import Any
@@ -112,19 +112,20 @@ class _Intrinsics:
     """The rule for the intrinsics of a target."""
 
     def __init__(self, intrinsics: Sequence[SearchIntrinsic]):
-        self.intrinsics = [(one.name, one.make()) for one in intrinsics]
+        self.intrinsics = [(one, one.make()) for one in intrinsics]
 
-    def _fitting(self, op: Any) -> Iterator[tuple[str, dict[str, int]]]:
+    def _fitting(self, op: Any) -> list[tuple[str, dict[str, int]]]:
+        """The intrinsics that compute tiles of an operation, with the lengths of these."""
         whole = names_in(op, NO_SPLIT_AT_INNER) | names_in(op, NO_SPLIT_AT_OUTER)
-        for name, intrin in self.intrinsics:
-            lengths = tile_of(op, intrin)
-            if lengths is not None and not whole & set(lengths):
-                yield name, lengths
+        found = {one: lengths for one, intrin in self.intrinsics
+                 if (lengths := tile_of(op, intrin)) is not None and not whole & set(lengths)}
+        replaced = {one.replaces for one in found}
+        return [(one.name, lengths) for one, lengths in found.items() if one.name not in replaced]
 
     def condition(self, at: Sketching) -> Condition:
         # A stage and its cache compute the same: the rule makes the cache itself where it takes one.
         is_new = is_to_be_tiled(at) and not has_cache_write(at.state, at.stage_id)
-        return Condition.APPLY if is_new and any(self._fitting(at.stage.op)) else Condition.PASS
+        return Condition.APPLY if is_new and self._fitting(at.stage.op) else Condition.PASS
 
     def apply(self, at: Sketching) -> list[Found]:
         if at.queries.matched_consumer(at.stage_id) is None:

@@ -26,11 +26,14 @@ class SearchIntrinsic:
         Whether a target has it.
     make : callable
         Gives the tensor intrinsic, with a reset and an update.
+    replaces : str, optional
+        The intrinsic of the same target that is not worth trying where this one fits.
     """
 
     name: str
     fits: Callable[[Target], bool]
     make: Callable[[], TensorIntrin]
+    replaces: str | None = None
 
 
 def _table(kind: str) -> Mapping[str, SearchIntrinsic]:

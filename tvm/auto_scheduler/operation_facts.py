@@ -64,6 +64,7 @@ class OperationFacts:
         self.op = op
         self.counts = arithmetic(op)
         out = op.output(0)
+        self.is_integer = info(out.dtype).is_integer
         axes = [axis.var for axis in op.axis]
         self.store = Buffer(width_of(out.dtype), _shape(out), [[lambda e, v=v: e.get(v, 1) for v in axes]])
         self.reads = []

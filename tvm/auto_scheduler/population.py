@@ -7,7 +7,7 @@ become states.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -16,8 +16,6 @@ import numpy as np
 
 from ..error import TVMError
 from .annotate import Choices, Decisions, Limits
-from .compute_dag import ComputeDAG
-from .hardware import HardwareParams
 from .skeleton import STAGE_GENES, UNDECIDED, Skeleton, SketchGenes
 from .state import StateObject
 from .state_features import FeatureExtractor
@@ -63,12 +61,11 @@ class Space:
     """All candidates of a task's sketches."""
 
     def __init__(
-        self, dag: ComputeDAG, sketches: Sequence[StateObject], limits: Limits, hardware: HardwareParams,
-        generator: random.Random,
+        self, extractor: FeatureExtractor, sketches: Sequence[StateObject], limits: Limits, generator: random.Random
     ):
         self.generator, self.chance = generator, np.random.default_rng(generator.getrandbits(64))
-        self.extractor = FeatureExtractor(dag, hardware)
-        self.sketches = [SketchGenes(dag, number, sketch, limits) for number, sketch in enumerate(sketches)]
+        self.extractor = extractor
+        self.sketches = [SketchGenes(extractor.dag, number, sketch, limits) for number, sketch in enumerate(sketches)]
         self.width = max(sketch.width for sketch in self.sketches)
         self.skeletons: list[Skeleton] = []
         self._numbers: dict[Skeleton, int] = {}
@@ -98,12 +95,14 @@ class Space:
 
     # -- candidates ------------------------------------------------------------------------------------------------
 
-    def random(self, count: int) -> Population:
-        """Random candidates, with equal probability of each sketch; none where no sketch can be annotated."""
-        count = count if self._usable else 0
-        sketches = self.chance.integers(max(len(self._usable), 1), size=count)
+    def random(self, count: int, among: Collection[int] | None = None) -> Population:
+        """Random candidates, with equal probability of each sketch, or of each with a number ``among`` these; none
+        where no sketch can be annotated."""
+        usable = [sketch for sketch in self._usable if among is None or sketch.number in among]
+        count = count if usable else 0
+        sketches = self.chance.integers(max(len(usable), 1), size=count)
         made = Population(np.zeros(count, dtype="int64"), np.full((count, self.width), UNDECIDED, dtype="int32"))
-        for number, sketch in enumerate(self._usable):
+        for number, sketch in enumerate(usable):
             rows = np.flatnonzero(sketches == number)
             made.skeletons[rows] = self.chance.choice(self._of_sketch(sketch.number), len(rows))
             for column, table in enumerate(sketch.tables):

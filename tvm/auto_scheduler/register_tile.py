@@ -30,6 +30,8 @@ _REGISTERS, _FEW_REGISTERS, _FEW_BYTES = 32, 16, 32
 _OPERANDS, _OPERANDS_IN_PARTS = 2, 8
 # The arithmetic of a term that is one instruction: a product and its sum.
 _FUSED = 2
+# Instructions that load and store an accumulator, and those that also add its lanes up.
+_MOVED, _ADDED_UP = 2, 4
 _KINDS = ("still", "next", "far", "")
 
 
@@ -42,8 +44,9 @@ class RegisterTile:
     them that are not in the body, ``loads`` what it loads, ``gathered`` those of them that are single lanes,
     ``registers`` what one term takes, ``trips`` the iterations of the serial loop around it, ``vectorized`` how many of
     them LLVM makes one, ``strided`` the reads that go far along them, ``odd`` the lanes that fill no register,
-    ``spilled`` the accumulators for which there is no register, ``size`` the bytes of the elements of a nest, and
-    ``runs`` how often all nests run it.
+    ``spilled`` the accumulators for which there is no register, ``size`` the bytes of the elements of a nest,
+    ``runs`` how often all nests run it, ``is_word`` says where products and their sums are one instruction, and
+    ``joined`` counts what puts the operands of intrinsics together.
     """
 
     expanded: np.ndarray
@@ -61,6 +64,8 @@ class RegisterTile:
     spilled: np.ndarray
     size: np.ndarray
     runs: np.ndarray
+    is_word: np.ndarray
+    joined: np.ndarray
 
     def features(self) -> list[np.ndarray]:
         return [self.vectors, self.accumulators, self.terms, self.loads, self.gathered, self.registers, self.trips,
@@ -69,37 +74,55 @@ class RegisterTile:
 
     def steps(self, arithmetic: int) -> np.ndarray:
         """Instructions of all runs where a term takes some ``arithmetic``: that, loads, accumulators that come and go,
-        and the loop itself."""
-        own = self.vectors * max(arithmetic / _FUSED, 1)
-        moved = 2 * self.spilled / self.accumulators * self.vectors + 2 * self.accumulators / self.outside
-        return self.runs / self.vectorized * (own + self.loads + moved + 1)
+        and the loop itself. An intrinsic is one instruction, whatever it computes."""
+        own = self.vectors * np.where(self.is_word, 1, max(arithmetic / _FUSED, 1))
+        # Loads run beside dot products, which take as many inputs as other arithmetic and do four times as much.
+        loads = np.where(self.is_word, self.loads / 2, self.loads)
+        spilled = 2 * self.spilled / self.accumulators * self.vectors
+        # Accumulators come and go once for all trips; the lanes of those of dot products are added up at the end.
+        is_added_up = self.is_word & (self.vectorized > 1)
+        ends = np.where(is_added_up, _ADDED_UP, _MOVED) * self.accumulators / self.outside
+        return self.runs * ((own + loads + self.joined + spilled + 1) / self.vectorized + ends)
 
 
-def register_tile(facts: OperationFacts, loops: StageLoops, vector_bytes: int) -> RegisterTile:
-    """The bodies of a stage on a machine with registers of so many bytes."""
+def register_tile(
+    facts: OperationFacts, loops: StageLoops, vector_bytes: int, has_dot_products: bool = False
+) -> RegisterTile:
+    """The bodies of a stage on a machine with registers of so many bytes, and with dot products of bytes or without."""
     unit = max(vector_bytes // facts.store.width, 1)
     is_lane, is_term = loops.how == Annotation.VECTORIZE, loops.is_kind(IteratorKind.REDUCTION)
     in_body = body_of(loops)
     around, lanes = np.where(in_body, 1.0, loops.extents), loops.product(is_lane)
-    # The terms that an instruction adds at once are one.
-    expanded = in_body & ~is_lane & (loops.how != Annotation.TENSORIZE)
+    # The terms that an instruction adds at once are one: as many as fill the bytes of an accumulator.
+    word_loops = loops.how == Annotation.TENSORIZE
+    expanded, is_made = in_body & ~is_lane & ~word_loops, word_loops.any(axis=0)
+    narrowest = min((buffer.width for buffer in facts.reads), default=facts.store.width)
+    words = np.maximum(loops.product(word_loops) * narrowest / facts.store.width, 1)
     # Lanes beyond the last whole register are handled in pieces of 1, 2, 4 ... of them.
     odd = lanes % unit
     whole = lanes // unit + sum((odd // (1 << bit)) % 2 for bit in range(max(unit.bit_length() - 1, 1)))
     iterations = loops.product(expanded)
-    vectors, accumulators = iterations * whole, loops.product(expanded & ~is_term) * whole
+    vectors, accumulators = iterations * whole * words, loops.product(expanded & ~is_term) * whole
     outside, trip = _around(around, is_term)
     loads, gathered = _loads(facts, loops, expanded, is_lane, lanes, whole)
     held, _ = _loads(facts, loops, expanded & ~is_term, is_lane, lanes, whole)
     registers = _FEW_REGISTERS if vector_bytes == _FEW_BYTES else _REGISTERS
-    trips, vectorized, strided = _trips(facts, loops, around, trip, unit, lanes)
-    operands = np.where((loops.how == Annotation.TENSORIZE).any(axis=0), _OPERANDS_IN_PARTS, _OPERANDS)
+    # LLVM makes dot products of sums of narrow integers, whose registers are filled with these.
+    is_narrow = has_dot_products and facts.is_integer and narrowest < facts.store.width
+    over_terms = is_narrow & (trip >= 0) & is_term[trip, 0] if loops.axes else np.zeros(len(trip), dtype=bool)
+    trips, vectorized, strided = _trips(
+        facts, loops, around, trip, np.where(over_terms, vector_bytes // narrowest, unit), lanes)
+    vectorized = np.where(_repeats(loops, trip, expanded), 1.0, vectorized)
+    is_word = is_made | over_terms & (vectorized > 1)
+    operands = np.where(is_made, _OPERANDS_IN_PARTS, _OPERANDS)
+    # Single words are inserted one by one; rows of several are transposed in as many steps as it takes to halve four.
+    joined = np.where(is_made, gathered * np.where(words > 1, 2, 1), 0)
     space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
     return RegisterTile(
         iterations, vectors, accumulators, outside * loops.product(expanded & is_term), outside, loads, gathered,
         accumulators + held, trips, vectorized, strided, np.where(lanes > 1, odd, 0),
         np.maximum(accumulators + operands - registers, 0), space * facts.store.width,
-        around.prod(axis=0) * loops.times)
+        around.prod(axis=0) * loops.times, is_word, joined)
 
 
 def body_of(loops: StageLoops) -> np.ndarray:
@@ -142,7 +165,7 @@ def _around(around: np.ndarray, is_term: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _trips(
-    facts: OperationFacts, loops: StageLoops, around: np.ndarray, trip: np.ndarray, unit: int, lanes: np.ndarray
+    facts: OperationFacts, loops: StageLoops, around: np.ndarray, trip: np.ndarray, unit: np.ndarray, lanes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The iterations of the loop around a body, how many of them LLVM makes one, and the reads that go far."""
     if not loops.axes:
@@ -159,6 +182,15 @@ def _trips(
     # What is left over runs one by one.
     groups = np.floor(trips / unit) + trips % unit
     return trips, np.where(is_vectorized, trips / groups, 1.0), moves[:, 2] * (trip >= 0)
+
+
+def _repeats(loops: StageLoops, trip: np.ndarray, expanded: np.ndarray) -> np.ndarray:
+    """Whether a body has several iterations of the axis whose loop is around it: what it reads then lies apart from
+    trip to trip, and LLVM makes no vectors of trips."""
+    if not loops.axes:
+        return np.zeros(expanded.shape[1], dtype=bool)
+    same = np.array([[own is other for own in loops.axes] for other in loops.axes])[trip].T
+    return (trip >= 0) & (loops.product(expanded & same) > 1)
 
 
 def _loads(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,10 +24,11 @@ from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
 from .measure_record import RecordReader
 from .population import Population, Space, evolve
+from .queries import is_tensorized
 from .search_task import SearchTask, TuningOptions
 from .sketch_rules import CPU_RULES, Condition, Rule, Sketching, generate
 from .state import StateObject
-from .state_features import estimated_speed
+from .state_features import FeatureExtractor, estimated_speed
 from .steps import TransformStep
 
 # Candidates of a population at most for each state that is asked for: a few are found among fewer.
@@ -354,8 +356,7 @@ class SketchPolicy(SearchPolicy):
         task = self.search_task
         if self._space is None and task.target.features.is_cpu:
             breeder = self.breeder
-            self._space = Space(
-                task.compute_dag, breeder.sketches, breeder.limits, task.hardware_params, self.generator)
+            self._space = Space(FeatureExtractor.of(task), breeder.sketches, breeder.limits, self.generator)
         return self._space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
@@ -512,13 +513,21 @@ class SketchPolicy(SearchPolicy):
         return [candidate.state for candidate in chosen.values()]
 
     def _by_estimate(self, count: int) -> list[Candidate]:
-        """The best candidates by the instructions of states alone, whatever the cost model makes of them."""
+        """The best candidates by the instructions of states alone, whatever the cost model makes of them: as many with
+        tensor intrinsics as without them where there are both, because what LLVM makes of plain loops is not known as
+        well."""
         if self.space is None or not count:
             return []
         size, generations = (self.params[f"evolutionary_search_{name}"] for name in ("population", "num_iters"))
-        population = self.space.random(min(size, _CANDIDATES_EACH * count))
-        found, _ = evolve(self.space, population, self._estimated, generations)
-        return self._built(found, count)
+        kinds: dict[bool, list[int]] = {}
+        for number, sketch in enumerate(self.breeder.sketches):
+            kinds.setdefault(any(map(is_tensorized, sketch.stages)), []).append(number)
+        each, made = -(-count // len(kinds)), []
+        for numbers in kinds.values():
+            population = self.space.random(min(size // len(kinds), _CANDIDATES_EACH * each), numbers)
+            found, _ = evolve(self.space, population, self._estimated, generations)
+            made.append(self._built(found, each))
+        return [one for together in zip_longest(*made) for one in together if one is not None][:count]
 
     def _estimated(self, population: Population) -> tuple[Population, Any]:
         assert self.space is not None

@@ -23,6 +23,7 @@ from .loop_nests import Loop, LoopNests, Nest, length_of
 from .operation_facts import KINDS, OperationFacts
 from .register_tile import NAMES as TILE_NAMES
 from .register_tile import RegisterTile, register_tile
+from .search_task import SearchTask
 from .state import Stage, StateObject
 
 # Cache sizes in bytes: data that is reused while it is in a cache of this size comes from it.
@@ -109,13 +110,20 @@ def surround(stages: Mapping[int, StageLoops]) -> list[StageLoops]:
 class FeatureExtractor:
     """Features of states of one computation."""
 
-    def __init__(self, dag: ComputeDAG, hardware: HardwareParams):
+    def __init__(self, dag: ComputeDAG, hardware: HardwareParams, has_dot_products: bool = False):
         self.dag, self.cores, self.vector_bytes = dag, max(hardware.num_cores, 1), max(hardware.vector_unit_bytes, 4)
+        self.has_dot_products = has_dot_products
         # The least work: one operation for each term of each element.
         self.work = sum(math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
                         for op in dag.ops if isinstance(op, ComputeOp)) or 1
         self._layout_free = frozenset(tensor.op for tensor in dag.layout_free_placeholders)
         self._facts: dict[tuple[Operation, frozenset[Operation]], OperationFacts] = {}
+
+    @staticmethod
+    def of(task: SearchTask) -> FeatureExtractor:
+        """Features of the states of a task."""
+        return FeatureExtractor(
+            task.compute_dag, task.hardware_params, task.target.features.has_integer_dot_product)
 
     def rows(self, state: StateObject) -> np.ndarray:
         """A row for each stage with loops. The loops of a state that was read from a record are computed first."""
@@ -154,7 +162,7 @@ class FeatureExtractor:
         space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
         traffic = [_traffic(touched, outside, size) * times for size in _CACHE_BYTES]
         flop = sum(facts.counts) * iterations
-        tile = register_tile(facts, loops, self.vector_bytes)
+        tile = register_tile(facts, loops, self.vector_bytes, self.has_dot_products)
         op, constant = loops.stage.op, np.ones(extents.shape[1])
         columns = [
             *(count * iterations for count in facts.counts), space * times, outside[-1] / np.maximum(space, 1), times,

@@ -117,7 +117,7 @@ class XGBModel(PythonBasedModel):
         if extractor is None or extractor.dag is not task.compute_dag:
             features, dag = task.target.features, task.compute_dag
             is_gpu = features.is_gpu
-            extractor = GPUFeatureExtractor(dag, features) if is_gpu else FeatureExtractor(dag, task.hardware_params)
+            extractor = GPUFeatureExtractor(dag, features) if is_gpu else FeatureExtractor.of(task)
             self._extractors[task.workload_key] = extractor
         return [extractor.rows(getattr(state, "state_object", state)) for state in states]
 

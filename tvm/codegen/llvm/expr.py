@@ -338,11 +338,12 @@ def _shuffle(b: Builder, node: Shuffle) -> str:
         if not number.isdigit() or int(number) >= len(lanes):
             raise TVMError(f"the indices of a shuffle are literals below {len(lanes)}, got {index}")
         picked.append(lanes[int(number)])
-    if len(node.vectors) == 1 and len(lanes) > 1 and len(picked) > 1:
-        source = node.vectors[0]
-        mask = ", ".join(f"i32 {lane}" for _, lane in picked)
-        text = b.types[source.dtype]
-        return b.op(f"shufflevector {text} {value(b, source)}, {text} poison, <{len(picked)} x i32> <{mask}>")
+    first, last = node.vectors[0], node.vectors[-1]
+    if len(node.vectors) <= 2 and first.dtype == last.dtype and info(first.dtype).lanes > 1 and len(picked) > 1:
+        whole, text = info(first.dtype).lanes, b.types[first.dtype]
+        mask = ", ".join(f"i32 {lane + whole * (vector is not first)}" for vector, lane in picked)
+        other = value(b, last) if last is not first else "poison"
+        return b.op(f"shufflevector {text} {value(b, first)}, {text} {other}, <{len(picked)} x i32> <{mask}>")
     scalars = []
     for vector, lane in picked:
         got = value(b, vector)

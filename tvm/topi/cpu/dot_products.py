@@ -21,6 +21,8 @@ from ...tir.buffer import Buffer
 
 # Bytes of the elements whose products are added to a lane.
 LANE_BYTES = 4
+# Words of so many bytes that instructions of all processors move among each other.
+WORDS = 4
 
 
 class DotProduct(NamedTuple):
@@ -205,6 +207,70 @@ def multiply_where_they_lie(instruction: DotProduct, name: str, by_filter: bool)
     return _declared(name, out.op, (data, weights, out), body, {weights: [tir.Var("row", "int32"), 1]})
 
 
+def _in_turn(a: PrimExpr, b: PrimExpr, run: int, half: int) -> PrimExpr:
+    """Runs of words of two vectors in turn, from the lower or the upper half of each four words of both: one
+    instruction, because all processors move words within fours."""
+    count = info(a.dtype).lanes
+    order = [four + 2 * half + start + word + side * count for four in range(0, count, WORDS)
+             for start in range(0, 2, run) for side in (0, 1) for word in range(run)]
+    return Shuffle((a, b), tuple(tir.const(at, "int32") for at in order))
+
+
+def _joined(vectors: list[PrimExpr]) -> PrimExpr:
+    """Vectors one after the other in one."""
+    while len(vectors) > 1:
+        every = range(2 * info(vectors[0].dtype).lanes)
+        vectors = [Shuffle(pair, tuple(tir.const(at, "int32") for at in every))
+                   for pair in zip(vectors[::2], vectors[1::2])]  # fmt: skip
+    return vectors[0]
+
+
+def _words_by_filter(rows: Buffer, filters: int, depth: int) -> list[PrimExpr]:
+    """The first word of all filters, the second of all and so on, from rows of four words: fours of filters are
+    transposed, all of them at once."""
+    words = [tir.reinterpret(f"int32x{WORDS}", _part(rows, j, 0, lanes=WORDS * depth)) for j in range(filters)]
+    a, b, c, d = (_joined(words[j::WORDS]) for j in range(WORDS))
+    pairs = [(_in_turn(a, b, 1, half), _in_turn(c, d, 1, half)) for half in (0, 1)]
+    return [_in_turn(*pair, 2, half) for pair in pairs for half in (0, 1)]
+
+
+@functools.cache
+def multiply_rows(instruction: DotProduct, name: str) -> TensorIntrin:
+    """Add the products of four words of data with weights to the accumulators of one vector. The weights are rows of a
+    matrix, each of a filter. Rows are loaded whole and transposed in registers, which is shared by all rows of data
+    whose products are in one body: two instructions for a vector of weights, where loading it word by word takes as
+    many as it has."""
+    width, depth = instruction.lanes, instruction.depth
+    data = te.placeholder((WORDS * depth,), instruction.data, name="data")
+    weights = te.placeholder((width, WORDS * depth), instruction.weight, name="weights")
+    k = te.reduce_axis((0, WORDS * depth), name="k")
+    out = te.compute((width,), lambda j: te.sum(
+        data[k].astype(instruction.sums) * weights[j, k].astype(instruction.sums), axis=k), name="out")
+
+    def same(x: Buffer, word: int) -> PrimExpr:
+        """A word of the data in all lanes."""
+        if instruction.takes_lane:
+            whole = tir.reinterpret(f"int32x{WORDS}", _part(x, 0, lanes=WORDS * depth))
+            return Shuffle((whole,), (tir.const(word, "int32"),) * width)
+        return tir.Broadcast(tir.reinterpret("int32", _part(x, word * depth, lanes=depth)), width)
+
+    def body(ins, outs):
+        x, rows = ins
+        (sums,) = outs
+        start = sums.vstore([0], tir.Broadcast(tir.const(0, instruction.sums), width))
+        total = _part(sums, 0, lanes=width)
+        for word, own in enumerate(_words_by_filter(rows, width, depth)):
+            operands = [tir.reinterpret(f"{instruction.weight}x{depth * width}", own),
+                        tir.reinterpret(f"{instruction.data}x{depth * width}", same(x, word))]
+            if instruction.data != instruction.weight:
+                operands.reverse()  # The unsigned operand is the first.
+            total = tir.call_llvm_pure_intrin(f"{instruction.sums}x{width}", instruction.name, total, *operands)
+        step = sums.vstore([0], total)
+        return tir.SeqStmt([start, step]), start, step
+
+    return _declared(name, out.op, (data, weights, out), body, {weights: [tir.Var("row", "int32"), 1]})
+
+
 def _declared(
     name: str, op: ComputeOp, tensors: tuple[Tensor, ...], body: Callable[..., Any],
     strides: dict[Tensor, list[Any]] | None = None,
@@ -269,5 +335,5 @@ def bring_together(dtype: str, channels: int) -> TensorIntrin:
 
 __all__ = [
     "INSTRUCTIONS", "LANE_BYTES", "DotProduct", "bring_together", "data_type", "dot_product", "instructions", "lanes",
-    "multiply", "multiply_each", "multiply_where_they_lie", "with_instruction",
+    "multiply", "multiply_each", "multiply_rows", "multiply_where_they_lie", "with_instruction",
 ]
