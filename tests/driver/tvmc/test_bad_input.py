@@ -94,7 +94,8 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "the target is empty", *compile_, "--target", "")
     refused(4, "target '{\"kind\":'", *compile_, "--target", '{"kind":')
     refused(4, "is given twice", *compile_, "--target", "llvm, llvm")
-    refused(4, "'cmsis-nn' is no target", *compile_, "--target", "cmsis-nn, c")
+    refused(4, "the code generator of 'cmsis-nn' is not available yet", *compile_, "--target", "cmsis-nn, c")
+    refused(4, "'cmsis' is no target", *compile_, "--target", "cmsis, c")
     refused(4, "linking code for x86_64-pc-windows-msvc needs a compiler for that machine", *compile_, "--target",
             "llvm -mtriple=x86_64-pc-windows-msvc")
     refused(4, "'cpu' is no target: a CPU's is llvm; targets that code is generated for are c, cuda, llvm", *compile_,

@@ -128,6 +128,30 @@ def test_pass_times_are_printed(compiled, capsys):
     assert "Compilation time breakdown by pass:\n" in shown and "FoldConstant: " in shown
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_the_program_is_printed_around_the_passes_named(compiled, capsys, when):
+    compiled(f"--print-ir-{when}=[FuseOps,tir.VectorizeLoop]")
+    shown = capsys.readouterr().out
+    assert f"Print IR {when}: FuseOps\n" in shown and "def @main(%data: " in shown
+    assert f"Print IR {when}: tir.VectorizeLoop\n# from tvm.script import ir as I\n" in shown
+    assert "Print IR {}: ".format("after" if when == "before" else "before") not in shown
+
+
+def test_a_pass_that_does_not_exist_is_not_printed(model_path, capsys):
+    with pytest.raises(SystemExit) as end:
+        _main(["compile", "--print-ir-after", "tir.Vectorise", model_path])
+    assert end.value.code == 2 and "no pass is named 'tir.Vectorise'" in capsys.readouterr().err
+
+
+def test_four_times_v_logs_what_is_done(model_path, tmp_path, caplog):
+    package = str(tmp_path / "m.tar")
+    assert not _main(["compile", "-vvvv", "--output", package, model_path])
+    assert {"DEBUG", "WARNING"} <= {record.levelname for record in caplog.records if record.name == "TVMC"}
+    caplog.clear()
+    assert not _main(["run", "-vvvv", package])
+    assert [r.levelname for r in caplog.records if package in r.getMessage()] == ["DEBUG"]
+
+
 def test_defaults_come_from_a_configuration_file(compiled, tmp_path, model_path):
     path = tmp_path / "mine.json"
     path.write_text(json.dumps({
@@ -212,6 +236,43 @@ def test_other_code_generators_mark_their_parts(compiled, package, monkeypatch):
     made = compiled("--target", "mine -a=1, llvm")
     assert seen == [("default", {"a": "1"})]
     np.testing.assert_allclose(output(made), output(package), rtol=1e-5, atol=1e-6)
+
+
+def test_settings_of_a_code_generator_are_an_option_of_its_passes(monkeypatch, model_path):
+    from tvm.driver.tvmc import composite_target, target
+    from tvm.ir import pass_config
+
+    seen = []
+
+    def mark(mod, params, mod_name="", **options):
+        seen.append((tvm.transform.PassContext.current().config["mine.options"], options))
+        return mod
+
+    monkeypatch.setitem(composite_target.REGISTERED_CODEGEN, "mine",
+                        {"config_key": "mine.options", "pass_pipeline": mark})
+    if "mine.options" not in pass_config.CONFIGS:
+        pass_config.register_pass_config("mine.options", dict)
+    said = {"mine": {"b": "2"}}
+    assert target.target_from_cli("mine -a=1, llvm", said)[1][0]["opts"] == {"a": "1", "b": "2"}
+    tvmc.compile(tvmc.load(model_path), target="mine -a=1, llvm", additional_target_options=said)
+    assert seen == [({"a": "1", "b": "2"}, {"a": "1", "b": "2"})]
+
+
+def test_code_generators_that_are_not_there_have_names_and_refuse_a_model(model_path, capsys):
+    from tvm.driver.tvmc import composite_target, target
+
+    assert {"cmsis-nn", "compute-library", "ethos-n", "vitis-ai"} <= set(composite_target.get_codegen_names())
+    assert target.target_from_cli("cmsis-nn, llvm")[1][0]["name"] == "cmsis-nn"
+    with pytest.raises(tvmc.TVMCException, match="'cmsis-nn' is not available yet"):
+        composite_target.get_codegen_by_target("cmsis-nn")["pass_pipeline"](tvm.IRModule())
+    assert _main(["compile", "--target", "cmsis-nn, llvm", model_path]) == 4
+    assert "the code generator of 'cmsis-nn' is not available yet" in capsys.readouterr().err
+
+
+def test_a_saved_model_reads_as_it_was(model_path, tmp_path):
+    model = tvmc.load(model_path)
+    model.save(str(tmp_path / "saved.tar"))
+    assert str(tvmc.TVMCModel(model_path=str(tmp_path / "saved.tar")).mod) == str(model.mod)
 
 
 def test_a_compile_ends_with_a_line_about_what_it_made(model_path, tmp_path, capsys):

@@ -25,6 +25,7 @@ from .parser import detail_group
 from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
 from .shape_parser import parse_shape_string
 from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
+from .terminal import note
 from .tracker import tracker_host_port_from_cli
 from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
 
@@ -436,7 +437,7 @@ def tune_model(
         known = (mod, tvmc_model.params, where)
         sketches = _sketches(*known, hardware_params, include_simple_tasks) if enable_autoscheduler else None
         tasks = sketches.tasks if sketches else autotvm_get_tuning_tasks(*known)
-        chosen, wants_list = filter_tasks(tasks, tasks_filter)
+        chosen, wants_list = _chosen(where, tasks, tasks_filter)
     except (TVMError, AssertionError) as problem:
         raise TVMCException(str(problem)) from problem
     if wants_list:
@@ -462,6 +463,16 @@ def tune_model(
     model = None if remote or farm else RelayModel(*known)
     _tune([start() for start in searches], options, begin, report, model, log_estimated_latency)
     return records
+
+
+def _chosen(target: Target, tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
+    """The tasks of ``filter_tasks``, which are told to those who asked with -v."""
+    chosen, wants_list = filter_tasks(tasks, expr)
+    note(f"target {str(target).strip()}")
+    logger.info("%d tasks, %d of them are tuned", len(tasks), len(chosen))
+    for task in chosen:
+        logger.debug("task %s", task)
+    return chosen, wants_list
 
 
 def _measure_option(

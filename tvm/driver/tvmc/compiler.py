@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from ... import __version__
 from ...codegen.cuda import nvrtc
 from ...error import TVMError
-from ...ir.instrument import PassTimingInstrument
+from ...ir.instrument import PassPrintingInstrument, PassTimingInstrument
 from ...ir.transform import PassContext
 from ...relay.backend import writers
 from ...target.backend import compiled_cpu
 from ...target.detect import local_arch
 from ...utils.progress import Progress
-from . import frontends, vm_package
+from . import composite_target, frontends, vm_package
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
-from .composite_target import get_codegen_by_target
 from .errors import TVMCException
 from .farm import add_farm, compile_many, farm_of
 from .files import check_records, check_writable, write_whole
@@ -28,13 +27,14 @@ from .info import compiled_for, kernels_of
 from .machine import check_linker, machine
 from .model import TVMCModel, TVMCPackage
 from .open_sizes import is_open, shown
+from .parser import detail_group
 from .pass_config import parse_configs
-from .pass_list import parse_pass_list_str
+from .pass_list import parse_pass_list_str, parse_printed_passes
 from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
 from .registry import VM, generate_registry_args, reconstruct_registry_entity
 from .shape_parser import parse_shape_string
 from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
-from .terminal import size
+from .terminal import note, size
 from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
 from .workspace_pools import generate_workspace_pools_args, refuse_workspace_pools
 
@@ -84,6 +84,10 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     )
     parser.add_argument("--module-name", default="default", help="name inside the package, part of function names")
     parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
+    group = detail_group(parser, "passes")
+    for when in ("before", "after"):
+        group.add_argument(f"--print-ir-{when}", type=parse_printed_passes, default=None, metavar="PASSES",
+                           help=f"print the program {when} these passes, with commas: FuseOps,tir.Simplify")
     apply_defaults(parser, json_params)
 
 
@@ -108,7 +112,9 @@ def compile_file(args: argparse.Namespace, path: str) -> str:
     check_writable(args.output)
     target = args.target if args.target is not None else "llvm"
     # What is wrong with a target or an executor is said before a model is read for it.
-    check_code(target_from_cli(target, reconstruct_target_args(args))[0])
+    found, others = target_from_cli(target, reconstruct_target_args(args))
+    check_code(found)
+    composite_target.refuse_not_built(others)
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
     check_quantization_args(args)
     tvmc_model = frontends.load_model(path, args.model_format, args.input_shapes)
@@ -133,6 +139,8 @@ def compile_file(args: argparse.Namespace, path: str) -> str:
         mod_name=args.module_name,
         additional_target_options=reconstruct_target_args(args),
         print_pass_times=args.print_pass_times,
+        print_ir_before=args.print_ir_before,
+        print_ir_after=args.print_ir_after,
         **parse_graph_transform_args(args),
     )
     if package.is_vm and executor is None:
@@ -148,13 +156,6 @@ def _how_to_fix(package: TVMCPackage) -> str:
         return ""
     shapes = " ".join(f"{name}:[{shown(dims)}]" for name, dims in rows.items())
     return f"; its sizes stay open (--input-shapes \"{shapes}\" with numbers fixes them)"
-
-
-def note(text: str) -> None:
-    """A line for those who asked with -v. A logger nobody has set a level for stays silent: Python's own default
-    would show it to every script that calls ``tvmc.compile``."""
-    if logger.level != logging.NOTSET:
-        logger.warning(text)
 
 
 def outcome(package: TVMCPackage, seconds: float) -> str:
@@ -173,7 +174,7 @@ def compile_model(
     additional_target_options=None, use_vm: bool = False, mod_name: str = "default", workspace_pools=None,
     print_pass_times: bool = False, instruments=None, desired_layout=None, desired_layout_ops=None,
     mixed_precision: bool = False, mixed_precision_ops=None, mixed_precision_calculation_type=None,
-    mixed_precision_acc_type=None,
+    mixed_precision_acc_type=None, *, print_ir_before=None, print_ir_after=None,
 ) -> TVMCPackage:
     """Compile a model into a package.
 
@@ -234,6 +235,10 @@ def compile_model(
         The type that is computed in.
     mixed_precision_acc_type : str, optional
         The type of sums.
+    print_ir_before : list of str, optional
+        Passes before which the program is printed.
+    print_ir_after : list of str, optional
+        Passes after which it is printed.
 
     Returns
     -------
@@ -264,7 +269,7 @@ def compile_model(
     if target_host:
         tvm_target = tvm_target.with_host(target_host)
     timing = PassTimingInstrument() if print_pass_times else None
-    used = [*(instruments or ()), *([timing] if timing else ())]
+    used = _instruments(instruments, timing, print_ir_before, print_ir_after)
     transforms = {
         "desired_layout": desired_layout, "desired_layout_ops": desired_layout_ops,
         "mixed_precision": mixed_precision, "mixed_precision_ops": mixed_precision_ops,
@@ -276,7 +281,8 @@ def compile_model(
         _say_precision(tvm_target, transforms)
         check_linker(tvm_target, cross, output_format)
         records = _records(tuning_records)
-        config = {**records.config, **config}
+        config = {**records.config, **config, **composite_target.settings(extra_targets)}
+        logger.debug("level %d, options of passes %s", opt_level, config)
         with (
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
             Progress(said=note) as progress,
@@ -298,12 +304,17 @@ def compile_model(
     except (TVMError, TypeError, NotImplementedError) as problem:
         raise TVMCException(str(problem)) from problem
     if timing:
-        print("Compilation time breakdown by pass:")
-        print(times)
+        print(f"Compilation time breakdown by pass:\n{times}")
     save_dumps(made, texts)
     if dump_offloads:
         write_offloads(mod, dump_offloads)
     return TVMCPackage(made)
+
+
+def _instruments(given: Any, timing: PassTimingInstrument | None, before: Any, after: Any) -> list[Any]:
+    """What watches the passes. Where nothing is asked for nothing does: a library from the cache is compiled by none."""
+    printing = [PassPrintingInstrument(before or (), after or ())] if before or after else []
+    return [*(given or ()), *printing, *([timing] if timing else ())]
 
 
 def _say_precision(target: Target, transforms: dict[str, Any]) -> None:
@@ -367,7 +378,7 @@ def _say_target(target, given: str) -> None:
 def partition(mod, params, extra_targets, mod_name: str):
     """The module with the parts that other code generators take marked as theirs."""
     for entry in extra_targets:
-        codegen = get_codegen_by_target(entry["name"])
+        codegen = composite_target.get_codegen_by_target(entry["name"])
         mod = codegen["pass_pipeline"](mod, params, mod_name=mod_name, **entry["opts"])
     return mod
 

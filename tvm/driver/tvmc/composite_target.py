@@ -1,17 +1,32 @@
 """Code generators that take parts of a model before the target gets the rest: ``--target "name, llvm"``.
 
-None comes with this package; a package that has one adds it to ``REGISTERED_CODEGEN``.
+The names that scripts know stand in the table, and refuse a model; a package that has one puts its own entry there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from .errors import TVMCException
 
+
+def _not_built(name: str) -> Callable[..., Any]:
+    """What an entry without a code generator does with a model."""
+
+    def pass_pipeline(mod: Any, params: Any = None, **options: Any) -> Any:
+        raise TVMCException(f"the code generator of '{name}' is not available yet; give the other targets alone")
+
+    return pass_pipeline
+
+
+_NOT_BUILT = ("bnns", "clml", "cmsis-nn", "compute-library", "ethos-n", "ethos-u", "mrvl", "tensorrt", "vitis-ai")
+
 # Name -> {"config_key": the pass option of its settings or None, "pass_pipeline": f(mod, params, mod_name=, **options),
 # which marks the parts it takes}.
-REGISTERED_CODEGEN: dict[str, dict[str, Any]] = {}
+REGISTERED_CODEGEN: dict[str, dict[str, Any]] = {
+    name: {"config_key": None, "pass_pipeline": _not_built(name), "is_built": False} for name in _NOT_BUILT
+}
 
 
 def get_codegen_names() -> list[str]:
@@ -26,4 +41,19 @@ def get_codegen_by_target(name: str) -> dict[str, Any]:
     return REGISTERED_CODEGEN[name]
 
 
-__all__ = ["REGISTERED_CODEGEN", "get_codegen_by_target", "get_codegen_names"]
+def refuse_not_built(targets: Iterable[dict[str, Any]]) -> None:
+    """Refuse names that have no code generator, before a model is read for them."""
+    for target in targets:
+        entry = get_codegen_by_target(target["name"])
+        if not entry.get("is_built", True):
+            entry["pass_pipeline"](None)
+
+
+def settings(targets: Iterable[dict[str, Any]]) -> dict[str, Any]:
+    """The pass options that hold what the targets say of their code generators."""
+    refuse_not_built(targets)
+    entries = [(get_codegen_by_target(target["name"])["config_key"], target["opts"]) for target in targets]
+    return {key: dict(opts) for key, opts in entries if key is not None}
+
+
+__all__ = ["REGISTERED_CODEGEN", "get_codegen_by_target", "get_codegen_names", "refuse_not_built", "settings"]

@@ -278,10 +278,13 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     TVMCException
         Where the file is no model of that format.
     """
+    from ...relay.transform import InferType
+
     check_model(path)
     frontend = get_frontend_by_name(model_format) if model_format is not None else guess_frontend(path)
     try:
         mod, params = frontend.load(path, shape_dict, **kwargs)
+        mod = InferType()(mod)
     except TVMCException:
         raise
     except TVMError as problem:

@@ -86,13 +86,15 @@ class TVMCModel:
             The file is not there, cannot be read, or holds no saved model.
         """
         from ...ir.serialize import load_json
+        from ...relay.transform import InferType
 
         folder = self._tmp_dir.relpath("model")
         os.makedirs(folder, exist_ok=True)
         _extract(model_path, folder)
         try:
             with open(os.path.join(folder, "model.json"), encoding="utf-8") as f:
-                self.mod = load_json(f.read())
+                # The file holds no types; models that are loaded from their own formats have them.
+                self.mod = InferType()(load_json(f.read()))
             self.params = load_param_dict_from_file(os.path.join(folder, "model.params"))
         except (OSError, ValueError, TVMError) as problem:
             raise TVMCException(f"{model_path} is not a saved model: {problem}") from problem

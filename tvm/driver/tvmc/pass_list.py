@@ -19,6 +19,24 @@ def known_passes() -> list[str]:
     return sorted({p.info.name for p in passes} | {n.rsplit(".", 1)[-1] for n in PASSES} | {"FuseOps"})
 
 
+def _passes_over_loops() -> set[str]:
+    """Names of passes over loops, as instruments are told them."""
+    from ...tir import transform
+
+    return {f"tir.{name}" for name in vars(transform) if name[:1].isupper()}
+
+
+def parse_printed_passes(text: str) -> list[str]:
+    """``"[FuseOps,tir.Simplify]"``, with or without brackets, as a list; a name that no pass has is refused."""
+    names = [n.strip() for n in text.strip().removeprefix("[").removesuffix("]").split(",")]
+    known = sorted({*known_passes(), *PASSES, *_passes_over_loops()})
+    missing = [n for n in names if n not in known]
+    if missing:
+        hint = near_matches(missing[0], known)
+        raise argparse.ArgumentTypeError(f"no pass is named {', '.join(map(repr, missing))}; {hint}")
+    return names
+
+
 def parse_pass_list_str(input_string: str) -> list[str]:
     """``"FoldConstant,FuseOps"`` as a list, of one empty name where nothing is given; a name that no pass has is
     refused."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import logging
 import os
 import sys
 import zipfile
@@ -28,6 +29,7 @@ from .result_utils import get_top_results
 from .shape_parser import parse_shape_string
 from .tracker import tracker_host_port_from_cli
 
+logger = logging.getLogger("TVMC")
 FILL_MODES = ("zeros", "ones", "random")
 
 
@@ -82,6 +84,7 @@ def drive_run(args) -> None:
     names = read_labels(args.labels) if args.labels else None
     inputs = read_inputs(args, package)
     host, port = tracker_host_port_from_cli(args.rpc_tracker)
+    logger.debug("package %s of type %s on %s", args.PATH, package.type, args.device)
     result = run_module(package, args.device, host, port, args.rpc_key, inputs, args.fill_mode, args.print_time,
                         repeat=args.repeat, number=args.number, profile=args.profile, end_to_end=args.end_to_end,
                         input_shapes=args.input_shapes)

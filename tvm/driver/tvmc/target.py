@@ -96,7 +96,8 @@ def target_from_cli(target: str, additional_target_options: dict | None = None) 
                 return Target(json.load(f)), []
         parsed = parse_target(text)
         validate_targets(parsed, additional_target_options)
-        extra = [t for t in parsed if not t["is_tvm_target"]]
+        extra = [{**t, "opts": {**t["opts"], **(additional_target_options or {}).get(t["name"], {})}}
+                 for t in parsed if not t["is_tvm_target"]]
         kinds = [
             _with_options(t, (additional_target_options or {}).get(t["name"])) for t in parsed if t["is_tvm_target"]
         ]

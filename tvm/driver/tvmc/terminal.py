@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from typing import Any
 
+_LOGGER = logging.getLogger("TVMC")
 BOLD, GREEN, FAINT, RED, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[31m", "\x1b[0m"
 
 
@@ -48,4 +50,11 @@ def print_table(
     stream.write("\n".join([painted(first, BOLD, stream), *others]) + "\n")
 
 
-__all__ = ["BOLD", "FAINT", "GREEN", "PLAIN", "RED", "has_colour", "painted", "print_table", "size", "table"]
+def note(text: str) -> None:
+    """A line for those who asked with -v. A logger nobody has set a level for stays silent: Python's own default
+    would show it to every script that calls ``tvmc.compile``."""
+    if _LOGGER.level != logging.NOTSET:
+        _LOGGER.warning(text)
+
+
+__all__ = ["BOLD", "FAINT", "GREEN", "PLAIN", "RED", "has_colour", "note", "painted", "print_table", "size", "table"]
