@@ -165,3 +165,12 @@ def test_a_fraction_beside_integers_is_no_integer(number):
     for body in (x + number, number * x):
         with pytest.raises(tvm.TVMError, match="both sides must have one element type"):
             relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], body)))
+
+
+def test_several_results_are_the_body_of_a_function():
+    x = relay.var("x", shape=(4,))
+    function = relay.Function([x], relay.split(x, 2))
+    assert isinstance(function.body, relay.Call)
+    halves = relay.create_executor("graph", tvm.IRModule.from_expr(function), target="llvm").evaluate()(
+        np.arange(4, dtype="float32"))
+    assert [h.numpy().tolist() for h in halves] == [[0, 1], [2, 3]]

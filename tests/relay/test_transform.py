@@ -202,6 +202,33 @@ def test_normal_forms_keep_results_and_undo_each_other(rng):
             np.testing.assert_allclose(run[0], run[1], rtol=1e-6, atol=1e-6)
 
 
+def test_a_normal_form_names_constants_and_keeps_the_names_of_lets():
+    one, two, three = (relay.const(v) for v in (1, 2, 3))
+    body = relay.add(one, relay.multiply(two, three))
+    mod = transform.ToANormalForm()(tvm.IRModule.from_expr(relay.Function([], body)))
+    values, node = [], mod["main"].body
+    while isinstance(node, relay.Let):
+        values.append(node.value)
+        node = node.body
+    assert [v.data.numpy().item() for v in values[:3]] == [1, 2, 3]
+    assert [v.op.name for v in values[3:]] == ["multiply", "add"]
+    x, y = relay.var("x", shape=(2,)), relay.var("y")
+    named = transform.ToANormalForm()(tvm.IRModule.from_expr(relay.Function([x], relay.Let(y, relay.exp(x), y))))
+    let = named["main"].body
+    assert let.var.name_hint == "y" and let.value.op.name == "exp" and let.body is let.var
+
+
+def test_a_normal_form_keeps_the_order_of_reads_and_writes():
+    ref, done = relay.Var("ref"), relay.Var("done")
+    read = relay.RefRead(ref)
+    inner = relay.Let(done, relay.RefWrite(ref, relay.const(2)), read)
+    body = relay.Let(ref, relay.RefCreate(relay.const(1)), relay.add(inner, read))
+    mod = transform.ToANormalForm()(tvm.IRModule.from_expr(relay.Function([], body)))
+    run = [relay.create_executor("debug", m).evaluate()().numpy() for m in (tvm.IRModule.from_expr(
+        relay.Function([], body)), mod)]
+    assert run[0] == run[1] == 4
+
+
 def test_legalization_and_layout_rules_of_operators_are_used(rng):
     def negative_as_subtract(attrs, inputs, types):
         return relay.subtract(relay.const(0.0), inputs[0])

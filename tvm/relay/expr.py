@@ -414,7 +414,7 @@ class Function(BaseFunc, key="relay.Function", derived=_TYPED):
         for p in self.params:
             if not isinstance(p, Var):
                 raise TypeError(f"a parameter of a function is a relay.Var, got {type(p).__name__}")
-        self.body = body
+        self.body = body.tuple_value if isinstance(body, TupleWrapper) else body
         self.ret_type = ret_type
         self.type_params = to_tuple(type_params)
         self.attrs = dict(attrs.items()) if isinstance(attrs, DictAttrs) else dict(attrs or {})

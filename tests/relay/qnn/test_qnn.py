@@ -8,6 +8,7 @@ from compiled import check_all, refused, run, tensor
 
 import tvm
 from tvm import relay
+from tvm.topi import nn
 
 q = relay.qnn.op
 rng = np.random.default_rng(41)
@@ -72,6 +73,34 @@ def test_quantize_and_dequantize():
         ("scales known when running", lambda a, s: q.quantize(a, s, 0), [x, np.float32(0.5)], to_integers(x, 0.5, 0)),
     ]
     check_all(cases)
+
+
+def test_simulated_types_and_channels_may_be_known_when_running():
+    data = rng.uniform(-90, 90, (3, 5)).astype("float32")
+    x, kind = relay.var("x", shape=data.shape), relay.var("kind", shape=[])
+    scale, zero = (relay.var(n, shape=[relay.Any()], dtype=t) for n, t in (("scale", "float32"), ("zero", "int32")))
+    made = q.simulated_dequantize(q.simulated_quantize(x, scale, zero, 0, kind), scale, zero, 0, kind)
+    compute = relay.create_executor("vm", tvm.IRModule.from_expr(made), tvm.cpu(), "llvm").evaluate()
+    for dtype, code in nn.SQNN_DTYPE_TO_CODE.items():
+        for scales, zeros in (([0.5], [7]), ([0.5, 0.25, 2], [7, -3, 0])):
+            s, z = np.float32(scales).reshape(-1, 1), np.array(zeros).reshape(-1, 1)
+            info = np.iinfo(dtype if dtype != "disable" else "int8")
+            whole = np.clip(np.rint(data / s) + z, float(info.min), float(info.max))
+            want = data if dtype == "disable" else (whole - z) * s
+            arguments = {"x": data, "kind": np.float32(code), "scale": np.float32(scales), "zero": np.int32(zeros)}
+            np.testing.assert_allclose(compute(**arguments).numpy(), want, rtol=1e-6)
+    with pytest.raises(tvm.TVMError, match="the scale, which is one number or one for each place along the axis"):
+        compute(x=data, kind=np.float32(1), scale=np.float32([1, 2]), zero=np.int32([0, 0]))
+
+
+def test_simulated_operators_refuse_what_has_no_code():
+    x = relay.var("x", shape=(2, 3))
+    with pytest.raises(ValueError, match="the type of the integers is one of disable, int8.*, got 'int4'"):
+        q.simulated_quantize(x, 0.5, 0, out_dtype="int4")
+    with pytest.raises(tvm.error.DiagnosticError, match="the code of the type must be a number"):
+        relay.transform.InferTypeLocal(q.simulated_quantize(x, 0.5, 0, out_dtype=relay.var("t", shape=(2,))))
+    with pytest.raises(tvm.error.DiagnosticError, match="the data must be float, got int8"):
+        relay.transform.InferTypeLocal(q.simulated_dequantize(relay.var("x", shape=(2,), dtype="int8"), 0.5, 0))
 
 
 @pytest.mark.parametrize("compute", ["int64", "float32"])

@@ -8,7 +8,7 @@ from ...ir.module import IRModule
 from ...ir.transform import PassContext
 from ...ir.visit import post_order
 from ..adt import Clause, Match
-from ..expr import Function, If, Let, RelayExpr, Var
+from ..expr import Constant, Function, If, Let, RelayExpr, Var
 from ..scopes import ATOMS, Block, Placement
 from .function_pass import RelayFunctionPass, function_pass
 
@@ -21,17 +21,24 @@ class _Lets:
         self.places = Placement(root, self.top)
         self.wanted = wanted
         self.value: dict[int, RelayExpr] = {}
+        # Values that only their let uses get the variable of that let as their name.
+        self.names = {
+            id(e.value): e.var for e in self.places.order
+            if type(e) is Let and wanted(e, self.places) and id(e.value) in self.places.tail
+        }
 
     def run(self, root: RelayExpr) -> RelayExpr:
         count = 0
         for e in self.places.order:
-            if isinstance(e, ATOMS):
+            if isinstance(e, ATOMS) and type(e) is not Constant:
                 self.value[id(e)] = e
                 continue
-            new = self.rebuild(e)
+            new = e if type(e) is Constant else self.rebuild(e)
             if type(e) is not Let and self.wanted(e, self.places):
-                name = Var(f"x_{count}")
-                count += 1
+                name = self.names.get(id(e))
+                if name is None:
+                    name = Var(f"x_{count}")
+                    count += 1
                 self.places.home[id(e)].lines.append((name, new))
                 new = name
             self.value[id(e)] = new
@@ -58,7 +65,7 @@ class _Lets:
         block = self.places.home[id(e)]
         value = self.value[id(e.value)]
         if self.wanted(e, self.places):
-            block.lines += [(e.var, value), *rest.lines]
+            block.lines += rest.lines if value is e.var else [(e.var, value), *rest.lines]
             return self.value[id(e.body)]
         body = self.close(rest, self.value[id(e.body)])
         return e if body is e.body and value is e.value else Let(e.var, value, body, e.span)
@@ -77,13 +84,13 @@ def _top(e: RelayExpr, wanted) -> RelayExpr:
 
 
 def to_a_normal_form(e: RelayExpr) -> RelayExpr:
-    """Every expression that is no name or literal gets a name."""
+    """Every expression that is no name gets one, constants too."""
     return _top(e, lambda node, places: True)
 
 
 def to_basic_block_normal_form(e: RelayExpr) -> RelayExpr:
     """Values that several blocks use get a name where all of them see it."""
-    return _top(e, lambda node, places: type(node) is not Let and id(node) in places.crossing)
+    return _top(e, lambda node, places: type(node) not in (Let, Constant) and id(node) in places.crossing)
 
 
 def to_graph_normal_form(root: RelayExpr) -> RelayExpr:

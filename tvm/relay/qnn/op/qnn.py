@@ -1,19 +1,25 @@
-"""Quantized operators. Each is written with plain operators: its record has an ``expand`` rule."""
+"""Quantized operators. Each is written with plain operators: its record has an ``expand`` rule; those that play with
+real numbers are kernels of their own."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from .... import topi
+from ....ir import primop
+from ....ir.prim import PrimExpr
 from ....ir.tensor_type import TensorType
-from ...expr import RelayExpr, Tuple, TupleGetItem, const
+from ....topi.assumptions import assume
+from ...expr import Call, RelayExpr, Tuple, TupleGetItem, const
 from ...op import nn, transform
 from ...op import tensor as tensor_ops
 from ...op.nn.convolution import conv_macs
 from ...op.nn.dense import matmul_macs
 from ...op.nn.transposed import transposed_macs
-from ...op.record import OPAQUE, as_expr, call, op
+from ...op.record import INJECTIVE, OPAQUE, as_expr, call, op
 from ...op.rules import broadcast_dims, dims, fields, normalize_axis, tensor
 from .rules import (
     NARROW,
@@ -661,59 +667,61 @@ def concatenate(data, input_scales, input_zero_points, output_scale, output_zero
 
 def _simulated_type(attrs, types):
     data = tensor(types[0], "the data")
+    if not data.dtype.startswith("float"):
+        raise TypeError(f"the data must be float, got {data.dtype}")
+    if dims(tensor(types[1], "the code of the type")) != ():
+        raise TypeError(f"the code of the type must be a number, got shape {dims(types[1])}")
     size = size_along(data, attrs.axis)
-    check_parameter(types[1], size, "float32", "the scale")
-    check_parameter(types[2], size, "int32", "the zero point")
+    for t, what in ((types[2], "the scale"), (types[3], "the zero point")):
+        shape = dims(tensor(t, what))
+        if len(shape) == 1 and isinstance(shape[0], PrimExpr):
+            count = shape[0]
+            fits = primop.logical_or(primop.equal(count, 1), primop.equal(count, size))
+            assume(fits, f"{what}, which is one number or one for each place along the axis")
+        else:
+            check_parameter(t, size, t.dtype, what)
     return data
 
 
-def _simulated_quantize(attrs, args, types):
-    rank = len(dims(types[0]))
-    scale, zero = along(args[1], types[1], rank, attrs.axis), along(args[2], types[2], rank, attrs.axis)
-    value = tensor_ops.round(tensor_ops.divide(args[0], scale)) + tensor_ops.cast(zero, "float32")
-    from .rules import LIMITS
+def _simulated(name: str, data: Any, dtype: Any, scale: Any, zero: Any, axis: int) -> Call:
+    """The call of an operator whose type of integers is a number that may be known at run time alone."""
+    if isinstance(dtype, str):
+        codes = topi.nn.SQNN_DTYPE_TO_CODE
+        if dtype not in codes:
+            known_types = ", ".join(codes)
+            raise ValueError(f"{name}: the type of the integers is one of {known_types}, got '{dtype}'")
+        dtype = as_expr(const(codes[dtype], "int32"))
+    scale, zero = (transform.reshape(part, (-1,)) for part in (scale_of(scale), zero_of(zero)))
+    return call(f"qnn.{name}", data, dtype, scale, zero, axis=int(axis))
 
-    return tensor_ops.clip(value, *LIMITS[attrs.out_dtype])
+
+def _simulated_op(name: str, compute: Callable[..., Any]) -> Callable[[Any], Any]:
+    return op(f"qnn.{name}", 4, pattern=INJECTIVE, type_rule=_simulated_type,
+              compute=lambda attrs, inputs, out: compute(*inputs, axis=attrs.axis))
 
 
-@op("qnn.simulated_quantize", 3, pattern=OPAQUE, type_rule=_simulated_type, expand=_simulated_quantize)
+@_simulated_op("simulated_quantize", topi.nn.simulated_quantize)
 def simulated_quantize(data, output_scale, output_zero_point, axis=-1, out_dtype="int8"):
-    """What quantize gives, as real numbers.
+    """What quantize gives, as real numbers; ``out_dtype`` is a type, or an expression of its code.
 
     Raises
     ------
     ValueError
-        ``out_dtype`` is no narrow integer type.
+        ``out_dtype`` is no type with a code (``tvm.topi.nn.SQNN_DTYPE_TO_CODE``).
     """
-    if out_dtype not in NARROW:
-        raise ValueError(f"simulated_quantize: out_dtype is one of {', '.join(NARROW)}, got '{out_dtype}'")
-    return call(
-        "qnn.simulated_quantize",
-        data,
-        scale_of(output_scale),
-        zero_of(output_zero_point),
-        axis=int(axis),
-        out_dtype=out_dtype,
-    )
+    return _simulated("simulated_quantize", data, out_dtype, output_scale, output_zero_point, axis)
 
 
-def _simulated_dequantize(attrs, args, types):
-    rank = len(dims(types[0]))
-    scale, zero = along(args[1], types[1], rank, attrs.axis), along(args[2], types[2], rank, attrs.axis)
-    return tensor_ops.multiply(tensor_ops.subtract(args[0], tensor_ops.cast(zero, "float32")), scale)
-
-
-@op("qnn.simulated_dequantize", 3, pattern=OPAQUE, type_rule=_simulated_type, expand=_simulated_dequantize)
+@_simulated_op("simulated_dequantize", topi.nn.simulated_dequantize)
 def simulated_dequantize(data, input_scale, input_zero_point, axis=-1, in_dtype="int8"):
-    """What dequantize gives, from integers kept as real numbers."""
-    return call(
-        "qnn.simulated_dequantize",
-        data,
-        scale_of(input_scale),
-        zero_of(input_zero_point),
-        axis=int(axis),
-        in_dtype=in_dtype,
-    )
+    """What dequantize gives, from integers kept as real numbers; ``in_dtype`` is a type, or an expression of its code.
+
+    Raises
+    ------
+    ValueError
+        ``in_dtype`` is no type with a code (``tvm.topi.nn.SQNN_DTYPE_TO_CODE``).
+    """
+    return _simulated("simulated_dequantize", data, in_dtype, input_scale, input_zero_point, axis)
 
 
 __all__ = [
