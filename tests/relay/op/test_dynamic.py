@@ -119,3 +119,13 @@ def test_a_depth_may_be_a_scalar_constant():
     f = relay.Function([], relay.one_hot(relay.const([0, 2]), on, off, depth, -1, "int32"))
     got = relay.create_executor("graph").evaluate(f)().numpy()
     np.testing.assert_array_equal(got, np.eye(3, dtype="int32")[[0, 2]])
+
+
+def test_a_list_of_places_of_32_bits_fills_a_vector_of_a_size_known_when_running():
+    places, shape = relay.var("i", shape=(2,), dtype="int32"), relay.var("s", shape=(1,), dtype="int32")
+    values = relay.var("v", shape=(2,))
+    made = relay.sparse_to_dense(places, shape, values, relay.const(9.0))
+    mod = tvm.IRModule.from_expr(relay.Function([places, values, shape], made))
+    got = relay.create_executor("vm", mod, tvm.cpu(), "llvm").evaluate()(
+        np.int32([0, 2]), np.float32([3, 1]), np.int32([5]))
+    assert got.numpy().tolist() == [3, 9, 1, 9, 9]

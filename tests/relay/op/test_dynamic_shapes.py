@@ -67,6 +67,11 @@ CASES = {
         [(f32(2, 6), ints(3, -1)), (f32(4, 3), ints(0, 3)), (f32(0, 5), ints(0, 7)), (f32(1, 1), ints(1, 1))],
         lambda x, s: x.reshape([x.shape[i] if v == 0 and x.size else v for i, v in enumerate(s)]),
     ),
+    "dyn.reshape that joins": (
+        relay.reshape, [(f32(2, 3, 4), ints(-3, 4)), (f32(2, 3, 4), ints(0, -3)), (f32(2, 3, 4), ints(-3, 0)),
+                        (f32(1, 5, 2), ints(-3, -1)), (f32(2, 0, 4), ints(-3, 4))],
+        lambda x, s: x.reshape(x.shape[0], -1) if s[1] == -3 else x.reshape(x.shape[0] * x.shape[1], x.shape[2]),
+    ),
     "dyn.broadcast_to": (
         relay.broadcast_to, [(f32(1, 3), ints(2, 4, 3)), (f32(2, 1), ints(1, 2, 0)), (f32(1, 1), ints(3, 1, 1))],
         np.broadcast_to,
@@ -145,6 +150,8 @@ REFUSED = [
     ("dyn.reshape", (f32(2, 3), ints(4, 2)), "operator dyn.reshape: elements of the data against"),
     ("dyn.reshape", (f32(2, 3), ints(-1, -1)), "operator dyn.reshape: one size at most that is found"),
     ("dyn.reshape", (f32(0, 3), ints(0, -1)), "operator dyn.reshape: one size at most that is found, from other sizes"),
+    ("dyn.reshape", (f32(2, 3), ints(0, -3)), "operator dyn.reshape: elements of the data against"),
+    ("dyn.reshape", (f32(2, 3), ints(-2, 3)), "operator dyn.reshape: sizes of the new shape"),
     ("dyn.broadcast_to", (f32(2, 3), ints(1, 4, 3)), "operator dyn.broadcast_to: a size that is broadcast"),
     ("dyn.topk", (f32(2, 3), np.int64(4)), "operator dyn.topk: a dimension that has the elements asked for"),
     ("dyn.strided_slice", (f32(2, 3), ints(0, 0), ints(1, 1), ints(1, 0)), "the stride along axis 1, which is"),

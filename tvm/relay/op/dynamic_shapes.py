@@ -50,12 +50,20 @@ def _elements(values: dict[int, Callable[..., PrimExpr]], index: int, types: Seq
     return [_wide(values[index](i)) for i in range(int(types[index].shape[0]))]
 
 
+def _picked(sizes: Sequence[PrimExpr], index: PrimExpr) -> PrimExpr:
+    """The size at an index, 0 where there is none."""
+    return reduce(lambda rest, k: tir.Select(primop.equal(index, k), sizes[k], rest), range(len(sizes)), _number(0))
+
+
 def _reshaped(attrs, types, values) -> list[list[PrimExpr]]:
-    """0 keeps a dimension (unless ``allowzero``), -1 is found."""
+    """0 keeps a dimension (unless ``allowzero``), -1 is found, -3 joins two dimensions."""
     old, codes = _sizes(types[0]), _elements(values, 1, types)
-    kept = codes
-    if not attrs.allowzero:
-        kept = [tir.Select(primop.equal(c, 0), old[i], c) if i < len(old) else c for i, c in enumerate(codes)]
+    kept, at = [], _number(0)
+    for code in codes:
+        joins = primop.equal(code, -3)
+        own = code if attrs.allowzero else tir.Select(primop.equal(code, 0), _picked(old, at), code)
+        kept.append(tir.Select(joins, _picked(old, at) * _picked(old, at + _number(1)), own))
+        at = at + tir.Select(joins, _number(2), _number(1))
     total, known = _product(old), _product([tir.Select(primop.equal(c, -1), _number(1), c) for c in kept])
     rest = te.indexdiv(total, te.max(known, 1))
     new = [tir.Select(primop.equal(c, -1), rest, c) for c in kept]

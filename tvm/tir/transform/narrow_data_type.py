@@ -74,7 +74,8 @@ class Narrower(StmtRewriter):
             return const(node.value, self.dtype) if -self.limit <= node.value < self.limit else None
         if type(node) is Cast:
             if node.value.dtype == self.dtype:
-                return node.value
+                # What is read from memory is read at indices that are narrowed, too.
+                return self.expr(node.value)
             return done[id(node.value)] if info(node.value.dtype).is_int else None
         if type(node) in _ARITHMETIC:
             a, b = done[id(node.a)], done[id(node.b)]

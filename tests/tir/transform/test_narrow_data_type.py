@@ -1,0 +1,27 @@
+"""Index arithmetic in fewer bits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import tvm
+from tvm import tir
+from tvm.ir.visit import post_order
+
+
+def test_what_is_read_for_an_index_is_read_at_narrowed_indices():
+    builder = tir.ir_builder.create()
+    places, values = tir.decl_buffer((4,), "int32", "places"), tir.decl_buffer((4,), "float32", "values")
+    out = tir.decl_buffer((8,), "float32", "out")
+    with builder.for_range(tir.const(0, "int64"), tir.const(4, "int64"), name="i", dtype="int64") as i:
+        where = builder.buffer_ptr(places)[i].astype("int64")
+        builder.buffer_ptr(out)[where] = builder.buffer_ptr(values)[i]
+    func = tir.PrimFunc([places, values, out], builder.get()).with_attr("global_symbol", "main")
+    mod = tvm.IRModule({"main": func})
+    body = tir.transform.NarrowDataType(32)(mod)["main"].body
+    loops = [n.loop_var for n in post_order(body) if isinstance(n, tir.For)]
+    used = {n for n in post_order(body) if isinstance(n, tir.Var) and n.name == "i"}
+    assert [v.dtype for v in loops] == ["int32"] and used == set(loops)
+    arrays = [tvm.nd.array(a) for a in (np.int32([6, 0, 3, 1]), np.float32([1, 2, 3, 4]), np.zeros(8, "float32"))]
+    tvm.build(mod, target="llvm")(*arrays)
+    np.testing.assert_array_equal(arrays[2].numpy(), [2, 4, 0, 3, 0, 0, 1, 0])
