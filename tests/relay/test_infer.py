@@ -188,3 +188,10 @@ def test_too_few_arguments_of_a_polymorphic_function_are_refused():
     same = relay.Function([x], x, a, [a])
     with pytest.raises(DiagnosticError, match="takes 1 arguments, 0 are given"):
         run_infer_type(relay.Function([], relay.Call(same, [])))
+
+
+def test_types_that_a_global_function_is_called_with_are_found():
+    mod = tvm.relay.fromtext('#[version = "0.0.5"]\ndef @same[A](%x: A) -> A { %x }\n'
+                             "def @main(%f: Tensor[(3), float32]) { (@same(%f), @same(1)) }")
+    first, second = relay.transform.InferType()(mod)["main"].body.fields
+    assert first.type_args == (relay.TensorType((3,)),) and second.type_args == (relay.TensorType((), "int32"),)

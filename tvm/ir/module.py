@@ -70,7 +70,7 @@ class RelayExpr(BaseExpr):
         return AS_TEXT(self, show_meta_data, annotate)
 
 
-class GlobalVar(RelayExpr, key="GlobalVar"):
+class GlobalVar(RelayExpr, key="GlobalVar", derived={"checked_type_": "None"}):
     """The name of a function in a module.
 
     Parameters

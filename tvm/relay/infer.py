@@ -495,7 +495,7 @@ def finish(work: Inference, function: Function) -> Function:
 
 def _written_down(work: Inference, root: Any) -> Any:
     for node in work.keep:
-        if not isinstance(node, (Op, Constructor, GlobalVar)):
+        if not isinstance(node, (Op, Constructor)):
             with_type(node, work.types[id(node)])
     for variable, t in work.variables.items():
         with_type(variable, t)

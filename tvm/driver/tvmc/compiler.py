@@ -312,7 +312,7 @@ def compile_model(
 
 
 def _instruments(given: Any, timing: PassTimingInstrument | None, before: Any, after: Any) -> list[Any]:
-    """What watches the passes. Where nothing is asked for nothing does: a library from the cache is compiled by none."""
+    """What watches the passes; nothing where nothing is asked for, so that libraries may come from the cache."""
     printing = [PassPrintingInstrument(before or (), after or ())] if before or after else []
     return [*(given or ()), *printing, *([timing] if timing else ())]
 
