@@ -8,7 +8,7 @@ from compiled import check_all, refused, run, tensor
 
 import tvm
 from tvm import relay
-from tvm.topi import nn
+from tvm.topi.nn.qnn import SQNN_DTYPE_TO_CODE
 
 q = relay.qnn.op
 rng = np.random.default_rng(41)
@@ -81,7 +81,7 @@ def test_simulated_types_and_channels_may_be_known_when_running():
     scale, zero = (relay.var(n, shape=[relay.Any()], dtype=t) for n, t in (("scale", "float32"), ("zero", "int32")))
     made = q.simulated_dequantize(q.simulated_quantize(x, scale, zero, 0, kind), scale, zero, 0, kind)
     compute = relay.create_executor("vm", tvm.IRModule.from_expr(made), tvm.cpu(), "llvm").evaluate()
-    for dtype, code in nn.SQNN_DTYPE_TO_CODE.items():
+    for dtype, code in SQNN_DTYPE_TO_CODE.items():
         for scales, zeros in (([0.5], [7]), ([0.5, 0.25, 2], [7, -3, 0])):
             s, z = np.float32(scales).reshape(-1, 1), np.array(zeros).reshape(-1, 1)
             info = np.iinfo(dtype if dtype != "disable" else "int8")

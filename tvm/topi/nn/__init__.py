@@ -53,7 +53,7 @@ from .pooling import (
     pool2d,
     pool3d,
 )
-from .simulated import (
+from .qnn import (
     SQNN_CODE_TO_DTYPE,
     SQNN_DISABLE,
     SQNN_DTYPE_TO_CODE,
