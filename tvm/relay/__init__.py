@@ -44,7 +44,7 @@ from .expr import (
     bind,
     var,
 )
-from .op import annotation, image, nn, random, vision
+from .op import annotation, contrib, image, nn, random, vision
 from .op.algorithm import *
 from .op.indexing import *
 from .op.reduce import *
@@ -92,6 +92,6 @@ _cpu_layout_nd.install()
 
 def __getattr__(name: str):
     # The importers stand above the graph language: they are loaded when a script first names them.
-    if name in ("collage", "frontend", "quantize", "vm"):
+    if name in ("collage", "data_dep_optimization", "frontend", "quantize", "vm"):
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'tvm.relay' has no attribute '{name}'")

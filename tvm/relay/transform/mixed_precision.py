@@ -19,7 +19,7 @@ from ..op import tensor
 from ..op.record import BROADCAST, ELEMWISE, CallAttrs, pattern_of
 from .function_pass import RelayFunctionPass, function_pass, is_contraction
 
-ALWAYS, FOLLOW, NEVER = 0, 1, 2
+MIXED_PRECISION_ALWAYS, MIXED_PRECISION_FOLLOW, MIXED_PRECISION_NEVER = 0, 1, 2
 
 # The category of each operator beside matmuls and convolutions, which are always narrow; one not named here follows its
 # inputs if it is elementwise, else keeps its type.
@@ -38,7 +38,7 @@ CATEGORY = {
             "image.resize2d negative abs "
             "floor ceil round sigmoid tanh sqrt argmax argmin"
         ).split(),
-        FOLLOW,
+        MIXED_PRECISION_FOLLOW,
     ),
     **dict.fromkeys(
         (
@@ -46,7 +46,7 @@ CATEGORY = {
             "nn.instance_norm nn.group_norm erf "
             "rsqrt nn.cross_entropy nn.l2_normalize nn.lrn cumsum topk sort argsort logsumexp"
         ).split(),
-        NEVER,
+        MIXED_PRECISION_NEVER,
     ),
 }
 
@@ -103,15 +103,15 @@ class _Conversion:
         rule = self.rule(node)
         if rule is not None:
             return int(rule[0])
-        found = ALWAYS if is_contraction(node) else CATEGORY.get(node.op.name)
+        found = MIXED_PRECISION_ALWAYS if is_contraction(node) else CATEGORY.get(node.op.name)
         if found is not None:
             return found
         if pattern_of(node.op) == ELEMWISE:
-            return NEVER
+            return MIXED_PRECISION_NEVER
         if self.missing == 0:
             raise TVMError(f"ToMixedPrecision: operator {node.op.name} has no rule; use missing_op_mode 1 or 2")
         self.unknown.add(node.op.name)
-        return NEVER
+        return MIXED_PRECISION_NEVER
 
     def rule(self, node: Call) -> list | None:
         """A user's own rule for the operator: category, type of sums, type of the result."""
@@ -122,9 +122,9 @@ class _Conversion:
         args = [self.value[id(a)] for a in node.args]
         category = self.category(node)
         attrs = node.attrs
-        if category == FOLLOW:
-            category = ALWAYS if self.follows(node, args) else NEVER
-        if category == NEVER or not any(self.floats(a) for a in args):
+        if category == MIXED_PRECISION_FOLLOW:
+            category = MIXED_PRECISION_ALWAYS if self.follows(node, args) else MIXED_PRECISION_NEVER
+        if category == MIXED_PRECISION_NEVER or not any(self.floats(a) for a in args):
             return Call(node.op, self.unrounded(node), attrs, node.type_args, node.span)
         if self.is_epilogue(node):
             made = infer_type(Call(node.op, self.unrounded(node), attrs, node.type_args, node.span))
