@@ -271,8 +271,14 @@ def test_code_generators_that_are_not_there_have_names_and_refuse_a_model(model_
 
 def test_a_saved_model_reads_as_it_was(model_path, tmp_path):
     model = tvmc.load(model_path)
+    tvmc.compile(model, target="llvm")
+    with open(model.default_tuning_records_path(), "w") as records:
+        records.write("a record")
     model.save(str(tmp_path / "saved.tar"))
-    assert str(tvmc.TVMCModel(model_path=str(tmp_path / "saved.tar")).mod) == str(model.mod)
+    again = tvmc.TVMCModel(model_path=str(tmp_path / "saved.tar"))
+    assert str(again.mod) == str(model.mod)
+    assert open(again.default_tuning_records_path()).read() == "a record"
+    assert tvmc.TVMCPackage(again.default_package_path()).is_vm == tvmc.TVMCPackage(model.default_package_path()).is_vm
 
 
 def test_a_compile_ends_with_a_line_about_what_it_made(model_path, tmp_path, capsys):

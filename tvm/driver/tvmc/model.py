@@ -88,8 +88,8 @@ class TVMCModel:
         from ...ir.serialize import load_json
         from ...relay.transform import InferType
 
-        folder = self._tmp_dir.relpath("model")
-        os.makedirs(folder, exist_ok=True)
+        # Tuning records and a package lie at their default places then.
+        folder = self._tmp_dir.temp_dir
         _extract(model_path, folder)
         try:
             with open(os.path.join(folder, "model.json"), encoding="utf-8") as f:
