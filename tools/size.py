@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".c", ".h"}
 LARGE = 800
 # Most lines of a folder, everything below it counted: the package has those of 0.2.0 with AutoScheduler, the
-# pictures, tvmc bench, RPC, cross-compiling, the VM, TFLite and PyTorch, the runtime what ahead-of-time code still to
-# come leaves it.
-BUDGET = {"tvm": 174_000, "csrc": 17_000}
+# pictures, tvmc bench, RPC, cross-compiling, the VM, ten importers, quantization, matrix units and passes for
+# accelerators, the runtime what ahead-of-time code still to come leaves it.
+BUDGET = {"tvm": 178_000, "csrc": 17_000}
 
 
 def git(*arguments: str) -> list[str]:
