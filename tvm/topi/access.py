@@ -111,7 +111,7 @@ def own_consumer(schedule: Schedule, stage: Stage, plain: Schedule) -> Stage | N
     user = users[0]
     if not isinstance(user.op, ComputeOp) or user.op.reduce_axis or len(user.op.axis) != len(stage.op.axis):
         return None
-    is_own = _is_own_pixel if stage.op.attrs.get("is_flat") else _is_own_element
+    is_own = _is_own_pixel if stage.op.attrs.get("is_one_row") else _is_own_element
     for load in loads(user.op.body):
         if load.producer.op is twin.op and not is_own(load, user.op.axis):
             return None

@@ -222,7 +222,7 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride:
 
 def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     """Split the output into tasks and tiles in the order that the configuration names; returns the loop of tasks."""
-    if stage.op.attrs.get("is_flat"):
+    if stage.op.attrs.get("is_one_row"):
         return divide_row(stage, host, config)
     tile_h, tile_w, tile_oc = config["tile"]
     height, width = (access.extent_of(a) or NOMINAL_SIDE for a in host.op.axis[2:4])
@@ -395,7 +395,7 @@ class Conv2d(CPUTemplate):
         tile = min(unrolled, key=lambda t: tile_cycles(t[1], t[2], steps) / (t[1] * t[2]))
         weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"] // x["groups"]
         outer, rows = "filters" if weights > machine.l2_bytes // 2 else "pixels", 1
-        if op.attrs.get("is_flat"):
+        if op.attrs.get("is_one_row"):
             # Weights that fit the L2 cache are read again for each tile of pixels. Otherwise the data of a task stays
             # in it for all tiles of filters, and the weights of one in the L1 cache.
             outer = "rows" if weights > machine.l2_bytes else "pixels"

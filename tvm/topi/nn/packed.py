@@ -37,15 +37,15 @@ def is_pointwise(kernel, stride, padding, dilation) -> bool:
 
 
 def _in_tiles(
-    shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int, is_flat: bool = False
+    shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int, is_one_row: bool = False
 ):
     """A convolution (n, O/o, h, w, o). Where the width is not known, ``columns`` pixels of a row are computed together:
     the row is padded to whole tiles, in which its last pixel stands in for those that are missing. Where pixels do not
-    depend on others (``is_flat``), all of them are one row."""
+    depend on others (``is_one_row``), all of them are one row."""
     if columns is None:
         return te.compute(shape, body, name=name, tag=name, attrs=attrs)
-    if is_flat:
-        return _in_one_row(shape, body, name, {**attrs, "columns": columns, "step": step, "is_flat": True})
+    if is_one_row:
+        return _in_one_row(shape, body, name, {**attrs, "columns": columns, "step": step, "is_one_row": True})
     width = shape[3]
     padded = simplify(te.indexdiv(width + (columns - 1), columns) * columns)
 
@@ -130,8 +130,8 @@ def conv2d_NCHWc(
         )
 
     shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
-    is_flat = is_pointwise(kernel, stride, padding, dilation)
-    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1], is_flat)
+    is_one_row = is_pointwise(kernel, stride, padding, dilation)
+    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1], is_one_row)
 
 
 def conv2d_NCHWc_int8(
