@@ -36,6 +36,7 @@ from ..ir.primop import trunc_div, trunc_mod
 from . import rewrite
 from .compare import BINARY
 from .const_bound import POS_INF, dtype_bound, is_index, linear_bound
+from .products import factors_of, product, times
 from .rule_compiler import LiteralOverflow
 from .sums import Sum, combine, fits, scaled
 
@@ -154,7 +155,7 @@ def _binary(an: Context, n: Any, cls: type[Any], view: _Exprs) -> None:
         if not a[0]:
             a, b = b, a
         if b[0]:
-            view.sums[n] = to_sum(an, _product(an, view[n.a], view[n.b]))
+            view.sums[n] = to_sum(an, product(an, view[n.a], view[n.b]))
             return
         got = scale(a, b[1])
         if fits(got, dtype):
@@ -235,12 +236,12 @@ def _join_symbolic(an: Context, s: Sum, remainders: list[Split]) -> Sum:
     """Join remainders of divisions by what is no literal with their quotients: x // n * n + x % n is x."""
     for key in remainders:
         index, divisor = key[0].a, key[0].b
-        constant, own = _factors(divisor)
+        constant, own = factors_of(divisor)
         factor = s[0].get(key, 0)
         for other, its in s[0].items():
             if its != factor * constant or other[0].__class__ is not Mul or not factor:
                 continue
-            scale_of, factors = _factors(other[0])
+            scale_of, factors = factors_of(other[0])
             quotient = next((f for f in factors if f.__class__ is FloorDiv and f.a is index and f.b is divisor), None)
             if quotient is None or scale_of != 1 or len(factors) != len(own) + 1:
                 continue
@@ -646,45 +647,15 @@ def _drop_inner_truncmod(an: Context, s: Sum, c: int) -> Sum:
 _DIVIDE = {FloorDiv: floordiv, FloorMod: floormod, Div: truncdiv, Mod: truncmod}
 
 
-# --- products, symbolic divisors, comparisons, casts ------------------------------------------------------------------
-
-
-def _product(an: Context, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """``a * b`` of two that are not literals; b * a where that has been seen first."""
-    order = an.products.setdefault(frozenset((a, b)), (a, b))
-    return rewrite.make(an, Mul, *order)
-
-
-def _factors(e: PrimExpr) -> tuple[int, list[PrimExpr]]:
-    """A product as a constant and its other factors."""
-    constant, stack = 1, [e]
-    out: list[PrimExpr] = []
-    while stack and len(out) < 16:
-        n = stack.pop()
-        if n.__class__ is Mul:
-            stack += (n.b, n.a)
-        elif n.__class__ is IntImm:
-            constant *= n.value
-        else:
-            out.append(n)
-    return constant, out + stack
-
-
-def _times(an: Context, constant: int, factors: list[PrimExpr], dtype: str) -> PrimExpr:
-    got = None
-    for f in factors:
-        got = f if got is None else an.binary(Mul, got, f)
-    if got is None:
-        return an.literal(constant, dtype)
-    return got if constant == 1 else an.binary(Mul, got, an.literal(constant, dtype))
+# --- symbolic divisors, comparisons, casts ------------------------------------------------------------------
 
 
 def _symbolic_division(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
     """Cancel common factors of a product divided by a product; None when there are none."""
     if b.__class__ is IntImm:
         return None
-    p, left = _factors(a)
-    q, right = _factors(b)
+    p, left = factors_of(a)
+    q, right = factors_of(b)
     common: list[PrimExpr] = []
     for f in list(right):
         if f in left:
@@ -696,7 +667,7 @@ def _symbolic_division(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> Prim
     step = gcd(p, q)
     dtype = a.dtype
     try:
-        top, bottom = _times(an, p // step, left, dtype), _times(an, q // step, right, dtype)
+        top, bottom = times(an, p // step, left, dtype), times(an, q // step, right, dtype)
         if cls is FloorDiv or cls is Div:
             if bottom.__class__ is IntImm:
                 return to_expr(an, _DIVIDE[cls](an, to_sum(an, top), bottom.value, dtype), dtype)
@@ -707,7 +678,7 @@ def _symbolic_division(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> Prim
             inner = to_expr(an, _DIVIDE[cls](an, to_sum(an, top), bottom.value, dtype), dtype)
         else:
             inner = rewrite.make(an, cls, top, bottom)
-        factor = _times(an, step, common, dtype)
+        factor = times(an, step, common, dtype)
         return an.literal(0, dtype) if inner.__class__ is IntImm and inner.value == 0 else an.binary(Mul, inner, factor)
     except LiteralOverflow:
         return None

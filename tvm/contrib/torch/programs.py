@@ -101,8 +101,7 @@ def _in_place(executor, used: dict[int, str], device) -> Run:
 
 def on_stream_of(device, act: Callable[[], Any]) -> Any:
     """What an action gives, its kernels given to the stream that PyTorch works on."""
-    stream = 0 if device.type == "cpu" else _raw_stream_of(device)()
-    return act() if not stream else _on_raw_stream(_device(device), stream, act)
+    return _on_stream(lambda _: act(), device)([])
 
 
 def _raw_stream_of(device) -> Callable[[], int]:
