@@ -226,6 +226,8 @@ def in_parts(host: Stage, wide: int) -> tuple[IterVar, ...]:
 def drain(held: Stage, shape: tiles.Shape, count: int) -> IterVar:
     """Write ``count`` tiles of sums of a row at a time to memory; returns the loop over those."""
     *lead, oc, h, t, w, ob = held.op.axis
+    # The last pixel of a tile may lie in the seam between two rows, where nothing reads it; tiles are stored whole.
+    held.align_bounds(w, shape.rows)
     ob_outer, ob = held.split(ob, factor=shape.columns)
     t_outer, t = held.split(t, factor=count)
     held.reorder(*lead, t_outer, oc, h, t, ob_outer, w, ob)

@@ -70,6 +70,7 @@ CONVS = {
     "prime width": (1, 48, 5, 37, 40, 3, 3, ONE, (0, 2, 1, 0), ONE, 1),
     "narrow": (1, 64, 7, 7, 64, 3, 3, ONE, P1, ONE, 1),
     "narrow 1x1": (2, 96, 7, 7, 32, 1, 1, ONE, P0, ONE, 1),
+    "narrow with seams at the ends of tiles": (2, 18, 25, 6, 19, 1, 2, ONE, (0, 1, 0, 1), ONE, 1),
     "one row": (1, 32, 1, 9, 32, 1, 3, ONE, (0, 1, 0, 1), ONE, 1),
     "one pixel": (1, 32, 1, 1, 32, 1, 1, ONE, P0, ONE, 1),
     "first layer": (1, 3, 32, 32, 32, 7, 7, TWO, P3, ONE, 1),
