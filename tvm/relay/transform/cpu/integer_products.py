@@ -98,6 +98,11 @@ def as_bytes(given: Bytes, dtype: str) -> tuple[RelayExpr, int]:
     return tensor.cast(flipped, dtype), given.zero + shift
 
 
+def _multiplies_bytes(target: Target) -> bool:
+    """Whether a target has dot products or tiles of bytes at all."""
+    return lanes(target) > 0 or kind_of(target, "uint8", "int8") is not None
+
+
 def _has_product(node: Call, target: Target, data: str, weight: str) -> bool:
     """Whether a target has dot products or tiles for bytes of these types; tiles take known sizes without groups
     only."""
@@ -253,8 +258,8 @@ def integer_bias(node: Call, counts) -> RelayExpr | None:
 
 
 def rules(target: Target) -> Table:
-    """The rules of SimplifyExpr for a target with dot products of bytes."""
-    if not lanes(target):
+    """The rules of SimplifyExpr for a target with dot products or tiles of bytes."""
+    if not _multiplies_bytes(target):
         return {}
     products = {"nn.conv2d": integer_conv2d, "nn.dense": integer_dense, "nn.batch_matmul": integer_batch_matmul}
     return {**{name: (functools.partial(rule, target=target),) for name, rule in products.items()},
@@ -380,7 +385,7 @@ def ReadBytes(target: Target) -> RelayFunctionPass:
 
     @function_pass(opt_level=3, name="ReadBytes", required=["InferType"])
     def read(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        if lanes(target):
+        if _multiplies_bytes(target):
             return rewrite_typed(func, rule, mod)
         if _has_products_of_bytes(func):
             LOG.warning("%s has no dot products of bytes: quantized layers are computed in wider numbers", target)
