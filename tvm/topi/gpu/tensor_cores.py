@@ -12,9 +12,12 @@ Half precision (fp16, bf16) is always multiplied so; fp32 only where ``topi.allo
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from ... import te
 from ...dtype import info
@@ -169,18 +172,21 @@ def _tables(sizes: Sizes, machine: Machine) -> list[dict[str, list]]:
     return [table, groups]
 
 
-def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> int:
+# The functions below take the knobs of one configuration, or those of many as arrays: a pair is then one of arrays.
+
+
+def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> Any:
     """Shared memory of the operand tiles, or of the output tile that reuses it."""
     bm, bn = (t * w for t, w in zip(config["tile"], config["warps"]))
     if config.get("warpgroup"):
-        return max(warpgroup.operand_bytes((bm, bn), config["stages"]), bm * (bn + 32) * 4)
+        return np.maximum(warpgroup.operand_bytes((bm, bn), config["stages"]), bm * (bn + 32) * 4)
     gap = 32 // sizes.element_bytes
     block_k = config["block_k"]
-    elements = sum(max((x + gap) * block_k, x * (block_k + gap)) for x in (bm, bn))
-    return max(config["stages"] * elements * sizes.element_bytes, bm * (bn + 32) * 4)
+    elements = sum(np.maximum((x + gap) * block_k, x * (block_k + gap)) for x in (bm, bn))
+    return np.maximum(config["stages"] * elements * sizes.element_bytes, bm * (bn + 32) * 4)
 
 
-def registers(config: dict[str, Any], machine: Machine) -> int:
+def registers(config: dict[str, Any], machine: Machine) -> Any:
     """Estimated registers of a thread."""
     tm, tn = config["tile"]
     if config.get("warpgroup"):
@@ -190,17 +196,30 @@ def registers(config: dict[str, Any], machine: Machine) -> int:
 
 def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
     """Whether tile, warps and stages are all of the space of warps, or all of that of warpgroups."""
-    (wm, wn), tile, stages = config["warps"], config["tile"], config["stages"]
+    warps, tile, stages = tuple(config["warps"]), tuple(config["tile"]), config["stages"]
     if not config.get("warpgroup"):
-        return tile in TILES and (wm, wn) in WARPS and stages in STAGES
-    if not machine.has_warpgroups or tile not in warpgroup.TILES or (wm, wn) not in warpgroup.COUNTS:
+        return tile in TILES and warps in WARPS and stages in STAGES
+    if not machine.has_warpgroups or tile not in warpgroup.TILES or warps not in warpgroup.COUNTS:
         return False
-    threads = wm * wn * warpgroup.THREADS
-    fits = threads <= machine.max_threads and registers(config, machine) * threads <= warpgroup.REGISTERS
-    return fits and config["block_k"] * sizes.element_bytes == warpgroup.ROW_BYTES and stages in warpgroup.STAGES
+    return config["block_k"] * sizes.element_bytes == warpgroup.ROW_BYTES and stages in warpgroup.STAGES
 
 
-def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
+def _fits(sizes: Sizes, config: dict[str, Any], machine: Machine) -> Any:
+    """Whether the operand tiles fit the shared memory, a thread's registers those of the machine, the grid is not too
+    large, and split-k does not mostly sum padding."""
+    block_k, stages, split_k = (config[x] for x in ("block_k", "stages", "split_k"))
+    by_group, used = bool(config.get("warpgroup")), registers(config, machine)
+    fits = (shared_bytes(sizes, config) <= machine.dynamic_shared) & (used <= THREAD_REGISTERS)
+    if by_group:
+        threads = config["warps"][0] * config["warps"][1] * warpgroup.THREADS
+        fits &= (threads <= machine.max_threads) & (used * threads <= warpgroup.REGISTERS)
+    steps = -(-sizes.k // (block_k * split_k))
+    fits &= stages <= np.maximum(steps, min(warpgroup.STAGES if by_group else STAGES))
+    fits &= sizes.batch * split_k <= MAX_GRID_BLOCKS
+    return fits & ((split_k == 1) | (steps * block_k * split_k <= sizes.k * 5 // 4))
+
+
+def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> Any:
     """Cycles until the last block is done."""
     cost = machine.cost.tensor_core
     (tm, tn), (wm, wn), block_k = (config[x] for x in ("tile", "warps", "block_k"))
@@ -209,8 +228,8 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     bm, bn, warps = tm * wm, tn * wn, wm * wn * (4 if by_group else 1)
     blocks = sizes.batch * -(-sizes.m // bm) * -(-sizes.n // bn) * split_k
     used = -(-registers(config, machine) // 8) * 8 * warps * machine.warp
-    fit = min(SM_REGISTERS // used, machine.multiprocessor_shared // (shared_bytes(sizes, config) + 1024), 32)
-    fit = max(min(fit, machine.multiprocessor_threads // (warps * machine.warp)), 1)
+    fit = np.minimum(SM_REGISTERS // used, machine.multiprocessor_shared // (shared_bytes(sizes, config) + 1024))
+    fit = np.clip(np.minimum(fit, machine.multiprocessor_threads // (warps * machine.warp)), 1, 32)
     rate = (cost.group_multiplies_per_cycle if by_group else cost.multiplies_per_cycle) * 2 / sizes.element_bytes
     tile_bytes = (bm + bn) * block_k * sizes.element_bytes
     # Elements of both operands that the tensor cores read from shared memory for each k.
@@ -219,28 +238,27 @@ def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> float:
     fetch = tile_bytes / (cost.group_fetch_bytes_per_cycle if by_group else cost.fetch_bytes_per_cycle)
     multiply = bm * bn * block_k / rate
     shared = (read * block_k * sizes.element_bytes + tile_bytes) / cost.shared_bytes_per_cycle
-    busy = max(multiply, shared, fetch)
+    busy = np.maximum(np.maximum(multiply, shared), fetch)
     if by_group:
         # The tensor cores are idle while warpgroups wait for each other, issue the next copies and begin again.
         pause = cost.group_step_cycles * (2 + wm * wn)
-        alone = max(pause + multiply, cost.group_latency_cycles / (stages - 1 - warpgroup.IN_FLIGHT), busy)
+        latency = cost.group_latency_cycles / (stages - 1 - warpgroup.IN_FLIGHT)
+        alone = np.maximum(np.maximum(pause + multiply, latency), busy)
     else:
         multiplies = tm * tn * block_k / (rate / 4) * -(-warps // 4)
         loads = cost.step_cycles + block_k * sizes.element_bytes / 32 * cost.fragment_load_cycles
-        alone = max(loads + multiplies, cost.memory_latency_cycles / (stages - 1), busy)
+        alone = np.maximum(np.maximum(loads + multiplies, cost.memory_latency_cycles / (stages - 1)), busy)
     ends = cost.block_cycles + bm * bn * 12 / cost.shared_bytes_per_cycle
     steps = -(-sizes.k // (block_k * split_k))
-    rounds, rest = divmod(blocks, machine.multiprocessors * fit)
+    rounds, rest = np.divmod(blocks, machine.multiprocessors * fit)
     # The latency of a block is hidden behind the work of the others: entirely where warpgroups multiply asynchronously.
-    overlap = max if by_group else math.hypot
+    overlap = np.maximum if by_group else np.hypot
     cycles = rounds * (overlap(busy * fit, alone) * steps + ends)
-    if rest:
-        cycles += overlap(busy * -(-rest // machine.multiprocessors), alone) * steps + ends
-    if split_k > 1:
-        # Partial sums are written and read again.
-        moved = 2 * split_k * sizes.batch * sizes.m * sizes.n * 4
-        cycles += cost.launch_cycles + moved / cost.partial_bytes_per_cycle
-    return cycles
+    last = overlap(busy * -(-rest // machine.multiprocessors), alone) * steps + ends
+    # Partial sums of split-k are written and read again.
+    moved = 2 * split_k * sizes.batch * sizes.m * sizes.n * 4
+    partial = cost.launch_cycles + moved / cost.partial_bytes_per_cycle
+    return cycles + np.where(rest > 0, last, 0) + np.where(split_k > 1, partial, 0)
 
 
 # The schedule
@@ -451,26 +469,17 @@ class TensorCores(Knobs[Sizes, Machine], GPUTemplate):
         return table
 
     def valid(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
-        """Whether the operand tiles fit the shared memory, the grid is not too large, and split-k does not mostly sum
-        padding."""
-        block_k, split_k = config["block_k"], config["split_k"]
-        if shared_bytes(sizes, config) > machine.dynamic_shared or sizes.batch * split_k > MAX_GRID_BLOCKS:
-            return False
-        if registers(config, machine) > THREAD_REGISTERS or not _is_known(sizes, machine, config):
-            return False
-        steps = -(-sizes.k // (block_k * split_k))
-        if config["stages"] > max(steps, min(warpgroup.STAGES if config.get("warpgroup") else STAGES)):
-            return False
-        return split_k == 1 or steps * block_k * split_k <= sizes.k * 5 // 4
+        """Whether the knobs are of the space and the machine can hold what they need."""
+        return _is_known(sizes, machine, config) and bool(_fits(sizes, config, machine))
 
     def cost(self, sizes: Sizes, machine: Machine, config: dict[str, Any]) -> float:
-        return _cost(sizes, config, machine)
+        return float(_cost(sizes, config, machine))
 
     def choose(self, sizes: Sizes, machine: Machine) -> dict[str, Any]:
         """The analytic choice: the fewest estimated cycles."""
-        picks = [tuned.cheapest(table, lambda c: self.valid(sizes, machine, c), lambda c: _cost(sizes, c, machine))
-                 for table in _tables(sizes, machine)]
-        best = min(picks, key=lambda c: _cost(sizes, c, machine))
+        fits, cost = (functools.partial(f, sizes, machine=machine) for f in (_fits, _cost))
+        picks = [tuned.cheapest_of_columns(table, fits, cost) for table in _tables(sizes, machine)]
+        best = min((pick for pick in picks if pick is not None), key=lambda c: self.cost(sizes, machine, c))
         return best if len(picks) == 1 else {"warpgroup": False, **best}
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage | None) -> None:

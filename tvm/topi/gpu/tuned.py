@@ -12,6 +12,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ...target import Target
 from ...te.tensor import Tensor
 from ..template import Knobs
@@ -47,6 +49,28 @@ def cheapest(
     """The valid configuration of a space with the least cost, the first of equal ones."""
     configurations = (dict(zip(table, values)) for values in itertools.product(*table.values()))
     return min(filter(is_valid, configurations), key=cost)
+
+
+def cheapest_of_columns(
+    table: dict[str, list[Any]], fits: Callable[[dict[str, Any]], Any], cost: Callable[[dict[str, Any]], Any]
+) -> dict[str, Any] | None:
+    """Like ``cheapest``, by functions of whole columns of knobs; None where nothing fits. A knob of pairs is two
+    columns, one with a single value that value."""
+    rows = list(itertools.product(*table.values()))
+    columns = {name: _column(values) for name, values in zip(table, zip(*rows))}
+    left = np.flatnonzero(np.broadcast_to(fits(columns), len(rows)))
+    if not len(left):
+        return None
+    taken = {name: tuple(x[left] for x in c) if isinstance(c, tuple) else c[left] if isinstance(c, np.ndarray) else c
+             for name, c in columns.items()}  # fmt: skip
+    return dict(zip(table, rows[left[np.argmin(cost(taken))]]))
+
+
+def _column(values: Sequence[Any]) -> Any:
+    if len(set(values)) == 1 and not isinstance(values[0], tuple):
+        return values[0]
+    array = np.array(values)
+    return tuple(array.T) if array.ndim == 2 else array
 
 
 def configuration(
