@@ -127,6 +127,26 @@ def test_double_buffer_fills_ahead():
         assert not [s for s in of(AttrStmt, new) if s.attr_key == "double_buffer_scope"]
 
 
+@pytest.mark.parametrize("split", [0, 1, 2])
+def test_double_buffered_loops_are_not_split(split):
+    a = te.placeholder((64,), name="a")
+    copy = te.compute((64,), lambda i: a[i] + 1, name="copy")
+    b = te.compute((64,), lambda i: copy[i] * 2, name="b")
+    s = te.create_schedule(b.op)
+    outer, _ = s[b].split(b.op.axis[0], factor=8)
+    s[copy].compute_at(s[b], outer)
+    plain = te.create_schedule(b.op)
+    config = {"tir.InjectDoubleBuffer": {"split_loop": split}}
+    with tvm.transform.PassContext(config=config):
+        tvm.lower(plain, [a, b])
+        s[copy].double_buffer()
+        if split < 2:
+            tvm.lower(s, [a, b])
+            return
+        with pytest.raises(tvm.TVMError, match="split_loop is 0 or 1, got 2"):
+            tvm.lower(s, [a, b])
+
+
 def test_double_buffer_of_an_empty_loop_fills_nothing():
     n = te.size_var("n")
     a, b, t = decl_buffer((n,), "int32", "A"), decl_buffer((n,), "int32", "B"), flat(1, name="t")

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ...error import TVMError
 from ...ir import primop
 from ...ir.op import Op
 from ...ir.prim import BufferLoad, Call, PrimExpr, Var, const
@@ -237,6 +238,12 @@ def strip(body: Stmt, data: Var | None) -> Stmt:
 def inject_double_buffer(func: PrimFunc, config: Any = None) -> PrimFunc:
     if not any(isinstance(n, AttrStmt) and n.attr_key == SCOPE for n in post_order(func.body)):
         return func
+    split = getattr(config, "split_loop", 1)
+    if split not in (0, 1):
+        # Several iterations in one would fill pieces of memory that others of them use, between which there is no
+        # barrier.
+        raise TVMError(f"tir.InjectDoubleBuffer: split_loop is 0 or 1, got {split}: a loop that fills memory ahead is "
+                       "not split")
     return func.replace(body=strip(DoubleBuffers().stmt(func.body), None))
 
 
