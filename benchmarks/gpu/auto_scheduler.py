@@ -2,7 +2,8 @@
 
     python -m benchmarks.gpu.auto_scheduler [GROUP ...] [--quick] [--seconds 540] [--json FILE] [--records FILE]
 
-Groups: resnet50 and bert (layers that have templates, in float32), operators (ten that have none). All tasks are tuned
+Groups: resnet50 and bert (layers that have templates, in float32), half (products of float16, on tensor cores),
+operators (ten that have no template). ``half --quick --seconds 150`` takes less than four minutes. All tasks are tuned
 in turn until the time is over, those that are furthest behind their references more often; several processes propose
 and build, and one at a time runs its candidates. ``--quick`` takes fewer layers and 300 seconds. Times are of one call
 in microseconds, by the device's clock; results are compared with PyTorch's, or where it is not there with those of
@@ -44,7 +45,7 @@ class Timed:
 
     def __init__(self, case: Case, target: tvm.target.Target, rng: np.random.Generator):
         self.case, self.target, self.device = case, target, tvm.device(target.kind.name, 0)
-        self.inputs = [rng.standard_normal(shape, dtype="float32") for shape in case.shapes]
+        self.inputs = [rng.standard_normal(shape, dtype="float32").astype(case.dtype) for shape in case.shapes]
         self.row: dict[str, Any] = {"name": case.name, "group": case.group}
         self.wanted: np.ndarray | None = None
         self.task = task_of(case, target)
@@ -53,7 +54,7 @@ class Timed:
     def build_default(self) -> Any:
         """What is made without a search: by the template, or by the schedule for anything."""
         with self.target:
-            tensors = [te.placeholder(shape, "float32") for shape in self.case.shapes]
+            tensors = [te.placeholder(shape, self.case.dtype) for shape in self.case.shapes]
             out = (self.case.template or self.case.compute)(*tensors)
             return tvm.build(topi.schedule.schedule_for([out], self.target), [*tensors, out], self.target)
 
@@ -193,7 +194,7 @@ class Tuning:
 
 
 def task_of(case: Case, target: Any) -> Any:
-    tensors = [te.placeholder(shape, "float32", name=f"in{n}") for n, shape in enumerate(case.shapes)]
+    tensors = [te.placeholder(shape, case.dtype, name=f"in{n}") for n, shape in enumerate(case.shapes)]
     dag = auto_scheduler.ComputeDAG([*tensors, case.compute(*tensors)])
     return auto_scheduler.SearchTask(
         compute_dag=dag, workload_key=json.dumps([case.name]), target=target, desc=case.name)

@@ -32,6 +32,7 @@ class Case(NamedTuple):
     compute: Callable[..., Any]
     template: Callable[..., Any] | None
     torch: Callable[..., Any]
+    dtype: str = "float32"
 
 
 def convolution(channels: int, size: int, filters: int, window: int, stride: int) -> Case:
@@ -54,6 +55,43 @@ def batch_matmul(heads: int, rows: int, columns: int, terms: int) -> Case:
     return Case(
         f"batch_matmul {heads}x{rows}x{columns}x{terms}", "bert", [(heads, rows, terms), (heads, columns, terms)],
         topi.nn.batch_matmul, topi.cuda.batch_matmul, lambda t, x, w: t.matmul(x, w.transpose(1, 2)))  # fmt: skip
+
+
+# -- half precision, on tensor cores ---------------------------------------------------------------------------------
+
+
+def _rounded(product: Callable[..., Any]) -> Callable[..., Any]:
+    """A product whose sums are float32, rounded at the end, as graphs in half precision have it."""
+    return lambda x, w: topi.cast(product(x, w), "float16")
+
+
+def half(case: Case, compute: Callable[..., Any], template: Callable[..., Any]) -> Case:
+    return case._replace(name=f"{case.name} half", group="half", compute=_rounded(compute), template=_rounded(template),
+                         dtype="float16")  # fmt: skip
+
+
+def half_dense(rows: int, columns: int, terms: int) -> Case:
+    return half(dense(rows, columns, terms), lambda x, w: topi.nn.dense(x, w, out_dtype="float32"),
+                lambda x, w: topi.cuda.dense(x, w, out_dtype="float32"))  # fmt: skip
+
+
+def half_batch_matmul(*sizes: int) -> Case:
+    return half(batch_matmul(*sizes), lambda x, w: topi.nn.batch_matmul(x, w, out_dtype="float32"),
+                lambda x, w: topi.cuda.batch_matmul(x, w, out_dtype="float32"))  # fmt: skip
+
+
+def half_convolution(channels: int, size: int, filters: int, window: int) -> Case:
+    """A convolution, channels last."""
+    pad = window // 2
+
+    def torch(t: Any, x: Any, w: Any) -> Any:
+        made = t.nn.functional.conv2d(x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1), None, 1, pad)
+        return made.permute(0, 2, 3, 1)
+
+    plain = Case(f"conv2d NHWC {size}x{size}x{channels} > {filters} {window}x{window}", "half",
+                 [(1, size, size, channels), (window, window, channels, filters)], topi.nn.conv2d_nhwc, None, torch)
+    return half(plain, lambda x, w: topi.nn.conv2d_nhwc(x, w, 1, pad, 1, "float32"),
+                lambda x, w: topi.cuda.conv2d_nhwc(x, w, 1, pad, 1, "float32"))  # fmt: skip
 
 
 # -- operators without templates -----------------------------------------------------------------------------------
@@ -176,11 +214,15 @@ def cases(groups: Sequence[str], is_quick: bool) -> list[Case]:
     if "bert" in groups:
         found += [dense(*shape) for shape in BERT_DENSE]
         found += [batch_matmul(*shape) for shape in (BERT_HEADS[:1] if is_quick else BERT_HEADS)]
+    if "half" in groups:
+        found += [half_dense(*shape) for shape in (*BERT_DENSE[:2], (1024, 1024, 1024))]
+        found += [half_batch_matmul(*BERT_HEADS[0]), half_convolution(256, 64, 256, 1)]
+        found += [] if is_quick else [half_dense(*BERT_DENSE[2]), half_convolution(64, 64, 64, 3)]
     if "operators" in groups:
         found += operators()
     return found
 
 
-GROUPS = ("resnet50", "bert", "operators")
+GROUPS = ("resnet50", "bert", "half", "operators")
 
 __all__ = ["Case", "GROUPS", "cases"]

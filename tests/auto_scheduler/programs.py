@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tvm
@@ -18,7 +19,7 @@ def arrays_of(dag: Any, seed: int) -> list[np.ndarray]:
 def _numbers(generator: np.random.Generator, shape: list[int], dtype: str) -> np.ndarray:
     if "int" in dtype:
         return generator.integers(0 if dtype.startswith("u") else -128, 127, shape, dtype=dtype)
-    return generator.uniform(-1, 1, shape).astype(dtype)
+    return generator.uniform(-1, 1, shape).astype(getattr(ml_dtypes, dtype, dtype))
 
 
 def run(dag: Any, state: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:

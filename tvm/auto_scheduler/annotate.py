@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from . import gpu_annotate, gpu_limits
-from .annotation_steps import AUTO_UNROLL, AnnotationStep, PragmaStep
+from .annotation_steps import AUTO_UNROLL, AnnotationStep, DoubleBufferStep, PragmaStep
 from .attach_steps import INLINED, ROOT, ComputeAtStep, ComputeInlineStep
 from .compute_dag import ComputeDAG
 from .dataflow_steps import RfactorStep
-from .gpu_annotate import bind_plain_stages
+from .gpu_annotate import bind_plain_stages, buffer_operands
 from .gpu_limits import GPULimits, are_likely, refuse_what_does_not_fit
 from .iterator import Annotation, Iterator, IteratorKind
 from .loop_nests import LoopNests
 from .loop_state import State
 from .loop_steps import FuseStep, SplitStep
-from .queries import Queries, has_reduce_iter, is_constant_transform, is_tensorized, is_tiled
+from .queries import Queries, has_fragments, has_reduce_iter, is_constant_transform, is_tensorized, is_tiled
 from .state import StateObject
 from .steps import TransformStep
 from .tiling import divisors, factorizations
@@ -43,7 +43,7 @@ Decisions = dict[Key, Any]
 
 
 # The value of each kind of decision that leaves no step in the history of a state.
-_NOTHING = {"location": AT_ROOT, "unroll": 0, "vector": 0, "lanes": 1}
+_NOTHING = {"location": AT_ROOT, "unroll": 0, "vector": 0, "lanes": 1, "buffers": 1}
 
 
 class Choices:
@@ -82,6 +82,7 @@ def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Lim
     if limits.gpu is not None:
         bind_plain_stages(state, choices, limits.gpu)
         _unroll(state, choices, gpu_annotate.UNROLL_STEPS)
+        buffer_operands(state, choices)
         refuse_what_does_not_fit(dag, state.state_object, limits.gpu)
         return state.state_object
     if limits.changes_location:
@@ -251,7 +252,7 @@ def _fused(state: State, place: int, first: int, count: int) -> Iterator:
 def _unroll(state: State, choices: Choices, options: Sequence[int]) -> None:
     """Allow the loops of reductions to be unrolled up to a number of statements."""
     for place, stage in enumerate(state.stages):
-        if stage.is_placeholder or stage.compute_at == INLINED or not has_reduce_iter(stage):
+        if stage.is_placeholder or stage.compute_at == INLINED or not has_reduce_iter(stage) or has_fragments(stage):
             continue
         # A loop that is bound to threads has no statement to which a pragma could be attached.
         loop = next((it for it in stage.iters if it.annotation < Annotation.VTHREAD), None)
@@ -343,6 +344,8 @@ def _note(found: Decisions, before: TransformStep | None, step: TransformStep) -
         found["location", stage] = INLINE
     elif isinstance(step, PragmaStep):
         found["unroll", stage] = step.value()
+    elif isinstance(step, DoubleBufferStep):
+        found["buffers", stage] = step.buffers
     elif isinstance(step, AnnotationStep):
         loops = len(before.fused_ids) if same and isinstance(before, FuseStep) else 1
         if step.annotation == Annotation.BLOCK_X and same and isinstance(before, SplitStep):

@@ -104,7 +104,7 @@ class StorageAlignStep(TransformStep):
 
     def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
         state.iterator(self.stage_id, self.iter_id, self)
-        return state.with_stage(self.stage_id, storage_offset=self.offset)
+        return state.with_stage(self.stage_id, storage_factor=self.factor, storage_offset=self.offset)
 
     def schedule(self, replay: Replay) -> None:
         stage, axis = replay.stages[self.stage_id], replay.axes[self.stage_id][self.iter_id]
@@ -113,4 +113,22 @@ class StorageAlignStep(TransformStep):
             stage.storage_align(axis, self.factor, self.offset)
 
 
-__all__ = ["AUTO_UNROLL", "AnnotationStep", "PragmaStep", "StorageAlignStep", "TensorizeStep"]
+@step("DB")
+class DoubleBufferStep(TransformStep):
+    """Several pieces of memory take turns, so that some are filled while another one is read."""
+
+    stage_id: int
+    buffers: int
+
+    def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
+        if not 0 <= self.stage_id < len(state.stages):
+            self.refuse(f"there is no stage number {self.stage_id}; there are {len(state.stages)}")
+        if self.buffers < 2:
+            self.refuse(f"at least two pieces of memory take turns, got {self.buffers}")
+        return state.with_stage(self.stage_id, buffers=self.buffers)
+
+    def schedule(self, replay: Replay) -> None:
+        replay.stages[self.stage_id].double_buffer(self.buffers)
+
+
+__all__ = ["AUTO_UNROLL", "AnnotationStep", "DoubleBufferStep", "PragmaStep", "StorageAlignStep", "TensorizeStep"]

@@ -18,7 +18,7 @@ from .steps import TransformStep
 from .tiling import divisors
 
 # The probability of a mutation of each kind of decision; "location" and "vector" stand for related kinds too.
-_MUTATIONS = {"tile": 0.85, "unroll": 0.06, "location": 0.05, "parallel": 0.02, "vector": 0.02}
+_MUTATIONS = {"tile": 0.85, "unroll": 0.06, "location": 0.05, "parallel": 0.02, "vector": 0.02, "buffers": 0.05}
 # The probability of a crossover; other children are mutations.
 _CROSSOVER = 0.1
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .attach_steps import ROOT
-from .gpu_limits import LANES, GPULimits, thread_options
+from .gpu_limits import LANES, GPULimits, scope_of, thread_options
 from .gpu_rules import is_on_threads, is_plain, spread
 from .iterator import Annotation, IteratorKind
+from .loop_nests import LoopNests
 from .loop_state import State
+from .queries import has_fragments
 
 if TYPE_CHECKING:
     from .annotate import Choices
 
 UNROLL_STEPS = (0, 16, 64, 512, 1024)
+# How many parts of a reduction are in shared memory: one that is multiplied, and those that are on their way.
+BUFFERS = (1, 2, 3, 4)
 
 
 def bind_plain_stages(state: State, choices: Choices, limits: GPULimits) -> None:
@@ -38,4 +42,21 @@ def bind_plain_stages(state: State, choices: Choices, limits: GPULimits) -> None
         spread(state, place, count, choices.pick("threads", place, options))
 
 
-__all__ = ["UNROLL_STEPS", "bind_plain_stages"]
+def buffer_operands(state: State, choices: Choices) -> None:
+    """Fetch the operands of fragments some parts of the reduction ahead: both operands of a product equally far."""
+    copies: dict[int, list[int]] = {}
+    for place, stage in enumerate(state.stages):
+        if stage.attach is not None and scope_of(stage.op) == "shared.dyn" and has_fragments(
+                state.stages[stage.attach[0]]):
+            copies.setdefault(stage.attach[0], []).append(place)
+    nests = LoopNests(state.compute_dag, state.state_object).nests if copies else {}
+    for reader, places in copies.items():
+        stage = state.stages[places[0]]
+        assert stage.attach is not None
+        trips = nests[reader].loops[stage.attach[1]].extent
+        count = choices.pick("buffers", places[0], [n for n in BUFFERS if n <= trips])
+        for place in places if count > 1 else ():
+            state.double_buffer(place, count)
+
+
+__all__ = ["BUFFERS", "UNROLL_STEPS", "bind_plain_stages", "buffer_operands"]

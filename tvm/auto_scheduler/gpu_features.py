@@ -15,10 +15,13 @@ from ..ir.prim import Var
 from ..target.features import Features
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
-from .gpu_limits import Block, elements_of_block, is_shared, kernels_of, root_of, strides_of_block
+from .fragment_features import FragmentSteps
+from .gpu_limits import Block, elements_of_block, is_shared, kernels_of, root_of, scope_of, strides_of_block
+from .intrinsics import ACCUMULATOR
 from .iterator import Annotation, IteratorKind
 from .loop_nests import LoopNests, Nest, length_of
 from .operation_facts import arithmetic
+from .queries import has_reduce_iter
 from .state import Stage, StateObject
 
 # Of one multiprocessor: multiplications and bytes of shared memory per cycle, registers, most resident blocks, and the
@@ -30,6 +33,8 @@ _OTHER_REGISTERS = 32
 _MEMORY_BYTES, _LATENCY, _LAUNCH = 2400.0, 700.0, 3000.0
 # Groups of four shared memory banks, which serve one vector load each.
 _BANK_GROUPS = 8
+# Bytes of the vectors in which operands of fragments are fetched.
+_VECTOR_BYTES = 16
 # Bytes of a memory sector, the unit of transfer from global memory.
 _SECTOR = 32
 
@@ -75,9 +80,11 @@ class Kernel:
     memory_cycles: float = 0
     waiting_cycles: float = 0
     cycles: float = 0
+    # What a kernel does that multiplies fragments; it is in the cycles, and no feature of its own.
+    fragments: FragmentSteps | None = None
 
 
-NAMES = tuple(f.name for f in fields(Kernel))
+NAMES = tuple(f.name for f in fields(Kernel) if f.name != "fragments")
 
 
 class GPUFeatureExtractor:
@@ -118,8 +125,12 @@ class GPUFeatureExtractor:
         iterations = math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
         width = info(op.output(0).dtype).bits // 8
         kernel.unrolled = max(kernel.unrolled, stage.auto_unroll_max_step)
-        if stage.attach is not None and op.name.endswith(".shared"):
+        scope = scope_of(op)
+        if stage.attach is not None and scope == "shared":
             self._note_copy(kernel, state, nests, place, width)
+            return
+        if stage.attach is not None and (scope == "shared.dyn" or scope.startswith("wmma")):
+            self._note_fragments(kernel, state, nests, place, scope)
             return
         kernel.operations += self._operations(op) * iterations
         if stage.attach is None:
@@ -128,7 +139,7 @@ class GPUFeatureExtractor:
         for loop in nest.loops:
             if loop.kind is IteratorKind.REDUCTION and loop.annotation is Annotation.THREAD_X:
                 kernel.crossed_threads = max(kernel.crossed_threads, loop.extent)
-        copied = [p for p in nests.analyzer.producers(op) if p.name.endswith(".shared")]
+        copied = [p for p in nests.analyzer.producers(op) if scope_of(p) == "shared"]
         for producer in nests.analyzer.producers(op):
             if producer not in copied and not is_shared(state, _place(state, producer)):
                 # Repeated reads may hit a cache.
@@ -155,6 +166,35 @@ class GPUFeatureExtractor:
         asked = next((it.asked or 1 for it in stage.iters if it.annotation is Annotation.VECTORIZE), lanes)
         kernel.lanes = max(kernel.lanes, asked)
         kernel.fetches += times * math.ceil(elements / (kernel.threads * asked))
+
+    def _note_fragments(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, scope: str) -> None:
+        """Account for operands in shared memory and in fragments, for their products and the sums of these."""
+        kernel.fragments = kernel.fragments or FragmentSteps()
+        stage, nest = state.stages[place], nests.nests[place]
+        assert stage.attach is not None
+        target, loop = stage.attach
+        warps = kernel.threads / max(self.features.warp_size, 1)
+        if scope == ACCUMULATOR:
+            kernel.operations += self._operations(stage.op) * math.prod(
+                length_of(axis) for axis in (*stage.op.axis, *stage.op.reduce_axis))
+            kernel.thread_tile = kernel.local_bytes / 4
+            first = nests.analyzer.producers(stage.op)[0]
+            width = info(first.output(0).dtype).bits // 8
+            (source,) = nests.analyzer.producers(first)
+            outer = state.stages[_place(state, source)].attach
+            kernel.fragments.note_products(nests, place, width, warps, outer[1] if outer is not None else -1)
+            kernel.waits, kernel.terms = kernel.fragments.steps, kernel.fragments.row_bytes / width
+        elif scope != "shared.dyn":
+            width = info(stage.op.output(0).dtype).bits // 8
+            outer = state.stages[_place(state, nests.analyzer.producers(stage.op)[0])].attach
+            reader = nests.nests[target].loops[outer[1] + 1 if outer is not None else 0 : loop + 1]
+            times = math.prod(one.extent for one in reader if one.kind is IteratorKind.REDUCTION)
+            kernel.fragments.note_load(nests, place, width, warps, times)
+        elif not has_reduce_iter(state.stages[target]):
+            kernel.store_run = max(kernel.store_run, nest.loops[-1].extent)
+        else:
+            kernel.fragments.note_copy(state, nests, place)
+            kernel.lanes = max(it.asked or 1 for it in stage.iters if it.annotation is Annotation.VECTORIZE)
 
     def _note_tile(
         self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, copied: list[Any]
@@ -189,6 +229,9 @@ class GPUFeatureExtractor:
     def _conclude(self, kernel: Kernel) -> None:
         """Compute the occupancy, and the cycles of each resource."""
         f = self.features
+        if kernel.fragments is not None:
+            self._conclude_fragments(kernel, kernel.fragments)
+            return
         registers = kernel.local_bytes / 4 + _OTHER_REGISTERS
         warp = max(f.warp_size, 1)
         kernel.blocks_at_once = max(1, min(
@@ -212,8 +255,29 @@ class GPUFeatureExtractor:
             kernel.compute_cycles, kernel.shared_cycles, kernel.memory_cycles)
 
 
+    def _conclude_fragments(self, kernel: Kernel, made: FragmentSteps) -> None:
+        f = self.features
+        cycles, kernel.blocks_at_once = made.cycles(
+            kernel.blocks, kernel.threads, kernel.local_bytes / 4, kernel.shared_bytes, f)
+        steps = made.steps * kernel.blocks
+        rounds = math.ceil(kernel.blocks / f.multiprocessors)
+        kernel.warps_at_once = min(kernel.blocks_at_once, rounds) * kernel.threads / f.warp_size
+        kernel.waves = math.ceil(kernel.blocks / (f.multiprocessors * kernel.blocks_at_once))
+        kernel.busy_share = kernel.blocks / (rounds * f.multiprocessors)
+        kernel.fetches = made.steps * made.fetched_bytes / (kernel.threads * _VECTOR_BYTES)
+        kernel.global_bytes += steps * made.fetched_bytes
+        kernel.shared_read_bytes = made.steps * made.loaded_bytes
+        kernel.compute_cycles = rounds * made.steps * made.multiplies / f.cost.tensor_core.multiplies_per_cycle
+        kernel.shared_cycles = rounds * kernel.shared_read_bytes / _SHARED_BYTES
+        # Most of what blocks fetch is in the L2 cache, which the cycles of a block know.
+        kernel.memory_cycles = kernel.stored_bytes / _MEMORY_BYTES
+        kernel.waiting_cycles = max(cycles - kernel.compute_cycles, 0.0)
+        kernel.cycles = _LAUNCH + max(cycles, kernel.memory_cycles)
+
+
 def _of_block(block: Block) -> Kernel:
-    return Kernel(block.blocks, block.threads, block.virtual_threads, block.shared_bytes, block.local_bytes)
+    shared = block.shared_bytes + block.dynamic_bytes
+    return Kernel(block.blocks, block.threads, block.virtual_threads, shared, block.local_bytes)
 
 
 def _place(state: StateObject, op: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,6 +13,7 @@ from ..dtype import info
 from ..error import TVMError
 from ..ir.prim import Var
 from ..ir.visit import post_order
+from ..target.features import Features
 from .access import Access
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
@@ -35,6 +37,12 @@ _VIRTUAL, _THREAD = 0, 1
 _TILE_LENGTHS = 3
 # The usual limit of block_k, the part of a reduction that is in shared memory at a time.
 _MOST_TERMS = 256
+# The most warps of a block of fragments along one axis, fragments of a warp along one axis, and products of fragments
+# for one part of the reduction in shared memory, which are unrolled. Accumulators have half of the registers.
+_MOST_WARPS, _MOST_FRAGMENTS, _MOST_PRODUCTS = 8, 8, 128
+# The lengths of a tile in warps and fragments: warps, fragments, and what is in one of them.
+_FRAGMENT_LENGTHS = 3
+_ON_CHIP = re.compile(r"\.(shared|shared\.dyn|local|wmma\.\w+)$")
 
 
 @dataclass(frozen=True)
@@ -44,16 +52,21 @@ class GPULimits:
     threads: int
     virtual_threads: int
     shared_bytes: int
+    # Bytes of shared memory that are asked for at the launch.
+    dynamic_bytes: int
     # Bytes of local memory of all threads of a block, and of one thread.
     local_bytes: int
     thread_bytes: int
     warp: int
 
     @staticmethod
-    def of(hardware: HardwareParams, thread_registers: int) -> GPULimits:
+    def of(hardware: HardwareParams, features: Features) -> GPULimits:
+        shared = hardware.max_shared_memory_per_block
         return GPULimits(
-            hardware.max_threads_per_block, max(hardware.max_vthread_extent, 1), hardware.max_shared_memory_per_block,
-            hardware.max_local_memory_per_block, 4 * thread_registers, max(hardware.warp_size, 1))
+            hardware.max_threads_per_block, max(hardware.max_vthread_extent, 1), shared,
+            # What a user says of shared memory is true of all of it.
+            features.dynamic_shared_bytes if shared == features.shared_bytes else shared,
+            hardware.max_local_memory_per_block, 4 * features.thread_registers, max(hardware.warp_size, 1))
 
 
 # -- split lengths -------------------------------------------------------------------------------------------------
@@ -70,6 +83,14 @@ def tile_options(
     return tuple(o for o in options if o[_THREAD] <= threads and o[_VIRTUAL] <= virtual_threads)
 
 
+@lru_cache(maxsize=1024)
+def fragment_options(extent: int, count: int, length: int) -> tuple[tuple[int, ...], ...]:
+    """The lengths of a loop that has fragments, or single elements, as its innermost part: warps and fragments of a
+    warp, or fragments of a part of a reduction."""
+    options = factorizations(extent // length, count - 1, _MOST_FRAGMENTS)
+    return tuple((*o, length) for o in options if max(o) <= max(_MOST_WARPS, _MOST_FRAGMENTS))
+
+
 def thread_options(extent: int | None, limits: GPULimits) -> tuple[tuple[int, ...], ...]:
     """The numbers of threads that may be bound to a loop: powers of two, at least a warp where there is enough work.
     They need not divide the extent."""
@@ -84,6 +105,8 @@ def length_options(step: SplitStep, most_inner: int, limits: GPULimits) -> tuple
     threads, or for tiles."""
     if None not in step.lengths:
         return (step.lengths,)  # type: ignore[return-value]
+    if step.lengths[-1] is not None:
+        return fragment_options(step.extent or 1, len(step.lengths), step.lengths[-1])
     if step.extent is None:
         return tuple((lanes,) * len(step.lengths) for lanes in LANES)
     if len(step.lengths) == 1:
@@ -93,6 +116,8 @@ def length_options(step: SplitStep, most_inner: int, limits: GPULimits) -> tuple
 
 def are_likely(steps: Sequence[SplitStep], chosen: Sequence[tuple[int, ...]], limits: GPULimits) -> bool:
     """Whether the tile sizes of one stage alone make a block that fits and fills a warp."""
+    if all(step.lengths[-1] is not None for step in steps):
+        return _are_likely_fragments(chosen, limits)
     tiles = [(step, o) for step, o in zip(steps, chosen) if len(o) >= _TILE_LENGTHS]
     terms = math.prod(math.prod(o) for o in chosen if 1 < len(o) < _TILE_LENGTHS)
     if not tiles:
@@ -106,6 +131,14 @@ def are_likely(steps: Sequence[SplitStep], chosen: Sequence[tuple[int, ...]], li
     return fits and held <= limits.thread_bytes and held * threads <= limits.local_bytes
 
 
+def _are_likely_fragments(chosen: Sequence[tuple[int, ...]], limits: GPULimits) -> bool:
+    tiles = [o for o in chosen if len(o) == _FRAGMENT_LENGTHS]
+    warps, count = (math.prod(o[n] for o in tiles) for n in range(2))
+    held = 4 * math.prod(o[1] * o[2] for o in tiles) // limits.warp
+    products = count * math.prod(o[0] for o in chosen if len(o) < _FRAGMENT_LENGTHS)
+    return warps * limits.warp <= limits.threads and held <= limits.thread_bytes // 2 and products <= _MOST_PRODUCTS
+
+
 # -- whole states --------------------------------------------------------------------------------------------------
 
 
@@ -117,8 +150,18 @@ class Block:
     virtual_threads: int = 1
     blocks: int = 1
     shared_bytes: int = 0
+    # Bytes of shared memory that is asked for at the launch, of operands and of the sums that take their place.
+    operand_bytes: int = 0
+    sum_bytes: int = 0
     # Bytes of local memory of one thread.
     local_bytes: int = 0
+    # Bytes of the fragments of one warp, whose threads are those along x.
+    fragment_bytes: int = 0
+    warp: int = 1
+
+    @property
+    def dynamic_bytes(self) -> int:
+        return max(self.operand_bytes, self.sum_bytes)
 
 
 def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = None) -> dict[int, Block]:
@@ -137,6 +180,7 @@ def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = No
             block.virtual_threads = math.prod(extent for kind, extent in loops if kind is Annotation.VTHREAD)
         threads = math.prod(extent for kind, extent in loops if kind in _THREADS)
         block.threads = max(block.threads, threads)
+        block.warp = max(block.warp, *(extent for kind, extent in loops if kind is Annotation.THREAD_X), 1)
         width = sum(info(output.dtype).bits // 8 for output in stage.op.outputs)
         if has_cross_thread_reduction(state, place):
             # A cross-thread reduction exchanges at most one value per thread through shared memory.
@@ -144,12 +188,54 @@ def kernels_of(dag: ComputeDAG, state: StateObject, nests: LoopNests | None = No
             block.local_bytes += 2 * width
         if stage.attach is None:
             continue
-        if is_shared(state, place):
+        scope = scope_of(stage.op)
+        if scope == "shared.dyn":
+            _note_dynamic(block, state, nests, place)
+        elif is_shared(state, place):
             block.shared_bytes += width * elements_of_block(state, nests, place)[0]
+        elif scope.startswith("wmma"):
+            # The threads of a warp hold a fragment together.
+            inner = math.prod(extent for it, (_, extent) in zip(stage.iters, loops) if it.kind is IteratorKind.SPATIAL)
+            block.fragment_bytes += width * inner
         elif not has_cross_thread_reduction(state, place):
             inner = math.prod(extent for it, (_, extent) in zip(stage.iters, loops) if it.kind is IteratorKind.SPATIAL)
             block.local_bytes += width * inner * block.virtual_threads
+    for block in found.values():
+        block.local_bytes += block.fragment_bytes // block.warp
     return found
+
+
+def _note_dynamic(block: Block, state: StateObject, nests: LoopNests, place: int) -> None:
+    """Account for operands of fragments, or the sums that are stored from them."""
+    stage = state.stages[place]
+    extents = region_of_block(state, nests, place)
+    row = extents[-1]
+    row += (stage.storage_offset - row) % stage.storage_factor
+    size = stage.buffers * math.prod(extents[:-1]) * row * info(stage.op.output(0).dtype).bits // 8
+    if any(scope_of(producer).startswith("wmma") for producer in nests.analyzer.producers(stage.op)):
+        block.sum_bytes += size
+    else:
+        block.operand_bytes += size
+
+
+def region_of_block(state: StateObject, nests: LoopNests, place: int) -> list[int]:
+    """The extents of the region of a stage in dynamic shared memory that all warps of a block need, inside the loop at
+    which it is computed."""
+    stage = state.stages[place]
+    assert stage.attach is not None
+    target, loop = stage.attach
+    reader = state.stages[target]
+    if reader.attach is None:
+        region = nests._region(place, target, loop)
+        return [region[axis.var] for axis in stage.op.axis]
+    host, last = reader.attach
+    outside = [n for n, it in enumerate(state.stages[host].iters[: last + 1]) if it.annotation in _BLOCKS]
+    inside = {**nests.nests[target].inside(loop + 1), **nests._region(target, host, max(outside, default=-1))}
+    # A product reads a copy in fragments, which has the region of the copy in shared memory.
+    (held,) = nests.analyzer.consumers(stage.op)
+    reads = nests.analyzer.accesses[reader.op].reaches[held]
+    return [max(min(read[n](inside), axis.dom.extent.value) for read in reads)
+            for n, axis in enumerate(stage.op.axis)]
 
 
 def _extent(it: Iterator, loop: Loop) -> int:
@@ -171,9 +257,14 @@ def is_shared(state: StateObject, place: int) -> bool:
     """Whether the result of a stage is in shared memory: its scope says so, or it is computed inside blocks but
     outside of threads."""
     stage = state.stages[place]
-    if stage.op.name.endswith(".shared"):
-        return True
-    return stage.attach is not None and not stage.op.name.endswith(".local") and not _inside_threads(state, stage)
+    scope = scope_of(stage.op)
+    return scope.startswith("shared") or stage.attach is not None and not scope and not _inside_threads(state, stage)
+
+
+def scope_of(op: Any) -> str:
+    """The memory on the chip that a cache is in; "" for other operations."""
+    found = _ON_CHIP.search(op.name)
+    return found.group(1) if found else ""
 
 
 def _inside_threads(state: StateObject, stage: Stage) -> bool:
@@ -242,6 +333,7 @@ def refuse_what_does_not_fit(dag: ComputeDAG, state: StateObject, limits: GPULim
             ("threads", block.threads, limits.threads),
             ("virtual threads", block.virtual_threads, limits.virtual_threads),
             ("bytes of shared memory", block.shared_bytes, limits.shared_bytes),
+            ("bytes of dynamic shared memory", block.shared_bytes + block.dynamic_bytes, limits.dynamic_bytes),
             ("bytes of registers in a thread", block.local_bytes, limits.thread_bytes),
             ("bytes of registers", block.local_bytes * block.threads, limits.local_bytes),
         ):
@@ -252,6 +344,8 @@ def refuse_what_does_not_fit(dag: ComputeDAG, state: StateObject, limits: GPULim
 
 __all__ = [
     "ALIGN_FACTOR", "ALIGN_OFFSET", "Block", "GPULimits", "are_likely", "dimension_of_threads", "elements_of_block",
-    "is_shared", "kernels_of", "length_options", "refuse_what_does_not_fit", "root_of", "strides_of_block",
+    "is_shared", "kernels_of", "length_options", "refuse_what_does_not_fit",
+    "region_of_block", "root_of",
+    "scope_of", "strides_of_block",
     "thread_options",
 ]

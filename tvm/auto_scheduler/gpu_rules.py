@@ -58,7 +58,7 @@ def is_on_threads(stage: Stage) -> bool:
     return any(Annotation.VTHREAD <= it.annotation <= Annotation.THREAD_Z for it in stage.iters)
 
 
-def _free_consumer(at: Sketching) -> int | None:
+def free_consumer(at: Sketching) -> int | None:
     """The only consumer of a stage, if it reads elementwise and its loops are still unchanged."""
     target = at.queries.matched_consumer(at.stage_id)
     return target if target is not None and is_plain(at.state.stages[target]) else None
@@ -103,7 +103,7 @@ def _tiled_readers(at: Sketching) -> list[int]:
 # -- binding --------------------------------------------------------------------------------------------------------
 
 
-def _fused(state: State, stage_id: int, first: int, count: int):
+def fused_loops(state: State, stage_id: int, first: int, count: int):
     iters = state.stages[stage_id].iters[first : first + count]
     return iters[0] if count == 1 else state.fuse(stage_id, iters)
 
@@ -112,13 +112,13 @@ def _bind_tiles(state: State, stage_id: int, outer: int, count: int) -> None:
     """Bind the outer tile levels, of ``count`` loops each, to blocks, virtual threads and threads; the ``outer``
     loops before them, which are not split, are bound to blocks too."""
     for place, (name, loops) in enumerate(((BLOCK, outer + count), (VIRTUAL, count), (THREAD, count))):
-        state.bind(stage_id, _fused(state, stage_id, place, loops), name)
+        state.bind(stage_id, fused_loops(state, stage_id, place, loops), name)
 
 
 def spread(state: State, stage_id: int, count: int, lengths: tuple[int | None, ...]) -> None:
     """Fuse the first ``count`` loops of a stage and bind them to blocks and threads; of two ``lengths``, the inner
     one is a vectorized loop."""
-    fused = _fused(state, stage_id, 0, count)
+    fused = fused_loops(state, stage_id, 0, count)
     state.split(stage_id, fused, lengths)
     state.bind(stage_id, state.stages[stage_id].iters[0], BLOCK)
     state.bind(stage_id, state.stages[stage_id].iters[1], THREAD)
@@ -151,7 +151,7 @@ def _cache_read(at: Sketching) -> list[Found]:
         apart = dimension_of_threads(access, at.stage.op)
         if apart is not None:
             state.storage_align(copy, state.stages[copy].iters[apart], ALIGN_FACTOR, ALIGN_OFFSET)
-        fused = _fused(state, copy, 0, len(state.stages[copy].iters))
+        fused = fused_loops(state, copy, 0, len(state.stages[copy].iters))
         if not is_chosen:
             state.vectorize(copy, state.split(copy, fused, [None])[1])
         _, thread = state.follow_fused_split(copy, state.stages[copy].iters[0], splits, _THREAD_LENGTH, True)
@@ -237,7 +237,7 @@ def _across_threads(at: Sketching) -> list[Found]:
     if host is not None:
         state.compute_at(place, host[0], state.stages[host[0]].iters[0])
     else:
-        state.bind(place, _fused(state, place, 0, space), BLOCK)
+        state.bind(place, fused_loops(state, place, 0, space), BLOCK)
     return [(state.state_object, place - 1)]
 
 
@@ -274,10 +274,10 @@ def _prepare_host(state: State, target: int, common: int) -> int | None:
     stage = state.stages[target]
     if not is_on_threads(stage):
         rest = len(stage.iters) - common
-        state.bind(target, _fused(state, target, 0, common), BLOCK)
+        state.bind(target, fused_loops(state, target, 0, common), BLOCK)
         if not rest:
             return None
-        state.split(target, _fused(state, target, 1, rest), [None])
+        state.split(target, fused_loops(state, target, 1, rest), [None])
         state.bind(target, state.stages[target].iters[-1], THREAD)
         return max(number for number, _ in _splits_of(state.state_object, target))
     if len(stage.iters) > 1:
@@ -316,7 +316,7 @@ def _split_k(at: Sketching) -> list[Found]:
 
 
 def _cache_write_condition(at: Sketching) -> Condition:
-    alone = at.queries.needs_multi_level_tiling(at.stage_id) and _free_consumer(at) is None
+    alone = at.queries.needs_multi_level_tiling(at.stage_id) and free_consumer(at) is None
     is_wanted = alone and is_plain(at.stage) and not has_cache_write(at.state, at.stage_id)
     return Condition.APPLY_AND_SKIP_REST if is_wanted else Condition.PASS
 
@@ -329,13 +329,13 @@ def _cache_write(at: Sketching) -> list[Found]:
 
 
 def _tiling_condition(at: Sketching) -> Condition:
-    is_wanted = at.queries.needs_multi_level_tiling(at.stage_id) and _free_consumer(at) is not None
+    is_wanted = at.queries.needs_multi_level_tiling(at.stage_id) and free_consumer(at) is not None
     return Condition.APPLY_AND_SKIP_REST if is_wanted and is_plain(at.stage) else Condition.PASS
 
 
 def _tile_on_threads(at: Sketching) -> list[Found]:
     """Tile a stage inside the tiles of its consumer, whose outer levels are bound to blocks and threads."""
-    target = _free_consumer(at)
+    target = free_consumer(at)
     assert target is not None
     state = at.open()
     tiles = tile(state, at.stage_id, at.structure)
@@ -352,7 +352,7 @@ def _by_one_thread_condition(at: Sketching) -> Condition:
 
 def _by_one_thread(at: Sketching) -> list[Found]:
     """One thread computes a whole reduction in registers, and the elementwise consumer with it."""
-    state, place, target = at.open(), at.stage_id, _free_consumer(at)
+    state, place, target = at.open(), at.stage_id, free_consumer(at)
     if target is None:
         state.cache_write(place, "local")
         target = place + 1
@@ -374,4 +374,5 @@ GPU_RULES = (
     Rule("plain loops", lambda at: Condition.APPLY, lambda at: [(at.state, at.stage_id - 1)]),
 )
 
-__all__ = ["BOUND_LEVELS", "GPU_RULES", "is_on_threads", "is_plain", "spread"]
+__all__ = ["BLOCK", "BOUND_LEVELS", "GPU_RULES", "THREAD", "free_consumer", "fused_loops", "is_on_threads", "is_plain",
+           "spread"]

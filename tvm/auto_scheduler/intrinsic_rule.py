@@ -29,7 +29,7 @@ from .tiling import follow_tiles, names_in, tile
 Operand = tuple[ProducerLoad, str]
 
 
-def _operands(op: Any) -> tuple[Reduce, list[Operand]] | None:
+def operands(op: Any) -> tuple[Reduce, list[Operand]] | None:
     """The sum of an operation and the factors of its terms; None where it is no sum of products of two reads."""
     reduce = op.body[0] if isinstance(op, ComputeOp) and len(op.body) == 1 else None
     if not isinstance(reduce, Reduce) or len(reduce.source) != 1 or reduce.init:
@@ -83,7 +83,7 @@ def tile_of(op: Any, intrin: TensorIntrin) -> dict[str, int] | None:
     """The axes of an operation, by their names, whose innermost tiles an intrinsic computes, with its lengths; None
     where it does not fit. They are in the order of an operand that is read along most of them, so that constants which
     are stored in the order of the loops are as the intrinsic reads them."""
-    own, meaning = _operands(op), _operands(intrin.op)
+    own, meaning = operands(op), operands(intrin.op)
     if own is None or meaning is None or len(op.axis) < len(intrin.op.axis):
         return None
     if own[0].dtype != meaning[0].dtype or not structural_equal(own[0].combiner, meaning[0].combiner):
@@ -160,4 +160,4 @@ def intrinsic_rules(target: Target) -> list[Rule]:
     return [Rule("tensor intrinsic", made.condition, made.apply)]
 
 
-__all__ = ["intrinsic_rules", "tile_of"]
+__all__ = ["intrinsic_rules", "operands", "tile_of"]

@@ -13,6 +13,20 @@ from ..target import Target
 from ..target.backend import BACKENDS, find_backend, load
 from ..te.tensor_intrin import TensorIntrin
 
+# Where the fragments of lhs and of rhs are, and the sums of their products.
+FRAGMENTS, ACCUMULATOR = ("wmma.matrix_a", "wmma.matrix_b"), "wmma.accumulator"
+
+
+@dataclass(frozen=True)
+class Fragments:
+    """The small matrices in registers that an intrinsic multiplies: the intrinsics, by their names, that load those of
+    lhs and of rhs, and the one that stores sums. In shared memory the stride of rows is a multiple of ``rows[0]``
+    elements and ``rows[1]`` more, so that they are in different banks."""
+
+    loads: tuple[str, str]
+    store: str
+    rows: tuple[int, int]
+
 
 @dataclass(frozen=True)
 class SearchIntrinsic:
@@ -28,12 +42,15 @@ class SearchIntrinsic:
         Gives the tensor intrinsic, with a reset and an update.
     replaces : str, optional
         The intrinsic of the same target that is not worth trying where this one fits.
+    fragments : Fragments, optional
+        How its operands get into registers; none where it reads and writes memory.
     """
 
     name: str
     fits: Callable[[Target], bool]
     make: Callable[[], TensorIntrin]
     replaces: str | None = None
+    fragments: Fragments | None = None
 
 
 def _table(kind: str) -> Mapping[str, SearchIntrinsic]:
@@ -81,4 +98,4 @@ def tensor_intrin(name: str) -> TensorIntrin:
     raise TVMError(f"no back end has declared a tensor intrinsic '{name}' for searches")
 
 
-__all__ = ["SearchIntrinsic", "intrinsics_of", "tensor_intrin"]
+__all__ = ["ACCUMULATOR", "FRAGMENTS", "Fragments", "SearchIntrinsic", "intrinsics_of", "tensor_intrin"]

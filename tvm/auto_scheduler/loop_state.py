@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..docstring import described
 from ..te.tensor import Operation, Tensor
-from .annotation_steps import AnnotationStep, PragmaStep, StorageAlignStep, TensorizeStep
+from .annotation_steps import AnnotationStep, DoubleBufferStep, PragmaStep, StorageAlignStep, TensorizeStep
 from .attach_steps import ComputeAtStep, ComputeInlineStep, ComputeRootStep
 from .dataflow_steps import CacheReadStep, CacheWriteStep, RfactorStep
 from .iterator import ANNOTATION_NAMES, Annotation, Iterator
@@ -337,6 +337,17 @@ class State:
         """
         stage_id = self._stage(stage)
         self._then(StorageAlignStep(stage_id, self._place(stage_id, iterator), factor, offset))
+
+    @described(_NAMED)
+    def double_buffer(self, stage: StageKey, buffers: int = 2) -> None:
+        """Fill some pieces of memory while another one is read.
+
+        Parameters
+        ----------
+        buffers : int
+            How many pieces take turns.
+        """
+        self._then(DoubleBufferStep(self._stage(stage), buffers))
 
     @described(_NAMED)
     def compute_at(self, stage: StageKey, target_stage: StageKey, target_iter: Iterator) -> None:

@@ -52,7 +52,10 @@ def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tup
     parts.append(None if rest is None else (low, rest))
     if inner_to_outer:
         parts.reverse()
-    asked = (None, *lengths) if inner_to_outer else (*lengths, None)
+    # What is left of a loop of a length that was asked for has a length, too.
+    is_known = isinstance(it.asked, int) and all(isinstance(length, int) for length in lengths)
+    left = -(-it.asked // math.prod(lengths)) if is_known else None  # type: ignore[operator, arg-type]
+    asked = (left, *lengths) if inner_to_outer else (*lengths, left)
     return tuple(
         Iterator(f"{it.name}.{place}", *(part or (0, None)), kind=it.kind, asked=length)
         for place, (part, length) in enumerate(zip(parts, asked)))

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from ..ir.prim import IntImm, IterVar
-from ..te.annotation_steps import BindStep, PragmaStep, StorageAlignStep, TensorizeStep
+from ..te.annotation_steps import BindStep, DoubleBufferStep, PragmaStep, StorageAlignStep, TensorizeStep
 from ..te.attach_steps import ComputeAtStep
 from ..te.dataflow import CacheReadStep, CacheWriteStep, RfactorStep
 from ..te.loop_steps import FuseStep, ReorderStep, SplitStep
@@ -136,6 +136,10 @@ class _Writer:
         where = f"{self.axis(step.axis)}, {step.factor}, {step.offset}"
         self.lines.append(f"{self.stage(step.stage)}.storage_align({where})")
 
+    def double_buffer(self, step: DoubleBufferStep) -> None:
+        apply(self.schedule, step)
+        self.lines.append(f"{self.stage(step.stage)}.double_buffer({int(step.stages)})")
+
     def compute_at(self, step: ComputeAtStep) -> None:
         apply(self.schedule, step)
         where = f"{self.stage(step.parent.stage)}, {self.axis(step.axis)}"
@@ -174,9 +178,9 @@ class _Writer:
 
 _WRITERS: dict[type[Step], Any] = {
     BindStep: _Writer.bind, CacheReadStep: _Writer.cache_read, CacheWriteStep: _Writer.cache_write,
-    ComputeAtStep: _Writer.compute_at, FuseStep: _Writer.fuse, PragmaStep: _Writer.pragma,
-    ReorderStep: _Writer.reorder, RfactorStep: _Writer.rfactor, SplitStep: _Writer.split,
-    StorageAlignStep: _Writer.storage_align, TensorizeStep: _Writer.tensorize,
+    ComputeAtStep: _Writer.compute_at, DoubleBufferStep: _Writer.double_buffer, FuseStep: _Writer.fuse,
+    PragmaStep: _Writer.pragma, ReorderStep: _Writer.reorder, RfactorStep: _Writer.rfactor,
+    SplitStep: _Writer.split, StorageAlignStep: _Writer.storage_align, TensorizeStep: _Writer.tensorize,
 }
 
 

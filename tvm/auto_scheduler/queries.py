@@ -9,6 +9,7 @@ from .access import SIMPLIFY_CONST_TENSOR_INDICES
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .dataflow_steps import CacheReadStep, CacheWriteStep, RfactorStep
+from .intrinsics import ACCUMULATOR
 from .iterator import Annotation, IteratorKind
 from .state import Stage, StateObject
 from .steps import TransformStep
@@ -83,6 +84,11 @@ def is_tensorized(stage: Stage) -> bool:
     return any(it.annotation is Annotation.TENSORIZE for it in stage.iters)
 
 
+def has_fragments(stage: Stage) -> bool:
+    """Whether a stage is a sum of products of fragments, whose loops are unrolled as they are to be."""
+    return is_tensorized(stage) and stage.op.name.endswith(ACCUMULATOR)
+
+
 def is_tiled(stage: Stage) -> bool:
     """Whether the loops of a stage are no longer one per axis of its operation."""
     op = stage.op
@@ -135,6 +141,6 @@ def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
 
 
 __all__ = [
-    "Queries", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction",
+    "Queries", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction", "has_fragments",
     "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_tensorized", "is_tiled",
 ]

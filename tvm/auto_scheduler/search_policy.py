@@ -17,6 +17,7 @@ from .cost_model.estimate import EstimateModel
 from .cost_model.xgb_model import XGBModel
 from .evolution import Breeder, Candidate
 from .evolution import evolve as evolve_states
+from .fragment_rule import fragment_rules
 from .gpu_limits import GPULimits
 from .gpu_rules import GPU_RULES
 from .intrinsic_rule import intrinsic_rules
@@ -337,9 +338,9 @@ class SketchPolicy(SearchPolicy):
             params, task = self.params, self.search_task
             hardware, features = task.hardware_params, task.target.features
             if features.is_gpu:
-                rules: Sequence[Rule] = GPU_RULES
+                rules: Sequence[Rule] = (*fragment_rules(task.target), *GPU_RULES)
                 structure = params["gpu_multi_level_tiling_structure"]
-                gpu = GPULimits.of(hardware, features.thread_registers)
+                gpu = GPULimits.of(hardware, features)
             else:
                 rules = (*intrinsic_rules(task.target), *CPU_RULES)
                 structure, gpu = params["cpu_multi_level_tiling_structure"], None

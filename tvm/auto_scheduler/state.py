@@ -37,8 +37,12 @@ class Stage:
         The places of the stage and of its loop that it is computed in.
     auto_unroll_max_step : int
         Up to how many statements loops in it are unrolled.
+    storage_factor : int
+        The multiples that an alignment makes a stride of.
     storage_offset : int
-        What an alignment adds to a stride.
+        What it adds to them.
+    buffers : int
+        How many pieces of memory take turns (double buffering).
     is_output : bool
         Whether it is a result of the computation.
     """
@@ -50,7 +54,9 @@ class Stage:
     compute_at: int = 0
     attach: tuple[int, int] | None = None
     auto_unroll_max_step: int = 0
+    storage_factor: int = 0
     storage_offset: int = 0
+    buffers: int = 1
     is_output: bool = False
 
     @staticmethod

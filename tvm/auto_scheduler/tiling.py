@@ -52,13 +52,16 @@ class Tiles:
         return sum(step is None and not inner for step, inner in zip(self.splits, self.inner))
 
 
-def tile(state: State, stage_id: int, structure: str, fixed: Mapping[str, int] | None = None) -> Tiles:
+def tile(
+    state: State, stage_id: int, structure: str, fixed: Mapping[str, int] | None = None,
+    outer: frozenset[str] = frozenset(),
+) -> Tiles:
     """Tile a stage: split its loops into levels of open lengths, ordered by ``structure``, in which S stands for the
     spatial loops and R for those of the reduction. Axes in ``fixed`` have one level more, of that length, innermost
-    and in their order."""
+    and in their order; those in ``outer`` are not split, and are outside of all tiles."""
     fixed = fixed or {}
     stage = state.stages[stage_id]
-    inner_only, outer_only = names_in(stage.op, NO_SPLIT_AT_INNER), names_in(stage.op, NO_SPLIT_AT_OUTER)
+    inner_only, outer_only = names_in(stage.op, NO_SPLIT_AT_INNER), names_in(stage.op, NO_SPLIT_AT_OUTER) | outer
     counts = {kind: structure.count(letter) for letter, kind in _KINDS.items()}
     levels: dict[IteratorKind, list[list[Iterator]]] = {k: [[] for _ in range(n)] for k, n in counts.items()}
     outermost: list[Iterator] = []

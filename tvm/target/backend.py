@@ -168,6 +168,7 @@ register_backend(
         emit_text="tvm.codegen.cuda.build:emit",
         compile_text="tvm.codegen.cuda.build:compile_for_device",
         user_compilers=("tvm_callback_cuda_compile", "tvm_callback_cuda_postproc"),
+        search_intrinsics="tvm.topi.gpu.search_intrinsics:search_intrinsics",
         **_GPU,
     )
 )

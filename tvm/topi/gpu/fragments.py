@@ -39,7 +39,7 @@ def _call(name: str, *args: Any) -> PrimExpr:
 
 
 @functools.cache
-def load(use: str, k_contiguous: bool, dtype: str) -> TensorIntrin:
+def load(use: str, k_contiguous: bool, dtype: str, name: str = "load") -> TensorIntrin:
     """Load a fragment of lhs ("a") or rhs ("b") from shared memory."""
     depth = K[dtype]
     shape = (SIDE, depth) if k_contiguous else (depth, SIDE)
@@ -53,11 +53,13 @@ def load(use: str, k_contiguous: bool, dtype: str) -> TensorIntrin:
         held = outs[0].data, SIDE, SIDE, depth, _fragment_index(outs[0])
         return _call("tvm_load_matrix_sync", *held, ins[0].access_ptr("r"), ins[0].strides[0], layout)
 
-    return te.decl_tensor_intrin(y.op, body, f"load_{use}", binds={x: source, y: target})
+    return te.decl_tensor_intrin(y.op, body, name, binds={x: source, y: target})
 
 
 @functools.cache
-def multiply(lhs_k_contiguous: bool, rhs_k_contiguous: bool, dtype: str) -> TensorIntrin:
+def multiply(
+    lhs_k_contiguous: bool, rhs_k_contiguous: bool, dtype: str, accumulator: str = ACCUMULATOR, name: str = "multiply"
+) -> TensorIntrin:
     """Accumulate the product of two fragments in a third."""
     depth = K[dtype]
     a = te.placeholder((SIDE, depth) if lhs_k_contiguous else (depth, SIDE), dtype, name="a")
@@ -67,36 +69,36 @@ def multiply(lhs_k_contiguous: bool, rhs_k_contiguous: bool, dtype: str) -> Tens
     def term(i, j):
         x = a[i, k] if lhs_k_contiguous else a[k, i]
         y = b[j, k] if rhs_k_contiguous else b[k, j]
-        return te.sum(x.astype(ACCUMULATOR) * y.astype(ACCUMULATOR), axis=k)
+        return te.sum(x.astype(accumulator) * y.astype(accumulator), axis=k)
 
     c = te.compute((SIDE, SIDE), term, name="c")
     binds = {
         a: _held(tuple(map(int, a.shape)), dtype, "left", "wmma.matrix_a"),
         b: _held(tuple(map(int, b.shape)), dtype, "right", "wmma.matrix_b"),
-        c: _held((SIDE, SIDE), ACCUMULATOR, "sum", "wmma.accumulator"),
+        c: _held((SIDE, SIDE), accumulator, "sum", "wmma.accumulator"),
     }
 
     def body(ins, outs):
         total = outs[0]
-        zero = tir.const(0, ACCUMULATOR)
+        zero = tir.const(0, accumulator)
         start = _call("tvm_fill_fragment", total.data, SIDE, SIDE, depth, _fragment_index(total), zero)
         matrices = [x for y in (total, *ins, total) for x in (y.data, _fragment_index(y))]
         step = _call("tvm_mma_sync", *matrices)
         return tir.SeqStmt([tir.Evaluate(start), tir.Evaluate(step)]), start, step
 
-    return te.decl_tensor_intrin(c.op, body, "multiply", binds=binds)
+    return te.decl_tensor_intrin(c.op, body, name, binds=binds)
 
 
 @functools.cache
-def store(dtype: str) -> TensorIntrin:
+def store(dtype: str, accumulator: str = ACCUMULATOR, name: str = "store") -> TensorIntrin:
     """Write a fragment of accumulators to memory; ``dtype`` is that of the operands."""
-    x = te.placeholder((SIDE, SIDE), ACCUMULATOR, name="x")
+    x = te.placeholder((SIDE, SIDE), accumulator, name="x")
     y = te.compute((SIDE, SIDE), lambda i, j: x[i, j], name="y")
-    source = _held((SIDE, SIDE), ACCUMULATOR, "source", "wmma.accumulator")
-    target = _memory((SIDE, SIDE), ACCUMULATOR, "target")
+    source = _held((SIDE, SIDE), accumulator, "source", "wmma.accumulator")
+    target = _memory((SIDE, SIDE), accumulator, "target")
 
     def body(ins, outs):
         held = ins[0].data, SIDE, SIDE, K[dtype], _fragment_index(ins[0])
         return _call("tvm_store_matrix_sync", *held, outs[0].access_ptr("w"), outs[0].strides[0], "row_major")
 
-    return te.decl_tensor_intrin(y.op, body, "store", binds={x: source, y: target})
+    return te.decl_tensor_intrin(y.op, body, name, binds={x: source, y: target})

@@ -1,0 +1,270 @@
+"""Products of fragments on tensor cores: what the rules fit, that states compute the products, what their blocks hold,
+and that they are written and read."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+
+import tvm
+from tests import cuda_emulator
+from tests.auto_scheduler.gpu_tasks import CUDA
+from tests.auto_scheduler.programs import arrays_of, run
+from tests.codegen.gpu_programs import kernels_of as lowered_kernels
+from tests.cuda_emulator.marks import needs_compiler, needs_emulator
+from tvm import te, topi
+from tvm.auto_scheduler import ComputeDAG, HardwareParams, SearchTask, SketchPolicy, steps
+from tvm.auto_scheduler.annotation_steps import TensorizeStep
+from tvm.auto_scheduler.gpu_features import GPUFeatureExtractor
+from tvm.auto_scheduler.gpu_limits import kernels_of
+from tvm.auto_scheduler.queries import has_fragments
+from tvm.auto_scheduler.state import StateObject
+from tvm.codegen.cuda import nvrtc
+from tvm.codegen.cuda.build import emit
+from tvm.dtype import info
+from tvm.ir.visit import post_order
+from tvm.tir.stmt import Allocate, AttrStmt
+
+HALF = "float16"
+
+
+def matmul(n=64, m=48, k=64, transposed=(False, True), dtypes=(HALF, HALF, "float32")):
+    a = te.placeholder((k, n) if transposed[0] else (n, k), dtypes[0], name="a")
+    b = te.placeholder((m, k) if transposed[1] else (k, m), dtypes[1], name="b")
+    return [a, b, topi.nn.matmul(a, b, None, dtypes[2], *transposed)]
+
+
+def epilogue():
+    """What follows a product element by element, with another operand, rounded at the end."""
+    a, b, c = matmul()
+    bias = te.placeholder((48,), "float32", name="bias")
+    return [a, b, bias, topi.cast(topi.nn.relu(topi.add(c, bias)), HALF)]
+
+
+def prologue():
+    """An operand that is computed element by element."""
+    a, b, _ = matmul()
+    return [a, b, topi.nn.matmul(topi.nn.relu(a), b, None, "float32", False, True)]
+
+
+def batches():
+    a, b = te.placeholder((3, 32, 48), HALF, name="a"), te.placeholder((3, 64, 48), HALF, name="b")
+    return [a, b, topi.nn.batch_matmul(a, b, out_dtype="float32")]
+
+
+def convolution(window=3, width=16, filters=32):
+    a = te.placeholder((2, 4, width, 32), HALF, name="a")
+    b = te.placeholder((window, window, 32, filters), HALF, name="b")
+    return [a, b, topi.nn.relu(topi.nn.conv2d_nhwc(a, b, 1, window // 2, 1, "float32"))]
+
+
+def two_products():
+    """One operand of two products; the result of the first is rounded and multiplied again."""
+    a, b, first = matmul(32, 32, 32)
+    return [a, b, topi.nn.matmul(topi.cast(first, HALF), a, None, "float32", False, True)]
+
+
+PROGRAMS = {
+    "nt": matmul, "nn": lambda: matmul(transposed=(False, False)), "tn": lambda: matmul(transposed=(True, False)),
+    "tt": lambda: matmul(transposed=(True, True)), "half sums": lambda: matmul(dtypes=(HALF, HALF, HALF)),
+    "bfloat16": lambda: matmul(dtypes=("bfloat16", "bfloat16", "float32")), "epilogue": epilogue,
+    "prologue": prologue, "batches": batches, "1x1": lambda: convolution(1), "3x3": convolution,
+    "split-k": lambda: matmul(32, 32, 512), "two products": two_products,
+}  # fmt: skip
+
+
+def policy_of(tensors, target=CUDA, seed=0, hardware=None):
+    dag = ComputeDAG(tensors)
+    task = SearchTask(compute_dag=dag, workload_key=dag.workload_key(), target=target, hardware_params=hardware)
+    return SketchPolicy(task, seed=seed, verbose=0)
+
+
+def sketches_of(policy):
+    """The numbers of the sketches that multiply fragments."""
+    return [number for number, sketch in enumerate(policy.breeder.sketches) if any(map(has_fragments, sketch.stages))]
+
+
+def states_of(policy, count, seed):
+    """Candidates by chance that multiply fragments, and children of them."""
+    breeder, generator = policy.breeder, random.Random(seed)
+    numbers, found = sketches_of(policy), []
+    assert numbers
+    for _ in range(50 * count):
+        made = breeder.annotated(generator.choice(numbers), {})
+        if made is not None and generator.random() < 0.5:
+            made = breeder.child(made, [made])
+        if made is not None:
+            found.append(made)
+        if len(found) == count:
+            return found
+    raise AssertionError("hardly a state fits the target")
+
+
+def names_in(policy):
+    """The intrinsics that multiply."""
+    return {step.intrinsic for sketch in policy.breeder.sketches for step in sketch.transform_steps
+            if isinstance(step, TensorizeStep) and "load" not in step.intrinsic and "store" not in step.intrinsic}
+
+
+@pytest.mark.parametrize("tensors, target, expected", [
+    (matmul(), CUDA, {"mma.float16.float32.mk.nk"}),
+    (matmul(transposed=(True, False)), CUDA, {"mma.float16.float32.km.kn"}),
+    (matmul(dtypes=(HALF, HALF, HALF)), CUDA, {"mma.float16.float16.mk.nk"}),
+    (matmul(dtypes=("bfloat16", "bfloat16", "float32")), CUDA, {"mma.bfloat16.float32.mk.nk"}),
+    (convolution(), CUDA, {"mma.float16.float32.mk.kn"}), (batches(), CUDA, {"mma.float16.float32.mk.nk"}),
+    # Lengths that are no whole fragments, other types, targets without tensor cores, and stages that keep loops whole.
+    (matmul(n=40), CUDA, set()), (matmul(k=24), CUDA, set()), (convolution(width=14), CUDA, set()),
+    (matmul(dtypes=("float32",) * 3), CUDA, set()), (matmul(dtypes=("int8", "int8", "int32")), CUDA, set()),
+    (matmul(), "cuda -arch=sm_60", set()), (matmul(), "opencl", set()), (matmul(), "nvptx -mcpu=sm_80", set()),
+    (matmul(dtypes=("bfloat16", "bfloat16", "float32")), "cuda -arch=sm_75", set()),
+])  # fmt: skip
+def test_sketches_have_the_intrinsics_that_fit(tensors, target, expected):
+    policy = policy_of(tensors, target)
+    assert names_in(policy) == expected
+    assert any(not any(map(has_fragments, sketch.stages)) for sketch in policy.breeder.sketches)
+
+
+def test_a_product_of_a_matrix_with_itself_has_no_fragments():
+    a = te.placeholder((32, 32), HALF, name="a")
+    assert not names_in(policy_of([a, topi.nn.matmul(a, a, None, "float32", False, True)]))
+
+
+def test_axes_that_are_not_to_be_split_are_not():
+    tensors = matmul()
+    tensors[2].op.attrs["auto_scheduler_no_split_at_outer"] = [tensors[2].op.axis[0].var.name]
+    assert not names_in(policy_of(tensors))
+
+
+def test_parts_of_a_reduction_have_fragments(seed):
+    policy = policy_of(matmul(32, 32, 512), seed=seed)
+    made = [policy.breeder.sketches[number] for number in sketches_of(policy)]
+    kinds = [sum(step.code == "RF" for step in sketch.transform_steps) for sketch in made]
+    assert sorted(kinds) == [0, 1, 1, 1]
+
+
+@needs_emulator
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_states_compute_what_plain_loops_compute(name, seed):
+    policy = policy_of(PROGRAMS[name](), seed=seed)
+    dag = policy.search_task.compute_dag
+    arrays = arrays_of(dag, seed)
+    expected = run(dag, dag.init_state, arrays)[-1].astype("float32")
+    # Plain loops round sums of half precision at every term.
+    error = {"half sums": 2e-2, "epilogue": 2e-3, "two products": 2e-3}.get(name, 1e-5) * np.abs(expected).max()
+    for candidate in states_of(policy, 2, seed):
+        read = StateObject((), tuple(map(steps.from_json, steps.to_json(candidate.key))))
+        got = cuda_emulator.run(*dag.apply_steps_from_state(read), arrays)[-1].astype("float32")
+        np.testing.assert_allclose(got, expected, rtol=0, atol=error, err_msg=f"{candidate.state}")
+
+
+@needs_emulator
+def test_python_code_makes_the_schedule_again(seed):
+    policy = policy_of(matmul(), seed=seed)
+    dag = policy.search_task.compute_dag
+    tensors = dag.tensors
+    (number,) = sketches_of(policy)
+    given = {("buffers", 1): 3, ("tile", 3): (1, 16)}
+    candidate = next(filter(None, (policy.breeder.annotated(number, given) for _ in range(50))))
+    code = dag.print_python_code_from_state(candidate.state)
+    assert "double_buffer(3)" in code and "mma.float16.float32.mk.nk" in code
+    s = te.create_schedule(tensors[2].op)
+    exec(code, {"s": s, "te": te, "a": tensors[0], "b": tensors[1], tensors[2].op.name: tensors[2]})
+    arrays = arrays_of(dag, seed)
+    expected = arrays[0].astype("float32") @ arrays[1].astype("float32").T
+    np.testing.assert_allclose(cuda_emulator.run(s, tensors, arrays)[-1], expected, rtol=0, atol=1e-4)
+
+
+@needs_compiler
+def test_the_text_of_states_compiles(seed):
+    policy = policy_of(epilogue(), seed=seed)
+    (candidate,) = states_of(policy, 1, seed)
+    schedule, args = policy.search_task.compute_dag.apply_steps_from_state(candidate.state)
+    text, _ = emit(lowered_kernels(schedule, args, CUDA), tvm.target.Target(CUDA))
+    assert "mma.sync" in text and nvrtc.compile_cuda(text, "sm_80")
+
+
+@pytest.mark.parametrize("name", sorted(PROGRAMS))
+def test_a_state_that_is_written_and_read_is_the_same_candidate(name, seed):
+    policy = policy_of(PROGRAMS[name](), seed=seed)
+    for candidate in states_of(policy, 3, seed):
+        lines = steps.to_json(candidate.key)
+        recovered = policy.breeder.recovered(StateObject((), tuple(map(steps.from_json, lines))))
+        assert recovered is not None and recovered.key == candidate.key
+        assert str(recovered.state) == str(candidate.state)
+
+
+def facts(func):
+    """Blocks, threads, and bytes of dynamic shared memory and of registers of a kernel."""
+    sizes, extents = {"shared": 0, "local": 0, "wmma": 0}, {}
+    for node in post_order(func.body):
+        if isinstance(node, Allocate):
+            scope = node.buffer_var.type_annotation.storage_scope.split(".")[0]
+            sizes[scope] += math.prod(int(e) for e in node.extents) * info(node.dtype).bits // 8
+        if isinstance(node, AttrStmt) and node.attr_key == "thread_extent":
+            extents[node.node.thread_tag] = int(node.value)
+    threads = math.prod(extents.get(f"threadIdx.{x}", 1) for x in "xyz")
+    return extents.get("blockIdx.x", 1), threads, sizes["shared"], sizes["local"] + sizes["wmma"] // 32
+
+
+@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {"split-k", "two products"}))
+def test_a_block_has_what_its_lowered_kernel_has(name, seed):
+    policy = policy_of(PROGRAMS[name](), seed=seed)
+    dag = policy.search_task.compute_dag
+    for candidate in states_of(policy, 2, seed):
+        schedule, args = dag.apply_steps_from_state(candidate.state)
+        lowered = sorted(map(facts, lowered_kernels(schedule, args, CUDA).functions.values()))
+        found = sorted((b.blocks, b.threads, b.dynamic_bytes, b.local_bytes)
+                       for b in kernels_of(dag, candidate.state).values())
+        assert found == lowered, str(candidate.state)
+
+
+@pytest.mark.parametrize("limit, what", [
+    ({"max_threads_per_block": 64}, lambda b: b.threads <= 64),
+    ({"max_shared_memory_per_block": 6144}, lambda b: b.dynamic_bytes <= 6144),
+    ({"max_local_memory_per_block": 8192}, lambda b: b.local_bytes * b.threads <= 8192),
+])
+def test_states_keep_to_what_is_said_of_the_machine(limit, what, seed):
+    tensors = matmul(128, 128, 64)
+    limited = policy_of(tensors, seed=seed, hardware=HardwareParams(target=CUDA, **limit))
+    dag = limited.search_task.compute_dag
+    assert all(what(b) for c in states_of(limited, 8, seed) for b in kernels_of(dag, c.state).values())
+    free = policy_of(tensors, seed=seed)
+    assert not all(what(b) for c in states_of(free, 64, seed) for b in kernels_of(dag, c.state).values())
+
+
+def test_operations_are_counted_and_tensor_cores_are_fast(seed):
+    policy = policy_of(matmul(256, 256, 256), seed=seed)
+    extractor = GPUFeatureExtractor(policy.search_task.compute_dag, policy.search_task.target.features)
+    kernels = [extractor.kernels(c.state) for c in states_of(policy, 16, seed)]
+    assert {sum(k.operations for k in made) >= 2 * 256**3 for made in kernels} == {True}
+    assert all(k.cycles > 0 and math.isfinite(k.cycles) for made in kernels for k in made)
+    fastest = min(sum(k.cycles for k in made) for made in kernels)
+    breeder = policy.breeder
+    plain = [n for n in range(len(breeder.sketches)) if n not in sketches_of(policy)]
+    others = filter(None, (breeder.annotated(random.Random(seed + n).choice(plain), {}) for n in range(16)))
+    assert all(sum(k.cycles for k in extractor.kernels(c.state)) > fastest for c in others)
+
+
+def test_fetching_ahead_costs_less(seed):
+    policy = policy_of(matmul(256, 256, 512), seed=seed)
+    extractor = GPUFeatureExtractor(policy.search_task.compute_dag, policy.search_task.target.features)
+    number = sketches_of(policy)[0]
+    first = next(filter(None, (policy.breeder.annotated(number, {("buffers", 1): 1}) for _ in range(50))))
+    made = [policy.breeder.annotated(number, {**first.decisions, ("buffers", 1): n}) for n in (1, 2, 3)]
+    cycles = [extractor.kernels(c.state)[0].cycles for c in made]
+    assert cycles[0] > cycles[1] >= cycles[2]
+
+
+def test_bad_steps_are_refused():
+    dag = ComputeDAG(matmul())
+    state = dag.get_init_state()
+    with pytest.raises(tvm.TVMError, match="at least two pieces of memory take turns, got 1"):
+        state.double_buffer(2, 1)
+    with pytest.raises(tvm.TVMError, match="there is no stage number 7"):
+        steps.replayed(state.state_object, [steps.from_json(["DB", 7, 2])], dag)
+    with pytest.raises(tvm.TVMError, match="buffers cannot be 'x'"):
+        steps.from_json(["DB", 2, "x"])
+    assert steps.to_json([steps.from_json(["DB", 2, 3])]) == [["DB", 2, 3]]

@@ -1,0 +1,267 @@
+"""The sketch rules of tensor cores: products of fragments, the small matrices that a warp holds in its registers.
+
+A block has tiles of both operands in shared memory; its warps load fragments of them, multiply these into sums, and
+store the sums to memory, or to shared memory, where the consumer reads them. All loops have fixed innermost parts: the
+lengths of the intrinsic, or one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..dtype import info
+from ..ir.prim import Var
+from ..ir.visit import post_order
+from ..target import Target
+from ..te.tensor_intrin import TensorIntrin
+from .access import NO_SPLIT_AT_INNER, NO_SPLIT_AT_OUTER
+from .annotation_steps import TensorizeStep
+from .gpu_rules import BLOCK, THREAD, free_consumer, fused_loops, is_plain
+from .intrinsic_rule import operands, tile_of
+from .intrinsics import ACCUMULATOR, FRAGMENTS, SearchIntrinsic, intrinsics_of
+from .iterator import Iterator, IteratorKind
+from .loop_state import State
+from .loop_steps import SplitStep
+from .queries import has_cache_read, has_cache_write, is_tensorized
+from .sketch_rules import Condition, Found, Rule, Sketching
+from .state import StateObject
+from .tiling import Tiles, follow_tiles, names_in, tile
+
+SHARED, WARP = "shared.dyn", "threadIdx.y"
+# Blocks, warps, the parts of a reduction that are in shared memory and in fragments, and the fragments of a warp.
+_STRUCTURE = "SSRRS"
+# The index, among the inner lengths of a split, of the number of warps; and the levels of tiles that the store follows.
+_WARP_LENGTH, _STORE_LEVELS = 0, 3
+# The stride of rows of sums in shared memory is 32 k + 8 elements, so that rows that are stored together are in
+# different banks.
+_SUM_FACTOR, _SUM_OFFSET = 32, 8
+# The most bytes and elements of a vector.
+_VECTOR_BYTES, _MOST_LANES = 16, 8
+
+
+class _Fragments:
+    """The rules for the intrinsics of a target that multiply fragments."""
+
+    def __init__(self, intrinsics: Sequence[SearchIntrinsic], warp: int):
+        self.warp = warp
+        self.made: dict[str, TensorIntrin] = {one.name: one.make() for one in intrinsics}
+        self.products = {one.name: one for one in intrinsics if one.fragments is not None}
+
+    # -- the product ------------------------------------------------------------------------------------------------
+
+    def _fitting(self, op: Any) -> list[tuple[SearchIntrinsic, list[int]]]:
+        """The intrinsics that compute tiles of an operation, with the innermost lengths of all its axes, none for
+        those that only blocks go along."""
+        if names_in(op, NO_SPLIT_AT_INNER) or names_in(op, NO_SPLIT_AT_OUTER):
+            return []
+        found = []
+        for name, one in self.products.items():
+            lengths = tile_of(op, self.made[name])
+            if lengths is None or len(set(_factors(op))) < 2:
+                continue
+            apart = _axes_of_blocks(op, lengths)
+            found.append((one, [0 if axis in apart else lengths.get(axis.var.name, 1)
+                                for axis in (*op.axis, *op.reduce_axis)]))
+        return found
+
+    def condition(self, at: Sketching) -> Condition:
+        is_new = at.queries.needs_multi_level_tiling(at.stage_id) and is_plain(at.stage)
+        is_new = is_new and not has_cache_write(at.state, at.stage_id)
+        return Condition.APPLY if is_new and self._fitting(at.stage.op) else Condition.PASS
+
+    def apply(self, at: Sketching) -> list[Found]:
+        return [(self._sketch(at, *one), at.stage_id - 1) for one in self._fitting(at.stage.op)]
+
+    def _sketch(self, at: Sketching, intrinsic: SearchIntrinsic, lengths: list[int]) -> StateObject:
+        state, place, target = at.open(), at.stage_id, None if at.stage.is_output else free_consumer(at)
+        if target is not None:
+            # The consumer reads the copy in shared memory.
+            state.cache_write(place, SHARED)
+            state.compute_inline(place + 1)
+        state.cache_write(place, ACCUMULATOR)
+        iters = state.stages[place].iters
+        names = {it.name: length for it, length in zip(iters, lengths)}
+        # The innermost loops of the reduction are those that fragments go along, during which operands are fetched.
+        ordered = sorted(iters, key=lambda it: it.kind is IteratorKind.REDUCTION and 1 + (names[it.name] > 1))
+        if ordered != list(iters):
+            state.reorder(place, ordered)
+        # What the intrinsic computes is innermost.
+        fixed = {name: names[name] for name in sorted(names, key=lambda name: names[name] > 1) if names[name]}
+        tiles = tile(state, place, _STRUCTURE, fixed, frozenset(names) - frozenset(fixed))
+        first = -len([length for length in lengths if length > 1])
+        for it in state.stages[place].iters[_reduction_at(at.stage.op, len(tiles.steps))[0] + 1 : first]:
+            state.unroll(place, it)
+        state.tensorize(place, state.stages[place].iters[first], intrinsic.name)
+        assert intrinsic.fragments is not None
+        if target is not None:
+            host = target + len(state.stages) - len(at.state.stages)
+            where = self._share_consumer(state, host, tiles, lengths[len(at.stage.op.axis) - 1])
+            state.storage_align(place + 1, state.stages[place + 1].iters[-2], _SUM_FACTOR, _SUM_OFFSET)
+            state.compute_at(place + 1, host, where)
+        warps = _tile_store(state, place + 1, tiles, intrinsic.fragments.store, target is None)
+        state.compute_at(place, place + 1, warps)
+        return state.state_object
+
+    def _share_consumer(self, state: State, host: int, tiles: Tiles, columns: int) -> Iterator:
+        """Divide the consumer among blocks and warps, and the tiles of warps among their threads: vectors of some rows
+        of a fragment; the loop of blocks."""
+        follow_tiles(state, host, tiles, 2)
+        state.bind(host, fused_loops(state, host, 0, len(tiles.splits)), BLOCK)
+        state.bind(host, fused_loops(state, host, 1, len(tiles.steps)), WARP)
+        dtype = state.stages[host].op.output(0).dtype
+        lanes = 1 if dtype == "bool" else min(_VECTOR_BYTES // max(info(dtype).bits // 8, 1), _MOST_LANES)
+        *rest, row, column = state.stages[host].iters[2:]
+        vectors = columns // lanes
+        rows, row = state.split(host, row, [self.warp // vectors])
+        groups, column, vector = state.split(host, column, [vectors, lanes])
+        state.reorder(host, [*state.stages[host].iters[:2], *rest, rows, groups, row, column, vector])
+        state.vectorize(host, vector)
+        state.bind(host, fused_loops(state, host, len(state.stages[host].iters) - 3, 2), THREAD)
+        return state.stages[host].iters[0]
+
+    def _share(self, state: State, place: int, loop: Iterator, lanes: int, splits: Sequence[int]) -> None:
+        """Divide a loop among the threads of a block: neighbouring vectors among those of a warp."""
+        loop, vector = state.split(place, loop, [lanes])
+        state.vectorize(place, vector)
+        loop, threads = state.split(place, loop, [self.warp])
+        state.bind(place, threads, THREAD)
+        _, warps = state.follow_fused_split(place, loop, splits, _WARP_LENGTH, True)
+        state.bind(place, warps, WARP)
+
+    # -- its operands -----------------------------------------------------------------------------------------------
+
+    def _readers(self, at: Sketching) -> list[tuple[int, str]]:
+        """The products of fragments that read a stage, with the names of their intrinsics."""
+        if has_cache_read(at.state, at.stage_id):
+            return []
+        places = {stage.op: place for place, stage in enumerate(at.state.stages)}
+        found = [places[op] for op in at.queries.analyzer.consumers(at.stage.op)]
+        named = [(place, _intrinsic_of(at.state, place)) for place in found if is_tensorized(at.state.stages[place])]
+        return [(place, name) for place, name in named if name in self.products]
+
+    def operand_condition(self, at: Sketching) -> Condition:
+        return Condition.APPLY_AND_SKIP_REST if self._readers(at) else Condition.PASS
+
+    def copy_operand(self, at: Sketching) -> list[Found]:
+        """A copy in shared memory, which all threads of a block fetch, and one in fragments of a warp."""
+        state, place = at.open(), at.stage_id
+        for reader, name in reversed(self._readers(at)):
+            fragments, op = self.products[name].fragments, at.state.stages[reader].op
+            assert fragments is not None
+            number = _factors(op).index(at.stage.op)
+            splits = _splits_of_sums(at.state, reader)
+            for source, scope in ((place, SHARED), (place + 1, FRAGMENTS[number])):
+                state.cache_read(source, scope, [reader + len(state.stages) - len(at.state.stages)])
+            reader += len(state.stages) - len(at.state.stages)
+            for copy, loop in zip((place + 1, place + 2), _reduction_at(op, len(splits))):
+                state.compute_at(copy, reader, state.stages[reader].iters[loop])
+            state.storage_align(place + 1, state.stages[place + 1].iters[-2], *fragments.rows)
+            lanes = _VECTOR_BYTES * 8 // info(at.stage.op.output(0).dtype).bits
+            count = len(state.stages[place + 1].iters)
+            self._share(state, place + 1, fused_loops(state, place + 1, 0, count), lanes, splits)
+            self._load(state, place + 2, fragments.loads[number])
+        return [(state.state_object, place)]
+
+    def _load(self, state: State, place: int, name: str) -> None:
+        """Load the fragments of a warp one after the other."""
+        iters = state.stages[place].iters
+        shape = [axis.dom.extent.value for axis in self.made[name].op.axis]
+        shape = [1] * (len(iters) - len(shape)) + shape
+        parts = [state.split(place, it, [length]) for it, length in zip(iters, shape)]
+        state.reorder(place, [it for level in zip(*parts) for it in level])
+        first = 2 * len(iters) - len(self.made[name].op.axis)
+        for it in state.stages[place].iters[:first]:
+            state.unroll(place, it)
+        state.tensorize(place, state.stages[place].iters[first], name)
+
+
+def _factors(op: Any) -> list[Any]:
+    """The operations that the two factors of a sum of products are read from."""
+    found = operands(op)
+    assert found is not None
+    return [read.producer.op for read, _ in found[1]]
+
+
+def _axes_of_blocks(op: Any, lengths: Mapping[str, int]) -> set[Any]:
+    """The axes that only blocks go along: those that both factors are read along, as batches are, and those that
+    share an index with an axis of the intrinsic, as parts of a reduction do, whose tiles would lie apart."""
+    found = operands(op)
+    assert found is not None
+    reads = [[{node for node in post_order(index) if isinstance(node, Var)} for index in read.indices]
+             for read, _ in found[1]]
+    matched = {axis.var for axis in (*op.axis, *op.reduce_axis) if axis.var.name in lengths}
+    apart = set()
+    for axis in op.axis:
+        is_batch = all(any(axis.var in index for index in read) for read in reads)
+        is_beside = any(axis.var in index and index & matched for read in reads for index in read)
+        if axis.var not in matched and (is_batch or is_beside):
+            apart.add(axis)
+    return apart
+
+
+def _reduction_at(op: Any, tiled: int) -> tuple[int, int]:
+    """The loops of a tiled product inside which an operand is copied to shared memory, and to fragments: the innermost
+    ones of the two levels of the reduction."""
+    outer = len(op.axis) + tiled + len(op.reduce_axis) - 1
+    return outer, outer + len(op.reduce_axis)
+
+
+def _tile_store(state: State, place: int, tiles: Tiles, name: str, is_root: bool) -> Iterator:
+    """Let warps store their fragments; the loop of warps."""
+    follow_tiles(state, place, tiles, _STORE_LEVELS)
+    blocks, count = len(tiles.splits), len(tiles.steps)
+    if is_root:
+        state.bind(place, fused_loops(state, place, 0, blocks), BLOCK)
+        state.bind(place, fused_loops(state, place, 1, count), WARP)
+    else:
+        # The whole tile is that of one block.
+        state.bind(place, fused_loops(state, place, 0, blocks + count), WARP)
+    warps = 1 if is_root else 0
+    for it in state.stages[place].iters[warps + 1 : -2]:
+        state.unroll(place, it)
+    state.tensorize(place, state.stages[place].iters[-2], name)
+    return state.stages[place].iters[warps]
+
+
+def _steps_of(state: StateObject, place: int) -> list[int]:
+    """The numbers of the steps that changed the loops of a stage, since it was made."""
+    found = []
+    for number in reversed(range(len(state.transform_steps))):
+        step = state.transform_steps[number]
+        if step.changes_ops:
+            before = step.place_before(place)
+            if before is None or step.takes_loops and step.stage_id == place:
+                break
+            place = before
+        elif step.stage_id == place:
+            found.append(number)
+    return found[::-1]
+
+
+def _intrinsic_of(state: StateObject, place: int) -> str:
+    """The name of the intrinsic that computes the innermost loops of a stage."""
+    steps = (state.transform_steps[number] for number in _steps_of(state, place))
+    return next(step.intrinsic for step in steps if isinstance(step, TensorizeStep))
+
+
+def _splits_of_sums(state: StateObject, place: int) -> list[int]:
+    """The splits of the spatial loops of a product of fragments."""
+    count = _STRUCTURE.count("S")
+    return [number for number in _steps_of(state, place)
+            if isinstance(step := state.transform_steps[number], SplitStep) and len(step.lengths) == count]
+
+
+def fragment_rules(target: Target) -> list[Rule]:
+    """The rules for the intrinsics of a target that multiply fragments; none where it has none."""
+    found = intrinsics_of(target)
+    if not any(one.fragments is not None for one in found):
+        return []
+    made = _Fragments(found, target.features.warp_size)
+    return [
+        Rule("operands in fragments", made.operand_condition, made.copy_operand),
+        Rule("products of fragments", made.condition, made.apply),
+    ]
+
+
+__all__ = ["SHARED", "fragment_rules"]
