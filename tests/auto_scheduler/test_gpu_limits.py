@@ -9,7 +9,8 @@ import pytest
 from tests.auto_scheduler.gpu_tasks import CUDA, PROGRAMS, breeder_of, drawn, policy_of
 from tests.codegen.gpu_programs import kernels_of as lowered_kernels
 from tvm.auto_scheduler import HardwareParams
-from tvm.auto_scheduler.gpu_limits import kernels_of, thread_options
+from tvm.auto_scheduler.gpu_limits import are_likely, kernels_of, thread_options
+from tvm.auto_scheduler.loop_steps import SplitStep
 from tvm.auto_scheduler.queries import has_cross_thread_reduction
 from tvm.dtype import info
 from tvm.ir.visit import post_order
@@ -72,3 +73,12 @@ def test_threads_are_powers_of_two_up_to_the_work_there_is():
     assert thread_options(5, limits) == ((8,),)
     assert thread_options(1, limits) == ((1,),)
     assert thread_options(10**6, limits)[-1] == (1024,)
+
+
+def test_parts_of_a_reduction_are_no_tiles():
+    limits = policy_of(workloads.matmul_auto_scheduler_test, (8, 8, 8)).breeder.limits.gpu
+    assert are_likely([SplitStep(2, 2, 2048, (1024,))], [(1024,)], limits)
+    tiles = [SplitStep(2, n, 256, (None, None, 16)) for n in range(2)]
+    assert are_likely(tiles, [(2, 2, 16), (2, 2, 16)], limits)
+    assert not are_likely(tiles, [(8, 2, 16), (8, 1, 16)], limits)
+    assert not are_likely(tiles, [(1, 8, 16), (1, 8, 16)], limits)

@@ -82,8 +82,9 @@ def annotate(dag: ComputeDAG, sketch: StateObject, choices: Choices, limits: Lim
     if limits.gpu is not None:
         bind_plain_stages(state, choices, limits.gpu)
         _unroll(state, choices, gpu_annotate.UNROLL_STEPS)
-        buffer_operands(state, choices)
-        refuse_what_does_not_fit(dag, state.state_object, limits.gpu)
+        nests = LoopNests(dag, state.state_object)
+        buffer_operands(state, choices, nests)
+        refuse_what_does_not_fit(dag, state.state_object, limits.gpu, nests)
         return state.state_object
     if limits.changes_location:
         place_stages(state, choices)

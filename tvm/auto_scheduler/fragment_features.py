@@ -19,6 +19,8 @@ from .state import StateObject
 
 # Shared memory of a block that the system takes, what registers are given out in, and the most blocks at once.
 _SYSTEM_BYTES, _REGISTER_UNIT, _MOST_BLOCKS = 1024, 8, 32
+# Bytes of the vectors in which operands of fragments are fetched.
+VECTOR_BYTES = 16
 # Bytes of k that a fragment has; and warps that have a tensor core each.
 _FRAGMENT_BYTES, _TENSOR_CORES = 32, 4
 # Bytes that are moved for an element of the sums at the end of a block.
@@ -39,11 +41,12 @@ class FragmentSteps:
     sums: float = 0
     buffers: int = 1
 
-    def note_copy(self, state: StateObject, nests: LoopNests, place: int) -> None:
-        """Account for an operand that is copied into shared memory."""
+    def note_copy(self, state: StateObject, nests: LoopNests, place: int, threads: float) -> None:
+        """Account for an operand that is copied into shared memory: all threads take as many vectors."""
         stage = state.stages[place]
         width = info(stage.op.output(0).dtype).bits // 8
-        self.fetched_bytes += width * math.prod(region_of_block(state, nests, place))
+        size = width * math.prod(region_of_block(state, nests, place))
+        self.fetched_bytes += math.ceil(size / (threads * VECTOR_BYTES)) * threads * VECTOR_BYTES
         self.buffers = stage.buffers
 
     def note_load(self, nests: LoopNests, place: int, width: int, warps: float, times: float) -> None:
@@ -83,4 +86,4 @@ class FragmentSteps:
         return cycles, fit
 
 
-__all__ = ["FragmentSteps"]
+__all__ = ["VECTOR_BYTES", "FragmentSteps"]

@@ -42,18 +42,17 @@ def bind_plain_stages(state: State, choices: Choices, limits: GPULimits) -> None
         spread(state, place, count, choices.pick("threads", place, options))
 
 
-def buffer_operands(state: State, choices: Choices) -> None:
+def buffer_operands(state: State, choices: Choices, nests: LoopNests) -> None:
     """Fetch the operands of fragments some parts of the reduction ahead: both operands of a product equally far."""
     copies: dict[int, list[int]] = {}
     for place, stage in enumerate(state.stages):
         if stage.attach is not None and scope_of(stage.op) == "shared.dyn" and has_fragments(
                 state.stages[stage.attach[0]]):
             copies.setdefault(stage.attach[0], []).append(place)
-    nests = LoopNests(state.compute_dag, state.state_object).nests if copies else {}
     for reader, places in copies.items():
         stage = state.stages[places[0]]
         assert stage.attach is not None
-        trips = nests[reader].loops[stage.attach[1]].extent
+        trips = nests.nests[reader].loops[stage.attach[1]].extent
         count = choices.pick("buffers", places[0], [n for n in BUFFERS if n <= trips])
         for place in places if count > 1 else ():
             state.double_buffer(place, count)

@@ -15,7 +15,7 @@ from ..ir.prim import Var
 from ..target.features import Features
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
-from .fragment_features import FragmentSteps
+from .fragment_features import VECTOR_BYTES, FragmentSteps
 from .gpu_limits import Block, elements_of_block, is_shared, kernels_of, root_of, scope_of, strides_of_block
 from .intrinsics import ACCUMULATOR
 from .iterator import Annotation, IteratorKind
@@ -33,8 +33,6 @@ _OTHER_REGISTERS = 32
 _MEMORY_BYTES, _LATENCY, _LAUNCH = 2400.0, 700.0, 3000.0
 # Groups of four shared memory banks, which serve one vector load each.
 _BANK_GROUPS = 8
-# Bytes of the vectors in which operands of fragments are fetched.
-_VECTOR_BYTES = 16
 # Bytes of a memory sector, the unit of transfer from global memory.
 _SECTOR = 32
 
@@ -193,7 +191,7 @@ class GPUFeatureExtractor:
         elif not has_reduce_iter(state.stages[target]):
             kernel.store_run = max(kernel.store_run, nest.loops[-1].extent)
         else:
-            kernel.fragments.note_copy(state, nests, place)
+            kernel.fragments.note_copy(state, nests, place, kernel.threads)
             kernel.lanes = max(it.asked or 1 for it in stage.iters if it.annotation is Annotation.VECTORIZE)
 
     def _note_tile(
@@ -264,7 +262,7 @@ class GPUFeatureExtractor:
         kernel.warps_at_once = min(kernel.blocks_at_once, rounds) * kernel.threads / f.warp_size
         kernel.waves = math.ceil(kernel.blocks / (f.multiprocessors * kernel.blocks_at_once))
         kernel.busy_share = kernel.blocks / (rounds * f.multiprocessors)
-        kernel.fetches = made.steps * made.fetched_bytes / (kernel.threads * _VECTOR_BYTES)
+        kernel.fetches = made.steps * made.fetched_bytes / (kernel.threads * VECTOR_BYTES)
         kernel.global_bytes += steps * made.fetched_bytes
         kernel.shared_read_bytes = made.steps * made.loaded_bytes
         kernel.compute_cycles = rounds * made.steps * made.multiplies / f.cost.tensor_core.multiplies_per_cycle

@@ -116,7 +116,7 @@ def length_options(step: SplitStep, most_inner: int, limits: GPULimits) -> tuple
 
 def are_likely(steps: Sequence[SplitStep], chosen: Sequence[tuple[int, ...]], limits: GPULimits) -> bool:
     """Whether the tile sizes of one stage alone make a block that fits and fills a warp."""
-    if all(step.lengths[-1] is not None for step in steps):
+    if all(None in step.lengths and step.lengths[-1] is not None for step in steps):
         return _are_likely_fragments(chosen, limits)
     tiles = [(step, o) for step, o in zip(steps, chosen) if len(o) >= _TILE_LENGTHS]
     terms = math.prod(math.prod(o) for o in chosen if 1 < len(o) < _TILE_LENGTHS)
@@ -326,9 +326,11 @@ def dimension_of_threads(access: Access, producer: Any) -> int | None:
     return last if 0 <= last < len(producer.output(0).shape) - 1 else None
 
 
-def refuse_what_does_not_fit(dag: ComputeDAG, state: StateObject, limits: GPULimits) -> None:
+def refuse_what_does_not_fit(
+    dag: ComputeDAG, state: StateObject, limits: GPULimits, nests: LoopNests | None = None
+) -> None:
     """Raise TVMError where a block would need more than the device has."""
-    for place, block in kernels_of(dag, state).items():
+    for place, block in kernels_of(dag, state, nests).items():
         for what, number, most in (
             ("threads", block.threads, limits.threads),
             ("virtual threads", block.virtual_threads, limits.virtual_threads),
