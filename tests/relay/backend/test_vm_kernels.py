@@ -9,8 +9,11 @@ import pytest
 import tvm
 from tests.relay.symbolic_kernels import SymbolicKernel, primitive
 from tvm import relay
+from tvm.ir.visit import post_order
 from tvm.relay.op.nn.winograd import contrib_conv2d_winograd_nchwc
+from tvm.topi.cpu import convolutions
 from tvm.topi.nn.winograd import transform_filters
+from tvm.topi.schedule.cpu import schedule_for
 
 FLOATS = np.random.default_rng(3)
 
@@ -87,27 +90,42 @@ def test_a_network_takes_images_of_any_size():
         np.testing.assert_allclose(run.run(data).numpy(), wanted.numpy(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("size, stride, groups", [(1, 2, 1), (1, 1, 1), (3, 1, 8)])
-def test_convolutions_of_images_of_any_size_stay_within_their_data(size, stride, groups):
-    weight = floats(8, 8 // groups, size, size)
-    packed = weight.reshape(2, 4, 8 // groups, size, size).transpose(0, 2, 3, 4, 1)
+@pytest.mark.parametrize(
+    "size, stride, groups, filters",
+    [(1, 2, 1, 8), (1, 1, 1, 8), (1, 1, 1, 4), (3, 2, 1, 12), (3, 1, 8, 8), (3, 2, 8, 8)],
+)
+def test_convolutions_of_images_of_any_size_stay_within_their_data(size, stride, groups, filters):
+    weight = floats(filters, 8 // groups, size, size)
+    packed = weight.reshape(filters // 4, 4, 8 // groups, size, size).transpose(0, 2, 3, 4, 1)
     inner = 1 if groups > 1 else 4
-    packed = packed.reshape(2, -1, inner, size, size, 4).transpose(0, 1, 3, 4, 2, 5)
+    packed = packed.reshape(filters // 4, -1, inner, size, size, 4).transpose(0, 1, 3, 4, 2, 5)
     build = relay.nn.contrib_conv2d_nchwc if groups == 1 else relay.nn.contrib_depthwise_conv2d_nchwc
     kernel = checked(
         lambda x, w: relay.nn.relu(
-            build(x, w, (stride, stride), (size // 2,) * 2, groups=groups, kernel_size=(size, size), channels=8,
+            build(x, w, (stride, stride), (size // 2,) * 2, groups=groups, kernel_size=(size, size), channels=filters,
                   data_layout="NCHW4c", kernel_layout=f"OIHW{inner}i4o")
         ),
         [typed(None, 2, None, None, 4), typed(*packed.shape)],
     )
-    for n, h, w in ((1, 1, 1), (2, 3, 8), (1, 9, 7), (0, 4, 5), (1, 10, 15)):
+    for n, h, w in ((1, 1, 1), (2, 3, 8), (1, 9, 7), (0, 4, 5), (1, 10, 15), (2, 18, 29)):
         x = floats(n, 8, h, w)
         (got,) = kernel.run(
             np.ascontiguousarray(x.reshape(n, 2, 4, h, w).transpose(0, 1, 3, 4, 2)), np.ascontiguousarray(packed)
         )
         wanted = np.maximum(convolution(x, weight, stride, size // 2, groups), 0)
         np.testing.assert_allclose(got.transpose(0, 1, 4, 2, 3).reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_a_single_vector_of_filters_has_tiles_where_registers_are_many():
+    size = tvm.te.size_var("w", "int64")
+    data, weight = tvm.te.placeholder((1, 2, size, size, 16)), tvm.te.placeholder((1, 2, 1, 1, 16, 16))
+    target = tvm.target.Target("llvm -mcpu=skylake-avx512")
+    out = convolutions.conv2d_NCHWc(data, weight, 1, 0, 1, "NCHW16c", "NCHW16c", target=target)
+    with target:
+        body = tvm.lower(schedule_for([out], target), [data, weight, out])["main"].body
+    sums = [node for node in post_order(body) if isinstance(node, tvm.tir.Allocate)]
+    # Each tile holds more pixels than the height that stands for one which is not known.
+    assert sums and all(int(node.extents[0]) == 30 * 16 for node in sums)
 
 
 @pytest.mark.slow
@@ -184,12 +202,14 @@ def test_products_with_one_known_side_agree_with_numpy(n, k):
         np.testing.assert_allclose(got, x @ y, rtol=1e-4, atol=1e-4)
 
 
-def test_rows_of_a_product_with_packed_weights_may_be_any_number():
+@pytest.mark.parametrize("width, units", [(12, 24), (16, 22)])
+def test_rows_of_a_product_with_packed_weights_may_be_any_number(width, units):
     k = 768
-    weight = floats(24, k)
-    panels = np.ascontiguousarray(weight.reshape(2, 12, k).transpose(0, 2, 1))
+    weight = floats(units, k)
+    padded = np.concatenate([weight, floats(2 * width - units, k)])
+    panels = np.ascontiguousarray(padded.reshape(2, width, k).transpose(0, 2, 1))
     kernel = kernel_of(
-        lambda x, w: relay.nn.contrib_dense_pack(x, w, "NC12n", 24), [typed(None, None, k), typed(2, k, 12)]
+        lambda x, w: relay.nn.contrib_dense_pack(x, w, f"NC{width}n", units), [typed(None, None, k), typed(2, k, width)]
     )
     for lead, rows in ((1, 1), (2, 3), (1, 4), (3, 5), (1, 17), (1, 0), (0, 2), (1, 401)):
         x = floats(lead, rows, k)

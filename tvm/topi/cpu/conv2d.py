@@ -59,7 +59,7 @@ def image_extents(op: ComputeOp) -> tuple[int, int, int, int, int]:
     known have whole tiles."""
     n, oc, h, w, ob = (access.extent_of(a) for a in op.axis)
     columns = op.attrs.get("columns", 1)
-    return n or 1, oc or 1, h or NOMINAL_SIDE, w or NOMINAL_SIDE // columns * columns, ob or 1
+    return n or 1, oc or 1, h or NOMINAL_SIDE, w or max(NOMINAL_SIDE // columns, 1) * columns, ob or 1
 
 
 def is_image_known(op: ComputeOp) -> bool:
