@@ -233,3 +233,20 @@ def test_a_bound_known_at_run_time_is_asked_once_for_all_lanes(buffers):
     stores = of(BufferStore, new.body)
     assert {s.value.dtype for s in stores} == {"float32x8", "float32"}
     assert [f.kind for f in of(For, new.body.body)] == [ForKind.UNROLLED]
+
+
+@pytest.mark.parametrize("below, step, kinds", [
+    (53, 8, {"float32x8", "float32x5"}), (49, 8, {"float32x8", "float32"}), (48, 8, {"float32x8"}),
+    (53, 7, {"float32x8", "float32"}),
+])  # fmt: skip
+def test_lanes_below_a_bound_are_a_shorter_vector_in_kernels_of_unknown_sizes(buffers, below, step, kinds):
+    a, b = decl_buffer((Var("n", "int32"),), "float32", "A"), buffers[1]
+    i = Var("i", "int32")
+
+    def store(v):
+        at = i * step + v
+        return IfThenElse(likely(at < below), BufferStore(b, a[at] * 2.0, [at]))
+
+    new = same_result(PrimFunc([a, b], For(i, 0, 8, 0, loop(store))), *arrays())
+    assert {s.value.dtype for s in of(BufferStore, new.body)} == kinds
+    assert bool(of(For, new.body.body)) == (step == 7)

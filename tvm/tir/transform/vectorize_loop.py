@@ -122,9 +122,10 @@ class LaneMemory(StmtRewriter):
 class Vectorizer(StmtRewriter):
     """Rewrites the body of one vectorized loop over ``var`` in [low, low + lanes)."""
 
-    def __init__(self, var: Var, low: PrimExpr, lanes: int):
+    def __init__(self, var: Var, low: PrimExpr, lanes: int, is_open: bool = False):
         self.var = var
         self.lanes = lanes
+        self.is_open = is_open
         self.ramp = Ramp(low, const(1, var.dtype), lanes)
         self.low = low
         self.lets: dict[Var, Var] = {}  # scalar let variables that became vectors
@@ -179,7 +180,7 @@ class Vectorizer(StmtRewriter):
         else:
             # Nearly always all lanes are below a bound that is marked likely. The others are unrolled: memory that is
             # read at a place known only at run time could not stay in registers.
-            made = IfThenElse(limit, self.stmt(body), self.lane_by_lane(IfThenElse(bound, body), ForKind.UNROLLED))
+            made = IfThenElse(limit, self.stmt(body), self.last_lanes(bound, body))
         for condition in reversed(shared):
             made = IfThenElse(condition, made)
         return made
@@ -203,12 +204,24 @@ class Vectorizer(StmtRewriter):
             return substitute(condition, {self.var: const(low + self.lanes - 1, self.var.dtype)})
         return max(min(got.constant - low, self.lanes), 0)
 
+    def last_lanes(self, bound: PrimExpr, body: Stmt) -> Stmt:
+        """``body`` for the lanes below a bound that not all lanes are below. Where vectors begin at multiples of their
+        length those are always equally many, or none: in kernels of unknown sizes, which have a tile for each class of
+        sizes, they are a shorter vector, as code for each lane would be most of the kernel."""
+        left, low = integer_sum(bound.args[0].b - bound.args[0].a), int_value(self.low)
+        assert left is not None and low is not None, "lanes_below() was asked"
+        left = left.without(self.var)
+        if not self.is_open or any(step % self.lanes for step in left.terms.values()):
+            return self.lane_by_lane(IfThenElse(bound, body), ForKind.UNROLLED)
+        count = (left.constant - low) % self.lanes
+        return IfThenElse(substitute(bound, {self.var: self.low}), self.first_lanes(body, count))
+
     def first_lanes(self, body: Stmt, count: int) -> Stmt:
         if count == 0:
             return Evaluate(const(0))
         if count == 1:
             return substitute(body, {self.var: self.low})
-        return Vectorizer(self.var, self.low, count).stmt(body)
+        return Vectorizer(self.var, self.low, count, self.is_open).stmt(body)
 
     def on_For(self, node: For) -> Stmt:
         if self.varies(node.min) or self.varies(node.extent):
@@ -441,6 +454,9 @@ def safe_to_evaluate(e: PrimExpr) -> bool:
 class LoopVectorizer(StmtRewriter):
     """Finds the loops to vectorize; inner ones first, since a vector cannot be vectorized again."""
 
+    def __init__(self, is_open: bool):
+        self.is_open = is_open
+
     def on_For(self, node: For) -> Stmt:
         if node.kind is not ForKind.VECTORIZED:
             return self.keep(node)
@@ -459,7 +475,7 @@ class LoopVectorizer(StmtRewriter):
         body = SerialLoops().stmt(body)
         if any(isinstance(n, Allocate) for n in post_order(body)):
             body = LaneMemory(node.loop_var, lanes).stmt(body)
-        return Vectorizer(node.loop_var, node.min, lanes).stmt(body)
+        return Vectorizer(node.loop_var, node.min, lanes, self.is_open).stmt(body)
 
 
 class SerialLoops(StmtRewriter):
@@ -469,7 +485,8 @@ class SerialLoops(StmtRewriter):
 
 
 def vectorize_loop(func: PrimFunc, enable_vectorize: bool = True) -> PrimFunc:
-    rewriter = LoopVectorizer() if enable_vectorize else SerialLoops()
+    is_open = any(not isinstance(d, IntImm) for buffer in (func.buffer_map or {}).values() for d in buffer.shape)
+    rewriter = LoopVectorizer(is_open) if enable_vectorize else SerialLoops()
     return func.replace(body=rewriter.stmt(func.body))
 
 

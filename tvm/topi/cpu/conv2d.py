@@ -231,14 +231,16 @@ def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     rows, h = host.split(h, factor=min(config["rows"], height))
     h_outer, h_tile = host.split(h, factor=tile_h)
     w_outer, w_tile = host.split(w, factor=tile_w)
+    # In a row of unknown width, whether a pixel is there is asked once for all its filters.
+    order = (oc_tile, h_tile, w_tile) if access.extent_of(w) is not None else (h_tile, w_tile, oc_tile)
     if config["outer"] == "filters":
-        host.reorder(n, oc_outer, rows, h_outer, w_outer, oc_tile, h_tile, w_tile, ob)
+        host.reorder(n, oc_outer, rows, h_outer, w_outer, *order, ob)
         task, inside = host.fuse(n, oc_outer, rows), w_outer
     elif config["outer"] == "rows":
-        host.reorder(n, rows, oc_outer, h_outer, w_outer, oc_tile, h_tile, w_tile, ob)
+        host.reorder(n, rows, oc_outer, h_outer, w_outer, *order, ob)
         task, inside = host.fuse(n, rows, oc_outer), w_outer
     else:
-        host.reorder(n, rows, h_outer, w_outer, oc_outer, oc_tile, h_tile, w_tile, ob)
+        host.reorder(n, rows, h_outer, w_outer, oc_outer, *order, ob)
         task, inside = host.fuse(n, rows), oc_outer
     host.vectorize(ob)
     for axis in (oc_tile, h_tile, w_tile):
@@ -260,11 +262,12 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     tile, column = host.split(pixels, factor=columns)
     part, tile = host.split(tile, factor=config["rows"])
     images = [] if access.extent_of(n) == 1 else [n]
+    # Whether a pixel is there is asked once for all its filters.
     if config["outer"] == "pixels":
-        host.reorder(n, part, tile, oc_outer, oc_tile, column, ob)
+        host.reorder(n, part, tile, oc_outer, column, oc_tile, ob)
         task, inside = host.fuse(*images, part), oc_outer
     else:
-        host.reorder(n, part, oc_outer, tile, oc_tile, column, ob)
+        host.reorder(n, part, oc_outer, tile, column, oc_tile, ob)
         task, inside = host.fuse(*images, part, oc_outer), tile
     host.vectorize(ob)
     for axis in (oc_tile, column):

@@ -108,7 +108,8 @@ class Depthwise(CPUTemplate):
         for axis in (h_tile, w_tile):
             host.unroll(axis)
         for axis, size, step, whole in zip((h_outer, w_outer), (height, width), (tile_h, tile_w), host.op.axis[2:4]):
-            if size % step or access.extent_of(whole) is None:
+            # Single rows of an unknown number are there or not: a part for those that are not would do nothing.
+            if size % step or step > 1 and access.extent_of(whole) is None:
                 host.pragma(axis, "loop_partition_hint", True)
         task = host.fuse(n, rows, c)
         if access.work(stage.op) >= planner.parallel_points:
