@@ -35,6 +35,10 @@ NOMINAL_SIDE = 28
 MAX_FLAT_TILES = 32
 # The least products of vectors of a task.
 TASK_PRODUCTS = 1 << 15
+# The most products of vectors in the body of the loop over channels where the size of the image is not known: such a
+# tile is compiled twice, with clamped addresses as well, and as many hide the instructions of the loop. Elements that
+# are loaded in pairs want more.
+ANY_IMAGE_PRODUCTS, ANY_IMAGE_PRODUCTS_OF_PAIRS = 64, 112
 
 
 def any_width_columns(machine: Machine) -> int:
@@ -406,11 +410,11 @@ class Conv2d(CPUTemplate):
             of_tile = tile[1] * x["oc"] * steps // x["groups"]
             rows = fitting if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
             rows = max(min(rows, MAX_FLAT_TILES), 1)
-        size = tile[1] * tile[2]
+        size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS_OF_PAIRS if machine.loads_pairs else ANY_IMAGE_PRODUCTS
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": "task" if outer == "pixels" else "once",
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
-                             and (u == 1 or u * size <= 112 and u <= machine.max_unroll)),
+                             and (u == 1 or u * size <= most and u <= machine.max_unroll)),
         }  # fmt: skip
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
