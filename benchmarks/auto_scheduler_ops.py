@@ -42,6 +42,8 @@ RESULTS = os.path.join(ROOT, "benchmarks", "results", "auto_scheduler_ops.json")
 RECORDS = os.path.join(ROOT, "build", "auto_scheduler_ops")
 PEER_PYTHON = os.path.join(ROOT, "build", "peers", "bin", "python")
 OURS, DEFAULT = "searched", "default schedule"
+# Trials of a round: few, so that most of them are chosen by what was measured before.
+ROUND = 32
 # The first candidates of a large convolution may be a hundred times slower than the best.
 SLOWEST_SECONDS = 20
 # Seconds after which no round of a timing begins: default schedules of large convolutions take seconds each.
@@ -68,13 +70,14 @@ def tune(case: Case, trials: int, folder: str) -> int:
     task, log = task_of(case), log_of(case, folder)
     done = len(auto_scheduler.load_records(log)) if os.path.exists(log) else 0
     if done < trials:
-        model = auto_scheduler.XGBModel()
+        model = auto_scheduler.XGBModel(num_warmup_sample=ROUND)
         if done:
             model.update_from_file(log)
         policy = auto_scheduler.SketchPolicy(
             task, model, verbose=0, init_search_callbacks=[auto_scheduler.PreloadMeasuredStates(log)])
         task.tune(auto_scheduler.TuningOptions(
-            num_measure_trials=trials - done, verbose=0, runner=auto_scheduler.LocalRunner(timeout=SLOWEST_SECONDS),
+            num_measure_trials=trials - done, num_measures_per_round=ROUND, verbose=0,
+            runner=auto_scheduler.LocalRunner(timeout=SLOWEST_SECONDS),
             measure_callbacks=[auto_scheduler.RecordToFile(log)]), policy)
     return len(auto_scheduler.load_records(log))
 

@@ -320,9 +320,9 @@ def _loops_for_lanes(
 
 def decisions_of(sketch: StateObject, steps: Sequence[TransformStep]) -> Decisions | None:
     """The decisions that lead from a sketch to these steps; None where the steps do not begin with those of the
-    sketch."""
+    sketch, or go on with others of its operations."""
     made = sketch.transform_steps
-    if len(steps) < len(made):
+    if len(steps) < len(made) or any(step.changes_ops for step in steps[len(made) :]):
         return None
     found: Decisions = {}
     open_ones = open_splits(made)
