@@ -26,11 +26,12 @@ def task_of(*sizes) -> SearchTask:
     return SearchTask(func=facts_test_product, args=sizes, target="llvm")
 
 
-def second_operand(*sizes, **how):
+def second_operand(*sizes, how=None):
+    """The second operand of a product, with its axes; ``how`` names what is said of it."""
     dag = task_of(*sizes).compute_dag
-    op = dag.ops[-1]
-    facts = OperationFacts(op, dag.analyzer_of(dag.init_state.state_object), frozenset(), **how)
-    return facts.reads[1], op.axis[1].var, op.reduce_axis[0].var, dag.ops[1]
+    op, said = dag.ops[-1], {how: frozenset([dag.ops[1]])} if how else {}
+    facts = OperationFacts(op, dag.analyzer_of(dag.init_state.state_object), frozenset(), **said)
+    return facts.reads[1], op.axis[1].var, op.reduce_axis[0].var
 
 
 def held(rows: int, columns: int, length: int) -> int:
@@ -43,20 +44,17 @@ def held(rows: int, columns: int, length: int) -> int:
 @pytest.mark.parametrize("columns", [16, 64, 128])
 @pytest.mark.parametrize("rows", [32, 64])
 def test_rows_a_power_of_two_apart_take_up_what_they_lie_apart(rows, columns, length):
-    buffer, j, k, _ = second_operand(8, length, 64)
+    buffer, j, k = second_operand(8, length, 64)
     assert buffer.occupied({j: columns, k: rows}) == held(rows, columns, length)
 
 
 def test_whole_rows_and_copies_take_up_their_bytes():
-    buffer, j, k, _ = second_operand(8, 512, 64)
+    buffer, j, k = second_operand(8, 512, 64)
     assert buffer.occupied({j: 512, k: 16}) == 16 * 512 * 4 == held(16, 512, 512)
     assert buffer.occupied({j: np.array([512, 16]), k: np.array([16, 64])}).tolist() == [16 * 512 * 4, 64 * 2048]
     for how in ("layout_free", "attached"):
-        dag = task_of(8, 512, 64).compute_dag
-        facts = OperationFacts(dag.ops[-1], dag.analyzer_of(dag.init_state.state_object), frozenset(),
-                               **{how: frozenset([dag.ops[1]])})
-        axes = dag.ops[-1]
-        assert facts.reads[1].occupied({axes.axis[1].var: 16, axes.reduce_axis[0].var: 64}) == 16 * 64 * 4
+        buffer, j, k = second_operand(8, 512, 64, how=how)
+        assert buffer.occupied({j: 16, k: 64}) == 16 * 64 * 4
 
 
 def test_rows_that_share_sets_are_waited_for():
