@@ -8,6 +8,16 @@ import ml_dtypes
 import numpy as np
 
 import tvm
+from tvm import auto_scheduler, te
+
+
+@auto_scheduler.register_workload
+def products_of_matrices(count: int, terms: int, rows: int, columns: int) -> list[Any]:
+    """Sums of products of small matrices: no row of the result fills a vector."""
+    a = te.placeholder((terms, rows, columns), name="a")
+    b = te.placeholder((terms, count, columns, columns), name="b")
+    c, k = te.reduce_axis((0, terms), name="c"), te.reduce_axis((0, columns), name="k")
+    return [a, b, te.compute((count, rows, columns), lambda o, i, j: te.sum(a[c, i, k] * b[c, o, k, j], axis=[c, k]))]
 
 
 def arrays_of(dag: Any, seed: int) -> list[np.ndarray]:

@@ -7,10 +7,12 @@ import random
 import numpy as np
 import pytest
 
-from tests.auto_scheduler.programs import arrays_of, run
+from tests.auto_scheduler.programs import arrays_of, products_of_matrices, run
 from tvm.auto_scheduler import HardwareParams, SearchTask, SketchPolicy, evolution, steps
 from tvm.auto_scheduler.annotate import Limits
 from tvm.auto_scheduler.evolution import Breeder
+from tvm.auto_scheduler.iterator import Annotation
+from tvm.auto_scheduler.queries import is_tiled
 from tvm.auto_scheduler.state import StateObject
 from tvm.auto_scheduler.tiling import divisors, factorizations
 from tvm.testing import auto_scheduler as workloads
@@ -25,6 +27,7 @@ PROGRAMS = {
     "minimum": (workloads.min_nm_auto_scheduler_test, (6, 30)),
     "softmax": (workloads.softmax_nm_auto_scheduler_test, (6, 24)),
     "scalar sum": (workloads.zero_rank_reduce_auto_scheduler_test, (36,)),
+    "products of matrices": (products_of_matrices, (6, 5, 2, 4)),
     "scalar": (workloads.zero_rank_compute_auto_scheduler_test, (8,)),
 }
 
@@ -33,8 +36,7 @@ def breeder_of(name: str, generator: random.Random) -> Breeder:
     function, args = PROGRAMS[name]
     task = SearchTask(func=function, args=args, target="llvm",
                       hardware_params=HardwareParams(num_cores=4, target="llvm"))
-    sketches = [s.state_object for s in SketchPolicy(task, verbose=0).generate_sketches()]
-    return Breeder(task.compute_dag, sketches, Limits(4), generator)
+    return Breeder(task.compute_dag, SketchPolicy(task, verbose=0).breeder.sketches, Limits(4), generator)
 
 
 @pytest.mark.parametrize("name", ["long reduction", "shared operand", "scalar sum", "scalar"])
@@ -119,3 +121,18 @@ def test_policies_give_states_by_chance_and_by_evolution(seed):
     assert len(policy.evolutionary_search(population, 5)) == 5
     again = SketchPolicy(task, params=params, seed=seed, verbose=0).sample_initial_population()
     assert [state.transform_steps for state in again] == [state.transform_steps for state in population]
+
+
+def test_whole_rows_of_small_matrices_are_lanes_together(seed):
+    def lanes(rows, columns):
+        """The most lanes among random states of the sketch that has no cache."""
+        task = SearchTask(func=products_of_matrices, args=(6, 5, rows, columns), target="llvm")
+        breeder = SketchPolicy(task, verbose=0, seed=seed).breeder
+        number = next(n for n, one in enumerate(breeder.sketches) if len(one.stages) == 3 and is_tiled(one.stages[2]))
+        states = [made.state for made in (breeder.annotated(number, {}) for _ in range(96)) if made is not None]
+        return max(it.extent for state in states for it in state.stages[2].iters
+                   if it.annotation is Annotation.VECTORIZE)
+
+    assert lanes(4, 4) == 16
+    # Five rows of four are more than a vector, and have no part that divides them.
+    assert lanes(5, 4) == 4

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.auto_scheduler.programs import arrays_of, run
+from tests.auto_scheduler.programs import arrays_of, products_of_matrices, run
 from tvm import auto_scheduler, te, topi
 from tvm.auto_scheduler import HardwareParams, MeasureInput, MeasureResult, SearchTask, SketchPolicy
 from tvm.auto_scheduler.measure_record import dump_record_to_string, load_record_from_string
@@ -83,6 +83,8 @@ PROGRAMS = {
     "product of bytes": (states_bytes, (12, 16, 24)),
     "matrix norm": (states_norm, (12, 20)),
     "tiles of Winograd's algorithm": (states_winograd, (2, 5, 8, 12, 2, "NHWC")),
+    "products of matrices": (products_of_matrices, (6, 5, 4, 4)),
+    "products of odd matrices": (products_of_matrices, (4, 3, 5, 3)),
     "pooling": (workloads.max_pool2d_auto_scheduler_test, (1, 7, 8, 6, 1)),
 }
 

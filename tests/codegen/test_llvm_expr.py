@@ -411,6 +411,41 @@ def test_strided_vectors(stride, dtype, rng):
         numpy.testing.assert_array_equal(changed, want)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8", "bool", "bfloat16"])
+@pytest.mark.parametrize("pattern", ["quotient", "remainder", "both", "far", "same"])
+def test_lanes_at_known_distances(pattern, dtype, rng):
+    """Quotients and remainders of the numbers of lanes: short rows that end with the array, and elements far apart."""
+    lanes = Ramp(const(0, "int32"), const(1, "int32"), 16)
+
+    def number(value):
+        return Broadcast(const(value, "int32"), 16)
+
+    i = Var("i", "int32")
+    index, picked = {
+        "quotient": (prim.FloorDiv(lanes, number(4)) * number(4), numpy.arange(16) // 4 * 4),
+        "remainder": (call("bitwise_and", lanes, number(3)), numpy.arange(16) % 4),
+        "both": (call("shift_right", lanes, number(3)) * number(5) + prim.FloorMod(lanes, number(3)),
+                 numpy.arange(16) // 8 * 5 + numpy.arange(16) % 3),
+        "far": (prim.FloorDiv(lanes, number(8)) * number(30) - prim.FloorMod(lanes, number(2)) + number(1),
+                numpy.arange(16) // 8 * 30 - numpy.arange(16) % 2 + 1),
+        "same": (prim.FloorDiv(lanes, number(16)), numpy.zeros(16, int)),
+    }[pattern]  # fmt: skip
+    count = int(picked.max()) + 1 + 2
+    x, out, back = buffer("x", dtype, count), buffer("out", dtype, 48), buffer("back", dtype, count)
+    at = [Ramp(i * const(16, "int32"), const(1, "int32"), 16)]
+    load = BufferStore(out, BufferLoad(x, [Broadcast(i, 16) + index]), at)
+    store = BufferStore(back, BufferLoad(out, at), [Broadcast(i, 16) + index])
+    body = For(i, const(0, "int32"), const(3, "int32"), ForKind.SERIAL, SeqStmt([load, store]))
+    given = rng.integers(0, 2 if dtype == "bool" else 50, count).astype(numpy_dtype(dtype))
+    got, scattered = numpy.zeros(48, numpy_dtype(dtype)), numpy.zeros(count, numpy_dtype(dtype))
+    compile_raw(prim_func([x, out, back], body))(given, got, scattered)
+    want = numpy.zeros(count, numpy_dtype(dtype))
+    for step in range(3):
+        numpy.testing.assert_array_equal(got[step * 16 : step * 16 + 16], given[picked + step])
+        want[picked + step] = given[picked + step]
+    numpy.testing.assert_array_equal(scattered, want)
+
+
 def test_gather_and_scatter_by_a_vector_of_indices(rng):
     x, which, out = buffer("x", "float32", 64), buffer("which", "int32", 8), buffer("out", "float32", 64)
     lanes = Ramp(const(0, "int32"), const(1, "int32"), 8)

@@ -26,7 +26,7 @@ from .loop_steps import FuseStep, SplitStep
 from .queries import Queries, has_fragments, has_reduce_iter, is_constant_transform, is_tensorized, is_tiled
 from .state import StateObject
 from .steps import TransformStep
-from .tiling import divisors, factorizations
+from .tiling import divisors, factorizations, row_lengths
 
 UNROLL_STEPS = (0, 16, 64, 512)
 # No further loops are fused into the parallel loop once it has this many iterations per core.
@@ -299,15 +299,18 @@ def _loops_for_lanes(
 ) -> int:
     """How many of the innermost loops of a stage may be fused and vectorized."""
     stage, count, total = state.stages[place], 0, 1
+    lengths = row_lengths(stage) if tiled else []
     while count < len(stage.iters):
         loop = len(stage.iters) - 1 - count
         it, extent = stage.iters[loop], extents[loop]
         if it.kind is not IteratorKind.SPATIAL or it.annotation is not Annotation.NONE or extent is None:
             break
-        # In a tile, only the innermost loop runs over contiguous memory.
-        if state.state_object.attached_to(place, loop) or tiled and count:
+        if state.state_object.attached_to(place, loop):
             break
-        most = limits.max_innermost_split_factor if tiled else limits.max_vectorize_size
+        # In a tile, a loop runs over contiguous memory where those inside it have the whole length of their axes.
+        if tiled and count and (count >= len(lengths) or extents[loop + 1] != lengths[count - 1] or extent == 1):
+            break
+        most = limits.max_innermost_split_factor if tiled and not count else limits.max_vectorize_size
         if total * extent > most:
             break
         total *= extent
@@ -320,9 +323,9 @@ def _loops_for_lanes(
 
 def decisions_of(sketch: StateObject, steps: Sequence[TransformStep]) -> Decisions | None:
     """The decisions that lead from a sketch to these steps; None where the steps do not begin with those of the
-    sketch."""
+    sketch, or go on with others of its operations."""
     made = sketch.transform_steps
-    if len(steps) < len(made):
+    if len(steps) < len(made) or any(step.changes_ops for step in steps[len(made) :]):
         return None
     found: Decisions = {}
     open_ones = open_splits(made)

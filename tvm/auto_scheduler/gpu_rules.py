@@ -22,6 +22,7 @@ from .queries import (
     has_reduce_iter,
     has_rfactor,
     is_constant_transform,
+    outer_reduction,
 )
 from .sketch_rules import Condition, Found, Rule, Sketching
 from .state import Stage, StateObject
@@ -83,12 +84,6 @@ def _tile_splits(at: Sketching, stage_id: int) -> list[int]:
     return sorted(number for number, step in _splits_of(at.state, stage_id) if len(step.lengths) == count)
 
 
-def _outer_reduction(stage: Stage) -> int | None:
-    """The index of the innermost loop of the outermost level of a tiled reduction."""
-    names = {f"{axis.var.name}.0" for axis in stage.op.reduce_axis}
-    return max((place for place, it in enumerate(stage.iters) if it.name in names), default=None)
-
-
 def _tiled_readers(at: Sketching) -> list[int]:
     """The tiled consumers of a stage that may read it from shared memory."""
     if at.stage.compute_at == INLINED or has_cache_read(at.state, at.stage_id):
@@ -97,7 +92,7 @@ def _tiled_readers(at: Sketching) -> list[int]:
     places = {stage.op: place for place, stage in enumerate(stages)}
     found = [places[op] for op in at.queries.analyzer.consumers(at.stage.op)]
     return [place for place in found if at.queries.needs_multi_level_tiling(place) and _tile_splits(at, place)
-            and not has_cross_thread_reduction(at.state, place) and _outer_reduction(stages[place]) is not None]
+            and not has_cross_thread_reduction(at.state, place) and outer_reduction(stages[place]) is not None]
 
 
 # -- binding --------------------------------------------------------------------------------------------------------
@@ -144,7 +139,7 @@ def _cache_read(at: Sketching) -> list[Found]:
         # The stage of a copy comes before those of its consumers.
         state.cache_read(place, "shared", [reader + len(state.stages) - len(at.state.stages)])
         copy, reader = place + 1, reader + len(state.stages) - len(at.state.stages)
-        where = _outer_reduction(state.stages[reader])
+        where = outer_reduction(state.stages[reader])
         assert where is not None
         state.compute_at(copy, reader, state.stages[reader].iters[where])
         access = at.queries.analyzer.accesses[reader_op]

@@ -24,15 +24,20 @@ KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
+# The bytes of a cache line, and those after which addresses share a set of an L1 cache: a page.
+LINE_BYTES, _PAGE_BYTES = 64, 4096
+
+
 @dataclass(frozen=True)
 class Buffer:
     """A tensor that a stage accesses: the bytes of an element, its dimensions, the span of each index of each read,
-    and whether its layout is that of the reads."""
+    whether its layout is that of the reads, and whether no more of it is stored than the loops around it access."""
 
     width: int
     shape: tuple[int, ...]
     reads: list[list[Reach]]
     is_layout_free: bool = False
+    is_compact: bool = False
 
     def elements(self, extents: Extents) -> Number:
         """The elements accessed while axes have these extents."""
@@ -40,6 +45,22 @@ class Buffer:
         for reaches in self.reads:
             touched = touched + math.prod(least(f(extents), d) for f, d in zip(reaches, self.shape))
         return least(touched, math.prod(self.shape))
+
+    def occupied(self, extents: Extents) -> Number:
+        """The bytes of a cache that the accessed elements take up while axes have these extents. Rows that lie a power
+        of two apart share its sets, so each takes up as much as they lie apart."""
+        if self.is_compact or self.is_layout_free:
+            return self.width * self.elements(extents)
+        total: Number = 0
+        for reaches in self.reads:
+            row, rows, apart, is_whole, stride = np.float64(self.width), np.float64(1), np.float64(0), True, self.width
+            for reach, length in zip(reversed(reaches), reversed(self.shape)):
+                own = np.minimum(reach(extents), length)
+                apart = np.where(np.logical_not(is_whole) & (own > 1) & (apart == 0), stride & -stride, apart)
+                row, rows = np.where(is_whole, row * own, row), np.where(is_whole, rows, rows * own)
+                is_whole, stride = is_whole & (own == length), stride * length
+            total = total + rows * np.maximum(row, np.where(rows > 1, np.minimum(apart, _PAGE_BYTES), LINE_BYTES))
+        return total
 
     def steps_along(self, axis: Var) -> str:
         """The stride of a read along an axis: zero, one element, or more."""
@@ -55,22 +76,24 @@ class Buffer:
 
 class OperationFacts:
     """One operation, with the operations in ``inlined`` that are computed inside it. Inputs that are ``layout_free``
-    are stored in the order in which they are read."""
+    are stored in the order in which they are read; of those that are ``attached`` a part is stored at a time."""
 
     def __init__(
         self, op: ComputeOp, analyzer: AccessAnalyzer, inlined: frozenset[Operation],
-        layout_free: frozenset[Operation] = frozenset(),
+        layout_free: frozenset[Operation] = frozenset(), attached: frozenset[Operation] = frozenset(),
     ):
         self.op = op
         self.counts = arithmetic(op)
         out = op.output(0)
         self.is_integer = info(out.dtype).is_integer
         axes = [axis.var for axis in op.axis]
-        self.store = Buffer(width_of(out.dtype), _shape(out), [[lambda e, v=v: e.get(v, 1) for v in axes]])
+        self.store = Buffer(width_of(out.dtype), _shape(out), [[lambda e, v=v: e.get(v, 1) for v in axes]],
+                            is_compact=op in attached)
         self.reads = []
         for producer, reaches in analyzer.accesses[op].reaches.items():
             tensor = producer.output(0)
-            self.reads.append(Buffer(width_of(tensor.dtype), _shape(tensor), reaches, producer in layout_free))
+            self.reads.append(Buffer(
+                width_of(tensor.dtype), _shape(tensor), reaches, producer in layout_free, producer in attached))
             if producer in inlined:
                 own = _inlined_arithmetic(producer, analyzer, inlined)
                 self.counts = [a + b * len(reaches) for a, b in zip(self.counts, own)]
@@ -132,4 +155,4 @@ def arithmetic(op: ComputeOp) -> list[int]:
     return [sum(isinstance(node, classes) for node in nodes) for classes in KINDS.values()]
 
 
-__all__ = ["Buffer", "KINDS", "OperationFacts", "arithmetic", "width_of"]
+__all__ = ["Buffer", "KINDS", "LINE_BYTES", "OperationFacts", "arithmetic", "width_of"]

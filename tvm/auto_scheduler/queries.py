@@ -95,6 +95,12 @@ def is_tiled(stage: Stage) -> bool:
     return isinstance(op, ComputeOp) and len(stage.iters) != len(op.axis) + len(op.reduce_axis)
 
 
+def outer_reduction(stage: Stage) -> int | None:
+    """The index of the innermost loop of the outermost level of a tiled reduction."""
+    names = {f"{axis.var.name}.0" for axis in stage.op.reduce_axis}
+    return max((place for place, it in enumerate(stage.iters) if it.name in names), default=None)
+
+
 def extents_product(stage: Stage) -> tuple[int, int]:
     """The iterations of the spatial loops and of those of the reduction; -1 where one is unknown."""
     space = reduction = 1
@@ -142,5 +148,5 @@ def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
 
 __all__ = [
     "Queries", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction", "has_fragments",
-    "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_tensorized", "is_tiled",
+    "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_tensorized", "is_tiled", "outer_reduction",
 ]

@@ -24,6 +24,7 @@ from .intrinsic_rule import intrinsic_rules
 from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
 from .measure_record import RecordReader
+from .packing import packed
 from .population import Population, Space, evolve
 from .queries import is_tensorized
 from .search_task import SearchTask, TuningOptions
@@ -319,6 +320,8 @@ class SketchPolicy(SearchPolicy):
             self.program_cost_model.seed(seed)
         self.user_rules: list[Rule] = []
         self._breeder: Breeder | None = None
+        # How many of the sketches the rules gave; those with packed operands follow them.
+        self._by_rules = 0
         self._space: Space | None = None
         # Candidates of measured states, and states that ran whose candidates were not looked for yet: sketches are made
         # once all rules are there.
@@ -345,6 +348,9 @@ class SketchPolicy(SearchPolicy):
                 rules = (*intrinsic_rules(task.target), *CPU_RULES)
                 structure, gpu = params["cpu_multi_level_tiling_structure"], None
             sketches = generate(task.compute_dag, hardware, structure, (*self.user_rules, *rules))
+            self._by_rules = len(sketches)
+            if features.is_cpu and not self.user_rules:
+                sketches = [*sketches, *filter(None, (packed(task.compute_dag, sketch) for sketch in sketches))]
             limits = Limits(
                 max(hardware.num_cores, 1), params["max_innermost_split_factor"], params["max_vectorize_size"],
                 not params["disable_change_compute_location"], gpu)
@@ -361,7 +367,7 @@ class SketchPolicy(SearchPolicy):
         return self._space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
-        """All structures of loops that the rules give.
+        """All structures of loops that the rules give. A search on CPUs has their twins with packed operands too.
 
         Parameters
         ----------
@@ -373,7 +379,7 @@ class SketchPolicy(SearchPolicy):
         list of State
             The sketches, whose tiles have no sizes yet.
         """
-        states = [State(sketch, self.search_task.compute_dag) for sketch in self.breeder.sketches]
+        states = [State(sketch, self.search_task.compute_dag) for sketch in self.breeder.sketches[: self._by_rules]]
         if print_for_debug:
             for number, state in enumerate(states):
                 print(f"sketch {number}\n{state}")

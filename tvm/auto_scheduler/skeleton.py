@@ -33,6 +33,7 @@ from .queries import has_reduce_iter, is_tiled
 from .state import Stage, StateObject
 from .state_features import StageLoops, surround
 from .steps import TransformStep
+from .tiling import row_lengths
 
 # The genes of a stage, in this order. UNDECIDED marks a gene that is still to be sampled, and one that has no effect.
 STAGE_GENES = ("parallel", "unroll", "vector", "lanes")
@@ -228,14 +229,18 @@ class _StageStates:
         self.unroll = np.where(own > 0, own, self.stage.auto_unroll_max_step)
 
     def _vectorize(self) -> None:
-        most = self.limits.max_innermost_split_factor if self.is_tiled else self.limits.max_vectorize_size
-        size = len(self.stage.iters)
+        size, lengths = len(self.stage.iters), row_lengths(self.stage) if self.is_tiled else []
         taken, total = np.zeros(self.count, dtype="int64"), np.ones(self.count, dtype="int64")
         goes_on = np.ones(self.count, dtype=bool)
         for loop in reversed(range(size)):
-            is_inner_tile = not self.is_tiled or loop == size - 1
-            if not _is_free(self.stage, loop) or loop in self.attached or not is_inner_tile:
+            inside, most = size - 1 - loop, self.limits.max_vectorize_size
+            is_row = not self.is_tiled or inside < max(len(lengths), 1)
+            if not _is_free(self.stage, loop) or loop in self.attached or not is_row:
                 break
+            if self.is_tiled and inside:
+                goes_on = goes_on & (self.extents[loop + 1] == lengths[inside - 1]) & (self.extents[loop] > 1)
+            elif self.is_tiled:
+                most = self.limits.max_innermost_split_factor
             goes_on = goes_on & ~self.parallel[loop] & (total * self.extents[loop] <= most)
             total = np.where(goes_on, total * self.extents[loop], total)
             taken = taken + goes_on

@@ -20,14 +20,16 @@ from .compute_dag import ComputeDAG
 from .hardware import HardwareParams
 from .iterator import Annotation, IteratorKind
 from .loop_nests import Loop, LoopNests, Nest, length_of
-from .operation_facts import KINDS, OperationFacts
+from .operation_facts import KINDS, LINE_BYTES, OperationFacts
 from .register_tile import NAMES as TILE_NAMES
-from .register_tile import RegisterTile, register_tile
+from .register_tile import register_tile
 from .search_task import SearchTask
 from .state import Stage, StateObject
 
 # Cache sizes in bytes: data that is reused while it is in a cache of this size comes from it.
-_CACHE_BYTES = (1 << 10, 1 << 14, 1 << 17, 1 << 20, 1 << 23)
+_CACHE_BYTES = (1 << 10, 1 << 15, 1 << 18, 1 << 20, 1 << 23)
+# The instructions that could run while a line comes from beyond a cache of so many bytes.
+_WAITS = {1 << 15: 0.25, 1 << 18: 1.0}
 NAMES = (
     *(f"{kind} operations" for kind in KINDS), "elements", "terms", "executions", "iterations",
     "parallel iterations", "parallel waste", "lanes", "lane waste", "contiguous reads", "broadcast reads",
@@ -35,9 +37,9 @@ NAMES = (
     "innermost loop", "accumulators", "accumulator bytes", "accumulator registers", "innermost bytes", "is attached",
     "is reduction", "loops", "unique bytes", "buffers", *(f"traffic of {size} bytes" for size in _CACHE_BYTES),
     "arithmetic per byte", "relative cycles", *TILE_NAMES, "relative steps",
-    *(f"relative traffic of {size} bytes" for size in _CACHE_BYTES),
+    "relative waits", *(f"relative traffic of {size} bytes" for size in _CACHE_BYTES),
 )
-_STEPS = NAMES.index("relative steps")
+_TIMES = [NAMES.index("relative steps"), NAMES.index("relative waits")]
 # The most vector instructions, loads, and spilled accumulators of a loop body. Longer bodies are slow to compile, and
 # slow.
 _MOST = {"body vectors": 128, "body loads": 192, "spilled": 8}
@@ -117,7 +119,7 @@ class FeatureExtractor:
         self.work = sum(math.prod(length_of(axis) for axis in (*op.axis, *op.reduce_axis))
                         for op in dag.ops if isinstance(op, ComputeOp)) or 1
         self._layout_free = frozenset(tensor.op for tensor in dag.layout_free_placeholders)
-        self._facts: dict[tuple[Operation, frozenset[Operation]], OperationFacts] = {}
+        self._facts: dict[tuple[Operation, frozenset[Operation], frozenset[Operation]], OperationFacts] = {}
 
     @staticmethod
     def of(task: SearchTask) -> FeatureExtractor:
@@ -137,7 +139,8 @@ class FeatureExtractor:
         """The rows (states × stages × features) of states that share their operations."""
         analyzer = self.dag.analyzer_of(state)
         inlined = frozenset(stage.op for stage in state.stages if stage.compute_at == INLINED)
-        rows = np.stack([self._stage_rows(self._facts_of(loops.stage.op, analyzer, inlined), loops)
+        attached = frozenset(stage.op for stage in state.stages if stage.attach is not None)
+        rows = np.stack([self._stage_rows(self._facts_of(loops.stage.op, analyzer, inlined, attached), loops)
                          for loops in stages], axis=1)
         return np.log2(1.0 + rows).astype("float32")
 
@@ -146,21 +149,25 @@ class FeatureExtractor:
         columns, most = [NAMES.index(name) for name in _MOST], list(_MOST.values())
         return (np.rint(np.exp2(rows[:, :, columns]) - 1) <= most).all(axis=(1, 2))
 
-    def _facts_of(self, op: Operation, analyzer: AccessAnalyzer, inlined: frozenset[Operation]) -> OperationFacts:
-        key = (op, inlined)
+    def _facts_of(
+        self, op: Operation, analyzer: AccessAnalyzer, inlined: frozenset[Operation], attached: frozenset[Operation]
+    ) -> OperationFacts:
+        key = (op, inlined, attached)
         if key not in self._facts:
             if len(self._facts) > 4096:
                 self._facts.clear()
-            self._facts[key] = OperationFacts(op, analyzer, inlined, self._layout_free)  # type: ignore[arg-type]
+            self._facts[key] = OperationFacts(
+                op, analyzer, inlined, self._layout_free, attached)  # type: ignore[arg-type]
         return self._facts[key]
 
     def _stage_rows(self, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
         extents, times = loops.extents, loops.times
         outside = np.concatenate([np.ones((1, extents.shape[1])), np.cumprod(extents, axis=0)])
-        touched = touched_bytes(facts, loops)
+        touched, occupied = touched_bytes(facts, loops)
         iterations = outside[-1] * times
         space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
-        traffic = [_traffic(touched, outside, size) * times for size in _CACHE_BYTES]
+        traffic = [_traffic(touched, occupied, outside, size) * times for size in _CACHE_BYTES]
+        waits = sum(_WAITS.get(size, 0) * amount / LINE_BYTES for size, amount in zip(_CACHE_BYTES, traffic))
         flop = sum(facts.counts) * iterations
         tile = register_tile(facts, loops, self.vector_bytes, self.has_dot_products)
         op, constant = loops.stage.op, np.ones(extents.shape[1])
@@ -170,7 +177,8 @@ class FeatureExtractor:
             *self._innermost(facts, loops, touched), constant * (loops.stage.attach is not None),
             constant * bool(op.reduce_axis), (extents > 1).sum(axis=0), touched[0], constant * len(facts.buffers),
             *traffic, flop / np.maximum(traffic[2], 1), self._cycles(facts, loops, iterations),
-            *tile.features(), self._steps(tile, facts, loops),
+            *tile.features(), self._relative(tile.steps(sum(facts.counts)), facts, loops),
+            self._relative(np.asarray(waits), facts, loops),
             *(16 * amount / self.work for amount in traffic),
         ]
         return np.stack(columns, axis=1)
@@ -189,13 +197,12 @@ class FeatureExtractor:
         steps = iterations * np.ceil(lanes / unit) / lanes * waste / np.minimum(count, self.cores)
         return 16 * steps / self.work * unit * self.cores
 
-    def _steps(self, tile: RegisterTile, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
-        """Sixteen times the instructions of the busiest core, divided by the vector operations of an ideal schedule
-        on all cores."""
+    def _relative(self, steps: np.ndarray, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
+        """Sixteen times the share of instructions that the busiest core has, divided by the vector operations of an
+        ideal schedule on all cores."""
         count, waste = self._parallel(loops)
         unit = max(self.vector_bytes // facts.store.width, 1)
-        steps = tile.steps(sum(facts.counts)) * waste / np.minimum(count, self.cores)
-        return 16 * steps / self.work * unit * self.cores
+        return 16 * steps * waste / np.minimum(count, self.cores) / self.work * unit * self.cores
 
     def _lanes(self, facts: OperationFacts, loops: StageLoops) -> list[np.ndarray]:
         """The vector width, the lanes of the registers it occupies per lane used, and how many loads and stores are
@@ -237,19 +244,21 @@ class FeatureExtractor:
 
 def estimated_speed(rows: np.ndarray) -> np.ndarray:
     """The estimate of speeds before anything is measured, from rows of states × stages × features: the negative
-    logarithm of the sum of the instructions of all stages."""
-    return -np.log2((np.exp2(rows[..., _STEPS].astype("float64")) - 1).sum(axis=-1) + 1e-9)
+    logarithm of the sum of the instructions of all stages and of those that could run while lines come."""
+    return -np.log2((np.exp2(rows[..., _TIMES].astype("float64")) - 1).sum(axis=(-2, -1)) + 1e-9)
 
 
-def touched_bytes(facts: OperationFacts, loops: StageLoops) -> np.ndarray:
-    """The bytes that the loops from each one inwards touch (loops + 1 × states)."""
+def touched_bytes(facts: OperationFacts, loops: StageLoops) -> tuple[np.ndarray, np.ndarray]:
+    """The bytes that the loops from each one inwards touch, and what these take up in a cache (loops + 1 × states)."""
     count, inside = loops.extents.shape[1], {}
     end = np.ones((1, count))
     for axis in set(loops.axes):
         own = np.array([other is axis for other in loops.axes])[:, None]
         inside[axis] = np.concatenate([np.cumprod(np.where(own, loops.extents, 1.0)[::-1], axis=0)[::-1], end])
-    total = sum(buffer.width * buffer.elements(inside) for buffer in facts.buffers)
-    return np.broadcast_to(total, (len(loops.axes) + 1, count))
+    shape = (len(loops.axes) + 1, count)
+    touched = sum(buffer.width * buffer.elements(inside) for buffer in facts.buffers)
+    occupied = sum(buffer.occupied(inside) for buffer in facts.buffers)
+    return np.broadcast_to(touched, shape), np.broadcast_to(occupied, shape)
 
 
 def _last(of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -257,9 +266,9 @@ def _last(of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return len(of) - 1 - of[::-1].argmax(axis=0), of.any(axis=0)
 
 
-def _traffic(touched: np.ndarray, outside: np.ndarray, size: int) -> np.ndarray:
+def _traffic(touched: np.ndarray, occupied: np.ndarray, outside: np.ndarray, size: int) -> np.ndarray:
     """The bytes that are loaded from beyond a cache of this size: data of the loops that fit it is loaded once."""
-    fits = touched <= size
+    fits = occupied <= size
     fits[-1] = True
     first, every = fits.argmax(axis=0), np.arange(touched.shape[1])
     return touched[first, every] * outside[first, every]

@@ -9,7 +9,9 @@ from typing import Any
 
 from .access import NO_SPLIT_AT_INNER, NO_SPLIT_AT_OUTER
 from .iterator import Iterator, IteratorKind
+from .loop_nests import length_of
 from .loop_state import State
+from .state import Stage
 
 
 @lru_cache(maxsize=8192)
@@ -101,6 +103,17 @@ def follow_tiles(state: State, stage_id: int, tiles: Tiles, level: int) -> Itera
     return state.stages[stage_id].iters[len(outermost) + level * len(parts) - 1]
 
 
+def row_lengths(stage: Stage) -> list[int]:
+    """The lengths of the last axes of a tiled stage, the last one first, as far as its innermost loops are parts of
+    them in their order. A loop of the whole length and the one around it run over contiguous memory together."""
+    found = []
+    for it, axis in zip(reversed(stage.iters), reversed(stage.op.axis)):
+        if it.name.rpartition(".")[0] != axis.var.name:
+            break
+        found.append(length_of(axis))
+    return found
+
+
 def fuse_reduction(state: State, stage_id: int) -> tuple[Iterator, int]:
     """Fuse the loops of the reduction; returns the fused loop, and the number of spatial loops."""
     iters = state.stages[stage_id].iters
@@ -109,4 +122,4 @@ def fuse_reduction(state: State, stage_id: int) -> tuple[Iterator, int]:
     return (over[0] if len(over) == 1 else state.fuse(stage_id, over)), space
 
 
-__all__ = ["Tiles", "divisors", "factorizations", "follow_tiles", "fuse_reduction", "names_in", "tile"]
+__all__ = ["Tiles", "divisors", "factorizations", "follow_tiles", "fuse_reduction", "names_in", "row_lengths", "tile"]

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..arith.sums import Sum, combine, linear_sum, scaled
 from ..dtype import info
 from ..error import TVMError
-from ..ir.prim import Add, Broadcast, IntImm, Mul, PrimExpr, Ramp, Sub
+from ..ir.prim import Add, Broadcast, Call, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Ramp, Sub
 from ..tir.buffer import Buffer
 
 _INDEX = frozenset({"int32", "int64"})
+# What is computed of the numbers of lanes, none of them negative: quotients and remainders, by powers of two too.
+_NUMBERS = {"FloorDiv": operator.floordiv, "FloorMod": operator.mod, "tir.shift_right": operator.rshift,
+            "tir.bitwise_and": operator.and_}  # fmt: skip
 
 
 class Access(NamedTuple):
-    """Elements base, base + stride, ...; ``stride`` is None where only the lanes of ``vector`` tell."""
+    """Elements base, base + stride, ...; both are None where lanes are no progression. Those that lie at known
+    distances from a common place have that place and their distances as ``scattered``."""
 
     base: Sum | None
     stride: int | None
     lanes: int
+    scattered: tuple[Sum, tuple[int, ...]] | None = None
 
 
 def one_index(buffer: Buffer, indices: Sequence[PrimExpr]) -> PrimExpr:
@@ -46,8 +52,35 @@ def access_form(index: PrimExpr) -> Access:
         return Access(linear_form(index), 0, 1)
     got = _ramp(index, 0)
     if got is None:
-        return Access(None, None, lanes)
+        return Access(None, None, lanes, _scattered(index, 0))
     return Access(got[0], got[1], lanes)
+
+
+def _scattered(node: PrimExpr, depth: int) -> tuple[Sum, tuple[int, ...]] | None:
+    """The place that all lanes of a vector lie around, and how far each lies from it."""
+    if isinstance(node, (Ramp, Broadcast)):
+        got = _ramp(node, depth)
+        return None if got is None else (got[0], tuple(lane * got[1] for lane in range(info(node.dtype).lanes)))
+    is_call = isinstance(node, Call) and getattr(node.op, "name", "") in _NUMBERS
+    if depth >= 16 or not is_call and not isinstance(node, (Add, Sub, Mul, FloorDiv, FloorMod)):
+        return None
+    left, right = (node.args[0], node.args[1]) if isinstance(node, Call) else (node.a, node.b)
+    a, b = _scattered(left, depth + 1), _scattered(right, depth + 1)
+    if a is None or b is None:
+        return None
+    if isinstance(node, (Add, Sub)):
+        sign = 1 if isinstance(node, Add) else -1
+        return combine(a[0], b[0], sign), tuple(x + sign * y for x, y in zip(a[1], b[1]))
+    number = b[0].constant
+    if b[0].terms or any(b[1]):
+        return None
+    if isinstance(node, Mul):
+        return scaled(a[0], number), tuple(x * number for x in a[1])
+    numbers = [a[0].constant + x for x in a[1]]
+    if a[0].terms or min(numbers) < 0 or number < (0 if is_call else 1):
+        return None
+    compute = _NUMBERS[node.op.name if isinstance(node, Call) else type(node).__name__]
+    return Sum({}, 0), tuple(compute(x, number) for x in numbers)
 
 
 def _ramp(node: PrimExpr, depth: int) -> tuple[Sum, int] | None:

@@ -381,7 +381,8 @@ def bind(b: Builder, var: Var, operand: str, source: PrimExpr | None = None) -> 
 
 def _load_operands(b: Builder, node: BufferLoad) -> list[PrimExpr]:
     access = llvm_memory.access_of(b, node.indices[0])
-    return [node.indices[0]] if access.base is None else list(access.base.terms)
+    place = access.scattered[0] if access.scattered is not None else access.base
+    return [node.indices[0]] if place is None else list(place.terms)
 
 
 def _call_operands(b: Builder, node: Call) -> list[PrimExpr]:

@@ -178,8 +178,24 @@ def load(b: Builder, node: BufferLoad) -> str:
             _read(b, buffer.data, buffer.dtype, address(b, buffer.data, unit, access.base), natural),
             access.lanes,
         )
+    if access.scattered is not None and kind.lanes == 1 and not kind.is_bool:
+        place, lanes = access.scattered
+        first, count = min(lanes), max(lanes) - min(lanes) + 1
+        if count <= access.lanes:
+            return _permuted(b, node, Sum(place.terms, place.constant + first), count, [x - first for x in lanes])
     pieces = [_read(b, buffer.data, buffer.dtype, p, natural) for p in _lane_addresses(b, node, access, unit)]
     return _join(b, node.dtype, buffer.dtype, pieces)
+
+
+def _permuted(b: Builder, node: BufferLoad, place: Sum, count: int, lanes: list[int]) -> str:
+    """Lanes of a short row, which is read whole: its ends are among the lanes."""
+    dtype = node.buffer.dtype
+    pointer = address(b, node.buffer.data, b.types.element(dtype), place)
+    if count == 1:
+        return splat(b, dtype, _read(b, node.buffer.data, dtype, pointer, info(dtype).bytes), len(lanes))
+    row = _read(b, node.buffer.data, with_lanes(dtype, count), pointer, info(dtype).bytes)
+    mask, text = ", ".join(f"i32 {lane}" for lane in lanes), b.types[with_lanes(dtype, count)]
+    return b.op(f"shufflevector {text} {row}, {text} poison, <{len(lanes)} x i32> <{mask}>")
 
 
 def _lane_addresses(b: Builder, node, access: Access, unit: str) -> list[str]:
@@ -189,6 +205,9 @@ def _lane_addresses(b: Builder, node, access: Access, unit: str) -> list[str]:
         form, step = access.base, access.stride
         assert step is not None, "an index with a base has a stride"
         return [address(b, data, unit, Sum(form.terms, form.constant + i * step)) for i in range(access.lanes)]
+    if access.scattered is not None:
+        place, lanes = access.scattered
+        return [address(b, data, unit, Sum(place.terms, place.constant + lane)) for lane in lanes]
     index = node.indices[0]
     vector = value(b, index)
     scalar = element(index.dtype)
