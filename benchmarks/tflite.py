@@ -2,7 +2,8 @@
 
     python -m benchmarks.tflite --peer-python PYTHON_WITH_LITERT --packages FOLDER MODEL.tflite ...
 
-``--packages`` keeps what was compiled, so that a second call only measures; ``--compile`` only compiles.
+``--packages`` keeps what was compiled, so that a second call only measures; ``--compile`` only compiles. On a machine
+with other work ``--cpu-time`` counts the time of CPUs instead of the clock's, which says something of one thread alone.
 """
 
 from __future__ import annotations
@@ -15,18 +16,21 @@ from collections.abc import Callable
 
 from . import harness
 
-_MODEL, _PACKAGE, _THREADS = "TVM_BENCH_MODEL", "TVM_BENCH_PACKAGE", "TVM_NUM_THREADS"
+_MODEL, _PACKAGE, _CLOCK, _THREADS = "TVM_BENCH_MODEL", "TVM_BENCH_PACKAGE", "TVM_BENCH_CLOCK", "TVM_NUM_THREADS"
+_CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def _timed(run: Callable[[], object]) -> Callable[[], float]:
     """A run that refills the caches and wakes the threads after the other program had the machine, then one that is
     timed."""
 
+    clock = _CLOCKS[os.environ[_CLOCK]]
+
     def one() -> float:
         run()
-        start = time.perf_counter()
+        start = clock()
         run()
-        return time.perf_counter() - start
+        return clock() - start
 
     return one
 
@@ -78,8 +82,9 @@ def compiled(model: str, folder: str) -> str:
     return path
 
 
-def measured(model: str, package: str, python: str, threads: int, rounds: int) -> dict[str, harness.Result]:
-    environment = {_MODEL: os.path.abspath(model), _PACKAGE: os.path.abspath(package), _THREADS: str(threads)}
+def measured(model: str, package: str, python: str, threads: int, rounds: int, clock: str) -> dict[str, harness.Result]:
+    paths = {_MODEL: os.path.abspath(model), _PACKAGE: os.path.abspath(package)}
+    environment = {**paths, _CLOCK: clock, _THREADS: str(threads)}
     peers = {
         "tvm": ("benchmarks.tflite:ours", environment),
         "litert": ("benchmarks.tflite:litert", environment, python),
@@ -95,15 +100,19 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true", help="compile, and measure nothing")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--cpu-time", action="store_true", help="count the time of CPUs; for one thread")
     parser.add_argument("--save", help="a JSON file for the results")
     args = parser.parse_args()
+    if args.cpu_time and args.threads != 1:
+        parser.error("the time of CPUs says nothing of several threads: use --threads 1")
+    clock = "cpu" if args.cpu_time else "wall"
     os.makedirs(args.packages, exist_ok=True)
     rows, ratios = {}, []
     for model in args.models:
         package = compiled(model, args.packages)
         if args.compile:
             continue
-        found = measured(model, package, args.peer_python, args.threads, args.rounds)
+        found = measured(model, package, args.peer_python, args.threads, args.rounds, clock)
         own, peer = found["tvm"].p20, found["litert"].p20
         name = os.path.basename(model)
         print(f"{name:50s} tvm {own * 1e3:8.3f} ms   litert {peer * 1e3:8.3f} ms   ratio {own / peer:.3f}", flush=True)
@@ -112,7 +121,9 @@ def main() -> None:
     if ratios:
         print(f"geometric mean {math.exp(sum(map(math.log, ratios)) / len(ratios)):.3f}")
         if args.save:
-            harness.save(args.save, {"commit": harness.commit(), "threads": args.threads, "models": rows})
+            harness.save(
+                args.save, {"commit": harness.commit(), "threads": args.threads, "clock": clock, "models": rows}
+            )
 
 
 if __name__ == "__main__":

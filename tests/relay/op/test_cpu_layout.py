@@ -71,6 +71,31 @@ def test_data_is_rearranged_at_the_edges_only():
     assert "nn.bias_add" not in names
 
 
+def image_network(channels: int, strides: int = 2, filters: int = 32):
+    """A convolution of an image whose channels are last, and one of what it gives."""
+    x = relay.var("x", shape=(1, 13, 11, channels))
+    last = {"data_layout": "NHWC", "kernel_layout": "HWIO", "channels": filters, "kernel_size": (3, 3)}
+    y = relay.nn.conv2d(x, weights(3, 3, channels, filters), strides=strides, padding=(0, 0, 1, 1), **last)
+    y = relay.nn.conv2d(relay.nn.relu(y), weights(3, 3, filters, filters), padding=(1, 1, 1, 1), **last)
+    return tvm.IRModule.from_expr(relay.Function([x], relay.mean(y, axis=[1, 2])))
+
+
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_an_image_with_its_channels_last_is_read_as_it_lies(channels):
+    names = altered(image_network(channels))
+    assert names.count("nn.contrib_conv2d_NCHWc") == 2 and "layout_transform" not in names
+
+
+IMAGES = [(1, 2, 32), (2, 1, 24), (3, 2, 32), (3, 1, 17), (4, 2, 16), (5, 2, 8)]
+
+
+@pytest.mark.parametrize("channels, strides, filters", IMAGES)
+def test_images_with_their_channels_last_give_the_plain_result(channels, strides, filters):
+    mod = image_network(channels, strides, filters)
+    data = rng.standard_normal((1, 13, 11, channels)).astype("float32")
+    np.testing.assert_allclose(run(mod, 3, data), run(mod, 0, data), rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("groups, channels, filters", [(8, 32, 32), (2, 32, 64), (4, 64, 32), (3, 12, 12), (5, 20, 5)])
 def test_grouped_convolutions_in_blocks(groups, channels, filters):
     x = relay.var("x", shape=(2, channels, 7, 9))

@@ -7,6 +7,7 @@ import struct
 
 import numpy as np
 import pytest
+from mutants import watched
 from tflite_cases import CASES
 from tflite_writer import NodeSpec, Spec, constant, flexbuffer_map, one_node, write_model
 
@@ -168,7 +169,7 @@ def test_options_of_another_operator_are_refused():
 
 
 def test_mutated_files_are_converted_or_refused(rng):
-    """Every error but TVMError fails the test, as does a work without end."""
+    """Every error but TVMError fails the test, as do a work without end, code that is run and a file that is opened."""
     models = [c.model for c in CASES.values()]
     refused = 0
     for _ in range(MUTATIONS):
@@ -176,7 +177,8 @@ def test_mutated_files_are_converted_or_refused(rng):
         for _ in range(int(rng.integers(1, 5))):
             _mutate(data, rng)
         try:
-            from_tflite(bytes(data))
+            with watched():
+                from_tflite(bytes(data))
         except TVMError:
             refused += 1
     assert refused or MUTATIONS < 50

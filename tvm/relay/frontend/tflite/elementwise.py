@@ -54,7 +54,7 @@ def elu(ctx, inputs, options):
 @tabled("HARD_SWISH")
 def hard_swish(ctx, inputs, options):
     x = inputs[0]
-    return relay.divide(relay.multiply(x, relay.clip(relay.add(x, const(3.0)), 0.0, 6.0)), const(6.0))
+    return relay.multiply(x, relay.multiply(relay.clip(relay.add(x, const(3.0)), 0.0, 6.0), const(1 / 6)))
 
 
 @tabled("GELU")

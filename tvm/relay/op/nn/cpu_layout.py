@@ -37,9 +37,11 @@ def lanes_of(target: Target | None) -> int | None:
     return max(target.features.vector_bits // 32, 4)
 
 
-def _inner(data: RelayExpr, channels: int, lanes: int) -> int:
-    """The block of the channels read. An image that enters the network is read as it lies: in blocks of one."""
-    return 1 if isinstance(data, Var) and channels <= MAX_UNBLOCKED_CHANNELS else block_of(channels, lanes)
+def _inner(data: RelayExpr, layout: str, channels: int, lanes: int) -> int:
+    """The block of the channels read. An image that enters the network is read as it lies: in blocks of one where its
+    channels are planes, in one block of all where they are last."""
+    is_image = isinstance(data, Var) and channels <= MAX_UNBLOCKED_CHANNELS
+    return 1 if is_image and layout == "NCHW" else block_of(channels, lanes)
 
 
 def _kernel(inputs: list[RelayExpr], attrs, tinfos) -> np.ndarray | None:
@@ -190,7 +192,7 @@ def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
                "kernel_size": kernel.shape[2:], "out_dtype": attrs.out_dtype,
                "logical": (channels, filters, attrs.groups)}  # fmt: skip
     if attrs.groups == 1:
-        inner, outer = _inner(inputs[0], channels, lanes), block_of(filters, lanes)
+        inner, outer = _inner(inputs[0], attrs.data_layout, channels, lanes), block_of(filters, lanes)
         weight = packed_kernel(_filled(kernel, _up(filters, outer), _up(channels, inner)), inner, outer)
         return _call(packed.contrib_conv2d_nchwc, inputs[0], weight, inner, inner, outer, 1, options)
     if attrs.groups == channels == filters:
