@@ -46,16 +46,15 @@ bool tvm_is_compact(const DLTensor *tensor) {
 
 int tvm_byte_size(const int64_t *shape, int ndim, DLDataType dtype, size_t *out) {
   size_t total = tvm_dtype_bytes(dtype);
-  bool empty = false;
+  bool empty = false, fits = true;
   if (ndim < 0) return tvm_error("array: the number of dimensions is negative (%d)", ndim);
   if (total == 0) return tvm_error("array: a data type of %d bits has no size", dtype.bits);
   for (int i = 0; i < ndim; ++i) {
     if (shape[i] < 0) return tvm_error("array: shape[%d] is negative (%lld)", i, (long long)shape[i]);
-    empty = empty || shape[i] == 0;
+    empty |= !shape[i];
+    fits &= !__builtin_mul_overflow(total, (size_t)shape[i], &total) && total <= PTRDIFF_MAX;
   }
-  for (int i = 0; i < ndim && !empty; ++i)
-    if (__builtin_mul_overflow(total, (size_t)shape[i], &total) || total > PTRDIFF_MAX)
-      return tvm_error("array: the size in bytes does not fit in memory");
+  if (!empty && !fits) return tvm_error("array: the size in bytes does not fit in memory");
   *out = empty ? 0 : total;
   return 0;
 }
@@ -75,7 +74,7 @@ static NDArray *new_array(const int64_t *shape, const int64_t *strides, int ndim
   atomic_init(&array->refs, 1);
   array->tensor.ndim = ndim;
   array->tensor.shape = array->dims;
-  if (ndim) memcpy(array->dims, shape, (size_t)ndim * sizeof(int64_t));
+  for (int i = 0; i < ndim; ++i) array->dims[i] = shape[i];
   if (strides && ndim) {
     memcpy(array->dims + ndim, strides, (size_t)ndim * sizeof(int64_t));
     array->tensor.strides = array->dims + ndim;

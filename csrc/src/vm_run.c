@@ -38,8 +38,8 @@ static int reserve(void **memory, int64_t *capacity, int64_t wanted, size_t item
   return 0;
 }
 
-static void put(Run *run, int64_t to, VMValue value) {
-  vm_value_release(&run->registers[to]);
+static inline void put(Run *run, int64_t to, VMValue value) {
+  if (run->registers[to].kind > VM_INT) vm_value_release(&run->registers[to]);
   run->registers[to] = value;
 }
 
@@ -84,6 +84,10 @@ static int numbers_of(const Run *run, const DLTensor *tensor, int64_t *out, int 
   size_t nbytes, item = tvm_dtype_bytes(tensor->dtype);
   if ((tensor->dtype.code != kDLInt && tensor->dtype.code != kDLUInt) || tensor->dtype.lanes != 1)
     return tvm_error("virtual machine: a tensor of integers is wanted");
+  if (tensor->device.device_type == kDLCPU && tensor->ndim == 1 && !tensor->strides && item == 8 && tensor->shape[0] <= MOST_DIMS) {
+    if ((*count = (int)tensor->shape[0])) memcpy(out, (char *)tensor->data + tensor->byte_offset, (size_t)*count * 8);
+    return 0; /* shapes are such vectors */
+  }
   if (TVMTensorByteSize(tensor, &nbytes)) return -1;
   if (nbytes / item > MOST_DIMS) return tvm_error("virtual machine: a shape of %zu sizes", nbytes / item);
   if (tensor->device.device_type != kDLCPU && vm_launch(run->vm)) return -1;
@@ -323,8 +327,10 @@ static int do_shape_of(Run *run, const int64_t *in) {
   VMValue made = {VM_TENSOR, {0}};
   if (tensor_in(run, in[2], &tensor)) return -1;
   int64_t ndim = tensor->ndim;
-  if (TVMArrayAlloc(&ndim, 1, (DLDataType){kDLInt, 64, 1}, run->vm->devices[0], &made.as.tensor)) return -1;
-  if (ndim) memcpy(made.as.tensor->data, tensor->shape, (size_t)ndim * sizeof(int64_t));
+  VMBlock *block = vm_block_take(run->vm->pools[0], (size_t)ndim * sizeof(int64_t), run->vm);
+  if (!block || tvm_array_within(&ndim, 1, (DLDataType){kDLInt, 64, 1}, run->vm->devices[0], &block->managed, 0, &made.as.tensor))
+    return block ? vm_block_release(block), -1 : -1;
+  for (int64_t i = 0; i < ndim; ++i) ((int64_t *)made.as.tensor->data)[i] = tensor->shape[i];
   put(run, in[1], made);
   return 0;
 }

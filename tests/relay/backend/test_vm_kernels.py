@@ -217,6 +217,20 @@ def test_rows_of_a_product_with_packed_weights_may_be_any_number(width, units):
         np.testing.assert_allclose(got, x @ weight.T, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("k", [64, 6144])
+def test_columns_that_fill_no_panel_are_left_out_for_any_number_of_rows(k):
+    weight = floats(23, k)
+    whole = np.concatenate([weight, floats(1, k)])
+    panels = np.ascontiguousarray(whole.reshape(2, 12, k).transpose(0, 2, 1))
+    kernel = checked(
+        lambda x, w: relay.nn.contrib_dense_pack(x, w, "NC12n", 23), [typed(None, None, k), typed(2, k, 12)]
+    )
+    for lead, rows in ((1, 1), (2, 3), (3, 5), (1, 17), (0, 2), (1, 130)):
+        x = floats(lead, rows, k)
+        (got,) = kernel.run(x, panels)
+        np.testing.assert_allclose(got, x @ weight.T, rtol=1e-3, atol=1e-3)
+
+
 def test_softmax_over_rows_of_any_length_is_one_loop_over_rows():
     kernel = kernel_of(relay.nn.softmax, [typed(None, None, None)])
     for shape in ((1, 1, 1), (3, 2, 7), (2, 5, 8), (1, 4, 131), (2, 0, 3), (2, 3, 0)):

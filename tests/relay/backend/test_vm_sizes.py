@@ -9,6 +9,8 @@ import tvm
 from tests.relay.random_programs import plain, shapes
 from tvm import relay
 from tvm.ir.prim import Any_
+from tvm.relay.backend.vm.caller_sizes import with_sizes_of_callers
+from tvm.relay.backend.vm.compiler import prepared
 from tvm.relay.prelude import Prelude
 
 VECTOR = relay.TensorType((relay.Any(),), "int32")
@@ -185,6 +187,80 @@ def test_a_known_size_beside_unknown_ones_is_sliced():
     wide = relay.nn.pad(x * x, [(0, 0), (1, 1), (0, 0)], 0)
     parts = [relay.strided_slice(wide, [i], [i + 4], [1], [1]) for i in range(3)]
     check(relay.Function([x], parts[0] + parts[1] + parts[2]), (numbers(2, 4, 3),), (numbers(0, 4, 1),))
+
+
+def sums_of_rows(*initial):
+    """Loops over the rows of x, which add to a state each, from the states that ``initial`` makes of x."""
+    f = relay.GlobalVar("f")
+    step, state, x = relay.var("step", shape=(), dtype="int32"), unknown("state", None), unknown("x", None, None)
+    count = relay.cast(relay.take(relay.shape_of(x, "int64"), relay.const(0), 0), "int32")
+    repeat = f(step + relay.const(1), state * relay.const(2) + relay.take(x, step, axis=0), x)
+    mod = tvm.IRModule({f: relay.Function([step, state, x], relay.If(relay.less(step, count), repeat, state), VECTOR)})
+    x = unknown("x", None, None)
+    mod["main"] = relay.Function([x], relay.Tuple([f(relay.const(0), made(x), x) for made in initial]))
+    return mod
+
+
+def first_row(x):
+    return relay.sum(x, 0)
+
+
+def types_from_callers(mod, name):
+    """The types of a function's parameters as the machine compiles it."""
+    return [p.type_annotation for p in with_sizes_of_callers(prepared(mod), ["main"])[name].params]
+
+
+def test_sizes_that_are_equal_in_all_calls_are_one_size_of_the_function():
+    mod = sums_of_rows(first_row, lambda x: relay.max(x, 0))
+    check(mod, *[(numbers(*s),) for s in ((3, 4), (1, 1), (2, 1), (5, 3))])
+    state, x = types_from_callers(mod, "f")[1:]
+    assert state.shape[0] is x.shape[1] and x.shape[0] is not x.shape[1]
+
+
+def test_sizes_that_differ_in_one_call_are_two_sizes_of_the_function():
+    mod = sums_of_rows(first_row, lambda x: relay.const(np.array([3], "int32")))
+    check(mod, *[(numbers(*s),) for s in ((3, 4), (1, 1), (2, 1), (5, 3))])
+    state, x = types_from_callers(mod, "f")[1:]
+    assert isinstance(state.shape[0], Any_) and isinstance(x.shape[1], Any_)
+
+
+def test_a_size_that_is_one_number_in_all_calls_is_known():
+    mod = sums_of_rows(lambda x: relay.const(np.array([3], "int32")), lambda x: relay.const(np.array([5], "int32")))
+    check(mod, *[(numbers(*s),) for s in ((3, 1), (1, 1), (0, 1))])
+    assert isinstance(types_from_callers(mod, "f")[1].shape[0], Any_)  # a row of x may make it longer
+    mod, count = tvm.IRModule(), relay.GlobalVar("count")
+    n, x = relay.var("n", shape=(), dtype="int32"), unknown("x", None)
+    mod[count] = relay.Function([n, x], relay.If(relay.less(n, relay.const(3)), count(n + relay.const(1), x + n), x),
+                                VECTOR)  # fmt: skip
+    n, x = relay.var("n", shape=(), dtype="int32"), unknown("x", 4)
+    mod["main"] = relay.Function([n, x], count(n, x))
+    check(mod, (np.int32(0), numbers(4)))
+    assert int(types_from_callers(mod, "count")[1].shape[0]) == 4
+
+
+def test_sizes_that_a_function_changes_in_its_own_calls_are_two_sizes():
+    mod, grow = tvm.IRModule(), relay.GlobalVar("grow")
+    n, x, y = relay.var("n", shape=(), dtype="int32"), unknown("x", None), unknown("y", None)
+    more = grow(n - relay.const(1), relay.concatenate([x, y * n], 0), y)
+    end = relay.concatenate([x, y], 0)
+    mod[grow] = relay.Function([n, x, y], relay.If(relay.equal(n, relay.const(0)), end, more), VECTOR)
+    n, x = relay.var("n", shape=(), dtype="int32"), unknown("x", None)
+    mod["main"] = relay.Function([n, x], grow(n, x, x + x))
+    check(mod, *[(np.int32(n), numbers(m)) for n, m in ((0, 3), (3, 1), (2, 0), (4, 2))])
+
+
+def test_a_function_that_is_also_a_value_takes_sizes_that_no_call_has():
+    mod, add = tvm.IRModule(), relay.GlobalVar("add")
+    n, x, y = relay.var("n", shape=(), dtype="int32"), unknown("x", None), unknown("y", None)
+    again = add(n - relay.const(1), x + y, y)
+    mod[add] = relay.Function([n, x, y], relay.If(relay.less(relay.const(0), n), again, x * y), VECTOR)
+    n, x, y = relay.var("n", shape=(), dtype="int32"), unknown("x", None), unknown("y", None)
+    g = relay.var("g", relay.FuncType([relay.scalar_type("int32"), VECTOR, VECTOR], VECTOR))
+    apply = relay.GlobalVar("apply")
+    m, a, b = relay.var("m", shape=(), dtype="int32"), unknown("a", None), unknown("b", None)
+    mod[apply] = relay.Function([g, m, a, b], relay.If(relay.less(relay.const(5), m), a, g(m, a, b)), VECTOR)
+    mod["main"] = relay.Function([n, x, y], relay.Tuple([add(n, x, x), apply(add, n, x, y)]))
+    check(mod, *[(np.int32(n), numbers(a), numbers(b)) for n, a, b in ((0, 3, 3), (2, 4, 1), (1, 1, 4))])
 
 
 def test_a_shape_is_computed_once_for_all_values_that_have_it():

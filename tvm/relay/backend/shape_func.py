@@ -46,15 +46,16 @@ NOTHING, SHAPE, VALUE = "nothing", "shape", "value"
 class ShapeFunction(NamedTuple):
     """A function for the host: ``inputs`` says what it takes of each tensor among the parameters of the kernel, in
     order (those of NOTHING are left out); then come the shapes it fills in, vectors of int64, one for each result of
-    the kernel, of ``ranks`` elements. ``checks``: whether it refuses sizes; ``assumes``: whether it does so also where
-    each parameter is as its type says."""
+    the kernel, of ``ranks`` elements. ``checks``: whether it refuses sizes; ``assumes``: the conditions that it checks
+    also where each parameter is as its type says, over the sizes in ``types``, the types of those tensors."""
 
     name: str
     module: IRModule
     inputs: tuple[str, ...]
     ranks: tuple[int, ...]
     checks: bool = False
-    assumes: bool = False
+    assumes: tuple[PrimExpr, ...] = ()
+    types: tuple[TensorType, ...] = ()
 
 
 def needs_shape_function(function: Function) -> bool:
@@ -227,7 +228,9 @@ class _Writer:
             body = LetStmt(var, value, body)
         buffers = [p.buffer for p in self.parameters if p.mode != NOTHING] + outputs
         made = _function(self.name, buffers, body, self.parameters, [len(s) for s in self.shapes])
-        return made._replace(checks=bool(self.of_types or self.checks), assumes=bool(self.checks))
+        types = tuple(p.type for p in self.parameters)
+        assumes = tuple(c.condition for c in self.checks)
+        return made._replace(checks=bool(self.of_types or self.checks), assumes=assumes, types=types)
 
 
 def _function(

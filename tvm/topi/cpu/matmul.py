@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 # Iterations of k that are unrolled.
 UNROLL = 8
+# Multiplications of vectors in an unrolled body where a kernel has several bodies (tiles for each class of sizes, and
+# those of the last rows): with more of them nothing is gained.
+ENOUGH_UNROLLED = 96
 # The largest register tile considered, in vectors and in rows.
 MAX_VECTORS, MAX_ROWS = 8, 16
 # The most rows whose addresses fit the general registers, beside those of the loop.
@@ -252,6 +255,27 @@ def _accumulate(stage: Stage, lanes: int, unroll: int) -> IterVar:
     return k_outer
 
 
+def _is_cut(op: ComputeOp, consumer: Stage, width: int) -> bool:
+    """Whether the last panel of a matmul for any number of rows may have more columns than there are."""
+    columns = access.extent_of(consumer.op.axis[-1])
+    return "rows" in op.attrs and (columns is None or columns % width > 0)
+
+
+def _keep_tile(planner: Planner, stage: Stage, lanes: int) -> Stage:
+    """A register tile in memory, from which loops take the columns that are wanted of the last panel: unrolled, they
+    are a branch for each element, in every class of sizes."""
+    product = stage.op.output(0)
+    readers = [s.op for s in planner.s.stages if product in s.op.input_tensors]
+    copy = planner.s[planner.s.cache_read(product, "local", readers)]
+    planner.placed.add(copy)
+    *lead, i, j = copy.op.axis
+    j_vector, lane = copy.split(j, factor=lanes)
+    copy.vectorize(lane)
+    copy.unroll(i)
+    copy.unroll(j_vector)
+    return copy
+
+
 def _panels_stage(planner: Planner, op: ComputeOp) -> Stage | None:
     """The stage that packs the rhs into panels."""
     stages = [planner.s[t] for t in op.input_tensors if (t.op.tag or "") == "panels"]
@@ -333,7 +357,11 @@ class Matmul(CPUTemplate):
         assert sizes is not None, "applies() was asked"
         m, n, k = sizes
         tile = fastest(self.space(op, machine)["tile"], m, n, _lanes(op, machine))
-        config = {"tile": tile, "unroll": min(UNROLL, k, machine.max_unroll), "k_block": k, "row_parts": 1}
+        unroll = min(UNROLL, k, machine.max_unroll)
+        if "rows" in op.attrs:
+            most = max(ENOUGH_UNROLLED // (tile[0] * tile[1]), 1)
+            unroll = min(unroll, 1 << most.bit_length() - 1)
+        config = {"tile": tile, "unroll": unroll, "k_block": k, "row_parts": 1}
         if op.tag == "dense_pack" and (_is_blocked(op) if "rows" in op.attrs else m >= 4 * tile[0]):
             config |= cache_blocks(_width(op), op.output(0).dtype, machine, tile[0], _all_rows(op), k)
         return config
@@ -359,9 +387,11 @@ class Matmul(CPUTemplate):
         shared = op.tag == "dense_pack"
         outer = [*blocks, j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]
         consumer.reorder(*outer, i_inner, j_vector, lane)
-        consumer.vectorize(lane)
-        consumer.unroll(i_inner)
-        consumer.unroll(j_vector)
+        is_cut = _is_cut(op, consumer, vectors * lanes)
+        if not is_cut:
+            consumer.vectorize(lane)
+            consumer.unroll(i_inner)
+            consumer.unroll(j_vector)
         if blocks and "rows" in op.attrs:
             # The last block of rows may not be full.
             consumer.pragma(i_outer, "loop_partition_hint", True)
@@ -371,6 +401,8 @@ class Matmul(CPUTemplate):
         else:
             inside = _parallelize_with_panels(planner, consumer, panels, outer, lanes, access.work(op))
         stage.compute_at(consumer, inside)
+        if is_cut:
+            _keep_tile(planner, stage, lanes).compute_at(consumer, inside)
         steps = _accumulate(stage, lanes, config["unroll"])
         if shared and inside is i_outer:
             _prefetch(stage, op, steps, config, sizes[2])

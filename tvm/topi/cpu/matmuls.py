@@ -20,6 +20,7 @@ from .matmul import (
     MANY_ROWS,
     NOMINAL_ROWS,
     PACK_FROM_ROWS,
+    cache_blocks,
     plan_any_size,
     plan_matmul,
     row_tile,
@@ -163,18 +164,21 @@ def dense_pack(
 
 def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
     """A number of rows that is not known, in full register tiles: a single row is computed alone, few rows in small
-    tiles, as memory is the bound and what is computed of rows that are missing costs little. Rows that fit the L2 cache
-    are not blocked."""
+    tiles, as memory is the bound and what is computed of rows that are missing costs little. Where many rows need
+    blocks of k, those that fit the L2 cache with all of k are a class without; elsewhere none has blocks: a class of
+    its own for blocks of rows alone costs more time in compiling than it saves."""
     rows, width, k = data.shape[-2], int(weight.shape[2]), int(weight.shape[1])
     tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
     few = (1, PACK_FROM_ROWS)
     classes = [rows < most + 1 for most in few]
     fitting = rows_that_fit(width, dtype, machine, k)
-    if PACK_FROM_ROWS < fitting < MANY_ROWS:
+    is_blocked = cache_blocks(width, dtype, machine, tile, MANY_ROWS, k).get("k_block", k) < k
+    if is_blocked and PACK_FROM_ROWS < fitting < MANY_ROWS:
         classes.append(rows <= fitting)
     chosen = size_class.which(classes)
     tile = few[chosen - 1] if 0 < chosen <= len(few) else tile
-    return packed_matmul(data, weight, dtype, _whole(rows, tile), tile, {"fits": True} if chosen > len(few) else {})
+    fits = chosen > len(few) or chosen == 0 and not is_blocked
+    return packed_matmul(data, weight, dtype, _whole(rows, tile), tile, {"fits": True} if fits else {})
 
 
 def _padded_rows(data: Tensor, weight: Tensor, machine: Machine) -> int | None:

@@ -34,6 +34,7 @@ from ...scopes import Block
 from ...symbolic import named_sizes
 from ..te_compiler import flatten_type
 from .assembler import Assembler, Label, Tables
+from .caller_sizes import with_sizes_of_callers
 from .lines import Lines, is_computed, without_lets
 from .region import ProgramWriter, Region, RegionCompiler
 from .sizes import type_words
@@ -471,6 +472,7 @@ class ModuleWriter:
         """The entries, and what they use."""
         for name in entries:
             self.number(name)
+        self.functions.update(with_sizes_of_callers(self.mod, entries))
         written: dict[int, MachineFunction] = {}
         while len(written) < len(self.tables.functions):
             for name, number in list(self.tables.functions.items()):
@@ -485,7 +487,7 @@ class ModuleWriter:
         if self.is_closure(name):
             inner = function.body
             function = Function([*function.params, *inner.params], inner.body, inner.ret_type)
-        # Others see unknown sizes: a function that is a value is called with any.
+        # Other functions see unknown sizes: one that is a value is called with any.
         return FunctionWriter(self, named_sizes(function, self.mod, typed=True)).write(name)
 
     def _constructor(self, name: str) -> MachineFunction:

@@ -26,6 +26,8 @@ from .sizes import Entry, ShapeFunctions, Shapes
 
 # Drivers of devices want parts of memory to start at such multiples.
 DEVICE_ALIGNMENT = 512
+# Bytes of the largest result that shares its storage with others like it: tests and counters of loops.
+NUMBER = 16
 
 
 class RegionCompiler:
@@ -81,8 +83,9 @@ class RegionCompiler:
 
 
 class ProgramWriter:
-    """Writes a program into a function. Values between its kernels share one storage, which ends with the program; each
-    result has its own, and so has each value whose size is known only when running."""
+    """Writes a program into a function. Values between its kernels share one storage, which ends with the program, and
+    so do results that are numbers; each other result has its own, and so has each value whose size is known only when
+    running."""
 
     def __init__(
         self, out: Assembler, program: Program, inputs: list[int], functions: ShapeFunctions,
@@ -157,23 +160,29 @@ class ProgramWriter:
         return self.plan.entries[self.rows[ref[0]] + ref[1]]
 
     def _lay_out(self) -> None:
-        """One block for the storages that end with the program, and one for each of the others."""
+        """One block for the storages that end with the program, one for results that are numbers, and one for each of
+        the others."""
         nodes = self.program.nodes
         refs = [(n, i) for n, node in enumerate(nodes) for i in range(len(node.types))]
         # A copy makes its own memory.
         computed = {self._entry(ref).storage for ref in refs if not nodes[ref[0]].is_given and not self._is_copied(ref)}
         computed -= {self._entry(ref).storage for ref in refs if nodes[ref[0]].is_given or self._is_sized(ref)}
         results = {self._entry(ref).storage for ref in self.program.outputs}
-        for kind in sorted({self.plan.devices[s] for s in computed - results}):
-            offset, first, step = 0, {}, ALIGNMENT if kind == Device.kDLCPU else DEVICE_ALIGNMENT
-            for storage in sorted(computed - results):
-                if self.plan.devices[storage] == kind:
-                    first[storage] = offset
-                    offset += -(-self.plan.sizes[storage] // step) * step
-            block = self._storage(offset, kind)
-            self.places.update({s: (block, at) for s, at in first.items()})
-        for storage in sorted(computed & results):
+        numbers = {s for s in computed & results if self.plan.sizes[s] <= NUMBER}
+        for shared in (computed - results, numbers):
+            for kind in sorted({self.plan.devices[s] for s in shared}):
+                self._share(sorted(s for s in shared if self.plan.devices[s] == kind), kind)
+        for storage in sorted(computed & results - numbers):
             self.places[storage] = (self._storage(self.plan.sizes[storage], self.plan.devices[storage]), 0)
+
+    def _share(self, storages: list[int], kind: int) -> None:
+        """Storages of a device side by side in one block."""
+        offset, first, step = 0, {}, ALIGNMENT if kind == Device.kDLCPU else DEVICE_ALIGNMENT
+        for storage in storages:
+            first[storage] = offset
+            offset += -(-self.plan.sizes[storage] // step) * step
+        block = self._storage(offset, kind)
+        self.places.update({s: (block, at) for s, at in first.items()})
 
     def _is_copied(self, ref: Ref) -> bool:
         """Whether a value lies in memory that a copy has made."""

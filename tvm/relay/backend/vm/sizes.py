@@ -8,11 +8,12 @@ from ....ir.module import IRModule
 from ....ir.prim import Any_, IntImm, PrimExpr
 from ....ir.prim import Var as PrimVar
 from ....ir.structural import structural_key
-from ....ir.subst import variables
+from ....ir.subst import substitute, variables
 from ....ir.tensor_type import TensorType
 from ....ir.type import Type
 from ....runtime.vm_code import dtype_word
 from ....target import Target
+from ....topi.utils import simplify
 from ...symbolic import Symbolic, has_unknown_sizes, primitive_form
 from ..program import Kind, Node, Program, Ref
 from ..shape_func import NOTHING, SHAPE, ShapeFunction, entry_function, shape_function
@@ -64,7 +65,10 @@ class ShapeFunctions:
             if key is not None and key not in given and has_unknown_sizes(t):
                 if all(v in sizes for d in t.shape for v in variables(d)):
                     found[key] = list(t.shape)
-        key = f"{structural_key(symbolic.function)} {sorted(symbolic.reasons.items())} {list(found)}"
+        # All that the function is written from; the region's operators, and weights among them, are not looked at.
+        types = [str(p.checked_type_) for p in symbolic.function.params]
+        conditions = [(str(a.condition), a.what, a.is_message) for a in symbolic.assumptions]
+        key = f"entry {types} {conditions} {sorted(symbolic.reasons.items())} {list(found)}"
         if key not in self.made:
             name = f"{self.prefix}_shape_func_{len(self.made)}"
             with self.host:
@@ -90,6 +94,8 @@ class Shapes:
         self.of_value: dict[Ref, int] = {}
         # The register of a shape, or an input of the program that has it.
         self.known: dict[tuple[str, ...], int | Ref] = {}
+        # Conditions on sizes that have been checked before the first kernel, as text.
+        self.holds: set[str] = set()
         # Registers that end with the program.
         self.held: list[int] = []
         # The storage of the vectors, the line that says how many bytes it has, and how many are taken.
@@ -98,6 +104,7 @@ class Shapes:
 
     def enter(self, entry: Entry) -> None:
         """Refuse inputs of the program that its operators cannot take: from here on each is as its type says."""
+        self.holds = {str(simplify(condition)) for condition in entry.function.assumes}
         if entry.function.checks or entry.shapes:
             outs = self._invoke(entry.function, [(n, 0) for n in range(len(entry.function.inputs))])
             self.known.update(zip(entry.shapes, outs))
@@ -116,7 +123,7 @@ class Shapes:
         unknown = [has_unknown_sizes(t) for t in node.types]
         # Types say all of a value's sizes unless data decided on one.
         decided = any(_key(self.program.nodes[n].types[i]) is None for n, i in node.inputs)
-        looks = function.assumes or function.checks and decided
+        looks = function.checks and decided or not self._is_checked(function, node)
         if not looks and all(key in self.known for key, u in zip(keys, unknown) if u):
             return [self._known(key) if u else -1 for key, u in zip(keys, unknown)]
         outs = self._invoke(function, node.inputs)
@@ -124,6 +131,20 @@ class Shapes:
             if key is not None and u:
                 self.known.setdefault(key, out)
         return [out if u else -1 for out, u in zip(outs, unknown)]
+
+    def _is_checked(self, function: ShapeFunction, node: Node) -> bool:
+        """Whether all that a kernel takes for granted of sizes has been checked before. Its sizes are variables of its
+        own; those of the program have their places in the types of its inputs."""
+        sizes: dict[PrimVar, PrimExpr] = {}
+        for (number, i), t in zip(node.inputs, function.types):
+            given = self.program.nodes[number].types[i]
+            sizes.update((own, d) for own, d in zip(t.shape, given.shape) if isinstance(own, PrimVar))
+        for condition in function.assumes:
+            here = simplify(substitute(condition, sizes))
+            proven = isinstance(here, IntImm) and bool(here.value)
+            if not proven and (any(v not in sizes for v in variables(condition)) or str(here) not in self.holds):
+                return False
+        return True
 
     def _invoke(self, function: ShapeFunction, inputs: list[Ref]) -> list[int]:
         arguments: list[int] = []

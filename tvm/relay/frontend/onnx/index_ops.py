@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from ....error import TVMError
+from ....ir.op import Op
 from ... import op as relay
-from ...expr import Constant, const
+from ...expr import Call, Constant, Var, const
 from ...size_values import plain, same_size
 from ..common import run_time
 from .declared import shape_of_output
@@ -23,8 +24,21 @@ def from_end(ctx, data, indices, axis: int):
             return indices
         if isinstance(size, int):
             return Constant(np.where(array < 0, array + size, array).astype(array.dtype))
+    if _counts_from_zero(ctx, indices):
+        return indices
     limit = ctx.like(size, indices) if isinstance(size, int) else _size_like(ctx, data, axis, indices)
     return relay.where(relay.less(indices, ctx.like(0, indices)), relay.add(indices, limit), indices)
+
+
+# What gives on the numbers it is given.
+_SAME_NUMBERS = ("cast", "expand_dims", "reshape", "squeeze")
+
+
+def _counts_from_zero(ctx, indices) -> bool:
+    """Whether an index is the number of a step of a loop."""
+    while isinstance(indices, Call) and isinstance(indices.op, Op) and indices.op.name in _SAME_NUMBERS:
+        indices = indices.args[0]
+    return isinstance(indices, Var) and indices in ctx.importer.counters
 
 
 def _size_like(ctx, data, axis: int, e):

@@ -168,6 +168,7 @@ def repeated(
         scope = ClosedScope()
         with importer.inner_scope(scope):
             number, limit = importer.local("step", INT64), importer.local("count", INT64)
+            importer.counters.add(number)
             variables = [importer.local(f"state{k}", t) for k, t in enumerate(types)]
             done = step(number, variables)
         after = [joined_type(t, lists.type_of(s)) for t, s in zip(types, done.states)]

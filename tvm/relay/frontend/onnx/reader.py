@@ -11,7 +11,7 @@ from typing import Any
 from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
 from ....ir.prim import Any_
-from ...expr import ORIGIN, RelayExpr, Tuple, TupleWrapper
+from ...expr import ORIGIN, RelayExpr, Tuple, TupleWrapper, Var
 from ...op import reshape
 from ..common.context import NodeContext
 from ..common.importer import GraphImporter, UnknownInput
@@ -162,6 +162,8 @@ class Importer(GraphImporter):
         self.sums: dict[int, tuple[Any, Any]] = {}
         # By identity: values that are bytes of a type with fewer bits; see small_types.py.
         self.small: dict[int, tuple[Any, SmallType]] = {}
+        # Numbers of steps of loops: they count from zero.
+        self.counters: set[Var] = set()
         # Data types and functions of sequences whose length is known only when the model runs.
         self.lists = Lists(self)
         # Shapes that the model itself gives to values; see declared.py.
