@@ -125,11 +125,12 @@ def test_policies_give_states_by_chance_and_by_evolution(seed):
 
 def test_whole_rows_of_small_matrices_are_lanes_together(seed):
     def lanes(rows, columns):
-        """The most lanes among random states of the sketch that has no cache."""
+        """The most lanes among states of the sketch that has no cache whose innermost tiles are whole matrices."""
         task = SearchTask(func=products_of_matrices, args=(6, 5, rows, columns), target="llvm")
         breeder = SketchPolicy(task, verbose=0, seed=seed).breeder
         number = next(n for n, one in enumerate(breeder.sketches) if len(one.stages) == 3 and is_tiled(one.stages[2]))
-        states = [made.state for made in (breeder.annotated(number, {}) for _ in range(96)) if made is not None]
+        tiles = {("tile", 1): (1, 1, rows), ("tile", 2): (1, 1, columns)}
+        states = [made.state for made in (breeder.annotated(number, tiles) for _ in range(64)) if made is not None]
         return max(it.extent for state in states for it in state.stages[2].iters
                    if it.annotation is Annotation.VECTORIZE)
 
