@@ -13,6 +13,7 @@ import tvm
 from tests import cuda_emulator
 from tests.auto_scheduler.gpu_tasks import CUDA
 from tests.auto_scheduler.programs import arrays_of, run
+from tests.auto_scheduler.test_gpu_limits import facts
 from tests.codegen.gpu_programs import kernels_of as lowered_kernels
 from tests.cuda_emulator.marks import needs_compiler, needs_emulator
 from tvm import te, topi
@@ -24,9 +25,6 @@ from tvm.auto_scheduler.queries import has_fragments
 from tvm.auto_scheduler.state import StateObject
 from tvm.codegen.cuda import nvrtc
 from tvm.codegen.cuda.build import emit
-from tvm.dtype import info
-from tvm.ir.visit import post_order
-from tvm.tir.stmt import Allocate, AttrStmt
 
 HALF = "float16"
 
@@ -194,19 +192,6 @@ def test_a_state_that_is_written_and_read_is_the_same_candidate(name, seed):
         recovered = policy.breeder.recovered(StateObject((), tuple(map(steps.from_json, lines))))
         assert recovered is not None and recovered.key == candidate.key
         assert str(recovered.state) == str(candidate.state)
-
-
-def facts(func):
-    """Blocks, threads, and bytes of dynamic shared memory and of registers of a kernel."""
-    sizes, extents = {"shared": 0, "local": 0, "wmma": 0}, {}
-    for node in post_order(func.body):
-        if isinstance(node, Allocate):
-            scope = node.buffer_var.type_annotation.storage_scope.split(".")[0]
-            sizes[scope] += math.prod(int(e) for e in node.extents) * info(node.dtype).bits // 8
-        if isinstance(node, AttrStmt) and node.attr_key == "thread_extent":
-            extents[node.node.thread_tag] = int(node.value)
-    threads = math.prod(extents.get(f"threadIdx.{x}", 1) for x in "xyz")
-    return extents.get("blockIdx.x", 1), threads, sizes["shared"], sizes["local"] + sizes["wmma"] // 32
 
 
 @pytest.mark.parametrize("name", sorted({*PROGRAMS} - {"split-k", "two products"}))

@@ -19,16 +19,16 @@ from tvm.tir.stmt import Allocate, AttrStmt
 
 
 def facts(func) -> tuple[int, int, int, int]:
-    """Blocks, threads, bytes of shared memory and of registers of a kernel."""
-    sizes = {"shared": 0, "local": 0}
-    extents = {}
+    """Blocks, threads, bytes of shared memory and of registers of a kernel; warps share their fragments."""
+    sizes, extents = {"shared": 0, "local": 0, "wmma": 0}, {}
     for node in post_order(func.body):
         if isinstance(node, Allocate):
             scope = node.buffer_var.type_annotation.storage_scope.split(".")[0]
             sizes[scope] += math.prod(int(e) for e in node.extents) * info(node.dtype).bits // 8
         if isinstance(node, AttrStmt) and node.attr_key == "thread_extent":
             extents[node.node.thread_tag] = int(node.value)
-    return extents.get("blockIdx.x", 1), extents.get("threadIdx.x", 1), sizes["shared"], sizes["local"]
+    threads = math.prod(extents.get(f"threadIdx.{x}", 1) for x in "xyz")
+    return extents.get("blockIdx.x", 1), threads, sizes["shared"], sizes["local"] + sizes["wmma"] // 32
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))

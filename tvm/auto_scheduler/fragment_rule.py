@@ -17,6 +17,7 @@ from ..target import Target
 from ..te.tensor_intrin import TensorIntrin
 from .access import NO_SPLIT_AT_INNER, NO_SPLIT_AT_OUTER
 from .annotation_steps import TensorizeStep
+from .fragment_features import VECTOR_BYTES
 from .gpu_rules import BLOCK, THREAD, free_consumer, fused_loops, is_plain
 from .intrinsic_rule import operands, tile_of
 from .intrinsics import ACCUMULATOR, FRAGMENTS, SearchIntrinsic, intrinsics_of
@@ -36,8 +37,8 @@ _WARP_LENGTH, _STORE_LEVELS = 0, 3
 # The stride of rows of sums in shared memory is 32 k + 8 elements, so that rows that are stored together are in
 # different banks.
 _SUM_FACTOR, _SUM_OFFSET = 32, 8
-# The most bytes and elements of a vector.
-_VECTOR_BYTES, _MOST_LANES = 16, 8
+# The most elements of a vector.
+_MOST_LANES = 8
 
 
 class _Fragments:
@@ -110,7 +111,7 @@ class _Fragments:
         state.bind(host, fused_loops(state, host, 0, len(tiles.splits)), BLOCK)
         state.bind(host, fused_loops(state, host, 1, len(tiles.steps)), WARP)
         dtype = state.stages[host].op.output(0).dtype
-        lanes = 1 if dtype == "bool" else min(_VECTOR_BYTES // max(info(dtype).bits // 8, 1), _MOST_LANES)
+        lanes = 1 if dtype == "bool" else min(VECTOR_BYTES // max(info(dtype).bits // 8, 1), _MOST_LANES)
         *rest, row, column = state.stages[host].iters[2:]
         vectors = columns // lanes
         rows, row = state.split(host, row, [self.warp // vectors])
@@ -157,7 +158,7 @@ class _Fragments:
             for copy, loop in zip((place + 1, place + 2), _reduction_at(op, len(splits))):
                 state.compute_at(copy, reader, state.stages[reader].iters[loop])
             state.storage_align(place + 1, state.stages[place + 1].iters[-2], *fragments.rows)
-            lanes = _VECTOR_BYTES * 8 // info(at.stage.op.output(0).dtype).bits
+            lanes = VECTOR_BYTES * 8 // info(at.stage.op.output(0).dtype).bits
             count = len(state.stages[place + 1].iters)
             self._share(state, place + 1, fused_loops(state, place + 1, 0, count), lanes, splits)
             self._load(state, place + 2, fragments.loads[number])

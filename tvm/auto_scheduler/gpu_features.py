@@ -252,7 +252,6 @@ class GPUFeatureExtractor:
         kernel.cycles = _LAUNCH + kernel.waiting_cycles + max(
             kernel.compute_cycles, kernel.shared_cycles, kernel.memory_cycles)
 
-
     def _conclude_fragments(self, kernel: Kernel, made: FragmentSteps) -> None:
         f = self.features
         cycles, kernel.blocks_at_once = made.cycles(

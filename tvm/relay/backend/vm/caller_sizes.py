@@ -7,6 +7,7 @@ known, its parameters share variables as the arguments of all its calls do.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 
 from ....ir.module import GlobalVar, IRModule
@@ -101,8 +102,8 @@ def _with_known(function: Function, known: Known, mod: IRModule) -> Function:
     """The function over parameters with these sizes. A class of one size alone stays unknown."""
     if not known:
         return function
-    members = list(known.values())
-    sizes = {c: SizeVar(f"s{c[0]}", "int64") for c in members if isinstance(c, tuple) and members.count(c) > 1}
+    members = Counter(known.values())
+    sizes = {c: SizeVar(f"s{c[0]}", "int64") for c in members if isinstance(c, tuple) and members[c] > 1}
     params: list[Var] = []
     for i, p in enumerate(function.params):
         t = _type(p)
