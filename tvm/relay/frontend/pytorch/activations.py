@@ -74,14 +74,15 @@ def silu(ctx, self):
 
 
 @op("hardsigmoid")
+@_wide
 def hardsigmoid(ctx, self):
-    return relay.divide(relay.clip(relay.add(self, ctx.like(3, self)), 0.0, 6.0), ctx.like(6, self))
+    return relay.multiply(relay.clip(relay.add(self, ctx.like(3, self)), 0.0, 6.0), ctx.like(1 / 6, self))
 
 
 @op("hardswish")
+@_wide
 def hardswish(ctx, self):
-    part = relay.clip(relay.add(self, ctx.like(3, self)), 0.0, 6.0)
-    return relay.multiply(self, relay.divide(part, ctx.like(6, self)))
+    return relay.multiply(self, hardsigmoid(ctx, self))
 
 
 @op("gelu")
