@@ -71,6 +71,15 @@ def test_vector_lanes_are_a_last_dimension():
     np.testing.assert_array_equal(array.numpy(), data)
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (3, 5)])
+def test_copyfrom_takes_uint16_as_the_bits_of_bfloat16(shape):
+    values = np.random.default_rng(0).normal(size=shape).astype(ml_dtypes.bfloat16)
+    bits = np.asarray(values).view("uint16")
+    assert np.array_equal(nd.empty(shape, "bfloat16").copyfrom(bits).numpy(), values)
+    # Integers of other widths are numbers.
+    assert float(nd.empty((), "bfloat16").copyfrom(np.int32(3)).numpy()) == 3.0
+
+
 def test_copyfrom_converts_and_checks():
     array = nd.empty((2, 2), "float32")
     array.copyfrom(np.ones((2, 2), "float64"))

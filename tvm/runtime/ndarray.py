@@ -301,7 +301,8 @@ class NDArray(NDArrayBase):
             self.copyfrom(value)
 
     def copyfrom(self, source_array: object) -> NDArray:
-        """Copy a NumPy array, list or number into this array, with conversion to its dtype.
+        """Copy a NumPy array, list or number into this array, with conversion to its dtype; uint16 gives the bits of
+        bfloat16.
 
         Parameters
         ----------
@@ -328,6 +329,9 @@ class NDArray(NDArrayBase):
         target = numpy_dtype(self.dtype)
         try:
             source = numpy.asarray(source_array)
+            if source.dtype == numpy.uint16 and self.dtype == "bfloat16":
+                # Scripts without ml_dtypes hold bfloat16 as bits.
+                source = source.view(target)
             source = source.astype(target, order="C", copy=False) if source.dtype != target else source
         except (TypeError, ValueError) as error:
             raise TypeError(
