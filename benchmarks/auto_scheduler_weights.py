@@ -1,8 +1,8 @@
 """Weights that the auto-scheduler's cost model starts from, for the family of machines this one belongs to.
 
-    python -m benchmarks.auto_scheduler_weights collect --log FILE [--trials 48] [--seconds 300]
-    python -m benchmarks.auto_scheduler_weights check --log FILE
-    python -m benchmarks.auto_scheduler_weights train --log FILE
+    python -m benchmarks.auto_scheduler_weights collect --log FILE [--target cuda] [--trials 48] [--seconds 300]
+    python -m benchmarks.auto_scheduler_weights check --log FILE [--target cuda]
+    python -m benchmarks.auto_scheduler_weights train --log FILE [--target cuda]
 
 ``collect`` measures states of tasks that are none of ResNet-50's, half of them by chance, and writes records; the same
 command goes on where it stopped. It takes NumPy, llvmlite and xgboost alone. ``check`` prints how tasks that were left
@@ -43,14 +43,17 @@ def spearman(a: Any, b: Any) -> float:
 
 
 def collect(arguments: argparse.Namespace) -> None:
+    import tvm
     from tvm import auto_scheduler
 
     deadline = time.monotonic() + arguments.seconds
     known: Counter[str] = Counter()
     if os.path.exists(arguments.log):
         known.update(inp.task.workload_key for inp, _ in auto_scheduler.RecordReader(arguments.log))
+    # Kernels of GPUs take microseconds.
+    number = 20 if tvm.target.Target(arguments.target).features.is_gpu else 2
     measurer = auto_scheduler.measure.ProgramMeasurer(
-        auto_scheduler.LocalBuilder(timeout=30), auto_scheduler.LocalRunner(number=2, repeat=2, min_repeat_ms=0),
+        auto_scheduler.LocalBuilder(timeout=30), auto_scheduler.LocalRunner(number=number, repeat=2, min_repeat_ms=0),
         [auto_scheduler.RecordToFile(arguments.log)], verbose=0)
     tasks = training_tasks(arguments.target)
     for number, task in enumerate(tasks):
@@ -85,13 +88,12 @@ class Samples:
 
     def __init__(self, log: str, target: str):
         from tvm import auto_scheduler
-        from tvm.auto_scheduler.cost_model.xgb_model import relative_speeds, shortfall
-        from tvm.auto_scheduler.state_features import FeatureExtractor, estimated_speed
+        from tvm.auto_scheduler.cost_model.xgb_model import estimate, extractor_of, relative_speeds, shortfall
 
         tasks = {task.workload_key: task for task in training_tasks(target)}
         quiet = quietly_measured(log)
         tasks = {key: task for key, task in tasks.items() if key in quiet}
-        extractors = {key: FeatureExtractor.of(t) for key, t in tasks.items()}
+        extractors = {key: extractor_of(task) for key, task in tasks.items()}
         self.rows, costs, self.tasks = [], [], []
         for inp, res in auto_scheduler.RecordReader(log):
             key = inp.task.workload_key
@@ -100,7 +102,8 @@ class Samples:
                 costs.append(res.mean_cost)
                 self.tasks.append(key)
         self.speeds = relative_speeds(self.tasks, costs)
-        self.estimates = np.array([float(estimated_speed(rows[None])[0]) for rows in self.rows])
+        self.estimates = np.array([float(estimate(tasks[key], rows[None])[0])
+                                   for key, rows in zip(self.tasks, self.rows)])
         self.wanted = shortfall(self.tasks, self.speeds, self.estimates)
 
 
@@ -116,11 +119,12 @@ def fit(samples: Samples, which: np.ndarray) -> Any:
     return xgboost.train(PARAMETERS, xgboost.DMatrix(np.concatenate(rows)), TREES, obj=loss)
 
 
-def forest_of(booster: Any) -> Any:
+def forest_of(booster: Any, target: str) -> Any:
+    import tvm
     from tvm.auto_scheduler.cost_model.forest import Forest
-    from tvm.auto_scheduler.state_features import NAMES
+    from tvm.auto_scheduler.cost_model.weights import family_of, names_of
 
-    return Forest.of_booster(booster, DEPTH, NAMES)
+    return Forest.of_booster(booster, DEPTH, names_of(family_of(tvm.target.Target(target))))
 
 
 def check(arguments: argparse.Namespace) -> None:
@@ -129,7 +133,7 @@ def check(arguments: argparse.Namespace) -> None:
     owner = np.array([keys.index(key) for key in samples.tasks])
     found, estimated = {}, []
     for fold in range(FOLDS):
-        forest = forest_of(fit(samples, np.flatnonzero(owner % FOLDS != fold)))
+        forest = forest_of(fit(samples, np.flatnonzero(owner % FOLDS != fold)), arguments.target)
         for number in range(fold, len(keys), FOLDS):
             own = np.flatnonzero(owner == number)
             scores = [forest.predict(samples.rows[n]).sum() + samples.estimates[n] for n in own]
@@ -153,7 +157,7 @@ def train(arguments: argparse.Namespace) -> None:
         raise SystemExit(f"target {arguments.target} belongs to no family that weights are kept for")
     path = weights.FOLDER / f"{family}.json"
     path.parent.mkdir(exist_ok=True)
-    path.write_text(forest_of(fit(samples, np.arange(len(samples.rows)))).to_json(), encoding="utf-8")
+    path.write_text(forest_of(fit(samples, np.arange(len(samples.rows))), arguments.target).to_json(), encoding="utf-8")
     print(f"{len(samples.rows)} states: {path.name}, {path.stat().st_size / 1024:.0f} KiB")
 
 

@@ -83,6 +83,18 @@ class Kernel:
 
 
 NAMES = tuple(f.name for f in fields(Kernel) if f.name != "fragments")
+_CYCLES = NAMES.index("cycles")
+
+
+def estimated_speed(rows: np.ndarray) -> np.ndarray:
+    """The estimate of speeds before anything is measured, from rows of states × kernels × features: the negative
+    logarithm of the cycles of all kernels."""
+    return -np.log2((np.exp2(rows[..., _CYCLES].astype("float64")) - 1).sum(axis=-1))
+
+
+def summary(rows: np.ndarray) -> np.ndarray:
+    """The number of kernels of a state, and the features of the slowest of them."""
+    return np.concatenate([[np.log2(1.0 + len(rows))], rows[rows[:, _CYCLES].argmax()]])
 
 
 class GPUFeatureExtractor:
@@ -96,14 +108,6 @@ class GPUFeatureExtractor:
         """A row for each kernel. The loops of a state that was read from a record are computed first."""
         table = [[getattr(kernel, name) for name in NAMES] for kernel in self.kernels(state)]
         return np.log2(1.0 + np.array(table, dtype="float64")).astype("float32")
-
-    def summary(self, state: StateObject) -> tuple[np.ndarray, float]:
-        """The features of the slowest kernel, the number of kernels, and the logarithm of the estimated cycles of
-        all of them."""
-        kernels = self.kernels(state)
-        slowest = max(kernels, key=lambda kernel: kernel.cycles)
-        row = [len(kernels), *(getattr(slowest, name) for name in NAMES)]
-        return np.log2(1.0 + np.array(row)), math.log(sum(kernel.cycles for kernel in kernels))
 
     def kernels(self, state: StateObject) -> list[Kernel]:
         if not state.stages:
@@ -333,4 +337,4 @@ def _neighbours(nest: Nest, last: Var | None) -> float:
     return max(run / max(inside, 1), 1.0)
 
 
-__all__ = ["GPUFeatureExtractor", "Kernel", "NAMES"]
+__all__ = ["GPUFeatureExtractor", "Kernel", "NAMES", "estimated_speed", "summary"]

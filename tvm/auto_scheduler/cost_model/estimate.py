@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..gpu_features import GPUFeatureExtractor
+from ..gpu_features import GPUFeatureExtractor, estimated_speed, summary
 from ..measure import MeasureInput, MeasureResult
 from ..search_task import SearchTask
 from .cost_model import CostModel
+from .weights import family_of, starting_weights
 
 # Measurements that are looked at: the fastest ones of a task, and the share of them that are the latest.
 _MOST, _LATEST = 512, 0.5
@@ -21,10 +23,12 @@ _PREFERENCE = 2.0
 
 
 class EstimateModel(CostModel):
-    """Scores by estimated cycles. How far measurements of a task are from it is learned by ridge
-    regression with a Gaussian kernel over features, so that it takes no package and a few measurements are of use."""
+    """Scores by estimated cycles and the weights that come with this package for a family of machines (not where
+    ``pretrained`` is off). How far measurements of a task are from that is learned by ridge regression with a Gaussian
+    kernel over features, so that it takes no package and a few measurements are of use."""
 
-    def __init__(self) -> None:
+    def __init__(self, pretrained: bool = True) -> None:
+        self.pretrained = pretrained
         self._extractors: dict[str, GPUFeatureExtractor] = {}
         # By task: features, estimates and logarithms of seconds (NaN where a state failed).
         self._known: dict[str, list[tuple[np.ndarray, float, float]]] = {}
@@ -33,11 +37,15 @@ class EstimateModel(CostModel):
         self._least: dict[str, float] = {}
 
     def _features(self, task: SearchTask, state: Any) -> tuple[np.ndarray, float]:
+        """Features of a state, and the logarithm of its estimated time."""
         extractor = self._extractors.get(task.workload_key)
         if extractor is None:
             extractor = GPUFeatureExtractor(task.compute_dag, task.target.features)
             self._extractors[task.workload_key] = extractor
-        return extractor.summary(getattr(state, "state_object", state))
+        rows = extractor.rows(getattr(state, "state_object", state))
+        weights = starting_weights(family_of(task.target)) if self.pretrained else None
+        speed = estimated_speed(rows) + (0.0 if weights is None else weights.predict(rows).sum())
+        return summary(rows), -float(speed) * math.log(2.0)
 
     def update(self, inputs: Sequence[MeasureInput], results: Sequence[MeasureResult]) -> None:
         for inp, res in zip(inputs, results):

@@ -8,19 +8,29 @@ from pathlib import Path
 
 from ...target import Target
 from ...target.cpu import resolve_cpu
-from ..state_features import NAMES
+from .. import gpu_features, state_features
 from .forest import Forest
 
 FOLDER = Path(__file__).parent / "starting_weights"
 
 
+# The family of GPUs, and those of CPUs, which are architectures.
+NVIDIA, CPUS = "nvidia", ("aarch64", "x86_64")
+
+
 def family_of(target: Target) -> str:
-    """The family of CPUs a target belongs to, by its architecture; "" for others, and for GPUs, whose kernels have
-    features of their own."""
+    """The family of machines a target belongs to; "" for others."""
+    if target.features.is_nvidia:
+        return NVIDIA
     if not target.features.is_cpu:
         return ""
     machine = resolve_cpu(target).triple.partition("-")[0]
-    return machine if machine in ("aarch64", "x86_64") else ""
+    return machine if machine in CPUS else ""
+
+
+def names_of(family: str) -> tuple[str, ...]:
+    """The features that weights of a family are over."""
+    return gpu_features.NAMES if family == NVIDIA else state_features.NAMES
 
 
 @lru_cache(maxsize=8)
@@ -31,7 +41,7 @@ def starting_weights(family: str) -> Forest | None:
         return None
     forest = Forest.from_json(path.read_text(encoding="utf-8"))
     # Weights over other features mean nothing.
-    return forest if forest.names == NAMES else None
+    return forest if forest.names == names_of(family) else None
 
 
-__all__ = ["FOLDER", "family_of", "starting_weights"]
+__all__ = ["FOLDER", "family_of", "names_of", "starting_weights"]

@@ -1,14 +1,13 @@
 """A cost model of boosted trees (the package xgboost) over features of stages.
 
 Each stage of a state is a row. What is learned is the logarithm of the speed as a share of the fastest of its task: how
-far it is off an estimate from the instructions of the state (``estimated_speed``), as a sum over its stages, by the
-squared error weighted by the root of the speed. Errors of logarithms are ratios, so slow states are told apart too.
+far it is off an estimate from the instructions of the state (``estimate``), as a sum over its stages, by the squared
+error weighted by the root of the speed. Errors of logarithms are ratios, so slow states are told apart too.
 """
 
 from __future__ import annotations
 
 import logging
-import random
 from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any
@@ -17,12 +16,13 @@ import numpy as np
 
 from ...error import TVMError
 from ...tuning.boosting import load_xgboost
+from .. import gpu_features, state_features
 from ..compute_dag import ComputeDAG
 from ..gpu_features import GPUFeatureExtractor
 from ..measure import MAX_FLOAT, MeasureInput, MeasureResult
 from ..measure_record import RecordReader
 from ..search_task import SearchTask
-from ..state_features import FeatureExtractor, estimated_speed
+from ..state_features import FeatureExtractor
 from .cost_model import PythonBasedModel
 from .weights import family_of, starting_weights
 
@@ -35,6 +35,18 @@ _ROUNDS = 200
 _LEAST_SPEED = 0.01
 # The share by which measurements must have grown for another training where training is adaptive.
 _ADAPTIVE_GROWTH = 0.2
+
+
+def extractor_of(task: SearchTask) -> FeatureExtractor | GPUFeatureExtractor:
+    """What makes rows of the states of a task: one for each stage, on GPUs one for each kernel."""
+    features = task.target.features
+    return GPUFeatureExtractor(task.compute_dag, features) if features.is_gpu else FeatureExtractor.of(task)
+
+
+def estimate(task: SearchTask, rows: np.ndarray) -> np.ndarray:
+    """The estimates of states from their rows, states × stages × features."""
+    own = gpu_features if task.target.features.is_gpu else state_features
+    return own.estimated_speed(rows)
 
 
 def relative_speeds(tasks: Sequence[str], costs: Sequence[float]) -> np.ndarray:
@@ -68,7 +80,7 @@ def stage_loss(owner: np.ndarray, wanted: np.ndarray, speeds: np.ndarray) -> Cal
 class XGBModel(PythonBasedModel):
     """Learns from measurements of all tasks it is given; until ``num_warmup_sample`` of them it scores by the estimate
     from the instructions of states and the weights that come with this package for a family of machines (not where
-    ``pretrained`` is off); on GPUs by chance.
+    ``pretrained`` is off).
 
     Parameters
     ----------
@@ -96,7 +108,6 @@ class XGBModel(PythonBasedModel):
         self.verbose_eval, self.num_warmup_sample = verbose_eval, num_warmup_sample
         self.adaptive_training, self.pretrained = adaptive_training, pretrained
         self.seed = seed if seed is not None else 0
-        self._generator = random.Random(seed)
         self.bst: Any = None
         # Rows of each measured state, what they score to start with, its task, its seconds, and its estimate.
         self._rows: list[np.ndarray] = []
@@ -115,21 +126,13 @@ class XGBModel(PythonBasedModel):
         extractor = self._extractors.get(task.workload_key)
         # States are of the computation of their task: records of the same workload have another copy of it.
         if extractor is None or extractor.dag is not task.compute_dag:
-            features, dag = task.target.features, task.compute_dag
-            is_gpu = features.is_gpu
-            extractor = GPUFeatureExtractor(dag, features) if is_gpu else FeatureExtractor.of(task)
-            self._extractors[task.workload_key] = extractor
+            self._extractors[task.workload_key] = extractor = extractor_of(task)
         return [extractor.rows(getattr(state, "state_object", state)) for state in states]
 
     def _start(self, task: SearchTask, rows: np.ndarray) -> np.ndarray:
         """The scores of rows before anything was learned here."""
         weights = starting_weights(family_of(task.target)) if self.pretrained else None
         return np.zeros(len(rows), dtype="float32") if weights is None else weights.predict(rows)
-
-    @staticmethod
-    def _estimate(task: SearchTask, rows: np.ndarray) -> np.ndarray:
-        """The estimates of states from their rows, states × stages × features; 0 on GPUs, whose rows have others."""
-        return np.zeros(len(rows)) if task.target.features.is_gpu else estimated_speed(rows)
 
     # -- learning --------------------------------------------------------------------------------------------------
 
@@ -150,7 +153,7 @@ class XGBModel(PythonBasedModel):
             self._starts.append(self._start(inp.task, rows))
             self._tasks.append(inp.task.workload_key)
             self._costs.append(res.mean_cost)
-            self._estimates.append(float(self._estimate(inp.task, rows[None])[0]))
+            self._estimates.append(float(estimate(inp.task, rows[None])[0]))
         known = len(self._rows)
         if known < max(self.num_warmup_sample, 2) or known == self._trained_with:
             return
@@ -184,10 +187,8 @@ class XGBModel(PythonBasedModel):
         scores = self._start(task, rows)
         if self.bst is not None:
             scores = scores + self.bst.inplace_predict(rows)
-        elif task.target.features.is_gpu:
-            return [np.array([self._generator.random() for _ in range(len(group))]) for group in groups]
         parts = np.split(scores, np.cumsum([g.shape[0] * g.shape[1] for g in groups])[:-1])
-        return [np.exp2(self._estimate(task, group) + own.reshape(group.shape[:2]).sum(axis=1))
+        return [np.exp2(estimate(task, group) + own.reshape(group.shape[:2]).sum(axis=1))
                 for own, group in zip(parts, groups)]
 
     def predict_stages(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
@@ -278,4 +279,4 @@ class XGBModel(PythonBasedModel):
         self.pretrained = self.bst.attr("pretrained") == "1"
 
 
-__all__ = ["XGBModel", "relative_speeds", "shortfall", "stage_loss"]
+__all__ = ["XGBModel", "estimate", "extractor_of", "relative_speeds", "shortfall", "stage_loss"]
