@@ -44,6 +44,7 @@ PROGRAMS = {
     "matmul": (workloads.matmul_auto_scheduler_test, (24, 40, 36)),
     "long reduction": (workloads.matmul_auto_scheduler_test, (4, 3, 150)),
     "parts": (workloads.matmul_auto_scheduler_test, (12, 10, 256)),
+    "parts of a convolution": (workloads.conv2d_nchw_bn_relu_auto_scheduler_test, (1, 5, 5, 32, 4, 3, 1, 1)),
     "two products": (workloads.double_matmul_auto_scheduler_test, (16,)),
     "shared operand": (workloads.parallel_matmul_auto_scheduler_test, (16,)),
     "convolution": (workloads.conv2d_nchw_bn_relu_auto_scheduler_test, (1, 7, 8, 6, 8, 3, 1, 1)),

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.auto_scheduler.gpu_tasks import CUDA, depthwise, norms, policy_of, row_norm
+from tests.auto_scheduler.gpu_tasks import CUDA, depthwise, norms, policy_of, row_norm, task_of
 from tvm import auto_scheduler
 from tvm.auto_scheduler import HardwareParams, PreloadCustomSketchRule, _ffi_api
+from tvm.auto_scheduler.gpu_rules import gpu_rules
 from tvm.auto_scheduler.loop_state import State
+from tvm.auto_scheduler.sketch_rules import generate
 from tvm.testing import auto_scheduler as workloads
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -53,6 +55,24 @@ def test_rows_that_threads_read_beside_each_other_are_kept_apart_in_shared_memor
     (found,) = policy_of(workloads.matmul_auto_scheduler_test, (512, 512, 64)).generate_sketches()
     offsets = {stage.op.name: stage.storage_offset for stage in found.stages if stage.op.name.endswith(".shared")}
     assert offsets == {"A.shared": 4, "B.shared": 0}
+
+
+@pytest.mark.parametrize("sizes, multiprocessors, expected", [
+    # Few elements and many terms; parts have at least 64 terms each.
+    ((128, 768, 3072), 132, [2, 4, 8, 16]), ((128, 768, 512), 132, [2, 4, 8]), ((128, 768, 192), 132, []),
+    # Blocks of 1,024 elements fill a smaller machine; where they just do not, more parts would only wait.
+    ((128, 768, 3072), 64, []), ((8, 1000, 3072), 8, [2, 4, 8, 16]), ((96, 96, 3072), 9, [2, 4, 8, 16]),
+    ((1024, 1024, 3072), 132, []), ((128, 768, 3 * 5 * 67), 132, []),
+])  # fmt: skip
+def test_long_reductions_are_split_where_blocks_do_not_fill_the_machine(sizes, multiprocessors, expected):
+    task = task_of(workloads.matmul_auto_scheduler_test, sizes)
+    sketches = generate(task.compute_dag, task.hardware_params, "SSSRRSRS", gpu_rules(multiprocessors))
+    partial = [stage.op for sketch in sketches for stage in sketch.stages if stage.op.name == "C.rf"]
+    assert [op.axis[0].dom.extent.value for op in partial] == expected
+    for sketch in sketches:
+        # Only blocks go along the parts of a reduction.
+        names = [it.name for stage in sketch.stages if stage.op.name == "C.rf" for it in stage.iters]
+        assert not names or "k.outer" in names[0] and not any("k.outer" in name for name in names[1:])
 
 
 def test_what_is_asked_of_sketches_by_scripts_holds_on_gpus():

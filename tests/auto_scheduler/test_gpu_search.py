@@ -61,6 +61,22 @@ def test_an_estimate_prefers_tiles_that_use_what_they_fetch():
     assert cycles((1, 16, 2, 2), (4, 4)) < cycles((1, 8, 1, 2), (4, 4)) < cycles((1, 8, 1, 1), (1, 1))
 
 
+def test_an_estimate_prefers_parts_of_a_long_reduction_that_fill_the_machine():
+    """Of states by chance of a product with few elements and many terms, the best are those of split-k."""
+    policy = policy_of(workloads.matmul_auto_scheduler_test, (128, 768, 3072), "cuda -arch=sm_90")
+    breeder, features = policy.breeder, policy.search_task.target.features
+    extractor = GPUFeatureExtractor(breeder.dag, features)
+    fastest = {}
+    for number, sketch in enumerate(breeder.sketches):
+        made = filter(None, (breeder.annotated(number, {}) for _ in range(80)))
+        parts = next((stage.op.axis[0].dom.extent.value for stage in sketch.stages if stage.op.name == "C.rf"), 1)
+        fastest[parts] = min((extractor.kernels(one.state) for one in made), key=lambda ks: sum(k.cycles for k in ks))
+    cycles = {parts: sum(kernel.cycles for kernel in kernels) for parts, kernels in fastest.items()}
+    best = min(cycles, key=lambda parts: cycles[parts])
+    assert best in (8, 16) and cycles[best] < 0.6 * cycles[1]
+    assert len(fastest[best]) == 2 and features.multiprocessors / 2 < fastest[best][0].blocks
+
+
 def test_a_model_learns_how_far_estimates_are_off(seed):
     """Seconds that depend on what the estimate does not count are ranked after some measurements."""
     task = task_of(workloads.matmul_auto_scheduler_test, (512, 512, 128))

@@ -21,7 +21,7 @@ from .intrinsics import ACCUMULATOR
 from .iterator import Annotation, IteratorKind
 from .loop_nests import LoopNests, Nest, length_of
 from .operation_facts import arithmetic
-from .queries import has_reduce_iter
+from .queries import has_cross_thread_reduction, has_reduce_iter
 from .state import Stage, StateObject
 
 # Of one multiprocessor: multiplications and bytes of shared memory per cycle, registers, most resident blocks, and the
@@ -150,6 +150,9 @@ class GPUFeatureExtractor:
                 ) * info(producer.output(0).dtype).bits // 8
         if copied:
             self._note_tile(kernel, state, nests, place, copied)
+        elif not has_cross_thread_reduction(state, place):
+            # A thread fetches the terms of its sums one after the other, as those of split-k.
+            kernel.fetches += math.prod(loop.extent for loop in nest.loops if loop.kind is IteratorKind.REDUCTION)
 
     def _note_copy(self, kernel: Kernel, state: StateObject, nests: LoopNests, place: int, width: int) -> None:
         """Account for a cooperative copy into shared memory."""

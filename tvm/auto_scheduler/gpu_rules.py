@@ -7,6 +7,7 @@ A sketch says which loops are bound to blocks and threads; their extents are lef
 from __future__ import annotations
 
 from collections.abc import Iterator as Walk
+from functools import partial
 
 from .access import SIMPLIFY_CONST_TENSOR_INDICES
 from .attach_steps import INLINED, ROOT
@@ -15,6 +16,7 @@ from .iterator import Annotation, Iterator, IteratorKind
 from .loop_state import State
 from .loop_steps import SplitStep
 from .queries import (
+    axis_of_parts,
     extents_product,
     has_cache_read,
     has_cache_write,
@@ -38,10 +40,10 @@ _LONG_REDUCTION = 32
 # A tiled stage may also be reduced across threads if it has at most this many elements per thread of a block, and at
 # most this many times as many elements as its reduction has terms.
 _FEW_ELEMENTS, _MORE_THAN_TERMS = 16, 4
-# Split-k is tried for at most this many elements and at least this extent of k; and the numbers of blocks among which k
-# is split.
-_SPLIT_K_MOST_ELEMENTS, _SPLIT_K_LEAST_TERMS = 1 << 17, 256
-_SPLIT_K = (2, 4, 8)
+# Split-k is tried where blocks of this many elements do not occupy all multiprocessors, for at least this extent of k;
+# the numbers of parts, the least extent of one, and how many such blocks a multiprocessor has at most.
+_SMALL_BLOCK, _SPLIT_K_LEAST_TERMS = 1024, 256
+_SPLIT_K, _LEAST_PART, _MOST_BLOCKS = (2, 4, 8, 16), 64, 16
 
 
 # -- questions -----------------------------------------------------------------------------------------------------
@@ -281,14 +283,14 @@ def _prepare_host(state: State, target: int, common: int) -> int | None:
     return max(number for place in inside for number, _ in _splits_of(state.state_object, place))
 
 
-def _split_k_condition(at: Sketching) -> Condition:
+def _split_k_condition(at: Sketching, multiprocessors: int) -> Condition:
     """Few elements with a long reduction do not occupy all multiprocessors."""
     if not at.queries.needs_multi_level_tiling(at.stage_id) or not is_plain(at.stage) or len(at.stage.op.body) != 1:
         return Condition.PASS
     if has_cache_write(at.state, at.stage_id) or has_rfactor(at.state, at.stage_id) or not has_reduce_iter(at.stage):
         return Condition.PASS
     space, reduction = extents_product(at.stage)
-    is_wanted = space <= _SPLIT_K_MOST_ELEMENTS and reduction >= _SPLIT_K_LEAST_TERMS
+    is_wanted = space <= _SMALL_BLOCK * multiprocessors and reduction >= _SPLIT_K_LEAST_TERMS
     return Condition.APPLY if is_wanted and _longest_reduction(at.stage).extent >= _LONG_REDUCTION else Condition.PASS
 
 
@@ -296,13 +298,15 @@ def _longest_reduction(stage: Stage) -> Iterator:
     return max((it for it in stage.iters if it.kind is IteratorKind.REDUCTION), key=lambda it: it.extent or 1)
 
 
-def _split_k(at: Sketching) -> list[Found]:
-    """Split-k: the longest reduction is divided among blocks. The partial sums are a tiled stage with one more axis;
-    they are added by a kernel of their own, or by the consumer. Their number is fixed, since tiles divide it."""
+def _split_k(at: Sketching, multiprocessors: int) -> list[Found]:
+    """Split-k: the longest reduction is divided among blocks. The partial sums are a tiled stage with one more axis,
+    which only blocks go along; they are added by a kernel of their own, or by the consumer. Their number is fixed,
+    since the tiles of a part divide its extent."""
     found, place = [], at.stage_id
-    loop = _longest_reduction(at.stage)
+    loop, (space, reduction) = _longest_reduction(at.stage), extents_product(at.stage)
+    most = min(reduction // _LEAST_PART, _MOST_BLOCKS * multiprocessors * _SMALL_BLOCK // space)
     for parts in _SPLIT_K:
-        if loop.extent is not None and loop.extent % parts == 0:
+        if loop.extent is not None and loop.extent % parts == 0 and parts <= most:
             state = at.open()
             outer, _ = state.split(place, loop, [loop.extent // parts])
             state.rfactor(place, outer, 0)
@@ -333,7 +337,9 @@ def _tile_on_threads(at: Sketching) -> list[Found]:
     target = free_consumer(at)
     assert target is not None
     state = at.open()
-    tiles = tile(state, at.stage_id, at.structure)
+    parts = axis_of_parts(at.state, at.stage_id)
+    outer = frozenset([] if parts is None else [at.stage.iters[parts].name])
+    tiles = tile(state, at.stage_id, at.structure, outer=outer)
     follow_tiles(state, target, tiles, BOUND_LEVELS)
     _bind_tiles(state, target, tiles.outer_loops, len(tiles.steps))
     state.compute_at(at.stage_id, target, state.stages[target].iters[BOUND_LEVELS - 1])
@@ -356,18 +362,22 @@ def _by_one_thread(at: Sketching) -> list[Found]:
     return [(state.state_object, place - 1)]
 
 
-GPU_RULES = (
-    Rule("operands in shared memory", _cache_read_condition, _cache_read),
-    Rule("compute-at of Winograd's transform", _compute_at_transform_condition, _compute_at_transform),
-    Rule("inline", _inline_condition, _inline),
-    Rule("unroll indices of constants", _constant_condition, _unroll_constants),
-    Rule("reduction across threads", _across_threads_condition, _across_threads),
-    Rule("split-k", _split_k_condition, _split_k),
-    Rule("cache write", _cache_write_condition, _cache_write),
-    Rule("multi-level tiling on threads", _tiling_condition, _tile_on_threads),
-    Rule("reduction by one thread", _by_one_thread_condition, _by_one_thread),
-    Rule("plain loops", lambda at: Condition.APPLY, lambda at: [(at.state, at.stage_id - 1)]),
-)
+def gpu_rules(multiprocessors: int) -> tuple[Rule, ...]:
+    """The rules for a GPU of so many multiprocessors."""
+    split_k = [partial(one, multiprocessors=multiprocessors) for one in (_split_k_condition, _split_k)]
+    return (
+        Rule("operands in shared memory", _cache_read_condition, _cache_read),
+        Rule("compute-at of Winograd's transform", _compute_at_transform_condition, _compute_at_transform),
+        Rule("inline", _inline_condition, _inline),
+        Rule("unroll indices of constants", _constant_condition, _unroll_constants),
+        Rule("reduction across threads", _across_threads_condition, _across_threads),
+        Rule("split-k", *split_k),
+        Rule("cache write", _cache_write_condition, _cache_write),
+        Rule("multi-level tiling on threads", _tiling_condition, _tile_on_threads),
+        Rule("reduction by one thread", _by_one_thread_condition, _by_one_thread),
+        Rule("plain loops", lambda at: Condition.APPLY, lambda at: [(at.state, at.stage_id - 1)]),
+    )
 
-__all__ = ["BLOCK", "BOUND_LEVELS", "GPU_RULES", "THREAD", "free_consumer", "fused_loops", "is_on_threads", "is_plain",
+
+__all__ = ["BLOCK", "BOUND_LEVELS", "THREAD", "free_consumer", "fused_loops", "gpu_rules", "is_on_threads", "is_plain",
            "spread"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 from ..te.tensor import ComputeOp
 from .access import SIMPLIFY_CONST_TENSOR_INDICES
@@ -13,6 +13,8 @@ from .intrinsics import ACCUMULATOR
 from .iterator import Annotation, IteratorKind
 from .state import Stage, StateObject
 from .steps import TransformStep
+
+Kind = TypeVar("Kind", bound=TransformStep)
 
 
 class Queries:
@@ -114,30 +116,36 @@ def extents_product(stage: Stage) -> tuple[int, int]:
     return space, reduction
 
 
-def _has_step(state: StateObject, stage_id: int, kind: type[TransformStep]) -> bool:
-    """Whether a step of a kind made a stage beside the one that is now at a place."""
+def _step_beside(state: StateObject, stage_id: int, kind: type[Kind]) -> Kind | None:
+    """The last step of a kind that made a stage beside the one that is now at a place."""
     for step in reversed(state.transform_steps):
         if not step.changes_ops:
             continue
         if isinstance(step, kind) and step.stage_id == stage_id:
-            return True
+            return step
         before = step.place_before(stage_id)
         if before is None:
-            return False
+            return None
         stage_id = before
-    return False
+    return None
 
 
 def has_cache_write(state: StateObject, stage_id: int) -> bool:
-    return _has_step(state, stage_id, CacheWriteStep)
+    return _step_beside(state, stage_id, CacheWriteStep) is not None
 
 
 def has_cache_read(state: StateObject, stage_id: int) -> bool:
-    return _has_step(state, stage_id, CacheReadStep)
+    return _step_beside(state, stage_id, CacheReadStep) is not None
 
 
 def has_rfactor(state: StateObject, stage_id: int) -> bool:
-    return _has_step(state, stage_id, RfactorStep)
+    return _step_beside(state, stage_id, RfactorStep) is not None
+
+
+def axis_of_parts(state: StateObject, stage_id: int) -> int | None:
+    """The axis of a stage that tells the parts of a reduction apart; None where an rfactor has made none."""
+    step = _step_beside(state, stage_id, RfactorStep)
+    return None if step is None else step.factor_iter_id
 
 
 def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
@@ -147,6 +155,7 @@ def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
 
 
 __all__ = [
-    "Queries", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction", "has_fragments",
-    "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_tensorized", "is_tiled", "outer_reduction",
+    "Queries", "axis_of_parts", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction",
+    "has_fragments", "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_tensorized", "is_tiled",
+    "outer_reduction",
 ]

@@ -19,7 +19,7 @@ from .evolution import Breeder, Candidate
 from .evolution import evolve as evolve_states
 from .fragment_rule import fragment_rules
 from .gpu_limits import GPULimits
-from .gpu_rules import GPU_RULES
+from .gpu_rules import gpu_rules
 from .intrinsic_rule import intrinsic_rules
 from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
@@ -341,7 +341,7 @@ class SketchPolicy(SearchPolicy):
             params, task = self.params, self.search_task
             hardware, features = task.hardware_params, task.target.features
             if features.is_gpu:
-                rules: Sequence[Rule] = (*fragment_rules(task.target), *GPU_RULES)
+                rules: Sequence[Rule] = (*fragment_rules(task.target), *gpu_rules(features.multiprocessors))
                 structure = params["gpu_multi_level_tiling_structure"]
                 gpu = GPULimits.of(hardware, features)
             else:
