@@ -30,8 +30,8 @@ def _held(shape: tuple[int, int], dtype: str, name: str, scope: str) -> Buffer:
 def _fragment_index(buffer: Buffer):
     """The index of the fragment of a warp that begins where the buffer does; fragments are counted row by row."""
     rows, columns = (int(d) for d in buffer.shape)
-    at = buffer.elem_offset
-    return at // (rows * columns) + at % (rows * columns) // columns
+    at, stride = buffer.elem_offset, buffer.strides[0]
+    return at // (rows * stride) * (stride // columns) + at % (rows * stride) // columns
 
 
 def _call(name: str, *args: Any) -> PrimExpr:
