@@ -1,8 +1,5 @@
-"""The cycles of kernels that multiply fragments, from what one step of a block does: the part of the reduction that is
-in shared memory at a time.
-
-The constants are those of the templates on tensor cores (``target/gpu_cost.py``).
-"""
+"""What one step of a block that multiplies fragments does, from its loops, and the cycles of its kernel, by the model
+of the templates on tensor cores (``target/tensor_core_cycles.py``)."""
 
 from __future__ import annotations
 
@@ -10,21 +7,15 @@ import math
 from dataclasses import dataclass
 
 from ..dtype import info
+from ..target import tensor_core_cycles
 from ..target.features import Features
-from ..target.gpu_cost import SM_REGISTERS
 from .gpu_limits import region_of_block
 from .iterator import IteratorKind
 from .loop_nests import LoopNests
 from .state import StateObject
 
-# Shared memory of a block that the system takes, what registers are given out in, and the most blocks at once.
-_SYSTEM_BYTES, _REGISTER_UNIT, _MOST_BLOCKS = 1024, 8, 32
 # Bytes of the vectors in which operands of fragments are fetched.
 VECTOR_BYTES = 16
-# Bytes of k that a fragment has; and warps that have a tensor core each.
-_FRAGMENT_BYTES, _TENSOR_CORES = 32, 4
-# Bytes that are moved for an element of the sums at the end of a block.
-_SUM_BYTES = 12
 
 
 @dataclass
@@ -65,25 +56,11 @@ class FragmentSteps:
         self, blocks: float, threads: float, registers: float, shared_bytes: float, features: Features
     ) -> tuple[float, float]:
         """The cycles until the last block is done, and how many blocks a multiprocessor has at once."""
-        cost, warps = features.cost.tensor_core, threads / features.warp_size
-        used = -(-(registers + cost.other_registers) // _REGISTER_UNIT) * _REGISTER_UNIT * threads
-        fit = min(SM_REGISTERS // used, features.multiprocessor_shared_bytes // (shared_bytes + _SYSTEM_BYTES),
-                  features.multiprocessor_threads // threads, _MOST_BLOCKS)
-        fit = max(fit, 1)
-        rate = cost.multiplies_per_cycle
-        busy = max(self.multiplies / rate, self.fetched_bytes / cost.fetch_bytes_per_cycle,
-                   (self.loaded_bytes + self.fetched_bytes) / cost.shared_bytes_per_cycle)
-        # How long a step takes where a block is alone: warps wait for what is fetched, unless it was asked for before.
-        own = self.multiplies / warps / (rate / _TENSOR_CORES) * math.ceil(warps / _TENSOR_CORES)
-        own += cost.step_cycles + self.row_bytes / _FRAGMENT_BYTES * cost.fragment_load_cycles
-        latency = cost.memory_latency_cycles
-        alone = max(own + latency if self.buffers == 1 else max(own, latency / (self.buffers - 1)), busy)
-        ends = cost.block_cycles + self.sums * _SUM_BYTES / cost.shared_bytes_per_cycle
-        rounds, rest = divmod(blocks, features.multiprocessors * fit)
-        cycles = rounds * (math.hypot(busy * fit, alone) * self.steps + ends)
-        if rest:
-            cycles += math.hypot(busy * math.ceil(rest / features.multiprocessors), alone) * self.steps + ends
-        return cycles, fit
+        work = tensor_core_cycles.Work(
+            blocks, threads, registers, shared_bytes, self.steps, self.fetched_bytes, self.loaded_bytes,
+            self.multiplies, self.row_bytes, self.sums, self.buffers)
+        cycles, fit = tensor_core_cycles.cycles(work, features)
+        return float(cycles), float(fit)
 
 
 __all__ = ["VECTOR_BYTES", "FragmentSteps"]

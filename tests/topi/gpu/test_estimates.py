@@ -74,6 +74,42 @@ def test_estimated_cycles_of_large_products_are_those_that_were_measured():
         assert 0.8 < cycles / clock / min(row[-1] for row in product["rows"]) < 1.25
 
 
+# What is chosen for sizes (batch, m, n, k, bytes of an element): tile, warps, block_k, stages and split_k; whether by
+# warpgroups, None where there are none for the sizes; and the estimated cycles.
+CHOICES = {
+    ("sm_75", (1, 128, 3072, 768, 2)): (((64, 32), (2, 2), 64, 2, 2), None, 33162),
+    ("sm_80", (1, 128, 768, 768, 2)): (((32, 32), (2, 2), 64, 3, 4), None, 7442),
+    ("sm_80", (1, 128, 768, 3072, 2)): (((64, 32), (2, 2), 64, 3, 8), None, 14584),
+    ("sm_80", (1, 1024, 1024, 1024, 2)): (((64, 64), (2, 2), 64, 3, 1), None, 31304),
+    ("sm_80", (12, 128, 64, 128, 2)): (((16, 16), (2, 2), 32, 4, 1), None, 2143),
+    ("sm_80", (1, 49, 2048, 512, 2)): (((32, 16), (2, 2), 64, 3, 1), None, 6562),
+    ("sm_80", (1, 3136, 64, 576, 2)): (((32, 16), (2, 2), 64, 3, 1), None, 7295),
+    ("sm_80", (1, 1, 1000, 2048, 2)): (((16, 32), (1, 2), 64, 2, 32), None, 5159),
+    ("sm_80", (1, 17, 33, 65, 2)): (((16, 16), (1, 1), 32, 3, 1), None, 1806),
+    ("sm_80", (3, 100, 70, 5000, 2)): (((32, 32), (4, 1), 32, 3, 24), None, 11404),
+    ("sm_80", (1, 196, 1024, 256, 4)): (((16, 16), (1, 4), 32, 3, 1), None, 8088),
+    ("sm_90a", (1, 128, 768, 768, 2)): (((64, 64), (1, 1), 64, 8, 1), True, 4792),
+    ("sm_90a", (1, 128, 768, 3072, 2)): (((64, 64), (1, 1), 64, 8, 4), True, 8590),
+    ("sm_90a", (1, 1024, 1024, 1024, 2)): (((64, 128), (1, 1), 64, 6, 1), True, 8808),
+    ("sm_90a", (12, 128, 64, 128, 2)): (((16, 16), (2, 2), 32, 4, 1), False, 2143),
+    ("sm_90a", (1, 49, 2048, 512, 2)): (((64, 64), (1, 1), 64, 8, 1), True, 3489),
+    ("sm_90a", (1, 3136, 64, 576, 2)): (((64, 64), (1, 1), 64, 8, 1), True, 3815),
+    ("sm_90a", (1, 1, 1000, 2048, 2)): (((16, 32), (1, 4), 64, 2, 32), None, 4762),
+    ("sm_90a", (1, 17, 33, 65, 2)): (((16, 16), (1, 1), 32, 3, 1), None, 1806),
+    ("sm_90a", (3, 100, 70, 5000, 2)): (((64, 64), (1, 1), 64, 8, 9), True, 6835),
+    ("sm_90a", (1, 196, 1024, 256, 4)): (((32, 16), (2, 2), 32, 3, 1), None, 6562),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("architecture, sizes", CHOICES)
+def test_choices_on_tensor_cores_are_those_of_the_table(architecture, sizes):
+    machine = Machine(tvm.target.Target(f"cuda -arch={architecture}"))
+    chosen = tensor_cores.TEMPLATE.choose(Sizes(*sizes), machine)
+    knobs = tuple(chosen[name] for name in ("tile", "warps", "block_k", "stages", "split_k"))
+    cycles = tensor_cores.TEMPLATE.cost(Sizes(*sizes), machine, chosen)
+    assert (knobs, chosen.get("warpgroup"), round(cycles)) == CHOICES[architecture, sizes]
+
+
 # Convolutions 3x3 (images, channels and filters, pixels of a side), and microseconds as one product and by Winograd's
 # algorithm with tiles of 2 and of 4.
 WINOGRAD = {

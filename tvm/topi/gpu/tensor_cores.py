@@ -24,8 +24,8 @@ from ...dtype import info
 from ...ir.prim import IterVar
 from ...ir.transform import PassContext
 from ...ir.visit import post_order
-from ...target import Target
-from ...target.gpu_cost import MAX_GRID_BLOCKS, SM_REGISTERS
+from ...target import Target, tensor_core_cycles
+from ...target.gpu_cost import MAX_GRID_BLOCKS
 from ...te.schedule import Schedule, Stage
 from ...te.tensor import Tensor
 from .. import access
@@ -188,10 +188,13 @@ def shared_bytes(sizes: Sizes, config: dict[str, Any]) -> Any:
 
 def registers(config: dict[str, Any], machine: Machine) -> Any:
     """Estimated registers of a thread."""
+    return _held_registers(config) + machine.cost.tensor_core.other_registers
+
+
+def _held_registers(config: dict[str, Any]) -> Any:
+    """The registers of a thread that hold accumulators and fragments."""
     tm, tn = config["tile"]
-    if config.get("warpgroup"):
-        return tm * tn // warpgroup.THREADS + machine.cost.tensor_core.other_registers
-    return tm * tn // 32 + (tm + tn) // 2 + machine.cost.tensor_core.other_registers
+    return tm * tn // warpgroup.THREADS if config.get("warpgroup") else tm * tn // 32 + (tm + tn) // 2
 
 
 def _is_known(sizes: Sizes, machine: Machine, config: dict[str, Any]) -> bool:
@@ -221,44 +224,23 @@ def _fits(sizes: Sizes, config: dict[str, Any], machine: Machine) -> Any:
 
 def _cost(sizes: Sizes, config: dict[str, Any], machine: Machine) -> Any:
     """Cycles until the last block is done."""
-    cost = machine.cost.tensor_core
-    (tm, tn), (wm, wn), block_k = (config[x] for x in ("tile", "warps", "block_k"))
-    stages, split_k = config["stages"], config["split_k"]
+    (tm, tn), (wm, wn), block_k, split_k = (config[x] for x in ("tile", "warps", "block_k", "split_k"))
     by_group = bool(config.get("warpgroup"))
-    bm, bn, warps = tm * wm, tn * wn, wm * wn * (4 if by_group else 1)
-    blocks = sizes.batch * -(-sizes.m // bm) * -(-sizes.n // bn) * split_k
-    used = -(-registers(config, machine) // 8) * 8 * warps * machine.warp
-    fit = np.minimum(SM_REGISTERS // used, machine.multiprocessor_shared // (shared_bytes(sizes, config) + 1024))
-    fit = np.clip(np.minimum(fit, machine.multiprocessor_threads // (warps * machine.warp)), 1, 32)
-    rate = (cost.group_multiplies_per_cycle if by_group else cost.multiplies_per_cycle) * 2 / sizes.element_bytes
-    tile_bytes = (bm + bn) * block_k * sizes.element_bytes
-    # Elements of both operands that the tensor cores read from shared memory for each k.
-    read = wm * wn * (tm // 64 * (64 + tn) if by_group else tm + tn)
-    # Cycles in which one block_k slice of a block keeps the units busy, and how long it takes when the block is alone.
-    fetch = tile_bytes / (cost.group_fetch_bytes_per_cycle if by_group else cost.fetch_bytes_per_cycle)
-    multiply = bm * bn * block_k / rate
-    shared = (read * block_k * sizes.element_bytes + tile_bytes) / cost.shared_bytes_per_cycle
-    busy = np.maximum(np.maximum(multiply, shared), fetch)
-    if by_group:
-        # The tensor cores are idle while warpgroups wait for each other, issue the next copies and begin again.
-        pause = cost.group_step_cycles * (2 + wm * wn)
-        latency = cost.group_latency_cycles / (stages - 1 - warpgroup.IN_FLIGHT)
-        alone = np.maximum(np.maximum(pause + multiply, latency), busy)
-    else:
-        multiplies = tm * tn * block_k / (rate / 4) * -(-warps // 4)
-        loads = cost.step_cycles + block_k * sizes.element_bytes / 32 * cost.fragment_load_cycles
-        alone = np.maximum(np.maximum(loads + multiplies, cost.memory_latency_cycles / (stages - 1)), busy)
-    ends = cost.block_cycles + bm * bn * 12 / cost.shared_bytes_per_cycle
-    steps = -(-sizes.k // (block_k * split_k))
-    rounds, rest = np.divmod(blocks, machine.multiprocessors * fit)
-    # The latency of a block is hidden behind the work of the others: entirely where warpgroups multiply asynchronously.
-    overlap = np.maximum if by_group else np.hypot
-    cycles = rounds * (overlap(busy * fit, alone) * steps + ends)
-    last = overlap(busy * -(-rest // machine.multiprocessors), alone) * steps + ends
+    bm, bn, row = tm * wm, tn * wn, block_k * sizes.element_bytes
+    work = tensor_core_cycles.Work(
+        blocks=sizes.batch * -(-sizes.m // bm) * -(-sizes.n // bn) * split_k,
+        threads=wm * wn * (warpgroup.THREADS if by_group else machine.warp),
+        registers=_held_registers(config), shared_bytes=shared_bytes(sizes, config),
+        steps=-(-sizes.k // (block_k * split_k)), fetched_bytes=(bm + bn) * row,
+        # Both operands, as the tensor cores read them from shared memory for each k.
+        loaded_bytes=wm * wn * (tm // 64 * (64 + tn) if by_group else tm + tn) * row,
+        multiplies=bm * bn * block_k, row_bytes=row, sums=bm * bn, stages=config["stages"],
+        element_bytes=sizes.element_bytes)
+    groups = tensor_core_cycles.Groups(wm * wn, warpgroup.IN_FLIGHT) if by_group else None
+    cycles, _ = tensor_core_cycles.cycles(work, machine.target.features, groups)
     # Partial sums of split-k are written and read again.
-    moved = 2 * split_k * sizes.batch * sizes.m * sizes.n * 4
-    partial = cost.launch_cycles + moved / cost.partial_bytes_per_cycle
-    return cycles + np.where(rest > 0, last, 0) + np.where(split_k > 1, partial, 0)
+    cost, moved = machine.cost.tensor_core, 2 * split_k * sizes.batch * sizes.m * sizes.n * 4
+    return cycles + np.where(split_k > 1, cost.launch_cycles + moved / cost.partial_bytes_per_cycle, 0)
 
 
 # The schedule
