@@ -35,33 +35,33 @@ def matmul(n=64, m=48, k=64, transposed=(False, True), dtypes=(HALF, HALF, "floa
     return [a, b, topi.nn.matmul(a, b, None, dtypes[2], *transposed)]
 
 
-def epilogue():
+def epilogue(n=64, m=48, k=64):
     """What follows a product element by element, with another operand, rounded at the end."""
-    a, b, c = matmul()
-    bias = te.placeholder((48,), "float32", name="bias")
+    a, b, c = matmul(n, m, k)
+    bias = te.placeholder((m,), "float32", name="bias")
     return [a, b, bias, topi.cast(topi.nn.relu(topi.add(c, bias)), HALF)]
 
 
-def prologue():
+def prologue(*sizes):
     """An operand that is computed element by element."""
-    a, b, _ = matmul()
+    a, b, _ = matmul(*sizes)
     return [a, b, topi.nn.matmul(topi.nn.relu(a), b, None, "float32", False, True)]
 
 
-def batches():
-    a, b = te.placeholder((3, 32, 48), HALF, name="a"), te.placeholder((3, 64, 48), HALF, name="b")
+def batches(n=32, m=64, k=48):
+    a, b = te.placeholder((3, n, k), HALF, name="a"), te.placeholder((3, m, k), HALF, name="b")
     return [a, b, topi.nn.batch_matmul(a, b, out_dtype="float32")]
 
 
-def convolution(window=3, width=16, filters=32):
-    a = te.placeholder((2, 4, width, 32), HALF, name="a")
-    b = te.placeholder((window, window, 32, filters), HALF, name="b")
+def convolution(window=3, width=16, filters=32, channels=32):
+    a = te.placeholder((2, 4, width, channels), HALF, name="a")
+    b = te.placeholder((window, window, channels, filters), HALF, name="b")
     return [a, b, topi.nn.relu(topi.nn.conv2d_nhwc(a, b, 1, window // 2, 1, "float32"))]
 
 
-def two_products():
+def two_products(n=32):
     """One operand of two products; the result of the first is rounded and multiplied again."""
-    a, b, first = matmul(32, 32, 32)
+    a, b, first = matmul(n, n, n)
     return [a, b, topi.nn.matmul(topi.cast(first, HALF), a, None, "float32", False, True)]
 
 
@@ -71,7 +71,19 @@ PROGRAMS = {
     "bfloat16": lambda: matmul(dtypes=("bfloat16", "bfloat16", "float32")), "epilogue": epilogue,
     "prologue": prologue, "batches": batches, "1x1": lambda: convolution(1), "3x3": convolution,
     "split-k": lambda: matmul(32, 32, 512), "two products": two_products,
-}  # fmt: skip
+}
+# Lengths that are no whole fragments, some less than one.
+PADDED = {
+    "padded nt": lambda: matmul(33, 17, 50), "padded nn": lambda: matmul(40, 52, 36, (False, False)),
+    "padded tn": lambda: matmul(23, 44, 90, (True, False)), "padded tt": lambda: matmul(50, 35, 31, (True, True)),
+    "padded epilogue": lambda: epilogue(37, 24, 40), "padded prologue": lambda: prologue(20, 70, 33),
+    "padded batches": lambda: batches(17, 34, 20), "padded 3x3": lambda: convolution(3, 14, 24, 20),
+    "padded 1x1": lambda: convolution(1, 7, 9, 40), "one row": lambda: matmul(1, 40, 100),
+    "few elements": lambda: matmul(7, 9, 11), "many rows": lambda: matmul(1000, 10, 16),
+    "padded half sums": lambda: matmul(20, 30, 40, dtypes=(HALF, HALF, HALF)),
+    "padded split-k": lambda: matmul(20, 30, 512), "padded two products": lambda: two_products(24),
+}
+PROGRAMS.update(PADDED)  # fmt: skip
 
 
 def policy_of(tensors, target=CUDA, seed=0, hardware=None):
@@ -113,8 +125,9 @@ def names_in(policy):
     (matmul(dtypes=(HALF, HALF, HALF)), CUDA, {"mma.float16.float16.mk.nk"}),
     (matmul(dtypes=("bfloat16", "bfloat16", "float32")), CUDA, {"mma.bfloat16.float32.mk.nk"}),
     (convolution(), CUDA, {"mma.float16.float32.mk.kn"}), (batches(), CUDA, {"mma.float16.float32.mk.nk"}),
-    # Lengths that are no whole fragments, other types, targets without tensor cores, and stages that keep loops whole.
-    (matmul(n=40), CUDA, set()), (matmul(k=24), CUDA, set()), (convolution(width=14), CUDA, set()),
+    (matmul(n=40), CUDA, {"mma.float16.float32.mk.nk"}), (matmul(k=24), CUDA, {"mma.float16.float32.mk.nk"}),
+    (convolution(width=14), CUDA, {"mma.float16.float32.mk.kn"}),
+    # Other types, targets without tensor cores, and stages that keep loops whole.
     (matmul(dtypes=("float32",) * 3), CUDA, set()), (matmul(dtypes=("int8", "int8", "int32")), CUDA, set()),
     (matmul(), "cuda -arch=sm_60", set()), (matmul(), "opencl", set()), (matmul(), "nvptx -mcpu=sm_80", set()),
     (matmul(dtypes=("bfloat16", "bfloat16", "float32")), "cuda -arch=sm_75", set()),
@@ -151,23 +164,48 @@ def test_states_compute_what_plain_loops_compute(name, seed):
     arrays = arrays_of(dag, seed)
     expected = run(dag, dag.init_state, arrays)[-1].astype("float32")
     # Plain loops round sums of half precision at every term.
-    error = {"half sums": 2e-2, "epilogue": 2e-3, "two products": 2e-3}.get(name, 1e-5) * np.abs(expected).max()
+    errors = {"half sums": 2e-2, "padded half sums": 2e-2}
+    errors |= dict.fromkeys(("epilogue", "padded epilogue", "two products", "padded two products"), 2e-3)
+    error = errors.get(name, 1e-5) * np.abs(expected).max()
     for candidate in states_of(policy, 2, seed):
         read = StateObject((), tuple(map(steps.from_json, steps.to_json(candidate.key))))
         got = cuda_emulator.run(*dag.apply_steps_from_state(read), arrays)[-1].astype("float32")
         np.testing.assert_allclose(got, expected, rtol=0, atol=error, err_msg=f"{candidate.state}")
 
 
+def test_parts_that_are_no_whole_fragments_are_not_padded():
+    """Past the end of a part of the reduction is the next one."""
+    policy = policy_of(matmul(32, 32, 520))
+    made = [policy.breeder.sketches[number].transform_steps for number in sketches_of(policy)]
+    assert [[step.code for step in one if step.code in ("RF", "PD")] for one in made] == [["PD"]]
+    assert sum(any(step.code == "RF" for step in one.transform_steps) for one in policy.breeder.sketches) == 3
+
+
 @needs_emulator
-def test_python_code_makes_the_schedule_again(seed):
-    policy = policy_of(matmul(), seed=seed)
+def test_what_is_not_finite_stays_in_its_rows(seed):
+    policy = policy_of(matmul(7, 9, 11), seed=seed)
+    dag = policy.search_task.compute_dag
+    a, b, c = arrays_of(dag, seed)
+    a[2, 10], a[6, 0] = np.inf, np.nan
+    (candidate,) = states_of(policy, 1, seed)
+    got = cuda_emulator.run(*dag.apply_steps_from_state(candidate.state), [a, b, c])[-1]
+    expected = a.astype("float32") @ b.astype("float32").T
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-4)
+    assert np.isnan(got[6]).all() and np.isfinite(got[[0, 1, 3, 4, 5]]).all()
+
+
+@needs_emulator
+@pytest.mark.parametrize("sizes, places, part", [
+    ((64, 48, 64), (1, 3), "double_buffer(3)"), ((33, 20, 50), (3, 6), "s.pad(")])  # fmt: skip
+def test_python_code_makes_the_schedule_again(sizes, places, part, seed):
+    policy = policy_of(matmul(*sizes), seed=seed)
     dag = policy.search_task.compute_dag
     tensors = dag.tensors
     (number,) = sketches_of(policy)
-    given = {("buffers", 1): 3, ("tile", 3): (1, 16)}
+    given = {("buffers", places[0]): 3, ("tile", places[1]): (1, 16)}
     candidate = next(filter(None, (policy.breeder.annotated(number, given) for _ in range(50))))
     code = dag.print_python_code_from_state(candidate.state)
-    assert "double_buffer(3)" in code and "mma.float16.float32.mk.nk" in code
+    assert all(text in code for text in (part, "double_buffer(3)", "mma.float16.float32.mk.nk"))
     s = te.create_schedule(tensors[2].op)
     exec(code, {"s": s, "te": te, "a": tensors[0], "b": tensors[1], tensors[2].op.name: tensors[2]})
     arrays = arrays_of(dag, seed)
@@ -194,7 +232,8 @@ def test_a_state_that_is_written_and_read_is_the_same_candidate(name, seed):
         assert str(recovered.state) == str(candidate.state)
 
 
-@pytest.mark.parametrize("name", sorted({*PROGRAMS} - {"split-k", "two products"}))
+@pytest.mark.parametrize("name", sorted(
+    name for name in PROGRAMS if not name.endswith(("split-k", "two products"))))
 def test_a_block_has_what_its_lowered_kernel_has(name, seed):
     policy = policy_of(PROGRAMS[name](), seed=seed)
     dag = policy.search_task.compute_dag
@@ -250,6 +289,11 @@ def test_bad_steps_are_refused():
         state.double_buffer(2, 1)
     with pytest.raises(tvm.TVMError, match="there is no stage number 7"):
         steps.replayed(state.state_object, [steps.from_json(["DB", 7, 2])], dag)
+    with pytest.raises(tvm.TVMError, match=r"pad of T_dense: each of its 3 axes has a factor, got \[16, 16\]"):
+        state.pad(2, [16, 16])
+    with pytest.raises(tvm.TVMError, match="pad of a: it is no sum of products of two tensors"):
+        state.pad(0, [16, 16])
+    assert steps.to_json([steps.from_json(["PD", 2, [16, 16, 8]])]) == [["PD", 2, [16, 16, 8]]]
     with pytest.raises(tvm.TVMError, match="buffers cannot be 'x'"):
         steps.from_json(["DB", 2, "x"])
     assert steps.to_json([steps.from_json(["DB", 2, 3])]) == [["DB", 2, 3]]

@@ -34,7 +34,7 @@ LINES = [
 def test_lines_are_read_applied_and_written_as_they_were():
     read = tuple(steps.from_json(line) for line in LINES)
     assert steps.to_json(read) == LINES
-    assert {step.code for step in read} | {"CI", "CR", "DB", "RF", "TZ"} == set(steps.STEPS)
+    assert {step.code for step in read} | {"CI", "CR", "DB", "PD", "RF", "TZ"} == set(steps.STEPS)
     dag = ComputeDAG(workloads.matmul_auto_scheduler_test(32, 24, 20))
     state = dag.state_of(read)
     assert [stage.op.name for stage in state.stages] == ["A", "A.global", "B", "C.local", "C"]

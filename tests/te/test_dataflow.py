@@ -9,6 +9,7 @@ import tvm
 from tvm import te
 from tvm.error import ScheduleError, TVMError
 from tvm.te import schedule as schedules
+from tvm.te.steps import apply, from_plain, to_plain
 
 
 def matmul(m=20, n=24, k=8):
@@ -296,3 +297,73 @@ def test_create_prim_func_refuses_a_scan_by_its_kind():
     step = te.compute((4, 5), lambda t, i: state[t - 1, i] + 1)
     with pytest.raises(TypeError, match="scan is a ScanOp; placeholders, computes and externs are supported"):
         te.create_prim_func([te.scan(start, step, state, name="scan")])
+
+
+@pytest.mark.parametrize("factors", [(1, 1, 1), (16, 16, 16), (7, 5, 3), (1, 32, 1), (20, 24, 8)])
+def test_padded_sums_are_those_of_the_operands(factors):
+    a, b, c = matmul()
+    s = te.create_schedule(c.op)
+    left, right, total = s.pad(c, factors)
+    rounded = [-(-size // factor) * factor for size, factor in zip((20, 24, 8), factors)]
+    assert [int(d) for d in total.shape] == rounded[:2]
+    assert [int(d) for d in left.shape] == [rounded[0], rounded[2]] and int(right.shape[0]) == rounded[2]
+    assert [t.op.name for t in (left, right, total)] == ["A.pad", "B.pad", "C.pad"]
+    s[left].compute_inline()
+    outer, _ = s[c].split(s[c].op.axis[0], factor=6)
+    s[total].compute_at(s[c], outer)
+    check_matmul(s, a, b, c)
+    assert apply_again(s, a, b, c) == s.steps
+
+
+def apply_again(s, a, b, c):
+    """The steps of a schedule, written and read, on a fresh one."""
+    again = te.create_schedule(c.op)
+    for step in from_plain(to_plain(s.steps)):
+        apply(again, step)
+    check_matmul(again, a, b, c)
+    return again.steps
+
+
+def test_padded_windows_read_zeros_past_the_end():
+    a, w = te.placeholder((12, 5), name="A"), te.placeholder((3, 5, 4), name="W")
+    y, k = te.reduce_axis((0, 3), "y"), te.reduce_axis((0, 5), "k")
+    c = te.compute((10, 4), lambda i, j: te.sum(a[i + y, k] * w[y, k, j], axis=[y, k]), name="C")
+    s = te.create_schedule(c.op)
+    assert [tuple(map(int, t.shape)) for t in s.pad(c, [8, 8, 1, 4])] == [(18, 8), (3, 8, 8), (16, 8)]
+    rng = np.random.default_rng(0)
+    x, f = (rng.random([int(d) for d in t.shape], dtype="float32") for t in (a, w))
+    out = tvm.nd.array(np.zeros((10, 4), "float32"))
+    tvm.build(s, [a, w, c], "llvm")(tvm.nd.array(x), tvm.nd.array(f), out)
+    expected = sum(x[n : n + 10] @ f[n] for n in range(3))
+    np.testing.assert_allclose(out.numpy(), expected, rtol=1e-5)
+
+
+def test_sums_that_padding_would_change_are_not_padded():
+    a, b = te.placeholder((8, 12), name="A"), te.placeholder((12, 8), name="B")
+    def refused(term, reducer=te.sum, shape=(8, 8), terms=10):
+        k = te.reduce_axis((0, terms), "k")
+        c = te.compute(shape, lambda *at: reducer(term(*at, k), axis=k), name="C")
+        s = te.create_schedule(c.op)
+        with pytest.raises(ScheduleError) as error:
+            s.pad(c, [4] * (len(shape) + 1))
+        return str(error.value)
+
+    # The operands have two rows more than the sum takes.
+    assert refused(lambda i, j, k: a[i, k] * b[k, j]) == "pad of C: an operand goes on where k ends"
+    assert "before its beginning" in refused(lambda i, j, k: a[5 - i, k] * b[k, j], shape=(6, 8), terms=12)
+    for term, reducer in ((lambda i, j, k: a[i, k] + b[k, j], te.sum), (lambda i, j, k: a[i, k] * b[k, j], te.max),
+                          (lambda i, j, k: a[i, k] * a[j, k], te.sum)):  # fmt: skip
+        assert refused(term, reducer) == "pad of C: it is no sum of products of two tensors"
+
+
+@pytest.mark.parametrize("change", [
+    lambda s, c: s[c].reorder(c.op.axis[1], c.op.axis[0]), lambda s, c: s[c].split(c.op.axis[0], factor=4),
+    lambda s, c: s[c].unroll(c.op.axis[1]),
+    lambda s, c: s[s.cache_read(c.op.input_tensors[0], "local", [c])].compute_at(s[c], c.op.axis[0])])  # fmt: skip
+def test_loops_that_are_changed_are_not_padded(change):
+    a, b, c = matmul()
+    s = te.create_schedule(c.op)
+    change(s, c)
+    with pytest.raises(ScheduleError, match="pad of C: its loops are changed, or other stages are computed in them"):
+        s.pad(c, [16, 16, 16])
+    check_matmul(s, a, b, c)

@@ -1,4 +1,4 @@
-"""Steps that add operations to the program: cache reads, cache writes and rfactor.
+"""Steps that add operations to the program: cache reads, cache writes, rfactor and pad.
 
 The new operations are obtained by replaying the steps so far on a te schedule.
 """
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .compute_dag import ComputeDAG
     from .replay import Replay
     from .state import StateObject
+
+# The stages that pad adds: both operands and the sum.
+PADDED_STAGES = 3
 
 
 def _check_stage(step: TransformStep, state: StateObject, stage_id: int) -> None:
@@ -107,4 +110,32 @@ class RfactorStep(TransformStep):
         replay.refresh(self.stage_id + 1)
 
 
-__all__ = ["CacheReadStep", "CacheWriteStep", "RfactorStep"]
+@step("PD")
+class PadStep(TransformStep):
+    """pad: a sum of products over axes whose lengths are multiples of factors, and a copy of what there is of it. The
+    stages of both operands, which are zero past their ends, come first, then that of the sum. Ansor's logs have no such
+    step."""
+
+    changes_ops = True
+    stage_id: int
+    factors: tuple[int, ...]
+
+    def place_before(self, place: int) -> int | None:
+        if self.stage_id <= place < self.stage_id + PADDED_STAGES:
+            return None
+        return place - PADDED_STAGES * (place > self.stage_id)
+
+    def apply(self, state: StateObject, dag: ComputeDAG) -> StateObject:
+        ops = dag.replay_ops((*state.transform_steps, self))
+        for place in range(self.stage_id, self.stage_id + PADDED_STAGES):
+            state = state.with_new_stage(place, Stage.of(ops[place]))
+        return state.with_ops(ops).with_fresh_iters(self.stage_id + PADDED_STAGES)
+
+    def schedule(self, replay: Replay) -> None:
+        made = replay.schedule.pad(replay.stages[self.stage_id].op.output(0), self.factors)
+        for number, tensor in enumerate(made):
+            replay.insert(self.stage_id + number, replay.schedule[tensor])
+        replay.refresh(self.stage_id + PADDED_STAGES)
+
+
+__all__ = ["CacheReadStep", "CacheWriteStep", "PADDED_STAGES", "PadStep", "RfactorStep"]

@@ -14,9 +14,11 @@ from ..dtype import info
 from ..ir.prim import Var
 from ..ir.visit import post_order
 from ..target import Target
+from ..te.pad import lanes_of, refusal
 from ..te.tensor_intrin import TensorIntrin
 from .access import NO_SPLIT_AT_INNER, NO_SPLIT_AT_OUTER
 from .annotation_steps import TensorizeStep
+from .dataflow_steps import PADDED_STAGES
 from .fragment_features import VECTOR_BYTES
 from .gpu_rules import BLOCK, THREAD, free_consumer, fused_loops, is_plain
 from .intrinsic_rule import operands, tile_of
@@ -24,7 +26,7 @@ from .intrinsics import ACCUMULATOR, FRAGMENTS, SearchIntrinsic, intrinsics_of
 from .iterator import Iterator, IteratorKind
 from .loop_state import State
 from .loop_steps import SplitStep
-from .queries import has_cache_read, has_cache_write, is_tensorized
+from .queries import has_cache_read, has_cache_write, is_padding, is_tensorized
 from .sketch_rules import Condition, Found, Rule, Sketching
 from .state import StateObject
 from .tiling import Tiles, follow_tiles, names_in, tile
@@ -37,8 +39,6 @@ _WARP_LENGTH, _STORE_LEVELS = 0, 3
 # The stride of rows of sums in shared memory is 32 k + 8 elements, so that rows that are stored together are in
 # different banks.
 _SUM_FACTOR, _SUM_OFFSET = 32, 8
-# The most elements of a vector.
-_MOST_LANES = 8
 
 
 class _Fragments:
@@ -52,18 +52,19 @@ class _Fragments:
     # -- the product ------------------------------------------------------------------------------------------------
 
     def _fitting(self, op: Any) -> list[tuple[SearchIntrinsic, list[int]]]:
-        """The intrinsics that compute tiles of an operation, with the innermost lengths of all its axes, none for
-        those that only blocks go along."""
+        """The intrinsics that compute tiles of an operation, padded where it has to be, with the innermost lengths of
+        all its axes, none for those that only blocks go along."""
         if names_in(op, NO_SPLIT_AT_INNER) or names_in(op, NO_SPLIT_AT_OUTER):
             return []
         found = []
         for name, one in self.products.items():
-            lengths = tile_of(op, self.made[name])
+            lengths = tile_of(op, self.made[name], is_padded=True)
             if lengths is None or len(set(_factors(op))) < 2:
                 continue
             apart = _axes_of_blocks(op, lengths)
-            found.append((one, [0 if axis in apart else lengths.get(axis.var.name, 1)
-                                for axis in (*op.axis, *op.reduce_axis)]))
+            each = [0 if axis in apart else lengths.get(axis.var.name, 1) for axis in (*op.axis, *op.reduce_axis)]
+            if _is_whole(op, each) or refusal(op, _multiples(each)) is None:
+                found.append((one, each))
         return found
 
     def condition(self, at: Sketching) -> Condition:
@@ -72,15 +73,40 @@ class _Fragments:
         return Condition.APPLY if is_new and self._fitting(at.stage.op) else Condition.PASS
 
     def apply(self, at: Sketching) -> list[Found]:
-        return [(self._sketch(at, *one), at.stage_id - 1) for one in self._fitting(at.stage.op)]
+        return [self._sketch(at, *one) for one in self._fitting(at.stage.op)]
 
-    def _sketch(self, at: Sketching, intrinsic: SearchIntrinsic, lengths: list[int]) -> StateObject:
+    def _sketch(self, at: Sketching, intrinsic: SearchIntrinsic, lengths: list[int]) -> Found:
         state, place, target = at.open(), at.stage_id, None if at.stage.is_output else free_consumer(at)
+        if not _is_whole(at.stage.op, lengths):
+            # The consumer, or the copy of the result, reads what there is of the padded sums.
+            state.pad(place, _multiples(lengths))
+            if target is None:
+                target = place
+            else:
+                state.compute_inline(place + PADDED_STAGES)
+            place += PADDED_STAGES - 1
+        below = place - 1
         if target is not None:
             # The consumer reads the copy in shared memory.
             state.cache_write(place, SHARED)
             state.compute_inline(place + 1)
         state.cache_write(place, ACCUMULATOR)
+        tiles, first = self._tile_sums(state, place, lengths)
+        state.tensorize(place, state.stages[place].iters[first], intrinsic.name)
+        assert intrinsic.fragments is not None
+        if target is not None:
+            host = target + len(state.stages) - len(at.state.stages)
+            where = self._share_consumer(state, host, tiles, lengths[len(at.stage.op.axis) - 1])
+            state.storage_align(place + 1, state.stages[place + 1].iters[-2], _SUM_FACTOR, _SUM_OFFSET)
+            state.compute_at(place + 1, host, where)
+        warps = _tile_store(state, place + 1, tiles, intrinsic.fragments.store, target is None)
+        state.compute_at(place, place + 1, warps)
+        return state.state_object, below
+
+    @staticmethod
+    def _tile_sums(state: State, place: int, lengths: list[int]) -> tuple[Tiles, int]:
+        """Divide sums in fragments among blocks and warps; the tiles, and the first of the loops of the intrinsic,
+        counted from the last."""
         iters = state.stages[place].iters
         names = {it.name: length for it, length in zip(iters, lengths)}
         # The innermost loops of the reduction are those that fragments go along, during which operands are fetched.
@@ -91,18 +117,10 @@ class _Fragments:
         fixed = {name: names[name] for name in sorted(names, key=lambda name: names[name] > 1) if names[name]}
         tiles = tile(state, place, _STRUCTURE, fixed, frozenset(names) - frozenset(fixed))
         first = -len([length for length in lengths if length > 1])
-        for it in state.stages[place].iters[_reduction_at(at.stage.op, len(tiles.steps))[0] + 1 : first]:
+        op = state.stages[place].op
+        for it in state.stages[place].iters[_reduction_at(op, len(tiles.steps))[0] + 1 : first]:
             state.unroll(place, it)
-        state.tensorize(place, state.stages[place].iters[first], intrinsic.name)
-        assert intrinsic.fragments is not None
-        if target is not None:
-            host = target + len(state.stages) - len(at.state.stages)
-            where = self._share_consumer(state, host, tiles, lengths[len(at.stage.op.axis) - 1])
-            state.storage_align(place + 1, state.stages[place + 1].iters[-2], _SUM_FACTOR, _SUM_OFFSET)
-            state.compute_at(place + 1, host, where)
-        warps = _tile_store(state, place + 1, tiles, intrinsic.fragments.store, target is None)
-        state.compute_at(place, place + 1, warps)
-        return state.state_object
+        return tiles, first
 
     def _share_consumer(self, state: State, host: int, tiles: Tiles, columns: int) -> Iterator:
         """Divide the consumer among blocks and warps, and the tiles of warps among their threads: vectors of some rows
@@ -111,14 +129,19 @@ class _Fragments:
         state.bind(host, fused_loops(state, host, 0, len(tiles.splits)), BLOCK)
         state.bind(host, fused_loops(state, host, 1, len(tiles.steps)), WARP)
         dtype = state.stages[host].op.output(0).dtype
-        lanes = 1 if dtype == "bool" else min(VECTOR_BYTES // max(info(dtype).bits // 8, 1), _MOST_LANES)
+        most = 1 if dtype == "bool" else VECTOR_BYTES // max(info(dtype).bits // 8, 1)
+        lanes = min(most, lanes_of(state.stages[host].op.axis[-1].dom.extent.value))
         *rest, row, column = state.stages[host].iters[2:]
         vectors = columns // lanes
         rows, row = state.split(host, row, [self.warp // vectors])
         groups, column, vector = state.split(host, column, [vectors, lanes])
         state.reorder(host, [*state.stages[host].iters[:2], *rest, rows, groups, row, column, vector])
         state.vectorize(host, vector)
-        state.bind(host, fused_loops(state, host, len(state.stages[host].iters) - 3, 2), THREAD)
+        threads = fused_loops(state, host, len(state.stages[host].iters) - 3, 2)
+        if any(axis.dom.extent.value < columns for axis in state.stages[host].op.axis[-2:]):
+            # What is copied out of a padded fragment may be less than a warp takes at a time.
+            threads = state.split(host, threads, [self.warp])[1]
+        state.bind(host, threads, THREAD)
         return state.stages[host].iters[0]
 
     def _share(self, state: State, place: int, loop: Iterator, lanes: int, splits: Sequence[int]) -> None:
@@ -158,7 +181,7 @@ class _Fragments:
             for copy, loop in zip((place + 1, place + 2), _reduction_at(op, len(splits))):
                 state.compute_at(copy, reader, state.stages[reader].iters[loop])
             state.storage_align(place + 1, state.stages[place + 1].iters[-2], *fragments.rows)
-            lanes = VECTOR_BYTES * 8 // info(at.stage.op.output(0).dtype).bits
+            lanes = min(VECTOR_BYTES * 8 // info(at.stage.op.output(0).dtype).bits, _lanes_of_rows(at))
             count = len(state.stages[place + 1].iters)
             self._share(state, place + 1, fused_loops(state, place + 1, 0, count), lanes, splits)
             self._load(state, place + 2, fragments.loads[number])
@@ -182,6 +205,25 @@ def _factors(op: Any) -> list[Any]:
     found = operands(op)
     assert found is not None
     return [read.producer.op for read, _ in found[1]]
+
+
+def _multiples(lengths: Sequence[int]) -> list[int]:
+    """What the lengths of the axes of a product are to be multiples of."""
+    return [length or 1 for length in lengths]
+
+
+def _is_whole(op: Any, lengths: Sequence[int]) -> bool:
+    axes = (*op.axis, *op.reduce_axis)
+    return all(axis.dom.extent.value % length == 0 for axis, length in zip(axes, _multiples(lengths)))
+
+
+def _lanes_of_rows(at: Sketching) -> int:
+    """The most elements of a copy of an operand: of one that is padded, all are inside or all outside of what it is
+    read from, whose rows need not be whole fragments."""
+    source = at.stage.op
+    if is_padding(at.state, at.stage_id):
+        (source,) = at.queries.analyzer.producers(source)
+    return lanes_of(source.output(0).shape[-1].value)
 
 
 def _axes_of_blocks(op: Any, lengths: Mapping[str, int]) -> set[Any]:

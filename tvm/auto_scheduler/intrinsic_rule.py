@@ -79,10 +79,11 @@ def _reads_alike(own: ProducerLoad, meaning: ProducerLoad, axes: dict[Var, Var])
     return True
 
 
-def tile_of(op: Any, intrin: TensorIntrin) -> dict[str, int] | None:
+def tile_of(op: Any, intrin: TensorIntrin, is_padded: bool = False) -> dict[str, int] | None:
     """The axes of an operation, by their names, whose innermost tiles an intrinsic computes, with its lengths; None
-    where it does not fit. They are in the order of an operand that is read along most of them, so that constants which
-    are stored in the order of the loops are as the intrinsic reads them."""
+    where it does not fit: its lengths divide those of the operation, unless that ``is_padded``. The axes are in the
+    order of an operand that is read along most of them, so that constants which are stored in the order of the loops
+    are as the intrinsic reads them."""
     own, meaning = operands(op), operands(intrin.op)
     if own is None or meaning is None or len(op.axis) < len(intrin.op.axis):
         return None
@@ -95,7 +96,7 @@ def tile_of(op: Any, intrin: TensorIntrin) -> dict[str, int] | None:
     theirs = (*intrin.op.axis, *intrin.op.reduce_axis)
     for terms in permutations(op.reduce_axis, len(intrin.op.reduce_axis)):
         pairs = list(zip(theirs, (*elements, *terms)))
-        if all(_divides(a.dom.extent, b.dom.extent) for a, b in pairs):
+        if is_padded or all(_divides(a.dom.extent, b.dom.extent) for a, b in pairs):
             axes = {a.var: b.var for a, b in pairs}
             if all(_reads_alike(mine[0], its[0], axes) for mine, its in zip(own[1], meaning[1])):
                 order = max((its[0].indices for its in meaning[1]), key=len)

@@ -17,6 +17,7 @@ from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .iterator import Annotation, Iterator, IteratorKind
 from .loop_steps import Open
+from .queries import multiples_of
 from .reach import Extents, Number, Reach, least, most
 from .state import Stage, StateObject
 
@@ -120,6 +121,8 @@ class LoopNests:
                          for reaches, offsets in zip(zip(*access.reaches[op]), zip(*access.offsets[op]))]
                 for axis, span in zip(op.axis, spans):
                     needed[axis.var] = most(needed[axis.var], least(span, axis.dom.extent.value))
+            for axis, factor in zip(op.axis, multiples_of(self.state, place)):
+                needed[axis.var] = -(-needed[axis.var] // factor) * factor
             self._regions[key] = needed
         return self._regions[key]
 

@@ -9,7 +9,7 @@ from ..docstring import described
 from ..te.tensor import Operation, Tensor
 from .annotation_steps import AnnotationStep, DoubleBufferStep, PragmaStep, StorageAlignStep, TensorizeStep
 from .attach_steps import ComputeAtStep, ComputeInlineStep, ComputeRootStep
-from .dataflow_steps import CacheReadStep, CacheWriteStep, RfactorStep
+from .dataflow_steps import CacheReadStep, CacheWriteStep, PadStep, RfactorStep
 from .iterator import ANNOTATION_NAMES, Annotation, Iterator
 from .loop_steps import FollowFusedSplitStep, FollowSplitStep, FuseStep, ReorderStep, SplitStep
 from .state import Stage, StateObject
@@ -427,6 +427,25 @@ class State:
         """
         stage_id = self._stage(stage)
         self._then(RfactorStep(stage_id, self._place(stage_id, iterator), factor_iter_id))
+        return self._made(stage_id)
+
+    @described(_NAMED)
+    def pad(self, stage: StageKey, factors: Sequence[int]) -> Operation:
+        """Compute a sum of products over lengths that are multiples of factors, with zeros past the ends of both
+        operands, and copy it out; the operation of the first operand. Those of the other one and of the sum follow it.
+
+        Parameters
+        ----------
+        factors : list of int
+            A factor for each axis, those of the reduction last.
+
+        Returns
+        -------
+        Operation
+            The operation of the first operand.
+        """
+        stage_id = self._stage(stage)
+        self._then(PadStep(stage_id, tuple(factors)))
         return self._made(stage_id)
 
 

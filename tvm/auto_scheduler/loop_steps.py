@@ -56,8 +56,12 @@ def split_iterators(it: Iterator, lengths: Lengths, inner_to_outer: bool) -> tup
     is_known = isinstance(it.asked, int) and all(isinstance(length, int) for length in lengths)
     left = -(-it.asked // math.prod(lengths)) if is_known else None  # type: ignore[operator, arg-type]
     asked = (left, *lengths) if inner_to_outer else (*lengths, left)
+    # A loop that is at least as long as what was fused has all of it, as threads that are more than the work.
+    most = math.prod(part.asked if isinstance(part.asked, int) else math.inf for part in it.orig_iters)
+    whole = it.orig_iters if inner_to_outer and isinstance(lengths[-1], int) and most <= lengths[-1] else ()
     return tuple(
-        Iterator(f"{it.name}.{place}", *(part or (0, None)), kind=it.kind, asked=length)
+        Iterator(f"{it.name}.{place}", *(part or (0, None)), kind=it.kind, asked=length,
+                 orig_iters=whole if place == len(lengths) else ())
         for place, (part, length) in enumerate(zip(parts, asked)))
 
 

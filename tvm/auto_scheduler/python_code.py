@@ -15,6 +15,7 @@ from ..te.annotation_steps import BindStep, DoubleBufferStep, PragmaStep, Storag
 from ..te.attach_steps import ComputeAtStep
 from ..te.dataflow import CacheReadStep, CacheWriteStep, RfactorStep
 from ..te.loop_steps import FuseStep, ReorderStep, SplitStep
+from ..te.pad import PadStep
 from ..te.schedule import Schedule, Stage, create_schedule
 from ..te.steps import Step, apply
 from ..te.tensor import PlaceholderOp
@@ -175,11 +176,20 @@ class _Writer:
         self.name_axes(made)
         self.name_axes(stage)
 
+    def pad(self, step: PadStep) -> None:
+        stage = self.schedule.stage_by_uid(step.tensor.stage)
+        source = f"{self.op(stage)}.output({step.tensor.index})"
+        made = [self.schedule[tensor] for tensor in apply(self.schedule, step)]
+        names = ", ".join([self.name_tensor(one) for one in made])
+        self.lines.append(f"{names} = s.pad({source}, {list(step.factors)})")
+        for one in (*made, stage):
+            self.name_axes(one)
+
 
 _WRITERS: dict[type[Step], Any] = {
     BindStep: _Writer.bind, CacheReadStep: _Writer.cache_read, CacheWriteStep: _Writer.cache_write,
     ComputeAtStep: _Writer.compute_at, DoubleBufferStep: _Writer.double_buffer, FuseStep: _Writer.fuse,
-    PragmaStep: _Writer.pragma, ReorderStep: _Writer.reorder, RfactorStep: _Writer.rfactor,
+    PadStep: _Writer.pad, PragmaStep: _Writer.pragma, ReorderStep: _Writer.reorder, RfactorStep: _Writer.rfactor,
     SplitStep: _Writer.split, StorageAlignStep: _Writer.storage_align, TensorizeStep: _Writer.tensorize,
 }
 

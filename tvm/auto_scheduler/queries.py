@@ -8,7 +8,7 @@ from ..te.tensor import ComputeOp
 from .access import SIMPLIFY_CONST_TENSOR_INDICES
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
-from .dataflow_steps import CacheReadStep, CacheWriteStep, RfactorStep
+from .dataflow_steps import PADDED_STAGES, CacheReadStep, CacheWriteStep, PadStep, RfactorStep
 from .intrinsics import ACCUMULATOR
 from .iterator import Annotation, IteratorKind
 from .state import Stage, StateObject
@@ -142,6 +142,27 @@ def has_rfactor(state: StateObject, stage_id: int) -> bool:
     return _step_beside(state, stage_id, RfactorStep) is not None
 
 
+def _pad_of(state: StateObject, stage_id: int) -> tuple[PadStep, int] | None:
+    """The pad that made a stage, or what it caches, and the number of it among the stages of the pad."""
+    for step in reversed(state.transform_steps):
+        before = step.place_before(stage_id)
+        if before is None:
+            return (step, stage_id - step.stage_id) if isinstance(step, PadStep) else None
+        stage_id = before
+    return None
+
+
+def is_padding(state: StateObject, stage_id: int) -> bool:
+    """Whether a stage is an operand with zeros past its ends, or a sum over longer axes."""
+    return _pad_of(state, stage_id) is not None
+
+
+def multiples_of(state: StateObject, stage_id: int) -> tuple[int, ...]:
+    """What the lengths of a sum over longer axes are multiples of, however little of it is read; else none."""
+    found = _pad_of(state, stage_id)
+    return found[0].factors if found is not None and found[1] == PADDED_STAGES - 1 else ()
+
+
 def axis_of_parts(state: StateObject, stage_id: int) -> int | None:
     """The axis of a stage that tells the parts of a reduction apart; None where an rfactor has made none."""
     step = _step_beside(state, stage_id, RfactorStep)
@@ -156,6 +177,6 @@ def has_cross_thread_reduction(state: StateObject, stage_id: int) -> bool:
 
 __all__ = [
     "Queries", "axis_of_parts", "extents_product", "has_cache_read", "has_cache_write", "has_cross_thread_reduction",
-    "has_fragments", "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_tensorized", "is_tiled",
-    "outer_reduction",
+    "has_fragments", "has_reduce_iter", "has_rfactor", "is_constant_transform", "is_padding", "is_tensorized",
+    "is_tiled", "multiples_of", "outer_reduction",
 ]

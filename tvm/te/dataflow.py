@@ -125,6 +125,11 @@ def _same_layout(schedule: Schedule, stage: Stage, scope: str) -> BaseComputeOp:
         stage.all_iter_vars.remove(axis)
         if axis in stage.iter_var_attrs:
             new.iter_var_attrs[moved] = stage.iter_var_attrs.pop(axis)
+    for axis, moved in zip(op.axis, axes):
+        # What is computed from a multiple to a multiple still is.
+        attrs = stage.peek(axis)
+        if attrs is not None and attrs.region_factor:
+            new.attributes(moved).region_factor = attrs.region_factor
     stage.leaf_iter_vars += [a for a in op.axis if a not in stage.leaf_iter_vars]
     swap_op(schedule, stage, out, skip={new})
     return cache
@@ -186,7 +191,7 @@ def _moved_body(op: ComputeOp, values: dict[Any, Any], where: Any = None) -> tup
     sources between outputs."""
     where = const(True, "bool") if where is None else where
     if not op.reduce_axis:
-        return tuple(_guarded(substitute(b, values), where, const(0, b.dtype)) for b in op.body)
+        return tuple(guarded(substitute(b, values), where, const(0, b.dtype)) for b in op.body)
     first = op.body[0]
     source = tuple(substitute(s, values) for s in first.source)
     condition = logical_and(where, substitute(first.condition, values))
@@ -336,7 +341,7 @@ def _factored_op(stage: Stage, axis: IterVar, place: int) -> tuple[ComputeOp, It
     if reduced:
         body = tuple(Reduce(combiner, source, tuple(reduced), condition, b.value_index) for b in op.body)
     else:
-        body = tuple(_guarded(s, condition, i) for s, i in zip(source, first.combiner.identity_element))
+        body = tuple(guarded(s, condition, i) for s, i in zip(source, first.combiner.identity_element))
     return ComputeOp(op.name + ".rf", op.tag, op.attrs, data, body), new_axis
 
 
@@ -354,7 +359,7 @@ def _over(axis: IterVar, moved: dict[Var, Var]) -> IterVar:
     return IterVar(new, axis.var, axis.iter_type)
 
 
-def _guarded(value: Any, condition: Any, identity: Any):
+def guarded(value: Any, condition: Any, identity: Any):
     from ..tir.op import if_then_else
 
     if getattr(condition, "value", 0):
@@ -375,4 +380,4 @@ def _final_op(op: ComputeOp, factored: ComputeOp, new_axis: IterVar, axis: IterV
     return ComputeOp(op.name, op.tag, op.attrs, op.axis, body)
 
 
-__all__ = ["CacheReadStep", "CacheWriteStep", "RfactorStep", "swap_op"]
+__all__ = ["CacheReadStep", "CacheWriteStep", "RfactorStep", "guarded", "swap_op"]

@@ -22,6 +22,7 @@ from .dataflow import CacheReadStep, CacheWriteStep, RfactorStep
 from .graph import post_order_ops, scan_body
 from .group import CreateGroupStep, Group
 from .normalize import normalize
+from .pad import PadStep
 from .stage import Stage
 from .steps import AxisRef, Step, TensorRef, apply, from_plain, to_plain
 from .tensor import Operation, ScanOp, Tensor
@@ -362,6 +363,38 @@ class Schedule:
             raise ScheduleError(f"rfactor of {stage.name}: {name} is not one of its loops ({stage.loop_names()})")
         loop = AxisRef(stage.uid, stage.all_iter_vars.index(axis))
         return apply(self, RfactorStep(ref, loop, int(factor_axis)))
+
+    def pad(self, tensor: Any, factors: Any) -> list[Tensor]:
+        """Compute a sum of products over lengths that are multiples of ``factors``, with zeros past the ends of both
+        operands, and copy out what there is of it.
+
+        Parameters
+        ----------
+        tensor : Tensor
+            The sum.
+        factors : list of int
+            A factor for each of its axes, those of the reduction last.
+
+        Returns
+        -------
+        list of Tensor
+            Both operands with zeros, and the sum.
+
+        Raises
+        ------
+        ScheduleError
+            It is no sum of products of two tensors, or an operand does not end where the reduction does.
+
+        Examples
+        --------
+        >>> A, B = te.placeholder((5, 6), name="A"), te.placeholder((6, 7), name="B")
+        >>> k = te.reduce_axis((0, 6), name="k")
+        >>> C = te.compute((5, 7), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> [t.shape for t in s.pad(C, [4, 4, 4])]
+        [(8, 8), (8, 8), (8, 8)]
+        """
+        return list(apply(self, PadStep(self._ref(tensor, "pad"), tuple(factors))))
 
     def create_group(self, outputs: Any, inputs: Any, include_inputs: Any = False) -> Group:
         """Handle the stages between ``inputs`` and ``outputs`` together.
