@@ -271,6 +271,14 @@ def test_a_shape_is_computed_once_for_all_values_that_have_it():
     assert sum("shape_func" in name for name in exe.primitive_ops) == 1
 
 
+def test_a_tensor_in_the_shape_of_another_is_no_copy():
+    x, y = unknown("x", None, 3), unknown("y", None, None, 5)
+    mod = tvm.IRModule.from_expr(relay.Function([x, y], relay.reshape_like(x, y, 0, 1, 0, 2)))
+    check(mod, *[(numbers(a * b, 3), numbers(a, b, 5)) for a, b in ((2, 3), (1, 1), (0, 2), (3, 0))])
+    code = relay.vm.compile(mod, "llvm").bytecode
+    assert "reshape_tensor" in code and "fused" not in code
+
+
 def test_memory_of_runs_with_random_sizes_stays_flat(rng):
     x = unknown("x", None, None, dtype="float32")
     y = relay.cumsum(relay.cumsum(relay.concatenate([x, x], 0), 0), 1)

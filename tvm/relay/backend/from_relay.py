@@ -127,7 +127,7 @@ class _FunctionNodes:
             self.builder.parts.update(joined)
             return Node(Kind.VIEW, "concatenate_nop", types, self.device, joined)
         sized = function if needs_shape_function(function) else None
-        if is_reshape(function) and len(inputs) == 1:
+        if is_reshape(function) and (len(inputs) == 1 or sized is not None):
             return Node(Kind.VIEW, "reshape_nop", types, self.device, inputs, function=sized)
         kernel = self.compiler.lower(function)
         attrs = {"hash": function.attrs["hash"]} if "hash" in function.attrs else {}
@@ -198,14 +198,13 @@ def seen_outside(body: RelayExpr) -> set[int]:
 
 
 def is_reshape(function: Function) -> bool:
-    """Whether the kernel only sees the same elements in another shape."""
-    for node in post_order(function.body):
-        if isinstance(node, Call):
-            if not node.op.attrs.get("reshape_only"):
-                return False
-        elif not isinstance(node, (Var, Op)):
+    """Whether the kernel only sees the same elements of its first input in another shape."""
+    node = function.body
+    while isinstance(node, Call) and (node.op.attrs.get("reshape_only") or node.op.name == "reshape_like"):
+        if any(not isinstance(other, Var) for other in node.args[1:]):
             return False
-    return not isinstance(function.body, Var)
+        node = node.args[0]
+    return node is not function.body and isinstance(node, Var) and node is function.params[0]
 
 
 def written_over(function: Function) -> set[Var]:

@@ -155,7 +155,7 @@ def plan_program(program: Program) -> Plan:
             known = not has_unknown_sizes(t)
             own = node.is_given or e in outputs or not known
             entries.append(Entry(byte_size(t) if known else 0, own, node.device))
-        if node.kind is Kind.VIEW and len(ins) == 1:
+        if node.kind is Kind.VIEW and (len(ins) == 1 or node.function is not None):
             within[outs[0]] = (ins[0], 0)
         elif node.kind is Kind.VIEW:
             offset = 0

@@ -39,7 +39,7 @@ class _Seen:
 
     def key(self, node: RelayExpr) -> Any:
         kind = type(node)
-        if kind is Call and type(node.op) is Op and not _has_effect(node.op):
+        if kind is Call and type(node.op) is Op and not has_effect(node.op):
             attrs = () if node.attrs is None else tuple((k, _frozen(v)) for k, v in node.attrs.items())
             return node.op.name, attrs, tuple([id(a) for a in node.args])
         if kind is TupleGetItem:
@@ -51,7 +51,7 @@ class _Seen:
         return None
 
 
-def _has_effect(op: Op) -> bool:
+def has_effect(op: Op) -> bool:
     return bool(op.attrs.get("random") or op.attrs.get("TOpIsStateful"))
 
 
@@ -84,4 +84,4 @@ def EliminateCommonSubexpr(fskip: Callable[[RelayExpr], bool] | None = None) -> 
     return eliminate
 
 
-__all__ = ["EliminateCommonSubexpr"]
+__all__ = ["EliminateCommonSubexpr", "has_effect"]

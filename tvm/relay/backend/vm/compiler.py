@@ -21,6 +21,7 @@ from ...infer import infer_module
 from ...interpreter import Executor
 from ...symbolic import sizes_by_name
 from ...transform.dead_code import RemoveUnusedFunctions
+from ...transform.hoist_loops import HoistLoops
 from ...transform.inline import Inline, InlinePrimitives, LambdaLift
 from ...transform.straight_graph import straighten
 from .assembler import Tables
@@ -204,7 +205,8 @@ def prepared(mod: IRModule) -> IRModule:
         passes = PASSES[1:]
     ctx = PassContext.current()
     # The machine has no functions inside others, at any level of optimization.
-    return run_pass(LambdaLift(), infer_module(run_pipeline(mod, passes, ctx)), ctx)
+    mod = run_pass(LambdaLift(), infer_module(run_pipeline(mod, passes, ctx)), ctx)
+    return run_pipeline(mod, (HoistLoops(),), ctx)
 
 
 def _with_params(mod: Any, params: Mapping[str, Any]) -> IRModule:
