@@ -276,8 +276,9 @@ def test_fetching_ahead_costs_less(seed):
     policy = policy_of(matmul(256, 256, 512), seed=seed)
     extractor = GPUFeatureExtractor(policy.search_task.compute_dag, policy.search_task.target.features)
     number = sketches_of(policy)[0]
-    first = next(filter(None, (policy.breeder.annotated(number, {("buffers", 1): 1}) for _ in range(50))))
-    made = [policy.breeder.annotated(number, {**first.decisions, ("buffers", 1): n}) for n in (1, 2, 3)]
+    # Three times the memory of the first state must fit, so the most buffers are drawn first.
+    most = next(filter(None, (policy.breeder.annotated(number, {("buffers", 1): 3}) for _ in range(200))))
+    made = [policy.breeder.annotated(number, {**most.decisions, ("buffers", 1): n}) for n in (1, 2, 3)]
     cycles = [extractor.kernels(c.state)[0].cycles for c in made]
     assert cycles[0] > cycles[1] >= cycles[2]
 
