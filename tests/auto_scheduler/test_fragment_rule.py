@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -277,10 +278,15 @@ def test_fetching_ahead_costs_less(seed):
     extractor = GPUFeatureExtractor(policy.search_task.compute_dag, policy.search_task.target.features)
     number = sketches_of(policy)[0]
     # Three times the memory of the first state must fit, so the most buffers are drawn first.
-    most = next(filter(None, (policy.breeder.annotated(number, {("buffers", 1): 3}) for _ in range(200))))
-    made = [policy.breeder.annotated(number, {**most.decisions, ("buffers", 1): n}) for n in (1, 2, 3)]
-    cycles = [extractor.kernels(c.state)[0].cycles for c in made]
-    assert cycles[0] > cycles[1] >= cycles[2]
+    drawn = filter(None, (policy.breeder.annotated(number, {("buffers", 1): 3}) for _ in range(400)))
+    gains = []
+    for most in islice(drawn, 8):
+        made = [policy.breeder.annotated(number, {**most.decisions, ("buffers", 1): n}) for n in (1, 2, 3)]
+        one, two, three = (extractor.kernels(c.state)[0].cycles for c in made)
+        assert one >= two >= three
+        gains.append(one > two)
+    # A kernel that other units bound does not wait for what it fetches.
+    assert any(gains)
 
 
 def test_bad_steps_are_refused():
