@@ -17,6 +17,7 @@ from ....topi.utils import simplify
 from ...symbolic import Symbolic, has_unknown_sizes, primitive_form
 from ..program import Kind, Node, Program, Ref
 from ..shape_func import NOTHING, SHAPE, ShapeFunction, entry_function, shape_function
+from ..te_compiler import Settings
 from .assembler import Assembler
 
 # Vectors of sizes lie this many bytes apart, where kernels want tensors to start.
@@ -44,6 +45,7 @@ class ShapeFunctions:
 
     def __init__(self, host: Target, prefix: str):
         self.host, self.prefix = host, prefix
+        self.settings = Settings.current()
         self.made: dict[str, ShapeFunction] = {}
         self.called: set[str] = set()
 
@@ -78,7 +80,8 @@ class ShapeFunctions:
     def kernels(self) -> list[ShapeKernel]:
         """What the library needs of them."""
         called = [(key, f) for key, f in self.made.items() if f.name in self.called]
-        return [ShapeKernel(f.name, f"shape {key}", f.module, self.host) for key, f in called]
+        with self.settings.in_force(), self.host:
+            return [ShapeKernel(f.name, f"shape {key}", f.module, self.host) for key, f in called]
 
 
 class Shapes:
