@@ -51,10 +51,12 @@ class ShapeFunctions:
 
     def of(self, node: Node) -> ShapeFunction:
         assert node.function is not None
-        key = node.kernel.key if node.kernel is not None else structural_key(primitive_form(node.function).function)
+        # A kernel may serve more functions than that of the node.
+        form = primitive_form(node.function).function if node.kernel is None else node.kernel.function
+        key = structural_key(form) if node.kernel is None else node.kernel.key
         if key not in self.made:
             with self.host:
-                self.made[key] = shape_function(node.function, f"{self.prefix}_shape_func_{len(self.made)}")
+                self.made[key] = shape_function(form, f"{self.prefix}_shape_func_{len(self.made)}")
         return self.made[key]
 
     def entry(self, symbolic: Symbolic, program: Program) -> Entry:
