@@ -49,6 +49,7 @@ class Narrower(StmtRewriter):
         self.indices_fit = indices_fit
         self.variables: dict[Var, Var] = {}
         self.kept: set[Var] = set()  # variables used where they would have to be widened again
+        self.hopeless: set[int] = set()  # ids of indices that hold sizes, for which there is no narrow type
         self.memo: dict = {}
 
         self.failed: set[Var] = set()
@@ -115,7 +116,7 @@ class Narrower(StmtRewriter):
         return None
 
     def index(self, index: PrimExpr) -> PrimExpr:
-        if self.wide(index):
+        if self.wide(index) and id(index) not in self.hopeless:
             got = self.narrow(index, self.indices_fit)
             if got is None and not any(map(self.is_wide_for_good, self.arithmetic(index))):
                 # What is computed from numbers alone may fit where the numbers do not.
@@ -180,15 +181,15 @@ class Narrower(StmtRewriter):
         return BufferStore(node.buffer, value, indices)
 
 
-def beside_sizes(narrower: Narrower, body: Stmt) -> set[Var]:
-    """The variables of indices that hold a wide variable which no loop or let defines, as sizes are."""
+def holding_sizes(narrower: Narrower, body: Stmt) -> dict[int, list[Var]]:
+    """The indices, by id, that hold a wide variable which no loop or let defines, and all their variables."""
     nodes = list(post_order(body))
     defined = {n.loop_var if isinstance(n, For) else n.var for n in nodes if isinstance(n, (For, LetStmt))}
-    found: set[Var] = set()
+    found: dict[int, list[Var]] = {}
     for index in {id(i): i for n in nodes if isinstance(n, (BufferLoad, BufferStore)) for i in n.indices}.values():
         inside = [n for n in narrower.arithmetic(index) if isinstance(n, Var)] if narrower.wide(index) else []
         if any(v not in defined and narrower.wide(v) for v in inside):
-            found.update(inside)
+            found[id(index)] = inside
     return found
 
 
@@ -205,10 +206,11 @@ def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
     if not has_wide_integers(func.body, target_bits):
         return func
     # What would be found when narrowing fails, and have all begin anew.
-    kept = beside_sizes(Narrower(target_bits, Analyzer()), func.body)
+    hopeless = holding_sizes(Narrower(target_bits, Analyzer()), func.body)
+    kept = {var for inside in hopeless.values() for var in inside}
     while True:
         narrower = Narrower(target_bits, analyzer_of(func), target_bits == 32 and INDICES_FIT in func.attrs)
-        narrower.kept = kept
+        narrower.kept, narrower.hopeless = kept, set(hopeless)
         body = narrower.stmt(func.body)
         again = {v for v in narrower.failed if v in narrower.variables}
         if not again:
