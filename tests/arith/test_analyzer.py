@@ -171,3 +171,18 @@ def test_let_variables_of_one_name_and_two_values():
     v = Var("v")
     one, two = Let(v, const(1, "int32"), v + 1), Let(v, const(2, "int32"), v + 1)
     assert Analyzer().simplify(one * 10 + two).value == 23
+
+
+def test_a_range_takes_effect_on_expressions_seen_before_it():
+    an, i, j, n = Analyzer(), Var("i"), Var("j"), SizeVar("n")
+    clamped = Min(i + n, n + 7)
+    assert not an.can_prove_equal(clamped, i + n)
+    an.bind(i, Range(0, 8))
+    assert an.can_prove_equal(clamped, i + n)
+    # A variable that no expression has mentioned, inside a condition and after it.
+    with an.constraint_scope(n < 3):
+        an.bind(j, Range(0, n))
+        assert an.can_prove(j < 2) and an.can_prove(j < n)
+    assert an.can_prove(i < 8) and not an.can_prove(n < 3)
+    an.bind(j, Range(5, 7))
+    assert an.can_prove(j > 4)

@@ -212,19 +212,21 @@ class Analyzer(Questions):
         if isinstance(expr, Range):
             self._bind_range(var, expr)
         else:
-            value = self.simplify(convert(expr))
+            value, is_new = self.simplify(convert(expr)), self._is_new(var)
             self._forget(var)
             self.values[var] = value
             if info(var.dtype).is_integer:
                 self.var_bounds[var] = self.bound(value)
                 self.var_moduli[var] = modular_of(self, value)
-            self._changed()
+            if not is_new:
+                self._changed()
 
     def _bind_range(self, var: Var, dom: Range) -> None:
         low, extent = self.simplify(dom.min), self.simplify(dom.extent)
         if extent.__class__ is IntImm and extent.value == 1:
             self.bind(var, low)
             return
+        is_new = self._is_new(var)
         self._forget(var)
         self.ranges[var] = Range(min=low, extent=extent)
         if low.dtype != var.dtype or extent.dtype != var.dtype:
@@ -232,7 +234,8 @@ class Analyzer(Questions):
             self.var_bounds[var] = intersect(
                 dtype_bound(var.dtype), (low_bound[0], add_bounds(add_bounds(low_bound, extent_bound), (-1, -1))[1])
             )
-            self._changed()
+            if not is_new:
+                self._changed()
             return
         last = combine(combine(self.linear(low), self.linear(extent), 1), Sum({}, 1), -1)
         bottom, top = self.bound(low)[0], linear_bound(self, *last)[1]
@@ -244,7 +247,13 @@ class Analyzer(Questions):
                 if len(terms) > 1:
                     lo, hi = bound
                     self._learn(terms, (lo if lo == NEG_INF else lo - base, hi if hi == POS_INF else hi - base))
-        self._changed()
+        if not is_new:
+            self._changed()
+
+    def _is_new(self, var: Var) -> bool:
+        """Whether no expression seen before mentions a variable: what was found of them stays as it is, whatever the
+        variable is bound to."""
+        return var not in self.known and var not in self.var_bounds and var not in self.values
 
     def bind_axis(self, axis: Any) -> None:
         """Bounds of a reduction axis met inside an expression; what is known already is kept.

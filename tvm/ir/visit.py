@@ -9,6 +9,9 @@ from .node import Node
 
 T = TypeVar("T")
 
+# On the stack of a walk, above a node whose operands have been visited.
+_READY: Any = object()
+
 
 def post_order(
     root: Any,
@@ -23,20 +26,25 @@ def post_order(
     A node is built by whoever takes it before the next one is looked for, so ``known`` may be the memo of results.
     """
     seen = set() if seen is None else seen
-    stack: list[tuple[Any, bool]] = [(root, False)]
+    stack: list[Any] = [root]
     while stack:
-        node, ready = stack.pop()
-        if ready:
-            yield node
+        node = stack.pop()
+        if node is _READY:
+            yield stack.pop()
             continue
         key = id(node)
         if key in seen or key in known:
             continue
         seen.add(key)
-        stack.append((node, True))
-        for child in reversed(node.children() if operands is None else operands(node)):
+        below = node.children() if operands is None else operands(node)
+        if not below:
+            yield node
+            continue
+        stack.append(node)
+        stack.append(_READY)
+        for child in reversed(below):
             if id(child) not in seen:
-                stack.append((child, False))
+                stack.append(child)
 
 
 def components(roots: Iterable[T], needs: Callable[[T], Iterable[T]]) -> list[list[T]]:
@@ -97,18 +105,19 @@ def rewrite(
     def lookup(node: Any):
         return memo[id(node)][1]
 
-    stack: list[tuple[Node, bool]] = [(root, False)]
+    stack: list[Any] = [root]
     while stack:
-        node, ready = stack.pop()
-        key = id(node)
-        if ready:
+        node = stack.pop()
+        if node is _READY:
+            node = stack.pop()
             new = node.map_children(lookup)
             if post is not None:
                 got = post(new)
                 if got is not None:
                     new = got
-            memo[key] = (node, new)
+            memo[id(node)] = (node, new)
             continue
+        key = id(node)
         if key in memo:
             continue
         if pre is not None:
@@ -121,8 +130,9 @@ def rewrite(
             got = post(node) if post is not None else None
             memo[key] = (node, node if got is None else got)
             continue
-        stack.append((node, True))
+        stack.append(node)
+        stack.append(_READY)
         for child in kids:
             if id(child) not in memo:
-                stack.append((child, False))
+                stack.append(child)
     return memo[id(root)][1]

@@ -83,7 +83,7 @@ def named_sizes(function: Function, mod: IRModule | None = None, typed: bool = F
     if not sizes.count:
         return function
     if any(isinstance(n, (If, Match, Function)) for n in post_order(function.body)):
-        return infer_function(_with_types(function, types, result), mod, typed)
+        return infer_function(with_types(function, types, result), mod, typed)
     return _learned(function, types, result, mod, typed).function
 
 
@@ -97,7 +97,7 @@ def sizes_by_name(function: Function) -> Function:
         return table.setdefault(d.name, SizeVar(d.name, "int64"))
 
     types = [None if (t := _type(p)) is None else _mapped(t, size) for p in function.params]
-    return _with_types(function, types, None) if table else function
+    return with_types(function, types, None) if table else function
 
 
 class _Sizes:
@@ -157,7 +157,7 @@ def _learned(
     while True:
         known = {v for t in types if t is not None for x in _sizes(t) for v in variables(x)}
         with noted() as found:
-            made = infer_function(_with_types(function, types, result), mod, typed)
+            made = infer_function(with_types(function, types, result), mod, typed)
         mine = [a for a in found if all(v in known for v in variables(a.condition))]
         same = next(((a, pair) for a in mine if a.equal is not None for pair in _replaced(*a.equal)), None)
         if same is None:
@@ -193,7 +193,7 @@ def _sizes(t: Type) -> list[PrimExpr]:
     return list(t.shape) if isinstance(t, TensorType) else []
 
 
-def _with_types(function: Function, types: list, result: Type | None) -> Function:
+def with_types(function: Function, types: list, result: Type | None) -> Function:
     """The function with other types of its parameters and its result, and none of what it computes."""
     params = [p if t is None else Var(p.name_hint, t, p.span) for p, t in zip(function.params, types)]
     body = substitute_vars(function.body, dict(zip(function.params, params)))
@@ -201,4 +201,4 @@ def _with_types(function: Function, types: list, result: Type | None) -> Functio
 
 
 __all__ = ["Symbolic", "has_unknown_sizes", "is_symbolic", "named_sizes", "primitive_form", "flatten_type",
-           "sizes_by_name"]
+           "sizes_by_name", "with_types"]

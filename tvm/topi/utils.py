@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .. import te
 from ..arith import Analyzer
+from ..arith.compare import Interner
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import FloatImm, IntImm, PrimExpr, Var, const, convert
@@ -24,9 +26,38 @@ class InvalidShapeError(ExprValueError):
 # --- constants -----------------------------------------------------------------------------------------------------
 
 
+# Expressions that were simplified before, with nothing known of their variables, and how many are kept at most: the
+# sizes of a model are computed again by every pass that infers types.
+_MOST_SIMPLE = 1 << 14
+
+
+class _Simple(Interner):
+    """The simpler forms of expressions that are equal but for identity."""
+
+    __slots__ = ("forms",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.forms: dict[PrimExpr, PrimExpr] = {}
+
+    def of(self, expr: PrimExpr) -> PrimExpr:
+        one = self.intern(expr)
+        if one not in self.forms:
+            self.forms[one] = Analyzer().simplify(one)
+        return self.forms[one]
+
+
+_simple = threading.local()
+
+
 def simplify(expr: Any) -> Any:
     """An expression in simpler form; numbers stay as they are."""
-    return Analyzer().simplify(expr) if isinstance(expr, PrimExpr) else expr
+    if not isinstance(expr, PrimExpr) or isinstance(expr, (IntImm, Var)):
+        return expr
+    table = getattr(_simple, "table", None)
+    if table is None or len(table.known) > _MOST_SIMPLE:
+        table = _simple.table = _Simple()
+    return table.of(expr)
 
 
 def get_const_int(expr: Any) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ... import te
-from ...driver.build_module import lower
+from ...driver.build_module import lower, schedule_to_module
 from ...error import TVMError
 from ...ir import primop
 from ...ir.module import IRModule
@@ -50,12 +50,17 @@ class ShapeFunction(NamedTuple):
     also where each parameter is as its type says, over the sizes in ``types``, the types of those tensors."""
 
     name: str
-    module: IRModule
+    function: PrimFunc
     inputs: tuple[str, ...]
     ranks: tuple[int, ...]
     checks: bool = False
     assumes: tuple[PrimExpr, ...] = ()
     types: tuple[TensorType, ...] = ()
+
+    @property
+    def module(self) -> IRModule:
+        """The lowered function. Most are never called: what they compute is known by other ways."""
+        return lower(self.function, name=self.name)
 
 
 def needs_shape_function(function: Function) -> bool:
@@ -238,7 +243,7 @@ def _function(
 ) -> ShapeFunction:
     handles = [PrimVar(f"{b.name}_handle", "handle") for b in buffers]
     func = PrimFunc(handles, body, None, dict(zip(handles, buffers)), {"global_symbol": name, "tir.noalias": True})
-    return ShapeFunction(name, lower(func), tuple(p.mode for p in parameters), tuple(ranks))
+    return ShapeFunction(name, func, tuple(p.mode for p in parameters), tuple(ranks))
 
 
 def _by_users_function(function: Function, call: Call, name: str) -> ShapeFunction:
@@ -262,7 +267,8 @@ def _by_users_function(function: Function, call: Call, name: str) -> ShapeFuncti
     made = call.op.attrs["FShapeFunc"](call.attrs, given, [const(r, "int32") for r in ranks])
     made = list(made) if isinstance(made, (list, tuple)) else [made]
     schedule = te.create_schedule([t.op for t in made])
-    return ShapeFunction(name, lower(schedule, inputs + made, name), tuple(modes), tuple(ranks))
+    function = schedule_to_module(schedule, inputs + made, name)[name]
+    return ShapeFunction(name, function, tuple(modes), tuple(ranks))
 
 
 def _given(arg: RelayExpr, placed: dict[Var, list[Tensor]]) -> list[Tensor]:

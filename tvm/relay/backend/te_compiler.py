@@ -39,7 +39,8 @@ from ...topi.assumptions import of_operator
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.implementation import OpImplementation, by_pattern, computation, highest, valid_implementations
 from ..op.record import pattern_of
-from ..symbolic import flatten_type, is_symbolic, primitive_form
+from ..symbolic import flatten_type, is_symbolic
+from .any_blocks import shared_form
 
 # The most elements of a tensor that indices of 32 bits reach.
 MOST_ELEMENTS = (1 << 31) - 1
@@ -414,7 +415,7 @@ class KernelCompiler:
 
     def lower(self, function: Function) -> Kernel:
         if is_symbolic(function):
-            function = primitive_form(function).function
+            function = shared_form(function)
         key = structural_key(function)
         got = self.kernels.get(key)
         if got is None:

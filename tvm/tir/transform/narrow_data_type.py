@@ -49,6 +49,7 @@ class Narrower(StmtRewriter):
         self.indices_fit = indices_fit
         self.variables: dict[Var, Var] = {}
         self.kept: set[Var] = set()  # variables used where they would have to be widened again
+        self.hopeless: set[int] = set()  # ids of indices that hold sizes, for which there is no narrow type
         self.memo: dict = {}
 
         self.failed: set[Var] = set()
@@ -59,10 +60,24 @@ class Narrower(StmtRewriter):
 
     def narrow(self, root: PrimExpr, fits: bool = False) -> PrimExpr | None:
         """``root`` computed in the narrow type, or None when some step may not fit; it does where ``fits`` says so."""
+        order = self.arithmetic(root)
+        if any(map(self.is_wide_for_good, order)):
+            return None
         done: dict[int, PrimExpr | None] = {}
-        for node in post_order(root):
+        for node in order:
             done[id(node)] = self.narrow_one(node, done, fits)
         return done[id(root)]
+
+    def arithmetic(self, root: PrimExpr) -> list[PrimExpr]:
+        """The nodes whose values ``root`` is computed from, operands first, down to numbers that are narrow already."""
+        def operands(node: PrimExpr) -> Any:
+            return () if type(node) is Cast and node.value.dtype == self.dtype else node.children()
+
+        return list(post_order(root, operands=operands))
+
+    def is_wide_for_good(self, node: PrimExpr) -> bool:
+        """Whether a node is a variable without a narrow form: nothing computed from it has one."""
+        return isinstance(node, Var) and node.dtype != self.dtype and node not in self.variables
 
     def narrow_one(self, node: Any, done: dict, fits: bool) -> PrimExpr | None:
         if isinstance(node, Var):
@@ -101,9 +116,9 @@ class Narrower(StmtRewriter):
         return None
 
     def index(self, index: PrimExpr) -> PrimExpr:
-        if self.wide(index):
+        if self.wide(index) and id(index) not in self.hopeless:
             got = self.narrow(index, self.indices_fit)
-            if got is None:
+            if got is None and not any(map(self.is_wide_for_good, self.arithmetic(index))):
                 # What is computed from numbers alone may fit where the numbers do not.
                 got = self.narrow(self.analyzer.simplify(index))
             if got is not None:
@@ -166,6 +181,18 @@ class Narrower(StmtRewriter):
         return BufferStore(node.buffer, value, indices)
 
 
+def holding_sizes(narrower: Narrower, body: Stmt) -> dict[int, list[Var]]:
+    """The indices, by id, that hold a wide variable which no loop or let defines, and all their variables."""
+    nodes = list(post_order(body))
+    defined = {n.loop_var if isinstance(n, For) else n.var for n in nodes if isinstance(n, (For, LetStmt))}
+    found: dict[int, list[Var]] = {}
+    for index in {id(i): i for n in nodes if isinstance(n, (BufferLoad, BufferStore)) for i in n.indices}.values():
+        inside = [n for n in narrower.arithmetic(index) if isinstance(n, Var)] if narrower.wide(index) else []
+        if any(v not in defined and narrower.wide(v) for v in inside):
+            found[id(index)] = inside
+    return found
+
+
 def has_wide_integers(node: Node, bits: int) -> bool:
     for n in post_order(node):
         if isinstance(n, For) and info(n.loop_var.dtype).bits > bits:
@@ -178,10 +205,12 @@ def has_wide_integers(node: Node, bits: int) -> bool:
 def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
     if not has_wide_integers(func.body, target_bits):
         return func
-    kept: set[Var] = set()
+    # What would be found when narrowing fails, and have all begin anew.
+    hopeless = holding_sizes(Narrower(target_bits, Analyzer()), func.body)
+    kept = {var for inside in hopeless.values() for var in inside}
     while True:
         narrower = Narrower(target_bits, analyzer_of(func), target_bits == 32 and INDICES_FIT in func.attrs)
-        narrower.kept = kept
+        narrower.kept, narrower.hopeless = kept, set(hopeless)
         body = narrower.stmt(func.body)
         again = {v for v in narrower.failed if v in narrower.variables}
         if not again:

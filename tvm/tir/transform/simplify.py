@@ -58,6 +58,7 @@ class Simplifier(StmtRewriter):
         self.analyzer = analyzer if analyzer is not None else Analyzer()
         self.values: dict[Var, PrimExpr] = {}
         self.depth: dict[Var, int] = {}  # position of each loop variable in the nest
+        self.depths: dict[int, tuple[PrimExpr, int]] = {}  # and of the innermost one in other terms of sums, by id
         self.level = 0
         self.branch_depth = 0
         self.memo: dict = {}
@@ -158,7 +159,15 @@ class Simplifier(StmtRewriter):
     def term_depth(self, atom: PrimExpr) -> int:
         if isinstance(atom, Var):
             return self.depth.get(atom, 0)
-        return max([self.depth.get(n, 0) for n in post_order(atom) if isinstance(n, Var)], default=0)
+        known = self.depths.get(id(atom))
+        if known is None:
+            found = max([self.depth.get(n, 0) for n in post_order(atom) if isinstance(n, Var)], default=0)
+            known = self.depths[id(atom)] = (atom, found)
+        return known[1]
+
+    def set_depth(self, var: Var) -> None:
+        self.depth[var] = self.level
+        self.depths.clear()
 
     def ordered_load(self, node: BufferLoad) -> PrimExpr | None:
         """Indices that hold loads themselves were not reordered as a whole."""
@@ -220,7 +229,7 @@ class Simplifier(StmtRewriter):
             return self.stmt(node.body)
         self.analyzer.bind(var, Range.from_min_extent(low, extent))
         self.level += 1
-        self.depth[var] = self.level
+        self.set_depth(var)
         body = self.stmt(node.body)
         self.level -= 1
         if low is node.min and extent is node.extent and body is node.body:
@@ -233,7 +242,7 @@ class Simplifier(StmtRewriter):
             var = node.node.var
             if var not in self.depth:
                 self.analyzer.bind(var, Range.from_min_extent(const(0, var.dtype), primop.cast(var.dtype, extent)))
-                self.depth[var] = self.level
+                self.set_depth(var)
             body = self.stmt(node.body)
             return node if body is node.body and extent is node.value else node.replace(value=extent, body=body)
         return self.keep(node)
@@ -278,7 +287,7 @@ class Simplifier(StmtRewriter):
         if type(value) is IntImm or isinstance(value, Var):
             self.values[node.var] = value
             return self.stmt(node.body)
-        self.depth[node.var] = self.level
+        self.set_depth(node.var)
         if self.is_pure(value) and info(value.dtype).lanes == 1:
             self.analyzer.bind(node.var, value)
         body = self.stmt(node.body)

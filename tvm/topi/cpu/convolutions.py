@@ -100,9 +100,11 @@ def depthwise_conv2d_NCHWc(
         )
     columns = None if tuned.is_known(Input.shape[3:4]) else _columns(target)
     out = nn.depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype, columns)
+    if columns is not None:
+        return out
     block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
     channels = get_const_int(Input.shape[1]) * block
-    if columns is not None or channels != get_const_int(Filter.shape[0]) * wide or block != wide:
+    if channels != get_const_int(Filter.shape[0]) * wide or block != wide:
         return out
     logical = logical or (channels,) * 3
     return _packed("depthwise_conv2d_NCHWc.x86", out, Input, Filter, stride, padding, dilation, logical)

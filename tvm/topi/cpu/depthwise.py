@@ -71,8 +71,9 @@ class Depthwise(CPUTemplate):
     tags = ("depthwise_conv2d_NCHWc",)
 
     def applies(self, op: ComputeOp) -> bool:
-        """Whether channels are known."""
-        return len(op.axis) == 5 and len(op.reduce_axis) == 2 and has_known_channels(op)
+        """Whether blocks of channels have a known size; there may be any number of them where images have any size."""
+        is_tiled = "columns" in op.attrs and access.are_known((op.axis[4], *op.reduce_axis))
+        return len(op.axis) == 5 and len(op.reduce_axis) == 2 and (is_tiled or has_known_channels(op))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
         """Every knob and its values."""

@@ -264,10 +264,13 @@ def depthwise_conv2d_NCHWc(
         Input, Filter, stride, padding, dilation, "depthwise_conv2d_NCHWc"
     )
     block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
-    channels, filters = get_const_int(Input.shape[1]) * block, get_const_int(Filter.shape[0]) * wide
-    if filters % channels:
-        raise TVMError(f"depthwise_conv2d_NCHWc: {filters} filters are no multiple of {channels} channels")
-    multiplier = filters // channels
+    multiplier = 1
+    # As many blocks of filters as of channels, however many there are.
+    if block != wide or not same_dim(Input.shape[1], Filter.shape[0]):
+        channels, filters = get_const_int(Input.shape[1]) * block, get_const_int(Filter.shape[0]) * wide
+        if filters % channels:
+            raise TVMError(f"depthwise_conv2d_NCHWc: {filters} filters are no multiple of {channels} channels")
+        multiplier = filters // channels
     kh, kw = te.reduce_axis((0, Filter.shape[2]), name="kh"), te.reduce_axis((0, Filter.shape[3]), name="kw")
 
     def body(n, oc, y, x, ob):

@@ -17,6 +17,7 @@ from ....topi.utils import simplify
 from ...symbolic import Symbolic, has_unknown_sizes, primitive_form
 from ..program import Kind, Node, Program, Ref
 from ..shape_func import NOTHING, SHAPE, ShapeFunction, entry_function, shape_function
+from ..te_compiler import Settings
 from .assembler import Assembler
 
 # Vectors of sizes lie this many bytes apart, where kernels want tensors to start.
@@ -44,15 +45,18 @@ class ShapeFunctions:
 
     def __init__(self, host: Target, prefix: str):
         self.host, self.prefix = host, prefix
+        self.settings = Settings.current()
         self.made: dict[str, ShapeFunction] = {}
         self.called: set[str] = set()
 
     def of(self, node: Node) -> ShapeFunction:
         assert node.function is not None
-        key = node.kernel.key if node.kernel is not None else structural_key(primitive_form(node.function).function)
+        # A kernel may serve more functions than that of the node.
+        form = primitive_form(node.function).function if node.kernel is None else node.kernel.function
+        key = structural_key(form) if node.kernel is None else node.kernel.key
         if key not in self.made:
             with self.host:
-                self.made[key] = shape_function(node.function, f"{self.prefix}_shape_func_{len(self.made)}")
+                self.made[key] = shape_function(form, f"{self.prefix}_shape_func_{len(self.made)}")
         return self.made[key]
 
     def entry(self, symbolic: Symbolic, program: Program) -> Entry:
@@ -78,7 +82,8 @@ class ShapeFunctions:
     def kernels(self) -> list[ShapeKernel]:
         """What the library needs of them."""
         called = [(key, f) for key, f in self.made.items() if f.name in self.called]
-        return [ShapeKernel(f.name, f"shape {key}", f.module, self.host) for key, f in called]
+        with self.settings.in_force(), self.host:
+            return [ShapeKernel(f.name, f"shape {key}", f.module, self.host) for key, f in called]
 
 
 class Shapes:

@@ -7,7 +7,7 @@ from ....ir.tensor_type import TensorType
 from ....topi.nn.packed import BYTES
 from ....topi.nn.utils import pads
 from ..layout import parts
-from ..record import OUT_ELEMWISE_FUSABLE, call, op
+from ..record import OUT_ELEMWISE_FUSABLE, CallAttrs, call, op
 from ..rules import dims, product, tensor
 from .convolution import conv_macs, conv_type
 from .dense import matmul_macs
@@ -175,10 +175,15 @@ def contrib_depthwise_conv2d_nchwc_int8(
     return window_call("nn.contrib_depthwise_conv2d_NCHWc_int8", 2, locals())
 
 
+def _depthwise_for_any_blocks(attrs) -> CallAttrs:
+    return CallAttrs({**attrs.entries, "channels": None, "groups": 1, "logical": None})
+
+
 @op(
     "nn.contrib_depthwise_conv2d_NCHWc",
     2,
     **_FACTS,
+    for_any_blocks=_depthwise_for_any_blocks,
     compute=lambda attrs, inputs, out, conv=topi.nn.depthwise_conv2d_NCHWc: conv(
         *inputs, attrs.strides, attrs.padding, attrs.dilation, attrs.data_layout, attrs.out_layout, out.dtype
     ),

@@ -1,0 +1,77 @@
+"""Kernels that serve any number of blocks of channels.
+
+An operator that treats each block by itself, and all of them alike, has the fact ``for_any_blocks``: the attributes of
+a call of it, whatever the number of blocks is. Where sizes of images are unknown, that number becomes one more unknown
+size: layers that differ in it alone share a kernel, which is compiled once.
+"""
+
+from __future__ import annotations
+
+from ...ir.op import Op
+from ...ir.prim import IntImm, PrimExpr, SizeVar
+from ...ir.tensor_type import TensorType
+from ...ir.type import Type
+from ...ir.visit import post_order, rewrite
+from ..expr import Call, Function, RelayExpr, Var
+from ..op.record import BROADCAST, pattern_of
+from ..symbolic import primitive_form, with_types
+
+# Rank, and the dimension that counts blocks, of data (n, C/c, h, w, c) and of kernels (O/o, I/i, kh, kw, i, o).
+_DATA, _KERNEL = (5, 1), (6, 0)
+
+
+def shared_form(function: Function) -> Function:
+    """A fused function with unknown sizes as its kernel is compiled: over variables of its own."""
+    lead = _lead(function)
+    made = None if lead is None else primitive_form(_for_any(function, lead)).function
+    return made if made is not None and _is_alike(made) else primitive_form(function).function
+
+
+def _lead(function: Function) -> Call | None:
+    """The operator over blocks in a function whose others work element by element."""
+    calls = [n for n in post_order(function.body) if isinstance(n, Call) and isinstance(n.op, Op)]
+    found = [c for c in calls if "for_any_blocks" in c.op.attrs]
+    if len(found) != 1 or any(pattern_of(c.op) > BROADCAST for c in calls if c is not found[0]):
+        return None
+    data, kernel = (a.checked_type_.shape for a in found[0].args)
+    if (len(data), len(kernel)) != (_DATA[0], _KERNEL[0]) or not isinstance(found[0].args[1], Var):
+        return None
+    # The filters are as many as the channels. Tiles of rows of a known width follow from the number of blocks, too.
+    same = all(isinstance(x, IntImm) and _is(y, x.value) for x, y in ((data[1], kernel[0]), (data[4], kernel[5])))
+    return found[0] if same and not isinstance(data[3], IntImm) else None
+
+
+def _for_any(function: Function, lead: Call) -> Function:
+    weight = lead.args[1]
+    blocks, number = SizeVar("blocks", "int64"), int(weight.checked_type_.shape[0])
+
+    def opened(p: Var) -> Type:
+        t = p.checked_type_ or p.type_annotation
+        rank, axis = _KERNEL if p is weight else _DATA
+        if not isinstance(t, TensorType) or len(t.shape) != rank or not _is(t.shape[axis], number):
+            return t
+        return TensorType([blocks if i == axis else d for i, d in enumerate(t.shape)], t.dtype)
+
+    def post(e: RelayExpr) -> RelayExpr | None:
+        is_lead = isinstance(e, Call) and e.op is lead.op
+        return Call(e.op, e.args, e.op.attrs["for_any_blocks"](e.attrs)) if is_lead else None
+
+    typed = with_types(function, [opened(p) for p in function.params], None)
+    return Function(typed.params, rewrite(typed.body, post), None, typed.type_params, typed.attrs, typed.span)
+
+
+def _is(d: PrimExpr, number: int) -> bool:
+    return isinstance(d, IntImm) and d.value == number
+
+
+def _is_alike(function: Function) -> bool:
+    """Whether nothing but the kernel is left that may say a number of blocks: each value is a number, or has the
+    unknown number of them, or one block for all."""
+    types = [n.checked_type_ for n in post_order(function.body) if isinstance(n, (Call, Var))]
+    if not all(isinstance(t, TensorType) and len(t.shape) in (0, _DATA[0], _KERNEL[0]) for t in types):
+        return False
+    counts = {t.shape[1] for t in types if len(t.shape) == _DATA[0] and not _is(t.shape[1], 1)}
+    return len(counts) == 1 and isinstance(counts.pop(), SizeVar)
+
+
+__all__ = ["shared_form"]
