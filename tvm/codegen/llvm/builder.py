@@ -46,6 +46,8 @@ class Builder:
         self.wide: dict[Var, str] = {}
         self.level: dict[PrimExpr, int] = {}
         self.loop_depth = 0
+        # Divisions to do as soon as a loop variable is known (llvm.quotients).
+        self.quotients: dict[Var, list[PrimExpr]] = {}
         # The variable of the innermost loop, and whether something is accessed in strides along it.
         self.inner: Var | None = None
         self.strided = False
@@ -90,9 +92,13 @@ class Builder:
             self.count += 1
             got = f"%v{self.count}"
             self.out.append(f"  {got} = {text}")
-            self.numbered[text] = got
-            self._number_log.append(text)
+            self.note(text, got)
         return got
+
+    def note(self, text: str, operand: str) -> None:
+        """Have what a text stands for known from here on."""
+        self.numbered[text] = operand
+        self._number_log.append(text)
 
     def effect(self, text: str) -> str:
         """The result of an instruction that must be written each time."""

@@ -120,7 +120,7 @@ def _unconditional(b: Builder, root: PrimExpr, limit: int = 512) -> dict[int, Pr
     return seen
 
 
-_HARMLESS = frozenset(
+HARMLESS = frozenset(
     "tir." + n for n in ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "likely", "reinterpret", "fabs",
                          "isnan", "sqrt", "floor", "ceil", "if_then_else", "shift_left", "shift_right")
 )  # fmt: skip
@@ -141,7 +141,7 @@ def is_speculatable(b: Builder, root: PrimExpr, limit: int = 24) -> bool:
         if steps > limit or isinstance(node, BufferLoad):
             safe = False
         elif isinstance(node, Call):
-            safe = getattr(node.op, "name", "") in _HARMLESS
+            safe = getattr(node.op, "name", "") in HARMLESS
         elif isinstance(node, _DIVISIONS) and not info(node.dtype).is_float:
             safe = bool(literal(node.b))
         stack.extend(node.children())

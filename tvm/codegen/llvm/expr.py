@@ -40,7 +40,7 @@ from ...ir.prim import (
 )
 from ...ir.primop import trunc_div, trunc_mod, wrap_int
 from . import memory as llvm_memory
-from . import quantize
+from . import quantize, quotients
 from .builder import Builder
 from .call import emit_call, is_speculatable, lazy_operands
 from .cast import convert, narrow, widen
@@ -151,6 +151,9 @@ def _divide(b: Builder, node) -> str:
     if data.lanes == 1 and x[0] != "%" and y[0] != "%" and _number(y):
         return _fold_int(b, node.dtype, _DIVIDE_FOLD[kind], x, y)
     text = b.types[node.dtype]
+    known = b.numbered.get(quotients.key(kind, x, y))
+    if known is not None:
+        return known
     remainder = kind in (Mod, FloorMod)
     divisor = _literal_divisor(node.b)
     # A division by a register may trap. Where the same one was written before, it has been done and did not.

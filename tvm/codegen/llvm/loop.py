@@ -8,6 +8,7 @@ from ...dtype import info
 from ...ir.prim import Var
 from ...tir.stmt import For
 from .builder import Builder, clean
+from .quotients import lift
 
 # Lines of a loop body beyond which looking for vectors costs more time than it is likely to save.
 _LONGEST_SCALAR = 150
@@ -48,6 +49,8 @@ def serial_loop(b: Builder, stmt: For, begin: str, count: str, body: Callable[[]
     b.inner, b.strided = var, False
     _bind_counter(b, var, counter)
     b.ranges.bind(var, b.ranges.of_loop(stmt.min, stmt.extent, var.dtype), index=True)
+    for node in b.quotients.get(var, ()):
+        lift(b, node)
     body()
     if b.terminated:
         b.revive()

@@ -14,6 +14,7 @@ from ...error import TVMError
 from ...ir.prim import Var
 from ...tir.stmt import AttrStmt, For, Stmt, no_op
 from ..region import APART, PIECES, RANGES, is_worth_sharing, outer_variables, without_allocations
+from . import quotients
 from .builder import Builder
 from .loop import add_index, serial_loop
 from .memory import wide_value
@@ -90,6 +91,7 @@ def _share(b: Builder, stmt: For, emit) -> None:
     task = b.op(f"sext i32 {region.task} to i64")
     tasks = b.op(f"sext i32 {region.count} to i64")
     b.parallel = region._replace(split=False)
+    b.quotients = quotients.find(stmt)
 
     def body() -> None:
         emit(b, stmt.body)
