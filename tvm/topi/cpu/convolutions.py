@@ -17,7 +17,7 @@ from .. import nn
 from ..nn.packed import conv2d_NCHWc_words, is_pointwise
 from ..nn.utils import spatial
 from ..utils import get_const_int, get_const_tuple
-from . import conv2d_tiles, tiles, tuned
+from . import conv2d_tiles, tiles, tuned, winograd_any_image
 from .conv2d import any_width_columns, flat_columns
 from .dot_products import with_instruction
 from .machine import Machine
@@ -144,10 +144,13 @@ def conv2d_transpose_blocked(
 
 
 def conv2d_winograd_NCHWc(
-    data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, logical: Logical = None
+    data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, logical: Logical = None,
+    target: Target | None = None,
 ) -> Tensor:
-    """``topi.nn.conv2d_winograd_NCHWc``; ``logical`` are channels and filters."""
-    out = nn.conv2d_winograd_NCHWc(data, kernel, padding, out_dtype)
+    """``topi.nn.conv2d_winograd_NCHWc``; ``logical`` are channels and filters. Tiles of an image of unknown size are
+    divided into register tiles of ``target``."""
+    run = winograd_any_image.run_length(Machine(target or Target("llvm")))
+    out = nn.conv2d_winograd_NCHWc(data, kernel, padding, out_dtype, run)
     if tuned.is_known(data.shape):
         _mark_stage(out, "winograd_products", tuned.winograd_workload(data, kernel, padding, out.dtype, logical))
     return out
