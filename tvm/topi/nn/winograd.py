@@ -261,7 +261,8 @@ def _pixels_of_runs(products, batch, out: list, tile: int):
     def result(n, o, y, x, k):
         line = te.indexdiv(y, tile) if is_one else n * rows + te.indexdiv(y, tile)
         number = line * columns + te.indexdiv(x, tile)
-        at = (te.indexdiv(o, vectors), te.indexdiv(number, length), te.indexmod(number, length), te.indexmod(o, vectors))
+        run, of_run = te.indexdiv(number, length), te.indexmod(number, length)
+        at = (te.indexdiv(o, vectors), run, of_run, te.indexmod(o, vectors))
         values = [back_down(*at, te.indexmod(y, tile), b, k) for b in range(reach)]
         return pick(te.indexmod(x, tile), result_at(values))
 
