@@ -91,27 +91,28 @@ def test_a_network_takes_images_of_any_size():
 
 
 @pytest.mark.parametrize(
-    "size, stride, groups, filters",
-    [(1, 2, 1, 8), (1, 1, 1, 8), (1, 1, 1, 4), (3, 2, 1, 12), (3, 1, 8, 8), (3, 2, 8, 8)],
-)
-def test_convolutions_of_images_of_any_size_stay_within_their_data(size, stride, groups, filters):
-    weight = floats(filters, 8 // groups, size, size)
-    packed = weight.reshape(filters // 4, 4, 8 // groups, size, size).transpose(0, 2, 3, 4, 1)
-    inner = 1 if groups > 1 else 4
+    "size, stride, groups, channels, filters",
+    [(1, 2, 1, 8, 8), (1, 1, 1, 8, 8), (1, 1, 1, 8, 4), (3, 2, 1, 8, 12), (3, 1, 8, 8, 8), (3, 2, 8, 8, 8),
+     # Sums so long that all pixels are one row, with and without padding.
+     (3, 2, 1, 32, 12), (3, 1, 1, 32, 16), (1, 2, 1, 256, 8), (5, 3, 2, 24, 8)],
+)  # fmt: skip
+def test_convolutions_of_images_of_any_size_stay_within_their_data(size, stride, groups, channels, filters):
+    weight = floats(filters, channels // groups, size, size)
+    packed = weight.reshape(filters // 4, 4, channels // groups, size, size).transpose(0, 2, 3, 4, 1)
+    inner = 1 if groups == channels else 4
     packed = packed.reshape(filters // 4, -1, inner, size, size, 4).transpose(0, 1, 3, 4, 2, 5)
-    build = relay.nn.contrib_conv2d_nchwc if groups == 1 else relay.nn.contrib_depthwise_conv2d_nchwc
+    build = relay.nn.contrib_depthwise_conv2d_nchwc if groups == channels else relay.nn.contrib_conv2d_nchwc
     kernel = checked(
         lambda x, w: relay.nn.relu(
             build(x, w, (stride, stride), (size // 2,) * 2, groups=groups, kernel_size=(size, size), channels=filters,
                   data_layout="NCHW4c", kernel_layout=f"OIHW{inner}i4o")
         ),
-        [typed(None, 2, None, None, 4), typed(*packed.shape)],
+        [typed(None, channels // 4, None, None, 4), typed(*packed.shape)],
     )
     for n, h, w in ((1, 1, 1), (2, 3, 8), (1, 9, 7), (0, 4, 5), (1, 10, 15), (2, 18, 29)):
-        x = floats(n, 8, h, w)
-        (got,) = kernel.run(
-            np.ascontiguousarray(x.reshape(n, 2, 4, h, w).transpose(0, 1, 3, 4, 2)), np.ascontiguousarray(packed)
-        )
+        x = floats(n, channels, h, w)
+        blocks = x.reshape(n, channels // 4, 4, h, w).transpose(0, 1, 3, 4, 2)
+        (got,) = kernel.run(np.ascontiguousarray(blocks), np.ascontiguousarray(packed))
         wanted = np.maximum(convolution(x, weight, stride, size // 2, groups), 0)
         np.testing.assert_allclose(got.transpose(0, 1, 4, 2, 3).reshape(wanted.shape), wanted, rtol=1e-4, atol=1e-4)
 

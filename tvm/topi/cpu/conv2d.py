@@ -31,8 +31,14 @@ MIN_VECTORS_OF_ROWS = 4
 MIN_WEIGHT_REUSE = 16
 # The height, and about the width, that schedules are chosen for where they are not known.
 NOMINAL_SIDE = 28
+# Rows of a task where the height is not known: each pads the rows around them as well.
+ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
 MAX_FLAT_TILES = 32
+# The most pixels with addresses of their own in a register tile, which are kept in registers too.
+MAX_POINTERS = 10
+# Bytes per cycle from the L3 cache.
+L3_BYTES_PER_CYCLE = 16
 # The least products of vectors of a task.
 TASK_PRODUCTS = 1 << 15
 # The most products of vectors in the body of the loop over channels where the size of the image is not known: such a
@@ -42,20 +48,29 @@ ANY_IMAGE_PRODUCTS, ANY_IMAGE_PRODUCTS_OF_PAIRS = 64, 112
 
 
 def any_width_columns(machine: Machine) -> int:
-    """The pixels of a row in a register tile where the width is not known."""
+    """The pixels of a row in a register tile of a depthwise convolution where the width is not known."""
     return 7 if machine.registers >= 32 else 4
 
 
-def flat_columns(filters: int, channels: int, machine: Machine) -> int:
-    """The pixels in a register tile where all pixels of an image are one row of unknown length: those of the tile with
-    the fewest estimated cycles, for so many vectors of filters of a group."""
+def columns_of_any_image(filters: int, steps: int, has_pointers: bool, machine: Machine) -> int:
+    """The pixels in a register tile where the size of the image is not known: those of the tile with the fewest
+    estimated cycles, for so many vectors of filters of a group and products of a pixel. Pixels whose places do not
+    follow from each other (``has_pointers``) have many weights, which come from the L2 cache."""
+    vector = 4 * machine.lanes("float32")
     fits = [
         (w, oc)
         for oc in range(1, 9)
-        for w in range(1, machine.registers)
+        for w in range(1, MAX_POINTERS + 1 if has_pointers else machine.registers)
         if filters % oc == 0 and w * oc + oc + 1 <= machine.registers and unrollable((1, w, oc), machine)
     ]
-    return min(fits, key=lambda t: direct_cycles(*t, channels, t[0]) / (t[0] * t[1]))[0]
+
+    def cycles(tile: tuple[int, int]) -> float:
+        if not has_pointers:
+            return direct_cycles(*tile, steps, tile[0])
+        weights = steps * tile[1] * vector
+        return tile_cycles(*tile, steps) + (weights / L3_BYTES_PER_CYCLE if weights > machine.l2_bytes * 3 // 4 else 0)
+
+    return min(fits, key=lambda t: cycles(t) / (t[0] * t[1]))[0]
 
 
 def image_extents(op: ComputeOp) -> tuple[int, int, int, int, int]:
@@ -291,8 +306,13 @@ def compute_padding(
     if config["pad"] == "task":
         padding.compute_at(host, task)
         padding.vectorize(padding.op.axis[-1])
-    else:
+    elif is_image_known(host.op):
         planner.injective(padding)
+    else:
+        # Images of unknown size are padded row by row, small ones as well: one part serves all sizes.
+        *rows, _, lane = padding.op.axis
+        padding.parallel(padding.fuse(*rows))
+        padding.vectorize(lane)
 
 
 def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int) -> None:
@@ -393,26 +413,28 @@ class Conv2d(CPUTemplate):
     def choose_for_any_image(
         self, op: ComputeOp, machine: Machine, options: list[tuple[int, int, int]]
     ) -> dict[str, Any]:
-        """The choice for images of any size: a task is a row of pixels, with all filters or with those of a tile."""
+        """The choice for images of any size: a task is some rows of pixels, or some tiles where all pixels are one row,
+        with all filters or with those of a tile."""
         x, columns = extents(op), op.attrs.get("columns")
         fit = [t for t in options if t[0] == 1 and t[1] == (columns or t[1])]
         # Where elements are loaded in pairs, tiles for one channel at a time are the larger ones.
         unrolled = [t for t in fit if unrollable(t, machine)] or fit
         steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
         tile = min(unrolled, key=lambda t: tile_cycles(t[1], t[2], steps) / (t[1] * t[2]))
-        weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"] // x["groups"]
-        outer, rows = "filters" if weights > machine.l2_bytes // 2 else "pixels", 1
+        weights = 4 * x["oc"] * x["ob"] * steps // x["groups"]
+        outer, rows, pad = "pixels", ANY_IMAGE_ROWS if x["kh"] > 1 else 1, "task"
         if op.attrs.get("is_one_row"):
-            # Weights that fit the L2 cache are read again for each tile of pixels. Otherwise the data of a task stays
-            # in it for all tiles of filters, and the weights of one in the L1 cache.
-            outer = "rows" if weights > machine.l2_bytes else "pixels"
+            # Weights that fit the L2 cache are read again for each tile of pixels. Where they do not, or a tile has
+            # many filters, the data of a task stays in it for all tiles of filters, and the weights of one in the L1
+            # cache: the result is written, and what is added to it is read, in long rows of few blocks.
+            outer = "rows" if weights > machine.l2_bytes or tile[2] >= MIN_VECTORS_OF_ROWS else "pixels"
             fitting = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
             of_tile = tile[1] * x["oc"] * steps // x["groups"]
             rows = fitting if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
-            rows = max(min(rows, MAX_FLAT_TILES), 1)
+            rows, pad = max(min(rows, MAX_FLAT_TILES), 1), "once"
         size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS_OF_PAIRS if machine.loads_pairs else ANY_IMAGE_PRODUCTS
         return {
-            "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": "task" if outer == "pixels" else "once",
+            "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad,
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
                              and (u == 1 or u * size <= most and u <= machine.max_unroll)),
         }  # fmt: skip

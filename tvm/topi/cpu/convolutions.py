@@ -6,6 +6,7 @@ The functions take the arguments of those of ``topi.nn``, and the channels and f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from ... import te, tir
@@ -14,27 +15,23 @@ from ...target import Target
 from ...te.graph import post_order_ops
 from ...te.tensor import Tensor
 from .. import nn
-from ..nn.packed import conv2d_NCHWc_words, is_pointwise
+from ..nn.packed import conv2d_NCHWc_words, is_one_row, is_pointwise
 from ..nn.utils import spatial
 from ..utils import get_const_int, get_const_tuple
-from . import conv2d_tiles, tiles, tuned
-from .conv2d import any_width_columns, flat_columns
+from . import conv2d_tiles, tiles, tuned, winograd_any_image
+from .conv2d import any_width_columns, columns_of_any_image
 from .dot_products import with_instruction
 from .machine import Machine
 
 Logical = Sequence[int] | None
 
 
-def _columns(target: Target | None) -> int:
-    """The pixels of a row that are computed together where the width is not known; without a target, on this CPU."""
-    return any_width_columns(Machine(target or Target("llvm")))
-
-
-def _flat_columns(target: Target | None, data: Tensor, kernel: Tensor) -> int:
-    """The same where all pixels of an image are one row."""
-    filters, outer, _, _, inner, _ = get_const_tuple(kernel.shape)
-    groups = get_const_int(data.shape[1] * data.shape[4]) // (outer * inner)
-    return flat_columns(max(filters // groups, 1), outer * inner, Machine(target or Target("llvm")))
+def _columns(target: Target | None, data: Tensor, kernel: Tensor, has_pointers: bool) -> int:
+    """The pixels that are computed together where the width is not known; without a target, on this CPU."""
+    filters, *of_sum, _ = get_const_tuple(kernel.shape)
+    groups = get_const_int(data.shape[1] * data.shape[4]) // (of_sum[0] * of_sum[3])
+    machine = Machine(target or Target("llvm"))
+    return columns_of_any_image(max(filters // groups, 1), prod(of_sum), has_pointers, machine)
 
 
 def conv2d_NCHWc(
@@ -53,9 +50,9 @@ def conv2d_NCHWc(
             return with_instruction(words, data, kernel, target, get_const_int(kernel.shape[5]))
         return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     if not tuned.is_known(data.shape[3:4]):
-        is_flat = is_pointwise(kernel, stride, padding, dilation)
-        columns = _flat_columns(target, data, kernel) if is_flat else _columns(target)
-        return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, columns)
+        where = (kernel, stride, padding, dilation)
+        columns = _columns(target, data, kernel, is_one_row(*where) and not is_pointwise(*where))
+        return nn.conv2d_NCHWc(data, *where, layout, out_layout, out_dtype, columns)
     out = nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     wide, groups = get_const_int(kernel.shape[5]), out.op.attrs["groups"]
     per_group = get_const_int(kernel.shape[0]) * wide // groups
@@ -98,7 +95,7 @@ def depthwise_conv2d_NCHWc(
         Input = te.compute(
             source.shape, lambda *at: source(*at).astype(dtype) - tir.const(zero, dtype), "data_real", tag="injective"
         )
-    columns = None if tuned.is_known(Input.shape[3:4]) else _columns(target)
+    columns = None if tuned.is_known(Input.shape[3:4]) else any_width_columns(Machine(target or Target("llvm")))
     out = nn.depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype, columns)
     if columns is not None:
         return out
@@ -146,10 +143,13 @@ def conv2d_transpose_blocked(
 
 
 def conv2d_winograd_NCHWc(
-    data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, logical: Logical = None
+    data: Tensor, kernel: Tensor, padding: Any, out_dtype: str | None = None, logical: Logical = None,
+    target: Target | None = None,
 ) -> Tensor:
-    """``topi.nn.conv2d_winograd_NCHWc``; ``logical`` are channels and filters."""
-    out = nn.conv2d_winograd_NCHWc(data, kernel, padding, out_dtype)
+    """``topi.nn.conv2d_winograd_NCHWc``; ``logical`` are channels and filters. Tiles of an image of unknown size are
+    divided into register tiles of ``target``."""
+    run = winograd_any_image.run_length(Machine(target or Target("llvm")))
+    out = nn.conv2d_winograd_NCHWc(data, kernel, padding, out_dtype, run)
     if tuned.is_known(data.shape):
         _mark_stage(out, "winograd_products", tuned.winograd_workload(data, kernel, padding, out.dtype, logical))
     return out

@@ -15,6 +15,7 @@ from .. import access
 from ..template import CPUTemplate
 from . import taps
 from .conv2d import (
+    ANY_IMAGE_ROWS,
     NOMINAL_SIDE,
     compute_padding,
     has_known_channels,
@@ -30,9 +31,6 @@ if TYPE_CHECKING:
 MAX_UNROLLED_TAPS = 25
 # Taps are skipped where at most this fraction of them reads data; otherwise unrolling all of them is faster.
 MAX_COMPUTED = 0.75
-
-# Rows of a task where the height is not known: each pads the rows around them as well.
-ANY_IMAGE_ROWS = 8
 
 
 def extents(op: ComputeOp) -> dict[str, int]:

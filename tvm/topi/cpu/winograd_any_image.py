@@ -13,7 +13,6 @@ from ...ir.prim import IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
 from .. import access
-from ..nn.winograd import RUN
 from ..template import CPUTemplate
 from . import winograd
 from .winograd import divisors
@@ -21,21 +20,28 @@ from .winograd import divisors
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
-# The most runs of a task: few, so that there are tasks for all threads, unless filters come from beyond the L2 cache.
-MAX_RUNS, MAX_RUNS_OF_LARGE = 4, 8
+# The most tiles of a task: few, so that there are tasks for all threads, unless filters come from beyond the L2 cache.
+MAX_TILES, MAX_TILES_OF_LARGE = 20, 60
 # The least filters beside which it costs little to transform data twice.
 MIN_SHARED_FILTERS = 256
 
 
+def run_length(machine: Machine) -> int:
+    """The tiles of a run. Where registers are many, long runs use each filter that comes from the L2 cache more
+    often."""
+    return 10 if machine.registers >= 32 else 4
+
+
 def group_sizes(vectors: int, machine: Machine) -> int:
     """The vectors of filters in a group: those that fit the registers beside the data of a run."""
-    return max(n for n in (1, 2, 3, 4) if vectors % n == 0 and RUN * n + n + 1 <= machine.registers)
+    length = run_length(machine)
+    return max(n for n in (1, 2, 3) if vectors % n == 0 and length * n + n + 1 <= machine.registers)
 
 
 def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine) -> tuple[int, int] | None:
     """The size of a tile and the vectors of filters in a group; None where direct convolution is estimated to be about
     as fast. Images are taken to be as large as they usually are where there are so many channels."""
-    side = min(max(3584 // channels, 14), 56)
+    side = min(max(5120 // channels, 14), 56)
     planned = winograd.plan(1, channels, filters, side, side, blocks, machine)
     return None if planned is None else (planned[0], group_sizes(filters // blocks[1], machine))
 
@@ -54,24 +60,25 @@ class WinogradOfAnyImage(CPUTemplate):
         """Every knob and its values."""
         groups, in_block = access.extent_of(op.axis[0]) or 1, access.extent_of(op.reduce_axis[1]) or 1
         return {
-            "runs": list(range(1, MAX_RUNS_OF_LARGE + 1)),
+            "runs": list(range(1, MAX_TILES_OF_LARGE // (access.extent_of(op.axis[4]) or 1) + 1)),
             "groups": divisors(groups),
             "unroll_ic": [d for d in (1, 2, 4, 8, 16) if in_block % d == 0],
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """Runs whose data stays in the L2 cache. Where filters are many, of which images are usually small, tasks
-        share those of a run, and each transforms its data."""
-        groups, reach, _, *_, vectors, out_block = (access.extent_of(a) or 1 for a in op.axis)
+        """Runs whose data stays in the L2 cache. Where filters do not, as many as are better than reading the filters
+        again. Where filters are many, of which images are usually small, tasks share those of a run, and each
+        transforms its data."""
+        groups, reach, _, _, length, vectors, out_block = (access.extent_of(a) or 1 for a in op.axis)
         in_blocks, in_block = (access.extent_of(a) or 1 for a in op.reduce_axis)
-        held = 4 * reach * reach * RUN * (in_blocks * in_block + vectors * out_block)
-        filters = 4 * reach * reach * in_blocks * in_block * groups * vectors * out_block
-        most = MAX_RUNS_OF_LARGE if filters > machine.l2_bytes else MAX_RUNS
+        held = 4 * reach * reach * length * (in_blocks * in_block + vectors * out_block)
+        is_large = 4 * reach * reach * in_blocks * in_block * groups * vectors * out_block > machine.l2_bytes
+        most, room = (MAX_TILES_OF_LARGE, 3 / 2) if is_large else (MAX_TILES, 3 / 4)
         is_shared = machine.threads > 1 and groups * vectors * out_block >= MIN_SHARED_FILTERS
         unrolled = [u for u in (1, 2, 4, 8, 16)
-                    if in_block % u == 0 and u * RUN * vectors <= 128 and u <= machine.max_unroll]  # fmt: skip
+                    if in_block % u == 0 and u * length * vectors <= 128 and u <= machine.max_unroll]  # fmt: skip
         return {
-            "runs": max(n for n in range(1, most + 1) if n == 1 or n * held <= machine.l2_bytes * 3 // 4),
+            "runs": max(n for n in range(1, most // length + 1) if n == 1 or n * held <= room * machine.l2_bytes),
             "groups": -(-groups // 2) if is_shared else groups,
             "unroll_ic": max(unrolled, default=1),
         }
@@ -80,8 +87,8 @@ class WinogradOfAnyImage(CPUTemplate):
         """``stage`` accumulates in registers, ``host`` keeps the results of a group of filters."""
         steps = winograd.steps_of(planner, stage, host)
         planner.placed.update(steps)
-        reach, vectors = (access.extent_of(host.op.axis[i]) or 1 for i in (1, 5))
-        task, group, tile = _tasks(steps.final, config, reach - 2, vectors)
+        reach, length, vectors = (access.extent_of(host.op.axis[i]) or 1 for i in (1, 4, 5))
+        task, group, tile = _tasks(steps.final, config, reach - 2, length, vectors)
         if access.work(stage.op) >= planner.parallel_points:
             steps.final.parallel(task)
         for part, order in ((steps.result_across, (0, 1, 2, 3, 4)), (steps.result_down, (0, 1, 2, 3, 5, 4, 6))):
@@ -93,7 +100,9 @@ class WinogradOfAnyImage(CPUTemplate):
         _transform_data(steps)
 
 
-def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tuple[IterVar, IterVar, IterVar]:
+def _tasks(
+    final: Stage, config: dict[str, Any], tile: int, length: int, vectors: int
+) -> tuple[IterVar, IterVar, IterVar]:
     """The loops of tasks, of groups in a task, and of tiles and vectors in a group."""
     n, filters, y, x, lane = final.op.axis
     group, vector = final.split(filters, factor=vectors)
@@ -102,7 +111,7 @@ def _tasks(final: Stage, config: dict[str, Any], tile: int, vectors: int) -> tup
     column, x = final.split(x, factor=tile)
     images = [] if access.extent_of(n) == 1 else [n]
     final.reorder(group_outer, group, n, row, column, vector, y, x, lane)
-    runs, of_run = final.split(final.fuse(*images, row, column), factor=RUN)
+    runs, of_run = final.split(final.fuse(*images, row, column), factor=length)
     part, run = final.split(runs, factor=config["runs"])
     final.reorder(part, group_outer, group, run, of_run, vector, y, x, lane)
     final.unroll(y)

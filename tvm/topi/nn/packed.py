@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ... import te, tir
@@ -13,6 +14,8 @@ from .utils import pads, spatial
 
 # Products of bytes that processors add to a sum at once.
 BYTES = 4
+# The products of a pixel beside which it costs little to divide its number by the width of the image.
+LONG_SUM = 256
 
 
 def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0):
@@ -36,15 +39,22 @@ def is_pointwise(kernel, stride, padding, dilation) -> bool:
     return window == strides == (1, 1) and not any((*before, *after))
 
 
+def is_one_row(kernel, stride, padding, dilation) -> bool:
+    """Whether the pixels of an image of unknown width are computed as one row: each depends on the one in its place
+    alone, or the sum is so long that it costs little to find the place of each."""
+    is_long = prod(get_const_tuple(kernel.shape[1:5])) >= LONG_SUM
+    return is_long or is_pointwise(kernel, stride, padding, dilation)
+
+
 def _in_tiles(
-    shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int, is_one_row: bool = False
+    shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int, one_row: bool = False
 ):
     """A convolution (n, O/o, h, w, o). Where the width is not known, ``columns`` pixels of a row are computed together:
-    the row is padded to whole tiles, in which its last pixel stands in for those that are missing. Where pixels do not
-    depend on others (``is_one_row``), all of them are one row."""
+    the row is padded to whole tiles, in which its last pixel stands in for those that are missing. All pixels may be
+    one row (``one_row``)."""
     if columns is None:
         return te.compute(shape, body, name=name, tag=name, attrs=attrs)
-    if is_one_row:
+    if one_row:
         return _in_one_row(shape, body, name, {**attrs, "columns": columns, "step": step, "is_one_row": True})
     width = shape[3]
     padded = simplify(te.indexdiv(width + (columns - 1), columns) * columns)
@@ -130,8 +140,8 @@ def conv2d_NCHWc(
         )
 
     shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
-    is_one_row = is_pointwise(kernel, stride, padding, dilation)
-    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1], is_one_row)
+    one_row = is_one_row(kernel, stride, padding, dilation)
+    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1], one_row)
 
 
 def conv2d_NCHWc_int8(

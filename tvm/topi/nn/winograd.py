@@ -19,9 +19,6 @@ from .utils import pads
 # Tags of the steps over planes: what is done where it is used, the data of all tiles, and the pixels of the result.
 STEP, DATA, RESULT = "winograd_planes,step", "winograd_planes_data,step", "winograd_planes_result,step"
 
-# Tiles in sequence that are multiplied together where the size of the image is not known.
-RUN = 4
-
 # Transform of filters (rows of G), by the size of a tile: nodes 0, 1, -1, (2, -2,) infinity.
 FILTER_TRANSFORM: dict[int, tuple[tuple[float, ...], ...]] = {
     2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1)),
@@ -111,7 +108,7 @@ def pick(place, values: list):
     return out
 
 
-def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
+def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None, run=4):
     """Data (n, C/c, h, w, c), kernel as ``transform_filters`` makes it; the result is (n, O/o, h', w', o).
 
     Raises
@@ -126,7 +123,7 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
         )
     dtype = out_dtype or data.dtype
     if any(not isinstance(size, IntImm) for size in data.shape[2:4]):
-        return _of_any_image(data, kernel, padding, dtype)
+        return _of_any_image(data, kernel, padding, dtype, run)
     batch, blocks, height, width, block = get_const_tuple(data.shape)
     groups, reach, _, _, _, vectors, wide = (get_const_int(d) for d in kernel.shape)
     tile = reach - 2
@@ -198,8 +195,8 @@ def conv2d_winograd_NCHWc(data, kernel, padding, out_dtype=None):
     )
 
 
-def _of_any_image(data, kernel, padding, dtype: str):
-    """The same where height or width are not known. The tiles of all images are numbered row by row, and some of
+def _of_any_image(data, kernel, padding, dtype: str, length: int):
+    """The same where height or width are not known. The tiles of all images are numbered row by row, and ``length`` of
     them in sequence are multiplied together: only loops over these runs have unknown lengths. Tiles past the last one
     read padding, and what is computed for them is not stored."""
     batch, blocks, height, width, block = get_const_tuple(data.shape)
@@ -209,7 +206,7 @@ def _of_any_image(data, kernel, padding, dtype: str):
     out = [simplify(d + lo + hi - 2) for d, lo, hi in zip((height, width), before, after)]
     rows, columns = (simplify(te.indexdiv(size + (tile - 1), tile)) for size in out)
     is_one = equal_const_int(batch, 1)
-    runs = simplify(te.indexdiv(batch * rows * columns + (RUN - 1), RUN))
+    runs = simplify(te.indexdiv(batch * rows * columns + (length - 1), length))
     data_at = DATA_TRANSFORM[tile]
 
     def padded_at(n, c, y, x, k):
@@ -223,25 +220,25 @@ def _of_any_image(data, kernel, padding, dtype: str):
     )  # fmt: skip
 
     def pixel(c, run, t, y, x, k):
-        line, column = te.indexdiv(run * RUN + t, columns), te.indexmod(run * RUN + t, columns)
+        line, column = te.indexdiv(run * length + t, columns), te.indexmod(run * length + t, columns)
         n, row = te.min(te.indexdiv(line, rows), batch), te.indexmod(line, rows)
         if is_one:
             n, row = 0, te.min(line, rows)
         return padded(n, c, row * tile + y, column * tile + x, k).astype(dtype)
 
     down = te.compute(
-        (blocks, runs, RUN, reach, reach, block),
+        (blocks, runs, length, reach, reach, block),
         lambda c, run, t, a, x, k: pick(a, data_at([pixel(c, run, t, y, x, k) for y in range(reach)])),
         "data_down", "winograd_data_down,step",
     )  # fmt: skip
     across = te.compute(
-        (reach, reach, blocks, runs, RUN, block),
+        (reach, reach, blocks, runs, length, block),
         lambda a, b, c, run, t, k: pick(b, data_at([down(c, run, t, a, x, k) for x in range(reach)])),
         "data_across", "winograd_data_across,step",
     )  # fmt: skip
     outer, inner = te.reduce_axis((0, blocks), "ic_outer"), te.reduce_axis((0, block), "ic_inner")
     products = te.compute(
-        (groups, reach, reach, runs, RUN, vectors, wide),
+        (groups, reach, reach, runs, length, vectors, wide),
         lambda o, a, b, run, t, v, k: te.sum(
             across(a, b, outer, run, t, inner) * kernel(o, a, b, outer, inner, v, k).astype(dtype), [outer, inner]
         ),
@@ -252,11 +249,11 @@ def _of_any_image(data, kernel, padding, dtype: str):
 
 def _pixels_of_runs(products, batch, out: list, tile: int):
     """The pixels of products (groups, m + 2, m + 2, runs, tiles of a run, vectors, lanes): an image of size ``out``."""
-    groups, reach, _, runs, _, vectors, wide = get_const_tuple(products.shape)
+    groups, reach, _, runs, length, vectors, wide = get_const_tuple(products.shape)
     rows, columns = (simplify(te.indexdiv(size + (tile - 1), tile)) for size in out)
     result_at, is_one = RESULT_TRANSFORM[tile], equal_const_int(batch, 1)
     back_down = te.compute(
-        (groups, runs, RUN, vectors, tile, reach, wide),
+        (groups, runs, length, vectors, tile, reach, wide),
         lambda o, run, t, v, i, b, k: pick(i, result_at([products(o, a, b, run, t, v, k) for a in range(reach)])),
         "result_down", "winograd_result_down,step",
     )  # fmt: skip
@@ -264,7 +261,8 @@ def _pixels_of_runs(products, batch, out: list, tile: int):
     def result(n, o, y, x, k):
         line = te.indexdiv(y, tile) if is_one else n * rows + te.indexdiv(y, tile)
         number = line * columns + te.indexdiv(x, tile)
-        at = (te.indexdiv(o, vectors), te.indexdiv(number, RUN), te.indexmod(number, RUN), te.indexmod(o, vectors))
+        run, of_run = te.indexdiv(number, length), te.indexmod(number, length)
+        at = (te.indexdiv(o, vectors), run, of_run, te.indexmod(o, vectors))
         values = [back_down(*at, te.indexmod(y, tile), b, k) for b in range(reach)]
         return pick(te.indexmod(x, tile), result_at(values))
 

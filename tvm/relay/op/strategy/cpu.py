@@ -36,7 +36,9 @@ ROWS: dict[str, Row] = {
     "nn.contrib_depthwise_conv2d_NCHWc": _blocked(
         convolutions.depthwise_conv2d_NCHWc, takes_target=True, logical="logical", zero="zero_point"
     ),
-    "nn.contrib_conv2d_winograd_NCHWc": _blocked(convolutions.conv2d_winograd_NCHWc, logical="logical"),
+    "nn.contrib_conv2d_winograd_NCHWc": _blocked(
+        convolutions.conv2d_winograd_NCHWc, takes_target=True, logical="logical"
+    ),
     "nn.contrib_conv1d_NCWc": _blocked(convolutions.conv_blocked, channels="in_channels", filters="channels"),
     "nn.contrib_conv3d_NCDHWc": _blocked(convolutions.conv_blocked, channels="in_channels", filters="channels"),
     "nn.contrib_conv2d_transpose_NCHWc": _blocked(
