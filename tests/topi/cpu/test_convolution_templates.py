@@ -95,6 +95,15 @@ CASES = {
     "no epilogue": {"shape": (1, 16, 12, 13), "filters": 32, "kernel": (5, 5), "pad": (2, 2, 2, 2), "epilogue": False},
     "depthwise": {"shape": (1, 32, 14, 14), "filters": -1, "kernel": (3, 3), "pad": (1, 1, 1, 1)},
     "depthwise, prime": {"shape": (2, 16, 17, 19), "filters": -1, "kernel": (3, 3), "stride": 2, "pad": (1, 1, 1, 1)},
+    "depthwise, padded at the end": {
+        "shape": (1, 32, 30, 44), "filters": -1, "kernel": (3, 3), "stride": 2, "pad": (0, 0, 1, 1)},
+    "depthwise, several tiles": {"shape": (1, 16, 9, 60), "filters": -1, "kernel": (5, 5), "pad": (2, 2, 2, 2)},
+    "depthwise, window over the whole image": {
+        "shape": (1, 16, 3, 2), "filters": -1, "kernel": (5, 5), "pad": (2, 2, 2, 2)},
+    "depthwise, window beyond padding": {
+        "shape": (2, 16, 8, 33), "filters": -1, "kernel": (3, 3), "pad": (3, 0, 1, 4)},
+    "depthwise, dilation": {
+        "shape": (1, 16, 19, 21), "filters": -1, "kernel": (3, 3), "pad": (2, 2, 2, 2), "dilation": 2},
     "depthwise, wide window": {"shape": (1, 16, 12, 23), "filters": -1, "kernel": (7, 7), "pad": (3, 3, 3, 3)},
     "depthwise, far taps": {
         "shape": (1, 32, 13, 14), "filters": -1, "kernel": (3, 3), "pad": (9, 9, 9, 9), "dilation": 9},
@@ -246,6 +255,26 @@ def padded_elements(channels: int, filters: int, dilation: int) -> int:
 def test_padding_beyond_the_tiles_that_reach_data_is_not_made(channels, filters):
     # Of 40 rows and columns, at most those rows that are data.
     assert padded_elements(channels, filters, 12) <= channels * 16 * 40
+
+
+@pytest.mark.parametrize("kernel, width", [(3, 14), (3, 50), (5, 14)], ids=str)
+def test_depthwise_convolutions_read_their_data_where_it_lies(kernel, width):
+    x, w = te.placeholder((1, 4, 14, width, 16)), te.placeholder((4, 1, kernel, kernel, 1, 16))
+    out = topi.nn.depthwise_conv2d_NCHWc(x, w, 1, kernel // 2, 1, "NCHW16c", "NCHW16c", "float32")
+    body = tvm.lower(schedule_for([out], tvm.target.Target("llvm")), [x, w, out])["main"].body
+    stored = []
+    post_order_visit(body, lambda n: stored.append(n.buffer_var.name) if isinstance(n, tir.Allocate) else None)
+    assert stored and not any("pad" in name for name in stored)
+
+
+def test_a_depthwise_convolution_of_computed_data_pads_a_copy_of_it():
+    x, w = te.placeholder((1, 4, 14, 14, 16)), te.placeholder((4, 1, 3, 3, 1, 16))
+    scaled = te.compute(x.shape, lambda *at: te.exp(x(*at)), tag="injective")
+    out = topi.nn.depthwise_conv2d_NCHWc(scaled, w, 1, 1, 1, "NCHW16c", "NCHW16c", "float32")
+    body = tvm.lower(schedule_for([out], tvm.target.Target("llvm")), [x, w, out])["main"].body
+    stored = []
+    post_order_visit(body, lambda n: stored.append(n.buffer_var.name) if isinstance(n, tir.Allocate) else None)
+    assert any("pad" in name for name in stored)
 
 
 def test_the_cost_of_a_tile_counts_the_taps_that_are_left():
