@@ -109,7 +109,10 @@ class Depthwise(CPUTemplate):
             full, rest = divmod(x["w"], tile[1])
             return full * max(tile[1], 4) + (max(rest, 4) if rest else 0) + (full + bool(rest)) * (x["kw"] - 1) * 0.5
 
-        return {"tile": min((t for t in tiles(x, machine) if t[0] == 1), key=cost), "rows": task_rows(x, machine)}
+        # Where taps are unrolled, the weights of all of them stay in registers too.
+        most = machine.registers * 7 // 16 if x["kh"] * x["kw"] <= MAX_UNROLLED_TAPS else x["w"]
+        fit = (t for t in tiles(x, machine) if t[0] == 1 and t[1] <= most)
+        return {"tile": min(fit, key=cost), "rows": task_rows(x, machine)}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         height, width = (access.extent_of(a) or NOMINAL_SIDE for a in host.op.axis[2:4])
