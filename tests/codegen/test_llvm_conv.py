@@ -8,8 +8,10 @@ import re
 import numpy
 import pytest
 
+import tvm
 from tests.codegen.raw import compile_raw, emit, prim_func
 from tests.cpus import BASELINE, OLDER
+from tvm import te
 from tvm.codegen.llvm import jit as llvm_jit
 from tvm.ir.prim import Broadcast, BufferLoad, Ramp, Var, const
 from tvm.tir.buffer import decl_buffer
@@ -107,3 +109,29 @@ def test_accumulators_stay_in_registers(mcpu, register, lanes, columns):
     assert stores == []
     assert "spill" not in assembly.lower()
     assert not any("rsp" in line for line in loop)
+
+
+@pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={OLDER}", f"llvm -mcpu={BASELINE}"])
+@pytest.mark.parametrize(("uses", "written"), [(2, False), (3, False), (5, True)])
+def test_products_that_load_elements_themselves_agree_with_numpy(target, uses, written, rng):
+    """Of 5 rows by 3 vectors; ``uses`` need not be the true number of uses, and what is read may have been written
+    just before."""
+    m, k, lanes, vectors = 5, 37, 16, 3
+    a, b = te.placeholder((m, k), name="a"), te.placeholder((k, vectors * lanes), name="b")
+    x = te.compute((m, k), lambda i, j: a[i, j] * 2, name="x") if written else a
+    step = te.reduce_axis((0, k), name="step")
+    c = te.compute((m, vectors * lanes), lambda i, j: te.sum(x[i, step] * b[step, j], axis=step), name="c")
+    s = te.create_schedule(c.op)
+    i, j = c.op.axis
+    vector, lane = s[c].split(j, factor=lanes)
+    outer, inner = s[c].split(step, factor=2)
+    s[c].reorder(outer, inner, i, vector, lane)
+    s[c].vectorize(lane)
+    for axis in (inner, i, vector):
+        s[c].unroll(axis)
+    s[c].pragma(inner, "memory_operands", uses)
+    got = tvm.nd.empty((m, vectors * lanes))
+    data, weight = rng.standard_normal((m, k)).astype("float32"), rng.standard_normal((k, 48)).astype("float32")
+    tvm.build(s, [a, b, c], target)(tvm.nd.array(data), tvm.nd.array(weight), got)
+    want = data.astype("float64") @ weight * (2 if written else 1)
+    numpy.testing.assert_allclose(got.numpy(), want, rtol=1e-4, atol=1e-4)

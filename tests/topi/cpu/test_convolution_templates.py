@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -84,12 +86,24 @@ CASES = {
         "shape": (2, 32, 12, 9), "filters": 16, "kernel": (3, 5), "stride": 2, "pad": (7, 12, 5, 14), "dilation": 6},
     "taps far outside": {"shape": (1, 16, 5, 6), "filters": 16, "kernel": (3, 3), "pad": (9, 9, 9, 9), "dilation": 9},
     "few channels": {"shape": (1, 3, 31, 29), "filters": 32, "kernel": (7, 7), "stride": 2, "pad": (3, 3, 3, 3)},
+    "operands in memory": {"shape": (1, 144, 5, 29), "filters": 32, "kernel": (1, 1)},
+    "operands in memory, stride": {"shape": (2, 128, 15, 28), "filters": 96, "kernel": (1, 1), "stride": 2},
+    "operands in memory, streamed weights": {"shape": (1, 272, 7, 7), "filters": 320, "kernel": (1, 1)},
     "batch": {"shape": (3, 16, 14, 14), "filters": 32, "kernel": (1, 3), "pad": (0, 1, 0, 1)},
     "small blocks": {"shape": (2, 24, 10, 10), "filters": 40, "kernel": (3, 3), "pad": (1, 1, 1, 1), "block": 8},
     "enough for threads": {"shape": (1, 32, 29, 31), "filters": 64, "kernel": (3, 3), "pad": (1, 1, 1, 1)},
     "no epilogue": {"shape": (1, 16, 12, 13), "filters": 32, "kernel": (5, 5), "pad": (2, 2, 2, 2), "epilogue": False},
     "depthwise": {"shape": (1, 32, 14, 14), "filters": -1, "kernel": (3, 3), "pad": (1, 1, 1, 1)},
     "depthwise, prime": {"shape": (2, 16, 17, 19), "filters": -1, "kernel": (3, 3), "stride": 2, "pad": (1, 1, 1, 1)},
+    "depthwise, padded at the end": {
+        "shape": (1, 32, 30, 44), "filters": -1, "kernel": (3, 3), "stride": 2, "pad": (0, 0, 1, 1)},
+    "depthwise, several tiles": {"shape": (1, 16, 9, 60), "filters": -1, "kernel": (5, 5), "pad": (2, 2, 2, 2)},
+    "depthwise, window over the whole image": {
+        "shape": (1, 16, 3, 2), "filters": -1, "kernel": (5, 5), "pad": (2, 2, 2, 2)},
+    "depthwise, window beyond padding": {
+        "shape": (2, 16, 8, 33), "filters": -1, "kernel": (3, 3), "pad": (3, 0, 1, 4)},
+    "depthwise, dilation": {
+        "shape": (1, 16, 19, 21), "filters": -1, "kernel": (3, 3), "pad": (2, 2, 2, 2), "dilation": 2},
     "depthwise, wide window": {"shape": (1, 16, 12, 23), "filters": -1, "kernel": (7, 7), "pad": (3, 3, 3, 3)},
     "depthwise, far taps": {
         "shape": (1, 32, 13, 14), "filters": -1, "kernel": (3, 3), "pad": (9, 9, 9, 9), "dilation": 9},
@@ -168,9 +182,59 @@ def test_columns_of_the_window_share_numbers_where_their_filters_fit_the_registe
 def test_wide_tiles_of_pointwise_convolutions_go_over_rows_that_stay_in_the_second_cache():
     machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
     machine.threads, machine.l2_bytes = 2, 1 << 21
+    config = conv2d.TEMPLATE.choose(packed_convolution(64, 256, 56, 1).op, machine)
+    assert config["outer"] == "rows" and config["tile"][2] >= conv2d.MIN_VECTORS_OF_ROWS
+    assert config["rows"] * 56 * 64 * 4 <= machine.l2_bytes // 4
+    machine.has_memory_operands = False
     config = conv2d.TEMPLATE.choose(packed_convolution(256, 256, 56, 1).op, machine)
     assert config["outer"] == "rows" and config["tile"][2] >= conv2d.MIN_VECTORS_OF_ROWS
     assert config["rows"] * 56 * 256 * 4 <= machine.l2_bytes // 4
+
+
+def pointwise_loop(mcpu: str, channels: int, size: int) -> tuple[list[str], int]:
+    """The instructions of the loop over channels of a pointwise convolution to as many filters, and the products that
+    each channel takes in it."""
+    target = tvm.target.Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={mcpu}")
+    out = packed_convolution(channels, channels, size, 1)
+    config = conv2d.TEMPLATE.choose(out.op, cpu.Machine(target))
+    with target:
+        function = tvm.build(schedule_for([out], target), [*out.op.input_tensors, out], target)
+    # Comments are left out, also those that mark where pointers are made.
+    lines = [line.split("#")[0].strip() for line in function.get_source("asm").splitlines()]
+    blocks = re.split(r"^\.L\w+:$", "\n".join(filter(None, lines)), flags=re.M)
+    body = max(blocks, key=lambda block: block.count("vfmadd")).split("\n")
+    end = next(number for number, line in enumerate(body) if line.startswith("j"))
+    return body[1 : end + 1], int(np.prod(config["tile"]))
+
+
+@pytest.mark.parametrize("channels, size", [(512, 14), (1024, 7), (128, 56)], ids=str)
+def test_products_load_half_of_the_elements_themselves_and_spill_nothing(channels, size):
+    loop, products = pointwise_loop("skylake-avx512", channels, size)
+    fused = [line for line in loop if line.startswith("vfmadd")]
+    loaded = [line for line in fused if "{1to16}" in line]
+    assert products == 28 and len(fused) % products == 0 and len(loaded) == len(fused) // 2
+    # With an index register such a product would be issued as two instructions, and with a long offset take more bytes.
+    assert all(re.match(r"vfmadd\w+\s+(-?\d+)?\(%r\w+\)\{1to16\}", line) for line in loaded)
+    assert all(-512 <= int(re.search(r"(-?\d*)\(", line)[1] or 0) <= 508 for line in loaded)
+    assert not any("rsp" in line for line in loop)
+    # Beside them are the other elements, two vectors of weights and their prefetches for each channel, and the loop.
+    assert len(loop) <= len(fused) // products * (products + 7 + 2 + 2) + 6
+
+
+def test_products_of_older_vectors_load_no_elements():
+    loop, _ = pointwise_loop("haswell", 512, 14)
+    assert any(line.startswith("vfmadd") for line in loop) and not any("{1to" in line for line in loop)
+
+
+def test_long_bodies_and_other_types_load_elements_once_for_all_products():
+    machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
+    op, tile = packed_convolution(512, 512, 14, 1).op, (1, 14, 2)
+    assert conv2d.has_memory_operands(op, {"tile": tile, "outer": "filters", "unroll_ic": 4}, machine)
+    assert not conv2d.has_memory_operands(op, {"tile": tile, "outer": "filters", "unroll_ic": 8}, machine)
+    assert not conv2d.has_memory_operands(op, {"tile": (1, 6, 4), "outer": "rows", "unroll_ic": 4}, machine)
+    x, w = te.placeholder((1, 8, 14, 14, 8), "float64"), te.placeholder((8, 8, 1, 1, 8, 8), "float64")
+    double = topi.nn.conv2d_NCHWc(x, w, 1, 0, 1, "NCHW8c", "NCHW8c", "float64").op
+    assert not conv2d.has_memory_operands(double, {"tile": tile, "outer": "filters", "unroll_ic": 4}, machine)
 
 
 def padded_elements(channels: int, filters: int, dilation: int) -> int:
@@ -191,6 +255,26 @@ def padded_elements(channels: int, filters: int, dilation: int) -> int:
 def test_padding_beyond_the_tiles_that_reach_data_is_not_made(channels, filters):
     # Of 40 rows and columns, at most those rows that are data.
     assert padded_elements(channels, filters, 12) <= channels * 16 * 40
+
+
+@pytest.mark.parametrize("kernel, width", [(3, 14), (3, 50), (5, 14)], ids=str)
+def test_depthwise_convolutions_read_their_data_where_it_lies(kernel, width):
+    x, w = te.placeholder((1, 4, 14, width, 16)), te.placeholder((4, 1, kernel, kernel, 1, 16))
+    out = topi.nn.depthwise_conv2d_NCHWc(x, w, 1, kernel // 2, 1, "NCHW16c", "NCHW16c", "float32")
+    body = tvm.lower(schedule_for([out], tvm.target.Target("llvm")), [x, w, out])["main"].body
+    stored = []
+    post_order_visit(body, lambda n: stored.append(n.buffer_var.name) if isinstance(n, tir.Allocate) else None)
+    assert stored and not any("pad" in name for name in stored)
+
+
+def test_a_depthwise_convolution_of_computed_data_pads_a_copy_of_it():
+    x, w = te.placeholder((1, 4, 14, 14, 16)), te.placeholder((4, 1, 3, 3, 1, 16))
+    scaled = te.compute(x.shape, lambda *at: te.exp(x(*at)), tag="injective")
+    out = topi.nn.depthwise_conv2d_NCHWc(scaled, w, 1, 1, 1, "NCHW16c", "NCHW16c", "float32")
+    body = tvm.lower(schedule_for([out], tvm.target.Target("llvm")), [x, w, out])["main"].body
+    stored = []
+    post_order_visit(body, lambda n: stored.append(n.buffer_var.name) if isinstance(n, tir.Allocate) else None)
+    assert any("pad" in name for name in stored)
 
 
 def test_the_cost_of_a_tile_counts_the_taps_that_are_left():

@@ -311,6 +311,10 @@ def _broadcast(b: Builder, node: Broadcast) -> str:
     inner = info(node.value.dtype)
     if inner.lanes != 1:
         raise TVMError(f"a vector cannot be broadcast: {node}")
+    if b.memory_operands is not None and isinstance(node.value, BufferLoad):
+        element = b.memory_operands.read(b, node.value)
+        if element is not None:
+            return splat(b, node.value.dtype, element, node.lanes)
     return splat(b, node.value.dtype, value(b, node.value), node.lanes)
 
 

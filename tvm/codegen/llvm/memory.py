@@ -127,7 +127,7 @@ def _forget(b: Builder, var: Var) -> None:
         b.loads.clear()
 
 
-def _read(b: Builder, var: Var, dtype: str, pointer: str, align: int) -> str:
+def read(b: Builder, var: Var, dtype: str, pointer: str, align: int) -> str:
     """A load of ``dtype``, taken from what the block already knows where it can be."""
     types = b.types
     text = f"load {types.memory(dtype)}, ptr {pointer}, align {align}"
@@ -170,12 +170,12 @@ def load(b: Builder, node: BufferLoad) -> str:
     natural, unit_bytes = kind.bytes, kind.bytes * kind.lanes
     if access.lanes == 1 or access.stride == 1:
         pointer = address(b, buffer.data, unit, access.base)
-        return _read(b, buffer.data, node.dtype, pointer, alignment(b, buffer.data, access.base, unit_bytes, natural))
+        return read(b, buffer.data, node.dtype, pointer, alignment(b, buffer.data, access.base, unit_bytes, natural))
     if access.stride == 0 and kind.lanes == 1:
         return splat(
             b,
             buffer.dtype,
-            _read(b, buffer.data, buffer.dtype, address(b, buffer.data, unit, access.base), natural),
+            read(b, buffer.data, buffer.dtype, address(b, buffer.data, unit, access.base), natural),
             access.lanes,
         )
     if access.scattered is not None and kind.lanes == 1 and not kind.is_bool:
@@ -183,7 +183,7 @@ def load(b: Builder, node: BufferLoad) -> str:
         first, count = min(lanes), max(lanes) - min(lanes) + 1
         if count <= access.lanes:
             return _permuted(b, node, Sum(place.terms, place.constant + first), count, [x - first for x in lanes])
-    pieces = [_read(b, buffer.data, buffer.dtype, p, natural) for p in _lane_addresses(b, node, access, unit)]
+    pieces = [read(b, buffer.data, buffer.dtype, p, natural) for p in _lane_addresses(b, node, access, unit)]
     return _join(b, node.dtype, buffer.dtype, pieces)
 
 
@@ -192,8 +192,8 @@ def _permuted(b: Builder, node: BufferLoad, place: Sum, count: int, lanes: list[
     dtype = node.buffer.dtype
     pointer = address(b, node.buffer.data, b.types.element(dtype), place)
     if count == 1:
-        return splat(b, dtype, _read(b, node.buffer.data, dtype, pointer, info(dtype).bytes), len(lanes))
-    row = _read(b, node.buffer.data, with_lanes(dtype, count), pointer, info(dtype).bytes)
+        return splat(b, dtype, read(b, node.buffer.data, dtype, pointer, info(dtype).bytes), len(lanes))
+    row = read(b, node.buffer.data, with_lanes(dtype, count), pointer, info(dtype).bytes)
     mask, text = ", ".join(f"i32 {lane}" for lane in lanes), b.types[with_lanes(dtype, count)]
     return b.op(f"shufflevector {text} {row}, {text} poison, <{len(lanes)} x i32> <{mask}>")
 

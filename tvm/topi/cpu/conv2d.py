@@ -7,6 +7,7 @@ of the window may share those broadcasts: each element is then broadcast once fo
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ...ir.prim import IterVar
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
 
 # Input channels by which weights that do not fit the L2 cache are prefetched.
 PREFETCH_CHANNELS = 32
+# The vectors of filters of a tile whose products load elements themselves: with more, loads would be the bottleneck.
+# From so many channels on it is faster than tiles of more filters. The most of its products in the body of a loop: the
+# body is read from the decoder's cache, and LLVM has enough registers.
+VECTORS_OF_OPERANDS, CHANNELS_OF_OPERANDS, PRODUCTS_OF_OPERANDS = 2, 128, 112
 # Independent accumulators that keep the multipliers busy: the latency of one times their number.
 CHAINS = 8
 # Instructions per cycle of a hardware thread that shares its core; one alone has twice as many.
@@ -187,6 +192,15 @@ def is_bound_by_issue(outer: str, machine: Machine) -> bool:
     return outer == "rows" or (outer == "parts" and not machine.loads_pairs)
 
 
+def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine) -> bool:
+    """Whether the products of a tile load some of their elements themselves."""
+    x, tile = extents(op), config["tile"]
+    is_plain = x["kh"] == x["kw"] == 1 and is_image_known(op) and config["outer"] in ("pixels", "filters")
+    is_float = op.output(0).dtype == "float32" == op.input_tensors[0].dtype
+    is_short = prod(tile) * config["unroll_ic"] <= PRODUCTS_OF_OPERANDS and tile[2] == VECTORS_OF_OPERANDS
+    return machine.has_memory_operands and is_plain and is_float and is_short
+
+
 def prefetch_distance(x: dict[str, int], outer: str, machine: Machine) -> int:
     """The channels by which weights are prefetched."""
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
@@ -315,9 +329,10 @@ def compute_padding(
         padding.vectorize(lane)
 
 
-def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int) -> None:
+def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int, with_operands: bool) -> None:
     """The reduction over all channels, or over those of a channel block: with blocks there is an axis of them in front,
-    and the split channel axis is the last reduction axis."""
+    and the split channel axis is the last reduction axis. ``with_operands`` the products load some elements
+    themselves."""
     *lead, oc, h, w, ob = stage.op.axis
     ic_outer, kh, kw, ic_inner = stage.op.reduce_axis
     if len(lead) > 1:
@@ -332,6 +347,8 @@ def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int) -> None:
     if taps.computed_share(window, tile_of_taps(config["tile"], config["share"])) < 1:
         for axis in (kh,) if config["share"] else (kh, kw):
             stage.skip_padding(axis)
+    if with_operands:
+        stage.pragma(ic_unrolled, "memory_operands", config["tile"][2])
     if ahead:
         stage.prefetch(stage.op.input_tensors[-1], ic_unrolled, ahead)
     stage.set_scope("local")
@@ -388,8 +405,14 @@ class Conv2d(CPUTemplate):
                  or prefetch_distance(x, outer_loops(x, t, stride, machine), machine)]
         if not is_image_known(op):
             return self.choose_for_any_image(op, machine, tiles(x, machine))
-        options = [(min(known, key=alone), 0)]
-        options += [(tile, 0) for tile in known if is_bound_by_issue(outer_loops(x, tile, stride, machine), machine)]
+        def with_operands(tile: tuple[int, int, int]) -> bool:
+            config = {"tile": tile, "outer": outer_loops(x, tile, stride, machine), "unroll_ic": 1}
+            return has_memory_operands(op, config, machine)
+
+        best = min(known, key=alone)
+        options = [(best, 0)]
+        if steps < CHANNELS_OF_OPERANDS or not with_operands(best):
+            options += [(t, 0) for t in known if is_bound_by_issue(outer_loops(x, t, stride, machine), machine)]
         options += [(tile, 1) for tile in known if can_share(x, tile, stride, machine)]
         tile, share = min(options, key=shared)
         outer = outer_loops(x, tile, stride, machine)
@@ -398,6 +421,7 @@ class Conv2d(CPUTemplate):
         # until the address of a pixel is incremented once for all its channels.
         pointwise = steps == x["ici"] * x["ico"]
         most = 16 * size if outer == "filters" and pointwise and prefetch_distance(x, outer, machine) else 112
+        most = PRODUCTS_OF_OPERANDS if with_operands(tile) else most
         return {
             "tile": tile,
             "share": share,
@@ -444,13 +468,16 @@ class Conv2d(CPUTemplate):
         tile."""
         padding, is_parallel = pad_stage(planner, stage), access.work(stage.op) >= planner.parallel_points
         x, stride = extents(stage.op), column_stride(stage.op)
+        ahead = prefetch_distance(x, config["outer"], planner.machine)
+        with_operands = has_memory_operands(stage.op, config, planner.machine)
         if config["outer"] == "parts":
             stage, task = channel_blocking.divide(planner, stage, host, config, x, stride)
         else:
             task = divide(stage, host, config)
         if is_parallel:
             host.parallel(task)
-        reduce_channels(stage, config, prefetch_distance(x, config["outer"], planner.machine))
+        # Prefetches also keep LLVM from loading the weights of the next channel early: there are no registers for them.
+        reduce_channels(stage, config, PREFETCH_CHANNELS if with_operands else ahead, with_operands)
         compute_padding(planner, padding, host, task, config)
 
 

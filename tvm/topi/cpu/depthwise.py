@@ -1,8 +1,9 @@
 """Depthwise convolution in a blocked layout: a row of pixels of one block is the register tile.
 
-There is no reuse between channels, so the kernel is bound by memory: every task pads the rows it needs into a small
-buffer, and all taps of the window are unrolled, so that a vector loaded once serves every pixel of the tile that needs
-it.
+There is no reuse between channels, so the kernel is bound by memory: all taps of the window are unrolled, so that a
+vector loaded once serves every pixel of the tile that needs it, and they read the data where it lies. Which taps of the
+first and of the last pixels of a row are padding is then known when compiling, and of a row of taps it is asked once.
+Where that is not so, every task pads the rows it needs into a small buffer.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ...te.schedule import Stage
-from ...te.tensor import ComputeOp
+from ...te.tensor import ComputeOp, PlaceholderOp
 from .. import access
 from ..template import CPUTemplate
 from . import taps
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 # The most taps that are unrolled; more make the code too long.
 MAX_UNROLLED_TAPS = 25
+# The most taps whose rows are unrolled too where some may be padding: that is asked of every row.
+MAX_ASKED_TAPS = 9
 # Taps are skipped where at most this fraction of them reads data; otherwise unrolling all of them is faster.
 MAX_COMPUTED = 0.75
 
@@ -37,6 +40,10 @@ def extents(op: ComputeOp) -> dict[str, int]:
     n, c, h, w, cb = image_extents(op)
     kh, kw = (access.extent_of(a) or 1 for a in op.reduce_axis)
     return {"n": n, "c": c, "h": h, "w": w, "cb": cb, "kh": kh, "kw": kw}
+
+
+def window(op: ComputeOp) -> list[taps.Taps | None]:
+    return taps.window(op, op.axis[2:4], op.reduce_axis)
 
 
 def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int]]:
@@ -61,6 +68,16 @@ def task_rows(x: dict[str, int], machine: Machine) -> int:
         counts = {t: -(-x["h"] // -(-x["h"] // t)) for t in range(tasks, x["h"] // overhang + 1)}
         tasks = next((t for t, count in counts.items() if planes * count % machine.threads == 0), tasks)
     return -(-x["h"] // tasks)
+
+
+def reads_unpadded(stage: Stage, padding: Stage | None, tile: tuple[int, int]) -> bool:
+    """Whether taps read the data instead of a padded copy: it is stored, and the taps of a tile of one row are
+    unrolled."""
+    if padding is None or not is_image_known(stage.op):
+        return False
+    x = extents(stage.op)
+    is_stored = all(isinstance(tensor.op, PlaceholderOp) for tensor in padding.op.input_tensors)
+    return is_stored and tile[0] == 1 and x["kh"] * x["kw"] <= MAX_UNROLLED_TAPS
 
 
 class Depthwise(CPUTemplate):
@@ -91,7 +108,10 @@ class Depthwise(CPUTemplate):
             full, rest = divmod(x["w"], tile[1])
             return full * max(tile[1], 4) + (max(rest, 4) if rest else 0) + (full + bool(rest)) * (x["kw"] - 1) * 0.5
 
-        return {"tile": min((t for t in tiles(x, machine) if t[0] == 1), key=cost), "rows": task_rows(x, machine)}
+        # Where taps are unrolled, the weights of all of them stay in registers too.
+        most = machine.registers * 7 // 16 if x["kh"] * x["kw"] <= MAX_UNROLLED_TAPS else x["w"]
+        fit = (t for t in tiles(x, machine) if t[0] == 1 and t[1] <= most)
+        return {"tile": min(fit, key=cost), "rows": task_rows(x, machine)}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
         height, width = (access.extent_of(a) or NOMINAL_SIDE for a in host.op.axis[2:4])
@@ -106,31 +126,45 @@ class Depthwise(CPUTemplate):
         host.vectorize(cb)
         for axis in (h_tile, w_tile):
             host.unroll(axis)
+        padding = pad_stage(planner, stage)
+        skips = taps.computed_share(window(stage.op), config["tile"], MAX_COMPUTED) < 1
+        is_unpadded = not skips and reads_unpadded(stage, padding, config["tile"])
         for axis, size, step, whole in zip((h_outer, w_outer), (height, width), (tile_h, tile_w), host.op.axis[2:4]):
             # Single rows of an unknown number are there or not: a part for those that are not would do nothing.
-            if size % step or step > 1 and access.extent_of(whole) is None:
+            is_uneven = size % step or step > 1 and access.extent_of(whole) is None
+            if is_uneven or is_unpadded and axis is w_outer:
                 host.pragma(axis, "loop_partition_hint", True)
         task = host.fuse(n, rows, c)
         if access.work(stage.op) >= planner.parallel_points:
             host.parallel(task)
-        padding = pad_stage(planner, stage)
         stage.compute_at(host, w_outer)
+        self.reduce_taps(stage, skips, is_unpadded)
+        if is_unpadded and padding is not None:
+            planner.placed.add(padding)
+            padding.compute_inline()
+        else:
+            # Padding that is mostly skipped is computed only where something reads it, once for all tasks.
+            compute_padding(planner, padding, host, task, {"pad": "once" if skips else "task"})
+
+    def reduce_taps(self, stage: Stage, skips: bool, is_unpadded: bool) -> None:
+        """The sum over the taps of a tile."""
         n, c, h, w, cb = stage.op.axis
         kh, kw = stage.op.reduce_axis
         stage.reorder(n, c, kh, kw, h, w, cb)
-        skips = taps.computed_share(taps.window(stage.op, (h, w), (kh, kw)), config["tile"], MAX_COMPUTED) < 1
+        count = (access.extent_of(kh) or 1) * (access.extent_of(kw) or 1)
         if skips:
             stage.skip_padding(kh)
             stage.skip_padding(kw)
-        elif (access.extent_of(kh) or 1) * (access.extent_of(kw) or 1) <= MAX_UNROLLED_TAPS:
-            stage.unroll(kh)
+        elif count <= MAX_UNROLLED_TAPS:
+            if is_unpadded and count > MAX_ASKED_TAPS:
+                stage.skip_padding(kh)
+            else:
+                stage.unroll(kh)
             stage.unroll(kw)
         for axis in (h, w):
             stage.unroll(axis)
         stage.vectorize(cb)
         stage.set_scope("local")
-        # Padding that is mostly skipped is computed only where something reads it, once for all tasks.
-        compute_padding(planner, padding, host, task, {"pad": "once" if skips else "task"})
 
 
 TEMPLATE = Depthwise()

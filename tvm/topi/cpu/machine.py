@@ -16,6 +16,8 @@ class Machine:
         self.registers = features.vector_registers or 16
         # LLVM pairs the loads of neighbouring elements on ARM, also where they are used one after the other.
         self.loads_pairs = bool(features.has_asimd)
+        # Whether products load an element and spread it over the lanes, as those of AVX-512 do.
+        self.has_memory_operands = features.has_avx512 and features.has_llvm_intrinsics
         # On 32-bit Arm LLVM loads operands early, those of unrolled steps before all products: they need registers.
         is_small = self.loads_pairs and self.registers <= 16
         self.max_unroll = 1 if is_small else 16
