@@ -173,6 +173,21 @@ def test_an_inner_loop_is_hoisted_in_each_step_of_the_outer_one(rng):
     assert in_steps(check(made, rng, ((4, 3), (1, 1), (0, 2)))) == 1
 
 
+def test_a_scan_is_a_loop_over_all_rows(rng):
+    """Forward and from the last row to the first."""
+    for direction in (0, 1):
+        body = helper.make_graph(nodes(*STEP, ("Identity", "new", "kept")), "step",
+                                 [info("h", shape=["n", OUT]), info("row", shape=["n", WIDE])],
+                                 [info("new", shape=["n", OUT]), info("kept", shape=["n", OUT])])  # fmt: skip
+        scan = helper.make_node("Scan", ["h0", "x"], ["last", "all"], body=body, num_scan_inputs=1,
+                                scan_input_directions=[direction])
+        graph = helper.make_graph([scan], "net", [info("x", shape=["t", "n", WIDE]), info("h0", shape=["n", OUT])],
+                                  [info("last", shape=["n", OUT]), info("all", shape=["t", "n", OUT])],
+                                  weights(rng))  # fmt: skip
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+        assert in_steps(check(made, rng, ((6, 3), (1, 1), (17, 4)))) == 1
+
+
 # ---- functions that call themselves ----
 
 LOOP = """#[version = "0.0.5"]
