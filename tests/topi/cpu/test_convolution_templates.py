@@ -86,7 +86,7 @@ CASES = {
         "shape": (2, 32, 12, 9), "filters": 16, "kernel": (3, 5), "stride": 2, "pad": (7, 12, 5, 14), "dilation": 6},
     "taps far outside": {"shape": (1, 16, 5, 6), "filters": 16, "kernel": (3, 3), "pad": (9, 9, 9, 9), "dilation": 9},
     "few channels": {"shape": (1, 3, 31, 29), "filters": 32, "kernel": (7, 7), "stride": 2, "pad": (3, 3, 3, 3)},
-    "operands in memory": {"shape": (1, 144, 5, 29), "filters": 32, "kernel": (1, 1)},
+    "operands in memory": {"shape": (1, 144, 5, 28), "filters": 32, "kernel": (1, 1)},
     "operands in memory, stride": {"shape": (2, 128, 15, 28), "filters": 96, "kernel": (1, 1), "stride": 2},
     "operands in memory, streamed weights": {"shape": (1, 272, 7, 7), "filters": 320, "kernel": (1, 1)},
     "batch": {"shape": (3, 16, 14, 14), "filters": 32, "kernel": (1, 3), "pad": (0, 1, 0, 1)},
@@ -226,11 +226,14 @@ def test_products_of_older_vectors_load_no_elements():
     assert any(line.startswith("vfmadd") for line in loop) and not any("{1to" in line for line in loop)
 
 
-def test_long_bodies_and_other_types_load_elements_once_for_all_products():
+def test_long_bodies_shorter_tiles_and_other_types_load_elements_once_for_all_products():
     machine = cpu.Machine(tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512"))
     op, tile = packed_convolution(512, 512, 14, 1).op, (1, 14, 2)
     assert conv2d.has_memory_operands(op, {"tile": tile, "outer": "filters", "unroll_ic": 4}, machine)
     assert not conv2d.has_memory_operands(op, {"tile": tile, "outer": "filters", "unroll_ic": 8}, machine)
+    narrow = packed_convolution(512, 512, 20, 1).op
+    assert not conv2d.has_memory_operands(narrow, {"tile": (1, 10, 2), "outer": "filters", "unroll_ic": 4}, machine)
+    assert not conv2d.has_memory_operands(narrow, {"tile": tile, "outer": "filters", "unroll_ic": 4}, machine)
     assert not conv2d.has_memory_operands(op, {"tile": (1, 6, 4), "outer": "rows", "unroll_ic": 4}, machine)
     x, w = te.placeholder((1, 8, 14, 14, 8), "float64"), te.placeholder((8, 8, 1, 1, 8, 8), "float64")
     double = topi.nn.conv2d_NCHWc(x, w, 1, 0, 1, "NCHW8c", "NCHW8c", "float64").op

@@ -193,12 +193,14 @@ def is_bound_by_issue(outer: str, machine: Machine) -> bool:
 
 
 def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine) -> bool:
-    """Whether the products of a tile load some of their elements themselves."""
+    """Whether the products of a tile load some of their elements themselves: where the tile fills the registers, and
+    rows with whole tiles. In shorter tiles such loads take longer than the instructions they save."""
     x, tile = extents(op), config["tile"]
+    is_full = prod(tile) + 2 * tile[2] == machine.registers and x["w"] % tile[1] == 0
     is_plain = x["kh"] == x["kw"] == 1 and is_image_known(op) and config["outer"] in ("pixels", "filters")
     is_float = op.output(0).dtype == "float32" == op.input_tensors[0].dtype
     is_short = prod(tile) * config["unroll_ic"] <= PRODUCTS_OF_OPERANDS and tile[2] == VECTORS_OF_OPERANDS
-    return machine.has_memory_operands and is_plain and is_float and is_short
+    return machine.has_memory_operands and is_plain and is_float and is_full and is_short
 
 
 def prefetch_distance(x: dict[str, int], outer: str, machine: Machine) -> int:
