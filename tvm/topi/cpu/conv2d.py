@@ -450,10 +450,11 @@ class Conv2d(CPUTemplate):
         weights = 4 * x["oc"] * x["ob"] * steps // x["groups"]
         outer, rows, pad = "pixels", ANY_IMAGE_ROWS if x["kh"] > 1 else 1, "task"
         if op.attrs.get("is_one_row"):
-            # Weights that fit the L2 cache are read again for each tile of pixels. Where they do not, or a tile has
-            # many filters, the data of a task stays in it for all tiles of filters, and the weights of one in the L1
-            # cache: the result is written, and what is added to it is read, in long rows of few blocks.
-            outer = "rows" if weights > machine.l2_bytes or tile[2] >= MIN_VECTORS_OF_ROWS else "pixels"
+            # Weights that fit the L2 cache are read again for each tile of pixels. Where they do not, or a tile of many
+            # filters is enough for a task, the data of a task stays in it for all tiles of filters, and the weights of
+            # one in the L1 cache: the result is written, and what is added to it is read, in long rows of few blocks.
+            is_wide = tile[2] >= MIN_VECTORS_OF_ROWS and MAX_FLAT_TILES * tile[1] * tile[2] * steps >= TASK_PRODUCTS
+            outer = "rows" if weights > machine.l2_bytes or is_wide else "pixels"
             fitting = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
             of_tile = tile[1] * x["oc"] * steps // x["groups"]
             rows = fitting if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
