@@ -120,7 +120,7 @@ def test_convolutions_of_images_of_any_size_stay_within_their_data(size, stride,
 def test_a_single_vector_of_filters_has_tiles_where_registers_are_many():
     size = tvm.te.size_var("w", "int64")
     data, weight = tvm.te.placeholder((1, 2, size, size, 16)), tvm.te.placeholder((1, 2, 1, 1, 16, 16))
-    target = tvm.target.Target("llvm -mcpu=skylake-avx512")
+    target = tvm.target.Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
     out = convolutions.conv2d_NCHWc(data, weight, 1, 0, 1, "NCHW16c", "NCHW16c", target=target)
     with target:
         body = tvm.lower(schedule_for([out], target), [data, weight, out])["main"].body

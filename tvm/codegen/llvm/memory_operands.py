@@ -43,8 +43,9 @@ class MemoryOperands:
             at = constant + _REACH // size
             place = b.op(f"getelementptr {unit}, ptr {pointer_of(b, data)}, {b.index} {total}")
             place = b.op(f"getelementptr {unit}, ptr {place}, {b.index} {at}")
-            # The texts are comments that differ, so that LLVM takes none of the results for another.
-            names = [b.effect(f'call ptr asm "# {number}", "=r,0"(ptr {place})') for number in range(self.uses)]
+            # Numbers that differ keep LLVM from taking one of the results for another. The text is empty because
+            # LLVM parses texts for the host alone.
+            names = [b.effect(f'call ptr asm "", "=r,0,i"(ptr {place}, i32 {k})') for k in range(self.uses)]
             self.pointers[data, total] = at, names
         at, names = self.pointers[data, total]
         seen = self.reads.setdefault((names[0], constant), [len(self.reads), 0])
