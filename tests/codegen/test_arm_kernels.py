@@ -107,6 +107,17 @@ def test_register_tiles_of_neon_neither_spill_nor_wait_for_loads(program, core):
     check_pipes(loop, core)
 
 
+@pytest.mark.parametrize("size, channels, filters", [(56, 64, 64), (14, 512, 512), (28, 24, 144)])
+def test_channels_of_a_pixel_are_loaded_together_and_multiplied_by_their_lanes(size, channels, filters):
+    programs = {"": convolution(size, channels, filters, 1)}
+    loop = loop_of("", "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1 -num-cores=2", programs)
+    check_registers(loop)
+    fused = loop.count(FUSED)
+    # Four channels of 14 pixels: as many loads as pixels, and four of weights, some of them in pairs.
+    assert fused % 56 == 0 and loop.count(MEMORY) <= fused // 56 * 18
+    assert all(loop.count(re.compile(rf"fmla\s.*\.s\[{lane}\]$")) == fused // 4 for lane in range(4))
+
+
 @pytest.mark.skipif(not shutil.which("llvm-mca"), reason="no llvm-mca; apt-get install llvm")
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("program", PROGRAMS)

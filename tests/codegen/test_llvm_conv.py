@@ -114,9 +114,20 @@ def test_accumulators_stay_in_registers(mcpu, register, lanes, columns):
 @pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={OLDER}", f"llvm -mcpu={BASELINE}"])
 @pytest.mark.parametrize(("uses", "written"), [(2, False), (3, False), (5, True)])
 def test_products_that_load_elements_themselves_agree_with_numpy(target, uses, written, rng):
-    """Of 5 rows by 3 vectors; ``uses`` need not be the true number of uses, and what is read may have been written
-    just before."""
-    m, k, lanes, vectors = 5, 37, 16, 3
+    """``uses`` need not be the true number of uses, and what is read may have been written just before."""
+    check_products(target, "memory_operands", uses, 37, 2, written, rng)
+
+
+@pytest.mark.parametrize("target", ["llvm", f"llvm -mcpu={BASELINE}"])
+@pytest.mark.parametrize("k, unrolled, written", [(40, 4, False), (40, 8, True), (40, 2, False), (37, 4, False)])
+def test_products_with_lanes_of_loaded_vectors_agree_with_numpy(target, k, unrolled, written, rng):
+    """Where a vector would not begin at a known lane or end with its row, elements are loaded alone."""
+    check_products(target, "lane_operands", 4, k, unrolled, written, rng)
+
+
+def check_products(target, pragma, value, k, unrolled, written, rng):
+    """A matmul of 5 rows by 3 vectors with ``unrolled`` terms in the body of its loop."""
+    m, lanes, vectors = 5, 16, 3
     a, b = te.placeholder((m, k), name="a"), te.placeholder((k, vectors * lanes), name="b")
     x = te.compute((m, k), lambda i, j: a[i, j] * 2, name="x") if written else a
     step = te.reduce_axis((0, k), name="step")
@@ -124,12 +135,12 @@ def test_products_that_load_elements_themselves_agree_with_numpy(target, uses, w
     s = te.create_schedule(c.op)
     i, j = c.op.axis
     vector, lane = s[c].split(j, factor=lanes)
-    outer, inner = s[c].split(step, factor=2)
+    outer, inner = s[c].split(step, factor=unrolled)
     s[c].reorder(outer, inner, i, vector, lane)
     s[c].vectorize(lane)
     for axis in (inner, i, vector):
         s[c].unroll(axis)
-    s[c].pragma(inner, "memory_operands", uses)
+    s[c].pragma(inner, pragma, value)
     got = tvm.nd.empty((m, vectors * lanes))
     data, weight = rng.standard_normal((m, k)).astype("float32"), rng.standard_normal((k, 48)).astype("float32")
     tvm.build(s, [a, b, c], target)(tvm.nd.array(data), tvm.nd.array(weight), got)

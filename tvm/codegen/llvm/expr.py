@@ -312,9 +312,9 @@ def _broadcast(b: Builder, node: Broadcast) -> str:
     if inner.lanes != 1:
         raise TVMError(f"a vector cannot be broadcast: {node}")
     if b.memory_operands is not None and isinstance(node.value, BufferLoad):
-        element = b.memory_operands.read(b, node.value)
-        if element is not None:
-            return splat(b, node.value.dtype, element, node.lanes)
+        operand = b.memory_operands.broadcast(b, node.value, node.lanes)
+        if operand is not None:
+            return operand
     return splat(b, node.value.dtype, value(b, node.value), node.lanes)
 
 

@@ -29,7 +29,7 @@ from .builder import Builder
 from .expr import bind
 from .loop import fixed_iteration, serial_loop
 from .memory import LINE, wide_value
-from .memory_operands import MemoryOperands
+from .memory_operands import LaneOperands, MemoryOperands
 from .runtime import leave, runtime_call
 from .value import value
 
@@ -340,14 +340,15 @@ def _stream_stores(b: Builder, stmt: AttrStmt) -> Stmt | None:
     return None
 
 
-def _memory_operands(b: Builder, stmt: AttrStmt) -> None:
-    outer, b.memory_operands = b.memory_operands, MemoryOperands(int(stmt.value))
+def _operands(b: Builder, stmt: AttrStmt, kind: type) -> None:
+    outer, b.memory_operands = b.memory_operands, kind(int(stmt.value))
     emit(b, stmt.body)
     b.memory_operands = outer
 
 
 ATTRIBUTES = {
-    "pragma_memory_operands": _memory_operands,
+    "pragma_lane_operands": lambda b, s: _operands(b, s, LaneOperands),
+    "pragma_memory_operands": lambda b, s: _operands(b, s, MemoryOperands),
     "pragma_stream_stores": _stream_stores,
     "pragma_debug_skip_region": lambda b, s: None,
     "pragma_import_llvm": _import_llvm,

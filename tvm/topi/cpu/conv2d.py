@@ -129,10 +129,19 @@ def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int, int]]:
 
 
 def unrollable(tile: tuple[int, int, int], machine: Machine) -> bool:
-    """Whether a tile also fits the registers with several channels unrolled: where elements are loaded in pairs, the
-    second of each pixel occupies another register."""
+    """Whether a tile also fits the registers with several channels unrolled: where elements are loaded in pairs or as
+    vectors, those of each pixel occupy another register, and LLVM wants two to spare."""
     h, w, oc = tile
-    return not machine.loads_pairs or h * w * (oc + 1) + oc <= machine.registers
+    return not machine.loads_pairs or h * w * (oc + 1) + oc + 2 <= machine.registers
+
+
+def lane_operands(x: dict[str, int], config: dict[str, Any], machine: Machine) -> int:
+    """The channels of a pixel that are loaded as one vector, whose lanes are the operands of products; 0 where each is
+    loaded alone."""
+    lanes = machine.lanes("float32")
+    is_whole = x["ici"] % lanes == 0 and config["unroll_ic"] % lanes == 0
+    fits = is_whole and unrollable(config["tile"], machine) and not config["share"]
+    return lanes if machine.has_lane_operands and fits else 0
 
 
 def column_stride(op: ComputeOp) -> int:
@@ -175,13 +184,15 @@ def outer_loops(x: dict[str, int], tile: tuple[int, int, int], stride: int, mach
     """The loop order of a task, by what it keeps in the caches. With "pixels" all filters are computed on a tile of
     pixels: data is read once, weights come from the L2 cache. With "rows" a tile of many filters goes over some rows
     first: its weights stay in the L1 cache and the rows in the L2 cache. Where weights are too many for that,
-    "filters". Where operands would be read from beyond the L2 cache repeatedly, "parts": the channels are blocked."""
+    "filters". Where operands would be read from beyond the L2 cache repeatedly, "parts": the channels are blocked.
+    Products with lanes of pixels wait in all orders but "pixels", which loads each pixel once."""
     if channel_blocking.pays(x, tile, stride, machine):
         return "parts"
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"] // x["groups"]
-    if weights > machine.l2_bytes // 2 or x["h"] < 4 * machine.threads:
+    room = machine.l2_bytes if machine.has_lane_operands else machine.l2_bytes // 2
+    if weights > room or x["h"] < 4 * machine.threads:
         return "filters"
-    wide = tile[2] >= MIN_VECTORS_OF_ROWS and x["kh"] == x["kw"] == 1
+    wide = tile[2] >= MIN_VECTORS_OF_ROWS and x["kh"] == x["kw"] == 1 and not machine.has_lane_operands
     pixels = task_rows(x, tile, "rows", stride, machine) * x["w"]
     return "rows" if wide and pixels >= MIN_WEIGHT_REUSE * tile[0] * tile[1] else "pixels"
 
@@ -189,7 +200,7 @@ def outer_loops(x: dict[str, int], tile: tuple[int, int, int], stride: int, mach
 def is_bound_by_issue(outer: str, machine: Machine) -> bool:
     """Whether operands come from the caches in time with a loop order, so that tiles of more filters than pixels, which
     have fewer instructions, may be faster. A broadcast is no instruction where it is a lane of a loaded vector."""
-    return outer == "rows" or (outer == "parts" and not machine.loads_pairs)
+    return outer in ("rows", "parts") and not machine.loads_pairs
 
 
 def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine) -> bool:
@@ -206,7 +217,8 @@ def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine)
 def prefetch_distance(x: dict[str, int], outer: str, machine: Machine) -> int:
     """The channels by which weights are prefetched."""
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
-    return PREFETCH_CHANNELS if weights > machine.l2_bytes // 4 and outer not in ("rows", "parts") else 0
+    orders = ("filters",) if machine.has_lane_operands else ("filters", "pixels")
+    return PREFETCH_CHANNELS if weights > machine.l2_bytes // 4 and outer in orders else 0
 
 
 def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int, int, int]]:
@@ -221,6 +233,15 @@ def tile_cycles(pixels: int, tile_oc: int, steps: int) -> float:
     and the initialization and the stores of the accumulators."""
     sums = pixels * tile_oc
     return steps * step_cycles(max(sums, CHAINS) / 2, pixels, tile_oc) + 4 * sums
+
+
+def lane_cycles(pixels: int, tile_oc: int, steps: int, channels: int, machine: Machine) -> float:
+    """Like ``tile_cycles``, where a load brings a vector of channels. Vectors of weights are what products wait for;
+    pixels come from the L2 cache too where those of a tile do not fit the L1 cache."""
+    sums = pixels * tile_oc
+    loads = pixels / machine.lanes("float32") * (3 if 4 * pixels * channels > machine.l1_bytes * 3 // 4 else 1)
+    busy, load = max(sums, CHAINS) / 2, (loads + 6 * tile_oc) / 2
+    return steps * (max(busy, load) + 0.15 * min(busy, load) + 0.5) + 4 * sums
 
 
 def direct_cycles(pixels: int, tile_oc: int, steps: int, broadcasts: float) -> float:
@@ -331,10 +352,10 @@ def compute_padding(
         padding.vectorize(lane)
 
 
-def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int, with_operands: bool) -> None:
+def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int, with_operands: bool, lanes: int = 0) -> None:
     """The reduction over all channels, or over those of a channel block: with blocks there is an axis of them in front,
     and the split channel axis is the last reduction axis. ``with_operands`` the products load some elements
-    themselves."""
+    themselves, with ``lanes`` those of so many channels are loaded at once."""
     *lead, oc, h, w, ob = stage.op.axis
     ic_outer, kh, kw, ic_inner = stage.op.reduce_axis
     if len(lead) > 1:
@@ -351,6 +372,8 @@ def reduce_channels(stage: Stage, config: dict[str, Any], ahead: int, with_opera
             stage.skip_padding(axis)
     if with_operands:
         stage.pragma(ic_unrolled, "memory_operands", config["tile"][2])
+    if lanes:
+        stage.pragma(ic_unrolled, "lane_operands", lanes)
     if ahead:
         stage.prefetch(stage.op.input_tensors[-1], ic_unrolled, ahead)
     stage.set_scope("local")
@@ -391,7 +414,12 @@ class Conv2d(CPUTemplate):
 
         def alone(tile: tuple[int, int, int]) -> float:
             h, w, oc = tile
-            cycles = sum(n * tile_cycles(a * b, oc, steps) for a, b, n in pieces(x["h"], x["w"], h, w))
+            has_lanes = lane_operands(x, {"tile": tile, "share": 0, "unroll_ic": x["ici"]}, machine)
+            cycles = sum(
+                n * (lane_cycles(a * b, oc, steps, x["ico"] * x["ici"], machine) if has_lanes
+                     else tile_cycles(a * b, oc, steps))
+                for a, b, n in pieces(x["h"], x["w"], h, w)
+            )  # fmt: skip
             return cycles / oc * computed_taps(tile, 0)
 
         def shared(option: tuple[tuple[int, int, int], int]) -> float:
@@ -480,7 +508,8 @@ class Conv2d(CPUTemplate):
         if is_parallel:
             host.parallel(task)
         # Prefetches also keep LLVM from loading the weights of the next channel early: there are no registers for them.
-        reduce_channels(stage, config, PREFETCH_CHANNELS if with_operands else ahead, with_operands)
+        lanes = lane_operands(x, config, planner.machine)
+        reduce_channels(stage, config, PREFETCH_CHANNELS if with_operands else ahead, with_operands, lanes)
         compute_padding(planner, padding, host, task, config)
 
 

@@ -22,6 +22,8 @@ class Machine:
         is_small = self.loads_pairs and self.registers <= 16
         self.max_unroll = 1 if is_small else 16
         self.registers -= 3 if is_small else 0
+        # Whether products spread a lane of a register over the others, as those of NEON do, and registers are many.
+        self.has_lane_operands = self.loads_pairs and not is_small
         self.threads = max(features.threads, 1)
         self.l1_bytes = features.l1_bytes or 1 << 15
         self.l2_bytes = features.l2_bytes or 1 << 18
