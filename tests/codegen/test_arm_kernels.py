@@ -118,6 +118,17 @@ def test_channels_of_a_pixel_are_loaded_together_and_multiplied_by_their_lanes(s
     assert all(loop.count(re.compile(rf"fmla\s.*\.s\[{lane}\]$")) == fused // 4 for lane in range(4))
 
 
+@pytest.mark.parametrize("m, k, n", [(128, 3072, 768), (197, 768, 768), (384, 768, 768)])
+def test_rows_of_matmuls_are_loaded_as_vectors_and_multiplied_by_their_lanes(m, k, n):
+    target = "llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1 -num-cores=2"
+    loop = loop_of("", target, {"": matmul(m, k, n)})
+    check_registers(loop)
+    fused = loop.count(FUSED)
+    # For 8 of k, a panel of four vectors takes 32 loads, and each of four rows two.
+    assert fused % 128 == 0 and loop.count(MEMORY) <= fused // 128 * (8 * 4 + 4 * 2)
+    assert all(loop.count(re.compile(rf"fmla\s.*\.s\[{lane}\]$")) == fused // 4 for lane in range(4))
+
+
 @pytest.mark.skipif(not shutil.which("llvm-mca"), reason="no llvm-mca; apt-get install llvm")
 @pytest.mark.parametrize("core", CORES)
 @pytest.mark.parametrize("program", PROGRAMS)

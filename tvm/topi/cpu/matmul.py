@@ -42,6 +42,8 @@ MANY_ROWS = 512
 KEEP_LHS_FROM_ROWS = 128
 # The most row blocks.
 MAX_ROW_BLOCKS = 16
+# The bytes of a cache line.
+LINE = 64
 # The longest row of the rhs, in bytes, that is read without packing.
 MAX_UNPACKED_ROW_BYTES = 512
 
@@ -50,28 +52,36 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def tile_cost(m: int, n: int, rows: int, vectors: int, lanes: int) -> float:
+def tile_cost(m: int, n: int, rows: int, vectors: int, lanes: int, machine: Machine) -> float:
     """The multiplications, those of padding at the edges included, each with its share of loads. A row costs more than
-    a vector: panels come from the L2 cache, so that tiles of few rows read them at a higher rate."""
+    a vector: panels come from the L2 cache, so that tiles of few rows read them at a higher rate. Products with lanes
+    have fewer loads, and panels that are not whole cache lines wide are what they wait for."""
     done = ceil_div(m, rows) * rows * ceil_div(n, vectors * lanes) * vectors
     waiting = max(CHAINS / (rows * vectors), 1.0)
-    return done * max(1.0 + 2.0 / rows + 0.8 / vectors, 1.2 * waiting)
+    loads = 2.0 / rows + 0.8 / vectors
+    if machine.has_lane_operands:
+        loads = 1.5 / rows + 0.2 / vectors + (0.25 if vectors * machine.vector_bytes % LINE else 0)
+    return done * max(1.0 + loads, 1.2 * waiting)
 
 
-def tiles(m: int, registers: int) -> list[tuple[int, int]]:
-    """Rows and vectors of all register tiles that fit beside a row of vectors and one broadcast. Where tiles do not
-    divide m, every row of a tile needs an address register."""
+def tiles(m: int, machine: Machine) -> list[tuple[int, int]]:
+    """Rows and vectors of all register tiles that fit beside a row of vectors and one broadcast, or a vector of each
+    row of which products take the lanes. Where tiles do not divide m, every row of a tile needs an address register."""
+
+    def needed(rows: int, vectors: int) -> int:
+        return rows * vectors + vectors + (rows + 4 if machine.has_lane_operands and rows > 1 else 1)
+
     return [
         (rows, vectors)
         for vectors in range(1, MAX_VECTORS + 1)
         for rows in range(1, min(m, MAX_ROWS) + 1)
-        if rows * vectors + vectors + 1 <= registers and (m % rows == 0 or rows <= MAX_ADDRESSES)
+        if needed(rows, vectors) <= machine.registers and (m % rows == 0 or rows <= MAX_ADDRESSES)
     ]
 
 
-def fastest(choices: list[tuple[int, int]], m: int, n: int, lanes: int) -> tuple[int, int]:
+def fastest(choices: list[tuple[int, int]], m: int, n: int, lanes: int, machine: Machine) -> tuple[int, int]:
     """The register tile with the least cost; of equals, the largest."""
-    return min(choices, key=lambda t: (tile_cost(m, n, *t, lanes), -t[0] * t[1]))
+    return min(choices, key=lambda t: (tile_cost(m, n, *t, lanes, machine), -t[0] * t[1]))
 
 
 def panel_width(m: int, n: int, machine: Machine, dtype: str) -> int:
@@ -79,17 +89,17 @@ def panel_width(m: int, n: int, machine: Machine, dtype: str) -> int:
     lanes = machine.lanes(dtype)
     if m < PACK_FROM_ROWS:
         # Each element is used a few times only: memory is the bound, and every thread should have some panels.
-        fit = [t[1] for t in tiles(m, machine.registers) if t[0] == m and t[1] in (2, 4)]
+        fit = [t[1] for t in tiles(m, machine) if t[0] == m and t[1] in (2, 4)]
         vectors = next((v for v in reversed(fit) if ceil_div(n, v * lanes) >= 4 * machine.threads), 1)
         return vectors * lanes
-    return fastest(tiles(m, machine.registers), m, n, lanes)[1] * lanes
+    return fastest(tiles(m, machine), m, n, lanes, machine)[1] * lanes
 
 
 def row_tile(m: int, n: int, width: int, machine: Machine, dtype: str) -> int:
     """Rows of the register tile over panels of this width."""
     lanes = gcd(machine.lanes(dtype), width)
-    choices = [t for t in tiles(m, machine.registers) if width // lanes % t[1] == 0]
-    return fastest(choices, m, n, lanes)[0]
+    choices = [t for t in tiles(m, machine) if width // lanes % t[1] == 0]
+    return fastest(choices, m, n, lanes, machine)[0]
 
 
 class MatmulPlan(NamedTuple):
@@ -224,7 +234,7 @@ def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: di
         # The last block of rows may not be full.
         stage.pragma(i_outer, "loop_partition_hint", True)
     tile.compute_at(stage, i_outer)
-    steps = _accumulate(tile, lanes, config["unroll"])
+    steps = _accumulate(tile, lanes, config["unroll"], planner.machine)
     _prefetch(tile, op, steps, config, config["k_block"])
 
 
@@ -239,7 +249,7 @@ def _prefetch(stage: Stage, op: ComputeOp, steps: IterVar, config: dict[str, Any
     stage.prefetch(op.input_tensors[-1], steps, share)
 
 
-def _accumulate(stage: Stage, lanes: int, unroll: int) -> IterVar:
+def _accumulate(stage: Stage, lanes: int, unroll: int, machine: Machine) -> IterVar:
     *lead, i, j = stage.op.axis
     (k,) = stage.op.reduce_axis
     j_vector, lane = stage.split(j, factor=lanes)
@@ -248,6 +258,8 @@ def _accumulate(stage: Stage, lanes: int, unroll: int) -> IterVar:
     stage.vectorize(lane)
     for axis in (k_inner, i, j_vector):
         stage.unroll(axis)
+    if machine.has_lane_operands and lanes > 1 and unroll % lanes == 0:
+        stage.pragma(k_inner, "lane_operands", lanes)
     steps = access.extent_of(k)
     if steps is None or steps % unroll:
         stage.pragma(k_outer, "loop_partition_hint", True)
@@ -341,7 +353,7 @@ class Matmul(CPUTemplate):
         m, _, k = sizes
         lanes = _lanes(op, machine)
         vectors = _width(op) // lanes
-        fit = [t for t in tiles(m, machine.registers) if vectors % t[1] == 0 and m % t[0] == 0
+        fit = [t for t in tiles(m, machine) if vectors % t[1] == 0 and m % t[0] == 0
                and t[0] == op.attrs.get("rows", t[0])]  # fmt: skip
         blocked = op.tag == "dense_pack"
         return {
@@ -356,7 +368,7 @@ class Matmul(CPUTemplate):
         sizes = _sizes(op)
         assert sizes is not None, "applies() was asked"
         m, n, k = sizes
-        tile = fastest(self.space(op, machine)["tile"], m, n, _lanes(op, machine))
+        tile = fastest(self.space(op, machine)["tile"], m, n, _lanes(op, machine), machine)
         unroll = min(UNROLL, k, machine.max_unroll)
         if "rows" in op.attrs:
             most = max(ENOUGH_UNROLLED // (tile[0] * tile[1]), 1)
@@ -403,7 +415,7 @@ class Matmul(CPUTemplate):
         stage.compute_at(consumer, inside)
         if is_cut:
             _keep_tile(planner, stage, lanes).compute_at(consumer, inside)
-        steps = _accumulate(stage, lanes, config["unroll"])
+        steps = _accumulate(stage, lanes, config["unroll"], planner.machine)
         if shared and inside is i_outer:
             _prefetch(stage, op, steps, config, sizes[2])
 
