@@ -9,8 +9,8 @@ through a pointer of its own, of which LLVM does not know that it is the same as
 from __future__ import annotations
 
 from ...dtype import info
-from ...ir.prim import BufferLoad, IntImm, Var
-from ..linear import one_index
+from ...ir.prim import BufferLoad, Var
+from ..linear import linear_form, one_index
 from .builder import Builder
 from .memory import access_of, pointer_of, read, sum_of
 from .value import splat
@@ -65,9 +65,9 @@ class LaneOperands:
 
     def broadcast(self, b: Builder, node: BufferLoad, lanes: int) -> str | None:
         """The element over the lanes; None where its lane is not known, or the vector may reach beyond the buffer."""
-        data, dtype, last = node.buffer.data, node.buffer.dtype, node.buffer.shape[-1]
+        data, dtype, last = node.buffer.data, node.buffer.dtype, linear_form(node.buffer.shape[-1])
         form = access_of(b, one_index(node.buffer, node.indices)).base
-        if form is None or not isinstance(last, IntImm) or last.value % self.lanes or node.buffer.strides:
+        if form is None or node.buffer.strides or any(n % self.lanes for n in (last.constant, *last.terms.values())):
             return None
         if any(scale % self.lanes for atom, scale in form.terms.items() if b.constants.get(atom) is None):
             return None

@@ -57,11 +57,11 @@ def any_width_columns(machine: Machine) -> int:
     return 7 if machine.registers >= 32 else 4
 
 
-def columns_of_any_image(filters: int, steps: int, has_pointers: bool, machine: Machine) -> int:
+def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: bool, machine: Machine) -> int:
     """The pixels in a register tile where the size of the image is not known: those of the tile with the fewest
-    estimated cycles, for so many vectors of filters of a group and products of a pixel. Pixels whose places do not
+    estimated cycles, for so many vectors of filters of a group, channels and taps. Pixels whose places do not
     follow from each other (``has_pointers``) have many weights, which come from the L2 cache."""
-    vector = 4 * machine.lanes("float32")
+    vector, steps = 4 * machine.lanes("float32"), channels * taps
     fits = [
         (w, oc)
         for oc in range(1, 9)
@@ -70,6 +70,8 @@ def columns_of_any_image(filters: int, steps: int, has_pointers: bool, machine: 
     ]
 
     def cycles(tile: tuple[int, int]) -> float:
+        if machine.has_lane_operands and taps == 1:
+            return lane_cycles(*tile, steps, channels, machine)
         if not has_pointers:
             return direct_cycles(*tile, steps, tile[0])
         weights = steps * tile[1] * vector
@@ -474,19 +476,25 @@ class Conv2d(CPUTemplate):
         # Where elements are loaded in pairs, tiles for one channel at a time are the larger ones.
         unrolled = [t for t in fit if unrollable(t, machine)] or fit
         steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
-        tile = min(unrolled, key=lambda t: tile_cycles(t[1], t[2], steps) / (t[1] * t[2]))
+        def cycles(tile: tuple[int, int, int]) -> float:
+            if machine.has_lane_operands and x["kh"] == x["kw"] == 1:
+                return lane_cycles(*tile[1:], steps, steps, machine)
+            return tile_cycles(*tile[1:], steps)
+
+        tile = min(unrolled, key=lambda t: cycles(t) / (t[1] * t[2]))
         weights = 4 * x["oc"] * x["ob"] * steps // x["groups"]
         outer, rows, pad = "pixels", ANY_IMAGE_ROWS if x["kh"] > 1 else 1, "task"
         if op.attrs.get("is_one_row"):
             # Weights that fit the L2 cache are read again for each tile of pixels. Where they do not, or a tile of many
             # filters is enough for a task, the data of a task stays in it for all tiles of filters, and the weights of
             # one in the L1 cache: the result is written, and what is added to it is read, in long rows of few blocks.
+            # A task has more than one tile, so that all but the last are computed without asking for pixels.
             is_wide = tile[2] >= MIN_VECTORS_OF_ROWS and MAX_FLAT_TILES * tile[1] * tile[2] * steps >= TASK_PRODUCTS
             outer = "rows" if weights > machine.l2_bytes or is_wide else "pixels"
             fitting = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
             of_tile = tile[1] * x["oc"] * steps // x["groups"]
             rows = fitting if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
-            rows, pad = max(min(rows, MAX_FLAT_TILES), 1), "once"
+            rows, pad = max(min(rows, MAX_FLAT_TILES), 2), "once"
         size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS_OF_PAIRS if machine.loads_pairs else ANY_IMAGE_PRODUCTS
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad,

@@ -6,7 +6,6 @@ The functions take the arguments of those of ``topi.nn``, and the channels and f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from ... import te, tir
@@ -28,10 +27,10 @@ Logical = Sequence[int] | None
 
 def _columns(target: Target | None, data: Tensor, kernel: Tensor, has_pointers: bool) -> int:
     """The pixels that are computed together where the width is not known; without a target, on this CPU."""
-    filters, *of_sum, _ = get_const_tuple(kernel.shape)
-    groups = get_const_int(data.shape[1] * data.shape[4]) // (of_sum[0] * of_sum[3])
+    filters, outer, height, width, inner, _ = get_const_tuple(kernel.shape)
+    groups = get_const_int(data.shape[1] * data.shape[4]) // (outer * inner)
     machine = Machine(target or Target("llvm"))
-    return columns_of_any_image(max(filters // groups, 1), prod(of_sum), has_pointers, machine)
+    return columns_of_any_image(max(filters // groups, 1), outer * inner, height * width, has_pointers, machine)
 
 
 def conv2d_NCHWc(
