@@ -17,8 +17,8 @@ class Label:
 
     __slots__ = ("index",)
 
-    def __init__(self) -> None:
-        self.index = -1
+    def __init__(self, index: int = -1) -> None:
+        self.index = index
 
 
 class Tables:
@@ -127,13 +127,8 @@ class Assembler:
 
     # ---- values ----
 
-    def load_constant(self, number: int) -> int:
-        return self._load("load_const", number)
-
-    def load_integer(self, value: int) -> int:
-        return self._load("load_consti", value)
-
-    def _load(self, name: str, value: int) -> int:
+    def load(self, value: int, name: str = "load_consti") -> int:
+        """The register of an integer, or with ``load_const`` of a constant by its number."""
         if not self.loops:
             register = self.register()
             self.write(name, register, value)
@@ -141,6 +136,9 @@ class Assembler:
         if (name, value) not in self._loaded:
             self._loaded[name, value] = self._set_before(name, value)
         return self._loaded[name, value]
+
+    def load_constant(self, number: int) -> int:
+        return self.load(number, "load_const")
 
     def _set_before(self, name: str, value: int) -> int:
         """A register that is written before the first step."""
@@ -155,17 +153,14 @@ class Assembler:
     def once(self, is_fixed: bool) -> Iterator[None]:
         """What is written in here is the same in all steps if ``is_fixed``."""
         before, self._is_first = self._is_first, self._is_first or self.loops and is_fixed
-        try:
-            yield
-        finally:
-            self._is_first = before
+        yield
+        self._is_first = before
 
     def place_once(self, at: int) -> None:
         """What was written once stands before the line ``at``, and steps after the first that comes here skip it."""
         if self._first:
-            done, first, other = self._set_before("load_consti", 0), Label(), Label()
-            first.index, other.index = at + 1, at + len(self._first) + 2
-            test = ("if", (done, self.load_integer(1), other, first))
+            done, others = self._set_before("load_consti", 0), Label(at + len(self._first) + 2)
+            test = ("if", (done, self.load(1), others, Label(at + 1)))
             self.lines[at:at] = [test, *self._first, ("load_consti", (done, 1))]
             self._first = []
 
@@ -184,9 +179,7 @@ class Assembler:
         others = set(range(len(self.params), self.count)) - self._kept
         self._dead = [r for r in sorted(others) if r in self._dead or r not in self._free]
         self.drop_dead()
-        start = Label()
-        start.index = 0
-        self.write("goto", start)
+        self.write("goto", Label(0))
 
     def finish(self, name: str) -> Function:
         """The function, with jumps in words."""

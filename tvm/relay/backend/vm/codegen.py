@@ -227,7 +227,7 @@ class FunctionWriter:
             registers, params = region.read([s.expr for s in wanted])
             regions = self.module.regions
             program, entry = regions.program(params, [s.expr for s in wanted])
-            fixed = {r for p in self.fixed for r in (slot.register for slot in slots(self.values[id(p)])) if r >= 0}
+            fixed = {slot.register for p in self.fixed for slot in slots(self.values[id(p)])}
             results = iter(ProgramWriter(self.out, program, registers, regions.shapes, entry, fixed).write())
             for slot in wanted:
                 slot.register = self.joined(slot.type, results)
@@ -379,7 +379,7 @@ class FunctionWriter:
 
     def test(self, register: int, wanted: int, otherwise: Label) -> None:
         """Go on where a register holds a number, else elsewhere."""
-        number, here = self.out.load_integer(wanted), Label()
+        number, here = self.out.load(wanted), Label()
         self.out.write("if", register, number, here, otherwise)
         self.out.release(number)
         self.out.place(here)

@@ -198,7 +198,7 @@ class ProgramWriter:
         return self.program.nodes[ref[0]].kind is not Kind.VIEW and has_unknown_sizes(self._type(ref))
 
     def _storage(self, nbytes: int, kind: int) -> int:
-        size, register = self.out.load_integer(nbytes), self._new()
+        size, register = self.out.load(nbytes), self._new()
         device = self.out.tables.devices[kind]
         self.out.write("alloc_storage", register, size, ALIGNMENT, dtype_word("uint8"), device)
         self.out.release(size)

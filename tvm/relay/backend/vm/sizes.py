@@ -200,7 +200,7 @@ class Shapes:
         *starts, nbytes = accumulate((max(-(-8 * rank // VECTOR), 1) * VECTOR for rank in ranks), initial=0)
         if not ranks:
             return []
-        size, block = self.out.load_integer(nbytes), self._new()
+        size, block = self.out.load(nbytes), self._new()
         self.out.write("alloc_storage", block, size, VECTOR, dtype_word("uint8"), 0)
         self.out.release(size)
         registers = [self._new() for _ in ranks]
