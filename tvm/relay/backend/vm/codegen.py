@@ -16,20 +16,7 @@ from ....ir.type import TupleType, Type
 from ....runtime.vm_code import Function as MachineFunction
 from ...adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from ...checked_type import with_derived_type, with_type
-from ...expr import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    RelayExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from ...expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, RelayExpr, Tuple, TupleGetItem, Var
 from ...scopes import Block
 from ...size_values import plain, same_size
 from ...symbolic import named_sizes
