@@ -144,7 +144,8 @@ def test_a_closure_that_calls_itself_at_its_end_jumps():
       let %loop = fn (%i: int32, %s: Tensor[(?), int32]) -> Tensor[(?), int32] {
         if (less(%i, %n)) { %loop(add(%i, 1), add(multiply(%s, %x), %i)) } else { %s }
       };
-      %loop(0, %x)
+      let %value = %loop;
+      %value(0, %x)
     }
     """, *[(n, numbers(size)) for n in (0, 1, 4) for size in (1, 5, 0)])  # fmt: skip
     (inner,) = (part for name, part in code.items() if name != "main")
