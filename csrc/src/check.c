@@ -74,9 +74,7 @@ static bool fits(const TVMTensorSpec *spec, const DLTensor *tensor) {
   return same && (step <= 1 || !((step | address) & (step - 1)));
 }
 
-int tvm_check_tensor(const void *opaque, int index, TVMValue value, int code, const DLTensor **out) {
-  const TVMTensorSpec *spec = opaque;
-  if (code == kTVMNDArrayHandle && value.v_handle && fits(spec, value.v_handle)) return out ? *out = value.v_handle, 0 : 0;
+static int check_all(const TVMTensorSpec *spec, int index, TVMValue value, int code, const DLTensor **out) {
   char text[160], want[32], got[32];
   bool is_tensor = code == kTVMDLTensorHandle || code == kTVMNDArrayHandle || code == kTVMOpaqueHandle;
   if (!is_tensor || !value.v_handle) return refuse(spec, index, "expected an array");
@@ -101,4 +99,9 @@ int tvm_check_tensor(const void *opaque, int index, TVMValue value, int code, co
   }
   if (out) *out = tensor;
   return 0;
+}
+
+int tvm_check_tensor(const void *opaque, int index, TVMValue value, int code, const DLTensor **out) {
+  bool good = code == kTVMNDArrayHandle && value.v_handle && fits(opaque, value.v_handle);
+  return !good ? check_all(opaque, index, value, code, out) : out ? *out = value.v_handle, 0 : 0;
 }

@@ -43,6 +43,12 @@ static inline void put(Run *run, int64_t to, VMValue value) {
   run->registers[to] = value;
 }
 
+/* A value that others have, too. */
+static inline void share(Run *run, int64_t to, VMValue value) {
+  vm_value_retain(&value);
+  put(run, to, value);
+}
+
 static const char *const KIND_NAMES[] = {"nothing", "an integer", "a tensor", "storage", "data or a closure"};
 
 static int wrong_kind(const VMValue *value, const char *wanted) {
@@ -212,20 +218,23 @@ static bool leave(Run *run, const int64_t *in, VMValue *out, int64_t *pc) {
 
 /* ---- kernels ---- */
 
-static int add_argument(Run *run, const VMValue *value, int depth) {
-  if (value->kind == VM_TENSOR) {
-    int64_t before = run->arg_capacity;
-    if (reserve((void **)&run->args, &run->arg_capacity, run->arg_count + 1, sizeof *run->args)) return -1;
-    if (before != run->arg_capacity) {
-      int *codes = realloc(run->codes, (size_t)run->arg_capacity * sizeof *codes);
-      if (!codes) return tvm_error("virtual machine: out of memory");
-      run->codes = codes;
-    }
-    run->args[run->arg_count].v_handle = value->as.tensor;
-    run->codes[run->arg_count++] = kTVMNDArrayHandle;
-    return 0;
-  }
-  /* A tuple is its fields; tuples of tuples are a few levels deep. */
+static int more_arguments(Run *run) {
+  int64_t code_capacity = run->arg_capacity;
+  return reserve((void **)&run->codes, &code_capacity, run->arg_count + 1, sizeof *run->codes) ||
+         reserve((void **)&run->args, &run->arg_capacity, run->arg_count + 1, sizeof *run->args) ? -1 : 0;
+}
+
+static int add_fields(Run *run, const VMValue *value, int depth);
+
+static inline int add_argument(Run *run, const VMValue *value, int depth) {
+  if (value->kind != VM_TENSOR) return add_fields(run, value, depth);
+  if (run->arg_count == run->arg_capacity && more_arguments(run)) return -1;
+  run->args[run->arg_count].v_handle = value->as.tensor;
+  return run->codes[run->arg_count++] = kTVMNDArrayHandle, 0;
+}
+
+/* A tuple is its fields; tuples of tuples are a few levels deep. */
+static int add_fields(Run *run, const VMValue *value, int depth) {
   if (value->kind != VM_OBJECT || value->as.object->kind != kTVMObjectADT || depth > 32) return wrong_kind(value, "a tensor");
   const VMObject *tuple = (const VMObject *)value->as.object;
   for (int64_t i = 0; i < tuple->count; ++i)
@@ -395,9 +404,7 @@ static int field_in(const Run *run, int64_t from, int64_t index, VMValue **out) 
 static int do_get_field(Run *run, const int64_t *in) {
   VMValue *field;
   if (field_in(run, in[2], in[3], &field)) return -1;
-  VMValue value = *field;
-  vm_value_retain(&value);
-  put(run, in[1], value);
+  share(run, in[1], *field);
   return 0;
 }
 
@@ -425,20 +432,6 @@ static int do_if(Run *run, const int64_t *in, int64_t *pc) {
   return 0;
 }
 
-static int do_load_const(Run *run, const int64_t *in) {
-  VMValue value = {VM_TENSOR, {.tensor = run->vm->constants[in[2]]}};
-  vm_value_retain(&value);
-  put(run, in[1], value);
-  return 0;
-}
-
-static int do_move(Run *run, const int64_t *in) {
-  VMValue value = run->registers[in[2]];
-  vm_value_retain(&value);
-  put(run, in[1], value);
-  return 0;
-}
-
 /* ---- the loop ---- */
 
 /* Asked every 1024 instructions. */
@@ -454,7 +447,7 @@ static int step_through(Run *run, VMValue *out) {
     int status = 0;
     if (steps % 1024 == 0 && look_around(run->vm)) return -1;
     switch ((VMOpcode)*in) {
-      case VM_MOVE: status = do_move(run, in); pc += 3; break;
+      case VM_MOVE: share(run, in[1], run->registers[in[2]]); pc += 3; break;
       case VM_RET:
         if (leave(run, in, out, &pc)) return 0;
         break;
@@ -470,7 +463,7 @@ static int step_through(Run *run, VMValue *out) {
       case VM_ALLOC_CLOSURE: status = make_object(run, kTVMObjectClosure, in); pc += 4 + in[3]; break;
       case VM_GET_FIELD: status = do_get_field(run, in); pc += 4; break;
       case VM_IF: status = do_if(run, in, &pc); break;
-      case VM_LOAD_CONST: status = do_load_const(run, in); pc += 3; break;
+      case VM_LOAD_CONST: share(run, in[1], (VMValue){VM_TENSOR, {.tensor = run->vm->constants[in[2]]}}); pc += 3; break;
       case VM_GOTO: pc += in[1]; break;
       case VM_GET_TAG: status = do_get_tag(run, in); pc += 3; break;
       case VM_LOAD_CONSTI: put(run, in[1], (VMValue){VM_INT, {.number = in[2]}}); pc += 3; break;

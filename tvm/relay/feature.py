@@ -9,20 +9,7 @@ from ..ir.module import GlobalVar, IRModule
 from ..ir.op import Op
 from ..ir.visit import post_order
 from .adt import Match
-from .expr import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    RelayExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, RelayExpr, Tuple, TupleGetItem, Var
 from .substitute import free_vars
 
 

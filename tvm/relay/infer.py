@@ -21,20 +21,7 @@ from ..topi.assumptions import agree, of_operator
 from ..topi.utils import simplify
 from .adt import Clause, pattern_variables, renamed_pattern
 from .checked_type import with_type
-from .expr import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    RelayExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, RelayExpr, Tuple, TupleGetItem, Var
 from .sizes import check_shape, check_sizes
 
 

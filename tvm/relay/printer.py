@@ -35,20 +35,7 @@ from ..ir.type import (
     TypeVar,
 )
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar
-from .expr import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    RelayExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, RelayExpr, Tuple, TupleGetItem, Var
 from .scopes import ATOMS, Block, Placement
 
 VERSION = '#[version = "0.0.5"]'

@@ -10,19 +10,7 @@ from typing import Any
 
 from ..docstring import docstring
 from .checked_type import with_type
-from .expr import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from .expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, Tuple, TupleGetItem, Var
 
 
 def _with_fields(kind: type) -> Callable[..., Any]:

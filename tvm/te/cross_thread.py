@@ -10,18 +10,7 @@ from ..ir.prim import BufferLoad, Call, IterVar, PrimExpr, Var, const
 from ..ir.primop import logical_and
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.op import if_then_else
-from ..tir.stmt import (
-    Allocate,
-    AttrStmt,
-    BufferStore,
-    Evaluate,
-    IfThenElse,
-    LetStmt,
-    ProducerStore,
-    Stmt,
-    no_op,
-    seq,
-)
+from ..tir.stmt import Allocate, AttrStmt, BufferStore, Evaluate, IfThenElse, LetStmt, ProducerStore, Stmt, no_op, seq
 from .schedule import Stage
 
 if TYPE_CHECKING:

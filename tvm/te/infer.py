@@ -12,19 +12,7 @@ from typing import Any
 from ..arith import Analyzer
 from ..arith import interval_set as sets
 from ..error import ScheduleError
-from ..ir.prim import (
-    Add,
-    FloorDiv,
-    FloorMod,
-    IntImm,
-    IterVar,
-    PrimExpr,
-    ProducerLoad,
-    Range,
-    Reduce,
-    Sub,
-    const,
-)
+from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Reduce, Sub, const
 from ..ir.primop import floordiv, floormod
 from ..ir.subst import substitute
 from ..ir.visit import post_order

@@ -12,18 +12,7 @@ from ..ir.structural import structural_equal
 from ..ir.subst import substitute
 from ..ir.visit import rewrite
 from ..tir.op import likely
-from ..tir.stmt import (
-    AttrStmt,
-    For,
-    ForKind,
-    IfThenElse,
-    LetStmt,
-    ProducerRealize,
-    ProducerStore,
-    Stmt,
-    no_op,
-    seq,
-)
+from ..tir.stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, ProducerRealize, ProducerStore, Stmt, no_op, seq
 from . import axes as algebra
 from .infer import Bounds
 from .schedule import AttachType, Fuse, Schedule, Stage

@@ -10,20 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..ir.op import Op
-from ..ir.prim import (
-    GE,
-    LT,
-    Add,
-    And,
-    Call,
-    Cast,
-    FloatImm,
-    IntImm,
-    Mul,
-    PrimExpr,
-    ProducerLoad,
-    Reduce,
-)
+from ..ir.prim import GE, LT, Add, And, Call, Cast, FloatImm, IntImm, Mul, PrimExpr, ProducerLoad, Reduce
 from ..ir.visit import post_order
 from .axes import range_of
 from .tensor import ComputeOp, Operation

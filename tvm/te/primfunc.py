@@ -9,17 +9,7 @@ from ..ir.prim import BufferLoad, IterVar, PrimExpr, ProducerLoad, Range, Var, c
 from ..ir.visit import post_order, rewrite
 from ..tir.buffer import Buffer, decl_buffer
 from ..tir.function import PrimFunc
-from ..tir.stmt import (
-    Block,
-    BlockRealize,
-    BufferRegion,
-    BufferStore,
-    For,
-    ForKind,
-    LetStmt,
-    Stmt,
-    seq,
-)
+from ..tir.stmt import Block, BlockRealize, BufferRegion, BufferStore, For, ForKind, LetStmt, Stmt, seq
 from .axes import range_of
 from .graph import post_order_ops
 from .operation import extern

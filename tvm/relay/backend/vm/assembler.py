@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,8 @@ class Label:
 
     __slots__ = ("index",)
 
-    def __init__(self) -> None:
-        self.index = -1
+    def __init__(self, index: int = -1) -> None:
+        self.index = index
 
 
 class Tables:
@@ -58,34 +60,51 @@ class Tables:
 
 class Assembler:
     """Writes the instructions of a function. A register that is free is taken again; what it held is dropped before the
-    next call, so that memory is not kept while others run."""
+    next call, so that memory is not kept while others run.
 
-    def __init__(self, tables: Tables, params: list[str], types: list[tuple[int, ...]] | None = None):
+    ``loops``: the function jumps back to its start (``start_again``). Then constants have registers that are written
+    before the first step, and what is written ``once`` stands in registers of its own from the first step on.
+    """
+
+    def __init__(
+        self, tables: Tables, params: list[str], types: list[tuple[int, ...]] | None = None, loops: bool = False
+    ):
         self.tables = tables
         self.types = types or [()] * len(params)
         self.params = params
         self.lines: list[tuple[str, tuple[Any, ...]]] = []
         self.count = len(params)
+        self.loops = loops
+        # Lines before the first step, lines that later steps skip, and whether those are written.
+        self._before: list[tuple[str, tuple[Any, ...]]] = []
+        self._first: list[tuple[str, tuple[Any, ...]]] = []
+        self._is_first = False
+        # Registers that are never free.
+        self._kept: set[int] = set()
+        self._loaded: dict[tuple[str, int], int] = {}
         self._free: list[int] = []
         self._dead: list[int] = []
 
     def write(self, name: str, *operands: Any) -> None:
-        self.lines.append((name, operands))
+        (self._first if self._is_first else self.lines).append((name, operands))
 
     # ---- registers ----
 
     def register(self) -> int:
-        if self._free:
+        if self._free and not self._is_first:
             got = self._free.pop()
             if got in self._dead:
                 self._dead.remove(got)
             return got
         self.count += 1
+        if self._is_first:
+            self._kept.add(self.count - 1)
         return self.count - 1
 
     def release(self, register: int) -> None:
-        self._free.append(register)
-        self._dead.append(register)
+        if register not in self._kept:
+            self._free.append(register)
+            self._dead.append(register)
 
     def drop_dead(self) -> None:
         """Registers whose values nobody uses any more hold nothing from here on."""
@@ -108,20 +127,70 @@ class Assembler:
 
     # ---- values ----
 
+    def load(self, value: int, name: str = "load_consti") -> int:
+        """The register of an integer, or with ``load_const`` of a constant by its number."""
+        if not self.loops:
+            register = self.register()
+            self.write(name, register, value)
+            return register
+        if (name, value) not in self._loaded:
+            self._loaded[name, value] = self._set_before(name, value)
+        return self._loaded[name, value]
+
     def load_constant(self, number: int) -> int:
-        register = self.register()
-        self.write("load_const", register, number)
-        return register
+        return self.load(number, "load_const")
+
+    def _set_before(self, name: str, value: int) -> int:
+        """A register that is written before the first step."""
+        self.count += 1
+        self._kept.add(self.count - 1)
+        self._before.append((name, (self.count - 1, value)))
+        return self.count - 1
+
+    # ---- loops ----
+
+    @contextmanager
+    def once(self, is_fixed: bool) -> Iterator[None]:
+        """What is written in here is the same in all steps if ``is_fixed``."""
+        before, self._is_first = self._is_first, self._is_first or self.loops and is_fixed
+        yield
+        self._is_first = before
+
+    def place_once(self, at: int) -> None:
+        """What was written once stands before the line ``at``, and steps after the first that comes here skip it."""
+        if self._first:
+            done, others = self._set_before("load_consti", 0), Label(at + len(self._first) + 2)
+            test = ("if", (done, self.load(1), others, Label(at + 1)))
+            self.lines[at:at] = [test, *self._first, ("load_consti", (done, 1))]
+            self._first = []
+
+    def start_again(self, arguments: list[int]) -> None:
+        """Jump to the start with these values in the registers of the parameters. No other value is kept."""
+        moves = {to: register for to, register in enumerate(arguments) if to != register}
+        while moves:
+            to = next((to for to in moves if to not in moves.values()), None)
+            if to is None:
+                # All wait for each other.
+                to, spare = next(iter(moves)), self.count
+                self.count += 1
+                self.write("move", spare, to)
+                moves = {t: spare if register == to else register for t, register in moves.items()}
+            self.write("move", to, moves.pop(to))
+        others = set(range(len(self.params), self.count)) - self._kept
+        self._dead = [r for r in sorted(others) if r in self._dead or r not in self._free]
+        self.drop_dead()
+        self.write("goto", Label(0))
 
     def finish(self, name: str) -> Function:
         """The function, with jumps in words."""
-        plain = [instruction(op, *[0 if isinstance(o, Label) else o for o in operands]) for op, operands in self.lines]
+        lines, first = [*self._before, *self.lines], len(self._before)
+        plain = [instruction(op, *[0 if isinstance(o, Label) else o for o in operands]) for op, operands in lines]
         starts = [0]
         for one in plain:
             starts.append(starts[-1] + one.length)
         code: list[Instruction] = []
-        for at, (op, operands) in enumerate(self.lines):
-            resolved = [starts[o.index] - starts[at] if isinstance(o, Label) else o for o in operands]
+        for at, (op, operands) in enumerate(lines):
+            resolved = [starts[first + o.index] - starts[at] if isinstance(o, Label) else o for o in operands]
             code.append(instruction(op, *resolved))
         params = [Param(p, self.tables.device, t) for p, t in zip(self.params, self.types)]
         return Function(name, params, self.count, code)

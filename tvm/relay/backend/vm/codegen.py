@@ -16,21 +16,9 @@ from ....ir.type import TupleType, Type
 from ....runtime.vm_code import Function as MachineFunction
 from ...adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from ...checked_type import with_derived_type, with_type
-from ...expr import (
-    Call,
-    Constant,
-    Function,
-    If,
-    Let,
-    RefCreate,
-    RefRead,
-    RefWrite,
-    RelayExpr,
-    Tuple,
-    TupleGetItem,
-    Var,
-)
+from ...expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, RelayExpr, Tuple, TupleGetItem, Var
 from ...scopes import Block
+from ...size_values import plain, same_size
 from ...symbolic import named_sizes
 from ..te_compiler import flatten_type
 from .assembler import Assembler, Label, Tables
@@ -76,26 +64,30 @@ def slots(value: Value) -> list[Slot]:
 
 
 class FunctionWriter:
-    """Writes one function of a module, whose inner functions have been lifted."""
+    """Writes one function of a module, whose inner functions have been lifted. Where it returns what a call of itself
+    gives, it starts again, with the arguments in place of its parameters."""
 
-    def __init__(self, module: ModuleWriter, function: Function):
-        self.module = module
+    def __init__(self, module: ModuleWriter, name: str, function: Function):
+        self.module, self.name = module, name
         self.params = list(function.params)
         self.body = function.body
         self.lines = Lines(self.body)
         types = [p.checked_type_ or p.type_annotation for p in self.params]
-        self.out = Assembler(module.tables, [p.name_hint for p in self.params], type_words(types))
+        self.again = tail_calls(name, module.is_closure(name), self.body)
+        self.out = Assembler(module.tables, [p.name_hint for p in self.params], type_words(types), bool(self.again))
+        # Parameters whose shape is the same in all steps.
+        self.fixed = [p for i, p in enumerate(self.params) if all(_same_shape(p, a[i]) for a in self.again.values())]
         self.values: dict[int, Value] = {}
         self.region = Region()
         self.waiting: list[Slot] = []
         # Slots that what waits is computed from.
         self.read: list[Slot] = []
 
-    def write(self, name: str) -> MachineFunction:
+    def write(self) -> MachineFunction:
         for number, param in enumerate(self.params):
             self.bind(param, Slot(param.checked_type_ or param.type_annotation, number))
         self.block(self.lines.top, self.body, None)
-        return self.out.finish(name)
+        return self.out.finish(self.name)
 
     # ---- values and how long they are needed ----
 
@@ -222,7 +214,8 @@ class FunctionWriter:
             registers, params = region.read([s.expr for s in wanted])
             regions = self.module.regions
             program, entry = regions.program(params, [s.expr for s in wanted])
-            results = iter(ProgramWriter(self.out, program, registers, regions.shapes, entry).write())
+            fixed = {slot.register for p in self.fixed for slot in slots(self.values[id(p)])}
+            results = iter(ProgramWriter(self.out, program, registers, regions.shapes, entry, fixed).write())
             for slot in wanted:
                 slot.register = self.joined(slot.type, results)
         for slot in waiting:
@@ -271,6 +264,12 @@ class FunctionWriter:
             self.branch(e, None)
         elif isinstance(e, Match):
             self.match(e, None)
+        elif id(e) in self.again:
+            registers, made = self.operands([self.value(a) for a in self.again[id(e)]])
+            self.release(made)
+            self.uses_over([*e.args, e.op])
+            self.out.start_again(registers)
+            self.forget_waiting()
         else:
             return False
         return True
@@ -367,8 +366,7 @@ class FunctionWriter:
 
     def test(self, register: int, wanted: int, otherwise: Label) -> None:
         """Go on where a register holds a number, else elsewhere."""
-        number, here = self.out.register(), Label()
-        self.out.write("load_consti", number, wanted)
+        number, here = self.out.load(wanted), Label()
         self.out.write("if", register, number, here, otherwise)
         self.out.release(number)
         self.out.place(here)
@@ -435,6 +433,32 @@ class FunctionWriter:
         self.pattern(part, register, otherwise, held)
 
 
+def tail_calls(name: str, is_closure: bool, body: RelayExpr) -> dict[int, list[RelayExpr]]:
+    """Calls of a function whose results are that of an expression: the arguments by the identity of the call. A closure
+    has the values around it first."""
+    found: dict[int, list[RelayExpr]] = {}
+    stack = [body]
+    while stack:
+        e = without_lets(stack.pop())
+        if isinstance(e, If):
+            stack += [e.true_branch, e.false_branch]
+        elif isinstance(e, Match):
+            stack += [clause.rhs for clause in e.clauses]
+        elif isinstance(e, Call):
+            held, callee = (e.op.args, e.op.op) if is_closure and isinstance(e.op, Call) else ((), e.op)
+            if is_closure == isinstance(e.op, Call) and isinstance(callee, GlobalVar) and callee.name_hint == name:
+                found[id(e)] = [*held, *e.args]
+    return found
+
+
+def _same_shape(param: Var, argument: RelayExpr) -> bool:
+    """Whether an argument is known to have the shape of the parameter."""
+    own, given = param.checked_type_ or param.type_annotation, argument.checked_type_
+    if not isinstance(own, TensorType) or not isinstance(given, TensorType) or len(own.shape) != len(given.shape):
+        return False
+    return all(same_size(plain(a), plain(b)) for a, b in zip(own.shape, given.shape))
+
+
 def _looks_at(pattern: Pattern, uses: dict[int, int]) -> bool:
     """Whether a pattern needs the value it is compared with."""
     if isinstance(pattern, PatternVar):
@@ -488,7 +512,7 @@ class ModuleWriter:
             inner = function.body
             function = Function([*function.params, *inner.params], inner.body, inner.ret_type)
         # Other functions see unknown sizes: one that is a value is called with any.
-        return FunctionWriter(self, named_sizes(function, self.mod, typed=True)).write(name)
+        return FunctionWriter(self, name, named_sizes(function, self.mod, typed=True)).write()
 
     def _constructor(self, name: str) -> MachineFunction:
         made = self._constructors[name]

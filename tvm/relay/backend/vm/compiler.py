@@ -23,6 +23,7 @@ from ...symbolic import sizes_by_name
 from ...transform.dead_code import RemoveUnusedFunctions
 from ...transform.hoist_loops import HoistLoops
 from ...transform.inline import Inline, InlinePrimitives, LambdaLift
+from ...transform.lift_called import lift_called
 from ...transform.straight_graph import straighten
 from .assembler import Tables
 from .codegen import ModuleWriter
@@ -205,7 +206,7 @@ def prepared(mod: IRModule) -> IRModule:
         passes = PASSES[1:]
     ctx = PassContext.current()
     # The machine has no functions inside others, at any level of optimization.
-    mod = run_pass(LambdaLift(), infer_module(run_pipeline(mod, passes, ctx)), ctx)
+    mod = run_pass(LambdaLift(), lift_called(infer_module(run_pipeline(mod, passes, ctx))), ctx)
     return run_pipeline(mod, (HoistLoops(),), ctx)
 
 

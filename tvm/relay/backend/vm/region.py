@@ -89,7 +89,7 @@ class ProgramWriter:
 
     def __init__(
         self, out: Assembler, program: Program, inputs: list[int], functions: ShapeFunctions,
-        entry: Entry | None = None,
+        entry: Entry | None = None, fixed: set[int] | None = None,
     ):  # fmt: skip
         self.out = out
         self.program = program
@@ -98,7 +98,7 @@ class ProgramWriter:
         self.rows = program.first_entries()
         # Inputs are the first nodes.
         self.registers: dict[Ref, int] = {(n, 0): register for n, register in enumerate(inputs)}
-        self.shapes = Shapes(out, program, functions, self.registers)
+        self.shapes = Shapes(out, program, functions, self.registers, fixed or set())
         self.entry = entry
         # For each storage the register that holds it, and its first byte there.
         self.places: dict[int, tuple[int, int]] = {}
@@ -108,6 +108,7 @@ class ProgramWriter:
 
     def write(self) -> list[int]:
         """The registers of the results, each of them a register of its own."""
+        start = len(self.out.lines)
         self._lay_out()
         if self.entry is not None:
             self.shapes.enter(self.entry)
@@ -120,6 +121,7 @@ class ProgramWriter:
                 # Its storage is there for the next one.
                 self.out.drop_dead()
         self.shapes.finish()
+        self.out.place_once(start)
         results: list[int] = []
         for ref in self.program.outputs:
             register = self.registers[ref]
@@ -196,9 +198,8 @@ class ProgramWriter:
         return self.program.nodes[ref[0]].kind is not Kind.VIEW and has_unknown_sizes(self._type(ref))
 
     def _storage(self, nbytes: int, kind: int) -> int:
-        size, register = self.out.register(), self._new()
+        size, register = self.out.load(nbytes), self._new()
         device = self.out.tables.devices[kind]
-        self.out.write("load_consti", size, nbytes)
         self.out.write("alloc_storage", register, size, ALIGNMENT, dtype_word("uint8"), device)
         self.out.release(size)
         return register

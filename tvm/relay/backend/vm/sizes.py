@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
 from ....ir.module import IRModule
@@ -88,14 +89,18 @@ class ShapeFunctions:
 
 class Shapes:
     """The shapes of a program's values as vectors on the host. Those that follow from the sizes of the program's inputs
-    are computed before its first kernel."""
+    are computed before its first kernel, and once where all steps of a loop have them alike: ``fixed`` are registers of
+    tensors that have one shape in all steps."""
 
-    def __init__(self, out: Assembler, program: Program, functions: ShapeFunctions, registers: dict[Ref, int]):
+    def __init__(
+        self, out: Assembler, program: Program, functions: ShapeFunctions, registers: dict[Ref, int], fixed: set[int]
+    ):
         self.out = out
         self.program = program
         self.functions = functions
         # Where the values of the program lie.
         self.registers = registers
+        self.fixed = fixed
         self.of_value: dict[Ref, int] = {}
         # The register of a shape, or an input of the program that has it.
         self.known: dict[tuple[str, ...], int | Ref] = {}
@@ -103,15 +108,15 @@ class Shapes:
         self.holds: set[str] = set()
         # Registers that end with the program.
         self.held: list[int] = []
-        # The storage of the vectors, the line that says how many bytes it has, and how many are taken.
-        self.block = self.line = -1
-        self.vectors = 0
 
     def enter(self, entry: Entry) -> None:
         """Refuse inputs of the program that its operators cannot take: from here on each is as its type says."""
         self.holds = {str(simplify(condition)) for condition in entry.function.assumes}
         if entry.function.checks or entry.shapes:
-            outs = self._invoke(entry.function, [(n, 0) for n in range(len(entry.function.inputs))])
+            inputs = [(n, 0) for n in range(len(entry.function.inputs))]
+            looked_at = {self.registers[ref] for ref, mode in zip(inputs, entry.function.inputs) if mode == SHAPE}
+            with self.out.once(looked_at <= self.fixed):
+                outs = self._invoke(entry.function, inputs)
             self.known.update(zip(entry.shapes, outs))
 
     def given(self, ref: Ref, t: TensorType) -> None:
@@ -159,7 +164,7 @@ class Shapes:
                 arguments.append(self._shape_of(ref))
             elif mode != NOTHING:
                 arguments.append(self._on_host(ref, copies))
-        outs = [self._vector(rank) for rank in function.ranks]
+        outs = self._vectors(function.ranks)
         self.functions.called.add(function.name)
         self.out.write("invoke_packed", self.out.tables.kernel(function.name), len(outs), [*arguments, *outs])
         for register in copies:
@@ -172,8 +177,9 @@ class Shapes:
 
     def _shape_of(self, ref: Ref) -> int:
         if ref not in self.of_value:
-            register = self.of_value[ref] = self._new()
-            self.out.write("shape_of", register, self.registers[ref])
+            with self.out.once(self.registers[ref] in self.fixed):
+                register = self.of_value[ref] = self._new()
+                self.out.write("shape_of", register, self.registers[ref])
         return self.of_value[ref]
 
     def _on_host(self, ref: Ref, copies: list[int]) -> int:
@@ -189,23 +195,21 @@ class Shapes:
         self.held.append(self.out.register())
         return self.held[-1]
 
-    def _vector(self, rank: int) -> int:
-        if self.line < 0:
-            size, self.block = self.out.register(), self._new()
-            self.line = len(self.out.lines)
-            self.out.write("load_consti", size, 0)
-            self.out.write("alloc_storage", self.block, size, VECTOR, dtype_word("uint8"), 0)
-            self.out.release(size)
-        register = self._new()
-        self.out.write("alloc_tensor", register, self.block, self.vectors, dtype_word("int64"), (rank,))
-        self.vectors += max(-(-8 * rank // VECTOR), 1) * VECTOR
-        return register
+    def _vectors(self, ranks: tuple[int, ...]) -> list[int]:
+        """The results of a shape function, side by side in one storage."""
+        *starts, nbytes = accumulate((max(-(-8 * rank // VECTOR), 1) * VECTOR for rank in ranks), initial=0)
+        if not ranks:
+            return []
+        size, block = self.out.load(nbytes), self._new()
+        self.out.write("alloc_storage", block, size, VECTOR, dtype_word("uint8"), 0)
+        self.out.release(size)
+        registers = [self._new() for _ in ranks]
+        for register, start, rank in zip(registers, starts, ranks):
+            self.out.write("alloc_tensor", register, block, start, dtype_word("int64"), (rank,))
+        return registers
 
     def finish(self) -> None:
-        """The storage of the vectors has room for all of them; their registers are free."""
-        if self.line >= 0:
-            name, (register, _) = self.out.lines[self.line]
-            self.out.lines[self.line] = (name, (register, self.vectors))
+        """The registers of the shapes are free."""
         for register in self.held:
             self.out.release(register)
 
