@@ -137,3 +137,23 @@ def test_whole_rows_of_small_matrices_are_lanes_together(seed):
     assert lanes(4, 4) == 16
     # Five rows of four are more than a vector, and have no part that divides them.
     assert lanes(5, 4) == 4
+
+
+def test_stages_of_a_row_are_computed_together_in_most_states(seed):
+    task = SearchTask(func=workloads.softmax_nm_auto_scheduler_test, args=(80, 24), target="llvm",
+                      hardware_params=HardwareParams(num_cores=4, target="llvm"))
+    policy = SketchPolicy(task, seed=seed % 1000, verbose=0)
+    space = policy.space
+    assert space is not None
+    attached = [[stage.attach for stage in skeleton.state.stages if stage.attach] for skeleton in space.skeletons]
+    names = [[stage.op.name for stage in skeleton.state.stages] for skeleton in space.skeletons]
+    rows = [all(target == len(own) - 1 for target, _ in found) and len(found) >= 3
+            for own, found in zip(names, attached)]
+    # The exponentials have two readers: their sum, and the last stage inside whose loops that is computed.
+    assert sum(rows) > len(rows) // 8
+    for skeleton in space.skeletons:
+        last = skeleton.state.stages[-1]
+        for stage in skeleton.state.stages:
+            # No stage is computed inside the loop over the elements of a row, for each of them anew.
+            assert stage.attach is None or stage.attach[0] != len(skeleton.state.stages) - 1 or (
+                last.iters[stage.attach[1]].name == "i0")

@@ -1,4 +1,4 @@
-"""Packed operands: which sketches have twins that read compact copies, and what these compute."""
+"""Twins of sketches: which read compact copies of operands, which add in lanes, and what these compute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tvm import auto_scheduler, te, topi
 from tvm.auto_scheduler import SearchTask, SketchPolicy
 from tvm.auto_scheduler.annotate import Choices
 from tvm.auto_scheduler.dataflow_steps import CacheReadStep
-from tvm.auto_scheduler.packing import packed
+from tvm.auto_scheduler.packing import packed, with_sums_in_lanes
 from tvm.testing import auto_scheduler as workloads
 
 
@@ -56,8 +56,7 @@ def test_what_lanes_read_again_and_again_is_copied_in_a_twin_of_each_sketch(func
     (workloads.softmax_nm_auto_scheduler_test, (8, 64)), (workloads.max_pool2d_auto_scheduler_test, (1, 8, 8, 16, 1)),
 ])
 def test_free_layouts_columns_and_what_is_not_tiled_have_no_copies(function, args):
-    policy = policy_of(function, *args)
-    assert len(policy.breeder.sketches) == len(policy.generate_sketches())
+    assert not any(copies(sketch) for sketch in policy_of(function, *args).breeder.sketches)
 
 
 @pytest.mark.parametrize("function, args", [
@@ -80,3 +79,27 @@ def test_states_with_copies_compute_what_plain_loops_do(function, args):
         sketch = twins[number % len(twins)]
         state = auto_scheduler.annotate.annotate(dag, sketch, Choices(random.Random(number)), breeder.limits)
         np.testing.assert_allclose(result(state), expected, rtol=1e-4, atol=1e-4)
+
+
+@auto_scheduler.register_workload
+def packing_test_pool(layout, shape):
+    data = te.placeholder(shape)
+    return [data, topi.nn.global_pool(data, "avg", layout)]
+
+
+def test_sums_of_elements_beside_each_other_are_lanes_in_a_twin():
+    policy = policy_of(packing_test_pool, "NHWC", (1, 5, 6, 44))
+    plain = policy.generate_sketches()
+    twin = policy.breeder.sketches[-1]
+    (total,) = [stage for stage in twin.stages if stage.op.name.endswith("sum") and not stage.op.name.endswith("rf")]
+    kinds = [it.kind.name for it in total.iters]
+    assert kinds[-3:] == ["REDUCTION", "REDUCTION", "SPATIAL"] and len(total.iters) == 7
+    assert not any(state.state_object == twin for state in plain)
+    assert with_sums_in_lanes(policy.search_task.compute_dag, twin) is None
+
+
+def test_terms_beside_each_other_are_no_lanes():
+    policy = policy_of(packing_test_pool, "NCHW", (1, 44, 5, 6))
+    dag = policy.search_task.compute_dag
+    assert [with_sums_in_lanes(dag, state.state_object) for state in policy.generate_sketches()] == [None] * len(
+        policy.generate_sketches())

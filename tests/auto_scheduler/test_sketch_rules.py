@@ -74,6 +74,15 @@ def test_reductions_without_reuse_are_plain_or_kept_apart(function, args, count)
     assert not any(tiled(stage) for stage in found[-1].stages)
 
 
+@pytest.mark.parametrize("rows, count", [(32, 9), (33, 4)])
+def test_a_search_keeps_parallel_parts_of_a_reduction_for_few_elements(rows, count):
+    task = SearchTask(func=workloads.softmax_nm_auto_scheduler_test, args=(rows, 64), target="llvm",
+                      hardware_params=HardwareParams(num_cores=2, target="llvm"))
+    policy = SketchPolicy(task, verbose=0)
+    assert len(policy.generate_sketches()) == 9
+    assert len(policy.breeder.sketches) == count
+
+
 def test_an_activation_that_reads_a_product_twice_is_computed_in_its_tiles():
     a, b = te.placeholder((32, 16), name="a"), te.placeholder((24, 16), name="b")
     product = topi.nn.dense(a, b)

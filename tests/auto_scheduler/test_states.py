@@ -64,6 +64,18 @@ def states_norm(n: int, m: int) -> list[Any]:
 
 
 @auto_scheduler.register_workload
+def states_layer_norm(n: int, m: int) -> list[Any]:
+    a, b, c = te.placeholder((n, m), name="a"), te.placeholder((m,), name="b"), te.placeholder((m,), name="c")
+    return [a, b, c, topi.nn.layer_norm(a, b, c, [1])]
+
+
+@auto_scheduler.register_workload
+def states_mean_of_pixels(size: int, channels: int) -> list[Any]:
+    a = te.placeholder((1, size, size + 2, channels), name="a")
+    return [a, topi.nn.global_pool(a, "avg", "NHWC")]
+
+
+@auto_scheduler.register_workload
 def states_winograd(batch: int, size: int, channels: int, filters: int, tile: int, layout: str) -> list[Any]:
     shape = (size, size + 1, channels) if layout == "NHWC" else (channels, size, size + 1)
     a = te.placeholder((batch, *shape), name="a")
@@ -80,6 +92,9 @@ PROGRAMS = {
     "transposed convolution": (states_transposed, (5, 4, 6)),
     "reduction": (workloads.min_nm_auto_scheduler_test, (6, 30)),
     "softmax": (workloads.softmax_nm_auto_scheduler_test, (6, 24)),
+    "softmax of many rows": (workloads.softmax_abcd_auto_scheduler_test, (2, 3, 21, 12)),
+    "layer norm": (states_layer_norm, (70, 36)),
+    "mean of pixels": (states_mean_of_pixels, (5, 22)),
     "product of bytes": (states_bytes, (12, 16, 24)),
     "matrix norm": (states_norm, (12, 20)),
     "tiles of Winograd's algorithm": (states_winograd, (2, 5, 8, 12, 2, "NHWC")),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any
 
 from . import gpu_annotate, gpu_limits
@@ -33,6 +34,8 @@ UNROLL_STEPS = (0, 16, 64, 512)
 ITERATIONS_PER_CORE = 16
 # The probability of the usual option, where there is one.
 USUAL = 0.75
+# The fewest partial sums of a reduction that fill a register.
+_FEWEST_LANES = 4
 # How often tile sizes are sampled until they are likely to fit a GPU.
 _MOST_DRAWS = 32
 INLINE, AT_ROOT = "inline", "root"
@@ -121,9 +124,10 @@ def length_options(step: SplitStep, limits: Limits) -> tuple[tuple[int, ...], ..
     if limits.gpu is not None:
         return gpu_limits.length_options(step, limits.max_innermost_split_factor, limits.gpu)
     if None not in step.lengths:
-        # A factor of an rfactor is a proper divisor of the extent of the reduction.
+        # A factor of an rfactor is a proper divisor of the extent of the reduction, and fills registers if one can.
         extent = step.extent or 1
-        return tuple((d,) for d in divisors(extent) if 1 < d < extent) or ((1,),)
+        proper = [d for d in divisors(extent) if 1 < d < extent]
+        return tuple((d,) for d in proper if d % _FEWEST_LANES == 0) or tuple((d,) for d in proper) or ((1,),)
     if step.extent is None:
         return (tuple(length or 1 for length in step.lengths),)
     options = factorizations(step.extent, len(step.lengths), limits.max_innermost_split_factor)
@@ -169,14 +173,17 @@ def place_stages(state: State, choices: Choices) -> None:
         queries = Queries(state.compute_dag, state.state_object)
         if queries.needs_multi_level_tiling(place):
             continue
-        options: list[Any] = [AT_ROOT, *_locations(state.state_object, queries, place)]
+        locations = _locations(state.state_object, queries, place)
+        options: list[Any] = [AT_ROOT, *locations]
         # A constant transform reads each element for many sums, so its operand is not inlined and computed anew for
         # each. Nor is that of an intrinsic, which reads arrays.
         readers = [state.stages[reader] for reader in queries.consumers(place)]
         is_kept = any(is_constant_transform(reader) or is_tensorized(reader) for reader in readers)
         if not has_reduce_iter(stage) and not is_kept:
             options.append(INLINE)
-        chosen = choices.pick("location", place, options)
+        # Stages without tiles work row by row together, so that rows stay in the L1 cache.
+        is_row = bool(locations) and not is_tiled(state.stages[locations[-1][0]])
+        chosen = choices.pick("location", place, options, usual=locations[-1] if is_row else None)
         if chosen == INLINE:
             state.compute_inline(place)
         elif chosen != AT_ROOT:
@@ -186,16 +193,41 @@ def place_stages(state: State, choices: Choices) -> None:
 
 def _locations(state: StateObject, queries: Queries, place: int) -> list[tuple[int, int]]:
     """The loops inside which a stage may be computed: the outer loops of its only consumer and of the stage in which
-    that is computed, down to those of the inner tiles."""
-    target = queries.single_consumer(place)
-    if target is None:
-        return []
-    found = _outer_loops(state, target)
-    attach = state.stages[target].attach
+    that is computed, down to those of the inner tiles; of several consumers, those that are around all of them."""
+    readers, found = queries.consumers(place), []
+    if len(readers) == 1:
+        attach = state.stages[readers[0]].attach
+        # What a plain stage inside another one covers is little more than an iteration of the loop around it.
+        if attach is None or is_tiled(state.stages[readers[0]]):
+            found = _loops_that_read(queries, place, readers[0], _outer_loops(state, readers[0]))
+    else:
+        attach = _around_all(state, readers)
     if attach is not None:
         outer, last = attach
         found += [(stage, loop) for stage, loop in _outer_loops(state, outer) if loop <= last]
     return found
+
+
+def _loops_that_read(
+    queries: Queries, place: int, reader: int, loops: list[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """The loops of a reader; of one without tiles up to the first that its reads of a stage do not depend on, inside
+    which the same elements would be computed again and again."""
+    stages = queries.state.stages
+    if is_tiled(stages[reader]):
+        return loops
+    used = queries.axes_that_read(stages[place].op, stages[reader].op)
+    return list(takewhile(lambda loop: stages[reader].iters[loop[1]].name in used, loops))
+
+
+def _around_all(state: StateObject, readers: Sequence[int]) -> tuple[int, int] | None:
+    """The innermost loop of the last reader of a stage inside which all its other readers are computed."""
+    if not readers:
+        return None
+    target = readers[-1]
+    attached = [state.stages[reader].attach for reader in readers[:-1]]
+    loops = [attach[1] for attach in attached if attach is not None and attach[0] == target]
+    return (target, min(loops)) if len(loops) == len(attached) else None
 
 
 def _outer_loops(state: StateObject, target: int) -> list[tuple[int, int]]:

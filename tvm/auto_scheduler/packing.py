@@ -1,17 +1,20 @@
-"""Packed operands: sketches in whose tiles a compact copy of an operand is read.
+"""Twins of the sketches that rules give: with packed operands, and with sums in lanes.
 
 What the lanes of a tiled stage read is read again for each of its inner tiles, but its rows lie apart: few of them fit
-the sets of a cache and the pages that a core knows. A copy for each part of the reduction lies together. Sketches that
-copy are twins of those that the rules give.
+the sets of a cache and the pages that a core knows. A copy for each part of the reduction lies together.
+
+The rules leave a reduction without reuse as it is written, its terms innermost. Where elements beside each other are
+sums of elements beside each other, as those of pools over pixels with channels last, a twin adds them as lanes.
 """
 
 from __future__ import annotations
 
-from .attach_steps import INLINED
+from ..ir.visit import post_order
+from .attach_steps import INLINED, ROOT
 from .compute_dag import ComputeDAG
 from .loop_state import State
-from .queries import Queries, has_cache_read, is_tensorized, is_tiled, outer_reduction
-from .state import StateObject
+from .queries import Queries, has_cache_read, has_reduce_iter, is_tensorized, is_tiled, outer_reduction
+from .state import Stage, StateObject
 
 
 def packed(dag: ComputeDAG, sketch: StateObject) -> StateObject | None:
@@ -51,4 +54,25 @@ def _reader(dag: ComputeDAG, state: StateObject, place: int) -> int | None:
     return target if is_reused else None
 
 
-__all__ = ["packed"]
+def with_sums_in_lanes(dag: ComputeDAG, sketch: StateObject) -> StateObject | None:
+    """The twin of a sketch in which a part of the last axis of plain reductions is inside their terms; None where
+    there are none."""
+    state = State(sketch, dag)
+    for place, stage in enumerate(sketch.stages):
+        is_plain = stage.compute_at == ROOT and has_reduce_iter(stage) and not is_tiled(stage)
+        if is_plain and _has_lanes(dag, sketch, stage):
+            iters, last = list(stage.iters), len(stage.op.axis) - 1
+            outer, lanes = state.split(place, iters[last], [None])
+            state.reorder(place, [*iters[:last], outer, *iters[last + 1 :], lanes])
+    return state.state_object if len(state.transform_steps) > len(sketch.transform_steps) else None
+
+
+def _has_lanes(dag: ComputeDAG, sketch: StateObject, stage: Stage) -> bool:
+    """Whether the last axis of a reduction, and none of its terms, moves the last index of a read."""
+    terms = {axis.var for axis in stage.op.reduce_axis}
+    reads = dag.analyzer_of(sketch).accesses[stage.op].reads.values()
+    rows = [set(post_order(indices[-1])) for found in reads for indices in found if indices]
+    return bool(stage.op.axis) and any(stage.op.axis[-1].var in row and not row & terms for row in rows)
+
+
+__all__ = ["packed", "with_sums_in_lanes"]

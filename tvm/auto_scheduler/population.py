@@ -25,8 +25,9 @@ from .tiling import divisors
 _MUTATIONS = {"tile": 0.85, "unroll": 0.06, "location": 0.05, "parallel": 0.02, "vector": 0.02}
 # The probability of a crossover; other children are mutations.
 _CROSSOVER = 0.1
-# The most skeletons of a sketch, and after how many samples without a new one the search for them ends.
-_MOST_SKELETONS, _MOST_REPEATS = 64, 12
+# The most skeletons of a sketch and of many sketches, each of which is scored by itself, and after how many samples
+# without a new one the search for them ends.
+_MOST_SKELETONS, _MOST_OF_ALL, _MOST_REPEATS = 64, 96, 12
 
 
 @dataclass
@@ -75,7 +76,8 @@ class Space:
     def _find_skeletons(self, sketch: SketchGenes) -> int:
         """Sample the skeletons of a sketch, and return how many were found."""
         repeats, first = 0, len(self.skeletons)
-        while repeats < _MOST_REPEATS and len(self.skeletons) - first < _MOST_SKELETONS:
+        most = min(_MOST_SKELETONS, max(_MOST_OF_ALL // len(self.sketches), 1))
+        while repeats < _MOST_REPEATS and len(self.skeletons) - first < most:
             before = len(self.skeletons)
             try:
                 self._number(sketch.skeleton(Choices(self.generator)))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
+from ..ir.prim import Var
+from ..ir.visit import post_order
 from ..te.tensor import ComputeOp
 from .access import SIMPLIFY_CONST_TENSOR_INDICES
 from .attach_steps import INLINED
@@ -48,6 +50,21 @@ class Queries:
     def single_consumer(self, stage_id: int) -> int | None:
         found = self.consumers(stage_id)
         return found[0] if len(found) == 1 else None
+
+    def axes_that_read(self, op: Any, reader: Any) -> set[str]:
+        """The names of the axes of a reader that its reads of an operation depend on, also through inlined ones."""
+        found: set[str] = set()
+        for through in self.analyzer.consumers(op):
+            places: Any = None
+            if through is not reader:
+                if self.state.stages[self._places[through]].compute_at != INLINED:
+                    continue
+                own = self.axes_that_read(op, through)
+                places = [place for place, axis in enumerate(through.axis) if axis.var.name in own]
+            for indices in self.analyzer.accesses[reader].reads.get(op if places is None else through, ()):
+                for index in indices if places is None else [indices[place] for place in places]:
+                    found |= {node.name for node in post_order(index) if isinstance(node, Var)}
+        return found
 
     def is_elementwise_match(self, stage_id: int, target_stage_id: int) -> bool:
         stages = self.state.stages

@@ -24,11 +24,11 @@ from .intrinsic_rule import intrinsic_rules
 from .loop_state import State
 from .measure import MeasureInput, MeasureResult, ProgramMeasurer
 from .measure_record import RecordReader
-from .packing import packed
+from .packing import packed, with_sums_in_lanes
 from .population import Population, Space, evolve
 from .queries import is_tensorized
 from .search_task import SearchTask, TuningOptions
-from .sketch_rules import CPU_RULES, Condition, Rule, Sketching, generate
+from .sketch_rules import CPU_RULES, SEARCHED_RULES, Condition, Rule, Sketching, generate
 from .state import StateObject
 from .state_features import FeatureExtractor, estimated_speed
 from .steps import TransformStep
@@ -321,7 +321,7 @@ class SketchPolicy(SearchPolicy):
         self.user_rules: list[Rule] = []
         self._breeder: Breeder | None = None
         # How many of the sketches the rules gave; those with packed operands follow them.
-        self._by_rules = 0
+        self._by_rules: list[StateObject] = []
         self._space: Space | None = None
         # Candidates of measured states, and states that ran whose candidates were not looked for yet: sketches are made
         # once all rules are there.
@@ -339,7 +339,7 @@ class SketchPolicy(SearchPolicy):
         """What makes candidates; the sketches are made when it is first asked for."""
         if self._breeder is None:
             params, task = self.params, self.search_task
-            hardware, features = task.hardware_params, task.target.features
+            dag, hardware, features = task.compute_dag, task.hardware_params, task.target.features
             if features.is_gpu:
                 rules: Sequence[Rule] = (*fragment_rules(task.target), *gpu_rules(features.multiprocessors))
                 structure = params["gpu_multi_level_tiling_structure"]
@@ -347,14 +347,15 @@ class SketchPolicy(SearchPolicy):
             else:
                 rules = (*intrinsic_rules(task.target), *CPU_RULES)
                 structure, gpu = params["cpu_multi_level_tiling_structure"], None
-            sketches = generate(task.compute_dag, hardware, structure, (*self.user_rules, *rules))
-            self._by_rules = len(sketches)
+            sketches = self._by_rules = generate(dag, hardware, structure, (*self.user_rules, *rules))
             if features.is_cpu and not self.user_rules:
-                sketches = [*sketches, *filter(None, (packed(task.compute_dag, sketch) for sketch in sketches))]
+                sketches = generate(dag, hardware, structure, (*intrinsic_rules(task.target), *SEARCHED_RULES))
+                twins = [twin(dag, sketch) for twin in (packed, with_sums_in_lanes) for sketch in sketches]
+                sketches = [*sketches, *filter(None, twins)]
             limits = Limits(
                 max(hardware.num_cores, 1), params["max_innermost_split_factor"], params["max_vectorize_size"],
                 not params["disable_change_compute_location"], gpu)
-            self._breeder = Breeder(task.compute_dag, sketches, limits, self.generator)
+            self._breeder = Breeder(dag, sketches, limits, self.generator)
         return self._breeder
 
     @property
@@ -367,7 +368,8 @@ class SketchPolicy(SearchPolicy):
         return self._space
 
     def generate_sketches(self, print_for_debug: bool = False) -> list[State]:
-        """All structures of loops that the rules give. A search on CPUs has their twins with packed operands too.
+        """All structures of loops that the rules give. A search on CPUs has their twins (``packing``) too,
+        and leaves out reductions in parallel parts where there are many elements.
 
         Parameters
         ----------
@@ -379,7 +381,8 @@ class SketchPolicy(SearchPolicy):
         list of State
             The sketches, whose tiles have no sizes yet.
         """
-        states = [State(sketch, self.search_task.compute_dag) for sketch in self.breeder.sketches[: self._by_rules]]
+        dag = self.breeder.dag
+        states = [State(sketch, dag) for sketch in self._by_rules]
         if print_for_debug:
             for number, state in enumerate(states):
                 print(f"sketch {number}\n{state}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from .access import SIMPLIFY_CONST_TENSOR_INDICES
@@ -201,6 +201,13 @@ def _rfactor(at: Sketching) -> list[Found]:
     return found
 
 
+def _rfactor_for_few(at: Sketching) -> list[Found]:
+    """Factor the reduction into parallel parts only where its elements do not keep all cores busy."""
+    in_parts, in_lanes = _rfactor(at)
+    is_parallel = extents_product(at.stage)[0] > at.hardware.num_cores * _ELEMENTS_PER_CORE
+    return [in_lanes] if is_parallel else [in_parts, in_lanes]
+
+
 def _cache_write(at: Sketching) -> list[Found]:
     state = at.open()
     state.cache_write(at.stage_id, "global")
@@ -243,6 +250,8 @@ CPU_RULES = (
     Rule("multi-level tiling", _tiling_condition, _tile),
     Rule("plain loops", lambda at: Condition.APPLY, _skip),
 )
+# Those of a search, which leave out what cannot be fastest.
+SEARCHED_RULES = tuple(replace(rule, apply=_rfactor_for_few) if rule.apply is _rfactor else rule for rule in CPU_RULES)
 
 
 def generate(
@@ -268,4 +277,5 @@ def generate(
     return done
 
 
-__all__ = ["CPU_RULES", "Condition", "FUSION_LEVELS", "Found", "Rule", "Sketching", "generate", "is_to_be_tiled"]
+__all__ = ["CPU_RULES", "Condition", "FUSION_LEVELS", "Found", "Rule", "SEARCHED_RULES", "Sketching", "generate",
+           "is_to_be_tiled"]
