@@ -175,8 +175,8 @@ def test_what_is_added_to_places_of_an_input_keeps_its_size_and_more_places_than
 
 
 def test_sums_with_rows_behind_those_of_an_input_have_one_size(rng):
-    """Rows of a table behind as many as ``past`` has, one for each row of ``x``: the table may end before them, and then
-    a single row broadcasts, and none empties the sum."""
+    """Rows of a table behind as many as ``past`` has, one for each row of ``x``: the table may end before them, and
+    then a single row broadcasts, and none empties the sum."""
     make = helper.make_node
     nodes = [make("Shape", ["past"], ["p"]), make("Shape", ["x"], ["s"]), make("Gather", ["s", "zero"], ["count"]),
              make("Add", ["p", "count"], ["end"]), make("Slice", ["table", "p", "end", "zero"], ["places"]),
