@@ -8,6 +8,8 @@ from tvm import relay
 from tvm.ir.prim import SizeVar
 from tvm.relay.infer import infer_type
 from tvm.relay.size_values import SizeValues, is_not_negative, plain, same_size
+from tvm.tir import max as most
+from tvm.tir import min as least
 
 n, m = SizeVar("n", "int64"), SizeVar("m", "int64")
 x = relay.var("x", shape=(n, 3, m), dtype="float32")
@@ -49,3 +51,25 @@ def test_nothing_is_said_of_data():
     assert held(relay.shape_of(unknown, "int64")) == [None, 2]
     assert held(relay.const(np.zeros(100, "int64"), "int64")) is None
     assert not is_not_negative(n - m) and is_not_negative(n * m + 3) and not same_size(None, None)
+
+
+def sliced(*bounds, axes=(0,)):
+    """The sizes of rows of a table of 8 x 5, between bounds that are known when running."""
+    made = infer_type(relay.strided_slice(relay.const(np.zeros((8, 5), "float32")), *bounds, axes=list(axes)))
+    return [plain(d) for d in made.checked_type.shape]
+
+
+def row(e):
+    return relay.expand_dims(e, 0)
+
+
+def test_slices_between_sizes_have_sizes_that_follow():
+    step = relay.const(np.array([1]), "int64")
+    rows, columns = sliced(row(one(0)), row(one(0) + one(2)), step)
+    assert same_size(rows, most(least(n + m, 8) - least(n, 8), 0)) and columns == 5
+    assert same_size(sliced(relay.const(np.array([0]), "int64"), row(one(2)), step, axes=(1,))[1], least(m, 5))
+    # Bounds that may count from the end, other steps, and data say nothing.
+    data = relay.var("d", shape=(1,), dtype="int64")
+    for bounds in ((row(one(0) - one(2)), row(one(0)), step), (row(one(0)), data, step),
+                   (row(one(0)), row(one(2)), relay.const(np.array([2]), "int64"))):  # fmt: skip
+        assert sliced(*bounds) == [None, 5]

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import os
 import shutil
+import struct
 import subprocess
 import tarfile
 
@@ -226,7 +227,7 @@ def test_an_archive_of_objects_is_loaded_whole_or_not_at_all(object_code, tmp_pa
 
 
 def test_damaged_blob_is_refused(compiler, tmp_path):
-    blob = export.blob_source(b"\xff" * 24)
+    blob = export.blob_source(struct.pack("<Q", 24) + b"\xff" * 24)
     (tmp_path / "bad.c").write_text(blob)
     link.create_shared(str(tmp_path / "bad.so"), str(tmp_path / "bad.c"))
     with pytest.raises(TVMError, match="packed in the library are corrupt"):

@@ -123,7 +123,7 @@ def test_code_that_this_cpu_has_not_all_instructions_of_is_refused(monkeypatch):
 ])  # fmt: skip
 def test_objects_of_bytes_are_as_binutils_reads_them(machine, said, tmp_path):
     path = str(tmp_path / "data.o")
-    blob_object.write(path, "payload", b"0123456789" * 13, machine)
+    blob_object.write(path, "payload", [b"01234", b"56789" + b"0123456789" * 12], machine)
     assert blob_object.machine_of(path) == machine
     english = {**os.environ, "LC_ALL": "C"}
     run = lambda *options: subprocess.run(["readelf", *options, path], capture_output=True, text=True, env=english)

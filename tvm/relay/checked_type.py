@@ -10,6 +10,7 @@ from ..ir.module import RelayExpr
 from ..ir.op import Op
 from ..ir.type import TupleType, Type
 from .expr import Call, Tuple, TupleGetItem, Var
+from .size_values import with_slice_sizes
 
 
 def with_type(e, t: Type | None):
@@ -39,7 +40,7 @@ def operands_of(e: RelayExpr) -> tuple[RelayExpr, ...] | None:
 def with_derived_type(e):
     """A call of an operator, a tuple or a field of one, with the type that its operands, which have theirs, give."""
     if type(e) is Call:
-        return with_type(e, e.op.attrs["type_rule"](e.attrs, [a.checked_type_ for a in e.args]))
+        return with_type(e, with_slice_sizes(e, e.op.attrs["type_rule"](e.attrs, [a.checked_type_ for a in e.args])))
     if type(e) is Tuple:
         return with_type(e, TupleType(tuple([f.checked_type_ for f in e.fields])))
     return with_type(e, e.tuple_value.checked_type_.fields[e.index])

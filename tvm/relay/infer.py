@@ -22,6 +22,7 @@ from ..topi.utils import simplify
 from .adt import Clause, pattern_variables, renamed_pattern
 from .checked_type import with_type
 from .expr import Call, Constant, Function, If, Let, RefCreate, RefRead, RefWrite, RelayExpr, Tuple, TupleGetItem, Var
+from .size_values import with_slice_sizes
 from .sizes import check_shape, check_sizes
 
 
@@ -317,13 +318,17 @@ class Inference:
             if any(_incomplete(t) for t in types):
                 types = self._complete(node, types)
             with of_operator(record.name):
-                result = _settled(rule(node.attrs, types))
+                result = _settled(with_slice_sizes(node, rule(node.attrs, types), self._known_type))
                 check_shape(result)
             return result
         except (TypeError, ValueError, LookupError, AttributeError, TVMError) as problem:
             if isinstance(problem, DiagnosticError):
                 raise
             raise DiagnosticError(self._context(node, types, problem)) from problem
+
+    def _known_type(self, node: RelayExpr) -> Type | None:
+        """What has been found, here or before, of the type of an expression below one whose type is asked for."""
+        return self.type_of(node) if id(node) in self.types or isinstance(node, Var) else node.checked_type_
 
     def _complete(self, node: Call, types: list[Type]) -> list[Type]:
         fill = node.op.attrs.get("infer_inputs")

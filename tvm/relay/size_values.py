@@ -8,17 +8,20 @@ which nothing is known.
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from ..ir.op import Op
 from ..ir.prim import Add as _Add
-from ..ir.prim import Any_, IntImm, PrimExpr, SizeVar
+from ..ir.prim import Any_, IntImm, PrimExpr, SizeVar, convert
 from ..ir.prim import FloorDiv as _FloorDiv
 from ..ir.prim import Max as _Max
 from ..ir.prim import Mul as _Mul
+from ..ir.primop import maximum, minimum
 from ..ir.tensor_type import TensorType
+from ..ir.type import Type
 from ..ir.visit import post_order
 from ..topi.utils import simplify
 from .expr import Call, Constant, RelayExpr, Tuple
@@ -158,14 +161,15 @@ _MOVED = ("reshape", "expand_dims", "squeeze")
 
 
 class SizeValues:
-    """What expressions with types hold; each is looked at once."""
+    """What expressions hold whose types ``type_of`` says; each is looked at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, type_of: Callable[[RelayExpr], Any] = attrgetter("checked_type_")) -> None:
         self.known: dict[int, tuple[RelayExpr, np.ndarray | None]] = {}
+        self.type_of = type_of
 
     def of(self, e: RelayExpr) -> np.ndarray | None:
         """The elements of an expression, None where nothing follows."""
-        for node in post_order(e, self.known, _looked_at):
+        for node in post_order(e, self.known, self._looked_at):
             self.known[id(node)] = (node, self._value(node))
         return self.known[id(e)][1]
 
@@ -177,17 +181,17 @@ class SizeValues:
             return _array(data.numpy().tolist()).reshape(data.shape)
         if not isinstance(node, Call) or not isinstance(node.op, Op):
             return None
-        t = node.checked_type_
+        t = self.type_of(node)
         if not isinstance(t, TensorType) or t.dtype not in ("int32", "int64", "bool"):
             return None
         if node.op.name == "shape_of":
-            return _array([plain(d) for d in node.args[0].checked_type_.shape])
+            return _array([plain(d) for d in self.type_of(node.args[0]).shape])
         if node.op.name == "ndarray_size":
             total: Any = 1
-            for d in map(plain, node.args[0].checked_type_.shape):
+            for d in map(plain, self.type_of(node.args[0]).shape):
                 total = None if total is None or d is None else plain(total * d)
             return _array(total)
-        parts = [self.known[id(p)][1] for p in _looked_at(node)]
+        parts = [self.known[id(p)][1] for p in self._looked_at(node)]
         if not parts or any(p is None for p in parts):
             return None
         if node.op.name in _MOVED:
@@ -197,14 +201,28 @@ class SizeValues:
         # NumPy gives a single element without an array around it.
         return made if made is None or isinstance(made, np.ndarray) else _array(made)
 
+    def _looked_at(self, node: RelayExpr) -> list[RelayExpr]:
+        """The operands whose values say what a node holds; those of other operators do not matter."""
+        if not isinstance(node, Call) or not isinstance(node.op, Op):
+            return []
+        if node.op.name not in _RULES and node.op.name not in _MOVED or not _is_small(self.type_of(node)):
+            return []
+        return [part for a in node.args for part in (a.fields if isinstance(a, Tuple) else (a,))]
 
-def _looked_at(node: RelayExpr) -> list[RelayExpr]:
-    """The operands whose values say what a node holds; those of other operators do not matter."""
-    if not isinstance(node, Call) or not isinstance(node.op, Op):
-        return []
-    if node.op.name not in _RULES and node.op.name not in _MOVED or not _is_small(node.checked_type_):
-        return []
-    return [part for a in node.args for part in (a.fields if isinstance(a, Tuple) else (a,))]
+
+def with_slice_sizes(call: Call, t: Type, type_of: Callable[[RelayExpr], Any] = attrgetter("checked_type_")) -> Type:
+    """The type of a call, in which the sizes of a slice are those that follow from sizes: of axes that are whole, and
+    of axes whose bounds, counted from the start, are computed from shapes."""
+    if call.op.name != "dyn.strided_slice" or call.attrs.slice_mode != "end":
+        return t
+    shape, values = list(type_of(call.args[0]).shape), SizeValues(type_of)
+    bounds = [values.of(a) for a in call.args[1:]]
+    axes = range(type_of(call.args[1]).shape[0].value) if call.attrs.axes is None else call.attrs.axes
+    for number, axis in enumerate(axes):
+        size, (begin, end, step) = plain(shape[axis]), (None if v is None else v[number] for v in bounds)
+        follows = size is not None and step == 1 and is_not_negative(begin) and is_not_negative(end)
+        shape[axis] = maximum(minimum(end, size) - minimum(begin, size), 0) if follows else Any_()
+    return TensorType([d if isinstance(d, Any_) else convert(plain(d)) for d in shape], t.dtype)
 
 
 def _is_small(t: Any) -> bool:
@@ -214,4 +232,4 @@ def _is_small(t: Any) -> bool:
     return None not in sizes and int(np.prod(sizes)) <= LONGEST
 
 
-__all__ = ["SizeValues", "is_not_negative", "plain", "same_size"]
+__all__ = ["SizeValues", "is_not_negative", "plain", "same_size", "with_slice_sizes"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 _ELF = b"\x7fELF"
@@ -62,16 +63,17 @@ def machine_of(path: str) -> Machine | None:
     return Machine(fields[2], fields[7], head[4])
 
 
-def write(path: str, symbol: str, data: bytes, machine: Machine) -> None:
-    """An object for ``machine`` whose read-only data is ``data``, under the global name ``symbol``."""
+def write(path: str, symbol: str, parts: Sequence[bytes | bytearray], machine: Machine) -> None:
+    """An object for ``machine`` whose read-only data is ``parts``, under the global name ``symbol``."""
+    length = sum(map(len, parts))
     kind = _CLASSES[machine.width]
     names = b"\0.rodata\0.note.GNU-stack\0.symtab\0.strtab\0"
     strings = b"\0" + symbol.encode() + b"\0"
-    fields = {"name": 1, "value": 0, "size": len(data), "info": _GLOBAL_OBJECT, "other": 0, "section": 1}
+    fields = {"name": 1, "value": 0, "size": length, "info": _GLOBAL_OBJECT, "other": 0, "section": 1}
     own = kind.symbol.pack(*(fields[name] for name in kind.symbol_fields.split()))
     symbols = b"\0" * kind.symbol.size + own
     data_at = _ALIGNMENT
-    symbols_at = data_at + len(data) + -len(data) % 8
+    symbols_at = data_at + length + -length % 8
     strings_at = symbols_at + len(symbols)
     names_at = strings_at + len(strings)
     sections_at = names_at + len(names)
@@ -84,7 +86,7 @@ def write(path: str, symbol: str, data: bytes, machine: Machine) -> None:
         return kind.section.pack(place, kind_of, flags, 0, at, size, link, info, align, item)
 
     table = b"\0" * kind.section.size
-    table += section(".rodata", _PROGBITS, _ALLOC, data_at, len(data), 0, 0, _ALIGNMENT, 0)
+    table += section(".rodata", _PROGBITS, _ALLOC, data_at, length, 0, 0, _ALIGNMENT, 0)
     # Says that the stack need not be executable, which linkers assume of an object without this section.
     table += section(".note.GNU-stack", _PROGBITS, 0, symbols_at, 0, 0, 0, 1, 0)
     table += section(".symtab", _SYMTAB, 0, symbols_at, len(symbols), 4, 1, 8, kind.symbol.size)
@@ -96,12 +98,8 @@ def write(path: str, symbol: str, data: bytes, machine: Machine) -> None:
     header = kind.header.pack(ident, 1, machine.number, 1, 0, 0, sections_at, machine.flags, *sizes)
     with open(path, "wb") as file:
         file.write(header)
-        for at, part in (
-            (data_at, data),
-            (symbols_at, symbols),
-            (strings_at, strings),
-            (names_at, names),
-            (sections_at, table),
-        ):
+        file.seek(data_at)
+        file.writelines(parts)
+        for at, part in ((symbols_at, symbols), (strings_at, strings), (names_at, names), (sections_at, table)):
             file.seek(at)
             file.write(part)

@@ -35,8 +35,9 @@ _ROOT = 2**64 - 1
 Root = tuple[str, Callable[[int], bytes | bytearray]]
 
 
-def pack_imports(module: Module, root: Root | None = None) -> bytes | None:
-    """The modules that cannot be linked, as the blob the loader reads; None when there are none."""
+def pack_imports(module: Module, root: Root | None = None) -> list[bytes | bytearray]:
+    """The modules that cannot be linked, as the parts of the blob the loader reads, which starts with its length; empty
+    when there are none."""
     found = list(module.walk_imports())
     # A module that is linked becomes part of the library, which is parent 0.
     numbers, packed = [], []
@@ -55,7 +56,7 @@ def pack_imports(module: Module, root: Root | None = None) -> bytes | None:
         start = 16 + sum(24 + len(key) + len(body) for key, body, _ in packed) + 16 + len(root[0])
         packed.append((root[0].encode(), root[1](start), _ROOT))
     if not packed:
-        return None
+        return []
     parts = [struct.pack("<Q", len(packed))]
     for type_key, body, parent in packed:
         parts += [
@@ -65,12 +66,11 @@ def pack_imports(module: Module, root: Root | None = None) -> bytes | None:
             body,
             struct.pack("<Q", parent),
         ]
-    return b"".join(parts)
+    return [struct.pack("<Q", sum(map(len, parts))), *parts]
 
 
-def blob_source(blob: bytes) -> str:
+def blob_source(data: bytes) -> str:
     """C text that defines the blob. Words of eight bytes: a compiler reads them much faster than single bytes."""
-    data = struct.pack("<Q", len(blob)) + blob
     data += b"\0" * (-len(data) % 8)
     words = ",\n".join(f"0x{word:x}ull" for (word,) in struct.iter_unpack("<Q", data))
     export = '__attribute__((visibility("default"), aligned(64)))'
@@ -122,16 +122,16 @@ def _pack(
     if fpack_imports is not None:
         return [fpack_imports(module, False, "", folder)]
     blob = pack_imports(module, root)
-    if blob is None:
+    if not blob:
         return []
     machine = blob_object.machine_of(objects[0]) if objects else None
     if machine is not None:
         path = os.path.join(folder, "devc.o")
-        blob_object.write(path, "__tvm_dev_mblob", struct.pack("<Q", len(blob)) + blob, machine)
+        blob_object.write(path, "__tvm_dev_mblob", blob, machine)
         return [path]
     path = os.path.join(folder, "devc.c")
     with open(path, "w") as file:
-        file.write(blob_source(blob))
+        file.write(blob_source(b"".join(blob)))
     return [path]
 
 

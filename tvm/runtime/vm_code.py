@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -204,9 +205,13 @@ def to_words(code: Code) -> bytes:
 
 def seal(words: bytes, *constants: bytes | memoryview) -> bytearray:
     """The saved form: a header with version and checksum, the words, the parts of the constants' parameter blob."""
-    # Constants may be gigabytes: they are copied once into what the checksum is of, and once behind the header.
-    body = b"".join((struct.pack("<Q", len(words) // 8), words, *constants))
-    return bytearray().join((struct.pack("<8sQQ", MAGIC, VERSION, lib.TVMChecksum(body, len(body))), body))
+    # Constants may be gigabytes: they are copied once. The checksum is of all that is behind it.
+    head = struct.calcsize("<8sQQ")
+    made = bytearray().join((bytes(head), struct.pack("<Q", len(words) // 8), words, *constants))
+    size = len(made) - head
+    checksum = lib.TVMChecksum((ctypes.c_char * size).from_buffer(made, head), size)
+    struct.pack_into("<8sQQ", made, 0, MAGIC, VERSION, checksum)
+    return made
 
 
 def header_size() -> int:

@@ -9,7 +9,7 @@ from .. import te, tir
 from ..dtype import info
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
-from ..ir.prim import Any_, FloatImm, IntImm, Min, PrimExpr, ProducerLoad, const, convert
+from ..ir.prim import EQ, Any_, FloatImm, IntImm, Min, PrimExpr, ProducerLoad, Select, const, convert
 from ..te.tensor import OPERATOR
 from . import tag
 from .assumptions import agree, assume
@@ -31,6 +31,14 @@ def _is_cut(cut: PrimExpr, size: PrimExpr) -> bool:
     return len(limits) == 1 and limits[0].value > 1 and any(same_dim(x, size) for x in (cut.a, cut.b))
 
 
+def _is_made_of(whole: PrimExpr, part: PrimExpr) -> bool:
+    """Whether a size is that of a broadcast, in which the other one took part."""
+    if not isinstance(whole, Select) or not isinstance(whole.condition, EQ) or not _is_one(whole.condition.b):
+        return False
+    first, second = whole.false_value, whole.true_value
+    return same_dim(whole.condition.a, first) and (same_dim(first, part) or same_dim(second, part))
+
+
 def broadcast_dim(a: PrimExpr, b: PrimExpr, what: str) -> PrimExpr:
     """One dimension of the result; of two that are not known, one is 1 or they are the same."""
     if _is_one(a):
@@ -41,6 +49,10 @@ def broadcast_dim(a: PrimExpr, b: PrimExpr, what: str) -> PrimExpr:
         # One of them is 1 only where the other is.
         agree(a, b, "sizes that are the same")
         return a if _is_cut(b, a) else b
+    for whole, part in ((a, b), (b, a)):
+        if _is_made_of(whole, part):
+            becomes(part, whole)
+            return whole
     if isinstance(a, IntImm) and isinstance(b, IntImm):
         raise ExprValueError(f"{what}: the shapes do not broadcast: a dimension of {a.value} beside one of {b.value}")
     if isinstance(a, IntImm) or isinstance(b, IntImm):

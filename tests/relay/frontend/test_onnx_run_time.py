@@ -18,9 +18,11 @@ from run_time_cases import CASES
 from small_models import graph_model, onnxruntime_results
 
 import tvm
+from tvm import relay
 from tvm.contrib import onnx_backend
 from tvm.error import TVMError
 from tvm.ir.prim import Any_
+from tvm.ir.visit import post_order
 from tvm.relay.frontend import from_onnx
 
 # How many cases are tried in a run that does not try all.
@@ -170,6 +172,29 @@ def test_what_is_added_to_places_of_an_input_keeps_its_size_and_more_places_than
         np.testing.assert_allclose(compiled.run(feed)[0], onnxruntime_results(model, feed)[0])
     with pytest.raises(TVMError, match="operator add: sizes that are the same"):
         compiled.run({"x": np.zeros((2, 7), "float32")})
+
+
+def test_sums_with_rows_behind_those_of_an_input_have_one_size(rng):
+    """Rows of a table behind as many as ``past`` has, one for each row of ``x``: the table may end before them, and
+    then a single row broadcasts, and none empties the sum."""
+    make = helper.make_node
+    nodes = [make("Shape", ["past"], ["p"]), make("Shape", ["x"], ["s"]), make("Gather", ["s", "zero"], ["count"]),
+             make("Add", ["p", "count"], ["end"]), make("Slice", ["table", "p", "end", "zero"], ["places"]),
+             make("Add", ["x", "places"], ["first"]), make("Mul", ["first", "places"], ["second"]),
+             make("Add", ["second", "first"], ["y"])]  # fmt: skip
+    weights = {"zero": np.array([0]), "table": rng.standard_normal((6, 3)).astype("float32")}
+    inputs = [info("x", ["count", 3]), info("past", ["past"])]
+    model = graph_model(nodes, inputs, [info("y", None)], weights)
+    named = tvm.relay.vm.optimize(from_onnx(model)[0], "llvm")[0]["main"]
+    types = [str(call.checked_type) for call in post_order(named.body) if isinstance(call, relay.Call)]
+    assert len(set(types[-3:])) == 1 and "?" not in types[-1]
+    compiled = onnx_backend.prepare(model)
+    for count, past in ((2, 0), (6, 0), (3, 2), (1, 5), (4, 5), (1, 6), (1, 9), (0, 3)):
+        feed = {"x": rng.standard_normal((count, 3)).astype("float32"), "past": np.zeros(past, "float32")}
+        np.testing.assert_allclose(compiled.run(feed)[0], onnxruntime_results(model, feed)[0], rtol=1e-6)
+    for count, past in ((3, 4), (2, 6)):
+        with pytest.raises(TVMError, match="operator add: sizes that are the same"):
+            compiled.run({"x": np.zeros((count, 3), "float32"), "past": np.zeros(past, "float32")})
 
 
 def test_unpooled_data_is_filled_up_to_a_run_time_shape(rng):

@@ -411,15 +411,20 @@ class KernelCompiler:
         self.prefix = prefix
         self.settings = settings or Settings.current()
         self.kernels: dict[str, Kernel] = {}
+        # The kernels of functions over the sizes of the programs that they are from.
+        self.known: dict[str, Kernel] = {}
         self.names: dict[str, int] = {} if names is None else names
 
     def lower(self, function: Function) -> Kernel:
-        if is_symbolic(function):
-            function = shared_form(function)
-        key = structural_key(function)
-        got = self.kernels.get(key)
+        # Layers that are alike give equal functions: their types are inferred once.
+        given = structural_key(function, map_free_vars=True)
+        got = self.known.get(given)
         if got is None:
-            got = self.kernels[key] = self._make(function, key)
+            function = shared_form(function) if is_symbolic(function) else function
+            key = structural_key(function)
+            if key not in self.kernels:
+                self.kernels[key] = self._make(function, key)
+            got = self.known[given] = self.kernels[key]
         return got
 
     def _make(self, function: Function, key: str) -> Kernel:
