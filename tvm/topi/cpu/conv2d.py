@@ -322,6 +322,8 @@ def compute_padding(
     if config["pad"] == "task":
         padding.compute_at(host, task)
         padding.vectorize(padding.op.axis[-1])
+        if not is_image_known(host.op):
+            padding.pragma(padding.op.axis[3], "loop_partition_hint", True)
     elif is_image_known(host.op):
         planner.injective(padding)
     else:
