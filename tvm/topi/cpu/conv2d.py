@@ -46,6 +46,9 @@ MAX_POINTERS = 10
 L3_BYTES_PER_CYCLE = 16
 # The least products of vectors of a task.
 TASK_PRODUCTS = 1 << 15
+# Registers beside the sums of a tile whose elements are loaded one at a time where LLVM would load pairs: of more sums
+# some are spilled.
+SPARE_REGISTERS = 5
 # The most products of vectors in the body of the loop over channels where the size of the image is not known: such a
 # tile is compiled twice, with clamped addresses as well, and as many hide the instructions of the loop. Elements that
 # are loaded in pairs want more.
@@ -66,7 +69,7 @@ def columns_of_any_image(filters: int, steps: int, has_pointers: bool, machine: 
         (w, oc)
         for oc in range(1, 9)
         for w in range(1, MAX_POINTERS + 1 if has_pointers else machine.registers)
-        if filters % oc == 0 and w * oc + oc + 1 <= machine.registers and unrollable((1, w, oc), machine)
+        if filters % oc == 0 and fits_any_image((1, w, oc), has_pointers, machine)
     ]
 
     def cycles(tile: tuple[int, int]) -> float:
@@ -133,6 +136,17 @@ def unrollable(tile: tuple[int, int, int], machine: Machine) -> bool:
     second of each pixel occupies another register."""
     h, w, oc = tile
     return not machine.loads_pairs or h * w * (oc + 1) + oc <= machine.registers
+
+
+def fits_any_image(tile: tuple[int, int, int], has_pointers: bool, machine: Machine) -> bool:
+    """Whether a tile of pixels of an image of unknown size fits the registers, with several channels unrolled. Where
+    elements would be loaded in pairs and places follow from each other, channels are not unrolled: the larger tile is
+    faster."""
+    _, w, oc = tile
+    fits = w * oc + oc + 1 <= machine.registers
+    if machine.loads_pairs and not has_pointers:
+        return fits and w * oc <= machine.registers - SPARE_REGISTERS
+    return fits and unrollable(tile, machine)
 
 
 def column_stride(op: ComputeOp) -> int:
@@ -445,23 +459,27 @@ class Conv2d(CPUTemplate):
         with all filters or with those of a tile."""
         x, columns = extents(op), op.attrs.get("columns")
         fit = [t for t in options if t[0] == 1 and t[1] == (columns or t[1])]
-        # Where elements are loaded in pairs, tiles for one channel at a time are the larger ones.
-        unrolled = [t for t in fit if unrollable(t, machine)] or fit
+        is_point = x["kh"] == x["kw"] == column_stride(op) == 1
+        has_pointers = bool(op.attrs.get("is_one_row")) and not is_point
+        fitting = [t for t in fit if fits_any_image(t, has_pointers, machine)] or fit
         steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
-        tile = min(unrolled, key=lambda t: tile_cycles(t[1], t[2], steps) / (t[1] * t[2]))
+        tile = min(fitting, key=lambda t: tile_cycles(t[1], t[2], steps) / (t[1] * t[2]))
         weights = 4 * x["oc"] * x["ob"] * steps // x["groups"]
         outer, rows, pad = "pixels", ANY_IMAGE_ROWS if x["kh"] > 1 else 1, "task"
         if op.attrs.get("is_one_row"):
             # Weights that fit the L2 cache are read again for each tile of pixels. Where they do not, or a tile of many
             # filters is enough for a task, the data of a task stays in it for all tiles of filters, and the weights of
             # one in the L1 cache: the result is written, and what is added to it is read, in long rows of few blocks.
-            is_wide = tile[2] >= MIN_VECTORS_OF_ROWS and MAX_FLAT_TILES * tile[1] * tile[2] * steps >= TASK_PRODUCTS
+            least = MIN_VECTORS_OF_ROWS - machine.loads_pairs
+            is_wide = tile[2] >= least and MAX_FLAT_TILES * tile[1] * tile[2] * steps >= TASK_PRODUCTS
             outer = "rows" if weights > machine.l2_bytes or is_wide else "pixels"
-            fitting = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
+            cached = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
             of_tile = tile[1] * x["oc"] * steps // x["groups"]
-            rows = fitting if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
+            rows = cached if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
             rows, pad = max(min(rows, MAX_FLAT_TILES), 1), "once"
-        size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS_OF_PAIRS if machine.loads_pairs else ANY_IMAGE_PRODUCTS
+        size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS
+        if machine.loads_pairs:
+            most = ANY_IMAGE_PRODUCTS_OF_PAIRS if has_pointers else size
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad,
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
