@@ -156,6 +156,16 @@ def test_choice_that_a_loop_does_not_change_is_made_before_it():
     assert "if_then_else" in str(outer.then_case) and "if_then_else" not in str(outer.else_case)
 
 
+def test_choice_in_a_guarded_loop_is_made_before_it():
+    a, b = buffers()
+    i, j, n = var("i"), var("j"), var("n")
+    store = BufferStore(b, if_then_else(i < 2, a[i * 2 + j], const(7.0, "float32")), [i * 4 + j])
+    nest = For(i, 0, 4, 0, For(j, 0, 4, 0, IfThenElse(i < n, store)))
+    guard = same_result(unswitch_loops, PrimFunc([a, b, n], nest), *arrays(), np.int32(3)).body.body
+    assert isinstance(guard, IfThenElse) and guard.else_case is None
+    assert isinstance(guard.then_case, IfThenElse) and "if_then_else" not in str(guard.then_case)
+
+
 def test_choice_by_a_value_that_the_expression_defines_stays():
     a, b = buffers()
     i, x = var("i"), Var("x", "float32")

@@ -42,7 +42,8 @@ class Unswitcher(StmtRewriter):
             if isinstance(case, IfThenElse) and invariant(case.condition, loop.loop_var):
                 cases.append(self.lift(loop, case))
             else:
-                cases.append(None if case is None else loop.replace(body=case))
+                made = None if case is None else loop.replace(body=case)
+                cases.append(unswitch(made, [COPIES]) if isinstance(case, BufferStore) else made)
         return IfThenElse(body.condition, *cases)
 
 

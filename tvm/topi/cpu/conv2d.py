@@ -46,6 +46,9 @@ MAX_POINTERS = 10
 L3_BYTES_PER_CYCLE = 16
 # The least products of vectors of a task.
 TASK_PRODUCTS = 1 << 15
+# Registers beside the sums of a tile whose elements are loaded one at a time where LLVM would load pairs: of more sums
+# some are spilled.
+SPARE_REGISTERS = 5
 # The most products of vectors in the body of the loop over channels where the size of the image is not known: such a
 # tile is compiled twice, with clamped addresses as well, and as many hide the instructions of the loop. Elements that
 # are loaded in pairs want more.
@@ -62,11 +65,12 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
     estimated cycles, for so many vectors of filters of a group, channels and taps. Pixels whose places do not
     follow from each other (``has_pointers``) have many weights, which come from the L2 cache."""
     vector, steps = 4 * machine.lanes("float32"), channels * taps
+    is_single = takes_single_channels(channels, has_pointers, machine)
     fits = [
         (w, oc)
         for oc in range(1, 9)
         for w in range(1, MAX_POINTERS + 1 if has_pointers else machine.registers)
-        if filters % oc == 0 and w * oc + oc + 1 <= machine.registers and unrollable((1, w, oc), machine)
+        if filters % oc == 0 and fits_any_image((1, w, oc), is_single, machine)
     ]
 
     def cycles(tile: tuple[int, int]) -> float:
@@ -144,6 +148,21 @@ def lane_operands(x: dict[str, int], config: dict[str, Any], machine: Machine) -
     is_whole = x["ici"] % lanes == 0 and config["unroll_ic"] % lanes == 0
     fits = is_whole and unrollable(config["tile"], machine) and not config["share"]
     return lanes if machine.has_lane_operands and fits else 0
+
+
+def takes_single_channels(channels: int, has_pointers: bool, machine: Machine) -> bool:
+    """Whether channels of an image of unknown size are not unrolled because elements would be loaded in pairs: where
+    they are no whole vectors and places follow from each other, the larger tile is faster."""
+    is_whole = machine.has_lane_operands and channels % machine.lanes("float32") == 0
+    return machine.loads_pairs and not is_whole and not has_pointers
+
+
+def fits_any_image(tile: tuple[int, int, int], is_single: bool, machine: Machine) -> bool:
+    """Whether a tile of pixels of an image of unknown size fits the registers, with several channels unrolled unless
+    it ``is_single``."""
+    _, w, oc = tile
+    fits = w * oc + oc + 1 <= machine.registers
+    return fits and (w * oc <= machine.registers - SPARE_REGISTERS if is_single else unrollable(tile, machine))
 
 
 def column_stride(op: ComputeOp) -> int:
@@ -345,6 +364,8 @@ def compute_padding(
     if config["pad"] == "task":
         padding.compute_at(host, task)
         padding.vectorize(padding.op.axis[-1])
+        if not is_image_known(host.op):
+            padding.pragma(padding.op.axis[3], "loop_partition_hint", True)
     elif is_image_known(host.op):
         planner.injective(padding)
     else:
@@ -473,15 +494,18 @@ class Conv2d(CPUTemplate):
         with all filters or with those of a tile."""
         x, columns = extents(op), op.attrs.get("columns")
         fit = [t for t in options if t[0] == 1 and t[1] == (columns or t[1])]
-        # Where elements are loaded in pairs, tiles for one channel at a time are the larger ones.
-        unrolled = [t for t in fit if unrollable(t, machine)] or fit
+        is_point = x["kh"] == x["kw"] == column_stride(op) == 1
+        has_pointers = bool(op.attrs.get("is_one_row")) and not is_point
+        is_single = takes_single_channels(x["ici"], has_pointers, machine)
+        fitting = [t for t in fit if fits_any_image(t, is_single, machine)] or fit
         steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
+
         def cycles(tile: tuple[int, int, int]) -> float:
             if machine.has_lane_operands and x["kh"] == x["kw"] == 1:
                 return lane_cycles(*tile[1:], steps, steps, machine)
             return tile_cycles(*tile[1:], steps)
 
-        tile = min(unrolled, key=lambda t: cycles(t) / (t[1] * t[2]))
+        tile = min(fitting, key=lambda t: cycles(t) / (t[1] * t[2]))
         weights = 4 * x["oc"] * x["ob"] * steps // x["groups"]
         outer, rows, pad = "pixels", ANY_IMAGE_ROWS if x["kh"] > 1 else 1, "task"
         if op.attrs.get("is_one_row"):
@@ -491,11 +515,13 @@ class Conv2d(CPUTemplate):
             # A task has more than one tile, so that all but the last are computed without asking for pixels.
             is_wide = tile[2] >= MIN_VECTORS_OF_ROWS and MAX_FLAT_TILES * tile[1] * tile[2] * steps >= TASK_PRODUCTS
             outer = "rows" if weights > machine.l2_bytes or is_wide else "pixels"
-            fitting = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
+            cached = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
             of_tile = tile[1] * x["oc"] * steps // x["groups"]
-            rows = fitting if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
+            rows = cached if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
             rows, pad = max(min(rows, MAX_FLAT_TILES), 2), "once"
-        size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS_OF_PAIRS if machine.loads_pairs else ANY_IMAGE_PRODUCTS
+        size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS
+        if machine.loads_pairs:
+            most = size if is_single else ANY_IMAGE_PRODUCTS_OF_PAIRS
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad,
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0

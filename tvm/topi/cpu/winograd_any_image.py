@@ -21,21 +21,27 @@ if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
 
 # The most tiles of a task: few, so that there are tasks for all threads, unless filters come from beyond the L2 cache.
-MAX_TILES, MAX_TILES_OF_LARGE = 20, 60
+# Beside products of short vectors it costs little to read the filters again.
+MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 20, 60, 12
 # The least filters beside which it costs little to transform data twice.
 MIN_SHARED_FILTERS = 256
 
 
+def is_short(machine: Machine) -> bool:
+    """Whether registers are many and short: filters come from the caches in time with the products."""
+    return machine.registers >= 32 and machine.vector_bytes <= 16
+
+
 def run_length(machine: Machine) -> int:
-    """The tiles of a run. Where registers are many, long runs use each filter that comes from the L2 cache more
-    often."""
-    return 10 if machine.registers >= 32 else 4
+    """The tiles of a run. Where registers are many, long runs use each filter that comes from the L2 cache more often;
+    where they are short as well, a run of small images has fewer tiles to spare."""
+    return 4 if machine.registers < 32 else 6 if is_short(machine) else 10
 
 
 def group_sizes(vectors: int, machine: Machine) -> int:
     """The vectors of filters in a group: those that fit the registers beside the data of a run."""
     length = run_length(machine)
-    return max(n for n in (1, 2, 3) if vectors % n == 0 and length * n + n + 1 <= machine.registers)
+    return max(n for n in (1, 2, 3, 4) if vectors % n == 0 and length * n + n + 1 <= machine.registers)
 
 
 def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine) -> tuple[int, int] | None:
@@ -63,6 +69,7 @@ class WinogradOfAnyImage(CPUTemplate):
             "runs": list(range(1, MAX_TILES_OF_LARGE // (access.extent_of(op.axis[4]) or 1) + 1)),
             "groups": divisors(groups),
             "unroll_ic": [d for d in (1, 2, 4, 8, 16) if in_block % d == 0],
+            "ahead": [0, 16, 32, 64, 128, 256],
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
@@ -74,6 +81,7 @@ class WinogradOfAnyImage(CPUTemplate):
         held = 4 * reach * reach * length * (in_blocks * in_block + vectors * out_block)
         is_large = 4 * reach * reach * in_blocks * in_block * groups * vectors * out_block > machine.l2_bytes
         most, room = (MAX_TILES_OF_LARGE, 3 / 2) if is_large else (MAX_TILES, 3 / 4)
+        most, room = (MAX_TILES_OF_SHORT, 1) if is_short(machine) else (most, room)
         is_shared = machine.threads > 1 and groups * vectors * out_block >= MIN_SHARED_FILTERS
         unrolled = [u for u in (1, 2, 4, 8, 16)
                     if in_block % u == 0 and u * length * vectors <= 128 and u <= machine.max_unroll]  # fmt: skip
@@ -81,6 +89,7 @@ class WinogradOfAnyImage(CPUTemplate):
             "runs": max(n for n in range(1, most // length + 1) if n == 1 or n * held <= room * machine.l2_bytes),
             "groups": -(-groups // 2) if is_shared else groups,
             "unroll_ic": max(unrolled, default=1),
+            "ahead": winograd.PREFETCH_BYTES // (4 * vectors * out_block) if is_short(machine) else 0,
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
@@ -133,6 +142,8 @@ def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
     for axis in (unrolled, tile, vector):
         stage.unroll(axis)
     stage.vectorize(lane)
+    if config["ahead"]:
+        stage.prefetch(stage.op.input_tensors[-1], unrolled, config["ahead"])
     stage.set_scope("local")
 
 

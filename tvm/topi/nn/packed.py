@@ -18,18 +18,27 @@ BYTES = 4
 LONG_SUM = 256
 
 
-def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0):
-    """The padded data, strides, dilations and the size of the result; height and width are dimensions 2 and 3."""
+def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0, columns: int | None = None):
+    """The padded data, strides, dilations and the size of the result; height and width are dimensions 2 and 3. Data is
+    padded for whole tiles of ``columns`` pixels of the result."""
     strides, dilations = spatial(stride, 2, what + ": strides"), spatial(dilation, 2, what + ": dilation")
     sizes = [get_const_int((k - 1) * d + 1) for k, d in zip(kernel.shape[2:4], dilations)]
     before, after = pads(padding, sizes, 2, what)
-    source = data
-    if any(before) or any(after):
-        source = pad(data, (0, 0, *before, 0), (0, 0, *after, 0), pad_value, name="data_pad")
     out = [
         simplify((d + lo + hi - k) // s + 1) for d, lo, hi, k, s in zip(data.shape[2:4], before, after, sizes, strides)
     ]
+    source = data
+    if any(before) or any(after):
+        right = after[1]
+        if columns is not None:
+            right = simplify((_whole(out[1], columns) - 1) * strides[1] + sizes[1] - data.shape[3] - before[1])
+        source = pad(data, (0, 0, *before, 0), (0, 0, after[0], right, 0), pad_value, name="data_pad")
     return source, strides, dilations, out
+
+
+def _whole(pixels, columns: int):
+    """Pixels of whole tiles."""
+    return simplify(te.indexdiv(pixels + (columns - 1), columns) * columns)
 
 
 def is_pointwise(kernel, stride, padding, dilation) -> bool:
@@ -47,22 +56,22 @@ def is_one_row(kernel, stride, padding, dilation) -> bool:
 
 
 def _in_tiles(
-    shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int, one_row: bool = False
-):
+    shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int, is_padded: bool,
+    one_row: bool = False,
+):  # fmt: skip
     """A convolution (n, O/o, h, w, o). Where the width is not known, ``columns`` pixels of a row are computed together:
-    the row is padded to whole tiles, in which its last pixel stands in for those that are missing. All pixels may be
-    one row (``one_row``)."""
+    the row is padded to whole tiles. Where data is not (``is_padded``), the last pixel stands in for those that are
+    missing. All pixels may be one row (``one_row``)."""
     if columns is None:
         return te.compute(shape, body, name=name, tag=name, attrs=attrs)
     if one_row:
         return _in_one_row(shape, body, name, {**attrs, "columns": columns, "step": step, "is_one_row": True})
     width = shape[3]
-    padded = simplify(te.indexdiv(width + (columns - 1), columns) * columns)
 
     def tiled(n, oc, y, x, ob):
-        return body(n, oc, y, standing_in(x, width, columns), ob)
+        return body(n, oc, y, x if is_padded else standing_in(x, width, columns), ob)
 
-    whole = te.compute((*shape[:3], padded, shape[4]), tiled, name=name, tag=name,
+    whole = te.compute((*shape[:3], _whole(width, columns), shape[4]), tiled, name=name, tag=name,
                        attrs={**attrs, "columns": columns, "step": step})
     return te.compute(shape, lambda *at: whole(*at), name=name + "_part", tag="injective")
 
@@ -71,13 +80,12 @@ def _in_one_row(shape, body, name: str, attrs: dict[str, Any]):
     """The pixels of an image as one row of whole tiles."""
     n, oc, height, width, ob = shape
     columns, pixels = attrs["columns"], simplify(height * width)
-    padded = simplify(te.indexdiv(pixels + (columns - 1), columns) * columns)
 
     def tiled(n, oc, _, p, ob):
         pixel = standing_in(p, pixels, columns)
         return body(n, oc, te.indexdiv(pixel, width), te.indexmod(pixel, width), ob)
 
-    whole = te.compute((n, oc, 1, padded, ob), tiled, name=name, tag=name, attrs=attrs)
+    whole = te.compute((n, oc, 1, _whole(pixels, columns), ob), tiled, name=name, tag=name, attrs=attrs)
     return te.compute(shape, lambda n, oc, y, x, ob: whole(n, oc, 0, y * width + x, ob), name=name + "_part",
                       tag="injective")  # fmt: skip
 
@@ -112,7 +120,10 @@ def conv2d_NCHWc(
             f"conv2d_NCHWc: data of 5 and a kernel of 6 dimensions are wanted, got {len(data.shape)} and "
             f"{len(kernel.shape)}"
         )
-    source, strides, dilations, (height, width) = _window(data, kernel, stride, padding, dilation, "conv2d_NCHWc")
+    one_row = is_one_row(kernel, stride, padding, dilation)
+    source, strides, dilations, (height, width) = _window(
+        data, kernel, stride, padding, dilation, "conv2d_NCHWc", columns=None if one_row else columns
+    )
     block = get_const_int(data.shape[4])
     channels = get_const_int(data.shape[1]) * block
     filters = get_const_int(kernel.shape[0]) * get_const_int(kernel.shape[5])
@@ -140,8 +151,7 @@ def conv2d_NCHWc(
         )
 
     shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
-    one_row = is_one_row(kernel, stride, padding, dilation)
-    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1], one_row)
+    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1], source is not data, one_row)
 
 
 def conv2d_NCHWc_int8(
@@ -271,7 +281,7 @@ def depthwise_conv2d_NCHWc(
             f"{len(Input.shape)} and {len(Filter.shape)}"
         )
     source, strides, dilations, (height, width) = _window(
-        Input, Filter, stride, padding, dilation, "depthwise_conv2d_NCHWc"
+        Input, Filter, stride, padding, dilation, "depthwise_conv2d_NCHWc", columns=columns
     )
     block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
     multiplier = 1
@@ -293,7 +303,7 @@ def depthwise_conv2d_NCHWc(
         return te.sum(value.astype(out_dtype) * Filter(oc, 0, kh, kw, 0, ob).astype(out_dtype), axis=[kh, kw])
 
     shape = (Input.shape[0], Filter.shape[0], height, width, Filter.shape[5])
-    return _in_tiles(shape, body, "depthwise_conv2d_NCHWc", {}, columns, strides[1])
+    return _in_tiles(shape, body, "depthwise_conv2d_NCHWc", {}, columns, strides[1], source is not Input)
 
 
 def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
