@@ -337,3 +337,39 @@ def test_random_numbers_that_nothing_reads_are_not_drawn(way):
             return x if self.training and left_out else x + 1
 
     check(Layer().eval(), [torch.randn(2, 3)], way)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_fast_path_of_an_encoder_layer(norm_first, activation, padded):
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, norm_first=norm_first, activation=activation)
+    hidden = torch.tensor([[False] * 5, [False, True, False, False, True]])
+    module = Case(lambda x: layer(x, src_key_padding_mask=hidden) if padded else layer(x))
+    layer = module.layer = model
+    check(module, [torch.randn(2, 5, 8)], "trace")
+    script = torch.jit.freeze(_traced(module, torch.randn(2, 5, 8)))
+    assert "_transformer_encoder_layer_fwd" in str(script.graph)
+
+
+def _traced(module, *inputs):
+    with torch.no_grad():
+        return torch.jit.trace(module.eval(), inputs, check_trace=False)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_weights_of_attention_are_a_result(average):
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    module = Case(lambda x: layer(x, x, x, average_attn_weights=average))
+    module.layer = layer
+    check(module, [torch.randn(2, 3, 8)], "trace")
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("way", ["trace", "export"])
+def test_hidden_states_of_an_lstm_are_projected(bias, both, way):
+    torch.manual_seed(0)
+    check(torch.nn.LSTM(5, 4, 2, bias=bias, bidirectional=both, proj_size=3), [torch.randn(6, 2, 5)], way)

@@ -300,20 +300,35 @@ def _range(dtype: str) -> tuple[int, int]:
 
 @op("index_add")
 def index_add(ctx, self, dim, index, source, alpha=1):
-    axis = ctx.axis(self, dim)
     source = ctx.convert("mul", source, alpha) if alpha != 1 else source
-    shape = ctx.known_shape(source)
+    source = ctx.tensor(source, ctx.dtype(self))
+    return relay.scatter_elements(self, _places_of(ctx, dim, index, source), source, ctx.axis(self, dim), "add")
+
+
+def _places_of(ctx, dim, index, source):
+    """The indices along one axis, for each element of the source."""
+    axis, shape = ctx.axis(source, dim), ctx.known_shape(source)
     places = relay.reshape(index, [-1 if i == axis else 1 for i in range(len(shape))])
-    return relay.scatter_elements(self, relay.broadcast_to(places, shape), ctx.tensor(source, ctx.dtype(self)), axis,
-                                  "add")
+    return ctx.infer(relay.broadcast_to(places, shape))
+
+
+@op("index_reduce")
+def index_reduce(ctx, self, dim, index, source, reduce, include_self=True):
+    return scatter_reduce(ctx, self, dim, _places_of(ctx, dim, index, source), source, reduce, include_self)
 
 
 @op("index_copy")
 def index_copy(ctx, self, dim, index, source):
-    axis = ctx.axis(self, dim)
-    shape = ctx.known_shape(source)
-    places = relay.reshape(index, [-1 if i == axis else 1 for i in range(len(shape))])
-    return relay.scatter_elements(self, relay.broadcast_to(places, shape), source, axis, "update")
+    return relay.scatter_elements(self, _places_of(ctx, dim, index, source), source, ctx.axis(self, dim), "update")
+
+
+@op("put")
+def put(ctx, self, index, source, accumulate=False):
+    flat = ctx.infer(relay.reshape(self, (-1,)))
+    places = relay.reshape(from_start(ctx, flat, index, 0), (-1,))
+    kind = "add" if accumulate else "update"
+    made = relay.scatter_elements(flat, places, relay.reshape(source, (-1,)), 0, kind)
+    return relay.reshape(made, ctx.known_shape(self))
 
 
 @op("index_fill")
@@ -488,8 +503,6 @@ def isin(ctx, elements, test_elements, assume_unique=False, invert=False):
     rank = ctx.rank(x)
     found = relay.any(relay.equal(relay.expand_dims(x, rank), relay.reshape(y, (-1,))), axis=rank)
     return relay.logical_not(found) if invert else found
-
-
 
 
 @op("_unique2")

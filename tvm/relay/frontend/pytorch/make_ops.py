@@ -229,8 +229,8 @@ def no(ctx, self):
     return False
 
 
-@op("is_contiguous")
-def is_contiguous(ctx, self):
+@op("is_contiguous", "sym_is_contiguous")
+def is_contiguous(ctx, self, memory_format=None):
     return True
 
 
