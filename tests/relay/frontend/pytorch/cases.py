@@ -360,6 +360,20 @@ def _own_name_cases() -> dict:
         "own.sizes": (lambda a: a * a.numel() + a.stride(0) + a.storage_offset() + int(a.is_contiguous()), x),
         **{f"index_reduce.{kind}": (lambda a, v, k=kind: a.index_reduce(0, torch.tensor([0, 0, 2]), v, k), x,
                                     f(3, 5)) for kind in ("prod", "mean", "amax", "amin")},
+        "made.windows": (
+            lambda a: a * torch.hann_window(5) + torch.hamming_window(5, False, dtype=torch.float64)
+            + torch.blackman_window(5) + torch.kaiser_window(5, True, 9.0) + torch.bartlett_window(5), x),
+        "made.indices": (lambda a: (a[torch.tril_indices(3, 3, -1)[0]], torch.triu_indices(3, 4, 1)), x),
+        "made.numbers": (lambda a: a * torch.fft.fftfreq(5, 0.5) + torch.fft.rfftfreq(8) + torch.logspace(0, 2, 5), x),
+        "diagonal_scatter": (lambda a, v: torch.diagonal_scatter(a, v, 1), x, f(3)),
+        "as_strided_scatter": (lambda a, v: torch.as_strided_scatter(a, v, (2, 2), (1, 2), 1), x, f(2, 2)),
+        "embedding_bag.offsets": (
+            lambda n, o, w: torch.nn.functional.embedding_bag(n, w, o, mode="sum"), i(5, low=0, high=4),
+            torch.tensor([0, 2, 2]), f(4, 3)),
+        "embedding_bag.last": (
+            lambda n, o, w: torch.nn.functional.embedding_bag(n, w, o, include_last_offset=True), i(5, low=0, high=4),
+            torch.tensor([0, 2, 2, 5]), f(4, 3)),
+        "topk.number": (lambda a: a.topk(1), torch.tensor(1.5)),
         "put": (lambda a, v: (a.put(torch.tensor([1, -2]), v), a.put(torch.tensor([1, 1]), v, True)), x, f(2)),
         **{f"interpolate.{mode}_antialias_corners": (
             lambda a, m=mode: torch.nn.functional.interpolate(a, (9, 3), mode=m, antialias=True, align_corners=True),

@@ -52,7 +52,29 @@ def _parts(x):
     return y, first
 
 
-@pytest.mark.parametrize("function", [_slices, _view_before, _copy_of_a_turned_view, _parts])
+def _shape_in_place(x):
+    y = x.clone()
+    rows, flat, column = y[1:], y.view(-1), y[:, 1]
+    y.transpose_(0, 1).unsqueeze_(0)
+    column.unsqueeze_(1)
+    rows.mul_(2)
+    flat[0] = 5.0
+    column.sub_(3)
+    y[0, 0] += 1
+    return y, rows, flat, column
+
+
+def _scattered_views(x):
+    y = x[:, :3].clone()
+    y.diagonal(1).fill_(0)
+    y.unfold(0, 2, 2).mul_(2)
+    y.as_strided((2,), (5,), 1).add_(1)
+    return y
+
+
+@pytest.mark.parametrize(
+    "function", [_slices, _view_before, _copy_of_a_turned_view, _parts, _shape_in_place, _scattered_views]
+)
 @pytest.mark.parametrize("way", ["trace", "export"])
 def test_a_change_in_place_is_seen_by_every_view(function, way):
     check(Case(function), [torch.randn(3, 4)], way, level=0)
@@ -373,3 +395,27 @@ def test_weights_of_attention_are_a_result(average):
 def test_hidden_states_of_an_lstm_are_projected(bias, both, way):
     torch.manual_seed(0)
     check(torch.nn.LSTM(5, 4, 2, bias=bias, bidirectional=both, proj_size=3), [torch.randn(6, 2, 5)], way)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.nn.functional.cross_entropy(x, torch.tensor([1, 0, 3]), label_smoothing=0.1),
+        lambda x: torch.nn.functional.kl_div(x.log_softmax(1), x.softmax(0), reduction="batchmean"),
+        lambda x: torch.kron(x, x[:2]) + torch.trace(x),
+        lambda x: torch.linalg.cross(x[:, :3], x[:, 1:]),
+        lambda x: torch.tensordot(x, x, dims=([1], [1])),
+        lambda x: torch.hsplit(x, 2)[1] * torch.linalg.norm(x, dim=1, keepdim=True),
+        lambda x: torch.quantile(x, torch.tensor([0.2, 0.7]), dim=1),
+    ],
+)
+def test_an_operator_of_a_trace_without_a_converter_is_taken_apart(function):
+    torch.manual_seed(0)
+    check(Case(function), [torch.randn(3, 4)], "trace", level=0)
+
+
+def test_an_operator_is_taken_apart_for_the_shapes_that_are_given():
+    script = torch.jit.trace(lambda x: torch.kron(x, x), torch.randn(2, 2))
+    mod, params = relay.frontend.from_pytorch(script, [("x", (3, 2))])
+    x = torch.randn(3, 2)
+    same(run(mod, params, {"x": array(x)}), [torch.kron(x, x)])

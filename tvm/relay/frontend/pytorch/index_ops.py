@@ -70,7 +70,9 @@ def embedding(ctx, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
 @op("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(ctx, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False,
                   per_sample_weights=None, include_last_offset=False, padding_idx=-1):
-    """Bags whose bounds are known when compiling: each is a reduction of rows."""
+    """Bags whose bounds are known when compiling are each a reduction of rows; others are summed up where they lie."""
+    if ctx.value(offsets) is None and mode < 2 and (padding_idx is None or padding_idx < 0):
+        return _late_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset)
     bounds = [int(v) for v in ctx.array(offsets, "the offsets").reshape(-1)]
     total = ctx.known_size(indices, 0)
     bounds = bounds if include_last_offset else [*bounds, total]
@@ -87,6 +89,25 @@ def embedding_bag(ctx, weight, indices, offsets, scale_grad_by_freq=False, mode=
         else:
             bags.append(reduce(relay.strided_slice(rows, [a], [b], [1], [0]), axis=0, keepdims=True))
     out = relay.concatenate(bags, 0) if len(bags) > 1 else bags[0]
+    none = const(np.zeros(0, "int64"))
+    return (out, none, none, none) if ctx.outputs > 1 else out
+
+
+def _late_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset):
+    """Sums or means of bags: the bag of a row is the number of offsets up to its place."""
+    bags, width = ctx.known_size(offsets, 0) - bool(include_last_offset), ctx.known_size(weight, 1)
+    rows = ctx.infer(relay.take(weight, indices, 0))
+    if per_sample_weights is not None:
+        rows = ctx.infer(relay.multiply(rows, relay.expand_dims(per_sample_weights, 1)))
+    begins = relay.strided_slice(offsets, [0], [bags], [1], [0])
+    places = const(np.arange(ctx.known_size(indices, 0), dtype="int64"))
+    owners = relay.cast(relay.less_equal(relay.expand_dims(relay.cast(begins, "int64"), 1), places), "int64")
+    owner = ctx.infer(relay.subtract(relay.sum(owners, axis=0), const(1, "int64")))
+    start = ctx.infer(relay.zeros((bags, width), ctx.dtype(weight)))
+    out = ctx.infer(index_add(ctx, start, 0, owner, rows))
+    if mode == 1:
+        counts = index_add(ctx, start, 0, owner, ctx.infer(relay.ones_like(rows)))
+        out = relay.divide(out, relay.maximum(counts, ctx.like(1, out)))
     none = const(np.zeros(0, "int64"))
     return (out, none, none, none) if ctx.outputs > 1 else out
 
@@ -385,6 +406,9 @@ def one_hot(ctx, self, num_classes=-1):
 def topk(ctx, self, k, dim=-1, largest=True, sorted=True):
     axis = ctx.axis(self, dim)
     k = ctx.sizes(k)[0]
+    if not ctx.rank(self):
+        self = ctx.infer(relay.reshape(self, (1,)))
+        return tuple(relay.reshape(v, ()) if k else v for v in topk(ctx, self, k, 0, largest))
     if isinstance(k, Number):
         return tuple(relay.topk(self, relay.reshape(k.expr, (1,)), axis, "both", not largest, "int64"))
     if k == 0:
