@@ -174,6 +174,11 @@ def core_cases() -> dict:
     rows["roll"] = (lambda x: x.roll((2, -1), (0, 1)), f(3, 5))
     rows["diagonal"] = (lambda x: (x.diagonal(1), x.diagonal(-1, 0, 2)), f(4, 5, 3))
     rows["as_strided"] = (lambda x: torch.as_strided(x, (3, 4), (2, 1), 1), f(5, 4))
+    # Strides of the tensor itself: turned, and joined by reshape without a copy.
+    rows["as_strided.turned"] = (lambda x: x.t().as_strided((3,), (1,), 2), f(3, 4))
+    rows["as_strided.joined"] = (
+        lambda x: x.view(8, 2, 2, 3).permute(1, 2, 0, 3).reshape(4, 8, 3).as_strided((4, 3, 4, 3), (3, 24, 12, 1)),
+        f(8, 2, 6))
     rows["unfold"] = (lambda x: x.unfold(1, 3, 2), f(2, 8, 3))
     rows["constant_pad_nd"] = (lambda x: F.pad(x, (1, 2, 0, -1), value=1.5), f(3, 5, 4))
     for mode in ("reflect", "replicate", "circular"):

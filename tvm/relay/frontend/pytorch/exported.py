@@ -242,6 +242,9 @@ class FxReader(TorchImporter):
         used = None if node.users else set()
         if outputs > 1:
             used = {u.args[1] for u in node.users if u.target is operator.getitem and u.users}
+        if name == "as_strided":
+            held = [d.node.maybe_as_int() if hasattr(d, "node") else d for d in node.args[0].meta["val"].stride()]
+            self.strides = None if None in held else held
         site = Site(where, _parameters(node.target), first, [node.name], outputs, used)
         return self.call(site, name, overload, args, kwargs)[0]
 

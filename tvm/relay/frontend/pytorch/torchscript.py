@@ -331,6 +331,8 @@ class ScriptReader(TorchImporter):
         site = Site(where, self.parameters_of(node), first, keys, len(keys), used)
         if name == "__getitem__" and isinstance(args[1], int) and keys and first is not None:
             self.take_part(keys[0], first, args[1] % max(len(args[0]), 1))
+        if name == "as_strided":
+            self.strides = inputs[0].type().strides()
         apart = bool(keys) and keys[0] in self.apart
         made = self.call_apart(node, args, where) if apart else self.call(site, name, overload, args, {})
         for key, value in zip(keys, made):
