@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.relay.frontend.pytorch.vision import torchvision
+
 from .harness import save
 
 # How far outputs may be from those of PyTorch in double precision, relative, by the type of the numbers.
@@ -49,11 +51,11 @@ def build(name: str, batch: int) -> tuple[Any, list]:
     import torch
 
     torch.manual_seed(0)
+    # transformers imports it too; its compiled operators may have been built for another PyTorch.
+    vision = torchvision()
     if name in TEXT:
         return _trained(_text(name)), [torch.randint(3, 1000, (batch, 128))]
-    import torchvision
-
-    return _trained(torchvision.models.get_model(name, weights=None).eval()), [torch.randn(batch, 3, 224, 224)]
+    return _trained(vision.models.get_model(name, weights=None).eval()), [torch.randn(batch, 3, 224, 224)]
 
 
 def _trained(model: Any) -> Any:

@@ -200,6 +200,7 @@ def test_gradients_are_those_of_pytorch():
 
 @pytest.mark.parametrize(("options", "words"), [
     ({"speed": 3}, "there is no option 'speed'"),
+    ({"opt_level": "3"}, "opt_level is a whole number"),
     ({"precision": "int8"}, "the option precision is one of float32, float16, bfloat16"),
     ({"tuning_records": "missing.log"}, "names 'missing.log', which is no file"),
 ])

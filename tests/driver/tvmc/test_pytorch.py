@@ -49,3 +49,16 @@ def test_open_sizes_of_an_exported_program_stay_open_or_are_given(tmp_path):
     assert isinstance(shape[0], Any_) and int(shape[1]) == 3
     shape = load_model(program, shape_dict={"input": [5, 3]}).mod["main"].params[0].type_annotation.shape
     assert [int(d) for d in shape] == [5, 3]
+
+
+def test_files_of_pytorch_are_found_by_their_content(tmp_path):
+    for name, entry, found in (("script", "m/constants.pkl", True), ("wrong.onnx", "m/archive_format", True),
+                               ("weights", "m/data.pkl", True), ("other.zzz", "m/text", False)):
+        path = tmp_path / name
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(entry, b"")
+        if found:
+            assert isinstance(guess_frontend(str(path)), PyTorchFrontend)
+        else:
+            with pytest.raises(TVMCException, match="failed to infer"):
+                guess_frontend(str(path))

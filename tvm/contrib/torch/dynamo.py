@@ -17,7 +17,7 @@ from typing import Any
 
 from ...error import TVMError
 from ...relay.backend.vm import needs_vm
-from ...relay.frontend.pytorch.exported import FxReader, operator_of
+from ...relay.frontend.pytorch.exported import FxReader, decompositions
 from ...relay.frontend.pytorch.table import Number
 from ...relay.frontend.pytorch.tensors import array_of
 from .options import TARGETS, Options, options_of
@@ -58,16 +58,7 @@ def pytvm(graph_module, example_inputs, *, options: Mapping[str, Any] | None = N
     def compiler(inner, inputs):
         return CompiledGraph(inner, inputs, chosen).boxed()
 
-    return aot_autograd(fw_compiler=compiler, decompositions=_decompositions())(graph_module, example_inputs)
-
-
-def _decompositions() -> dict:
-    """PyTorch's decompositions of operators that have no converter here."""
-    import torch  # pyright: ignore[reportMissingImports]
-
-    reader = FxReader(True)
-    table = torch.export.default_decompositions()
-    return {entry: table[entry] for entry in list(table.keys()) if not reader.known(*operator_of(entry))}
+    return aot_autograd(fw_compiler=compiler, decompositions=decompositions())(graph_module, example_inputs)
 
 
 class CompiledGraph:

@@ -124,6 +124,8 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
     made = Options(**(given or {}))
     if made.precision is not None and made.precision not in _PRECISIONS:
         raise TVMError(f"pytvm: the option precision is one of {', '.join(_PRECISIONS)}, got {made.precision!r}")
+    if not isinstance(made.opt_level, int):
+        raise TVMError(f"pytvm: the option opt_level is a whole number, got {made.opt_level!r}")
     if made.tuning_records is not None and not os.path.isfile(made.tuning_records):
         raise TVMError(f"pytvm: the option tuning_records names '{os.fspath(made.tuning_records)}', which is no file")
     if made.target is not None:

@@ -145,6 +145,14 @@ class PyTorchFrontend(Frontend):
 
     FORMAT, ENDINGS = "pytorch", ("pth", "pt", "pt2", "jit", "zip")
 
+    @staticmethod
+    def recognizes(head: bytes, path: str = "") -> bool:
+        if head[:2] != b"PK":
+            return False
+        from ...relay.frontend.pytorch.load import is_archive
+
+        return is_archive(path)
+
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.pytorch import from_exported_program, from_pytorch
         from ...relay.frontend.pytorch.load import EXPORTED, file_kind, load_file

@@ -174,6 +174,11 @@ def core_cases() -> dict:
     rows["roll"] = (lambda x: x.roll((2, -1), (0, 1)), f(3, 5))
     rows["diagonal"] = (lambda x: (x.diagonal(1), x.diagonal(-1, 0, 2)), f(4, 5, 3))
     rows["as_strided"] = (lambda x: torch.as_strided(x, (3, 4), (2, 1), 1), f(5, 4))
+    # Strides of the tensor itself: turned, and joined by reshape without a copy.
+    rows["as_strided.turned"] = (lambda x: x.t().as_strided((3,), (1,), 2), f(3, 4))
+    rows["as_strided.joined"] = (
+        lambda x: x.view(8, 2, 2, 3).permute(1, 2, 0, 3).reshape(4, 8, 3).as_strided((4, 3, 4, 3), (3, 24, 12, 1)),
+        f(8, 2, 6))
     rows["unfold"] = (lambda x: x.unfold(1, 3, 2), f(2, 8, 3))
     rows["constant_pad_nd"] = (lambda x: F.pad(x, (1, 2, 0, -1), value=1.5), f(3, 5, 4))
     for mode in ("reflect", "replicate", "circular"):
@@ -311,8 +316,77 @@ def core_cases() -> dict:
                 f(1, 3, 4, 2, low=-1.3, high=1.3))
     rows["grid_sample.corners"] = (lambda x, g: F.grid_sample(x, g, align_corners=True), f(1, 2, 5, 6), f(1, 3, 4, 2))
     rows.update(_complex_cases())
+    rows.update(_own_name_cases())
     rows.update(_more_cases())
     return rows
+
+
+def _own_name_cases() -> dict:
+    """Core operators that models reach through others, called by their own names."""
+    import torch
+
+    f, i, _ = _make()
+    aten = torch.ops.aten
+    x, image = f(3, 5), f(2, 3, 5, 4)
+    vectors = (f(3), f(3), f(3), f(3, low=0.5))
+    return {
+        "own._adaptive_avg_pool2d": (lambda a: aten._adaptive_avg_pool2d(a, [3, 2]), image),
+        "own._adaptive_avg_pool3d": (lambda a: aten._adaptive_avg_pool3d(a, [3, 2, 1]), f(1, 2, 8, 7, 3)),
+        "own._cdist_forward": (lambda a, c: aten._cdist_forward(a, c, 2.0, None), f(2, 3, 5), f(2, 4, 5)),
+        "own._embedding_bag": (
+            lambda n, w: aten._embedding_bag(w, n, torch.tensor([0, 2, 2]))[0], i(5, low=0, high=4), f(4, 3)),
+        "own._local_scalar_dense": (lambda a, c: a + aten._local_scalar_dense(c), x, torch.tensor(2.5)),
+        "own._log_softmax": (lambda a: aten._log_softmax(a, 1, False), x),
+        "own._softmax": (lambda a: aten._softmax(a, -2, False), x),
+        "own._native_batch_norm_legit": (
+            lambda a, *v: aten._native_batch_norm_legit(a, *v, False, 0.1, 1e-5)[0], image, *vectors),
+        "own._native_batch_norm_legit.no_stats": (
+            lambda a, w, c: aten._native_batch_norm_legit.no_stats(a, w, c, True, 0.1, 1e-5), image, f(3), f(3)),
+        "own._native_batch_norm_legit_no_training": (
+            lambda a, *v: aten._native_batch_norm_legit_no_training(a, *v, 0.1, 1e-5)[0], image, *vectors),
+        "own._pdist_forward": (lambda a: aten._pdist_forward(a, 2.0), f(4, 5)),
+        "own._to_copy": (lambda a: (aten._to_copy(a, dtype=torch.float64), aten._to_copy(a, dtype=torch.int32)), x),
+        "own.constant_pad_nd": (lambda a: aten.constant_pad_nd(a, [1, 2, 0, -1], 1.5), f(3, 5, 4)),
+        "own.convolution": (
+            lambda a, w, c: aten.convolution(a, w, c, [2, 1], [1, 0], [1, 2], False, [0, 0], 1),
+            f(2, 3, 7, 8), f(4, 3, 3, 2), f(4)),
+        "own.convolution.transposed": (
+            lambda a, w: aten.convolution(a, w, None, [2], [1], [2], True, [1], 2), f(2, 4, 7), f(4, 3, 3)),
+        "own.empty_strided": (lambda a: aten.empty_strided([3, 5], [5, 1]).copy_(a), x),
+        "own.grid_sampler_2d": (lambda a, g: aten.grid_sampler_2d(a, g, 0, 0, False), f(1, 2, 5, 6), f(1, 3, 4, 2)),
+        "own.native_dropout": (lambda a: aten.native_dropout(a, 0.5, False)[0], x),
+        "own.native_group_norm": (
+            lambda a, w, c: aten.native_group_norm(a, w, c, 2, 4, 15, 2, 1e-5), f(2, 4, 3, 5), f(4), f(4)),
+        "own.native_layer_norm": (lambda a, w, c: aten.native_layer_norm(a, [5], w, c, 1e-5), f(2, 3, 5), f(5), f(5)),
+        "own.reflection_pad2d": (lambda a: aten.reflection_pad2d(a, [1, 2, 2, 0]), image),
+        "own.reflection_pad3d": (lambda a: aten.reflection_pad3d(a, [1, 2, 2, 0, 1, 1]), f(1, 2, 3, 5, 4)),
+        "own.replication_pad2d": (lambda a: aten.replication_pad2d(a, [1, 2, 2, 0]), image),
+        "own.replication_pad3d": (lambda a: aten.replication_pad3d(a, [1, 2, 2, 0, 1, 1]), f(1, 2, 3, 5, 4)),
+        "own.sizes": (lambda a: a * a.numel() + a.stride(0) + a.storage_offset() + int(a.is_contiguous()), x),
+        **{f"index_reduce.{kind}": (lambda a, v, k=kind: a.index_reduce(0, torch.tensor([0, 0, 2]), v, k), x,
+                                    f(3, 5)) for kind in ("prod", "mean", "amax", "amin")},
+        "made.windows": (
+            lambda a: a * torch.hann_window(5) + torch.hamming_window(5, False, dtype=torch.float64)
+            + torch.blackman_window(5) + torch.kaiser_window(5, True, 9.0) + torch.bartlett_window(5), x),
+        "made.indices": (lambda a: (a[torch.tril_indices(3, 3, -1)[0]], torch.triu_indices(3, 4, 1)), x),
+        "made.numbers": (lambda a: a * torch.fft.fftfreq(5, 0.5) + torch.fft.rfftfreq(8) + torch.logspace(0, 2, 5), x),
+        "diagonal_scatter": (lambda a, v: torch.diagonal_scatter(a, v, 1), x, f(3)),
+        "as_strided_scatter": (lambda a, v: torch.as_strided_scatter(a, v, (2, 2), (1, 2), 1), x, f(2, 2)),
+        "embedding_bag.offsets": (
+            lambda n, o, w: torch.nn.functional.embedding_bag(n, w, o, mode="sum"), i(5, low=0, high=4),
+            torch.tensor([0, 2, 2]), f(4, 3)),
+        "embedding_bag.last": (
+            lambda n, o, w: torch.nn.functional.embedding_bag(n, w, o, include_last_offset=True), i(5, low=0, high=4),
+            torch.tensor([0, 2, 2, 5]), f(4, 3)),
+        "topk.number": (lambda a: a.topk(1), torch.tensor(1.5)),
+        "put": (lambda a, v: (a.put(torch.tensor([1, -2]), v), a.put(torch.tensor([1, 1]), v, True)), x, f(2)),
+        **{f"interpolate.{mode}_antialias_corners": (
+            lambda a, m=mode: torch.nn.functional.interpolate(a, (9, 3), mode=m, antialias=True, align_corners=True),
+            f(1, 2, 5, 6)) for mode in ("bilinear", "bicubic")},
+        **{f"affine_grid.{corners}": (
+            lambda t, c=corners: torch.nn.functional.affine_grid(t, (2, 3, 4, 1, 5), c), f(2, 3, 4))
+           for corners in (True, False)},
+    }  # fmt: skip
 
 
 def _more_cases() -> dict:

@@ -52,7 +52,29 @@ def _parts(x):
     return y, first
 
 
-@pytest.mark.parametrize("function", [_slices, _view_before, _copy_of_a_turned_view, _parts])
+def _shape_in_place(x):
+    y = x.clone()
+    rows, flat, column = y[1:], y.view(-1), y[:, 1]
+    y.transpose_(0, 1).unsqueeze_(0)
+    column.unsqueeze_(1)
+    rows.mul_(2)
+    flat[0] = 5.0
+    column.sub_(3)
+    y[0, 0] += 1
+    return y, rows, flat, column
+
+
+def _scattered_views(x):
+    y = x[:, :3].clone()
+    y.diagonal(1).fill_(0)
+    y.unfold(0, 2, 2).mul_(2)
+    y.as_strided((2,), (5,), 1).add_(1)
+    return y
+
+
+@pytest.mark.parametrize(
+    "function", [_slices, _view_before, _copy_of_a_turned_view, _parts, _shape_in_place, _scattered_views]
+)
 @pytest.mark.parametrize("way", ["trace", "export"])
 def test_a_change_in_place_is_seen_by_every_view(function, way):
     check(Case(function), [torch.randn(3, 4)], way, level=0)
@@ -337,3 +359,63 @@ def test_random_numbers_that_nothing_reads_are_not_drawn(way):
             return x if self.training and left_out else x + 1
 
     check(Layer().eval(), [torch.randn(2, 3)], way)
+
+
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_the_fast_path_of_an_encoder_layer(norm_first, activation, padded):
+    torch.manual_seed(0)
+    model = torch.nn.TransformerEncoderLayer(8, 2, 12, batch_first=True, norm_first=norm_first, activation=activation)
+    hidden = torch.tensor([[False] * 5, [False, True, False, False, True]])
+    module = Case(lambda x: layer(x, src_key_padding_mask=hidden) if padded else layer(x))
+    layer = module.layer = model
+    check(module, [torch.randn(2, 5, 8)], "trace")
+    script = torch.jit.freeze(_traced(module, torch.randn(2, 5, 8)))
+    assert "_transformer_encoder_layer_fwd" in str(script.graph)
+
+
+def _traced(module, *inputs):
+    with torch.no_grad():
+        return torch.jit.trace(module.eval(), inputs, check_trace=False)
+
+
+@pytest.mark.parametrize("average", [False, True])
+def test_weights_of_attention_are_a_result(average):
+    torch.manual_seed(0)
+    layer = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+    module = Case(lambda x: layer(x, x, x, average_attn_weights=average))
+    module.layer = layer
+    check(module, [torch.randn(2, 3, 8)], "trace")
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("both", [False, True])
+@pytest.mark.parametrize("way", ["trace", "export"])
+def test_hidden_states_of_an_lstm_are_projected(bias, both, way):
+    torch.manual_seed(0)
+    check(torch.nn.LSTM(5, 4, 2, bias=bias, bidirectional=both, proj_size=3), [torch.randn(6, 2, 5)], way)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.nn.functional.cross_entropy(x, torch.tensor([1, 0, 3]), label_smoothing=0.1),
+        lambda x: torch.nn.functional.kl_div(x.log_softmax(1), x.softmax(0), reduction="batchmean"),
+        lambda x: torch.kron(x, x[:2]) + torch.trace(x),
+        lambda x: torch.linalg.cross(x[:, :3], x[:, 1:]),
+        lambda x: torch.tensordot(x, x, dims=([1], [1])),
+        lambda x: torch.hsplit(x, 2)[1] * torch.linalg.norm(x, dim=1, keepdim=True),
+        lambda x: torch.quantile(x, torch.tensor([0.2, 0.7]), dim=1),
+    ],
+)
+def test_an_operator_of_a_trace_without_a_converter_is_taken_apart(function):
+    torch.manual_seed(0)
+    check(Case(function), [torch.randn(3, 4)], "trace", level=0)
+
+
+def test_an_operator_is_taken_apart_for_the_shapes_that_are_given():
+    script = torch.jit.trace(lambda x: torch.kron(x, x), torch.randn(2, 2))
+    mod, params = relay.frontend.from_pytorch(script, [("x", (3, 2))])
+    x = torch.randn(3, 2)
+    same(run(mod, params, {"x": array(x)}), [torch.kron(x, x)])

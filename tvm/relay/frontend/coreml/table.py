@@ -163,24 +163,6 @@ def results(value: Any) -> list:
 
 
 __all__ = [
-    "LAYERS",
-    "MOST_STEPS",
-    "OPERATIONS",
-    "Array",
-    "Bools",
-    "Context",
-    "Floats",
-    "Ints",
-    "Many",
-    "Texts",
-    "axis_of",
-    "bound",
-    "check_count",
-    "check_steps",
-    "const",
-    "constant",
-    "half",
-    "layer",
-    "op",
-    "results",
-]
+    "LAYERS", "MOST_STEPS", "OPERATIONS", "Array", "Bools", "Context", "Floats", "Ints", "Many", "Texts",
+    "axis_of", "bound", "check_count", "check_steps", "const", "constant", "half", "layer", "op", "results",
+]  # fmt: skip

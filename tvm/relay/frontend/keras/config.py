@@ -301,15 +301,6 @@ def decoded(value: Any) -> Any:
 
 
 __all__ = [
-    "MODELS",
-    "Call",
-    "Graph",
-    "Layer",
-    "Ref",
-    "flattened",
-    "graph_of",
-    "is_ref",
-    "kind_of",
-    "layer_of",
+    "MODELS", "Call", "Graph", "Layer", "Ref", "flattened", "graph_of", "is_ref", "kind_of", "layer_of",
     "mapped",
-]
+]  # fmt: skip

@@ -195,6 +195,5 @@ def spatial_layout(count: int, first: bool) -> str:
 
 __all__ = [
     "CONVERTERS", "MASKED", "Context", "as_list", "as_numpy", "axis_of", "check_count", "check_steps", "const",
-    "dtype_of",
-    "layer", "operation", "spatial_layout",
-]  # fmt: skip
+    "dtype_of", "layer", "operation", "spatial_layout",
+]  # fmt: skip  # fmt: skip

@@ -216,17 +216,6 @@ def _read_names(node) -> set[str]:
 
 
 __all__ = [
-    "MOST_NODES",
-    "STANDARD",
-    "all_nodes",
-    "check_functions",
-    "check_operators",
-    "check_text",
-    "full_name",
-    "in_order",
-    "node_name",
-    "opset_table",
-    "signature_fault",
-    "version_of",
-    "where_of",
-]
+    "MOST_NODES", "STANDARD", "all_nodes", "check_functions", "check_operators", "check_text", "full_name",
+    "in_order", "node_name", "opset_table", "signature_fault", "version_of", "where_of",
+]  # fmt: skip

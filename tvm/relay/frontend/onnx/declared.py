@@ -198,14 +198,6 @@ def counted(ctx, start, delta):
 
 
 __all__ = [
-    "counted",
-    "declared_rank",
-    "decides",
-    "declared_shapes",
-    "padded",
-    "reduced_axes",
-    "repeats",
-    "reshaped",
-    "shape_of_output",
-    "sliced",
-]
+    "counted", "declared_rank", "decides", "declared_shapes", "padded", "reduced_axes", "repeats", "reshaped",
+    "shape_of_output", "sliced",
+]  # fmt: skip

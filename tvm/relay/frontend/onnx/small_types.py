@@ -214,16 +214,6 @@ def _exponent(x, saturate: bool, round_mode: str):
 
 
 __all__ = [
-    "KNOWING",
-    "MOVING",
-    "SMALL_TYPES",
-    "STRING",
-    "SmallType",
-    "Texts",
-    "WITH_STRINGS",
-    "decode",
-    "encode",
-    "from_carrier",
-    "small_type",
-    "to_carrier",
-]
+    "KNOWING", "MOVING", "SMALL_TYPES", "STRING", "SmallType", "Texts", "WITH_STRINGS", "decode", "encode",
+    "from_carrier", "small_type", "to_carrier",
+]  # fmt: skip

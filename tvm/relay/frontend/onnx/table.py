@@ -92,13 +92,4 @@ _READERS = {
     13: lambda a: a.tp,
 }
 
-__all__ = [
-    "CONVERTERS",
-    "MOST_STEPS",
-    "Context",
-    "argument",
-    "attribute_values",
-    "axis_of",
-    "check_steps",
-    "op",
-]
+__all__ = ["CONVERTERS", "MOST_STEPS", "Context", "argument", "attribute_values", "axis_of", "check_steps", "op"]

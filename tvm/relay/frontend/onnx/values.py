@@ -120,16 +120,6 @@ def _same_size(a: Any, b: Any) -> bool:
 
 
 __all__ = [
-    "Choice",
-    "Nothing",
-    "Sequence",
-    "in_words",
-    "is_list",
-    "is_option",
-    "is_tensor",
-    "is_type",
-    "joined_type",
-    "mapped",
-    "opened",
-    "same_type",
-]
+    "Choice", "Nothing", "Sequence", "in_words", "is_list", "is_option", "is_tensor", "is_type", "joined_type",
+    "mapped", "opened", "same_type",
+]  # fmt: skip

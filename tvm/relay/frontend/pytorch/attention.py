@@ -9,6 +9,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
+from .elementwise import truth
 from .nn_ops import product
 from .table import op
 
@@ -21,6 +22,11 @@ def attention(ctx, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=F
         times = ctx.known_size(query, -3) // ctx.known_size(key, -3)
         axis = ctx.rank(key) - 3
         key, value = (ctx.infer(relay.repeat(v, times, axis)) for v in (key, value))
+    return product(ctx, _weights(ctx, query, key, attn_mask, is_causal, scale), value)
+
+
+def _weights(ctx, query, key, attn_mask, is_causal=False, scale=None):
+    """How much each place takes of each other one."""
     width = ctx.known_size(query, -1)
     factor = 1 / math.sqrt(width) if scale is None else scale
     rank = ctx.rank(key)
@@ -35,8 +41,7 @@ def attention(ctx, query, key, value, attn_mask=None, dropout_p=0.0, is_causal=F
         else:
             scores = relay.add(scores, ctx.tensor(attn_mask, ctx.dtype(scores)))
     safe = attn_mask is not None and ctx.dtype(attn_mask) == "bool"
-    weights = ctx.convert("_safe_softmax" if safe else "softmax", ctx.infer(scores), -1)
-    return product(ctx, weights, value)
+    return ctx.convert("_safe_softmax" if safe else "softmax", ctx.infer(scores), -1)
 
 
 def _causal(ctx, scores):
@@ -68,22 +73,43 @@ def flash_attention(ctx, query, key, value, dropout_p=0.0, is_causal=False, retu
 @op("_native_multi_head_attention")
 def native_multi_head_attention(ctx, query, key, value, embed_dim, num_head, qkv_weight, qkv_bias, proj_weight,
                                 proj_bias, mask=None, need_weights=True, average_attn_weights=True, mask_type=None):
-    if need_weights and ctx.wants(1):
-        raise TVMError("the weights of attention as a result are not supported")
     if key is not query or value is not query:
         raise TVMError("queries, keys and values of different tensors are not supported")
     batch, length, _ = ctx.known_shape(query)
     joined = ctx.convert("linear", query, qkv_weight, qkv_bias)
     parts = relay.transpose(relay.reshape(joined, (batch, length, 3, num_head, embed_dim // num_head)), (2, 0, 3, 1, 4))
     q, k, v = (ctx.infer(relay.squeeze(p, [0])) for p in relay.split(parts, 3, 0))
-    out = attention(ctx, q, k, v, None if mask is None else _mask(ctx, mask, mask_type))
-    flat = relay.reshape(relay.transpose(out, (0, 2, 1, 3)), (batch, length, embed_dim))
-    return ctx.convert("linear", ctx.infer(flat), proj_weight, proj_bias), const(0.0)
+    weights = _weights(ctx, q, k, None if mask is None else _mask(ctx, mask, mask_type))
+    flat = relay.reshape(relay.transpose(product(ctx, weights, v), (0, 2, 1, 3)), (batch, length, embed_dim))
+    shown = relay.mean(weights, axis=1) if average_attn_weights else weights
+    return ctx.convert("linear", ctx.infer(flat), proj_weight, proj_bias), shown if need_weights else const(0.0)
 
 
 def _mask(ctx, mask, mask_type):
-    """True says that a place is not seen; of padding, one row for each batch."""
-    seen = ctx.infer(relay.logical_not(mask) if ctx.dtype(mask) == "bool" else mask)
+    """True, or a number that is not zero, says that a place is not seen; of padding, one row for each batch."""
+    seen = ctx.infer(relay.logical_not(truth(ctx, mask)))
     if mask_type == 1 and ctx.rank(seen) == 2:
         seen = ctx.infer(relay.expand_dims(relay.expand_dims(seen, 1), 1))
     return seen
+
+
+@op("_transformer_encoder_layer_fwd")
+def transformer_encoder_layer(ctx, src, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight, proj_bias, use_gelu,
+                              norm_first, eps, norm_weight_1, norm_bias_1, norm_weight_2, norm_bias_2, ffn_weight_1,
+                              ffn_bias_1, ffn_weight_2, ffn_bias_2, mask=None, mask_type=None):
+    """What a trace of nn.TransformerEncoderLayer holds where no gradients are wanted."""
+
+    def attend(x):
+        return native_multi_head_attention(ctx, x, x, x, embed_dim, num_heads, qkv_weight, qkv_bias, proj_weight,
+                                           proj_bias, mask, False, mask_type=mask_type)[0]
+
+    def feed(x):
+        inner = ctx.convert("gelu" if use_gelu else "relu", ctx.convert("linear", x, ffn_weight_1, ffn_bias_1))
+        return ctx.convert("linear", inner, ffn_weight_2, ffn_bias_2)
+
+    for part, *scales in ((attend, norm_weight_1, norm_bias_1), (feed, norm_weight_2, norm_bias_2)):
+        if norm_first:
+            src = ctx.infer(relay.add(src, part(ctx.convert("layer_norm", src, [embed_dim], *scales, eps))))
+        else:
+            src = ctx.convert("layer_norm", ctx.infer(relay.add(src, part(src))), [embed_dim], *scales, eps)
+    return src

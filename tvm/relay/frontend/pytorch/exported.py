@@ -84,7 +84,7 @@ def from_exported_program(
     if changed:
         raise TVMError(f"the program changes its buffer or input '{changed[0]}'; give the state as an input and a "
                        "result")
-    return reader.finish([reader.result(v) for v in kept])
+    return reader.finish([reader.result(v) for v in kept if v is not None])
 
 
 def _role(spec) -> str:
@@ -213,6 +213,13 @@ class FxReader(TorchImporter):
             else:
                 raise TVMError(f"a node of the kind {node.op} is not supported; export the model with torch.export")
 
+    def inside(self, graph_module, values: list) -> list:
+        """The results of a graph inside another one."""
+        with self.inner_scope():
+            for node in graph_module.graph.nodes:
+                self.views.pop(node.name, None)
+            return self.run(graph_module, values)
+
     def held(self, graph_module, target: str):
         value = graph_module
         for part in target.split("."):
@@ -235,6 +242,9 @@ class FxReader(TorchImporter):
         used = None if node.users else set()
         if outputs > 1:
             used = {u.args[1] for u in node.users if u.target is operator.getitem and u.users}
+        if name == "as_strided":
+            held = [d.node.maybe_as_int() if hasattr(d, "node") else d for d in node.args[0].meta["val"].stride()]
+            self.strides = None if None in held else held
         site = Site(where, _parameters(node.target), first, [node.name], outputs, used)
         return self.call(site, name, overload, args, kwargs)[0]
 
@@ -256,14 +266,39 @@ class FxReader(TorchImporter):
         return str(value)
 
 
+# -- operators without a converter ------------------------------------------------------------------------------------
+
+
+def decompositions() -> dict:
+    """PyTorch's decompositions of operators that have no converter here."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    reader = FxReader(True)
+    table = torch.export.default_decompositions()
+    return {entry: table[entry] for entry in list(table.keys()) if not reader.known(*operator_of(entry))}
+
+
+def taken_apart(target, args: list):
+    """The graph of other operators that PyTorch makes of one. Tensors among the arguments are its placeholders; only
+    their shapes and types matter."""
+    import torch  # pyright: ignore[reportMissingImports]
+    from torch.fx.experimental.proxy_tensor import make_fx  # pyright: ignore[reportMissingImports]
+    from torch.utils import _pytree  # pyright: ignore[reportMissingImports]
+
+    flat, form = _pytree.tree_flatten(args)
+    places = [i for i, v in enumerate(flat) if isinstance(v, torch.Tensor)]
+
+    def call(*tensors):
+        given = dict(zip(places, tensors))
+        values = _pytree.tree_unflatten([given.get(i, v) for i, v in enumerate(flat)], form)
+        named = {p.name: v for p, v in zip(target._schema.arguments, values) if p.kwarg_only}
+        return _pytree.tree_leaves(target(*values[: len(values) - len(named)], **named))
+
+    with torch.no_grad():
+        return make_fx(call, decompositions(), "fake")(*(flat[i] for i in places))
+
+
 # -- structure --------------------------------------------------------------------------------------------------------
-
-
-def _inner(reader: FxReader, graph_module, values: list) -> list:
-    with reader.inner_scope():
-        for node in graph_module.graph.nodes:
-            reader.views.pop(node.name, None)
-        return reader.run(graph_module, values)
 
 
 def _cond(reader: FxReader, graph_module, node, where: str):
@@ -272,8 +307,8 @@ def _cond(reader: FxReader, graph_module, node, where: str):
         *(reader.held(graph_module, a.target) for a in node.args[1:3]),
         reader.argument(node.args[3], where),
     )
-    return branch(reader, where, condition, lambda: _inner(reader, then, operands),
-                  lambda: _inner(reader, other, operands))
+    return branch(reader, where, condition, lambda: reader.inside(then, operands),
+                  lambda: reader.inside(other, operands))
 
 
 def _wrapped(first: int):
@@ -281,7 +316,7 @@ def _wrapped(first: int):
 
     def convert(reader: FxReader, graph_module, node, where: str):
         inner = reader.held(graph_module, node.args[first].target)
-        return _inner(reader, inner, [reader.argument(a, where) for a in node.args[first + 1 :]])
+        return reader.inside(inner, [reader.argument(a, where) for a in node.args[first + 1 :]])
 
     return convert
 
@@ -335,4 +370,4 @@ def _shown(node) -> str:
     return schema.name if schema is not None else getattr(node.target, "__name__", str(node.target))
 
 
-__all__ = ["FxReader", "from_exported_program", "operator_of"]
+__all__ = ["FxReader", "decompositions", "from_exported_program", "operator_of", "taken_apart"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
-from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from ..common import run_time_resize
@@ -18,11 +19,13 @@ def _resize(ctx, x, sizes, scales, mode: str, align_corners: bool, exact: bool =
     """Sizes of the spatial axes; a scale that the model gives decides on the places, otherwise the sizes do."""
     n = ctx.rank(x) - 2
     attrs = {"mode": mode, "antialias": antialias, "exclude_outside": antialias}
+    by_corners = align_corners and antialias
     if mode == "nearest":
         attrs["coordinate_transformation_mode"] = "half_pixel" if exact else "asymmetric"
         attrs["nearest_mode"] = "round_prefer_ceil" if exact else "floor"
     else:
-        attrs["coordinate_transformation_mode"] = "align_corners" if align_corners else "half_pixel"
+        # With antialiasing, corners that are aligned decide on the scale alone.
+        attrs["coordinate_transformation_mode"] = "align_corners" if align_corners and not by_corners else "half_pixel"
     if mode == "cubic" and antialias:
         attrs["cubic_coeff_a"] = -0.5
     axes = list(range(2, n + 2))
@@ -36,6 +39,8 @@ def _resize(ctx, x, sizes, scales, mode: str, align_corners: bool, exact: bool =
     if sizes is None:
         sizes = [int(s * f) for s, f in zip(shape, scales)]
     factors = [f if f else o / s for o, s, f in zip(sizes, shape, scales or [None] * n)]
+    if by_corners:
+        factors = [(o - 1) / (s - 1) if min(o, s) > 1 else math.inf for o, s in zip(sizes, shape)]
     # Where all sizes stay, a scale of its own still moves the places.
     return resized(ctx, x, sizes, factors, attrs, None, axes)
 
@@ -83,8 +88,11 @@ def grid_sampler(ctx, self, grid, interpolation_mode, padding_mode, align_corner
 
 @op("affine_grid_generator")
 def affine_grid_generator(ctx, theta, size, align_corners):
-    sizes = ctx.known_ints(size, "the size")
-    if len(sizes) != 4:
-        raise TVMError(f"a grid over {len(sizes) - 2} dimensions is not supported; 2 are")
-    made = relay.image.affine_grid(theta, sizes[2:], bool(align_corners))
-    return relay.transpose(made, (0, 2, 3, 1))
+    """Places of all points, counted from -1 to 1 along each axis, times the matrix of each image."""
+    batch, _, *spatial = ctx.known_ints(size, "the size")
+    n = len(spatial)
+    lines = [np.linspace(-1, 1, s) * (1 if align_corners else (s - 1) / s) if s > 1 else np.zeros(1) for s in spatial]
+    places = [*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(spatial)]
+    points = const(np.stack([p.reshape(-1) for p in places], 1).astype(ctx.dtype(theta)))
+    made = relay.nn.dense(relay.reshape(theta, (batch * n, n + 1)), points)
+    return relay.transpose(relay.reshape(made, (batch, n, *spatial)), [0, *range(2, n + 2), 1])

@@ -64,6 +64,8 @@ class TorchImporter(GraphImporter):
         self.attribute_changes = 0
         # By identity: open sizes with their variables.
         self.symbols: dict[int, tuple[Any, SizeVar]] = {}
+        # Where the model says it: how the first argument of the operator being converted lies in memory.
+        self.strides: list[int] | None = None
         # Tensors that share their elements with a complex one; no change of either is seen in the other.
         self.seen: set[str] = set()
         # By the name of a list: what it is the parts of.
@@ -170,10 +172,12 @@ class TorchImporter(GraphImporter):
         results = self._results(made, len(site.results))
         if plain in SEEN_PARTS:
             self.seen.update(self.root(n) for n in (site.first, *site.results) if n is not None)
-        if in_place and site.first is not None and results:
+        rest = {k: v for k, v in taken.items() if k != next(iter(taken))}
+        if in_place and site.first is not None and results and VIEWS.get(plain) in ("shape", "axes"):
+            self._take_anew(site, plain, rest, results[0])
+        elif in_place and site.first is not None and results:
             self._change(context, site, results)
         elif plain in VIEWS and results and site.first is not None and self._looks(plain, site.first, args):
-            rest = {k: v for k, v in taken.items() if k != next(iter(taken))}
             if VIEWS[plain] == "parts":
                 self.parts[site.results[0]] = (site.first, plain, rest)
             else:
@@ -200,6 +204,23 @@ class TorchImporter(GraphImporter):
                 return False
             base = view.base
         return True
+
+    def _take_anew(self, site: Site, name: str, args: dict[str, Any], value) -> None:
+        """A tensor that takes another shape in place: from here on its name is a view of what it was, at which all its
+        other views look."""
+        key = site.first
+        assert key is not None
+        before = f"{key}/{len(self.views)}"
+        self.scopes[-1][before] = self.value(key, site.where)
+        self.states[before] = self.states.get(key, 0)
+        if key in self.views:
+            self.views[before] = self.views.pop(key)
+        for view in self.views.values():
+            view.base = before if view.base == key else view.base
+        self.note_view(key, before, name, args, None)
+        self.scopes[-1][key] = value
+        if site.results:
+            self.note_view(site.results[0], key, "", {}, None)
 
     def _change(self, context: Context, site: Site, results: list) -> None:
         """The first argument takes the result; it keeps its type and shape, and the result is the same tensor."""

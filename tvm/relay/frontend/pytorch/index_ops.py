@@ -70,7 +70,9 @@ def embedding(ctx, weight, indices, padding_idx=-1, scale_grad_by_freq=False, sp
 @op("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
 def embedding_bag(ctx, weight, indices, offsets, scale_grad_by_freq=False, mode=0, sparse=False,
                   per_sample_weights=None, include_last_offset=False, padding_idx=-1):
-    """Bags whose bounds are known when compiling: each is a reduction of rows."""
+    """Bags whose bounds are known when compiling are each a reduction of rows; others are summed up where they lie."""
+    if ctx.value(offsets) is None and mode < 2 and (padding_idx is None or padding_idx < 0):
+        return _late_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset)
     bounds = [int(v) for v in ctx.array(offsets, "the offsets").reshape(-1)]
     total = ctx.known_size(indices, 0)
     bounds = bounds if include_last_offset else [*bounds, total]
@@ -87,6 +89,25 @@ def embedding_bag(ctx, weight, indices, offsets, scale_grad_by_freq=False, mode=
         else:
             bags.append(reduce(relay.strided_slice(rows, [a], [b], [1], [0]), axis=0, keepdims=True))
     out = relay.concatenate(bags, 0) if len(bags) > 1 else bags[0]
+    none = const(np.zeros(0, "int64"))
+    return (out, none, none, none) if ctx.outputs > 1 else out
+
+
+def _late_bags(ctx, weight, indices, offsets, mode, per_sample_weights, include_last_offset):
+    """Sums or means of bags: the bag of a row is the number of offsets up to its place."""
+    bags, width = ctx.known_size(offsets, 0) - bool(include_last_offset), ctx.known_size(weight, 1)
+    rows = ctx.infer(relay.take(weight, indices, 0))
+    if per_sample_weights is not None:
+        rows = ctx.infer(relay.multiply(rows, relay.expand_dims(per_sample_weights, 1)))
+    begins = relay.strided_slice(offsets, [0], [bags], [1], [0])
+    places = const(np.arange(ctx.known_size(indices, 0), dtype="int64"))
+    owners = relay.cast(relay.less_equal(relay.expand_dims(relay.cast(begins, "int64"), 1), places), "int64")
+    owner = ctx.infer(relay.subtract(relay.sum(owners, axis=0), const(1, "int64")))
+    start = ctx.infer(relay.zeros((bags, width), ctx.dtype(weight)))
+    out = ctx.infer(index_add(ctx, start, 0, owner, rows))
+    if mode == 1:
+        counts = index_add(ctx, start, 0, owner, ctx.infer(relay.ones_like(rows)))
+        out = relay.divide(out, relay.maximum(counts, ctx.like(1, out)))
     none = const(np.zeros(0, "int64"))
     return (out, none, none, none) if ctx.outputs > 1 else out
 
@@ -300,20 +321,35 @@ def _range(dtype: str) -> tuple[int, int]:
 
 @op("index_add")
 def index_add(ctx, self, dim, index, source, alpha=1):
-    axis = ctx.axis(self, dim)
     source = ctx.convert("mul", source, alpha) if alpha != 1 else source
-    shape = ctx.known_shape(source)
+    source = ctx.tensor(source, ctx.dtype(self))
+    return relay.scatter_elements(self, _places_of(ctx, dim, index, source), source, ctx.axis(self, dim), "add")
+
+
+def _places_of(ctx, dim, index, source):
+    """The indices along one axis, for each element of the source."""
+    axis, shape = ctx.axis(source, dim), ctx.known_shape(source)
     places = relay.reshape(index, [-1 if i == axis else 1 for i in range(len(shape))])
-    return relay.scatter_elements(self, relay.broadcast_to(places, shape), ctx.tensor(source, ctx.dtype(self)), axis,
-                                  "add")
+    return ctx.infer(relay.broadcast_to(places, shape))
+
+
+@op("index_reduce")
+def index_reduce(ctx, self, dim, index, source, reduce, include_self=True):
+    return scatter_reduce(ctx, self, dim, _places_of(ctx, dim, index, source), source, reduce, include_self)
 
 
 @op("index_copy")
 def index_copy(ctx, self, dim, index, source):
-    axis = ctx.axis(self, dim)
-    shape = ctx.known_shape(source)
-    places = relay.reshape(index, [-1 if i == axis else 1 for i in range(len(shape))])
-    return relay.scatter_elements(self, relay.broadcast_to(places, shape), source, axis, "update")
+    return relay.scatter_elements(self, _places_of(ctx, dim, index, source), source, ctx.axis(self, dim), "update")
+
+
+@op("put")
+def put(ctx, self, index, source, accumulate=False):
+    flat = ctx.infer(relay.reshape(self, (-1,)))
+    places = relay.reshape(from_start(ctx, flat, index, 0), (-1,))
+    kind = "add" if accumulate else "update"
+    made = relay.scatter_elements(flat, places, relay.reshape(source, (-1,)), 0, kind)
+    return relay.reshape(made, ctx.known_shape(self))
 
 
 @op("index_fill")
@@ -370,6 +406,9 @@ def one_hot(ctx, self, num_classes=-1):
 def topk(ctx, self, k, dim=-1, largest=True, sorted=True):
     axis = ctx.axis(self, dim)
     k = ctx.sizes(k)[0]
+    if not ctx.rank(self):
+        self = ctx.infer(relay.reshape(self, (1,)))
+        return tuple(relay.reshape(v, ()) if k else v for v in topk(ctx, self, k, 0, largest))
     if isinstance(k, Number):
         return tuple(relay.topk(self, relay.reshape(k.expr, (1,)), axis, "both", not largest, "int64"))
     if k == 0:
@@ -488,8 +527,6 @@ def isin(ctx, elements, test_elements, assume_unique=False, invert=False):
     rank = ctx.rank(x)
     found = relay.any(relay.equal(relay.expand_dims(x, rank), relay.reshape(y, (-1,))), axis=rank)
     return relay.logical_not(found) if invert else found
-
-
 
 
 @op("_unique2")

@@ -39,6 +39,16 @@ _HARMLESS = frozenset({
 })  # fmt: skip
 
 
+def is_archive(path: str) -> bool:
+    """Whether an archive has what PyTorch's have, weights among them."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            inside = {n.partition("/")[2] for n in archive.namelist()}
+    except _DAMAGE:
+        return False
+    return bool(inside & {"archive_format", "constants.pkl", "data.pkl", "serialized_exported_program.json"})
+
+
 def file_kind(path: str) -> str:
     """Whether a file is TorchScript or an exported program; anything else is refused in words."""
     with open(path, "rb") as file:
@@ -161,4 +171,4 @@ def load_file(path: str):
         raise TVMError(f"{path} is damaged, or PyTorch cannot read it: {problem}") from problem
 
 
-__all__ = ["EXPORTED", "TORCHSCRIPT", "file_kind", "load_file"]
+__all__ = ["EXPORTED", "TORCHSCRIPT", "file_kind", "is_archive", "load_file"]

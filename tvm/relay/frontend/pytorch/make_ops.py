@@ -229,8 +229,8 @@ def no(ctx, self):
     return False
 
 
-@op("is_contiguous")
-def is_contiguous(ctx, self):
+@op("is_contiguous", "sym_is_contiguous")
+def is_contiguous(ctx, self, memory_format=None):
     return True
 
 
@@ -248,6 +248,19 @@ def dtype(ctx, self):
 @op("prim::device", "prim::layout", "device", "_unwrap_optional")
 def device(ctx, self):
     return "cpu" if ctx.name.endswith(("device", "layout")) else self
+
+
+@op("hann_window", "hamming_window", "blackman_window", "bartlett_window", "kaiser_window", "fft_fftfreq",
+    "fft_rfftfreq", "tril_indices", "triu_indices", "logspace")  # fmt: skip
+def made_by_numbers(ctx, dtype=None, layout=None, device=None, pin_memory=None, **numbers):
+    """Tensors that follow from numbers alone are what PyTorch makes of them."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    given = {k: ctx.known_number(v, k) if not isinstance(v, (bool, int)) else v for k, v in numbers.items()}
+    whole = ctx.name.endswith("indices")
+    made = getattr(torch.ops.aten, ctx.name)(*given.values(), dtype=torch.int64 if whole else torch.float64)
+    kind = dtype_name(dtype) if dtype is not None else "int64" if whole else ctx.importer.default_dtype
+    return const(made.numpy().astype(kind))
 
 
 # -- random numbers -----------------------------------------------------------------------------------------------

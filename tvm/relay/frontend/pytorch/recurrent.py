@@ -44,8 +44,9 @@ def _direction(ctx, kind: str, x, states, params, backwards: bool):
     """One direction of a layer: the results of all steps, and the last states."""
     steps, batch, width = ctx.known_shape(x)
     check_steps("a sequence", steps)
-    weight, own, *biases = params[:4]
-    bias, own_bias = biases if len(biases) == 2 else (None, None)
+    weight, own, *more = params
+    bias, own_bias = more[:2] if len(more) > 1 else (None, None)
+    projection = more[-1] if len(more) % 2 else None
     flat = relay.reshape(x, (steps * batch, width))
     gates = ctx.known_size(weight, 0)
     ahead = relay.reshape(_added(relay.nn.dense(flat, weight), bias), (steps, batch, gates))
@@ -53,6 +54,8 @@ def _direction(ctx, kind: str, x, states, params, backwards: bool):
     outs = []
     for row in reversed(rows) if backwards else rows:
         states = [ctx.infer(s) for s in _STEPS[kind](ctx, relay.squeeze(row, [0]), states, own, own_bias)]
+        if projection is not None:
+            states[0] = ctx.infer(relay.nn.dense(states[0], projection))
         outs.append(states[0])
     return relay.stack(outs[::-1] if backwards else outs, 0), states
 
@@ -67,9 +70,8 @@ def _network(ctx, kind: str, x, states, params, has_biases, num_layers, dropout,
     elif batch_first:
         x = ctx.infer(relay.transpose(x, (1, 0, 2)))
     directions = 2 if bidirectional else 1
-    each = 4 if has_biases else 2
-    if len(params) != each * directions * num_layers:
-        raise TVMError("projections of hidden states (proj_size) are not supported")
+    # Two weights, two biases, and the projection of hidden states where there is one.
+    each = len(params) // (directions * num_layers)
     last: list[list] = [[] for _ in states]
     for layer in range(num_layers):
         outs = []

@@ -520,8 +520,11 @@ def pad_circular(ctx, self, pad):
 
 @op("as_strided", "as_strided_copy")
 def as_strided(ctx, self, size, stride, storage_offset=None):
-    """Elements of a tensor that lies in one piece, at places that are known when compiling; the number of its rows may
-    be open if each row of the result is made of one of them."""
+    """Elements of a tensor at places that are known when compiling; the number of its rows may be open if each row of
+    the result is made of one of them. Places are counted in memory, where axes may lie in another order."""
+    own, ctx.importer.strides = ctx.importer.strides, None
+    if own is not None and all(isinstance(d, int) for d in ctx.shape(self)):
+        self = _as_in_memory(ctx, self, own)
     sizes, strides = ctx.sizes(size), ctx.known_ints(stride, "the strides")
     is_open = bool(sizes) and ctx.rank(self) > 0 and ctx.is_same(sizes[0], ctx.size(self, 0))
     places = np.full((), ctx.known_int(storage_offset or 0, "the offset"), "int64")
@@ -533,6 +536,18 @@ def as_strided(ctx, self, size, stride, storage_offset=None):
     if strides[0] != row or places.size and not 0 <= places.min() <= places.max() < row:
         raise TVMError(f"the first size is open: rows of {row} elements are wanted, got {strides} as strides")
     return relay.take(ctx.infer(reshaped(ctx, self, [sizes[0], row])), const(places.astype("int64")), 1)
+
+
+def _as_in_memory(ctx, x, strides):
+    """A tensor with the axes in the order in which they lie, which must fill one piece of memory."""
+    shape = ctx.known_shape(x)
+    order = sorted((i for i in range(len(shape))), key=lambda i: (-strides[i], i))
+    step = 1
+    for i in reversed([i for i in order if shape[i] != 1]):
+        if strides[i] != step:
+            raise TVMError(f"as_strided of a tensor that does not fill its memory, with strides {list(strides)}")
+        step *= shape[i]
+    return x if order == list(range(len(shape))) else ctx.infer(relay.transpose(x, order))
 
 
 @op("unfold")

@@ -284,16 +284,6 @@ def _scalar(value, dtype: str):
 
 
 __all__ = [
-    "CONVERTERS",
-    "Complex",
-    "Context",
-    "Number",
-    "Parameter",
-    "arguments",
-    "axis_of",
-    "check_steps",
-    "dtype_name",
-    "find",
-    "op",
-    "shown",
-]
+    "CONVERTERS", "Complex", "Context", "Number", "Parameter", "arguments", "axis_of", "check_steps",
+    "dtype_name", "find", "op", "shown",
+]  # fmt: skip

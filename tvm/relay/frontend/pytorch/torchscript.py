@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ....error import TVMError
+from ....error import OpNotImplemented, TVMError
 from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ...expr import Constant, RelayExpr, Tuple
@@ -20,9 +20,10 @@ from ..common.importer import UnknownInput
 from ..common.incremental import tensor_type
 from .control import branch, loop
 from .dtypes import dtype_name
+from .exported import FxReader, taken_apart
 from .importer import MOST_NODES, Site, TorchImporter, in_words
 from .quantized import Packed
-from .table import Number, Parameter
+from .table import Context, Number, Parameter
 from .tensors import array_of
 
 
@@ -122,6 +123,8 @@ class ScriptReader(TorchImporter):
         self.schemas: dict[str, tuple[list[Parameter], str]] = {}
         # By the name of their first result: graphs that torch.autograd.Function made.
         self.functions: dict[str, Any] = {}
+        # Nodes without a converter that PyTorch takes apart, by the name of their first result.
+        self.apart: set[str] = set()
         # Nodes of branches and loops that were written out.
         self.written_out = 0
         # State in attributes, by its path: what a run finds, and what it leaves.
@@ -164,7 +167,7 @@ class ScriptReader(TorchImporter):
     def check(self) -> None:
         """All operators have converters, but those of branches that are never taken, as those of training are."""
         used: list[tuple[str, str, str]] = []
-        known = dict.fromkeys([v.debugName() for v in self.graph.inputs()][:1], self.live)
+        known = {v.debugName(): self.live for v in self.graph.inputs() if str(v.type().kind()) == "ClassType"}
         self.collect(self.graph, known, used)
         self.check_operators(used)
 
@@ -186,7 +189,41 @@ class ScriptReader(TorchImporter):
                 self.collect(self.inner_graph(node), known, used)
             elif kind not in _STRUCTURE or kind == "prim::PythonOp":
                 name, overload = self.operator_of(node)
-                used.append((name, overload, self.name_of(node)))
+                if not self.known(name, overload) and self.can_take_apart(node, known):
+                    self.apart.add(node.outputsAt(0).debugName())
+                else:
+                    used.append((name, overload, self.name_of(node)))
+
+    def can_take_apart(self, node, known: dict[str, Any]) -> bool:
+        """Whether PyTorch makes operators that have converters of this one. What a trace says of the types decides; a
+        script does not say enough."""
+        try:
+            made = taken_apart(self.target_of(node), [_example(v, known) for v in node.inputs()])
+            FxReader(True, custom=self.custom).check(made)
+            return True
+        except Exception:
+            # Each operator has its own way to say that it needs the data, or an argument that is not known.
+            return False
+
+    def target_of(self, node):
+        import torch  # pyright: ignore[reportMissingImports]
+
+        name, overload = self.operator_of(node)
+        if name.endswith("_") or "::" in name:
+            raise OpNotImplemented(f"the operator {name} is not supported")
+        return getattr(getattr(torch.ops.aten, name), overload or "default")
+
+    def call_apart(self, node, args: list, where: str) -> list:
+        """The results of an operator that is taken apart, on tensors of the shapes that the model has here."""
+        tensors: list[RelayExpr] = []
+        context = Context(self, node.kind(), where)
+        made = taken_apart(self.target_of(node), [_stand_in(context, a, tensors) for a in args])
+        inner = FxReader(True)
+        # It goes on with the graph under construction.
+        vars(inner).update(vars(self))
+        results = inner.inside(made, tensors)
+        many = node.outputsSize() > 1 or str(node.outputsAt(0).type().kind()) != "ListType"
+        return results if many else [results]
 
     def name_of(self, node) -> str:
         """A node by its kind and number, after its submodule where that is asked for."""
@@ -294,7 +331,11 @@ class ScriptReader(TorchImporter):
         site = Site(where, self.parameters_of(node), first, keys, len(keys), used)
         if name == "__getitem__" and isinstance(args[1], int) and keys and first is not None:
             self.take_part(keys[0], first, args[1] % max(len(args[0]), 1))
-        for key, value in zip(keys, self.call(site, name, overload, args, {})):
+        if name == "as_strided":
+            self.strides = inputs[0].type().strides()
+        apart = bool(keys) and keys[0] in self.apart
+        made = self.call_apart(node, args, where) if apart else self.call(site, name, overload, args, {})
+        for key, value in zip(keys, made):
             self.scopes[-1][key] = value
 
     def values_of(self, node, where: str) -> list:
@@ -404,6 +445,34 @@ def _class_of(kind) -> str:
     """The class of objects that a type is, or may be where None is allowed; nothing for other types."""
     kind = kind.getElementType() if str(kind.kind()) == "OptionalType" else kind
     return str(kind) if str(kind.kind()) == "ClassType" else ""
+
+
+def _example(value, known: Mapping[str, Any]):
+    """An argument as a trace saw it: a tensor of its shape and type, or a value that is known."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    node = value.node()
+    if value.debugName() in known:
+        return known[value.debugName()]
+    if node.kind() == "prim::Constant":
+        return value.toIValue()
+    if node.kind() in ("prim::ListConstruct", "prim::TupleConstruct"):
+        return [_example(v, known) for v in node.inputs()]
+    return torch.zeros(value.type().sizes(), dtype=value.type().dtype())
+
+
+def _stand_in(ctx: Context, value, tensors: list):
+    """An argument with tensors without data in place of expressions, which are collected."""
+    import torch  # pyright: ignore[reportMissingImports]
+
+    if isinstance(value, RelayExpr):
+        tensors.append(value)
+        return torch.zeros(ctx.known_shape(value), dtype=getattr(torch, ctx.dtype(value)))
+    if isinstance(value, (list, tuple)):
+        return [_stand_in(ctx, v, tensors) for v in value]
+    if value is not None and not isinstance(value, (bool, int, float, str)):
+        raise TVMError(f"an operator that PyTorch takes apart has a {type(value).__name__} as an argument")
+    return value
 
 
 def _held(module, path: tuple[str, ...], *default):

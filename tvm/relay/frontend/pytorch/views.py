@@ -6,10 +6,9 @@ import math
 
 import numpy as np
 
-from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
-from .table import Context, Number, axis_of
+from .table import Context, Number, axis_of, op
 
 # Operators whose result looks at their first argument, by how a change goes back: "same" elements in the same place,
 # the same elements in another "shape", "axes" in another order, a "slice" of an axis, one of the "parts" of an axis.
@@ -43,7 +42,30 @@ def put_back(ctx: Context, view, base, value):
         return set_slice(ctx, base, relay.expand_dims(value, axis) if one else value, axis, start, count, step)
     if kind == "parts":
         return _put_part(ctx, view, base, value)
-    raise TVMError(f"a change of a tensor through the view {view.name} is not supported")
+    return _put_among(ctx, base, value, view.name, view.args)
+
+
+def _put_among(ctx: Context, base, value, name: str, args):
+    """The base with the elements that an operator of views chooses replaced: where they lie is what the operator gives
+    for the places of all elements."""
+    shape = ctx.known_shape(base)
+    count = math.prod(shape)
+    numbers = const(np.arange(count, dtype="int64").reshape(shape))
+    places = ctx.array(ctx.convert(name, ctx.infer(numbers), **args), "the places of the view").reshape(-1)
+    chosen, taken = np.zeros(count, bool), np.zeros(count, "int64")
+    chosen[places], taken[places] = True, np.arange(len(places))
+    moved = relay.take(relay.reshape(value, (-1,)), const(taken.reshape(shape)), 0)
+    return relay.where(const(chosen.reshape(shape)), moved, base)
+
+
+@op("diagonal_scatter")
+def diagonal_scatter(ctx, self, src, offset=0, dim1=0, dim2=1):
+    return _put_among(ctx, self, src, "diagonal", {"offset": offset, "dim1": dim1, "dim2": dim2})
+
+
+@op("as_strided_scatter")
+def as_strided_scatter(ctx, self, src, size, stride, storage_offset=None):
+    return _put_among(ctx, self, src, "as_strided", {"size": size, "stride": stride, "storage_offset": storage_offset})
 
 
 def _is_all(args) -> bool:

@@ -61,14 +61,6 @@ class Context(NodeContext):
 
 
 __all__ = [
-    "CONVERTERS",
-    "HOST",
-    "MOST_STEPS",
-    "Context",
-    "Handle",
-    "axis_of",
-    "check_count",
-    "check_steps",
-    "host",
+    "CONVERTERS", "HOST", "MOST_STEPS", "Context", "Handle", "axis_of", "check_count", "check_steps", "host",
     "op",
-]
+]  # fmt: skip

@@ -155,18 +155,6 @@ def looked_up(x: RelayExpr, table: np.ndarray, dtype: str) -> RelayExpr:
 
 
 __all__ = [
-    "RANGES",
-    "away",
-    "centered",
-    "finished",
-    "fixed_point",
-    "limits",
-    "looked_up",
-    "real_array",
-    "rescaled",
-    "rescaled_wide",
-    "rounded_away",
-    "scaled",
-    "to_integers",
-    "to_real",
-]
+    "RANGES", "away", "centered", "finished", "fixed_point", "limits", "looked_up", "real_array", "rescaled",
+    "rescaled_wide", "rounded_away", "scaled", "to_integers", "to_real",
+]  # fmt: skip

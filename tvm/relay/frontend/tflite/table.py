@@ -114,18 +114,6 @@ def argument(inputs: list, index: int) -> RelayExpr | None:
 
 
 __all__ = [
-    "CONVERTERS",
-    "INTEGERS",
-    "MOVING",
-    "QUANTIZED",
-    "TABLED",
-    "Context",
-    "argument",
-    "axis_of",
-    "check_steps",
-    "is_quantized",
-    "moving",
-    "op",
-    "quantized",
-    "tabled",
-]
+    "CONVERTERS", "INTEGERS", "MOVING", "QUANTIZED", "TABLED", "Context", "argument", "axis_of", "check_steps",
+    "is_quantized", "moving", "op", "quantized", "tabled",
+]  # fmt: skip
