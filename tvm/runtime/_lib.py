@@ -519,6 +519,12 @@ def bytes_argument(data: bytes | bytearray) -> tuple[int, object]:
     return ctypes.addressof(record), (holder, record)
 
 
+def checksum_from(data: bytearray, start: int) -> int:
+    """The checksum of what lies from ``start`` on, without a copy of it."""
+    size = len(data) - start
+    return lib.TVMChecksum((ctypes.c_char * size).from_buffer(data, start), size)
+
+
 def read_text(address: int) -> str:
     return ctypes.string_at(address).decode("utf-8", "replace")
 

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..error import TVMError
-from ._lib import lib
+from ._lib import checksum_from
 from .ndarray import dtype_text, dtype_triple
 
 MAGIC = b"TVMVMEXE"
@@ -208,9 +207,7 @@ def seal(words: bytes, *constants: bytes | memoryview) -> bytearray:
     # Constants may be gigabytes: they are copied once. The checksum is of all that is behind it.
     head = struct.calcsize("<8sQQ")
     made = bytearray().join((bytes(head), struct.pack("<Q", len(words) // 8), words, *constants))
-    size = len(made) - head
-    checksum = lib.TVMChecksum((ctypes.c_char * size).from_buffer(made, head), size)
-    struct.pack_into("<8sQQ", made, 0, MAGIC, VERSION, checksum)
+    struct.pack_into("<8sQQ", made, 0, MAGIC, VERSION, checksum_from(made, head))
     return made
 
 
