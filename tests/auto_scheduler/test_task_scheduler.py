@@ -10,7 +10,7 @@ from tvm.auto_scheduler.measure import MeasureResult, ProgramBuilder, ProgramRun
 from tvm.auto_scheduler.task_scheduler import LogEstimatedLatency, TaskSchedulerCallback, table
 from tvm.testing import auto_scheduler as workloads
 
-PARAMS = {"evolutionary_search_population": 8, "evolutionary_search_num_iters": 1}
+PARAMS = {"evolutionary_search_population": 48, "evolutionary_search_num_iters": 1}
 
 
 class Builder(ProgramBuilder):
