@@ -320,7 +320,7 @@ class SketchPolicy(SearchPolicy):
             self.program_cost_model.seed(seed)
         self.user_rules: list[Rule] = []
         self._breeder: Breeder | None = None
-        # How many of the sketches the rules gave; those with packed operands follow them.
+        # The sketches of Ansor's rules, which a search on CPUs replaces by those of its own rules and their twins.
         self._by_rules: list[StateObject] = []
         self._space: Space | None = None
         # Candidates of measured states, and states that ran whose candidates were not looked for yet: sketches are made

@@ -73,7 +73,7 @@ class Builder:
         # The sizes of tile registers that the function has set, and whether it may use them.
         self.tile_sizes: str | None = None
         self.has_bfloat_products = False
-        # The elements that products load themselves (`memory_operands.MemoryOperands`).
+        # What makes broadcast elements operands of products (`memory_operands`).
         self.memory_operands: Any = None
         # The metadata of stores that go past the caches.
         self.store_hint = ""

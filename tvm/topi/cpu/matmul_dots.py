@@ -20,6 +20,7 @@ from .. import access
 from ..template import CPUTemplate
 from . import dot_products
 from .conv2d_dots import MAX_VECTORS, fits, step_cycles
+from .matmul import LINE
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
 # Columns of a panel.
 PANEL = 16
 MAX_ROWS = 14
-# Bytes of half the sets of an L1 cache, those of a line, and the rows from which a copy of the lhs costs little.
-ALIASED, LINE, MIN_SHIFTED_ROWS = 2048, 64, 64
+# Bytes of half the sets of an L1 cache, and the rows from which a copy of the lhs costs little.
+ALIASED, MIN_SHIFTED_ROWS = 2048, 64
 
 
 def depth_of(dtype: str) -> int:
