@@ -2,12 +2,15 @@
 
     python -m benchmarks.auto_scheduler_models tune resnet18 --seconds 540 [--no-weights] [--layout NHWC]
     python -m benchmarks.auto_scheduler_models time resnet18 [--no-weights] [--layout NHWC]
+    python -m benchmarks.auto_scheduler_models tune resnet18 --seconds 540 --best-of-both
 
 ``tune`` searches all tasks of a model from nothing: no template is a candidate, and with ``--no-weights`` the cost
 model starts without the weights that come with the package. Records are kept in the folder ``--records``, and the same
-command goes on where it stopped. ``time`` runs the model compiled without tuning, with the best records, and in
-onnxruntime, in turn, and writes the figures as JSON. Models are those of ``benchmarks.zoo``, made where they are
-missing, which takes torch, or ONNX files. Cores are those the process may use (taskset), threads TVM_NUM_THREADS.
+command goes on where it stopped. With ``--best-of-both`` it is ``tvmc tune --enable-autoscheduler``, where a task keeps
+the kernels it has without tuning unless a faster one is found. ``time`` runs the model compiled without tuning, with
+the best records, and in onnxruntime, in turn, and writes the figures as JSON. Models are those of ``benchmarks.zoo``,
+made where they are missing, which takes torch, or ONNX files. Cores are those the process may use (taskset), threads
+TVM_NUM_THREADS.
 """
 
 from __future__ import annotations
@@ -58,11 +61,23 @@ def loaded(arguments: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def log_of(arguments: argparse.Namespace) -> str:
-    names = (Path(arguments.model).stem, arguments.layout or "plain", "none" if arguments.no_weights else "weights")
+    start = "none" if arguments.no_weights else "both" if arguments.best_of_both else "weights"
+    names = (Path(arguments.model).stem, arguments.layout or "plain", start)
     return os.path.join(arguments.records, f"{'_'.join(names)}.json")
 
 
+def tune_best_of_both(arguments: argparse.Namespace) -> None:
+    from tvm.driver.tvmc import autotuner, frontends
+
+    os.makedirs(arguments.records, exist_ok=True)
+    autotuner.tune_model(
+        frontends.load_model(model_file(arguments)), arguments.target, log_of(arguments), enable_autoscheduler=True,
+        time_budget=arguments.seconds, desired_layout=[arguments.layout] if arguments.layout else None)
+
+
 def tune(arguments: argparse.Namespace) -> None:
+    if arguments.best_of_both:
+        return tune_best_of_both(arguments)
     from tvm import auto_scheduler
     from tvm.auto_scheduler.task_scheduler import TaskSchedulerCallback
 
@@ -97,9 +112,10 @@ def tune(arguments: argparse.Namespace) -> None:
 def programs(arguments: argparse.Namespace) -> dict[str, Any]:
     """What is run in turn: functions without arguments, each with its first output."""
     import tvm
-    from tvm import auto_scheduler, relay
+    from tvm import relay
     from tvm.contrib import graph_executor
     from tvm.driver.tvmc import frontends
+    from tvm.tuning.apply_records import records_of_file
 
     plain = frontends.load_model(model_file(arguments))
     inputs = inputs_of(arguments, plain.mod)
@@ -115,8 +131,8 @@ def programs(arguments: argparse.Namespace) -> dict[str, Any]:
     with tvm.transform.PassContext(opt_level=3):
         add("untuned", relay.build(plain.mod, arguments.target, params=plain.params))
     mod, params = loaded(arguments)
-    with auto_scheduler.ApplyHistoryBest(log_of(arguments)), tvm.transform.PassContext(
-            opt_level=3, config={"relay.backend.use_auto_scheduler": True}):  # fmt: skip
+    applied = records_of_file(log_of(arguments))
+    with applied.context, tvm.transform.PassContext(opt_level=3, config=applied.config):
         add("searched", relay.build(mod, arguments.target, params=params))
     try:
         import onnxruntime
@@ -148,7 +164,8 @@ def compare(arguments: argparse.Namespace) -> None:
     row["searched"]["of_untuned"] = row["searched"]["p20_ms"] / row["untuned"]["p20_ms"]
     print(arguments.model, json.dumps(row), flush=True)
     facts = {"model": arguments.model, "commit": commit(), "layout": arguments.layout or "as it is",
-             "weights": not arguments.no_weights, "rounds": len(seconds["untuned"]), "rows": row}  # fmt: skip
+             "weights": not arguments.no_weights, "best of both": arguments.best_of_both,
+             "rounds": len(seconds["untuned"]), "rows": row}  # fmt: skip
     save(str(Path(log_of(arguments)).with_suffix(".times.json")), facts)
     wrong = {name: error for name, error in errors.items() if not error <= 1e-3}
     if wrong:
@@ -165,6 +182,7 @@ def main() -> None:
     parser.add_argument("--round", type=int, default=24, help="trials of a task at once")
     parser.add_argument("--rounds", type=int, default=100, help="time: runs of each program at most")
     parser.add_argument("--no-weights", action="store_true")
+    parser.add_argument("--best-of-both", action="store_true", help="kernels without tuning are candidates too")
     parser.add_argument("--layout", default="", help="of convolutions: NHWC")
     parser.add_argument("--records", default="build/auto_scheduler_models")
     parser.add_argument("--models", default="build/models")
