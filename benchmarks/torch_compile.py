@@ -177,9 +177,9 @@ def _warm_up(device: str) -> None:
             torch.compile(torch.nn.Linear(4, 4).to(device), backend=backend)(torch.ones(2, 4, device=device))
 
 
-def main(device: str = "cpu", modes: str = "default", names: tuple[str, ...] = MODELS) -> None:
+def main(device: str = "cpu", modes: str = "default") -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="*", default=list(names))
+    parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--device", default=device)
     parser.add_argument("--modes", default=modes, help="modes of inductor, with commas; the fastest is compared with")
     parser.add_argument("--dtype", default="float32", choices=list(ERRORS))
@@ -207,11 +207,11 @@ def main(device: str = "cpu", modes: str = "default", names: tuple[str, ...] = M
             print(f"| {name} | {' '.join(f'{type(problem).__name__}: {problem}'.split())[:300]} |", flush=True)
             continue
         show(rows[-1], wanted)
+        if settings.json:
+            save(settings.json, rows)
     if rows:
         mean = math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
         print(f"geometric mean of the ratios over {len(rows)} models: {mean:.3f}")
-    if settings.json:
-        save(settings.json, rows)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,5 @@ from __future__ import annotations
 
 from ..torch_compile import main
 
-MODELS = ("resnet50", "mobilenet_v2", "efficientnet_b0", "vit_b_16", "swin_t", "convnext_tiny", "bert_base", "gpt2")
-
 if __name__ == "__main__":
-    main(device="cuda", modes="reduce-overhead", names=MODELS)
+    main(device="cuda", modes="reduce-overhead")
