@@ -8,24 +8,32 @@
 model starts without the weights that come with the package. Records are kept in the folder ``--records``, and the same
 command goes on where it stopped. With ``--best-of-both`` it is ``tvmc tune --enable-autoscheduler``, where a task keeps
 the kernels it has without tuning unless a faster one is found. ``time`` runs the model compiled without tuning, with
-the best records, and in onnxruntime, in turn, and writes the figures as JSON. Models are those of ``benchmarks.zoo``,
-made where they are missing, which takes torch, or ONNX files. Cores are those the process may use (taskset), threads
-TVM_NUM_THREADS.
+the best records, and in onnxruntime, each in a process of its own, in turn, and writes the figures as JSON. Models are
+those of ``benchmarks.zoo``, made where they are missing, which takes torch, or ONNX files. Cores are those the process
+may use (taskset), threads TVM_NUM_THREADS.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from . import zoo
-from .harness import commit, save
+from .harness import commit, interleave, save
+
+# The programs that are timed; their functions here have the same names.
+UNTUNED, SEARCHED, PEER = "untuned", "searched", "onnxruntime"
+# What a program of the comparison is told in its environment: what was asked for, and the folder for its output.
+ARGUMENTS, OUTPUTS = "AUTO_SCHEDULER_MODELS", "AUTO_SCHEDULER_MODELS_OUTPUTS"
 
 
 class TimeIsUp(Exception):
@@ -52,12 +60,20 @@ def inputs_of(arguments: argparse.Namespace, mod: Any) -> dict[str, np.ndarray]:
 
 
 def loaded(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """The model, with the layout of its convolutions that is asked for."""
-    from tvm.driver.tvmc import frontends, transform
+    """The model as its file has it, an open batch as one, and its parameters."""
+    from tvm.driver.tvmc import frontends
+    from tvm.driver.tvmc.module_sizes import with_batch_of_one
 
     model = frontends.load_model(model_file(arguments))
-    mod = transform.convert_graph_layout(model.mod, [arguments.layout]) if arguments.layout else model.mod
-    return mod, model.params
+    return with_batch_of_one(model, "timing"), model.params
+
+
+def laid_out(arguments: argparse.Namespace) -> tuple[Any, Any]:
+    """The model, with the layout of its convolutions that is asked for."""
+    from tvm.driver.tvmc import transform
+
+    mod, params = loaded(arguments)
+    return (transform.convert_graph_layout(mod, [arguments.layout]) if arguments.layout else mod), params
 
 
 def log_of(arguments: argparse.Namespace) -> str:
@@ -82,7 +98,7 @@ def tune(arguments: argparse.Namespace) -> None:
     from tvm.auto_scheduler.task_scheduler import TaskSchedulerCallback
 
     deadline = time.monotonic() + arguments.seconds
-    mod, params = loaded(arguments)
+    mod, params = laid_out(arguments)
     tasks, weights = auto_scheduler.extract_tasks(mod, params, arguments.target)
     log = log_of(arguments)
     os.makedirs(arguments.records, exist_ok=True)
@@ -109,63 +125,75 @@ def tune(arguments: argparse.Namespace) -> None:
           f"estimated {scheduler.cur_score * 1e3:.2f} ms", flush=True)  # fmt: skip
 
 
-def programs(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What is run in turn: functions without arguments, each with its first output."""
+def round_of(run: Callable[[], object], output: Callable[[], np.ndarray], name: str) -> Callable[[], float]:
+    """One round: seconds of the second of two runs. The first output is kept for the comparison."""
+    run()
+    np.save(os.path.join(os.environ[OUTPUTS], f"{name}.npy"), output())
+
+    def round() -> float:
+        run()
+        start = time.perf_counter()
+        run()
+        return time.perf_counter() - start
+
+    return round
+
+
+def compiled(name: str) -> Callable[[], float]:
+    """Our code for the model of this process: without tuning, or with the best records."""
     import tvm
     from tvm import relay
     from tvm.contrib import graph_executor
-    from tvm.driver.tvmc import frontends
     from tvm.tuning.apply_records import records_of_file
 
-    plain = frontends.load_model(model_file(arguments))
-    inputs = inputs_of(arguments, plain.mod)
-    found: dict[str, Any] = {}
-
-    def add(name: str, library: Any) -> None:
-        module = graph_executor.GraphModule(library["default"](tvm.cpu()))
-        for key, value in inputs.items():
-            module.set_input(key, value)
-        module.run()
-        found[name] = (module.run, module.get_output(0).numpy())
-
-    with tvm.transform.PassContext(opt_level=3):
-        add("untuned", relay.build(plain.mod, arguments.target, params=plain.params))
-    mod, params = loaded(arguments)
-    applied = records_of_file(log_of(arguments))
+    arguments = argparse.Namespace(**json.loads(os.environ[ARGUMENTS]))
+    mod, params = (laid_out if name == SEARCHED else loaded)(arguments)
+    applied = records_of_file(log_of(arguments) if name == SEARCHED else None)
     with applied.context, tvm.transform.PassContext(opt_level=3, config=applied.config):
-        add("searched", relay.build(mod, arguments.target, params=params))
-    try:
-        import onnxruntime
+        library = relay.build(mod, arguments.target, params=params)
+    module = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    for key, value in inputs_of(arguments, mod).items():
+        module.set_input(key, value)
+    return round_of(module.run, lambda: module.get_output(0).numpy(), name)
 
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = int(os.environ.get("TVM_NUM_THREADS", 2))
-        session = onnxruntime.InferenceSession(
-            model_file(arguments), options, providers=["CPUExecutionProvider"])
-        found["onnxruntime"] = (lambda: session.run(None, inputs), session.run(None, inputs)[0])
-    except ImportError as error:
-        print(f"left out: onnxruntime ({error})")
-    return found
+
+def untuned() -> Callable[[], float]:
+    return compiled(UNTUNED)
+
+
+def searched() -> Callable[[], float]:
+    return compiled(SEARCHED)
+
+
+def onnxruntime() -> Callable[[], float]:
+    import onnxruntime as runtime
+
+    arguments = argparse.Namespace(**json.loads(os.environ[ARGUMENTS]))
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = int(os.environ.get("TVM_NUM_THREADS", 2))
+    session = runtime.InferenceSession(model_file(arguments), options, providers=["CPUExecutionProvider"])
+    inputs = inputs_of(arguments, loaded(arguments)[0])
+    return round_of(lambda: session.run(None, inputs), lambda: session.run(None, inputs)[0], PEER)
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    found = programs(arguments)
-    wanted = found["untuned"][1]
-    errors = {name: float(np.linalg.norm(out - wanted) / np.linalg.norm(wanted)) for name, (_, out) in found.items()}
-    seconds: dict[str, list[float]] = {name: [] for name in found}
-    deadline = time.monotonic() + arguments.seconds
-    while time.monotonic() < deadline and len(seconds["untuned"]) < arguments.rounds:
-        for name, (run, _) in found.items():
-            run()
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
-    row = {name: {"p20_ms": float(np.quantile(some, 0.2)) * 1e3, "error": errors[name]}
-           for name, some in seconds.items()}
-    row["searched"]["of_untuned"] = row["searched"]["p20_ms"] / row["untuned"]["p20_ms"]
+    # A program that is not running is stopped: threads of onnxruntime wait for work in loops that would take the cores.
+    with tempfile.TemporaryDirectory() as folder:
+        given = {name: value for name, value in vars(arguments).items() if name != "command"}
+        environment = {ARGUMENTS: json.dumps(given), OUTPUTS: folder}
+        names = (UNTUNED, SEARCHED, *([PEER] if importlib.util.find_spec(PEER) else ()))
+        peers = {name: (f"benchmarks.auto_scheduler_models:{name}", environment) for name in names}
+        results = interleave(peers, arguments.rounds, seconds=arguments.seconds)
+        outputs = {name: np.load(os.path.join(folder, f"{name}.npy")) for name in names}
+    wanted = outputs[UNTUNED]
+    errors = {name: float(np.linalg.norm(out - wanted) / np.linalg.norm(wanted)) for name, out in outputs.items()}
+    row: dict[str, dict[str, float]] = {
+        name: {"p20_ms": result.p20 * 1e3, "error": errors[name]} for name, result in results.items()}
+    row[SEARCHED]["of_untuned"] = row[SEARCHED]["p20_ms"] / row[UNTUNED]["p20_ms"]
     print(arguments.model, json.dumps(row), flush=True)
     facts = {"model": arguments.model, "commit": commit(), "layout": arguments.layout or "as it is",
              "weights": not arguments.no_weights, "best of both": arguments.best_of_both,
-             "rounds": len(seconds["untuned"]), "rows": row}  # fmt: skip
+             "rounds": len(results[UNTUNED].seconds), "rows": row}  # fmt: skip
     save(str(Path(log_of(arguments)).with_suffix(".times.json")), facts)
     wrong = {name: error for name, error in errors.items() if not error <= 1e-3}
     if wrong:
