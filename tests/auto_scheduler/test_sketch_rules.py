@@ -160,3 +160,17 @@ def test_a_reduction_whose_length_is_data_is_not_tiled():
     assert [[it.extent for it in s.stages[2].iters] for s in found] == [[9, 9, None]]
     for state in policy.sample_initial_population():
         tvm.lower(*dag.apply_steps_from_state(state))
+
+
+@auto_scheduler.register_workload
+def batch_of_products(batch, n):
+    a, b = (te.placeholder((batch, n, n), name=name) for name in "ab")
+    return [a, b, topi.nn.batch_matmul(a, b, transpose_b=False)]
+
+
+def test_a_search_leaves_the_axis_of_a_batch_outside_of_all_tiles():
+    policy = SketchPolicy(SearchTask(func=batch_of_products, args=(16, 64), target="llvm"), verbose=0)
+    tiles = [[it.name for it in stage.iters] for sketch in policy.breeder.sketches for stage in sketch.stages
+             if tiled(stage)]
+    # Loops of a cache write have names of their own.
+    assert tiles and all([name for name in names if name.startswith("b")] in (["b"], ["b.c"]) for names in tiles)

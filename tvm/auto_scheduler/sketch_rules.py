@@ -214,11 +214,11 @@ def _cache_write(at: Sketching) -> list[Found]:
     return [(state.state_object, at.stage_id)]
 
 
-def _tile_with_consumer(at: Sketching) -> list[Found]:
+def _tile_with_consumer(at: Sketching, outer: frozenset[str] = frozenset()) -> list[Found]:
     target = at.queries.matched_consumer(at.stage_id)
     assert target is not None
     base = at.open()
-    tiles = tile(base, at.stage_id, at.structure)
+    tiles = tile(base, at.stage_id, at.structure, outer=outer)
     found = []
     for level in FUSION_LEVELS:
         if at.structure[level - 1] != "S":
@@ -230,10 +230,19 @@ def _tile_with_consumer(at: Sketching) -> list[Found]:
     return found
 
 
-def _tile(at: Sketching) -> list[Found]:
+def _tile(at: Sketching, outer: frozenset[str] = frozenset()) -> list[Found]:
     state = at.open()
-    tile(state, at.stage_id, at.structure)
+    tile(state, at.stage_id, at.structure, outer=outer)
     return [(state.state_object, at.stage_id - 1)]
+
+
+def _batch_axes(at: Sketching) -> frozenset[str]:
+    """The axes that all operands are read along, as batches are: a tile of several elements reuses nothing. The last
+    axis is none of them, as its elements are the lanes of vectors."""
+    op, queries = at.stage.op, at.queries
+    read = [queries.axes_that_read(producer, op) for producer in queries.analyzer.producers(op)]
+    names = frozenset(axis.var.name for axis in op.axis[:-1])
+    return names.intersection(*read) if len(read) > 1 else frozenset()
 
 
 def _skip(at: Sketching) -> list[Found]:
@@ -251,7 +260,12 @@ CPU_RULES = (
     Rule("plain loops", lambda at: Condition.APPLY, _skip),
 )
 # Those of a search, which leave out what cannot be fastest.
-SEARCHED_RULES = tuple(replace(rule, apply=_rfactor_for_few) if rule.apply is _rfactor else rule for rule in CPU_RULES)
+_SEARCHED: dict[Any, Callable[[Sketching], Sequence[Found]]] = {
+    _rfactor: _rfactor_for_few,
+    _tile_with_consumer: lambda at: _tile_with_consumer(at, _batch_axes(at)),
+    _tile: lambda at: _tile(at, _batch_axes(at)),
+}
+SEARCHED_RULES = tuple(replace(rule, apply=_SEARCHED.get(rule.apply, rule.apply)) for rule in CPU_RULES)
 
 
 def generate(
