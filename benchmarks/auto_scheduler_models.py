@@ -111,11 +111,14 @@ def tune(arguments: argparse.Namespace) -> None:
             if time.monotonic() > deadline:
                 raise TimeIsUp
 
+    # Weights of a model are not in the caches when their layer begins.
+    runner = (auto_scheduler.LocalRunner(number=1, repeat=10, min_repeat_ms=0, enable_cpu_cache_flush=True)
+              if arguments.cold else auto_scheduler.LocalRunner(min_repeat_ms=50))
     scheduler = auto_scheduler.TaskScheduler(tasks, weights, load_log_file=log, callbacks=[Deadline()])
     cores = len(os.sched_getaffinity(0))
     options = auto_scheduler.TuningOptions(
         num_measure_trials=1 << 20, num_measures_per_round=arguments.round, verbose=0,
-        builder=auto_scheduler.LocalBuilder(n_parallel=cores), runner=auto_scheduler.LocalRunner(min_repeat_ms=50),
+        builder=auto_scheduler.LocalBuilder(n_parallel=cores), runner=runner,
         measure_callbacks=[auto_scheduler.RecordToFile(log)])
     try:
         scheduler.tune(options, policies)
@@ -210,6 +213,7 @@ def main() -> None:
     parser.add_argument("--round", type=int, default=24, help="trials of a task at once")
     parser.add_argument("--rounds", type=int, default=100, help="time: runs of each program at most")
     parser.add_argument("--no-weights", action="store_true")
+    parser.add_argument("--cold", action="store_true", help="tune: weights are not in the caches when a run begins")
     parser.add_argument("--best-of-both", action="store_true", help="kernels without tuning are candidates too")
     parser.add_argument("--layout", default="", help="of convolutions: NHWC")
     parser.add_argument("--records", default="build/auto_scheduler_models")
