@@ -189,9 +189,10 @@ def test_the_loop_of_a_convolution_loads_a_tile_once_for_two_products_and_spills
     out = conv2d_tiles.conv2d(data, kernel, 1, 1, 1, kind, pad_value)
     target = tvm.target.Target(AMX)
     assembly = tvm.build(schedule_for([out], target), [data, kernel, out], target).get_source("asm")
-    # Two tiles of pixels and two of filters.
-    (loop,), product = {tuple(run) for run in runs(assembly)}, "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
-    assert loop.count(product) == len([name for name in loop if name.startswith("tileload")]) == 4
+    # Two tiles of pixels, of two rows, and two of filters, each loaded before the first product that waits for it.
+    (loop,) = runs(assembly)
+    product = "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
+    assert [name == product for name in loop] == [False, False, True, False, True, False, True, True]
     # Sums are written once; a spill would be a store and a load more.
     assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
 
