@@ -73,10 +73,10 @@ def _held(shape: tuple[int, ...], dtype: str, name: str, use: str, inner: int) -
     return tir.decl_buffer(shape, dtype, name=name, strides=buffer.strides, offset_factor=1, scope=SCOPES[use])
 
 
-def _number(buffer: Buffer, rows: int, row: int) -> PrimExpr:
-    """Which tile of the buffer it is that begins here; tiles are counted row by row."""
+def _number(buffer: Buffer, rows: int, row: int, pitch: Any) -> PrimExpr:
+    """Which tile of the buffer it is that begins here, whose rows are ``pitch`` apart; tiles are counted row by row."""
     at = buffer.elem_offset
-    return tir.indexdiv(at, rows * row) + tir.indexdiv(tir.indexmod(at, rows * row), row)
+    return tir.indexdiv(at, rows * pitch) * tir.indexdiv(pitch, row) + tir.indexdiv(tir.indexmod(at, pitch), row)
 
 
 def _call(name: str, *args: Any) -> PrimExpr:
@@ -122,13 +122,13 @@ class Shape(NamedTuple):
         return _held((self.rows, self.columns), self.kind.sums, "sums", "sums", 1)
 
     def lhs_number(self, buffer: Buffer) -> PrimExpr:
-        return _number(buffer, self.rows, self.taps * self.channels)
+        return _number(buffer, self.rows, self.taps * self.channels, buffer.strides[0])
 
     def rhs_number(self, buffer: Buffer) -> PrimExpr:
-        return _number(buffer, self.taps * self.groups, self.columns * self.kind.depth)
+        return _number(buffer, self.taps * self.groups, self.columns * self.kind.depth, buffer.strides[1])
 
     def sums_number(self, buffer: Buffer) -> PrimExpr:
-        return _number(buffer, self.rows, self.columns)
+        return _number(buffer, self.rows, self.columns, buffer.strides[0])
 
 
 @functools.cache
