@@ -1,9 +1,11 @@
 """Matmuls by products of tiles (AMX).
 
 The rhs is packed into panels ``(n / 32, k / block, block / depth, 32, depth)``, constant weights when compiling. A
-register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. A part of
-k is finished for all rows of a block before the next is begun: the part of the panel stays in the L1 cache while rows
-come from the L2 cache, which holds a block of them for all panels. Sums of the parts are kept in memory.
+register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. The begin
+of a panel stays in the L1 cache while rows come from the L2 cache, which holds a block of them for all panels, and so
+does the rest of the panel: two tiles past the L1 cache for four products are no more than it gives, four nearly so.
+Sums are in registers for all of k; where a panel is long, for a part whose panel stays in the L1 cache, which is
+finished for all rows of a block before the next is begun.
 
 The lhs is read where it lies; it is packed into tiles where its last tile of rows or of k would be cut off, and where
 its rows would share the sets of the L1 cache.
