@@ -37,7 +37,7 @@ int main(void) {
   uint8_t config[64] __attribute__((aligned(64))) = {1};
   for (int i = 0; i < 8; i++) config[16 + 2 * i] = 64, config[48 + i] = 16;
   _tile_loadconfig(config);
-  long rounds = 200000;
+  long rounds = 40000;
   printf("{\"bf16\": %.1f, \"int8\": %.1f}\n", 2 * 16 * 16 * 32 / rate__tile_dpbf16ps(rounds) / 1e9,
          2 * 16 * 16 * 64 / rate__tile_dpbusd(rounds) / 1e9);
   _tile_release();

@@ -1,7 +1,8 @@
 """Products of tiles (AMX) on one core beside their peak: ``taskset -c 2 python -m benchmarks.tiles``.
 
 A row is a matmul or a convolution as a model has it, compiled without tuning. The peak is that of ``tile_peak.c``,
-measured before each row; the time is the least of many calls, as neighbours on a machine only add to it.
+measured in turn with the calls of a row, as the clock and the neighbours of a core change within seconds. A time is the
+least of many calls, as neighbours only add to it; beside it is the 80th percentile of the shares of all turns.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ def timed(inputs: list, out, target: str):
     for array in arrays[:-1]:
         # Memory that was never written is one page.
         array.copyfrom(np.random.default_rng(0).integers(0, 3, array.shape).astype(array.numpy().dtype))
-    return lambda repeat: built.time_evaluator(built.entry_name, tvm.cpu(), repeat=repeat)(*arrays)
+    return lambda repeat: built.time_evaluator(
+        built.entry_name, tvm.cpu(), number=1, repeat=repeat, min_repeat_ms=1
+    )(*arrays).results  # fmt: skip
 
 
 def dense(m: int, n: int, k: int, kind: str, target: str):
@@ -91,6 +94,7 @@ def main() -> None:
     parser.add_argument("--kinds", default="bf16,int8")
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--repeat", type=int, default=60)
+    parser.add_argument("--turns", type=int, default=6, help="how often the peak is measured for a row")
     parser.add_argument("--no-peak", action="store_true", help="on machines without tiles")
     parser.add_argument("--knobs", default="", help="other knobs of the matmul, as steps=8,rows=16;non_temporal=0")
     parser.add_argument("--conv-knobs", default="", help="other knobs of convolutions")
@@ -104,12 +108,15 @@ def main() -> None:
 
 
 def report(name: str, make, kind: str, options) -> None:
-    """Print the rate of a row, and what part it is of the peak that was measured just before."""
+    """Print the rate of a row, and what share it is of the peak measured around it."""
     measure, operations = make(kind, options.target)
-    peak = 0 if options.no_peak else peaks()[kind]
-    times = sorted(measure(options.repeat).results)
-    rate, usual = (operations / t / 1e9 for t in (times[0], times[len(times) // 2]))
-    part = f"{rate / peak:.3f} (median {usual / peak:.3f}) of {peak:.0f}" if peak else ""
+    turns = []
+    for _ in range(options.turns):
+        peak = 0 if options.no_peak else peaks()[kind]
+        turns.append((operations / min(measure(-(-options.repeat // options.turns))) / 1e9, peak))
+    rate, peak = (max(column) for column in zip(*turns))
+    shares = sorted(r / p for r, p in turns if p)
+    part = f"{rate / peak:.3f} of {peak:.0f} (in turns {shares[int(0.8 * len(shares))]:.3f})" if peak else ""
     print(f"{name:36s} {kind} {rate:8.1f} GFLOPS {part}", flush=True)
 
 

@@ -133,12 +133,10 @@ def test_a_target_without_tiles_is_told():
         tvm.build(s, arguments, "llvm -mtriple=x86_64-linux-gnu -mcpu=icelake-server")
 
 
-def inner_loop(assembly: str) -> list[str]:
-    """The tile instructions of the innermost loop that multiplies, or of all such loops, which have the same."""
-    blocks = re.split(r"^\.L\w+:", assembly, flags=re.MULTILINE)
-    loops = (b.split("tilestored")[0] for b in blocks if "tdpb" in b)
-    (found,) = {tuple(re.findall(r"^\s+(tile\w+|tdp\w+)", loop, flags=re.MULTILINE)) for loop in loops}
-    return list(found)
+def runs(assembly: str) -> list[list[str]]:
+    """The tile instructions of each stretch of code without jumps that multiplies."""
+    parts = re.split(r"^\.L\w+:|^\s+j\w+\s.*$", assembly, flags=re.MULTILINE)
+    return [re.findall(r"^\s+(tile\w+|tdp\w+)", part, flags=re.MULTILINE) for part in parts if "tdpb" in part]
 
 
 def matmul_assembly(m, n, k, kind):
@@ -154,17 +152,31 @@ def matmul_assembly(m, n, k, kind):
 def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_none(kind):
     assembly = matmul_assembly(2048, 2048, 2048, kind)
     product = "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
-    # Rows come from the L2 cache and leave the panel in the L1 cache.
-    assert sorted(inner_loop(assembly)) == [product] * 4 + ["tileloadd"] * 2 + ["tileloaddt1"] * 2
-    # A loop for the first part of k, and one for the others, which read and write the sums once.
-    assert assembly.count("tilestored") == 4 + 4 and assembly.count("tileloadd") == 4 + (4 + 4)
-    assert "vmovnt" in assembly and "sfence" in assembly
+    near, far, last = runs(assembly)
+    # Rows come from the L2 cache and leave the begin of the panel in the L1 cache; the rest of it passes by, too.
+    assert near == [product] * 2 + ["tileloaddt1", product, "tileloadd", product, "tileloadd", "tileloaddt1"]
+    assert far == [product] * 2 + ["tileloaddt1", product, "tileloaddt1", product] + ["tileloaddt1"] * 2
+    # Sums are held for all of k and written once.
+    assert last == [product] * 4 + ["tilestored"] * 4
+    assert assembly.count("tilezero") == 4 and assembly.count("tileload") == 4 + 4 + 4
+    # What passes by the caches is waited for once, where the function is left.
+    assert "vmovnt" in assembly and 0 < assembly.count("sfence") <= assembly.count("tilerelease")
+
+
+def test_a_matmul_of_a_long_k_adds_up_parts_whose_panel_stays_in_the_l1_cache():
+    assembly = matmul_assembly(2048, 64, 32768, BFLOAT16)
+    loop = ["tdpbf16ps"] * 2 + ["tileloaddt1", "tdpbf16ps", "tileloadd", "tdpbf16ps", "tileloadd", "tileloaddt1"]
+    last = ["tdpbf16ps"] * 4 + ["tilestored"] * 4
+    # A loop for the first part of k, and one for the others, which read and write the sums once; they end alike.
+    assert sorted(runs(assembly)) == sorted([loop, loop, last])
+    assert assembly.count("tilezero") == 4 and assembly.count("tileload") == (4 + 4) + (4 + 4 + 4)
 
 
 def test_a_matmul_whose_rows_stay_in_the_cache_holds_its_sums_for_all_of_k():
     assembly = matmul_assembly(32, 64, 256, BFLOAT16)
-    assert sorted(inner_loop(assembly)) == ["tdpbf16ps"] * 4 + ["tileloadd"] * 4
-    assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
+    loop, last = runs(assembly)
+    assert sorted(loop) == ["tdpbf16ps"] * 4 + ["tileloadd"] * 4 and last == ["tdpbf16ps"] * 4 + ["tilestored"] * 4
+    assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4 + 4
     assert "vmovnt" not in assembly and "sfence" not in assembly
 
 
@@ -177,9 +189,10 @@ def test_the_loop_of_a_convolution_loads_a_tile_once_for_two_products_and_spills
     out = conv2d_tiles.conv2d(data, kernel, 1, 1, 1, kind, pad_value)
     target = tvm.target.Target(AMX)
     assembly = tvm.build(schedule_for([out], target), [data, kernel, out], target).get_source("asm")
-    # Two tiles of pixels and two of filters.
-    loop, product = inner_loop(assembly), "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
-    assert loop.count(product) == len([name for name in loop if name.startswith("tileload")]) == 4
+    # Two tiles of pixels, of two rows, and two of filters, each loaded before the first product that waits for it.
+    (loop,) = runs(assembly)
+    product = "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
+    assert [name == product for name in loop] == [False, False, True, False, True, False, True, True]
     # Sums are written once; a spill would be a store and a load more.
     assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
 

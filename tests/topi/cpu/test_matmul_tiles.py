@@ -43,7 +43,9 @@ def check(m, n, k, kind, target):
 @pytest.mark.parametrize("kind, knobs", [
     (BFLOAT16, {}), (BYTES, {}), (BFLOAT16, {"steps": 2, "rows": 2}),
     (BYTES, {"streams": True, "prefetch_distance": 5}),
-    (BYTES, {"steps": 4, "rows": 4, "prefetch_distance": 1, "non_temporal": True}),
+    (BYTES, {"steps": 4, "rows": 4, "near": 4, "prefetch_distance": 1, "non_temporal": True}),
+    (BYTES, {"steps": 32, "rows": 4, "near": 5, "prefetch_lines": 1, "non_temporal": True}),
+    (BFLOAT16, {"near": 0, "rows": 4, "non_temporal": True}), (BFLOAT16, {"steps": 8, "near": 1, "non_temporal": True}),
     (BFLOAT16, {"steps": 1, "rows": 2, "streams": True, "non_temporal": True}),
 ], ids=str)
 def test_every_blocking_of_packed_rows_is_exact(kind, knobs, monkeypatch):
@@ -71,12 +73,15 @@ def test_rows_are_divided_into_pairs_of_tiles():
     assert found == [(1, 16), (4, 12), (8, 16), (12, 12), (14, 15), (16, 15)]
 
 
-def test_a_part_of_a_panel_stays_in_the_l1_cache_and_a_block_of_rows_in_the_l2_cache():
+@pytest.mark.parametrize("kind", [BFLOAT16, BYTES], ids=["bf16", "int8"])
+def test_a_panel_stays_in_the_l1_cache_in_part_and_a_block_of_rows_in_the_l2_cache(kind):
     machine = Machine(tvm.target.Target(AMX))
-    for m, n, k, kind in ((2048, 2048, 2048, BFLOAT16), (2048, 2048, 2048, BYTES), (128, 768, 3072, BFLOAT16)):
-        held = declared(m, n, k, kind)[2].op.input_tensors[0]
+    for m, n, steps in ((2048, 2048, 64), (2048, 64, 1024), (128, 768, 96)):
+        held = declared(m, n, steps * kind.k, kind)[2].op.input_tensors[0]
         config = matmul_tiles.TEMPLATE.choose(held.op.input_tensors[0].op, machine)
-        row = k * (2 if kind is BFLOAT16 else 1)
-        assert 8 <= config["steps"] and config["steps"] * 2048 <= machine.l1_bytes < 4 * config["steps"] * 2048
-        assert config["rows"] * 16 * row <= machine.l2_bytes * 3 // 4 and config["non_temporal"]
-        assert config["streams"] == (m == 2048)
+        # Sums are held for all of k if the panel takes little of the L2 cache, else for as much as the L1 cache holds.
+        near = min(config["near"], config["steps"])
+        assert near * 2048 <= machine.l1_bytes < 4 * near * 2048
+        assert config["steps"] == (steps if steps * 2048 * 8 <= machine.l2_bytes else near)
+        assert config["rows"] == 2 or config["rows"] * steps * 1024 <= machine.l2_bytes * 3 // 4
+        assert config["non_temporal"] and config["streams"] == (n == 2048)

@@ -76,7 +76,7 @@ class Builder:
         # What makes broadcast elements operands of products (`memory_operands`).
         self.memory_operands: Any = None
         # The metadata of stores that go past the caches.
-        self.store_hint = ""
+        self.store_hint, self.fence = "", ""
         self.tile_status = "0"
 
     def fresh(self, hint: str = "v") -> str:
@@ -158,6 +158,8 @@ class Builder:
 
     def finish(self, text: str) -> None:
         """Leave the function; what follows in the same block is unreachable."""
+        if self.fence:
+            self.line(self.fence)
         if self.tile_sizes is not None:
             self.line("call void @llvm.x86.tilerelease()")
         self.line(text)

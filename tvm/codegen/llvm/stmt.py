@@ -321,8 +321,8 @@ def _storage_alignment(b: Builder, stmt: AttrStmt) -> Stmt:
 
 
 def _stream_stores(b: Builder, stmt: AttrStmt) -> Stmt | None:
-    """Stores of a loop go past the caches where they are whole lines, and those that come after it do not overtake
-    them."""
+    """Stores of a loop go past the caches where they are whole lines; those of others do not overtake them once the
+    function returns."""
     written = {node.buffer.data for node in post_order(stmt.body) if isinstance(node, BufferStore)}
     if b.module.cpu.arch != "x86" or len(written) != 1:
         return stmt.body
@@ -336,7 +336,7 @@ def _stream_stores(b: Builder, stmt: AttrStmt) -> Stmt | None:
     b.alignment[data], b.store_hint = known, ""
     _branch_body(b, no, stmt.body, done)
     b.start(done)
-    b.line(f"call void {b.module.declare('llvm.x86.sse.sfence', 'void', '')}()")
+    b.fence = f"call void {b.module.declare('llvm.x86.sse.sfence', 'void', '')}()"
     return None
 
 

@@ -254,9 +254,10 @@ class Conv2dTiles(CPUTemplate):
         return {"block": blocks(x), "rows": rows, "outer": ["filters", "rows"], "non_temporal": [False, True]}
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """The register block with the fewest estimated cycles, and tasks whose data stays in the L2 cache."""
+        """The register block with the fewest estimated cycles, of equals one of several rows: windows of neighbouring
+        rows read the same lines. Tasks whose data stays in the L2 cache."""
         x = extents(op)
-        block = min(blocks(x), key=lambda b: block_cycles(x, b))
+        block = min(blocks(x), key=lambda b: (block_cycles(x, b), b[1]))
         size = x["steps"] * x["k"] * (2 if op.attrs["kind"].depth == 2 else 1)
         weights = size * x["oc"] * x["ob"]
         outer = "filters" if weights > machine.l2_bytes // 2 or x["h"] < 4 * machine.threads else "rows"

@@ -1,9 +1,11 @@
 """Matmuls by products of tiles (AMX).
 
 The rhs is packed into panels ``(n / 32, k / block, block / depth, 32, depth)``, constant weights when compiling. A
-register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. A part of
-k is finished for all rows of a block before the next is begun: the part of the panel stays in the L1 cache while rows
-come from the L2 cache, which holds a block of them for all panels. Sums of the parts are kept in memory.
+register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. The begin
+of a panel stays in the L1 cache while rows come from the L2 cache, which holds a block of them for all panels, and so
+does the rest of the panel: two tiles past the L1 cache for four products are no more than it gives, four nearly so.
+Sums are in registers for all of k; where a panel is long, for a part whose panel stays in the L1 cache, which is
+finished for all rows of a block before the next is begun.
 
 The lhs is read where it lies; it is packed into tiles where its last tile of rows or of k would be cut off, and where
 its rows would share the sets of the L1 cache.
@@ -144,43 +146,56 @@ class MatmulTiles(CPUTemplate):
         return all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """The tiles of k that are finished before the next ones are begun, and the tiles of a block of rows."""
+        """The tiles of k that are finished before the next ones are begun, those of them whose panel is to stay in the
+        L1 cache, and the tiles of a block of rows."""
         x = extents(op)
         m = 2 - x["tiles"] % 2
         steps = [d for d in range(1, x["steps"] + 1) if x["steps"] % d == 0]
         rows = [d for d in range(m, x["tiles"] + 1, m) if x["tiles"] % d == 0]
-        return {"steps": steps, "rows": rows, "prefetch_distance": [0, 4, 8, 16],
-                "non_temporal": [False, True], "streams": [False, True]}  # fmt: skip
+        return {
+            "steps": steps, "rows": rows, "near": [0, 8, 12, 16, 20, x["steps"]], "prefetch_distance": [0, 4, 8, 16],
+            "prefetch_lines": [1, 2], "non_temporal": [False, True], "streams": [False, True],
+        }  # fmt: skip
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """Parts of k whose panel stays in the L1 cache, and blocks of rows that stay in most of the L2 cache. Packed
-        rows pass by the L1 cache; those that lie apart are faster through it."""
+        """Sums are held for all of k, unless its panel took much of the L2 cache: then for parts whose panel stays in
+        the L1 cache. Blocks of rows stay in most of the L2 cache. Packed rows pass by the L1 cache; those that lie
+        apart are faster through it."""
         x, space = extents(op), self.space(op, machine)
         tile = ROW_BYTES * ROWS
-        whole = [d for d in space["steps"] if d * 2 * tile <= machine.l1_bytes * 3 // 4 and d >= 8]
+        near = machine.l1_bytes * 3 // 4 // (2 * tile)
+        parts = [d for d in space["steps"] if 8 <= d <= near]
         rows = [d for d in space["rows"] if d * x["steps"] * tile <= machine.l2_bytes * 3 // 4]
         block = max(rows, default=space["rows"][0])
         products = block // (2 - x["tiles"] % 2)
         size = x["lead"] * x["panels"] * x["width"] * x["tiles"] * x["rows"] * info(op.output(0).dtype).bytes
-        is_packed = op.attrs["is_packed"]
+        is_packed, is_whole = op.attrs["is_packed"], x["steps"] * 2 * tile <= machine.l2_bytes // 8
         return {
-            "steps": max(whole, default=x["steps"]),
+            "steps": x["steps"] if is_whole else max(parts, default=x["steps"]),
+            "near": near,
             "rows": block,
             "non_temporal": is_packed and block * x["steps"] * tile > machine.l1_bytes,
             "prefetch_distance": min(products, 32) if is_packed and products >= 4 else 0,
+            "prefetch_lines": 2,
             "streams": size > 4 * machine.l2_bytes,
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """Blocks of rows outside, then panels; ``stage`` sums up the parts of k, and the epilogue stores the sums."""
+        """Blocks of rows outside, then panels. Where ``stage`` has parts of k, the epilogue stores the sums of a panel;
+        else those of a register block, which are in the L1 cache then."""
         x, op = extents(stage.op), stage.op
         image = epilogue(planner, host)
         host.compute_inline()
         m = 2 - x["tiles"] % 2
+        is_whole = config["steps"] == x["steps"]
         *lead, i, j = image.op.axis
         i_outer, i = image.split(i, factor=config["rows"] * x["rows"])
         j_outer, j = image.split(j, factor=x["width"])
-        image.reorder(*lead, i_outer, j_outer, i, j)
+        of_panel = []
+        if is_whole:
+            block, i = image.split(i, factor=m * x["rows"])
+            of_panel = [block]
+        image.reorder(*lead, i_outer, j_outer, *of_panel, i, j)
         image.vectorize(j)
         if config["streams"]:
             image.pragma(i, "stream_stores")
@@ -198,11 +213,11 @@ class MatmulTiles(CPUTemplate):
         elif packed is not None:
             planner.placed.add(packed)
             planner.injective(packed)
-        stage.compute_at(image, j_outer if is_shared else task)
+        stage.compute_at(image, (*of_panel, j_outer if is_shared else task)[0])
         *lead, oc, t, row, ob = stage.op.axis
         outer, group, inner = stage.op.reduce_axis
         parts = []
-        if config["steps"] < x["steps"]:
+        if not is_whole:
             part, outer = stage.split(outer, factor=config["steps"])
             parts = [part]
         t_outer, t = stage.split(t, factor=m)
@@ -210,8 +225,8 @@ class MatmulTiles(CPUTemplate):
         columns = columns_of(x["width"])
         shape = tiles.Shape(x["rows"], columns, 1, x["block"], op.attrs["kind"])
         product = tiles.block_product(
-            shape, m, x["width"] // columns, config["steps"], op.attrs["is_packed"], config["prefetch_distance"],
-            config["non_temporal"],
+            shape, m, x["width"] // columns, config["steps"], config["near"], op.attrs["is_packed"],
+            config["non_temporal"], (config["prefetch_distance"], config["prefetch_lines"]),
         )
         stage.tensorize(t, product)
 

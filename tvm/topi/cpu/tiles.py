@@ -73,10 +73,10 @@ def _held(shape: tuple[int, ...], dtype: str, name: str, use: str, inner: int) -
     return tir.decl_buffer(shape, dtype, name=name, strides=buffer.strides, offset_factor=1, scope=SCOPES[use])
 
 
-def _number(buffer: Buffer, rows: int, row: int) -> PrimExpr:
-    """Which tile of the buffer it is that begins here; tiles are counted row by row."""
+def _number(buffer: Buffer, rows: int, row: int, pitch: Any) -> PrimExpr:
+    """Which tile of the buffer it is that begins here, whose rows are ``pitch`` apart; tiles are counted row by row."""
     at = buffer.elem_offset
-    return tir.indexdiv(at, rows * row) + tir.indexdiv(tir.indexmod(at, rows * row), row)
+    return tir.indexdiv(at, rows * pitch) * tir.indexdiv(pitch, row) + tir.indexdiv(tir.indexmod(at, pitch), row)
 
 
 def _call(name: str, *args: Any) -> PrimExpr:
@@ -122,13 +122,13 @@ class Shape(NamedTuple):
         return _held((self.rows, self.columns), self.kind.sums, "sums", "sums", 1)
 
     def lhs_number(self, buffer: Buffer) -> PrimExpr:
-        return _number(buffer, self.rows, self.taps * self.channels)
+        return _number(buffer, self.rows, self.taps * self.channels, buffer.strides[0])
 
     def rhs_number(self, buffer: Buffer) -> PrimExpr:
-        return _number(buffer, self.taps * self.groups, self.columns * self.kind.depth)
+        return _number(buffer, self.taps * self.groups, self.columns * self.kind.depth, buffer.strides[1])
 
     def sums_number(self, buffer: Buffer) -> PrimExpr:
-        return _number(buffer, self.rows, self.columns)
+        return _number(buffer, self.rows, self.columns, buffer.strides[0])
 
 
 @functools.cache
@@ -224,15 +224,20 @@ def _block_sum(shape: Shape, m: int, wide: int, steps: int, is_packed: bool) -> 
 
 @functools.cache
 def block_product(
-    shape: Shape, m: int, n: int, steps: int, is_packed: bool, prefetch_distance: int = 0, non_temporal: bool = False
+    shape: Shape, m: int, n: int, steps: int, near: int, is_packed: bool, non_temporal: bool = False,
+    prefetch: tuple[int, int] = (0, 1),
 ) -> TensorIntrin:
     """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which
     are in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k);
-    with ``non_temporal`` its lines do not stay in the L1 cache. The next part of the rhs is prefetched
-    ``prefetch_distance`` products before it is used, a share by each of them."""
+    with ``non_temporal`` its lines do not stay in the L1 cache, and those of the rhs do for the first ``near`` steps.
+    ``prefetch`` is (products, lines): the rhs that follows is fetched by so many products, a share by each of them, and
+    a prefetch brings so many lines. A tile is loaded for the next step as soon as it has been used for this one."""
     kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
     wide = n * shape.columns
     c, binds = _block_sum(shape, m, wide, steps, is_packed)
+    # Each operand but the first is used twice in a row.
+    order = [(i, n - 1 - j if i % 2 else j) for i in range(m) for j in range(n)]
+    uses = {(use, pair[at]): place for place, pair in enumerate(order) for at, use in enumerate("ab")}
 
     def body(ins, outs, starts: bool):
         (x, y), (z,) = ins, outs
@@ -243,10 +248,18 @@ def block_product(
             "b": _fragments(ib, kind.rhs, n * k * shape.columns, "b"),
         }
 
-        def move(way: str, use: str, number: int, buffer: Buffer, at: Any, pitch: Any) -> None:
+        def move(way: str, use: str, number: int, buffer: Buffer, at: Any, pitch: Any, passes: bool = False) -> None:
             place = buffer.access_ptr("r" if way == "load" else "w", offset=at)
-            layout = layout_of(non_temporal and use == "a")
-            ib.emit(_call(f"tvm_{way}_matrix_sync", held[use], *shape.sizes, number, place, pitch, layout))
+            ib.emit(_call(f"tvm_{way}_matrix_sync", held[use], *shape.sizes, number, place, pitch, layout_of(passes)))
+
+        def load(use: str, i: int, step: Any, is_near: bool) -> None:
+            if use == "b":
+                at = step * (wide * k) + i * shape.columns * depth
+                move("load", use, i, y, at, wide * depth, non_temporal and not is_near)
+            elif is_packed:
+                move("load", use, i, x, i * x.strides[0] + step * rows * k, k, non_temporal)
+            else:
+                move("load", use, i, x, i * rows * x.strides[0] + step * k, x.strides[0], non_temporal)
 
         def each(way: str) -> None:
             for i in range(m * n):
@@ -255,24 +268,32 @@ def block_product(
                 else:
                     move(way, "sums", i, z, i // n * rows * z.strides[1] + i % n * shape.columns, z.strides[1])
 
-        # The place of the sums says which of the products over a part of the rhs it is.
-        number = tir.indexdiv(z.elem_offset, m * rows * wide)
-        of_line = ROW_BYTES * depth // SUM_BYTES
-        lines = -(-wide * k // of_line // prefetch_distance) if prefetch_distance else 0
+        # The place of the rows says which of the products over a part of the rhs it is.
+        number = tir.indexdiv(x.elem_offset, m * x.strides[0] * (1 if is_packed else rows))
+        fetched = ROW_BYTES * depth // SUM_BYTES * prefetch[1]
+        count = -(-wide * k // fetched // prefetch[0]) if prefetch[0] else 0
+
+        def multiply_all(step: Any, is_near: bool, has_next: bool = True) -> None:
+            for place, (i, j) in enumerate(order):
+                to = held["sums"], i * n + j
+                ib.emit(_call("tvm_mma_sync", *to, held["a"], i, held["b"], j, *to))
+                for use, of in (("b", j), ("a", i)):
+                    if has_next and uses[use, of] == place:
+                        load(use, of, step + 1, is_near)
+            share = tir.indexmod(number, prefetch[0]) * steps + step if count else 0
+            for line in range(count):
+                at = y.access_ptr("r", offset=steps * wide * k + (share * count + line) * fetched)
+                ib.emit(tir.call_intrin("void", "tir.prefetch", at, 0, 2, 1))
+
         each("fill" if starts else "load")
-        with ib.for_range(0, steps, name="step") as step:
-            for j in range(n):
-                move("load", "b", j, y, step * (wide * k) + j * shape.columns * depth, wide * depth)
-            for i in range(m):
-                at = i * x.strides[0] + step * rows * k if is_packed else i * rows * x.strides[0] + step * k
-                move("load", "a", i, x, at, k if is_packed else x.strides[0])
-                for j in range(n):
-                    place = held["sums"], i * n + j
-                    ib.emit(_call("tvm_mma_sync", *place, held["a"], i, held["b"], j, *place))
-            for line in range(lines):
-                share = tir.indexmod(number, prefetch_distance) * steps + step
-                at = steps * wide * k + (share * lines + line) * of_line
-                ib.emit(tir.call_intrin("void", "tir.prefetch", y.access_ptr("r", offset=at), 0, 2, 1))
+        for use, i in uses:
+            load(use, i, 0, near > 0)
+        middle = min(max(near - 1, 0), steps - 1)
+        for begin, end in ((0, middle), (middle, steps - 1)):
+            if begin < end:
+                with ib.for_range(begin, end, name="step") as step:
+                    multiply_all(step, begin < middle)
+        multiply_all(steps - 1, True, False)
         each("store")
         return ib.get()
 
