@@ -435,6 +435,8 @@ def _more_cases() -> dict:
     rows["more.unflatten"] = (lambda a: a.unflatten(1, (2, -1)), f(3, 8))
     rows["more.take_along_dim"] = (lambda a, n: torch.take_along_dim(a, n, 1), x, i(3, 2, low=0, high=5))
     rows["more.index_add"] = (lambda a, n, v: a.index_add(0, n, v, alpha=2), x, torch.tensor([2, 0]), f(2, 5))
+    rows["more.index_add_late"] = (
+        lambda a: a.index_add(0, (a[:, 0] > 0).nonzero()[:, 0], a[(a[:, 0] > 0).nonzero()[:, 0]]), x)
     rows["more.index_copy"] = (lambda a, n, v: a.index_copy(1, n, v), x, torch.tensor([4, 0]), f(3, 2))
     rows["more.index_fill"] = (lambda a, n: a.index_fill(1, n, 7.0), x, torch.tensor([4, 0]))
     rows["more.isin"] = (torch.isin, i(3, 5), torch.tensor([1, -2, 3]))

@@ -8,6 +8,7 @@ _WORDS = {"vocab_size": 99, "hidden_size": 32, "num_hidden_layers": 2, "num_atte
           "intermediate_size": 64, "max_position_embeddings": 64, "pad_token_id": 0, "bos_token_id": 1,
           "eos_token_id": 2}  # fmt: skip
 _ONE_KEY = {**_WORDS, "num_key_value_heads": 1, "head_dim": 16}
+_EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16}
 _TWO_SIDES = {
     "vocab_size": 99, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 2,
     "decoder_attention_heads": 2, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_position_embeddings": 64,
@@ -74,14 +75,19 @@ TINY: dict[str, Tiny] = {
     "helium": Tiny("Helium", _ONE_KEY),
     "llama": Tiny("Llama", {**_WORDS, "num_key_value_heads": 1}),
     "mistral": Tiny("Mistral", {**_WORDS, "num_key_value_heads": 1}),
+    "mixtral": Tiny("Mixtral", {**_WORDS, "num_key_value_heads": 1, "num_local_experts": 4}),
     "olmo": Tiny("Olmo", _WORDS),
     "olmo2": Tiny("Olmo2", _WORDS),
+    "olmoe": Tiny("Olmoe", {**_WORDS, **_EXPERTS}),
     "opt": Tiny("OPT", {**_WORDS, "ffn_dim": 64, "word_embed_proj_dim": 32}),
     "persimmon": Tiny("Persimmon", _WORDS),
     "phi": Tiny("Phi", _WORDS),
     "phi3": Tiny("Phi3", {**_WORDS, "num_key_value_heads": 1}),
     "qwen2": Tiny("Qwen2", {**_WORDS, "num_key_value_heads": 1}),
+    "qwen2_moe": Tiny("Qwen2Moe", {**_WORDS, **_EXPERTS, "num_key_value_heads": 1,
+                                   "shared_expert_intermediate_size": 24}),
     "qwen3": Tiny("Qwen3", _ONE_KEY),
+    "qwen3_moe": Tiny("Qwen3Moe", {**_ONE_KEY, **_EXPERTS}),
     "smollm3": Tiny("SmolLM3", {**_WORDS, "num_key_value_heads": 1}),
     "stablelm": Tiny("StableLm", {**_WORDS, "num_key_value_heads": 2}),
     "starcoder2": Tiny("Starcoder2", {**_WORDS, "num_key_value_heads": 1}),
@@ -93,6 +99,8 @@ TINY: dict[str, Tiny] = {
     "mbart": Tiny("MBart", _TWO_SIDES, "two"),
     "mt5": Tiny("MT5", _T5, "two"),
     "pegasus": Tiny("Pegasus", _TWO_SIDES, "two"),
+    "switch_transformers": Tiny("SwitchTransformers", {**_T5, "num_experts": 4, "num_sparse_encoder_layers": 1,
+                                                       "num_sparse_decoder_layers": 1}, "two"),
     "t5": Tiny("T5", _T5, "two"),
     # Images.
     "beit": Tiny("Beit", _PATCHES, "image"),
@@ -105,6 +113,7 @@ TINY: dict[str, Tiny] = {
     "efficientnet": Tiny("EfficientNet", {"image_size": 32, "width_coefficient": 0.25, "depth_coefficient": 0.25,
                                           "hidden_dim": 320, "depthwise_padding": [4]}, "image"),
     "ijepa": Tiny("IJepa", _PATCHES, "image"),
+    "mobilenet_v1": Tiny("MobileNetV1", {"image_size": 32, "depth_multiplier": 0.25}, "image"),
     "mobilevit": Tiny("MobileViT", {"image_size": 64, "hidden_sizes": [16, 24, 32], "num_attention_heads": 2,
                                     "neck_hidden_sizes": [8, 8, 16, 16, 24, 24, 48]}, "image"),
     "poolformer": Tiny("PoolFormer", _STAGES, "image"),

@@ -66,6 +66,8 @@ class TorchImporter(GraphImporter):
         self.symbols: dict[int, tuple[Any, SizeVar]] = {}
         # Where the model says it: how the first argument of the operator being converted lies in memory.
         self.strides: list[int] | None = None
+        # How many parts the model takes out of the list that is being made.
+        self.taken: int | None = None
         # Tensors that share their elements with a complex one; no change of either is seen in the other.
         self.seen: set[str] = set()
         # By the name of a list: what it is the parts of.

@@ -327,9 +327,9 @@ def index_add(ctx, self, dim, index, source, alpha=1):
 
 def _places_of(ctx, dim, index, source):
     """The indices along one axis, for each element of the source."""
-    axis, shape = ctx.axis(source, dim), ctx.known_shape(source)
-    places = relay.reshape(index, [-1 if i == axis else 1 for i in range(len(shape))])
-    return ctx.infer(relay.broadcast_to(places, shape))
+    axis = ctx.axis(source, dim)
+    places = ctx.infer(relay.reshape(index, [-1 if i == axis else 1 for i in range(ctx.rank(source))]))
+    return ctx.convert("expand_as", places, source)
 
 
 @op("index_reduce")

@@ -333,6 +333,9 @@ class ScriptReader(TorchImporter):
             self.take_part(keys[0], first, args[1] % max(len(args[0]), 1))
         if name == "as_strided":
             self.strides = inputs[0].type().strides()
+        if name == "unbind":
+            takers = [u.user for u in outputs[0].uses()]
+            self.taken = next((n.outputsSize() for n in takers if n.kind() == "prim::ListUnpack"), None)
         apart = bool(keys) and keys[0] in self.apart
         made = self.call_apart(node, args, where) if apart else self.call(site, name, overload, args, {})
         for key, value in zip(keys, made):
