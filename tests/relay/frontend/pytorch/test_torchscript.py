@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.relay.frontend.pytorch.support import array, check, run, same, traced
+from tests.relay.frontend.pytorch.support import array, check, exported, names_of, run, same, traced
 from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
 
@@ -111,6 +111,21 @@ def test_a_converter_of_the_caller_comes_first():
     mod, params = relay.frontend.from_pytorch(script, [("x", (1, 3))], custom_convert_map=own)
     x = torch.randn(1, 3)
     same(run(mod, params, {"x": array(x)}), [-x])
+
+
+@pytest.mark.parametrize("way", [traced, exported])
+def test_a_converter_of_the_caller_is_given_all_arguments_and_their_types(way):
+    found = []
+
+    def own(inputs, types):
+        found.append((inputs[1:], types))
+        return relay.abs(inputs[0])
+
+    x = torch.randn(2, 3).double()
+    mod, params = way(Case(lambda x: torch.ops.aten.softplus(x) + x.sum([0, 1])), [x],
+                      custom_convert_map={"aten::softplus": own})
+    same(run(mod, params, {names_of(mod, params)[0]: array(x)}), [x.abs() + x.sum()])
+    assert found == [([1, 20], ["float64", "int32", "int32"])]
 
 
 def test_all_operators_without_a_converter_are_named_at_once():
