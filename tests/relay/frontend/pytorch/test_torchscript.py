@@ -137,6 +137,12 @@ def test_all_operators_without_a_converter_are_named_at_once():
     assert "linalg_lu_factor: 1 node" in str(found.value)
 
 
+@pytest.mark.parametrize("function, size", [(torch.linalg.det, 65), (torch.inverse, 70)])
+def test_matrices_with_too_many_rows_are_refused_in_words(function, size):
+    with pytest.raises(TVMError, match=f"matrices of {size} x {size} float32 .* up to 64 rows"):
+        traced(Case(function), [torch.eye(size)])
+
+
 def test_a_wrong_number_of_inputs_and_a_model_that_is_no_script_are_refused():
     script = torch.jit.trace(lambda x, y: x + y, (torch.randn(2), torch.randn(2)))
     with pytest.raises(AssertionError, match="the model has 2 inputs"):
