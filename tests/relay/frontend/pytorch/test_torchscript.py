@@ -456,3 +456,12 @@ def test_a_loop_over_found_elements_runs_for_as_many_as_were_traced():
     same(run(mod, params, {"x0": array(other)}, "vm"), [Found()(other)])
     with pytest.raises(TVMError, match="2"):
         run(mod, params, {"x0": array(x + 9)}, "vm")
+
+
+@pytest.mark.parametrize("rows, ends", [(3, [1, 1, 3, 3]), (9, [0, 4, 9, 9])])
+def test_groups_of_rows_are_multiplied_in_single_precision(rows, ends):
+    """PyTorch exports these products of bfloat16 alone, and computes those of floats, too."""
+    torch.manual_seed(0)
+    groups = torch.tensor(ends, dtype=torch.int32)
+    check(Case(lambda x, w: torch.nn.functional.grouped_mm(x, w, offs=groups)),
+          [torch.randn(rows, 16), torch.randn(4, 16, 8)], "trace")
