@@ -435,6 +435,8 @@ def _more_cases() -> dict:
     rows["more.unflatten"] = (lambda a: a.unflatten(1, (2, -1)), f(3, 8))
     rows["more.take_along_dim"] = (lambda a, n: torch.take_along_dim(a, n, 1), x, i(3, 2, low=0, high=5))
     rows["more.index_add"] = (lambda a, n, v: a.index_add(0, n, v, alpha=2), x, torch.tensor([2, 0]), f(2, 5))
+    rows["more.index_add_late"] = (
+        lambda a: a.index_add(0, (a[:, 0] > 0).nonzero()[:, 0], a[(a[:, 0] > 0).nonzero()[:, 0]]), x)
     rows["more.index_copy"] = (lambda a, n, v: a.index_copy(1, n, v), x, torch.tensor([4, 0]), f(3, 2))
     rows["more.index_fill"] = (lambda a, n: a.index_fill(1, n, 7.0), x, torch.tensor([4, 0]))
     rows["more.isin"] = (torch.isin, i(3, 5), torch.tensor([1, -2, 3]))
@@ -461,7 +463,85 @@ def _more_cases() -> dict:
     rows["more.embedding_bag"] = (
         lambda n, w: F.embedding_bag(n, w, mode="sum"), i(3, 4, low=0, high=6), f(6, 5))
     rows["more.affine_grid"] = (lambda t: F.affine_grid(t, (2, 3, 4, 5), align_corners=False), f(2, 2, 3))
+    rows.update(_linalg_cases())
+    tied = torch.tensor([[1.0, 3.0, 3.0, float("nan"), 2.0], [0.0, -1.0, 0.0, 5.0, 5.0]])
+    for name in ("cummax", "cummin"):
+        call = getattr(torch, name)
+        rows[f"{name}"] = (lambda a, c=call: c(a, 1), f(2, 7, 3))
+        rows[f"{name}.tied"] = (lambda a, c=call: c(a, -1), tied)
+        rows[f"{name}.int"] = (lambda a, c=call: c(a, 0), i(9, 4, dtype=torch.int32))
+        rows[f"{name}.number"] = (lambda a, c=call: c(a, 0), torch.tensor(2.5))
+    rows["logcumsumexp"] = (lambda a: torch.logcumsumexp(a, 1), f(3, 11, 2, low=-40, high=40))
+    rows["logcumsumexp.special"] = (
+        lambda a: torch.logcumsumexp(a, 0), torch.tensor([-float("inf"), -float("inf"), 1.0, float("inf"), 2.0]))
+    rows["logcumsumexp.double"] = (lambda a: torch.logcumsumexp(a, -1), f(3, 6).double())
+    poles = torch.tensor([0.0, -0.0, -1.0, -3.0, 1.0, 2.0, float("inf"), float("nan"), -7.5, 1e-20, 170.0])
+    rows["lgamma"] = (torch.lgamma, f(3, 7, low=-6, high=9))
+    rows["lgamma.special"] = (torch.lgamma, poles)
+    rows["lgamma.double"] = (torch.special.gammaln, f(3, 7, low=0.1, high=40).double())
+    rows["lgamma.int"] = (torch.lgamma, i(5, low=1, high=9))
+    rows["erfinv"] = (torch.erfinv, f(3, 7, low=-0.999, high=0.999))
+    rows["erfinv.special"] = (torch.special.erfinv, torch.tensor([-1.0, 1.0, 0.0, 1.5, 1e-6, 0.99999, float("nan")]))
+    rows["erfinv.double"] = (torch.erfinv, f(3, 7, low=-0.9999, high=0.9999).double())
+    rows["bincount"] = (torch.bincount, i(11, low=0, high=5))
+    rows["bincount.least"] = (lambda a: torch.bincount(a, minlength=9), i(11, low=0, high=5, dtype=torch.int32))
+    rows["bincount.weights"] = (torch.bincount, i(7, low=0, high=5), f(7))
+    rows["bincount.whole_weights"] = (torch.bincount, i(7, low=0, high=5), i(7))
+    rows["bincount.none"] = (lambda a: torch.bincount(a, minlength=3), torch.zeros(0, dtype=torch.int64))
+    rows["histc"] = (lambda a: torch.histc(a, 5, -1.5, 1), f(3, 9))
+    rows["histc.ends"] = (lambda a: torch.histc(a, 4, 0, 3), torch.tensor([0.0, 3.0, 1.0, 2.0, 2.9, -1.0, 4.0, 3.0]))
+    rows["histc.own"] = (lambda a: torch.histc(a, 7), f(23).double())
+    rows["histc.flat"] = (lambda a: torch.histc(a, 3), torch.full((5,), 2.5))
+    # PyTorch exports it for bfloat16 alone. Few rows and more of them, groups without rows.
+    for count, ends in ((3, [1, 1, 3, 3]), (11, [3, 3, 8, 11]), (6, [0, 4, 4, 6])):
+        rows[f"_grouped_mm.{count}"] = (
+            lambda a, w, e=ends: F.grouped_mm(
+                a.bfloat16(), w.bfloat16(), offs=torch.tensor(e, dtype=torch.int32)).float(), f(count, 16), f(4, 16, 8))
+    rows["_grouped_mm.late"] = (
+        lambda a, w, n: F.grouped_mm(
+            a.bfloat16(), w.bfloat16().transpose(1, 2), offs=n.cumsum(0, dtype=torch.int32)).float(),
+        f(7, 8), f(3, 24, 8), torch.tensor([2, 0, 5]))
     rows["more.new"] = (lambda a: (a.new_full((2, 3), 4.0), a.new_ones(2), a.new_zeros(3, 1)), x)
+    return rows
+
+
+def _linalg_cases() -> dict:
+    """Determinants, inverses and systems of equations; matrices need exchanges of rows."""
+    import torch
+
+    f, _, _ = _make()
+    linalg = torch.linalg
+    square, stack = f(5, 5), f(2, 3, 4, 4) + 5 * torch.eye(4)[[1, 0, 3, 2]]
+    zero_first = torch.tensor([[0.0, 2.0, 1.0], [3.0, 0.0, 1.0], [1.0, 4.0, 0.0]])
+    positive = stack @ stack.mT + torch.eye(4)
+    triangle = stack + 3 * torch.eye(4)
+    rows: dict = {}
+    for name, call in {"det": torch.det, "linalg_det": linalg.det, "inverse": torch.inverse, "linalg_inv": linalg.inv,
+                       "slogdet": torch.slogdet, "linalg_slogdet": linalg.slogdet,
+                       "linalg_inv_ex": lambda a: linalg.inv_ex(a)[0]}.items():
+        rows[name] = (call, square)
+        rows[f"{name}.stack"] = (call, stack.double())
+        rows[f"{name}.exchanged"] = (call, zero_first)
+    rows["det.singular"] = (torch.det, torch.tensor([[1.0, 0.0, 3.0], [2.0, 0.0, 6.0], [1.0, 0.0, 1.0]]))
+    rows["det.one"] = (torch.det, f(2, 1, 1))
+    rows["logdet"] = (torch.logdet, torch.stack([square, -square]))
+    rows["linalg_solve"] = (linalg.solve, stack, f(2, 3, 4, 5))
+    rows["linalg_solve.vectors"] = (linalg.solve, stack, f(2, 3, 4))
+    rows["linalg_solve.vector"] = (linalg.solve, square, f(5))
+    rows["linalg_solve.spread"] = (linalg.solve, stack, f(3, 4, 2))
+    rows["linalg_solve.right"] = (lambda a, b: linalg.solve(a, b, left=False), stack, f(2, 3, 5, 4))
+    rows["linalg_solve_ex"] = (lambda a, b: linalg.solve_ex(a, b)[0], square, f(5, 2))
+    for upper in (True, False):
+        rows[f"linalg_cholesky.{upper}"] = (lambda a, u=upper: linalg.cholesky(a, upper=u), positive)
+        rows[f"cholesky.{upper}"] = (lambda a, u=upper: torch.cholesky(a, u), positive.double())
+        for left in (True, False):
+            for unit in (True, False):
+                rows[f"linalg_solve_triangular.{upper}{left}{unit}"] = (
+                    lambda a, b, u=upper, l=left, o=unit: linalg.solve_triangular(
+                        a, b, upper=u, left=l, unitriangular=o), triangle, f(3, 4, 5) if left else f(3, 5, 4))
+        rows[f"triangular_solve.{upper}"] = (
+            lambda a, b, u=upper: torch.triangular_solve(b, a, u, transpose=True)[0], triangle, f(2, 3, 4, 5))
+    rows["linalg_cholesky_ex"] = (lambda a: linalg.cholesky_ex(a)[0], positive[0, 0])
     return rows
 
 

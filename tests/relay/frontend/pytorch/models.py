@@ -100,8 +100,6 @@ def _small_transformer():
                 x = one(x, src_mask=mask)
             return x
 
-    # The fast path of nn.TransformerEncoderLayer has an operator of its own.
-    torch.backends.mha.set_fastpath_enabled(False)
     return Encoder(), [torch.randint(0, 20, (2, 7))]
 
 

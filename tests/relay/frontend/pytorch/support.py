@@ -61,12 +61,12 @@ def traced(model, inputs, **options):
     return relay.frontend.from_pytorch(script, infos, **options)
 
 
-def exported(model, inputs, **options):
+def exported(model, inputs, custom_convert_map=None, **options):
     import torch
 
     with torch.no_grad():
         program = torch.export.export(model, tuple(inputs), **options)
-    return relay.frontend.from_exported_program(program)
+    return relay.frontend.from_exported_program(program, custom_convert_map=custom_convert_map)
 
 
 def same(got: list[np.ndarray], want: list, rtol: float = 1e-4) -> float:

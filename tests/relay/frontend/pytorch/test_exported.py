@@ -123,3 +123,24 @@ def test_a_buffer_that_changes_is_refused_by_its_name():
 def test_an_object_that_is_no_program_is_refused():
     with pytest.raises(TypeError, match=r"torch\.export\.export"):
         relay.frontend.from_exported_program(torch.nn.ReLU())
+
+
+def test_questions_about_memory_are_answered_for_open_sizes():
+    """Programs hold what PyTorch derives from the sizes instead, so the operators are put into the graph here."""
+    class Scaled(torch.nn.Module):
+        def forward(self, x):
+            return x * x.numel() + 0
+
+    aten, open_sizes = torch.ops.aten, ({0: torch.export.Dim("batch"), 1: torch.export.Dim("length")},)
+    program = torch.export.export(Scaled(), (torch.randn(3, 5),), dynamic_shapes=open_sizes)
+    graph = program.graph
+    x, added = next(iter(graph.nodes)), next(n for n in graph.nodes if n.target == aten.add.Tensor)
+    for target, *more in ((aten.sym_stride.int, 0), (aten.sym_storage_offset.default,),
+                          (aten.sym_is_contiguous.default,)):
+        with graph.inserting_before(added):
+            number = graph.call_function(target, (x, *more))
+            total = graph.call_function(aten.add.Tensor, (added.args[0], number))
+        added.args = (total, 0)
+    mod, params = relay.frontend.from_exported_program(program)
+    given = torch.randn(4, 7)
+    same(run(mod, params, {"x": array(given)}, "vm"), [given * 28 + 7 + 0 + 1])

@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.relay.frontend.pytorch.support import array, check, run, same
+from tests.relay.frontend.pytorch.support import array, check, exported, names_of, run, same, traced
 from tvm import relay
 from tvm.error import OpNotImplemented, TVMError
 
@@ -113,13 +113,34 @@ def test_a_converter_of_the_caller_comes_first():
     same(run(mod, params, {"x": array(x)}), [-x])
 
 
+@pytest.mark.parametrize("way", [traced, exported])
+def test_a_converter_of_the_caller_is_given_all_arguments_and_their_types(way):
+    found = []
+
+    def own(inputs, types):
+        found.append((inputs[1:], types))
+        return relay.abs(inputs[0])
+
+    x = torch.randn(2, 3).double()
+    mod, params = way(Case(lambda x: torch.ops.aten.softplus(x) + x.sum([0, 1])), [x],
+                      custom_convert_map={"aten::softplus": own})
+    same(run(mod, params, {names_of(mod, params)[0]: array(x)}), [x.abs() + x.sum()])
+    assert found == [([1, 20], ["float64", "int32", "int32"])]
+
+
 def test_all_operators_without_a_converter_are_named_at_once():
-    script = torch.jit.trace(lambda x: torch.linalg.inv(x) + torch.linalg.svdvals(x) + torch.linalg.svdvals(x).sum(),
-                             torch.randn(3, 3))
+    values = torch.linalg.svdvals
+    script = torch.jit.trace(lambda x: torch.linalg.lu_factor(x)[0] + values(x) + values(x).sum(), torch.randn(3, 3))
     with pytest.raises(OpNotImplemented) as found:
         relay.frontend.from_pytorch(script, [("x", (3, 3))])
     assert "linalg_svdvals: 2 nodes, first 'aten::linalg_svdvals_0'" in str(found.value)
-    assert "linalg_inv: 1 node" in str(found.value)
+    assert "linalg_lu_factor: 1 node" in str(found.value)
+
+
+@pytest.mark.parametrize("function, size", [(torch.linalg.det, 65), (torch.inverse, 70)])
+def test_matrices_with_too_many_rows_are_refused_in_words(function, size):
+    with pytest.raises(TVMError, match=f"matrices of {size} x {size} float32 .* up to 64 rows"):
+        traced(Case(function), [torch.eye(size)])
 
 
 def test_a_wrong_number_of_inputs_and_a_model_that_is_no_script_are_refused():
@@ -419,3 +440,28 @@ def test_an_operator_is_taken_apart_for_the_shapes_that_are_given():
     mod, params = relay.frontend.from_pytorch(script, [("x", (3, 2))])
     x = torch.randn(3, 2)
     same(run(mod, params, {"x": array(x)}), [torch.kron(x, x)])
+
+
+def test_a_loop_over_found_elements_runs_for_as_many_as_were_traced():
+    class Found(torch.nn.Module):
+        def forward(self, x):
+            total = torch.zeros(5)
+            for place in (x[:, 0] > 0).nonzero():
+                total = total * 2 + x[place].sum(0)
+            return total
+
+    x = torch.arange(15.0).reshape(3, 5) - 4
+    mod, params = traced(Found(), [x])
+    other = x.flip(0) + 1
+    same(run(mod, params, {"x0": array(other)}, "vm"), [Found()(other)])
+    with pytest.raises(TVMError, match="2"):
+        run(mod, params, {"x0": array(x + 9)}, "vm")
+
+
+@pytest.mark.parametrize("rows, ends", [(3, [1, 1, 3, 3]), (9, [0, 4, 9, 9])])
+def test_groups_of_rows_are_multiplied_in_single_precision(rows, ends):
+    """PyTorch exports these products of bfloat16 alone, and computes those of floats, too."""
+    torch.manual_seed(0)
+    groups = torch.tensor(ends, dtype=torch.int32)
+    check(Case(lambda x, w: torch.nn.functional.grouped_mm(x, w, offs=groups)),
+          [torch.randn(rows, 16), torch.randn(4, 16, 8)], "trace")

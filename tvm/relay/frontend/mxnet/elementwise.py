@@ -10,8 +10,9 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
+from ..common.formulas import polynomial
 from .table import Context, op
-from .unary_ops import polynomial, rounded
+from .unary_ops import rounded
 
 # -- the same element -------------------------------------------------------------------------------------------------
 

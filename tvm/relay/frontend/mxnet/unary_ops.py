@@ -9,6 +9,7 @@ import numpy as np
 from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr
+from ..common.formulas import erfinv, gamma
 from .table import Context, op
 
 
@@ -45,70 +46,6 @@ def expm1(ctx: Context, x: RelayExpr) -> RelayExpr:
     return relay.where(relay.less(relay.abs(x), ctx.like(0.1, x)), small, relay.subtract(relay.exp(x), ctx.like(1, x)))
 
 
-def polynomial(ctx: Context, x: RelayExpr, factors) -> RelayExpr:
-    """The highest power's factor comes first."""
-    out = ctx.like(factors[0], x)
-    for factor in factors[1:]:
-        out = relay.add(relay.multiply(out, x), ctx.like(factor, x))
-    return out
-
-
-# Approximations of the inverse of the error function, in the middle and near the ends.
-_MIDDLE = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
-           -0.00417768164, 0.246640727, 1.50140941)
-_ENDS = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
-         1.00167406, 2.83297682)
-
-
-def _erfinv(ctx: Context, x: RelayExpr) -> RelayExpr:
-    one = ctx.like(1, x)
-    w = relay.negative(relay.log(relay.multiply(relay.subtract(one, x), relay.add(one, x))))
-    middle = polynomial(ctx, relay.subtract(w, ctx.like(2.5, x)), _MIDDLE)
-    ends = polynomial(ctx, relay.subtract(relay.sqrt(w), ctx.like(3, x)), _ENDS)
-    out = relay.multiply(x, relay.where(relay.less(w, ctx.like(5, x)), middle, ends))
-    # At the ends themselves it is infinite.
-    return relay.where(relay.equal(relay.abs(x), one), relay.multiply(x, ctx.like(math.inf, x)), out)
-
-
-# Lanczos' approximation of the gamma function.
-_LANCZOS = (0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
-            12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7)
-
-
-def _gamma_parts(ctx: Context, x: RelayExpr) -> tuple[RelayExpr, RelayExpr]:
-    """For numbers of at least a half: log(gamma), and gamma itself."""
-    z = relay.subtract(x, ctx.like(1, x))
-    total = ctx.like(_LANCZOS[0], x)
-    for k, factor in enumerate(_LANCZOS[1:], 1):
-        total = relay.add(total, relay.divide(ctx.like(factor, x), relay.add(z, ctx.like(k, x))))
-    t = relay.add(z, ctx.like(7.5, x))
-    power = relay.add(z, ctx.like(0.5, x))
-    log = relay.add(relay.subtract(relay.multiply(power, relay.log(t)), t), relay.log(total))
-    log = relay.add(log, ctx.like(0.5 * math.log(2 * math.pi), x))
-    return log, relay.exp(log)
-
-
-def _gamma(logarithm: bool):
-    def convert(ctx: Context, x: RelayExpr) -> RelayExpr:
-        """Below a half by reflection. Sums are of 64 bits: they nearly cancel out."""
-        kind = ctx.dtype(x)
-        x = relay.cast(x, "float64") if kind != "float64" else x
-        wide = ctx.made(x)
-        half, one = ctx.like(0.5, wide), ctx.like(1, wide)
-        low = relay.less(wide, half)
-        log, own = _gamma_parts(ctx, ctx.made(relay.where(low, relay.subtract(one, wide), wide)))
-        sine = relay.sin(relay.multiply(ctx.like(math.pi, wide), wide))
-        pi = ctx.like(math.pi, wide)
-        if logarithm:
-            mirrored = relay.subtract(relay.log(relay.divide(pi, relay.abs(sine))), log)
-            out = relay.where(low, mirrored, log)
-        else:
-            out = relay.where(low, relay.divide(pi, relay.multiply(sine, own)), own)
-        return relay.cast(out, kind) if kind != "float64" else out
-
-    return convert
-
-
 def _plain(function):
     return lambda ctx, x: function(x)
 
@@ -129,7 +66,7 @@ _UNARY = {
     "sinh": _plain(relay.sinh), "cosh": _plain(relay.cosh), "tanh": _plain(relay.tanh),
     "arcsinh": _plain(relay.asinh), "arccosh": _plain(relay.acosh), "arctanh": _plain(relay.atanh),
     "degrees": _scaled(180 / math.pi), "radians": _scaled(math.pi / 180), "erf": _plain(relay.erf),
-    "erfinv": _erfinv, "gamma": _gamma(False), "gammaln": _gamma(True),
+    "erfinv": erfinv, "gamma": gamma(False), "gammaln": gamma(True),
     "reciprocal": lambda ctx, x: relay.divide(ctx.like(1, x), x), "relu": _plain(relay.nn.relu),
     "sigmoid": _plain(relay.sigmoid), "softsign": softsign,
     "logical_not": lambda ctx, x: relay.cast(relay.equal(x, ctx.like(0, x)), ctx.dtype(x)),
@@ -218,4 +155,4 @@ def nan_to_num(ctx, inputs, attrs):
     return relay.where(relay.equal(x, ctx.like(-math.inf, inputs[0])), ctx.like(low, inputs[0]), x)
 
 
-__all__ = ["cube_root", "expm1", "polynomial", "rounded", "softsign"]
+__all__ = ["cube_root", "expm1", "rounded", "softsign"]

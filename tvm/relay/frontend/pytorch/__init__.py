@@ -9,6 +9,7 @@ from . import (
     elementwise,
     image_ops,
     index_ops,
+    linalg_ops,
     make_ops,
     nn_ops,
     norm_ops,
@@ -16,6 +17,7 @@ from . import (
     quantized_ops,
     recurrent,
     reduce_ops,
+    scan_ops,
     shape_ops,
     vision_ops,
 )

@@ -444,6 +444,16 @@ def erfc(ctx, self):
     return relay.subtract(ctx.like(1, x), relay.erf(x))
 
 
+@op("erfinv", "special_erfinv")
+def inverse_erf(ctx, self):
+    return formulas.erfinv(ctx, ctx.infer(ctx.floats(self)))
+
+
+@op("lgamma", "special_gammaln")
+def lgamma(ctx, self):
+    return formulas.gamma(True)(ctx, ctx.infer(ctx.floats(self)))
+
+
 @op("frac")
 def frac(ctx, self):
     return relay.subtract(self, relay.trunc(self))

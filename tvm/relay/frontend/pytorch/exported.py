@@ -48,7 +48,8 @@ def from_exported_program(
         Shapes of inputs by name, where the program leaves sizes open.
     custom_convert_map : dict of str to callable, optional
         Converters by the name of an operator (``"aten::relu"``) in place of the built-in ones; each takes the list of
-        arguments and the list of their types (None where they are not known), and gives an expression.
+        arguments and the list of their types (element types, ``"ListType"``, None of what is neither number nor list),
+        and gives an expression.
     default_dtype : str, optional
         The type of floats that say none.
 

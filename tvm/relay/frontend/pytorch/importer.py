@@ -17,7 +17,7 @@ from ....error import OpNotImplemented, TVMError
 from ....ir.prim import SizeVar
 from ...expr import Constant, RelayExpr, Tuple, TupleWrapper
 from ..common.importer import GraphImporter
-from ..common.incremental import as_tensor
+from ..common.incremental import as_tensor, tensor_type
 from .complex_ops import SEEN_PARTS, holds_complex, on_complex
 from .quantized import Quantized, holds_quantized, on_quantized, takes_quantized
 from .table import CONVERTERS, Complex, Context, Number, Parameter, arguments, find
@@ -66,6 +66,8 @@ class TorchImporter(GraphImporter):
         self.symbols: dict[int, tuple[Any, SizeVar]] = {}
         # Where the model says it: how the first argument of the operator being converted lies in memory.
         self.strides: list[int] | None = None
+        # How many parts the model takes out of the list that is being made.
+        self.taken: int | None = None
         # Tensors that share their elements with a complex one; no change of either is seen in the other.
         self.seen: set[str] = set()
         # By the name of a list: what it is the parts of.
@@ -156,7 +158,10 @@ class TorchImporter(GraphImporter):
         context = Context(self, name, site.where, site.outputs, site.used)
         custom = self.custom_of(name, overload)
         if custom is not None:
-            return self._results(custom(args, [None] * len(args)), len(site.results))
+            # What an exported program leaves out has the default of the schema.
+            whole = [given.get(p.name, p.default) for p in site.parameters] or args
+            whole = [v.expr if isinstance(v, Number) else v for v in whole]
+            return self._results(custom(whole, [self._type_named(v) for v in whole]), len(site.results))
         in_place = name.endswith("_") and not name.endswith("__")
         plain = name[:-1] if in_place and find(name, overload) is None else name
         converter = find(plain, overload)
@@ -183,6 +188,13 @@ class TorchImporter(GraphImporter):
             else:
                 self.note_view(site.results[0], site.first, plain, rest, None)
         return results
+
+    def _type_named(self, value) -> str | None:
+        """The type of an argument in the words of TVM's converters."""
+        if isinstance(value, RelayExpr):
+            return tensor_type(self.typer.typed(value)).dtype
+        named = {bool: "bool", int: "int32", float: "float32", list: "ListType", tuple: "ListType"}
+        return named.get(type(value))
 
     def take_part(self, key: str, whole: str, index: int) -> None:
         """A name for one of the parts that an operator gave as a list; parts look at what was split."""

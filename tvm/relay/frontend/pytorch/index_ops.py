@@ -8,7 +8,6 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from ...op.rules import broadcast_dims
-from .dtypes import dtype_name
 from .elementwise import cast, truth
 from .table import Number, op
 
@@ -328,9 +327,9 @@ def index_add(ctx, self, dim, index, source, alpha=1):
 
 def _places_of(ctx, dim, index, source):
     """The indices along one axis, for each element of the source."""
-    axis, shape = ctx.axis(source, dim), ctx.known_shape(source)
-    places = relay.reshape(index, [-1 if i == axis else 1 for i in range(len(shape))])
-    return ctx.infer(relay.broadcast_to(places, shape))
+    axis = ctx.axis(source, dim)
+    places = ctx.infer(relay.reshape(index, [-1 if i == axis else 1 for i in range(ctx.rank(source))]))
+    return ctx.convert("expand_as", places, source)
 
 
 @op("index_reduce")
@@ -466,22 +465,6 @@ def nonzero(ctx, self):
 @op("nonzero_numpy")
 def nonzero_numpy(ctx, self):
     return _true_places(ctx, ctx.infer(truth(ctx, self)))
-
-
-def _running(name: str):
-    def convert(ctx, self, dim, dtype=None):
-        kind = dtype_name(dtype) if dtype is not None else ctx.dtype(self)
-        if dtype is None and not ctx.is_float(self):
-            kind = "int64"
-        if not ctx.rank(self):
-            return cast(ctx, self, kind)
-        return getattr(relay, name)(cast(ctx, self, kind), ctx.axis(self, dim), kind)
-
-    return convert
-
-
-op("cumsum")(_running("cumsum"))
-op("cumprod")(_running("cumprod"))
 
 
 @op("diff")

@@ -208,9 +208,10 @@ def length(ctx, self):
 @op("stride", "sym_stride")
 def stride(ctx, self, dim=None):
     """Strides of a tensor that lies in one piece."""
-    shape = ctx.known_shape(self)
-    strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
-    return strides if dim is None else strides[dim]
+    strides: list = [1]
+    for axis in range(ctx.rank(self) - 1, 0, -1):
+        strides.insert(0, ctx.convert("mul", ctx.size(self, axis), strides[0]))
+    return strides[: ctx.rank(self)] if dim is None else strides[dim]
 
 
 @op("sym_storage_offset", "storage_offset")

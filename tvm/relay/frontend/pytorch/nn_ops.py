@@ -105,6 +105,32 @@ def linear(ctx, input, weight, bias=None):
     return out if bias is None else relay.add(out, bias)
 
 
+@op("_grouped_mm", "transformers::grouped_mm_fallback")
+def grouped_mm(ctx, self, mat2=None, weight=None, offs=None, bias=None, out_dtype=None):
+    """Groups of rows, each times its own matrix; ``offs`` are the ends of the groups. Few rows take a copy of their
+    matrix each. More go through one product with all matrices, where a row is zeros but in the columns of its own."""
+    other = mat2 if mat2 is not None else weight
+    kind = ctx.dtype(self)
+    if ctx.rank(self) != 2 or ctx.rank(other) != 3 or offs is None or bias is not None:
+        raise TVMError("products of groups are supported for groups of rows times a stack of matrices, without a bias")
+    if kind in _HALVES:
+        wide = [ctx.infer(relay.cast(v, "float32")) for v in (self, other)]
+        return relay.cast(grouped_mm(ctx, *wide, offs=offs), kind)
+    groups, depth, width = ctx.known_shape(other)
+    rows = ctx.size(self, 0)
+    places = ctx.infer(relay.expand_dims(ctx.convert("arange", rows), 1))
+    ends = ctx.infer(relay.cast(offs, "int64"))
+    if isinstance(rows, int) and rows <= groups:
+        owner = relay.sum(relay.cast(relay.greater_equal(places, ends), "int64"), axis=1)
+        own = relay.take(other, owner, 0, mode="clip")
+        return relay.squeeze(relay.nn.batch_matmul(relay.expand_dims(self, 1), own, transpose_b=False), [1])
+    begins = relay.concatenate([const([0], "int64"), relay.strided_slice(ends, [0], [groups - 1], [1])], 0)
+    mine = relay.logical_and(relay.greater_equal(places, begins), relay.less(places, ends))
+    spread = relay.where(relay.expand_dims(mine, 2), relay.expand_dims(self, 1), ctx.like(0, self))
+    flat = ctx.infer(relay.reshape(spread, (-1, groups * depth)))
+    return product(ctx, flat, ctx.infer(relay.reshape(other, (groups * depth, width))))
+
+
 def _scaled(ctx, x, factor):
     return x if factor == 1 else relay.multiply(x, ctx.like(factor, x))
 

@@ -28,6 +28,9 @@ SMOOTH = frozenset(
     "mean avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d upsample_bilinear2d interpolate leaky_relu "
     "elu hardswish clamp hardtanh relu relu6".split()
 )
+# Those of them that give means, which PyTorch computes from the integers: a mean between two of them is exactly so, and
+# the scale, which is that of the result too, would only add its rounding.
+MEANS = frozenset("mean avg_pool2d avg_pool3d adaptive_avg_pool2d adaptive_avg_pool3d upsample_bilinear2d".split())
 ASKING = frozenset("size dim len numel".split())
 # The scale and zero point that PyTorch gives results between two bounds, by the type of the integers.
 _FIXED = {
@@ -106,7 +109,11 @@ def on_quantized(ctx, name: str, converter: Callable[..., Any], taken: dict[str,
     scale, zero = _FIXED[name][dtype] if name in _FIXED else (x.scale, x.zero)
     if name not in SMOOTH and name not in _FIXED:
         raise TVMError(f"the operator {name} of a quantized tensor is not supported")
-    return in_steps(ctx.infer(converter(ctx, **{**taken, key: ctx.infer(real(x))})), scale, zero, dtype)
+    whole = Quantized(x.expr, 1.0, x.zero) if name in MEANS else x
+    made = ctx.infer(converter(ctx, **{**taken, key: ctx.infer(real(whole))}))
+    if name in MEANS:
+        return x.like(in_steps(made, 1.0, zero, dtype).expr)
+    return in_steps(made, scale, zero, dtype)
 
 
 __all__ = ["Packed", "Quantized", "holds_quantized", "in_steps", "on_quantized", "real", "stored_type",

@@ -53,7 +53,8 @@ def from_pytorch(
         input, whose new value is a further result; ``("calls", 7)`` is a number that a run finds and leaves.
     custom_convert_map : dict of str to callable, optional
         Converters by the name of an operator (``"aten::relu"``) in place of the built-in ones; each takes the list of
-        arguments and the list of their types (None where they are not known), and gives an expression.
+        arguments and the list of their types (element types, ``"ListType"``, None of what is neither number nor list),
+        and gives an expression.
     default_dtype : str, optional
         The type of floats that say none.
     use_parser_friendly_name : bool, optional
@@ -333,6 +334,9 @@ class ScriptReader(TorchImporter):
             self.take_part(keys[0], first, args[1] % max(len(args[0]), 1))
         if name == "as_strided":
             self.strides = inputs[0].type().strides()
+        if name == "unbind":
+            takers = [u.user for u in outputs[0].uses()]
+            self.taken = next((n.outputsSize() for n in takers if n.kind() == "prim::ListUnpack"), None)
         apart = bool(keys) and keys[0] in self.apart
         made = self.call_apart(node, args, where) if apart else self.call(site, name, overload, args, {})
         for key, value in zip(keys, made):
