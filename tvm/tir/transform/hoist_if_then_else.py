@@ -62,6 +62,17 @@ class Hoister(StmtRewriter):
         kept = loop.replace(body=body.replace(condition=reduce(primop.logical_and, inside)))
         return IfThenElse(reduce(primop.logical_and, outside), kept)
 
+    def on_IfThenElse(self, node: IfThenElse) -> Stmt:
+        """A condition right inside another one is a part of it, which may leave a loop that the other one stays in."""
+        new = self.keep(node)
+        body = new.then_case
+        is_one = isinstance(body, IfThenElse) and new.else_case is None and body.else_case is None
+        if self.threads or not is_one or not is_of_unknown_size(body.condition):
+            return new
+        if not invariant(body.condition, None, self.factors):
+            return new
+        return IfThenElse(primop.logical_and(new.condition, body.condition), body.then_case)
+
     def on_SeqStmt(self, node: SeqStmt) -> Stmt:
         new = super().on_SeqStmt(node)
         return new if self.threads or not isinstance(new, SeqStmt) else together(new)
@@ -92,7 +103,7 @@ class Hoister(StmtRewriter):
         return self.keep(node)
 
 
-def invariant(condition: PrimExpr, variable: Var, not_zero: Sequence[PrimExpr] = ()) -> bool:
+def invariant(condition: PrimExpr, variable: Var | None, not_zero: Sequence[PrimExpr] = ()) -> bool:
     """The value is the same in every iteration of the loop of a variable, and can be had even if there is none: no
     memory, no division that may fail; ``not_zero`` are divisors that are known not to be zero."""
     for number, n in enumerate(pre_order(condition)):

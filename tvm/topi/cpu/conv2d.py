@@ -55,11 +55,6 @@ SPARE_REGISTERS = 5
 ANY_IMAGE_PRODUCTS, ANY_IMAGE_PRODUCTS_OF_PAIRS = 64, 112
 
 
-def any_width_columns(machine: Machine) -> int:
-    """The pixels of a row in a register tile of a depthwise convolution where the width is not known."""
-    return 7 if machine.registers >= 32 else 4
-
-
 def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: bool, machine: Machine) -> int:
     """The pixels in a register tile where the size of the image is not known: those of the tile with the fewest
     estimated cycles, for so many vectors of filters of a group, channels and taps. Pixels whose places do not
