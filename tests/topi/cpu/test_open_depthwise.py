@@ -8,6 +8,7 @@ import pytest
 import tvm
 from tests.relay.symbolic_kernels import SymbolicKernel, primitive
 from tvm import relay
+from tvm.relay.backend.te_compiler import KernelCompiler
 from tvm.relay.op.nn.packed import contrib_depthwise_conv2d_nchwc
 from tvm.relay.symbolic import primitive_form
 
@@ -102,3 +103,18 @@ def test_a_result_over_one_of_its_operands_is_computed_once():
         layer.kernel.library[layer.kernel.kernel.name](*map(tvm.nd.array, arguments), together, together)
         want = np.clip(blocked(expected(data, layer.weight, *layer.window) + layer.bias) + more, -1, 1.5)
         np.testing.assert_allclose(together.numpy(), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("height", [14, None])
+def test_the_result_is_asked_for_where_lines_written_in_a_row_are_not_kept(height):
+    types = [(1, 2, height or relay.Any(), height or relay.Any(), 4), (2, 1, 3, 3, 1, 4)]
+    form = primitive(
+        lambda x, w: relay.nn.relu(contrib_depthwise_conv2d_nchwc(x, w, 1, 1, 1, 8, 8, (3, 3), "NCHW4c", "OIHW1i4o")),
+        [relay.TensorType(t, "float32") for t in types],
+    )
+    for target, has_hint in (
+        ("llvm -mtriple=aarch64-linux-gnu -mcpu=neoverse-n1", True),
+        ("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512", False),
+    ):
+        body = str(KernelCompiler(tvm.target.Target(target)).lower(primitive_form(form).function).module)
+        assert ("prefetch" in body) == has_hint

@@ -17,9 +17,9 @@ from ...ir.structural import structural_equal
 from ...ir.visit import pre_order
 from ..function import PrimFunc
 from ..intrinsics import CallEffectKind, effect_of
-from ..stmt import Allocate, AttrStmt, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+from ..stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
 from .loop_partition import conjuncts
-from .statement import StmtRewriter, uses_any
+from .statement import StmtRewriter, is_call, uses_any
 
 # Nodes of a condition that is taken out of a loop. In a chain of choices each condition may hold all that come before.
 LARGEST = 256
@@ -127,16 +127,27 @@ def is_of_unknown_size(condition: PrimExpr) -> bool:
 
 
 def together(node: SeqStmt) -> Stmt:
-    """Neighbours that stand under one condition, under it together."""
-    runs: list[list[Stmt]] = []
+    """Neighbours that stand under one condition, under it together, with the prefetches before each of them."""
+    runs: list[list[Any]] = []
     for one in node.seq:
-        if runs and is_one_choice(runs[-1][0], one):
+        hints = runs.pop() if len(runs) > 1 and is_hint(runs[-1][0]) else []
+        if hints and isinstance(one, IfThenElse) and is_one_choice(runs[-1][0], one):
+            runs[-1].append(one.replace(then_case=seq(*hints, one.then_case)))
+        elif not hints and runs and is_one_choice(runs[-1][0], one):
             runs[-1].append(one)
         else:
-            runs.append([one])
+            runs += [hints, [one]] if hints else [[one]]
     if len(runs) == len(node.seq):
         return node
     return seq(*[_joined(run) if len(run) > 1 else run[0] for run in runs])
+
+
+def is_hint(stmt: Stmt) -> bool:
+    """Whether a statement does nothing but prefetch."""
+    body = stmt
+    while isinstance(body, For):
+        body = body.body
+    return isinstance(body, Evaluate) and is_call(body.value, "tir.prefetch")
 
 
 def _joined(run: list[Any]) -> Stmt:

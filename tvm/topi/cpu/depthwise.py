@@ -140,6 +140,8 @@ class Depthwise(CPUTemplate):
         host.vectorize(cb)
         for axis in (h_tile, w_tile):
             host.unroll(axis)
+        if planner.machine.has_streaming_stores:
+            host.prefetch(host.op.output(0), h_tile, 0)
         padding = pad_stage(planner, stage)
         skips = taps.computed_share(window(stage.op), config["tile"], MAX_COMPUTED) < 1
         is_unpadded = not skips and reads_unpadded(stage, padding, config["tile"])
