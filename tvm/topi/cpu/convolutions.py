@@ -146,7 +146,8 @@ def conv2d_winograd_NCHWc(
 ) -> Tensor:
     """``topi.nn.conv2d_winograd_NCHWc``; ``logical`` are channels and filters. Tiles of an image of unknown size are
     divided into register tiles of ``target``."""
-    run = winograd_any_image.run_length(Machine(target or Target("llvm")))
+    channels = get_const_int(data.shape[1] * data.shape[4])
+    run = winograd_any_image.run_length(channels, Machine(target or Target("llvm")))
     out = nn.conv2d_winograd_NCHWc(data, kernel, padding, out_dtype, run)
     if tuned.is_known(data.shape):
         _mark_stage(out, "winograd_products", tuned.winograd_workload(data, kernel, padding, out.dtype, logical))
