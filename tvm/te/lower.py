@@ -166,8 +166,9 @@ class Loops:
             room = n.a - n.b if isinstance(n, GE) else n.b - n.a - 1
             rest = substitute(room, unrolled)
             least, moved = algebra.least(rest, self.bounds.analyzer), simplify(room - rest)
-            is_decided = least is not None and all(v in unrolled for v in variables(moved))
-            return logical_or(moved >= -least, n) if is_decided else None
+            if least is None or not all(v in unrolled for v in variables(moved)):
+                return None
+            return logical_or(moved >= -least, n)
 
         def choose(n: Any) -> PrimExpr | None:
             if isinstance(n, Call) and n.op is Op.get("tir.if_then_else"):
