@@ -13,10 +13,11 @@ import math
 from collections.abc import Set
 from typing import Any
 
-from ..arith import Analyzer
+from ..arith import Analyzer, detect_linear_equation
 from ..arith import interval_set as sets
-from ..ir.prim import IntImm, IterVar, PrimExpr, Range, const
-from ..ir.primop import cast, floordiv, floormod
+from ..ir.prim import IntImm, IterVar, Min, PrimExpr, Range, Var, const
+from ..ir.primop import cast, floordiv, floormod, minimum
+from ..ir.visit import post_order, rewrite
 
 
 class Relation:
@@ -24,12 +25,22 @@ class Relation:
 
 
 class Split(Relation):
-    """parent = outer * extent(inner) + inner + min(parent)"""
+    """parent = outer * extent(inner) + inner + min(parent); where it ``overlaps``, the last inner loop begins so much
+    earlier that it ends with the parent, which has at least ``factor`` iterations."""
 
-    __slots__ = ("parent", "outer", "inner", "factor", "nparts")
+    __slots__ = ("parent", "outer", "inner", "factor", "nparts", "overlaps")
 
-    def __init__(self, parent: IterVar, outer: IterVar, inner: IterVar, factor: Any, nparts: Any):
+    def __init__(
+        self, parent: IterVar, outer: IterVar, inner: IterVar, factor: Any, nparts: Any, overlaps: bool = False
+    ):  # fmt: skip
         self.parent, self.outer, self.inner, self.factor, self.nparts = parent, outer, inner, factor, nparts
+        self.overlaps = overlaps
+
+    def first(self, outer: PrimExpr, ranges: Ranges) -> PrimExpr:
+        """Where the inner loop begins in the parent, counted from its minimum."""
+        inner = ranges[self.inner].extent
+        begin = outer * inner
+        return minimum(begin, ranges[self.parent].extent - inner) if self.overlaps else begin
 
 
 class Fuse(Relation):
@@ -131,7 +142,7 @@ def pass_up_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimExpr
         if isinstance(r, Split):
             if r.outer not in values or r.inner not in values:
                 continue
-            value = values[r.outer] * ranges[r.inner].extent + values[r.inner]
+            value = r.first(values[r.outer], ranges) + values[r.inner]
             low = ranges[r.parent].min
             values[r.parent] = value if _is_zero(low) else value + low
         elif isinstance(r, Fuse):
@@ -155,6 +166,8 @@ def pass_down_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimEx
             low, extent = ranges[r.parent].min, ranges[r.inner].extent
             value = values[r.parent] if _is_zero(low) else values[r.parent] - low
             values[r.outer], values[r.inner] = floordiv(value, extent), floormod(value, extent)
+            if r.overlaps:
+                values[r.inner] = value - r.first(values[r.outer], ranges)
         elif isinstance(r, Fuse):
             if r.outer not in values or r.inner not in values:
                 continue
@@ -163,6 +176,24 @@ def pass_down_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimEx
             values[r.fused] = outer * ranges[r.inner].extent + inner
         else:
             values[r.iter] = zero()
+
+
+def least(e: PrimExpr, analyzer: Analyzer) -> int | None:
+    """A number that an expression is never less than; None where none is known."""
+    smaller = next((n for n in post_order(e) if isinstance(n, Min)), None)
+    if smaller is None:
+        found = analyzer.const_int_bound(analyzer.simplify(e)).min_value
+        return found if abs(found) < 1 << 31 else None
+    chosen = Var("chosen", smaller.dtype)
+    coefficients = detect_linear_equation(rewrite(e, lambda n: chosen if n is smaller else None), [chosen])
+    if not coefficients or not isinstance(coefficients[0], IntImm):
+        return None
+    ends = [least(coefficients[0] * side + coefficients[1], analyzer) for side in (smaller.a, smaller.b)]
+    known = [end for end in ends if end is not None]
+    if coefficients[0].value < 0:
+        # Less is taken away than either of both.
+        return max(known, default=None)
+    return min(known) if len(known) == 2 else None
 
 
 def _is_zero(e: PrimExpr) -> bool:
@@ -194,7 +225,7 @@ def pass_up_domain(relations: Any, ranges: Ranges, state: dict[Any, Any], analyz
                 state[r.parent] = sets.from_range(parent)
                 continue
             outer, inner = r.outer.var, r.inner.var
-            value = outer * ranges[r.inner].extent + inner + parent.min
+            value = r.first(outer, ranges) + inner + parent.min
             got = sets.eval_set(value, {outer: state[r.outer], inner: state[r.inner]}, analyzer)
             state[r.parent] = clip(got, parent, analyzer)
         elif isinstance(r, Fuse):
@@ -280,7 +311,7 @@ def needs_guard(relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: 
             if r.parent not in ranges:
                 continue
             covered = ranges[r.outer].extent * ranges[r.inner].extent
-            exact = analyzer.can_prove_equal(covered, ranges[r.parent].extent)
+            exact = r.overlaps or analyzer.can_prove_equal(covered, ranges[r.parent].extent)
             if r.outer in need or r.inner in need or not exact:
                 need.add(r.parent)
         elif isinstance(r, Fuse) and r.fused in need:

@@ -162,7 +162,7 @@ class Bounds:
         from it than from the first to the last element of the step."""
         marked = [a for a in reader.leaf_iter_vars if (got := reader.peek(a)) is not None and got.skips_padding]
         idle = {id(load) for load, _ in padding.idle_loads(reader.op)} if marked else set()
-        if not idle or any(load.producer is tensor and id(load) not in idle for load in self._loads_of(reader)):
+        if not idle or any(load.producer is tensor and id(load) not in idle for load in self.loads_of(reader)):
             return {}
         limits: dict[int, sets.IntervalSet] = {}
         for producer, dim, (first, last), region in self.steps_read(reader, marked[-1]):
@@ -209,7 +209,7 @@ class Bounds:
                 for i, r in enumerate(region if source is tensor else ()):
                     last = self.analyzer.simplify(r.min + r.extent - const(1, r.min.dtype))
                     found.update({(i, id(e)): (i, e) for e in (r.min, last)})
-        for load in self._loads_of(reader):
+        for load in self.loads_of(reader):
             if load.producer is tensor:
                 found.update({(i, id(e)): (i, e) for i, e in enumerate(load.indices)})
         return list(found.values())
@@ -375,7 +375,7 @@ class Bounds:
             whole[0] = doms[scan.scan_axis]
         return whole
 
-    def _loads_of(self, stage: Stage) -> list[ProducerLoad]:
+    def loads_of(self, stage: Stage) -> list[ProducerLoad]:
         got: list[ProducerLoad] | None = self._loads.get(stage.uid)
         if got is None:
             got = []
@@ -396,6 +396,10 @@ class Bounds:
     def _leaf_ranges(self, stage: Stage) -> None:
         keep = {a for a in stage.leaf_iter_vars if self._keeps_size(stage, a)}
         algebra.pass_down_domain(stage.relations, self.ranges, self.analyzer, keep)
+        for r in stage.relations:
+            if isinstance(r, algebra.Split) and r.overlaps:
+                # Whoever makes loops overlap knows that there are so many iterations, wherever the code is run.
+                self.analyzer.enter_constraint(self.ranges[r.parent].extent >= self.ranges[r.inner].extent)
         for axis in stage.leaf_iter_vars:
             if axis not in self.ranges and axis.dom is not None:
                 self.ranges[axis] = axis.dom

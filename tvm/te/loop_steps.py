@@ -64,6 +64,24 @@ class SplitStep(StageStep):
         return outer, inner
 
 
+@primitive("overlap")
+class OverlapStep(StageStep):
+    """The last inner loop of a split ends with the axis that is divided."""
+
+    stage: int
+    axis: AxisRef
+
+    def change(self, stage: Stage) -> None:
+        stage.require_compute("overlap")
+        axis = stage.leaf(self.axis, "overlap")
+        made = next((r for r in stage.relations if isinstance(r, Split) and r.outer is axis), None)
+        if made is None or made.factor is None or made.parent not in stage.op.axis:
+            stage.refuse("overlap", f"{axis.var.name} does not divide a dimension of the result by a factor")
+        stage.relations[stage.relations.index(made)] = Split(
+            made.parent, made.outer, made.inner, made.factor, None, overlaps=True
+        )
+
+
 @primitive("fuse", variadic=True)
 class FuseStep(StageStep):
     """for i: for j  ->  for i.j.fused in extent(i) * extent(j); of no axes a loop of one iteration, outermost."""

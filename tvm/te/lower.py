@@ -6,16 +6,17 @@ from typing import Any
 
 from ..error import ScheduleError
 from ..ir.op import Op
-from ..ir.prim import Call, CommReducer, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, const
-from ..ir.primop import logical_and
+from ..ir.prim import GE, LT, Call, CommReducer, IntImm, IterVar, PrimExpr, ProducerLoad, Range, Var, const
+from ..ir.primop import logical_and, logical_or
 from ..ir.structural import structural_equal
-from ..ir.subst import substitute
+from ..ir.subst import substitute, uses_var, variables
 from ..ir.visit import rewrite
 from ..tir.op import likely
 from ..tir.stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, ProducerRealize, ProducerStore, Stmt, no_op, seq
 from . import axes as algebra
+from . import padding
 from .infer import Bounds
-from .schedule import AttachType, Fuse, Schedule, Stage
+from .schedule import AttachType, Fuse, Schedule, Split, Stage
 from .tensor import BaseComputeOp, ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, TensorComputeOp
 
 FOR_KIND = {
@@ -64,6 +65,14 @@ class Loops:
         low, analyzer = r.min, self.bounds.analyzer
         return any(structural_equal(low, value) and analyzer.can_prove(limit - 1 + r.extent <= end)
                    for value, limit in self.lowering.inside)
+
+    def _reads_along(self, axis: IterVar) -> bool:
+        """Whether the stage reads anything along ``axis`` that is not computed in its own loops: where that is written
+        in place of what it reads, an element that was computed once is not computed again."""
+        own = [s for s in self.bounds.schedule.stages if any(p is self.stage for p, _ in self.bounds.attach.path(s))]
+        made = {t for s in own for t in s.op.outputs}
+        return any(load.producer not in made and uses_var(load, {axis.var}.__contains__)
+                   for load in self.bounds.loads_of(self.stage))  # fmt: skip
 
     def resolved(self, value: PrimExpr) -> PrimExpr:
         """An extent, or a condition on one, in terms of loop variables."""
@@ -135,7 +144,38 @@ class Loops:
             for test in tests:
                 if not analyzer.can_prove(test):
                     body = IfThenElse(analyzer.simplify(test), body)
+        op, leaves = self.stage.op, self.stage.leaf_iter_vars
+        inside = {self.variables[a] for a in leaves[leaves.index(axis) + 1 :]}
+        values = {a.var: self.values[a] for a in (*op.axis, *op.reduce_axis)}
+        for part in padding.idle_unless(op):
+            test = substitute(part, values)
+            if not uses_var(test, inside) and not analyzer.can_prove(test):
+                body = IfThenElse(analyzer.simplify(test), body)
         return body
+
+    def decided(self, value: PrimExpr) -> PrimExpr:
+        """``value`` with conditions that numbers decide wherever the variables of unrolled loops do: most pixels of a
+        tile never read padding, wherever the tile begins."""
+        attrs = {self.variables[a]: self.stage.peek(a) for a in self.stage.leaf_iter_vars}
+        unrolled = {v: const(0, v.dtype) for v, a in attrs.items() if a and a.iter_type == IterVar.Unrolled}
+        simplify = self.bounds.analyzer.simplify
+
+        def post(n: Any) -> PrimExpr | None:
+            if not isinstance(n, (GE, LT)) or not uses_var(n, unrolled):
+                return None
+            room = n.a - n.b if isinstance(n, GE) else n.b - n.a - 1
+            rest = substitute(room, unrolled)
+            least, moved = algebra.least(rest, self.bounds.analyzer), simplify(room - rest)
+            if least is None or not all(v in unrolled for v in variables(moved)):
+                return None
+            return logical_or(moved >= -least, n)
+
+        def choose(n: Any) -> PrimExpr | None:
+            if isinstance(n, Call) and n.op is Op.get("tir.if_then_else"):
+                return n.replace(args=(rewrite(n.args[0], post), *n.args[1:]))
+            return None
+
+        return rewrite(value, choose)
 
     def _thread(self, axis: IterVar, thread: IterVar, body: Stmt, outer: dict[str, IterVar]) -> Stmt:
         if outer.get(thread.thread_tag) is thread and thread.thread_tag != "vthread":
@@ -164,6 +204,8 @@ class Loops:
             test = self.values[axis] < ranges[axis].min + ranges[axis].extent
             if not analyzer.can_prove(test):
                 out.append(analyzer.simplify(test))
+        out += [self.values[r.parent] - ranges[r.parent].min >= self.values[r.outer] * ranges[r.inner].extent
+                for r in self.stage.relations if isinstance(r, Split) and r.overlaps and self._reads_along(r.parent)]
         roots = list(op.loops) if isinstance(op, TensorComputeOp) else list(op.axis) + list(op.reduce_axis)
         for axis in roots:
             if skip_reduction and axis in op.reduce_axis:
@@ -214,6 +256,7 @@ class Lowering:
         # Values of axes that were fused, with the ends of their ranges.
         self.inside: list[tuple[PrimExpr, PrimExpr]] = []
         self.scan_inits: dict[Stage, Stage] = {}
+        self.overlaps = any(isinstance(r, Split) and r.overlaps for s in schedule.stages for r in s.relations)
         for stage in schedule.stages:
             if isinstance(stage.op, ScanOp):
                 for tensor in stage.op.init:
@@ -429,6 +472,8 @@ class Lowering:
         reduce = op.body[0]
         table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
         source = substitute_all(reduce.source, table)
+        if self.overlaps:
+            source = [loops.decided(e) for e in source]
         indices = tuple(loops.values[a] for a in op.axis)
         return combine(op, substitute(reduce.combiner, table), source, indices)
 

@@ -69,7 +69,17 @@ def idle_loads(op: Operation) -> list[tuple[ProducerLoad, Interior]]:
     return found
 
 
-def _adds_nothing(reduce: Reduce, load: ProducerLoad, value: PrimExpr) -> bool:
+def idle_unless(op: Operation) -> list[PrimExpr]:
+    """Conditions without which a step of a reduction adds nothing: those of padding that is computed in place."""
+    reduce = op.body[0] if isinstance(op, ComputeOp) else None
+    if not isinstance(reduce, Reduce) or len(reduce.source) != 1:
+        return []
+    choices = [n for n in post_order(reduce.source[0]) if isinstance(n, Call) and n.op is Op.get("tir.if_then_else")]
+    return [part for n in choices if isinstance(n.args[2], (IntImm, FloatImm)) and _adds_nothing(reduce, n, n.args[2])
+            for part in _conjuncts(n.args[0])]  # fmt: skip
+
+
+def _adds_nothing(reduce: Reduce, load: PrimExpr, value: PrimExpr) -> bool:
     """Whether a step of the reduction leaves its result as it is, wherever ``load`` is ``value``."""
     source, identity = reduce.source[0], reduce.combiner.identity_element[0]
     if source is load:
@@ -78,7 +88,7 @@ def _adds_nothing(reduce: Reduce, load: ProducerLoad, value: PrimExpr) -> bool:
     return sums and value.value == 0 and _is_factor(source, load)
 
 
-def _is_factor(e: PrimExpr, load: ProducerLoad) -> bool:
+def _is_factor(e: PrimExpr, load: PrimExpr) -> bool:
     """Whether an expression is a product of which ``load`` is a factor."""
     left = [e]
     while left:
@@ -89,4 +99,4 @@ def _is_factor(e: PrimExpr, load: ProducerLoad) -> bool:
     return False
 
 
-__all__ = ["Interior", "idle_loads", "interior"]
+__all__ = ["Interior", "idle_loads", "idle_unless", "interior"]

@@ -14,7 +14,7 @@ from . import annotation_steps as annotation
 from .attach_steps import ComputeAtStep, ComputeInlineStep, ComputeRootStep
 from .attributes import AttachType, AxisAttributes
 from .axes import Fuse, Relation, Split
-from .loop_steps import FuseStep, ReorderStep, SplitStep
+from .loop_steps import FuseStep, OverlapStep, ReorderStep, SplitStep
 from .steps import AxisRef, StageRef, apply
 from .tensor import ComputeOp, Operation, PlaceholderOp, Tensor, TensorComputeOp
 
@@ -300,6 +300,23 @@ class Stage:
         ['i', 'j.outer', 'j.inner']
         """
         return apply(self.schedule, SplitStep(self.uid, self._ref(parent, "split"), factor, nparts))
+
+    def overlap(self, var: Any) -> None:
+        """Let the last inner loop of a split end with the axis that is divided, which has at least as many iterations:
+        where they are no multiple, it begins earlier and computes some elements again, instead of asking for each
+        whether it is there.
+
+        Parameters
+        ----------
+        var : IterVar
+            The outer loop of a split of a dimension of the result.
+
+        Raises
+        ------
+        ScheduleError
+            The axis is no such loop of this stage.
+        """
+        apply(self.schedule, OverlapStep(self.uid, self._ref(var, "overlap")))
 
     def fuse(self, *args: Any):
         """for i: for j  ->  for i.j.fused in extent(i) * extent(j)

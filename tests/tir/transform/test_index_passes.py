@@ -14,7 +14,7 @@ from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import all as all_of
 from tvm.tir.op import if_then_else
-from tvm.tir.stmt import AssertStmt, AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt
+from tvm.tir.stmt import AssertStmt, AttrStmt, BufferStore, Evaluate, For, ForKind, IfThenElse, SeqStmt
 from tvm.tir.transform.convert_for_loops_to_serial import convert_for_loops_to_serial
 from tvm.tir.transform.hoist_if_then_else import hoist_if_then_else
 from tvm.tir.transform.instrument_bound_checkers import instrument_bound_checkers
@@ -273,3 +273,25 @@ def test_a_guard_with_a_division_that_may_fail_stays_in_its_loop():
 def test_guards_of_known_sizes_stay_with_their_statements():
     new = same_result(hoist_if_then_else, guarded_tiles(var("n"), const(2)), *arrays(), np.int32(5))
     assert len(of(IfThenElse, new)) == 3
+
+
+@pytest.mark.parametrize("n", [0, 2, 4])
+def test_a_guard_inside_another_leaves_a_loop_that_the_other_stays_in(n):
+    a, b = buffers()
+    i, k, size = var("i"), var("k"), SizeVar("n", "int32")
+    store = BufferStore(b, a[i] + 1.0, [i * 2 + k])
+    body = For(k, 0, 2, ForKind.UNROLLED, IfThenElse(k + i < size + 1, IfThenElse(i < size, store)))
+    func = PrimFunc([a, b, size], For(i, 0, 4, 0, body))
+    new = same_result(hoist_if_then_else, func, *arrays(), np.int32(n))
+    assert isinstance(new.body.body, IfThenElse) and isinstance(new.body.body.then_case, For)
+
+
+def test_prefetches_between_guarded_statements_are_guarded_with_them():
+    a, b = buffers()
+    i, size = var("i"), SizeVar("n", "int32")
+    ask = Evaluate(tvm.tir.call_intrin("void", "tir.prefetch", tvm.tir.address_of(b[i]), 0, 3, 1))
+    first, second = (IfThenElse(i < size, BufferStore(b, a[i], [i + at])) for at in (0, 8))
+    new = hoist_if_then_else(PrimFunc([a, b, size], For(i, 0, 4, 0, SeqStmt([first, ask, second]))))
+    assert isinstance(new.body.body, IfThenElse) and len(new.body.body.then_case.seq) == 3
+    apart = hoist_if_then_else(PrimFunc([a, b, size], For(i, 0, 4, 0, SeqStmt([first, ask, ask]))))
+    assert len(apart.body.body.seq) == 3

@@ -17,9 +17,9 @@ from ...ir.structural import structural_equal
 from ...ir.visit import pre_order
 from ..function import PrimFunc
 from ..intrinsics import CallEffectKind, effect_of
-from ..stmt import Allocate, AttrStmt, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
+from ..stmt import Allocate, AttrStmt, Evaluate, For, ForKind, IfThenElse, LetStmt, SeqStmt, Stmt, seq
 from .loop_partition import conjuncts
-from .statement import StmtRewriter, uses_any
+from .statement import StmtRewriter, is_call, uses_any
 
 # Nodes of a condition that is taken out of a loop. In a chain of choices each condition may hold all that come before.
 LARGEST = 256
@@ -62,6 +62,17 @@ class Hoister(StmtRewriter):
         kept = loop.replace(body=body.replace(condition=reduce(primop.logical_and, inside)))
         return IfThenElse(reduce(primop.logical_and, outside), kept)
 
+    def on_IfThenElse(self, node: IfThenElse) -> Stmt:
+        """A condition right inside another one is a part of it, which may leave a loop that the other one stays in."""
+        new = self.keep(node)
+        body = new.then_case
+        is_one = isinstance(body, IfThenElse) and new.else_case is None and body.else_case is None
+        if self.threads or not is_one or not is_of_unknown_size(body.condition):
+            return new
+        if not invariant(body.condition, None, self.factors):
+            return new
+        return IfThenElse(primop.logical_and(new.condition, body.condition), body.then_case)
+
     def on_SeqStmt(self, node: SeqStmt) -> Stmt:
         new = super().on_SeqStmt(node)
         return new if self.threads or not isinstance(new, SeqStmt) else together(new)
@@ -92,7 +103,7 @@ class Hoister(StmtRewriter):
         return self.keep(node)
 
 
-def invariant(condition: PrimExpr, variable: Var, not_zero: Sequence[PrimExpr] = ()) -> bool:
+def invariant(condition: PrimExpr, variable: Var | None, not_zero: Sequence[PrimExpr] = ()) -> bool:
     """The value is the same in every iteration of the loop of a variable, and can be had even if there is none: no
     memory, no division that may fail; ``not_zero`` are divisors that are known not to be zero."""
     for number, n in enumerate(pre_order(condition)):
@@ -116,16 +127,27 @@ def is_of_unknown_size(condition: PrimExpr) -> bool:
 
 
 def together(node: SeqStmt) -> Stmt:
-    """Neighbours that stand under one condition, under it together."""
-    runs: list[list[Stmt]] = []
+    """Neighbours that stand under one condition, under it together, with the prefetches before each of them."""
+    runs: list[list[Any]] = []
     for one in node.seq:
-        if runs and is_one_choice(runs[-1][0], one):
+        hints = runs.pop() if len(runs) > 1 and is_hint(runs[-1][0]) else []
+        if hints and isinstance(one, IfThenElse) and is_one_choice(runs[-1][0], one):
+            runs[-1].append(one.replace(then_case=seq(*hints, one.then_case)))
+        elif not hints and runs and is_one_choice(runs[-1][0], one):
             runs[-1].append(one)
         else:
-            runs.append([one])
+            runs += [hints, [one]] if hints else [[one]]
     if len(runs) == len(node.seq):
         return node
     return seq(*[_joined(run) if len(run) > 1 else run[0] for run in runs])
+
+
+def is_hint(stmt: Stmt) -> bool:
+    """Whether a statement does nothing but prefetch."""
+    body = stmt
+    while isinstance(body, For):
+        body = body.body
+    return isinstance(body, Evaluate) and is_call(body.value, "tir.prefetch")
 
 
 def _joined(run: list[Any]) -> Stmt:

@@ -55,11 +55,6 @@ SPARE_REGISTERS = 5
 ANY_IMAGE_PRODUCTS, ANY_IMAGE_PRODUCTS_OF_PAIRS = 64, 112
 
 
-def any_width_columns(machine: Machine) -> int:
-    """The pixels of a row in a register tile of a depthwise convolution where the width is not known."""
-    return 7 if machine.registers >= 32 else 4
-
-
 def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: bool, machine: Machine) -> int:
     """The pixels in a register tile where the size of the image is not known: those of the tile with the fewest
     estimated cycles, for so many vectors of filters of a group, channels and taps. Pixels whose places do not
@@ -341,8 +336,9 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     images = [] if access.extent_of(n) == 1 else [n]
     # Whether a pixel is there is asked once for all its filters.
     if config["outer"] == "pixels":
-        host.reorder(n, part, tile, oc_outer, column, oc_tile, ob)
-        task, inside = host.fuse(*images, part), oc_outer
+        share, oc_outer = host.split(oc_outer, nparts=config["shares"])
+        host.reorder(n, part, share, tile, oc_outer, column, oc_tile, ob)
+        task, inside = host.fuse(*images, part, share), oc_outer
     else:
         host.reorder(n, part, oc_outer, tile, column, oc_tile, ob)
         task, inside = host.fuse(*images, part, oc_outer), tile
@@ -507,7 +503,7 @@ class Conv2d(CPUTemplate):
 
         tile = min(fitting, key=lambda t: cycles(t) / (t[1] * t[2]))
         weights = 4 * x["oc"] * x["ob"] * steps // x["groups"]
-        outer, rows, pad = "pixels", ANY_IMAGE_ROWS if x["kh"] > 1 else 1, "task"
+        outer, rows, pad, shares = "pixels", ANY_IMAGE_ROWS if x["kh"] > 1 else 1, "task", 1
         if op.attrs.get("is_one_row"):
             # Weights that fit the L2 cache are read again for each tile of pixels. Where they do not, or a tile of many
             # filters is enough for a task, the data of a task stays in it for all tiles of filters, and the weights of
@@ -519,11 +515,14 @@ class Conv2d(CPUTemplate):
             of_tile = tile[1] * x["oc"] * steps // x["groups"]
             rows = cached if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
             rows, pad = max(min(rows, MAX_FLAT_TILES), 2), "once"
+            # Small images have few such tasks: they share the filters, so that all threads have as many.
+            is_long = rows * of_tile >= 4 * TASK_PRODUCTS and machine.threads > 1
+            shares = 2 if is_long and x["oc"] // tile[2] % 2 == 0 else 1
         size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS
         if machine.loads_pairs:
             most = size if is_single else ANY_IMAGE_PRODUCTS_OF_PAIRS
         return {
-            "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad,
+            "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad, "shares": shares,
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
                              and (u == 1 or u * size <= most and u <= machine.max_unroll)),
         }  # fmt: skip

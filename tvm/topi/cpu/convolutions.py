@@ -18,7 +18,7 @@ from ..nn.packed import conv2d_NCHWc_words, is_one_row, is_pointwise
 from ..nn.utils import spatial
 from ..utils import get_const_int, get_const_tuple
 from . import conv2d_tiles, tiles, tuned, winograd_any_image
-from .conv2d import any_width_columns, columns_of_any_image
+from .conv2d import columns_of_any_image
 from .dot_products import with_instruction
 from .machine import Machine
 
@@ -94,9 +94,8 @@ def depthwise_conv2d_NCHWc(
         Input = te.compute(
             source.shape, lambda *at: source(*at).astype(dtype) - tir.const(zero, dtype), "data_real", tag="injective"
         )
-    columns = None if tuned.is_known(Input.shape[3:4]) else any_width_columns(Machine(target or Target("llvm")))
-    out = nn.depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype, columns)
-    if columns is not None:
+    out = nn.depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype)
+    if not tuned.is_known(Input.shape[3:4]):
         return out
     block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
     channels = get_const_int(Input.shape[1]) * block
@@ -147,7 +146,8 @@ def conv2d_winograd_NCHWc(
 ) -> Tensor:
     """``topi.nn.conv2d_winograd_NCHWc``; ``logical`` are channels and filters. Tiles of an image of unknown size are
     divided into register tiles of ``target``."""
-    run = winograd_any_image.run_length(Machine(target or Target("llvm")))
+    channels = get_const_int(data.shape[1] * data.shape[4])
+    run = winograd_any_image.run_length(channels, Machine(target or Target("llvm")))
     out = nn.conv2d_winograd_NCHWc(data, kernel, padding, out_dtype, run)
     if tuned.is_known(data.shape):
         _mark_stage(out, "winograd_products", tuned.winograd_workload(data, kernel, padding, out.dtype, logical))

@@ -3,23 +3,23 @@
 There is no reuse between channels, so the kernel is bound by memory: all taps of the window are unrolled, so that a
 vector loaded once serves every pixel of the tile that needs it, and they read the data where it lies. Which taps of the
 first and of the last pixels of a row are padding is then known when compiling, and of a row of taps it is asked once.
-Where that is not so, every task pads the rows it needs into a small buffer.
+Where that is not so, every task pads the rows it needs into a small buffer. The last tile of a row of unknown length
+begins so much earlier that it is whole; rows shorter than a tile are a size class that computes single pixels.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ...te.axes import range_of
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp, PlaceholderOp
-from .. import access
+from .. import access, size_class
 from ..template import CPUTemplate
 from . import taps
 from .conv2d import (
-    ANY_IMAGE_ROWS,
     NOMINAL_SIDE,
     compute_padding,
-    has_known_channels,
     image_extents,
     is_image_known,
     pad_stage,
@@ -53,6 +53,16 @@ def tiles(x: dict[str, int], machine: Machine) -> list[tuple[int, int]]:
     return [(h, w) for h in range(1, min(x["h"], 4) + 1) for w in range(1, min(x["w"], room // h) + 1)]
 
 
+def any_width_columns(x: dict[str, int], machine: Machine) -> int:
+    """The pixels of a tile of a row of unknown width."""
+    return min(7 if machine.registers >= 32 else 4, max(w for h, w in tiles(x, machine) if h == 1))
+
+
+def any_height_rows(machine: Machine) -> int:
+    """The rows of a task where the height is not known: fewer where more threads want tasks."""
+    return min(max(112 // machine.threads, 8), NOMINAL_SIDE)
+
+
 def task_rows(x: dict[str, int], machine: Machine) -> int:
     """Rows of a task: those whose padded input stays in the L2 cache, and no fewer than twice the window's overhang.
     A tall image has as many chunks of rows as threads, or a multiple. Where tasks are few, every thread gets equally
@@ -73,7 +83,7 @@ def task_rows(x: dict[str, int], machine: Machine) -> int:
 def reads_unpadded(stage: Stage, padding: Stage | None, tile: tuple[int, int]) -> bool:
     """Whether taps read the data instead of a padded copy: it is stored, and the taps of a tile of one row are
     unrolled."""
-    if padding is None or not is_image_known(stage.op):
+    if padding is None:
         return False
     x = extents(stage.op)
     is_stored = all(isinstance(tensor.op, PlaceholderOp) for tensor in padding.op.input_tensors)
@@ -87,8 +97,7 @@ class Depthwise(CPUTemplate):
 
     def applies(self, op: ComputeOp) -> bool:
         """Whether blocks of channels have a known size; there may be any number of them where images have any size."""
-        is_tiled = "columns" in op.attrs and access.are_known((op.axis[4], *op.reduce_axis))
-        return len(op.axis) == 5 and len(op.reduce_axis) == 2 and (is_tiled or has_known_channels(op))
+        return len(op.axis) == 5 and len(op.reduce_axis) == 2 and access.are_known((op.axis[4], *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
         """Every knob and its values."""
@@ -98,10 +107,12 @@ class Depthwise(CPUTemplate):
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """The fewest, longest tiles of one row."""
         x = extents(op)
+        if access.extent_of(op.axis[3]) is None:
+            columns = any_width_columns(x, machine)
+            is_long = size_class.which([range_of(op.axis[3]).extent >= columns])
+            return {"tile": (1, columns if is_long else 1), "rows": any_height_rows(machine)}
         if not is_image_known(op):
-            columns = op.attrs.get("columns")
-            fit = [t for t in tiles(x, machine) if t[0] == 1 and t[1] == (columns or t[1])]
-            return {"tile": fit[-1] if fit else (1, columns), "rows": ANY_IMAGE_ROWS}
+            return {"tile": max(t for t in tiles(x, machine) if t[0] == 1), "rows": any_height_rows(machine)}
 
         def cost(tile: tuple[int, int]) -> float:
             # Each tile loads the overhang of its window, the remainder of a row as well.
@@ -119,22 +130,29 @@ class Depthwise(CPUTemplate):
         rows, h = host.split(h, factor=min(config["rows"], height))
         tile_h, tile_w = config["tile"]
         h_outer, h_tile = host.split(h, factor=tile_h)
+        is_any_width = access.extent_of(w) is None
         w_outer, w_tile = host.split(w, factor=tile_w)
+        if is_any_width and tile_w > 1:
+            host.overlap(w_outer)
         # The rows of a thread are those it has in the convolutions of all channels before and after, so that they are
         # in its own L2 cache.
         host.reorder(n, rows, c, h_outer, w_outer, h_tile, w_tile, cb)
         host.vectorize(cb)
         for axis in (h_tile, w_tile):
             host.unroll(axis)
+        if planner.machine.has_streaming_stores:
+            host.prefetch(host.op.output(0), h_tile, 0)
         padding = pad_stage(planner, stage)
         skips = taps.computed_share(window(stage.op), config["tile"], MAX_COMPUTED) < 1
         is_unpadded = not skips and reads_unpadded(stage, padding, config["tile"])
         for axis, size, step, whole in zip((h_outer, w_outer), (height, width), (tile_h, tile_w), host.op.axis[2:4]):
-            # Single rows of an unknown number are there or not: a part for those that are not would do nothing.
-            is_uneven = size % step or step > 1 and access.extent_of(whole) is None
-            if is_uneven or is_unpadded and axis is w_outer:
+            # Tiles of an unknown number are whole, single rows of one are there or not.
+            is_known = access.extent_of(whole) is not None
+            if is_known and (size % step or is_unpadded and axis is w_outer):
                 host.pragma(axis, "loop_partition_hint", True)
-        task = host.fuse(n, rows, c)
+        # The number of a task of unknown tasks does not say that it is of the only image.
+        images = [] if access.extent_of(n) == 1 and not is_image_known(stage.op) else [n]
+        task = host.fuse(*images, rows, c)
         if access.work(stage.op) >= planner.parallel_points:
             host.parallel(task)
         stage.compute_at(host, w_outer)
@@ -156,9 +174,10 @@ class Depthwise(CPUTemplate):
             stage.skip_padding(kh)
             stage.skip_padding(kw)
         elif count <= MAX_UNROLLED_TAPS:
-            if is_unpadded and count > MAX_ASKED_TAPS:
+            is_any = not is_image_known(stage.op)
+            if is_unpadded and (is_any or count > MAX_ASKED_TAPS):
                 stage.skip_padding(kh)
-            else:
+            if is_any or not is_unpadded or count <= MAX_ASKED_TAPS:
                 stage.unroll(kh)
             stage.unroll(kw)
         for axis in (h, w):

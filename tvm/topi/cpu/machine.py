@@ -24,6 +24,8 @@ class Machine:
         self.registers -= 3 if is_small else 0
         # Whether products spread a lane of a register over the others, as those of NEON do, and registers are many.
         self.has_lane_operands = self.loads_pairs and not is_small
+        # Whether many whole lines that are written in a row are not kept in the caches. Lines that were asked for are.
+        self.has_streaming_stores = self.has_lane_operands
         self.threads = max(features.threads, 1)
         self.l1_bytes = features.l1_bytes or 1 << 15
         self.l2_bytes = features.l2_bytes or 1 << 18

@@ -7,6 +7,7 @@ pixels past the edge of the image are computed and not stored.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from ...ir.prim import IterVar
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 # The most tiles of a task: few, so that there are tasks for all threads, unless filters come from beyond the L2 cache.
 # Beside products of short vectors it costs little to read the filters again.
 MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 20, 60, 12
+# The least channels whose lanes are operands: runs of fewer are long enough without, and have more vectors of filters.
+MIN_CHANNELS_OF_LANES = 256
 # The least filters beside which it costs little to transform data twice.
 MIN_SHARED_FILTERS = 256
 
@@ -32,16 +35,25 @@ def is_short(machine: Machine) -> bool:
     return machine.registers >= 32 and machine.vector_bytes <= 16
 
 
-def run_length(machine: Machine) -> int:
+def run_length(channels: int, machine: Machine) -> int:
     """The tiles of a run. Where registers are many, long runs use each filter that comes from the L2 cache more often;
-    where they are short as well, a run of small images has fewer tiles to spare."""
-    return 4 if machine.registers < 32 else 6 if is_short(machine) else 10
+    where they are short as well, a run of small images has fewer tiles to spare: those that are usual with so many
+    channels are whole runs, whose data are lanes of vectors."""
+    if machine.registers < 32 or not is_short(machine):
+        return 4 if machine.registers < 32 else 10
+    return 6 if channels < MIN_CHANNELS_OF_LANES or not machine.has_lane_operands else 8 if channels < 512 else 4
 
 
-def group_sizes(vectors: int, machine: Machine) -> int:
+def group_sizes(vectors: int, channels: int, machine: Machine) -> int:
     """The vectors of filters in a group: those that fit the registers beside the data of a run."""
-    length = run_length(machine)
-    return max(n for n in (1, 2, 3, 4) if vectors % n == 0 and length * n + n + 1 <= machine.registers)
+    length = run_length(channels, machine)
+    data = length + 1 if has_lanes(channels, machine) else 1
+    return max(n for n in (1, 2, 3, 4) if vectors % n == 0 and length * n + n + data <= machine.registers)
+
+
+def has_lanes(channels: int, machine: Machine) -> bool:
+    """Whether the data of a run are loaded as vectors of channels, whose lanes are operands."""
+    return machine.has_lane_operands and is_short(machine) and channels >= MIN_CHANNELS_OF_LANES
 
 
 def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine) -> tuple[int, int] | None:
@@ -49,7 +61,7 @@ def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine)
     as fast. Images are taken to be as large as they usually are where there are so many channels."""
     side = min(max(5120 // channels, 14), 56)
     planned = winograd.plan(1, channels, filters, side, side, blocks, machine)
-    return None if planned is None else (planned[0], group_sizes(filters // blocks[1], machine))
+    return None if planned is None else (planned[0], group_sizes(filters // blocks[1], channels, machine))
 
 
 class WinogradOfAnyImage(CPUTemplate):
@@ -105,7 +117,10 @@ class WinogradOfAnyImage(CPUTemplate):
             winograd.in_registers(part, order)
         steps.across.compute_at(steps.final, task)
         host.compute_at(steps.final, group)
-        _reduce_channels(stage, host, config)
+        channels = math.prod(access.extent_of(a) or 1 for a in stage.op.reduce_axis)
+        lanes = planner.machine.lanes("float32")
+        is_whole = config["unroll_ic"] % lanes == 0 and has_lanes(channels, planner.machine)
+        _reduce_channels(stage, host, config, lanes if is_whole else 0)
         _transform_data(steps)
 
 
@@ -129,7 +144,7 @@ def _tasks(
     return final.fuse(part, group_outer), group, vector
 
 
-def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
+def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any], lanes: int) -> None:
     *_, run, tile, vector, lane = host.op.axis
     for axis in (tile, vector):
         host.unroll(axis)
@@ -142,6 +157,8 @@ def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any]) -> None:
     for axis in (unrolled, tile, vector):
         stage.unroll(axis)
     stage.vectorize(lane)
+    if lanes:
+        stage.pragma(unrolled, "lane_operands", lanes)
     if config["ahead"]:
         stage.prefetch(stage.op.input_tensors[-1], unrolled, config["ahead"])
     stage.set_scope("local")

@@ -264,9 +264,7 @@ def depthwise_conv2d_NCHWc_int8(
     return te.compute((*shape[:2], height, width, shape[4]), body, name=what, tag=what)
 
 
-def depthwise_conv2d_NCHWc(
-    Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None, columns=None
-):  # fmt: skip
+def depthwise_conv2d_NCHWc(Input, Filter, stride, padding, dilation, layout, out_layout, out_dtype=None):
     """Data (n, C/c, h, w, c), kernel (O/o, 1, kh, kw, 1, o), O being a multiple of C.
 
     Raises
@@ -281,7 +279,7 @@ def depthwise_conv2d_NCHWc(
             f"{len(Input.shape)} and {len(Filter.shape)}"
         )
     source, strides, dilations, (height, width) = _window(
-        Input, Filter, stride, padding, dilation, "depthwise_conv2d_NCHWc", columns=columns
+        Input, Filter, stride, padding, dilation, "depthwise_conv2d_NCHWc"
     )
     block, wide = get_const_int(Input.shape[4]), get_const_int(Filter.shape[5])
     multiplier = 1
@@ -303,7 +301,7 @@ def depthwise_conv2d_NCHWc(
         return te.sum(value.astype(out_dtype) * Filter(oc, 0, kh, kw, 0, ob).astype(out_dtype), axis=[kh, kw])
 
     shape = (Input.shape[0], Filter.shape[0], height, width, Filter.shape[5])
-    return _in_tiles(shape, body, "depthwise_conv2d_NCHWc", {}, columns, strides[1], source is not Input)
+    return te.compute(shape, body, name="depthwise_conv2d_NCHWc", tag="depthwise_conv2d_NCHWc")
 
 
 def dense_pack(data, weight, bias=None, out_dtype=None, units=None):
