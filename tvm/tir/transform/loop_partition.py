@@ -211,9 +211,24 @@ class Partitioner(StmtRewriter):
         parts = (
             self.piece(node, analyzer, begin, middle, node.body, hinted, fresh=True),
             self.piece(node, analyzer, middle, after, body, hinted, fresh=False),
-            self.piece(node, analyzer, after, end, node.body, hinted, fresh=True),
+            self.piece(node, analyzer, after, end, self.beyond(node, interval, certain), hinted, fresh=True),
         )
         return seq(*[part for part in parts if part is not None])
+
+    def beyond(self, node: For, interval: IntervalSet, certain: dict[PrimExpr, bool]) -> Stmt:
+        """The body after an interior of unknown end, where conditions that end with the interior do not hold."""
+        if not interval.has_upper_bound() or int_value(interval.max_value) is not None:
+            return node.body
+        analyzer = self.analyzer()
+        relax = {v: as_set(r) for v, r in inner_ranges(node.body).items()}
+        never = {}
+        for condition in (c for c, value in certain.items() if value and type(c) in OPPOSITE):
+            opposite = OPPOSITE[type(condition)](condition.a, condition.b)
+            where = deduce_bound(node.loop_var, opposite, self.outer, relax)
+            if where.has_lower_bound() and not where.has_upper_bound():
+                if analyzer.can_prove(where.min_value <= interval.max_value + 1):
+                    never[condition] = False
+        return without(node.body, never) if never else node.body
 
     def piece(
         self, node: For, analyzer: Analyzer, low: PrimExpr, high: PrimExpr, body: Stmt, hinted: bool, fresh: bool
