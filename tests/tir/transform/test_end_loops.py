@@ -66,6 +66,8 @@ def thread(body):
     # conditions that do not end a loop: from somewhere on, on every other element, on data
     {"condition": lambda x, i, n: likely(n - 3 < x + i)}, {"condition": lambda x, i, n: likely(x + i * 2 < n)},
     {"condition": lambda x, i, n: likely(x < n)},
+    # a condition that never holds for the last step
+    {"condition": lambda x, i, n: likely(n // TILE * TILE + x + i < n)},
     # stores that read what they write, or write into the tile
     {"store": lambda a, b, tile, at, j: BufferStore(b, b[at] + tile[j], [at])},
     {"store": lambda a, b, tile, at, j: BufferStore(tile, a[at], [j])},

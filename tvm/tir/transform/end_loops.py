@@ -5,7 +5,8 @@ the condition does.
 
 Such are the stores of tiles at the end of an axis of unknown size. Unrolled, each of them is a block of code with
 addresses of its own: more than the tile itself, in a place that few elements pass. Loops over known sizes stay as they
-are, and so do those of threads, whose tiles are in registers only while all indices into them are known.
+are, and so do those of threads, whose tiles are in registers only while all indices into them are known. A loop whose
+condition never holds to its end (``x`` is ``n // 14 * 14``) stays as well: what is never stored is not computed.
 """
 
 from __future__ import annotations
@@ -13,17 +14,22 @@ from __future__ import annotations
 from functools import reduce
 from typing import Any
 
+from ...arith import Analyzer
 from ...arith.linear import linear_form
 from ...ir import primop
 from ...ir.prim import GE, GT, LE, LT, BufferLoad, PrimExpr, SizeVar, Var
 from ...ir.visit import post_order
 from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt
+from .facts import analyzer_of
 from .loop_partition import THREADS, conjuncts
-from .statement import StmtRewriter, int_value, is_call
+from .statement import RangeRewriter, int_value, is_call
 
 
-class Ender(StmtRewriter):
+class Ender(RangeRewriter):
+    def __init__(self, analyzer: Analyzer):
+        self.analyzer = analyzer
+
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         return node if node.attr_key in THREADS else self.keep(node)
 
@@ -37,10 +43,10 @@ class Ender(StmtRewriter):
             and only_stores_results(body.then_case)
         ):
             counts = [turns(c, node.loop_var) for c in conjuncts(body.condition)]
-            if None not in counts:
+            if all(c is not None and not self.analyzer.can_prove(c < node.extent) for c in counts):
                 extent = reduce(primop.minimum, counts, node.extent)
                 return node.replace(kind=ForKind.SERIAL, extent=extent, body=body.then_case)
-        return self.keep(node)
+        return super().on_For(node)
 
 
 def turns(condition: PrimExpr, var: Var) -> PrimExpr | None:
@@ -73,4 +79,4 @@ def only_stores_results(body: Stmt) -> bool:
 
 
 def end_loops(func: PrimFunc, config: Any = None) -> PrimFunc:
-    return func.replace(body=Ender().stmt(func.body))
+    return func.replace(body=Ender(analyzer_of(func)).stmt(func.body))
