@@ -10,8 +10,10 @@ import pytest
 import tvm
 from tests.relay.symbolic_kernels import SymbolicKernel, primitive, run_graph
 from tvm import relay
+from tvm.relay.backend.te_compiler import KernelCompiler
 from tvm.relay.substitute import substitute_vars
 from tvm.relay.transform.name_sizes import NameSizes
+from tvm.target import Target
 
 rng = np.random.default_rng(5)
 
@@ -134,7 +136,17 @@ def test_matmuls_with_packed_weights_take_any_number_of_rows():
             np.testing.assert_allclose(got, np.maximum(data @ w.T + b, 0), rtol=1e-4, atol=1e-4)
     (kernel,) = [k for k in compiled.values() if hasattr(k, "kernel")]
     assert kernel.kernel.operators[0] == "nn.contrib_dense_pack"
-    assert "if n0 < T.int64(5)" in str(kernel.kernel.module)
+    assert "if n0 < T.int64(2)" in str(kernel.kernel.module)
+
+
+@pytest.mark.parametrize("cpu, is_class", [("aarch64-linux-gnu -mcpu=neoverse-n1", False),
+                                           ("x86_64-linux-gnu -mcpu=skylake-avx512", True)])  # fmt: skip
+def test_few_rows_are_a_class_where_tiles_have_more(cpu, is_class):
+    """Tiles of 4 rows on NEON are as small as those for few rows."""
+    x, w = unknown("x", None, 64), relay.var("w", shape=(4, 64, 16))
+    dense = primitive(relay.nn.contrib_dense_pack, [x.type_annotation, w.type_annotation])
+    text = str(KernelCompiler(Target(f"llvm -mtriple={cpu}")).lower(dense).module)
+    assert "if n0 < T.int64(2)" in text and ("n0 < T.int64(5)" in text) is is_class
 
 
 def test_small_tensors_of_unknown_size_wake_no_thread():
