@@ -274,6 +274,20 @@ def test_one_launch_for_two_loops_with_shared_memory():
         numpy.testing.assert_array_equal(array.numpy(), numpy.arange(98, -2, -2))
 
 
+@pytest.mark.parametrize("n", [3, 40])
+def test_a_parallel_loop_may_ask_for_one_task(n):
+    """Below a limit the thread that calls runs all iterations in their order."""
+    out, count = buffer("out", "int32", 40), buffer("count", "int32", 1)
+    i, size = int_var("i"), BufferLoad(count, [ZERO])
+    loop = For(i, 0, size, ForKind.PARALLEL, BufferStore(out, BufferLoad(out, [i]) + i, [i]))
+    module = packed([out, count], AttrStmt(i, "pragma_parallel_if", prim.LE(const(20, "int32"), size), loop))
+    arrays = [tvm.nd.array(numpy.ones(40, "int32")), tvm.nd.array(numpy.array([n], "int32"))]
+    module["f"](*arrays)
+    want = numpy.ones(40, "int32")
+    want[:n] += numpy.arange(n, dtype="int32")
+    numpy.testing.assert_array_equal(arrays[0].numpy(), want)
+
+
 def test_errors_reach_the_caller():
     out = buffer("out", "int32", 10)
     i = int_var("i")

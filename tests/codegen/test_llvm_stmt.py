@@ -293,6 +293,20 @@ def test_parallel_pragmas():
     assert module.get_source("ll").count("define") <= 4 + 2
 
 
+@pytest.mark.parametrize("n", [3, 40])
+def test_a_parallel_loop_may_ask_for_one_task(n):
+    """Below a limit the thread that calls runs all iterations in their order."""
+    out, count = buffer("out", "int32", 40), buffer("count", "int32", 1)
+    i, size = int_var("i"), BufferLoad(count, [ZERO])
+    loop = For(i, 0, size, ForKind.PARALLEL, BufferStore(out, BufferLoad(out, [i]) + i, [i]))
+    module = packed([out, count], AttrStmt(i, "pragma_parallel_if", prim.LE(const(20, "int32"), size), loop))
+    arrays = [tvm.nd.array(numpy.ones(40, "int32")), tvm.nd.array(numpy.array([n], "int32"))]
+    module["f"](*arrays)
+    want = numpy.ones(40, "int32")
+    want[:n] += numpy.arange(n, dtype="int32")
+    numpy.testing.assert_array_equal(arrays[0].numpy(), want)
+
+
 def test_memory_between_parallel_loops_of_one_launch_is_shared():
     out, middle = buffer("out", "int32", 50), buffer("middle", "int32", 50)
     i, j = int_var("i"), int_var("j")

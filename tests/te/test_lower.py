@@ -209,3 +209,25 @@ def test_what_is_computed_in_a_fused_loop_needs_no_guard_at_any_size(split, rng)
         out = tvm.nd.empty((size[0], (size[1] + 1) // 2, 8))
         run(tvm.nd.array(data), out)
         np.testing.assert_allclose(out.numpy(), (data[:, ::2] + 1) * 2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("height, width", [(1, 1), (3, 7), (4, 8), (9, 13)])
+def test_axes_of_a_guarded_fused_axis_of_unknown_length_need_no_guards(height, width):
+    """Quotient and remainder of a number below ``h * w`` are below ``h`` and ``w``, also where those are half of
+    something."""
+    h, w = te.size_var("h"), te.size_var("w")
+    a = te.placeholder((h, w), "float32", "a")
+    b = te.compute(((h - 1) // 2 + 1, (w - 1) // 2 + 1), lambda y, x: a[y * 2, x * 2] + 1, "b")
+    s = te.create_schedule(b.op)
+    outer, inner = s[b].split(s[b].fuse(*b.op.axis), 5)
+    high, _ = s[b].split(outer, 2)
+    s[b].parallel(high)
+    s[b].unroll(inner)
+    stmt = te.schedule.ScheduleOps(s.normalize(), te.schedule.InferBound(s.normalize()))
+    tests = [n for n in post_order(stmt) if isinstance(n, tir.Call) and n.op.name == "tir.likely"]
+    assert len(tests) == 2 and not any(isinstance(n, (tir.FloorMod, tir.FloorDiv)) for t in tests for n in
+                                       post_order(t.args[0].a))
+    data = np.random.default_rng(0).standard_normal((height, width), dtype="float32")
+    out = tvm.nd.array(np.full(((height + 1) // 2, (width + 1) // 2), -7, "float32"))
+    tvm.build(s, [a, b], "llvm")(tvm.nd.array(data), out)
+    np.testing.assert_array_equal(out.numpy(), data[::2, ::2] + 1)

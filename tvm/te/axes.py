@@ -10,7 +10,7 @@ count from zero.
 from __future__ import annotations
 
 import math
-from collections.abc import Set
+from collections.abc import Collection, Set
 from typing import Any
 
 from ..arith import Analyzer, detect_linear_equation
@@ -303,8 +303,11 @@ def mixed(relations: Any) -> list[IterVar]:
     return found
 
 
-def needs_guard(relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> set[IterVar]:
-    """Axes whose loops may run past their range: made by splits that do not divide, or listed in ``uneven``."""
+def needs_guard(
+    relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer, guarded: Collection[IterVar] = ()
+) -> set[IterVar]:  # fmt: skip
+    """Axes whose loops may run past their range: made by splits that do not divide, or listed in ``uneven``. Quotient
+    and remainder of a ``guarded`` axis that was fused are in their ranges."""
     need = set(uneven)
     for r in reversed(relations):
         if isinstance(r, Split):
@@ -314,7 +317,7 @@ def needs_guard(relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: 
             exact = r.overlaps or analyzer.can_prove_equal(covered, ranges[r.parent].extent)
             if r.outer in need or r.inner in need or not exact:
                 need.add(r.parent)
-        elif isinstance(r, Fuse) and r.fused in need:
+        elif isinstance(r, Fuse) and r.fused in need and r.fused not in guarded:
             need.add(r.outer)
             need.add(r.inner)
     return need

@@ -193,12 +193,15 @@ class Loops:
 
     def _guards(self, skip_reduction: bool) -> list[PrimExpr]:
         ranges, analyzer = self.bounds.ranges, self.bounds.analyzer
-        need = algebra.needs_guard(self.stage.relations, ranges, self.uneven, analyzer)
+        repeated = algebra.repeats(self.stage.relations, ranges, self.uneven, analyzer)
+        # Of axes with known extents that were fused, each keeps a guard: those are in simpler terms than theirs.
+        open_ends = [axis for axis in repeated if not isinstance(ranges[axis].extent, IntImm)]
+        need = algebra.needs_guard(self.stage.relations, ranges, self.uneven, analyzer, open_ends)
         out: list[PrimExpr] = []
         op = self.stage.op
         # A loop that runs past its own range does what another iteration does: accumulated twice it is wrong, started
         # again it undoes updates, and what is computed inside the loop around it is only there for its range.
-        for axis in algebra.repeats(self.stage.relations, ranges, self.uneven, analyzer):
+        for axis in repeated:
             if skip_reduction and axis.iter_type == IterVar.CommReduce:
                 continue
             test = self.values[axis] < ranges[axis].min + ranges[axis].extent

@@ -43,6 +43,7 @@ LOWER_PHASE_3: tuple[Pass, ...] = (
     transform.RemoveNoOp(),
     transform.UnswitchLoops(),
     transform.HoistIfThenElse(),
+    transform.EndLoops(),
 )
 
 LOWER = (LOWER_PHASE_0, LOWER_PHASE_1, LOWER_PHASE_2, LOWER_PHASE_3)

@@ -1,9 +1,8 @@
 """Size classes: an operator whose sizes are not known is compiled for all of them and, where that pays, for some as
 well: for small ones, for those that fit a cache.
 
-What computes or schedules an operator asks ``is_small(size, limit)``, or ``which`` of several classes. Whoever compiles
-the kernel runs it once for each class, and chooses between them when the kernel is called
-(``relay.backend.te_compiler``).
+What computes or schedules an operator asks ``which`` of several classes it is for. Whoever compiles the kernel runs it
+once for each class, and chooses between them when the kernel is called (``relay.backend.te_compiler``).
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from ..ir.prim import IntImm, PrimExpr
+from ..ir.prim import PrimExpr
 
 
 class Choice:
@@ -55,11 +54,4 @@ def which(conditions: Sequence[PrimExpr]) -> int:
     return current.number
 
 
-def is_small(size: PrimExpr | int, limit: int) -> bool:
-    """Whether the code is for a size below the limit."""
-    if isinstance(size, (int, IntImm)):
-        return int(size) < limit
-    return which([size < limit]) == 1
-
-
-__all__ = ["Choice", "compiling", "is_chosen", "is_small", "which"]
+__all__ = ["Choice", "compiling", "is_chosen", "which"]

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from lowered import of, same_result, var
 
+import tvm
 from tvm.ir.pass_config import LoopPartitionConfig
-from tvm.ir.prim import Call, const
+from tvm.ir.prim import Call, Min, Select, const
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import if_then_else, likely
@@ -117,3 +118,18 @@ def test_padding_of_a_vectorized_loop_leaves_a_whole_interior():
     # With no vector in the way the loop stays whole.
     serial = PrimFunc([a, b], For(i, 0, 6, 0, For(j, 0, 4, 0, BufferStore(b, value, [at]))))
     assert loop_partition(serial).body is serial.body
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4, 5, 8, 13])
+def test_a_choice_that_ends_with_the_interior_is_made_in_the_rest(n):
+    """Whole tiles read their own elements, the last one repeats the last element."""
+    m, i, j = var("m"), var("i"), var("j")
+    a, b = decl_buffer((m,), "int32", "A"), decl_buffer((m,), "int32", "B")
+    at = i * 4 + j
+    read = a[Select(likely(i < m // 4), at, tvm.tir.min(at, m - 1))]
+    store = IfThenElse(likely(at < m), BufferStore(b, read + 1, [at]))
+    func = PrimFunc([a, b], For(i, 0, (m + 3) // 4, 0, For(j, 0, 4, 0, store)))
+    new = same_result(loop_partition, func, *data(n))
+    interior, rest = new.body.seq
+    assert not of(Select, interior) and not of(Min, interior)
+    assert not of(Select, rest) and of(Min, rest)

@@ -117,6 +117,8 @@ class CLike:
         self.lane: str | None = None
         self.parallel: Any = None
         self.strided_next = False
+        # How many tasks the next parallel loop is for; 0 leaves it to the runtime.
+        self.tasks_next = "0"
         self.ranges = Ranges()
         # Texts of nodes, names of variables, arrays that hold vectors: each with the order entries were made in.
         self.memo: dict[int, str] = {}

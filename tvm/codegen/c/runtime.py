@@ -357,6 +357,14 @@ def _stride_pattern(p: CLike, stmt: AttrStmt) -> None:
     p.parallel = region
 
 
+def _parallel_if(p: CLike, stmt: AttrStmt) -> None:
+    """One task runs the loop, here, unless the condition holds."""
+    if p.parallel is None:
+        p.tasks_next = f"!({p.value(stmt.value)})"
+    p.stmt(stmt.body)
+    p.tasks_next = "0"
+
+
 def _share(p: CLike, stmt: For) -> None:
     """This task's part of a parallel loop."""
     region = p.parallel
@@ -449,7 +457,7 @@ def _launch(p: CLike, stmt: Stmt, write_body: Callable[[CLike], None], counted: 
         closure = p.fresh("closure")
         p.line(f"struct {name}_closure {closure} = {{{', '.join(outer for _, _, outer in members)}}};")
         closure = "&" + closure
-    _return_unless(p, runtime_call("parallel_launch", task, closure, "0"))
+    _return_unless(p, runtime_call("parallel_launch", task, closure, p.tasks_next))
 
 
 def _unpacker(name: str, task: str, members: list[tuple[str, str, str]]) -> list[str]:
@@ -470,5 +478,6 @@ STATEMENTS = {LetStmt: _let}
 ATTRIBUTES = {
     "pragma_parallel_launch_point": _launch_point,
     "pragma_parallel_barrier_when_finish": _barrier_after,
+    "pragma_parallel_if": _parallel_if,
     "pragma_parallel_stride_pattern": _stride_pattern,
 }

@@ -61,6 +61,8 @@ class Builder:
         # Where in a parallel region the code is (llvm_parallel.Region), and what a pragma said about the next one.
         self.parallel: Any = None
         self.strided_next = False
+        # How many tasks the next parallel loop is for; 0 leaves it to the runtime.
+        self.tasks_next = "0"
         self.counts: str | None = None
         # Workspace to give back when the function is left early: the pointer's variable, arguments of the call.
         self.held: dict[Var, list[tuple[str, str]]] = {}

@@ -83,6 +83,14 @@ def emit_stride_pattern(b: Builder, stmt: AttrStmt, emit) -> None:
     b.parallel = region
 
 
+def emit_parallel_if(b: Builder, stmt: AttrStmt, emit) -> None:
+    """One task runs the loop, here, unless the condition holds."""
+    if b.parallel is None:
+        b.tasks_next = b.op(f"select i1 {value(b, stmt.value)}, i32 0, i32 1")
+    emit(b, stmt.body)
+    b.tasks_next = "0"
+
+
 def _share(b: Builder, stmt: For, emit) -> None:
     """This task's part of a parallel loop."""
     region: Region = b.parallel
@@ -234,7 +242,7 @@ def _launch(b: Builder, stmt: Stmt, write_body, counted: bool) -> None:
         place = b.op(f"getelementptr inbounds {{ {kinds} }}, ptr {closure}, i32 0, i32 {i}")
         b.line(f"store {item.type_text} {item.operand}, ptr {place}")
     lambda_name = module.symbol(task_name)
-    status = runtime_call(b, "parallel_launch", [("ptr", lambda_name), ("ptr", closure), ("i32", "0")])
+    status = runtime_call(b, "parallel_launch", [("ptr", lambda_name), ("ptr", closure), ("i32", b.tasks_next)])
     return_if_failed(b, status)
 
 

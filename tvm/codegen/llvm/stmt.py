@@ -355,6 +355,7 @@ ATTRIBUTES = {
     "storage_alignment": _storage_alignment,
     "pragma_parallel_launch_point": lambda b, s: llvm_parallel.emit_launch_point(b, s, emit),
     "pragma_parallel_barrier_when_finish": lambda b, s: llvm_parallel.emit_barrier_after(b, s, emit),
+    "pragma_parallel_if": lambda b, s: llvm_parallel.emit_parallel_if(b, s, emit),
     "pragma_parallel_stride_pattern": lambda b, s: llvm_parallel.emit_stride_pattern(b, s, emit),
 }
 

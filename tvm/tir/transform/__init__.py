@@ -418,6 +418,11 @@ def HoistIfThenElse(variant: str | None = None) -> Pass:
     return _on_functions("HoistIfThenElse", "hoist_if_then_else", config=config)
 
 
+def EndLoops() -> Pass:
+    """Unrolled loops that store results under a condition on an unknown size end where it does."""
+    return _on_functions("EndLoops", "end_loops")
+
+
 def UnswitchLoops() -> Pass:
     """Choices between values that a loop does not change are made before it."""
     return _on_functions("UnswitchLoops", "unswitch_loops")

@@ -89,6 +89,8 @@ class Partitioner(StmtRewriter):
         self.threads: set[Var] = set()
         # Factors of the lengths of the loops around, of which none is zero.
         self.counts: list[PrimExpr] = []
+        # Whether a loop around has no condition in it.
+        self.bare = False
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == HINT:
@@ -115,7 +117,8 @@ class Partitioner(StmtRewriter):
         # interior to be done, and most threads would have nothing to do.
         whole = node.kind in (ForKind.VECTORIZED, ForKind.THREAD_BINDING) or node.loop_var in self.done
         whole = whole or node.kind is ForKind.PARALLEL and not hinted and not self.config.partition_const_loop
-        got = None if whole else self.partition(node, hinted)
+        outside_is_bare = self.bare
+        got = None if whole or self.bare else self.partition(node, hinted)
         if got is not None:
             return got
         if hinted and unroll and node.kind is ForKind.SERIAL and int_value(node.extent) is not None:
@@ -123,13 +126,14 @@ class Partitioner(StmtRewriter):
         self.outer[node.loop_var] = as_set(Range.from_min_extent(node.min, node.extent))
         outside, self.counts = self.counts, self.counts + factors(node.extent)
         new = self.keep(node)
-        self.counts = outside
+        self.counts, self.bare = outside, outside_is_bare
         del self.outer[node.loop_var]
         return new
 
     def wanted(self, node: For, hinted: bool) -> list[PrimExpr]:
         """The conditions worth dividing this loop for."""
         inside = Conditions(node.body)
+        self.bare = inside.is_empty()
         if hinted:
             return inside.on(node.loop_var, True)
         # Any choice that differs between lanes keeps a vector from being loaded or stored whole.
@@ -211,9 +215,25 @@ class Partitioner(StmtRewriter):
         parts = (
             self.piece(node, analyzer, begin, middle, node.body, hinted, fresh=True),
             self.piece(node, analyzer, middle, after, body, hinted, fresh=False),
-            self.piece(node, analyzer, after, end, node.body, hinted, fresh=True),
+            self.piece(node, analyzer, after, end, self.beyond(node, analyzer, interval, certain), hinted, fresh=True),
         )
         return seq(*[part for part in parts if part is not None])
+
+    def beyond(
+        self, node: For, analyzer: Analyzer, interval: IntervalSet, certain: dict[PrimExpr, bool]
+    ) -> Stmt:  # fmt: skip
+        """The body after an interior of unknown end, where conditions that end with the interior do not hold."""
+        if not interval.has_upper_bound() or int_value(interval.max_value) is not None:
+            return node.body
+        relax = {v: as_set(r) for v, r in inner_ranges(node.body).items()}
+        never = {}
+        for condition in (c for c, value in certain.items() if value and type(c) in OPPOSITE):
+            opposite = OPPOSITE[type(condition)](condition.a, condition.b)
+            where = deduce_bound(node.loop_var, opposite, self.outer, relax)
+            if where.has_lower_bound() and not where.has_upper_bound():
+                if analyzer.can_prove(where.min_value <= interval.max_value + 1):
+                    never[condition] = False
+        return without(node.body, never) if never else node.body
 
     def piece(
         self, node: For, analyzer: Analyzer, low: PrimExpr, high: PrimExpr, body: Stmt, hinted: bool, fresh: bool
@@ -283,6 +303,9 @@ class Conditions:
             elif isinstance(n, (IfThenElse, Select)):
                 every.append(n.condition)
         self._found = {False: likely, True: every}
+
+    def is_empty(self) -> bool:
+        return not self._found[True]
 
     def on(self, var: Var, hinted: bool) -> list[PrimExpr]:
         """The conditions that mention a variable; none that reads memory: it cannot be decided before the loop."""

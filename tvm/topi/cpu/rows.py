@@ -93,8 +93,8 @@ def _schedule(planner: Planner, last: Stage, members: list[Stage], lanes: int) -
     row: IterVar | None = None
     if lead:
         row = last.fuse(*lead) if len(lead) > 1 else lead[0]
-        if planner.is_large(last.op, points) and access.elements([a.dom.extent for a in lead]) > 1:
-            last.parallel(row)
+        if access.elements([a.dom.extent for a in lead]) > 1:
+            planner.spread(last, row, planner.is_large(last.op, points))
     for stage in members:
         if stage.op.reduce_axis:
             _reduce(planner, stage, last, row, lanes)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ...ir.prim import IntImm, IterVar, ProducerLoad
+from ...ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
 from ...te.tensor import ComputeOp, Tensor
@@ -151,7 +151,8 @@ class Planner:
 
     def parallel(self, stage: Stage, axes: list[IterVar], points: int) -> None:
         """Spread the outer loops (given in order, outermost first) over threads if there is enough to do."""
-        if not axes or not self.is_large(stage.op, points):
+        large = self.is_large(stage.op, points)
+        if not axes or large is False:
             return
         chosen: list[IterVar] = []
         count, is_known = 1, True
@@ -167,15 +168,23 @@ class Planner:
                 count *= self.extent_now(stage, axis)
             if count >= 64:
                 break
-        stage.parallel(stage.fuse(*chosen) if len(chosen) > 1 else chosen[0])
+        self.spread(stage, stage.fuse(*chosen) if len(chosen) > 1 else chosen[0], large)
 
-    def is_large(self, op: ComputeOp, points: int) -> bool:
-        """Whether there is enough to do for several threads: ``points``, or as many as sizes that are not known say."""
+    def spread(self, stage: Stage, axis: IterVar, large: bool | PrimExpr) -> None:
+        """Run a loop on threads where there is enough to do, as ``is_large`` says."""
+        if large is not False:
+            stage.parallel(axis)
+        if not isinstance(large, bool):
+            stage.pragma(axis, "parallel_if", large)
+
+    def is_large(self, op: ComputeOp, points: int) -> bool | PrimExpr:
+        """Whether there is enough to do for several threads: ``points``, or as many as sizes that are not known say.
+        Then it is a condition on them, which the loop decides when it starts."""
         extents = [a.dom.extent for a in (*op.axis, *op.reduce_axis)]
         known = math.prod(e.value for e in extents if isinstance(e, IntImm))
         if known >= self.parallel_points or all(isinstance(e, IntImm) for e in extents) or not size_class.is_chosen():
             return points >= self.parallel_points
-        return not size_class.is_small(prod(extents), self.parallel_points)
+        return prod(extents) >= self.parallel_points
 
     def extent_now(self, stage: Stage, axis: IterVar) -> int:
         if axis.dom is not None:
@@ -274,8 +283,8 @@ class Planner:
         self.accumulate(stage, place, tile)
         if len(outer) > 1:
             self.parallel(host, outer[:-1], access.work(op))
-        elif self.is_large(op, access.work(op)):
-            host.parallel(outer[0])
+        else:
+            self.spread(host, outer[0], self.is_large(op, access.work(op)))
 
     def accumulate(self, stage: Stage, place: int | None, tile: dict[int, int]) -> None:
         """Inside the tile: reduction loops outside, the tile itself in registers."""

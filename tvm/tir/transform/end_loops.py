@@ -1,0 +1,82 @@
+"""EndLoops: an unrolled loop that only stores results, under a condition on its variable, becomes one that ends where
+the condition does.
+
+    unroll i in 14: if likely(x + i < n): out[x + i] = f(tile[i])  ->  for i in min(14, n - x): out[x + i] = f(tile[i])
+
+Such are the stores of tiles at the end of an axis of unknown size. Unrolled, each of them is a block of code with
+addresses of its own: more than the tile itself, in a place that few elements pass. Loops over known sizes stay as they
+are, and so do those of threads, whose tiles are in registers only while all indices into them are known. A loop whose
+condition never holds to its end (``x`` is ``n // 14 * 14``) stays as well: what is never stored is not computed.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+from ...arith import Analyzer
+from ...arith.linear import linear_form
+from ...ir import primop
+from ...ir.prim import GE, GT, LE, LT, BufferLoad, PrimExpr, SizeVar, Var
+from ...ir.visit import post_order
+from ..function import PrimFunc
+from ..stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt
+from .facts import analyzer_of
+from .loop_partition import THREADS, conjuncts
+from .statement import RangeRewriter, int_value, is_call
+
+
+class Ender(RangeRewriter):
+    def __init__(self, analyzer: Analyzer):
+        self.analyzer = analyzer
+
+    def on_AttrStmt(self, node: AttrStmt) -> Stmt:
+        return node if node.attr_key in THREADS else self.keep(node)
+
+    def on_For(self, node: For) -> Stmt:
+        body = node.body
+        if (
+            node.kind is ForKind.UNROLLED
+            and int_value(node.min) == 0
+            and isinstance(body, IfThenElse)
+            and body.else_case is None
+            and only_stores_results(body.then_case)
+        ):
+            counts = [turns(c, node.loop_var) for c in conjuncts(body.condition)]
+            if all(c is not None and not self.analyzer.can_prove(c < node.extent) for c in counts):
+                extent = reduce(primop.minimum, counts, node.extent)
+                return node.replace(kind=ForKind.SERIAL, extent=extent, body=body.then_case)
+        return super().on_For(node)
+
+
+def turns(condition: PrimExpr, var: Var) -> PrimExpr | None:
+    """How many values of ``var`` from zero on meet a condition: the first ones, as many as an unknown size says."""
+    condition = condition.args[0] if is_call(condition, "tir.likely") else condition
+    if not isinstance(condition, (LT, LE, GT, GE)):
+        return None
+    low, high = (condition.a, condition.b) if isinstance(condition, (LT, LE)) else (condition.b, condition.a)
+    form = linear_form(high - low, [var])
+    if form is None or int_value(form[0].get(var)) != -1:
+        return None
+    if not any(isinstance(node, SizeVar) for node in post_order(form[1])):
+        return None
+    return form[1] + 1 if isinstance(condition, (LE, GE)) else form[1]
+
+
+def only_stores_results(body: Stmt) -> bool:
+    """Whether all a body does is to store values to memory that it does not read."""
+    stored, loaded = set(), set()
+    for node in post_order(body):
+        if isinstance(node, Stmt) and not isinstance(node, (BufferStore, For, SeqStmt)):
+            return False
+        if isinstance(node, BufferStore):
+            if node.buffer.scope() != "global":
+                return False
+            stored.add(node.buffer.data)
+        elif isinstance(node, BufferLoad):
+            loaded.add(node.buffer.data)
+    return not stored & loaded
+
+
+def end_loops(func: PrimFunc, config: Any = None) -> PrimFunc:
+    return func.replace(body=Ender(analyzer_of(func)).stmt(func.body))
