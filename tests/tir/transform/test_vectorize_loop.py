@@ -146,6 +146,16 @@ def test_memory_allocated_inside_has_an_element_per_lane(buffers):
     assert all(s.value.dtype == "float32x8" for s in of(BufferStore, new.body))
 
 
+def test_memory_of_a_size_that_differs_between_lanes_keeps_the_loop_serial(buffers):
+    a, b = buffers
+    n, j = Var("n", "int32"), Var("j", "int32")
+    t = decl_buffer((n,), "float32", "t")
+    body = lambda v: LetStmt(n, v + 1, Allocate(t.data, "float32", [n], const(True), seq(
+        For(j, 0, n, 0, BufferStore(t, a[v * 4 + j], [j])), BufferStore(b, t[0] + t[n - 1], [v]))))
+    new = same_result(PrimFunc([a, b], loop(body)), *arrays())
+    assert {f.kind for f in of(For, new.body)} == {ForKind.SERIAL}
+
+
 def test_calls_with_effects_run_once_per_lane(buffers):
     a, b = buffers
     seen = []

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...arith.sums import integer_sum, written
 from ...dtype import info, with_lanes
-from ...error import ScheduleError, TVMError
+from ...error import TVMError
 from ...ir import primop
 from ...ir.node import Node
 from ...ir.prim import (
@@ -33,7 +33,7 @@ from ...ir.prim import (
     Var,
     const,
 )
-from ...ir.subst import substitute
+from ...ir.subst import substitute, uses_var
 from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
@@ -241,13 +241,6 @@ class Vectorizer(StmtRewriter):
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         if self.varies(node.value):
             raise NoVectorForm
-        return self.keep(node)
-
-    def on_Allocate(self, node: Allocate) -> Stmt:
-        if self.varies(node.condition) or any(self.varies(e) for e in node.extents):
-            raise ScheduleError(
-                f"vectorize: the size of {node.buffer_var.name} depends on the vectorized loop {self.var.name}"
-            )
         return self.keep(node)
 
     def on_LetStmt(self, node: LetStmt) -> Stmt:
@@ -471,9 +464,18 @@ class LoopVectorizer(StmtRewriter):
         body = node.body
         if lanes == 1:
             return self.stmt(substitute(body, {node.loop_var: node.min}))
+        inside = list(post_order(body))
+        differ = {node.loop_var}
+        for let in (n for n in reversed(inside) if isinstance(n, LetStmt)):
+            if uses_var(let.value, differ):
+                differ.add(let.var)
+        allocated = [n for n in inside if isinstance(n, Allocate)]
+        if any(uses_var(e, differ) for n in allocated for e in (*n.extents, n.condition)):
+            # Lanes lie side by side only where each has as much memory.
+            return self.keep(node.replace(kind=ForKind.SERIAL))
         # The outermost of nested vectorized loops makes the vectors.
         body = SerialLoops().stmt(body)
-        if any(isinstance(n, Allocate) for n in post_order(body)):
+        if allocated:
             body = LaneMemory(node.loop_var, lanes).stmt(body)
         return Vectorizer(node.loop_var, node.min, lanes, self.is_open).stmt(body)
 
