@@ -229,7 +229,7 @@ def block_product(
 ) -> TensorIntrin:
     """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which
     are in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k);
-    with ``non_temporal`` its lines do not stay in the L1 cache, and those of the rhs do for the first ``near`` steps.
+    with ``non_temporal`` its lines do not stay in the L1 cache; those of the rhs do for the first ``near`` steps.
     ``prefetch`` is (products, lines): the rhs that follows is fetched by so many products, a share by each of them, and
     a prefetch brings so many lines. A tile is loaded for the next step as soon as it has been used for this one."""
     kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
@@ -255,7 +255,7 @@ def block_product(
         def load(use: str, i: int, step: Any, is_near: bool) -> None:
             if use == "b":
                 at = step * (wide * k) + i * shape.columns * depth
-                move("load", use, i, y, at, wide * depth, non_temporal and not is_near)
+                move("load", use, i, y, at, wide * depth, not is_near)
             elif is_packed:
                 move("load", use, i, x, i * x.strides[0] + step * rows * k, k, non_temporal)
             else:
