@@ -224,11 +224,11 @@ class MatmulTiles(CPUTemplate):
         stage.reorder(*lead, oc, *parts, t_outer, t, row, ob, outer, group, inner)
         columns = columns_of(x["width"])
         shape = tiles.Shape(x["rows"], columns, 1, x["block"], op.attrs["kind"])
-        product = tiles.block_product(
+        block = tiles.Block(
             shape, m, x["width"] // columns, config["steps"], config["near"], op.attrs["is_packed"],
             config["non_temporal"], (config["prefetch_distance"], config["prefetch_lines"]),
         )
-        stage.tensorize(t, product)
+        stage.tensorize(t, tiles.block_product(block))
 
 
 TEMPLATE = MatmulTiles()

@@ -222,83 +222,122 @@ def _block_sum(shape: Shape, m: int, wide: int, steps: int, is_packed: bool) -> 
     }
 
 
-@functools.cache
-def block_product(
-    shape: Shape, m: int, n: int, steps: int, near: int, is_packed: bool, non_temporal: bool = False,
-    prefetch: tuple[int, int] = (0, 1),
-) -> TensorIntrin:
-    """Add the product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k to sums in memory, which
-    are in registers meanwhile. The lhs is (m, steps, rows, k) where it ``is_packed``, else (m * rows, steps * k);
-    with ``non_temporal`` its lines do not stay in the L1 cache; those of the rhs do for the first ``near`` steps.
-    ``prefetch`` is (products, lines): the rhs that follows is fetched by so many products, a share by each of them, and
-    a prefetch brings so many lines. A tile is loaded for the next step as soon as it has been used for this one."""
-    kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
-    wide = n * shape.columns
-    c, binds = _block_sum(shape, m, wide, steps, is_packed)
-    # Each operand but the first is used twice in a row.
-    order = [(i, n - 1 - j if i % 2 else j) for i in range(m) for j in range(n)]
-    uses = {(use, pair[at]): place for place, pair in enumerate(order) for at, use in enumerate("ab")}
+class Block(NamedTuple):
+    """A product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k. The lhs is (m, steps, rows, k)
+    where it ``is_packed``, else (m * rows, steps * k); with ``non_temporal`` its lines do not stay in the L1 cache;
+    those of the rhs do for the first ``near`` steps. ``prefetch`` is (products, lines): the rhs that follows is fetched
+    by so many products, a share by each of them, and a prefetch brings so many lines."""
 
-    def body(ins, outs, starts: bool):
-        (x, y), (z,) = ins, outs
-        ib = tir.ir_builder.create()
-        held = {
-            "sums": _fragments(ib, kind.sums, m * n * rows * shape.columns, "sums"),
-            "a": _fragments(ib, kind.lhs, m * rows * k, "a"),
-            "b": _fragments(ib, kind.rhs, n * k * shape.columns, "b"),
+    shape: Shape
+    m: int
+    n: int
+    steps: int
+    near: int
+    is_packed: bool
+    non_temporal: bool = False
+    prefetch: tuple[int, int] = (0, 1)
+
+    @property
+    def wide(self) -> int:
+        """The columns of all tiles."""
+        return self.n * self.shape.columns
+
+    @property
+    def order(self) -> list[tuple[int, int]]:
+        """The products of a step: each operand but the first is used twice in a row."""
+        return [(i, self.n - 1 - j if i % 2 else j) for i in range(self.m) for j in range(self.n)]
+
+
+class _BlockCode:
+    """The code of a block for its operands and sums in memory. A tile is loaded for the next step as soon as it has
+    been used for this one."""
+
+    def __init__(self, block: Block, ins: Any, outs: Any):
+        (self.x, self.y), (self.z,) = ins, outs
+        self.block, self.ib = block, tir.ir_builder.create()
+        shape, (m, n) = block.shape, block[1:3]
+        kind, rows, k = shape.kind, shape.rows, shape.sizes[2]
+        self.held = {
+            "sums": _fragments(self.ib, kind.sums, m * n * rows * shape.columns, "sums"),
+            "a": _fragments(self.ib, kind.lhs, m * rows * k, "a"),
+            "b": _fragments(self.ib, kind.rhs, n * k * shape.columns, "b"),
         }
+        # The last product of a step that reads each operand.
+        self.uses = {(use, pair[at]): place for place, pair in enumerate(block.order) for at, use in enumerate("ab")}
 
-        def move(way: str, use: str, number: int, buffer: Buffer, at: Any, pitch: Any, passes: bool = False) -> None:
-            place = buffer.access_ptr("r" if way == "load" else "w", offset=at)
-            ib.emit(_call(f"tvm_{way}_matrix_sync", held[use], *shape.sizes, number, place, pitch, layout_of(passes)))
-
-        def load(use: str, i: int, step: Any, is_near: bool) -> None:
-            if use == "b":
-                at = step * (wide * k) + i * shape.columns * depth
-                move("load", use, i, y, at, wide * depth, not is_near)
-            elif is_packed:
-                move("load", use, i, x, i * x.strides[0] + step * rows * k, k, non_temporal)
-            else:
-                move("load", use, i, x, i * rows * x.strides[0] + step * k, x.strides[0], non_temporal)
-
-        def each(way: str) -> None:
-            for i in range(m * n):
-                if way == "fill":
-                    ib.emit(_call("tvm_fill_fragment", held["sums"], *shape.sizes, i, tir.const(0, kind.sums)))
-                else:
-                    move(way, "sums", i, z, i // n * rows * z.strides[1] + i % n * shape.columns, z.strides[1])
-
-        # The place of the rows says which of the products over a part of the rhs it is.
-        number = tir.indexdiv(x.elem_offset, m * x.strides[0] * (1 if is_packed else rows))
-        fetched = ROW_BYTES * depth // SUM_BYTES * prefetch[1]
-        count = -(-wide * k // fetched // prefetch[0]) if prefetch[0] else 0
-
-        def multiply_all(step: Any, is_near: bool, has_next: bool = True) -> None:
-            for place, (i, j) in enumerate(order):
-                to = held["sums"], i * n + j
-                ib.emit(_call("tvm_mma_sync", *to, held["a"], i, held["b"], j, *to))
-                for use, of in (("b", j), ("a", i)):
-                    if has_next and uses[use, of] == place:
-                        load(use, of, step + 1, is_near)
-            share = tir.indexmod(number, prefetch[0]) * steps + step if count else 0
-            for line in range(count):
-                at = y.access_ptr("r", offset=steps * wide * k + (share * count + line) * fetched)
-                ib.emit(tir.call_intrin("void", "tir.prefetch", at, 0, 2, 1))
-
-        each("fill" if starts else "load")
-        for use, i in uses:
-            load(use, i, 0, near > 0)
-        middle = min(max(near - 1, 0), steps - 1)
-        for begin, end in ((0, middle), (middle, steps - 1)):
+    def write(self, starts: bool) -> Any:
+        """Add the product to the sums, or set them where it ``starts``."""
+        block = self.block
+        self.each_sum("fill" if starts else "load")
+        for use, i in self.uses:
+            self.load(use, i, 0, block.near > 0)
+        middle = min(max(block.near - 1, 0), block.steps - 1)
+        for begin, end in ((0, middle), (middle, block.steps - 1)):
             if begin < end:
-                with ib.for_range(begin, end, name="step") as step:
-                    multiply_all(step, begin < middle)
-        multiply_all(steps - 1, True, False)
-        each("store")
-        return ib.get()
+                with self.ib.for_range(begin, end, name="step") as step:
+                    self.multiply(step, begin < middle)
+        self.multiply(block.steps - 1, True, False)
+        self.each_sum("store")
+        return self.ib.get()
+
+    def move(self, way: str, use: str, number: int, buffer: Buffer, at: Any, pitch: Any, passes: bool = False) -> None:
+        place = buffer.access_ptr("r" if way == "load" else "w", offset=at)
+        fragment = self.held[use], *self.block.shape.sizes, number
+        self.ib.emit(_call(f"tvm_{way}_matrix_sync", *fragment, place, pitch, layout_of(passes)))
+
+    def load(self, use: str, i: int, step: Any, is_near: bool) -> None:
+        block, shape, x = self.block, self.block.shape, self.x
+        rows, k, depth, passes = shape.rows, shape.sizes[2], shape.kind.depth, block.non_temporal
+        if use == "b":
+            at = step * (block.wide * k) + i * shape.columns * depth
+            self.move("load", use, i, self.y, at, block.wide * depth, not is_near)
+        elif block.is_packed:
+            self.move("load", use, i, x, i * x.strides[0] + step * rows * k, k, passes)
+        else:
+            self.move("load", use, i, x, i * rows * x.strides[0] + step * k, x.strides[0], passes)
+
+    def each_sum(self, way: str) -> None:
+        shape, n, z = self.block.shape, self.block.n, self.z
+        for i in range(self.block.m * n):
+            if way == "fill":
+                zero = tir.const(0, shape.kind.sums)
+                self.ib.emit(_call("tvm_fill_fragment", self.held["sums"], *shape.sizes, i, zero))
+            else:
+                self.move(way, "sums", i, z, i // n * shape.rows * z.strides[1] + i % n * shape.columns, z.strides[1])
+
+    def multiply(self, step: Any, is_near: bool, has_next: bool = True) -> None:
+        """The products of a step, the loads of the next, and a share of the prefetches."""
+        for place, (i, j) in enumerate(self.block.order):
+            to = self.held["sums"], i * self.block.n + j
+            self.ib.emit(_call("tvm_mma_sync", *to, self.held["a"], i, self.held["b"], j, *to))
+            for use, of in (("b", j), ("a", i)):
+                if has_next and self.uses[use, of] == place:
+                    self.load(use, of, step + 1, is_near)
+        self.prefetch(step)
+
+    def prefetch(self, step: Any) -> None:
+        block, shape, x = self.block, self.block.shape, self.x
+        products, lines = block.prefetch
+        if not products:
+            return
+        fetched = ROW_BYTES * shape.kind.depth // SUM_BYTES * lines
+        panel = block.wide * shape.sizes[2]
+        count = -(-panel // fetched // products)
+        # The place of the rows says which of the products over a part of the rhs it is.
+        number = tir.indexdiv(x.elem_offset, block.m * x.strides[0] * (1 if block.is_packed else shape.rows))
+        share = tir.indexmod(number, products) * block.steps + step
+        for line in range(count):
+            at = self.y.access_ptr("r", offset=block.steps * panel + (share * count + line) * fetched)
+            self.ib.emit(tir.call_intrin("void", "tir.prefetch", at, 0, 2, 1))
+
+
+@functools.cache
+def block_product(block: Block) -> TensorIntrin:
+    """Add the product of a block to sums in memory, which are in registers meanwhile."""
+    c, binds = _block_sum(block.shape, block.m, block.wide, block.steps, block.is_packed)
 
     def bodies(ins, outs):
-        return body(ins, outs, True), None, body(ins, outs, False)
+        return _BlockCode(block, ins, outs).write(True), None, _BlockCode(block, ins, outs).write(False)
 
     return te.decl_tensor_intrin(c.op, bodies, "block_product", binds=binds)
 
