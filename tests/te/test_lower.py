@@ -231,3 +231,23 @@ def test_axes_of_a_guarded_fused_axis_of_unknown_length_need_no_guards(height, w
     out = tvm.nd.array(np.full(((height + 1) // 2, (width + 1) // 2), -7, "float32"))
     tvm.build(s, [a, b], "llvm")(tvm.nd.array(data), out)
     np.testing.assert_array_equal(out.numpy(), data[::2, ::2] + 1)
+
+
+@pytest.mark.parametrize("height, width", [(1, 1), (3, 7), (4, 8), (9, 13)])
+def test_results_begin_once_where_a_fused_axis_of_unknown_length_is_of_the_result_and_the_reduction(height, width):
+    """The loops that set results first are none of the reduction, so that they ask for the axis of the result."""
+    h, w = te.size_var("h"), te.size_var("w")
+    a = te.placeholder((h, w), "int32", "a")
+    k = te.reduce_axis((0, w), "k")
+    b = te.compute((h,), lambda y: te.max(a[y, k], axis=k), "b")
+    s = te.create_schedule(b.op)
+    s[b].split(s[b].fuse(*b.op.axis, *b.op.reduce_axis), 5)
+    stmt = te.schedule.ScheduleOps(s.normalize(), te.schedule.InferBound(s.normalize()))
+    ends = [c for c in post_order(stmt) if isinstance(c, tir.IfThenElse) and "likely" in str(c.condition)]
+    guarded = [n for c in ends for n in post_order(c)]
+    stores = [n for n in post_order(stmt) if isinstance(n, tir.ProducerStore)]
+    assert len(stores) == 2 and all(store in guarded for store in stores)
+    data = np.random.default_rng(0).integers(-9, 9, (height, width)).astype("int32")
+    out = tvm.nd.array(np.full(height, 100, "int32"))
+    tvm.build(s, [a, b], "llvm")(tvm.nd.array(data), out)
+    np.testing.assert_array_equal(out.numpy(), data.max(axis=1))

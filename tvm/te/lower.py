@@ -193,7 +193,8 @@ class Loops:
 
     def _guards(self, skip_reduction: bool) -> list[PrimExpr]:
         ranges, analyzer = self.bounds.ranges, self.bounds.analyzer
-        repeated = algebra.repeats(self.stage.relations, ranges, self.uneven, analyzer)
+        repeated = [axis for axis in algebra.repeats(self.stage.relations, ranges, self.uneven, analyzer)
+                    if not (skip_reduction and axis.iter_type == IterVar.CommReduce)]  # fmt: skip
         # Of axes with known extents that were fused, each keeps a guard: those are in simpler terms than theirs.
         open_ends = [axis for axis in repeated if not isinstance(ranges[axis].extent, IntImm)]
         need = algebra.needs_guard(self.stage.relations, ranges, self.uneven, analyzer, open_ends)
@@ -202,8 +203,6 @@ class Loops:
         # A loop that runs past its own range does what another iteration does: accumulated twice it is wrong, started
         # again it undoes updates, and what is computed inside the loop around it is only there for its range.
         for axis in repeated:
-            if skip_reduction and axis.iter_type == IterVar.CommReduce:
-                continue
             test = self.values[axis] < ranges[axis].min + ranges[axis].extent
             if not analyzer.can_prove(test):
                 out.append(analyzer.simplify(test))
