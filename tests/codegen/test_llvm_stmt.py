@@ -300,6 +300,8 @@ def test_a_parallel_loop_may_ask_for_one_task(n):
     i, size = int_var("i"), BufferLoad(count, [ZERO])
     loop = For(i, 0, size, ForKind.PARALLEL, BufferStore(out, BufferLoad(out, [i]) + i, [i]))
     module = packed([out, count], AttrStmt(i, "pragma_parallel_if", prim.LE(const(20, "int32"), size), loop))
+    launch = next(line for line in module.get_source("ll").splitlines() if "call i32" in line and "_lambda" in line)
+    assert "i32 %" in launch
     arrays = [tvm.nd.array(numpy.ones(40, "int32")), tvm.nd.array(numpy.array([n], "int32"))]
     module["f"](*arrays)
     want = numpy.ones(40, "int32")
