@@ -119,13 +119,19 @@ class Timed:
 
 
 @pytest.mark.parametrize("device", [tvm.cl(0), tvm.cpu(0)])
+@pytest.mark.parametrize("flush", [False, True])
 @pytest.mark.parametrize("glance, looks", [(2.0, 1), (1.05, 2)])
-def test_only_what_may_be_among_the_best_is_measured_for_long(glance, looks, device):
-    module = Timed(glance, 0.9)
-    message = {"entry": "f", "flush": False, "best": 1.0, "number": 5, "repeat": 3, "min_repeat_ms": 1000}
-    costs = measure_worker._timed(module, message, device, [])
+def test_only_what_may_be_among_the_best_is_measured_for_long(glance, looks, flush, device):
+    seconds, asked = [glance, 0.9], []
+
+    def evaluate(number, repeat, milliseconds):
+        asked.append((number, repeat, milliseconds))
+        return [seconds.pop(0)]
+
+    message = {"entry": "f", "flush": flush, "best": 1.0, "number": 5, "repeat": 3, "min_repeat_ms": 1000}
+    costs = measure_worker._timed(evaluate, message, device)
     assert costs == ([2.0] if looks == 1 else [0.9])
-    assert module.asked[1:] == [(5, 3, 1000)][: looks - 1] and module.asked[0][2] < 100
+    assert asked[1:] == [(5, 3, 1000)][: looks - 1] and asked[0][2] < 100
 
 
 @pytest.mark.parametrize("call, wanted", [(1.5e-5, 3e-6), (1e-2, 1e-2)])

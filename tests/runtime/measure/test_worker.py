@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 
 import pytest
 
@@ -16,7 +17,7 @@ class Machine:
     def __init__(self, seed: int):
         self.key, self.random, self.speed, self.runs = "task", random.Random(seed), 1.0, []
 
-    def time(self, function) -> float:
+    def time(self, function, prepare=None) -> float:
         self.speed = min(max(self.speed + self.random.uniform(-0.02, 0.02), 1.0), 1.5)
         self.runs.append(function)
         late = 3.0 if self.random.random() < 0.05 else 1.0
@@ -58,7 +59,7 @@ def test_a_reference_that_waits_for_a_core_makes_no_impossible_costs(monkeypatch
     generator = random.Random(0)
 
     class Busy(Machine):
-        def time(self, function):
+        def time(self, function, prepare=None):
             is_held_up = function == 1.0 and generator.random() < busy
             return function * (20.0 if is_held_up else 1.0)
 
@@ -74,18 +75,45 @@ def test_a_much_faster_candidate_is_the_reference_from_then_on(machine):
     reference = Reference()
     slow = cost(reference, 8.0)
     fast = cost(reference, 1.0)
-    assert reference.function == 1.0
+    assert reference.known["task"][0] == 1.0
     assert 0.9 < cost(reference, 1.0) / fast < 1.1
     assert 8 * 0.8 < slow / fast < 8 * 1.2
-    assert 2 * 0.8 < cost(reference, 2.0) / fast < 2 * 1.2 and reference.function == 1.0
+    assert 2 * 0.8 < cost(reference, 2.0) / fast < 2 * 1.2 and reference.known["task"][0] == 1.0
 
 
-def test_another_task_begins_anew(machine):
+def test_every_task_has_a_reference_to_which_later_rounds_come_back(machine):
     reference = Reference()
-    cost(reference, 5.0)
+    first = cost(reference, 5.0)
     machine.key = "other"
     cost(reference, 2.0)
-    assert reference.function == 2.0
+    assert reference.known["other"][0] == 2.0
+    machine.key, machine.speed = "task", 1.5
+    assert 0.9 < cost(reference, 5.0) / first < 1.1
+    assert reference.known["task"][0] == 5.0
+
+
+def test_no_more_references_are_kept_than_a_model_has_tasks(machine, monkeypatch):
+    monkeypatch.setattr(measure_worker, "_MOST_REFERENCES", 3)
+    reference = Reference()
+    for key in "abcadef":
+        machine.key = key
+        cost(reference, 1.0)
+    assert list(reference.known) == ["d", "e", "f"]
+
+
+def test_a_repeat_takes_its_milliseconds_and_each_run_is_prepared():
+    arguments, prepared, ran = measure_worker.Arguments(), [], []
+    arguments.key, arguments.sets = "task", [["data", 0], ["data", 1]]  # type: ignore[list-item]
+    before, measure_worker.ARGUMENTS = measure_worker.ARGUMENTS, arguments
+    try:
+        start = time.perf_counter()
+        costs = Reference().adjusted(lambda *a: ran.append(a), 2, 3, 20, lambda *a: prepared.append(a))
+        took = time.perf_counter() - start
+    finally:
+        measure_worker.ARGUMENTS = before
+    assert len(costs) == 3 and took >= 3 * 0.02
+    # Runs take turns on the sets, and all but the second of the same call find theirs prepared.
+    assert ran == prepared and set(ran) == {("data", 0), ("data", 1)}
 
 
 def test_candidates_of_a_task_see_its_arrays_in_shapes_of_their_own(monkeypatch):
@@ -108,6 +136,6 @@ def test_candidates_of_a_task_see_its_arrays_in_shapes_of_their_own(monkeypatch)
         arrays = np.frombuffer(data, "float32")
         np.testing.assert_allclose(arrays[30:], arrays[6:30] * 2 + arrays[0], rtol=1e-6)
         assert len(answer["costs"]) == 2
-        references.append(measure_worker.REFERENCE.key)
+        references.append([*measure_worker.REFERENCE.known])
     # They are of one task, so one of them is the reference of all.
-    assert len(set(references)) == 1
+    assert references == [references[0]] * 3 and len(references[0]) == 1

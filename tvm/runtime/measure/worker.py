@@ -10,7 +10,6 @@ from __future__ import annotations
 import gc
 import importlib
 import json
-import math
 import os
 import resource
 import select
@@ -28,6 +27,7 @@ from .. import ndarray
 from ..denormals import flush_denormals
 from ..devices import Device
 from ..module import Module, load_module
+from ..registry import get_global_func
 from .worker_pool import HEAD, pack
 
 _WATCH_SECONDS = 1
@@ -38,6 +38,8 @@ _MANY_BYTES = 16 << 20
 _MOST_COPIES = 64
 # A candidate that takes less than this share of the reference's time is the reference from then on.
 _MUCH_FASTER = 0.5
+# References that are kept: those of the tasks of a model, which are measured in turn.
+_MOST_REFERENCES = 64
 # The share of a run's time that neighbours take at most: what is adjusted for them to less is an error.
 _MOST_TAKEN = 0.5
 # Milliseconds of a first look at a candidate, on the CPU and on a device, and how much slower than the best it may be
@@ -47,7 +49,12 @@ _GLANCE_MS = (GLANCE_MS, 30)
 _CLEARLY_SLOWER = (CLEARLY_SLOWER, 1.1)
 # Seconds at most that starting a kernel and waiting for it take beside the kernel itself.
 _LAUNCH_SECONDS = 2e-4
+# The function that drops the arguments of a call from the caches, all but the first.
+_FLUSH = "cache_flush_cpu_non_first_arg"
 _GOLDEN, _MIX = 0x9E3779B97F4A7C15, ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
+
+
+Shapes = tuple[tuple[int, ...], ...]
 
 
 class Arguments:
@@ -61,6 +68,8 @@ class Arguments:
     def __init__(self):
         self.key = ""
         self.sets: list[list[ndarray.NDArray]] = []
+        # Sets in other shapes, by the last array, in which sets differ.
+        self.views: dict[tuple[int, Shapes], list[ndarray.NDArray]] = {}
         self.turn = 0
 
     def prepare(self, info: list[Any], fresh: bool, device: Device) -> None:
@@ -77,14 +86,26 @@ class Arguments:
             kept = ndarray.array(first, device)
             self.sets = [[kept, *(ndarray.array(value, device) for value in rest)] for _ in range(copies)]
             self.key, self.turn = key, 0
+            self.views.clear()
+
+    def viewed(self, arrays: Sequence[ndarray.NDArray], shapes: Shapes | None) -> Sequence[ndarray.NDArray]:
+        """One of the sets in other shapes; as it is without any."""
+        if shapes is None:
+            return arrays
+        key = id(arrays[-1]), shapes
+        if key not in self.views:
+            self.views[key] = [a._create_view(shape) for a, shape in zip(arrays, shapes)]
+        return self.views[key]
 
     def next(self) -> list[ndarray.NDArray]:
         self.turn += 1
         return self.sets[self.turn % len(self.sets)]
 
-    def time(self, function: Callable[..., Any]) -> float:
-        """Seconds of a call."""
+    def time(self, function: Callable[..., Any], prepare: Callable[..., Any] | None = None) -> float:
+        """Seconds of a call; ``prepare`` is called with its arguments before."""
         arguments = self.next()
+        if prepare is not None:
+            prepare(*arguments)
         start = time.perf_counter()
         function(*arguments)
         return time.perf_counter() - start
@@ -101,30 +122,40 @@ class Reference:
     """
 
     def __init__(self):
-        self.key = ""
-        self.function: Any = None
-        self.seconds = 0.0
+        # By the key of a task's arguments: the function and its seconds, the task that was measured last at the end.
+        self.known: dict[str, tuple[Callable[..., Any], float]] = {}
 
-    def adjusted(self, function: Callable[..., Any], number: int, repeat: int) -> list[float]:
-        """Seconds of each repeat of a function."""
-        if ARGUMENTS.key != self.key:
-            self.key, self.function = ARGUMENTS.key, function
-            self.seconds = statistics.median(ARGUMENTS.time(function) for _ in range(number * repeat))
-        costs = [self._cost(function, number) for _ in range(repeat)]
-        if statistics.median(costs) < self.seconds * _MUCH_FASTER:
-            self.function, self.seconds = function, statistics.median(costs)
+    def adjusted(
+        self, function: Callable[..., Any], number: int, repeat: int, milliseconds: float = 0,
+        prepare: Callable[..., Any] | None = None,
+    ) -> list[float]:
+        """Seconds of each repeat of a function: of ``number`` runs, or as many as begin within ``milliseconds``, each
+        after a call of ``prepare``."""
+        known = self.known.pop(ARGUMENTS.key, None)
+        if known is None:
+            known = function, statistics.median(ARGUMENTS.time(function, prepare) for _ in range(number * repeat))
+            if len(self.known) >= _MOST_REFERENCES:
+                del self.known[next(iter(self.known))]
+        self.known[ARGUMENTS.key] = known
+        costs = [self._cost(function, known, number, milliseconds * 1e-3, prepare) for _ in range(repeat)]
+        if statistics.median(costs) < known[1] * _MUCH_FASTER:
+            self.known[ARGUMENTS.key] = function, statistics.median(costs)
         return costs
 
-    def _cost(self, function: Callable[..., Any], number: int) -> float:
-        """Seconds of ``number`` runs, between runs of the reference. A run that was held up, as those of several
-        threads are when one of them waits for a core, says nothing: of the two runs of the reference beside one of the
-        function the faster one counts, and no cost is less than neighbours may have taken."""
-        around, own = [ARGUMENTS.time(self.function)], []
-        for _ in range(number):
-            own.append(ARGUMENTS.time(function))
-            around.append(ARGUMENTS.time(self.function))
-        ratios = [seconds / min(pair) for seconds, *pair in zip(own, around, around[1:])]
-        return max(self.seconds * statistics.median(ratios), min(own) * _MOST_TAKEN)
+    def _cost(
+        self, function: Callable[..., Any], reference: tuple[Callable[..., Any], float], number: int, seconds: float,
+        prepare: Callable[..., Any] | None,
+    ) -> float:
+        """Seconds of one run, between runs of the reference. A run that was held up, as those of several threads are
+        when one of them waits for a core, says nothing: of the two runs of the reference beside one of the function the
+        faster one counts, and no cost is less than neighbours may have taken."""
+        end = time.perf_counter() + seconds
+        around, own = [ARGUMENTS.time(reference[0], prepare)], []
+        while len(own) < number or seconds and time.perf_counter() < end:
+            own.append(ARGUMENTS.time(function, prepare))
+            around.append(ARGUMENTS.time(reference[0], prepare))
+        ratios = [took / min(pair) for took, *pair in zip(own, around, around[1:])]
+        return max(reference[1] * statistics.median(ratios), min(own) * _MOST_TAKEN)
 
 
 def example(shape: list[int], dtype: str, seed: int) -> Any:
@@ -184,9 +215,7 @@ def measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], by
 def _measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     device = Device(*message["device"])
     ARGUMENTS.prepare(message["args"], message["outputs"], device)
-    shapes = message.get("shapes")
-    arguments = _viewed(ARGUMENTS.sets[0], shapes)
-    function = module[message["entry"]]
+    arguments, function = ARGUMENTS.sets[0], _over_views(module[message["entry"]], _shapes(message))
     first = _seconds(function, arguments, device)
     outputs = b"".join(a.numpy().tobytes() for a in arguments) if message["outputs"] else b""
     limit = hopeless_from(message, device)
@@ -195,36 +224,21 @@ def _measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], b
         first = _seconds(function, arguments, device)
         if first > limit:
             return {"costs": [first], **_name_of(device)}, outputs
-    # A device has its own clock and no noisy neighbours.
-    if message["flush"] or message["min_repeat_ms"] or device.device_type != Device.kDLCPU:
-        costs = _timed(module, message, device, arguments, first)
-    else:
-        costs = REFERENCE.adjusted(_over_views(function, shapes), message["number"], message["repeat"])
+    costs = _timed(_evaluator(module, function, message, device), message, device, first)
     if message["cooldown"]:
         time.sleep(message["cooldown"])
     return {"costs": costs, **_name_of(device)}, outputs
 
 
-def _viewed(arrays: Sequence[ndarray.NDArray], shapes: Sequence[Sequence[int]] | None) -> list[ndarray.NDArray]:
-    """Arrays in other shapes."""
-    return list(arrays) if shapes is None else [a._create_view(shape) for a, shape in zip(arrays, shapes)]
+def _shapes(message: dict[str, Any]) -> Shapes | None:
+    """The shapes in which a function takes its arguments where they are not those of the arrays."""
+    shapes = message.get("shapes")
+    return None if shapes is None else tuple(map(tuple, shapes))
 
 
-def _over_views(function: Callable[..., Any], shapes: Sequence[Sequence[int]] | None) -> Callable[..., Any]:
-    """A function over arrays that it sees in other shapes; the views of each set of arrays are made once."""
-    if shapes is None:
-        return function
-    known: dict[int, tuple[ndarray.NDArray, list[ndarray.NDArray]]] = {}
-
-    def call(*arrays: ndarray.NDArray) -> None:
-        # Sets differ in their last arrays.
-        last, views = known.get(id(arrays[-1]), (None, []))
-        if last is not arrays[-1]:
-            views = _viewed(arrays, shapes)
-            known[id(arrays[-1])] = arrays[-1], views
-        function(*views)
-
-    return call
+def _over_views(function: Callable[..., Any], shapes: Shapes | None) -> Callable[..., Any]:
+    """A function over arrays that it sees in other shapes."""
+    return function if shapes is None else lambda *arrays: function(*ARGUMENTS.viewed(arrays, shapes))
 
 
 def hopeless_from(message: dict[str, Any], device: Device) -> float | None:
@@ -243,7 +257,7 @@ def hopeless_from(message: dict[str, Any], device: Device) -> float | None:
 def _is_looked_at_first(message: dict[str, Any], device: Device) -> bool:
     """Whether only candidates that may be among the best are measured for long."""
     glance = _GLANCE_MS[device.device_type != Device.kDLCPU]
-    return bool(message.get("best")) and message["min_repeat_ms"] > glance and not message["flush"]
+    return bool(message.get("best")) and message["min_repeat_ms"] > glance
 
 
 def _seconds(function: Callable[..., Any], arguments: list[ndarray.NDArray], device: Device) -> float:
@@ -254,29 +268,35 @@ def _seconds(function: Callable[..., Any], arguments: list[ndarray.NDArray], dev
     return time.perf_counter() - start
 
 
-def _timed(
-    module: Module, message: dict[str, Any], device: Device, arguments: list[ndarray.NDArray], call: float = 0.0
-) -> list[float]:
-    """Seconds of each repeat by the clock of the device; ``call`` are those of one call so far."""
+# Seconds of each repeat, by the runs of a repeat, the repeats, and the milliseconds that a repeat takes at least.
+Evaluator = Callable[[int, int, float], list[float]]
 
-    def evaluate(number: int, repeat: int, milliseconds: int) -> list[float]:
+
+def _evaluator(module: Module, function: Callable[..., Any], message: dict[str, Any], device: Device) -> Evaluator:
+    """What times a module: a device by its own clock, which has no noisy neighbours, the CPU beside a reference."""
+    if device.device_type == Device.kDLCPU:
+        prepare = get_global_func(_FLUSH) if message["flush"] else None
+        return lambda number, repeat, ms: REFERENCE.adjusted(function, number, repeat, ms, prepare)
+
+    arguments = ARGUMENTS.viewed(ARGUMENTS.sets[0], _shapes(message))
+
+    def evaluate(number: int, repeat: int, milliseconds: float) -> list[float]:
         evaluator = module.time_evaluator(
-            message["entry"], device, number=number, repeat=repeat, min_repeat_ms=milliseconds,
-            f_preproc="cache_flush_cpu_non_first_arg" if message["flush"] else "",
-        )
+            message["entry"], device, number=number, repeat=repeat, min_repeat_ms=int(milliseconds),
+            f_preproc=_FLUSH if message["flush"] else "")
         return list(evaluator(*arguments).results)
 
+    return evaluate
+
+
+def _timed(evaluate: Evaluator, message: dict[str, Any], device: Device, call: float = 0.0) -> list[float]:
+    """Seconds of each repeat; ``call`` are those of one call so far."""
     is_device = device.device_type != Device.kDLCPU
     if _is_looked_at_first(message, device) and (is_device or call * 1e3 < _GLANCE_MS[0]):
         glance = evaluate(1, 1, _GLANCE_MS[is_device])
         if glance[0] > _CLEARLY_SLOWER[is_device] * message["best"]:
             return glance
-        call = glance[0]
-    number = message["number"]
-    if call and not is_device:
-        # Too few runs would have to be run again.
-        number = max(number, math.ceil(1.05e-3 * message["min_repeat_ms"] / call))
-    return evaluate(number, message["repeat"], message["min_repeat_ms"])
+    return evaluate(message["number"], message["repeat"], message["min_repeat_ms"])
 
 
 def _name_of(device: Device) -> dict[str, Any]:
