@@ -1,12 +1,14 @@
 """Weights that the auto-scheduler's cost model starts from, for the family of machines this one belongs to.
 
     python -m benchmarks.auto_scheduler_weights collect --log FILE [--target cuda] [--trials 48] [--seconds 300]
-    python -m benchmarks.auto_scheduler_weights check --log FILE [--target cuda]
-    python -m benchmarks.auto_scheduler_weights train --log FILE [--target cuda]
+    python -m benchmarks.auto_scheduler_weights check --log FILE [--searches FILE ...] [--target cuda]
+    python -m benchmarks.auto_scheduler_weights train --log FILE [--searches FILE ...] [--target cuda]
 
 ``collect`` measures states of tasks that are none of ResNet-50's, half of them by chance, and writes records; the same
 command goes on where it stopped. It takes NumPy, llvmlite and xgboost alone. ``check`` prints how tasks that were left
-out are ranked; ``train`` writes the weights into the package.
+out are ranked; ``train`` writes the weights into the package. ``--searches`` are records of searches of whole models
+(``benchmarks.auto_scheduler_models tune``), whose names say what they are of: MODEL_LAYOUT_START.json. They have what
+searches propose, of which few are slow, and are learned from besides.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import os
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -84,27 +87,61 @@ def quietly_measured(log: str) -> set[str]:
 
 
 class Samples:
-    """Rows of features, the task of each state, its speed as a share of its task's best, and what is to be learned."""
+    """Rows of features, the task of each state, its speed as a share of its task's best, and what is to be learned.
 
-    def __init__(self, log: str, target: str):
+    Speeds are compared within a run over a task: between two, the machine may have changed. ``runs`` has those.
+    """
+
+    def __init__(self, arguments: argparse.Namespace):
+        from tvm.auto_scheduler.cost_model.xgb_model import relative_speeds, shortfall
+
+        self.rows: list[np.ndarray] = []
+        self.tasks: list[str] = []
+        self.runs: list[str] = []
+        self._costs: list[float] = []
+        self._estimates: list[float] = []
+        if os.path.exists(arguments.log):
+            quiet = quietly_measured(arguments.log)
+            tasks = {task.workload_key: task for task in training_tasks(arguments.target)}
+            self._add(arguments.log, {key: task for key, task in tasks.items() if key in quiet})
+        for path in arguments.searches:
+            self._add(path, tasks_of_search(path, arguments.models, arguments.target))
+        if not self.rows:
+            raise SystemExit(f"there are no records in {', '.join([arguments.log, *arguments.searches])}")
+        self.speeds, self.estimates = relative_speeds(self.runs, self._costs), np.array(self._estimates)
+        self.wanted = shortfall(self.runs, self.speeds, self.estimates)
+
+    def _add(self, path: str, tasks: dict[str, Any]) -> None:
+        """Take the records of a file that are of these tasks, and of machines as they were measured on."""
         from tvm import auto_scheduler
-        from tvm.auto_scheduler.cost_model.xgb_model import estimate, extractor_of, relative_speeds, shortfall
+        from tvm.auto_scheduler.cost_model.xgb_model import estimate, extractor_of
 
-        tasks = {task.workload_key: task for task in training_tasks(target)}
-        quiet = quietly_measured(log)
-        tasks = {key: task for key, task in tasks.items() if key in quiet}
-        extractors = {key: extractor_of(task) for key, task in tasks.items()}
-        self.rows, costs, self.tasks = [], [], []
-        for inp, res in auto_scheduler.RecordReader(log):
+        extractors: dict[str, Any] = {}
+        for inp, res in auto_scheduler.RecordReader(path):
             key = inp.task.workload_key
-            if key in tasks:
-                self.rows.append(extractors[key].rows(inp.state))
-                costs.append(res.mean_cost)
-                self.tasks.append(key)
-        self.speeds = relative_speeds(self.tasks, costs)
-        self.estimates = np.array([float(estimate(tasks[key], rows[None])[0])
-                                   for key, rows in zip(self.tasks, self.rows)])
-        self.wanted = shortfall(self.tasks, self.speeds, self.estimates)
+            if key not in tasks:
+                continue
+            if key not in extractors:
+                tasks[key].hardware_params = inp.task.hardware_params
+                extractors[key] = extractor_of(tasks[key])
+            self.rows.append(extractors[key].rows(inp.state))
+            self.tasks.append(key)
+            self.runs.append(f"{path} {key}")
+            self._costs.append(res.mean_cost)
+            self._estimates.append(float(estimate(tasks[key], self.rows[-1][None])[0]))
+
+
+def tasks_of_search(path: str, models: str, target: str) -> dict[str, Any]:
+    """The tasks of the model that a record file of ``benchmarks.auto_scheduler_models`` is of, by their keys."""
+    from tvm import auto_scheduler
+
+    from .auto_scheduler_models import laid_out
+
+    model, layout, _ = Path(path).stem.rsplit("_", 2)
+    mod, params = laid_out(
+        argparse.Namespace(model=model, layout=layout if layout != "plain" else "", models=models))
+    tasks, _ = auto_scheduler.extract_tasks(mod, params, target)
+    return {task.workload_key: task for task in tasks}
 
 
 def fit(samples: Samples, which: np.ndarray) -> Any:
@@ -128,18 +165,18 @@ def forest_of(booster: Any, target: str) -> Any:
 
 
 def check(arguments: argparse.Namespace) -> None:
-    samples = Samples(arguments.log, arguments.target)
+    samples = Samples(arguments)
     keys = list(dict.fromkeys(samples.tasks))
     owner = np.array([keys.index(key) for key in samples.tasks])
     found, estimated = {}, []
     for fold in range(FOLDS):
         forest = forest_of(fit(samples, np.flatnonzero(owner % FOLDS != fold)), arguments.target)
-        for number in range(fold, len(keys), FOLDS):
-            own = np.flatnonzero(owner == number)
+        for run in sorted({run for run, n in zip(samples.runs, owner) if n % FOLDS == fold}):
+            own = np.flatnonzero(np.array(samples.runs) == run)
             scores = [forest.predict(samples.rows[n]).sum() + samples.estimates[n] for n in own]
             if len(own) > 8:
                 estimated.append(spearman(samples.estimates[own], samples.speeds[own]))
-                found[keys[number]] = spearman(scores, samples.speeds[own])
+                found[run] = spearman(scores, samples.speeds[own])
     for key, value in sorted(found.items(), key=lambda item: item[1]):
         print(f"{value:5.2f} {key[:100]}")
     values = list(found.values())
@@ -151,7 +188,7 @@ def train(arguments: argparse.Namespace) -> None:
     import tvm
     from tvm.auto_scheduler.cost_model import weights
 
-    samples = Samples(arguments.log, arguments.target)
+    samples = Samples(arguments)
     family = weights.family_of(tvm.target.Target(arguments.target))
     if not family:
         raise SystemExit(f"target {arguments.target} belongs to no family that weights are kept for")
@@ -166,6 +203,8 @@ def main() -> None:
     commands = {"collect": collect, "check": check, "train": train}
     parser.add_argument("command", choices=commands)
     parser.add_argument("--log", default="build/auto_scheduler_weights.json")
+    parser.add_argument("--searches", nargs="*", default=[], help="records of searches of whole models")
+    parser.add_argument("--models", default="build/models", help="where those models are")
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--trials", type=int, default=48, help="measurements of each task")
     parser.add_argument("--seconds", type=float, default=300, help="no round is begun later")

@@ -157,3 +157,22 @@ def test_stages_of_a_row_are_computed_together_in_most_states(seed):
             # No stage is computed inside the loop over the elements of a row, for each of them anew.
             assert stage.attach is None or stage.attach[0] != len(skeleton.state.stages) - 1 or (
                 last.iters[stage.attach[1]].name == "i0")
+
+
+def test_no_register_tile_takes_most_of_a_round_while_there_are_others(seed):
+    """A cost model that is wrong about the best one would propose nothing else, and not find out."""
+    function, args = PROGRAMS["matmul"]
+    policy = SketchPolicy(SearchTask(func=function, args=args, target="llvm"), seed=seed, verbose=0)
+    assert policy.space is not None
+    ranked, _ = policy.space.scored(policy.space.random(300), lambda groups: [np.zeros(len(g)) for g in groups])
+    tiles = policy.space.register_tiles(ranked)
+    for row in range(0, len(ranked), 20):
+        number, decisions = policy.space.decided(ranked, row)
+        lengths = [value[-1] for (kind, _), value in decisions.items() if kind == "tile" and len(value) > 1]
+        assert tiles[row][0] == number and [n for n in tiles[row][1:] if n] == lengths
+    mixed = policy._mixed(ranked, range(len(ranked)), 2)
+    assert sorted(mixed) == list(range(len(ranked)))
+    met = [sum(tiles[row] == tiles[before] for before in mixed[:place]) for place, row in enumerate(mixed)]
+    late = next(place for place, count in enumerate(met) if count == 2)
+    assert all(count < 2 for count in met[:late]) and all(count >= 2 for count in met[late:])
+    assert mixed[:late] == sorted(mixed[:late])

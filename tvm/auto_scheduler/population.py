@@ -130,6 +130,20 @@ class Space:
         skeleton = self.skeletons[population.skeletons[row]]
         return skeleton.sketch.number, skeleton.decided(population.genes[row])
 
+    def register_tiles(self, population: Population) -> list[tuple[int, ...]]:
+        """The sketch of each candidate and the innermost lengths of its tiles. Candidates that differ in others have
+        the same innermost body."""
+        owners = np.array([skeleton.sketch.number for skeleton in self.skeletons], dtype="int32")[population.skeletons]
+        lengths = np.zeros((len(population), self.width + 1), dtype="int32")
+        lengths[:, 0] = owners
+        for sketch in self.sketches:
+            rows = np.flatnonzero(owners == sketch.number)
+            for column, options in enumerate(sketch.splits.values()):
+                if len(options[0]) > 1:
+                    innermost = np.array([option[-1] for option in options], dtype="int32")
+                    lengths[rows, column + 1] = innermost[population.genes[rows, column]]
+        return [tuple(row) for row in lengths.tolist()]
+
     def scored(self, population: Population, score: ScoreRows) -> tuple[Population, np.ndarray]:
         """The valid candidates, with all genes decided, and their scores."""
         rows, groups, genes = [], [], population.genes.copy()

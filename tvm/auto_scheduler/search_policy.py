@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any, ClassVar
@@ -39,6 +40,8 @@ _CANDIDATES_EACH = 32
 _FIRST_BY_CHANCE = 0.25
 # The share of them that is chosen by the estimate from their instructions, without what was learned of other tasks.
 _FIRST_BY_ESTIMATE = 0.375
+# The share of the states proposed at a time that have the same register tile, where there are others.
+_MOST_OF_A_TILE = 0.4
 
 
 class SearchCallback:
@@ -440,16 +443,30 @@ class SketchPolicy(SearchPolicy):
         """The first candidates of an array as states."""
         assert self.space is not None
         found: dict[tuple[TransformStep, ...], Candidate] = {}
-        for row, key in enumerate(ranked.keys()):
+        keys = ranked.keys()
+        rows = [row for row, key in enumerate(keys) if not is_new or key not in self._proposed]
+        if is_new:
+            rows = self._mixed(ranked, rows, max(round(_MOST_OF_A_TILE * count), 1))
+        for row in rows:
             if len(found) == count:
                 break
-            if is_new and key in self._proposed:
-                continue
+            key = keys[row]
             made = self.breeder.annotated(*self.space.decided(ranked, row), complete=True)
             if made is not None and not (is_new and made.key in self.measured):
                 found.setdefault(made.key, made)
                 self._keys[made.key] = key
         return list(found.values())
+
+    def _mixed(self, ranked: Population, rows: Sequence[int], most: int) -> list[int]:
+        """Rows in their order, those of a register tile that ``most`` have already at the end. A cost model that is
+        wrong about the best register tile would otherwise propose nothing else, and not find out."""
+        assert self.space is not None
+        tiles, met = self.space.register_tiles(ranked), Counter[tuple[int, ...]]()
+        first, last = [], []
+        for row in rows:
+            met[tiles[row]] += 1
+            (first if met[tiles[row]] <= most else last).append(row)
+        return [*first, *last]
 
     def _scored(self, population: Population) -> tuple[Population, Any]:
         """What is a state of its sketch in a population, and its scores."""

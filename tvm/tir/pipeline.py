@@ -49,6 +49,7 @@ LOWER_PHASE_3: tuple[Pass, ...] = (
 LOWER = (LOWER_PHASE_0, LOWER_PHASE_1, LOWER_PHASE_2, LOWER_PHASE_3)
 
 HOST: tuple[Pass, ...] = (
+    transform.SplitOddVectors(),
     transform.LowerIntrin(),
     transform.MakePackedAPI(),
     transform.LowerTVMBuiltin(),

@@ -389,6 +389,11 @@ def VerifyMemory() -> Pass:
     return PrimFuncPass(run, PassInfo(0, "tir.VerifyMemory"))
 
 
+def SplitOddVectors() -> Pass:
+    """Vectors whose lanes are not a power of two become several."""
+    return _on_functions("SplitOddVectors", "split_odd_vectors")
+
+
 def RewriteUnsafeSelect() -> Pass:
     """A Select whose sides may not both be evaluated becomes if_then_else."""
     return _on_functions("RewriteUnsafeSelect", "rewrite_unsafe_select")
