@@ -221,3 +221,46 @@ def test_torch_memory_is_shared_both_ways():
     back = torch.from_dlpack(array)
     array[:] = np.zeros((2, 3))
     assert back.sum() == 0
+
+
+@pytest.mark.parametrize("dtype", [*NUMPY_TYPES, *EXTENSION_TYPES])
+@pytest.mark.parametrize("shape, axes", [((1, 1), (1, 0)), ((63, 130), (1, 0)), ((129, 65), (1, 0)), ((70, 0), (1, 0)),
+                                         ((130, 5, 3, 2), (2, 3, 1, 0)), ((3, 66, 7), (0, 2, 1)),
+                                         ((2, 3, 129), (2, 0, 1)), ((), ())])  # fmt: skip
+def test_arrays_are_made_of_elements_in_any_order(dtype, shape, axes):
+    data = (np.arange(np.prod(shape, dtype=int)) % 101).reshape(shape).astype(dtype).transpose(axes)
+    for given in (data, data[..., ::-1] if shape else data, np.broadcast_to(data, (2, *data.shape))):
+        array = nd.array(given)
+        assert array.shape == given.shape and array.strides is None
+        np.testing.assert_array_equal(array.numpy(), given)
+
+
+def test_elements_converted_in_another_order():
+    data = np.arange(70.0 * 3).reshape(70, 3)
+    np.testing.assert_array_equal(nd.empty((3, 70), "float16").copyfrom(data.T).numpy(), data.T.astype("float16"))
+
+
+@pytest.mark.parametrize("dtype", [*NUMPY_TYPES, *EXTENSION_TYPES, "float32x4"])
+@pytest.mark.parametrize("shape", [(), (0, 2), (5,), (2, 3)])
+def test_elements_are_read_where_they_lie(dtype, shape):
+    array = nd.empty(shape, dtype)
+    count = np.prod(array.numpy().shape, dtype=int)
+    array.copyfrom((np.arange(count) % 2).reshape(array.numpy().shape).astype(array.numpy().dtype))
+    seen = nd.elements(array)
+    np.testing.assert_array_equal(seen, array.numpy())
+    if count:
+        with pytest.raises(ValueError, match="read-only"):
+            seen[...] = 0
+        assert seen.ctypes.data == array._read()[4]
+
+
+def test_elements_keep_the_memory_of_their_array():
+    seen = nd.elements(nd.array(np.arange(1000)))
+    gc.collect()
+    others = [nd.array(np.zeros(1000, "int64")) for _ in range(10)]
+    assert seen.tolist() == list(range(1000)) and len(others) == 10
+
+
+def test_elements_of_a_strided_array_are_a_copy():
+    data = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(nd.elements(nd.from_dlpack(data.T)), data.T)

@@ -25,6 +25,7 @@ from .backend import library_cache, writers
 from .backend.compile_program import compile_program
 from .backend.memory_plan import plan_program
 from .backend.program import Program
+from .backend.rare_collections import rare_collections
 from .backend.te_compiler import Kernel
 from .expr import Constant, Function
 from .infer import infer_module
@@ -196,9 +197,10 @@ def build(
         if one.libs:
             warnings.warn(f"target '{str(one).strip()}': {', '.join(one.libs)} is not available yet; every operator is "
                           "compiled", stacklevel=2)
-    with contextlib.ExitStack() as records:
+    with contextlib.ExitStack() as scope:
+        scope.enter_context(rare_collections)
         for one in targets:
-            records.enter_context(records_at_hand(one))
+            scope.enter_context(records_at_hand(one))
         program, fused, used = _compile_graph(ir_mod, targets, params, mod_name, progress)
         library = library_of(program.kernels, used, host, progress)
     if sum(math.prod(value.shape) for value in program.constants.values()) >= _MANY_WEIGHTS:

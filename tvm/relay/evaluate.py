@@ -46,7 +46,7 @@ def _rows() -> dict[str, Callable[..., Any]]:
     _TABLE["reshape"] = lambda attrs, a, out: a[0].reshape([int(d) for d in out.shape])
     for name in ("squeeze", "expand_dims", "nn.batch_flatten"):
         _TABLE[name] = _TABLE["reshape"]
-    _TABLE["transpose"] = lambda attrs, a, out: np.ascontiguousarray(np.transpose(a[0], attrs.axes))
+    _TABLE["transpose"] = lambda attrs, a, out: np.transpose(a[0], attrs.axes)
     _TABLE["concatenate"] = lambda attrs, a, out: np.concatenate(a, attrs.axis)
     _TABLE["broadcast_to"] = lambda attrs, a, out: np.broadcast_to(a[0], [int(d) for d in out.shape]).copy()
     _TABLE["full"] = lambda attrs, a, out: np.full([int(d) for d in out.shape], a[0], out.dtype)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import sys
 from collections.abc import Sequence
 
@@ -343,7 +345,13 @@ class NDArray(NDArrayBase):
             if source.size != 1 or source.ndim > len(shape):
                 raise ValueError(f"copyfrom: the array has shape {shape}, the source {source.shape}")
             source = numpy.broadcast_to(source, shape)
-        source = numpy.ascontiguousarray(source)
+        if not source.flags.c_contiguous:
+            memory = _host_memory(self)
+            packed = numpy.empty(shape, target) if memory is None else memory
+            _copy_in_blocks(packed, source)
+            if memory is not None:
+                return self
+            source = packed
         _lib.check(lib.TVMArrayCopyFromBytes(self._tensor, source.ctypes.data, source.nbytes))
         return self
 
@@ -469,6 +477,42 @@ def array(arr, device: Device | None = None, mem_scope: str | None = None) -> ND
     if source.dtype.kind in "OUSM":
         raise TypeError(f"array: {type(arr).__name__} with elements of type {source.dtype} has no NDArray form")
     return empty(source.shape, source.dtype.name, where, mem_scope).copyfrom(source)
+
+
+def elements(array: NDArray):
+    """The elements of an array as a NumPy array that is only read: on the array's memory if that is compact and of the
+    host, which it keeps, and a copy otherwise."""
+    found = _host_memory(array)
+    if found is None:
+        return array.numpy()
+    found.flags.writeable = False
+    return found
+
+
+def _host_memory(array: NDArray):
+    """A NumPy array on the memory of a compact array of the host; None for others."""
+    import numpy
+
+    shape, dtype, where, strides, address = array._read()
+    if where.device_type != Device.kDLCPU or strides is not None or not array.size:
+        return None
+    kind, extents = numpy_dtype(dtype), array._numpy_shape()
+    memory = (ctypes.c_char * (math.prod(extents) * kind.itemsize)).from_address(address)
+    memory.owner = array  # NumPy holds the buffer, and the buffer the array.
+    return numpy.frombuffer(memory, kind).reshape(extents)
+
+
+# Bytes from which on neighbours lie on different cache lines, and how many of these stay in the first cache.
+_LINE, _LINES = 64, 64
+
+
+def _copy_in_blocks(target, source) -> None:
+    """Copy a NumPy array in another order of elements to a compact one. Elements that come to lie side by side may be
+    a row apart before: the rows are then taken a few at a time, so that a cache line is read once for all it has."""
+    size = source.shape[-1]
+    block = _LINES if abs(source.strides[-1]) >= _LINE else size
+    for first in range(0, size, block):
+        target[..., first : first + block] = source[..., first : first + block]
 
 
 def numpyasarray(np_data):

@@ -99,3 +99,26 @@ def test_floats_are_cast_to_bools_as_a_compiled_cast_does():
     assert folded(relay.Function([], relay.cast(relay.const(values), "bool"))).body.data.numpy().tolist() == [
         False, False, True, True, True,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("orders", [[(1, 0), (1, 0)], [None, None], [(-1, -2), None], [(0, 1)]])
+def test_transposes_that_cancel_leave_the_constant_itself(orders):
+    x = relay.var("x", shape=(2, 5))
+    weight = relay.const(np.arange(15, dtype="float16").reshape(3, 5))
+    moved = weight
+    for order in orders:
+        moved = relay.transpose(moved, order)
+    found = folded(relay.Function([x], relay.nn.dense(relay.cast(x, "float16"), moved))).body.args[1]
+    assert found is weight
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "bool"])
+def test_transposes_of_a_constant_are_one(dtype):
+    weight = relay.const((np.arange(2 * 70 * 3) % 3).reshape(2, 70, 3).astype("float32"))
+    weight = relay.const(weight.data.numpy().astype(tvm.runtime.ndarray.numpy_dtype(dtype)))
+    inner = relay.transpose(weight, (2, 0, 1))
+    body = folded(relay.Function([], relay.Tuple([inner, relay.transpose(inner, (0, 2, 1))]))).body
+    plain = weight.data.numpy()
+    for found, order in zip(body.fields, ((2, 0, 1), (2, 1, 0))):
+        assert isinstance(found, relay.Constant) and found.data.dtype == dtype
+        np.testing.assert_array_equal(found.data.numpy(), plain.transpose(order))

@@ -19,7 +19,7 @@ from ...error import TVMError
 from ...relay.backend.vm import needs_vm
 from ...relay.frontend.pytorch.exported import FxReader, decompositions
 from ...relay.frontend.pytorch.table import Number
-from ...relay.frontend.pytorch.tensors import array_of
+from ...relay.frontend.pytorch.tensors import weight_of
 from .options import TARGETS, Options, options_of
 from .programs import Run, graph_program, machine_program
 
@@ -149,7 +149,7 @@ def _program(graph_module, values: list, weights: set[int], options: Options) ->
     given, places = [], []
     for i, (node, value) in enumerate(zip(holders, values)):
         if i in weights:
-            given.append(reader.tensor_weight(node.name, array_of(value, node.name)))
+            given.append(reader.tensor_weight(node.name, weight_of(value, node.name)))
         else:
             before = len(reader.inputs)
             given.append(reader.fake_input(node.name, node.meta["val"]))

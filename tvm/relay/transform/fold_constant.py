@@ -9,6 +9,7 @@ from ...ir.op import Op
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
 from ...ir.visit import post_order, rewrite
+from ...runtime.ndarray import elements
 from ..checked_type import with_derived_type
 from ..evaluate import evaluate_call
 from ..expr import Call, Constant, Function, If, Let, RelayExpr, Tuple, TupleGetItem, Var
@@ -35,7 +36,7 @@ def _constants(node: Call) -> list | None:
         for part in map(_placed, parts):
             if not isinstance(part, Constant):
                 return None
-            out.append(part.data.numpy())
+            out.append(elements(part.data))
     return out
 
 
@@ -62,6 +63,21 @@ def _operand(e: RelayExpr) -> RelayExpr:
         return _placed(e)
     made = e.map_children(_placed)
     return with_derived_type(made) if made.checked_type_ is None else made
+
+
+def _transposed(node: RelayExpr) -> Constant | None:
+    """A constant under transposes, which are done as one: those that cancel each other leave the constant itself."""
+    orders = []
+    while is_call(node, "transpose"):
+        orders.append(node.attrs.axes)
+        node = node.args[0]
+    if not orders or not isinstance(node, Constant):
+        return None
+    axes = np.arange(node.data.ndim)
+    for order in reversed(orders):
+        axes = axes[::-1] if order is None else axes[list(order)]
+    is_same = np.array_equal(axes, np.arange(len(axes)))
+    return node if is_same else Constant(elements(node.data).transpose(axes))
 
 
 class _Fold:
@@ -141,7 +157,8 @@ def _fold_lets(root: RelayExpr, fold: _Fold) -> RelayExpr:
 def fold_function(func: Function, mod: IRModule | None = None, fold_qnn: bool = False) -> Function:
     fold = _Fold(fold_qnn)
     lets = any(type(n) is Let for n in post_order(func))
-    return infer_function(func.replace(body=_fold_lets(func.body, fold)) if lets else rewrite(func, fold), mod)
+    made = func.replace(body=_fold_lets(func.body, fold)) if lets else rewrite(func, fold, _transposed)
+    return infer_function(made, mod)
 
 
 def FoldConstant(fold_qnn: bool = False) -> RelayFunctionPass:
@@ -186,4 +203,4 @@ def FoldConstantExpr(expr: RelayExpr, mod: IRModule, fold_qnn: bool = False) -> 
     -------
     RelayExpr
     """
-    return rewrite(infer_type(expr, mod), _Fold(fold_qnn))
+    return rewrite(infer_type(expr, mod), _Fold(fold_qnn), _transposed)

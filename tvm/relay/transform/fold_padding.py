@@ -23,7 +23,7 @@ def padding_absorbed(node: Call, layout: str, fills: Callable[[Any], bool], **at
     if not is_call(data, "nn.pad") or data.attrs.pad_mode != "constant" or not layout.isupper():
         return None
     value = data.args[1]
-    if not isinstance(value, Constant) or value.data.numpy().size != 1 or not fills(value.data.numpy().item()):
+    if not isinstance(value, Constant) or value.data.size != 1 or not fills(value.data.numpy().item()):
         return None
     if isinstance(node.attrs.padding, str):
         return None
@@ -46,7 +46,7 @@ def _convolution(node: Call) -> RelayExpr | None:
 def _quantized(node: Call) -> RelayExpr | None:
     """A quantized convolution pads with the zero point of its data."""
     zero = node.args[2]
-    if not isinstance(zero, Constant) or zero.data.numpy().size != 1:
+    if not isinstance(zero, Constant) or zero.data.size != 1:
         return None
     return padding_absorbed(node, node.attrs.data_layout, lambda value: value == zero.data.numpy().item())
 

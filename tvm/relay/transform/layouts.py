@@ -15,6 +15,7 @@ import numpy as np
 from ...ir.op import Op
 from ...ir.tensor_type import TensorType
 from ...ir.visit import rewrite
+from ...runtime.ndarray import elements
 from ...target.layout import layout as layout_of
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem
 from ..infer import dims
@@ -82,7 +83,7 @@ def rearranged(array: np.ndarray, old: str, new: str) -> np.ndarray:
             names.append(c.lower())
             shape.append(size)
     whole = np.pad(array, fill) if any(after for _, after in fill) else array
-    return np.ascontiguousarray(whole.reshape(shape).transpose([names.index(c) for c in letters(new)]))
+    return whole.reshape(shape).transpose([names.index(c) for c in letters(new)])
 
 
 def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) -> RelayExpr:
@@ -92,7 +93,7 @@ def _to(e: RelayExpr, shape: tuple[int, ...], old: str, new: str, fold: bool) ->
     if not fold:
         return transform.layout_transform(e, old, new)
     if isinstance(e, Constant) and e.data.dtype != "bfloat16":
-        return Constant(rearranged(e.data.numpy(), old, new))
+        return Constant(rearranged(elements(e.data), old, new))
     still = _reshaped(e, shape, _sizes(shape, old, new)) if _in_place(shape, old, new) else None
     return transform.layout_transform(e, old, new) if still is None else still
 

@@ -17,7 +17,7 @@ from .function_pass import is_call
 
 def _number(e: RelayExpr) -> float | None:
     """The value of a constant of one element."""
-    if not isinstance(e, Constant) or e.data.dtype not in ("float32", "float64") or e.data.numpy().size != 1:
+    if not isinstance(e, Constant) or e.data.dtype not in ("float32", "float64") or e.data.size != 1:
         return None
     return float(e.data.numpy().reshape(-1)[0])
 

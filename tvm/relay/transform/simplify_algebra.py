@@ -96,7 +96,7 @@ def order_before_dequantize(node: Call, counts) -> RelayExpr | None:
     if not is_call(data, "qnn.dequantize") or data.args[0].checked_type_.dtype not in ("int8", "uint8", "int16"):
         return None
     scale = data.args[1]
-    if not isinstance(scale, Constant) or scale.data.numpy().size != 1 or not scale.data.numpy().item() > 1e-30:
+    if not isinstance(scale, Constant) or scale.data.size != 1 or not scale.data.numpy().item() > 1e-30:
         return None
     return Call(node.op, (data.args[0],), node.attrs, (), node.span)
 

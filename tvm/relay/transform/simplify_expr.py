@@ -114,9 +114,9 @@ def _uniform(e: RelayExpr) -> Any:
     e = e if fill is None else fill
     if not isinstance(e, Constant) or e.data.dtype == "bfloat16":
         return None
-    array = e.data.numpy()
-    if array.size == 0 or array.size > 4096:
+    if not 0 < e.data.size <= 4096:
         return None
+    array = e.data.numpy()
     first = array.reshape(-1)[0]
     return first if (array == first).all() else None
 
@@ -200,7 +200,7 @@ def _strip_scalar(e: RelayExpr, counts, mixed: bool = False) -> tuple[RelayExpr,
     while isinstance(e, Call) and isinstance(e.op, Op) and counts.get(id(e), 1) == 1:
         if is_call(e, "multiply"):
             x, c = e.args
-            if not isinstance(c, Constant) or c.data.numpy().size != 1 or x.checked_type_ != e.checked_type_:
+            if not isinstance(c, Constant) or c.data.size != 1 or x.checked_type_ != e.checked_type_:
                 return None
             if x.checked_type_.dtype != dtype:
                 if not is_call(x, "cast") or x.args[0].checked_type_.dtype != dtype:

@@ -24,7 +24,7 @@ from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, seq
 from .occurrence import mentions
-from .statement import StmtRewriter, int_value, is_call
+from .statement import StmtRewriter, int_value, is_call, statements_in
 from .storage_flatten import product
 from .unroll_loop import rename_bound
 
@@ -100,7 +100,7 @@ def find_allocations(body: Stmt) -> Iterator[tuple[Allocate, list[Stmt]]]:
     while True:
         if isinstance(node, Allocate):
             if any(isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is node.buffer_var
-                   for n in post_order(node.body)):
+                   for n in statements_in(node.body)):
                 yield node, list(around)
             around.append(node)
             node = node.body
@@ -186,7 +186,7 @@ def double_buffered(loop: For, allocation: Allocate, around: list[Stmt]) -> tupl
 
 def ahead_of(body: Stmt, data: Var) -> int:
     """Iterations by which the memory is to be filled before it is used."""
-    return next(n.value.value for n in post_order(body)
+    return next(n.value.value for n in statements_in(body)
                 if isinstance(n, AttrStmt) and n.attr_key == SCOPE and n.node is data)
 
 
@@ -210,12 +210,12 @@ def likely(condition: PrimExpr) -> PrimExpr:
 
 
 def writes(node: Stmt, data: Var) -> bool:
-    return any(isinstance(n, BufferStore) and n.buffer.data is data for n in post_order(node))
+    return any(isinstance(n, BufferStore) and n.buffer.data is data for n in statements_in(node))
 
 
 def touches_written(fill: Stmt, use: list[Stmt]) -> bool:
     """Whether filling reads memory that using writes: then it cannot run ahead."""
-    written = {n.buffer.data for s in use for n in post_order(s) if isinstance(n, BufferStore)}
+    written = {n.buffer.data for s in use for n in statements_in(s) if isinstance(n, BufferStore)}
     if any(isinstance(n, BufferLoad) and n.buffer.data in written for n in post_order(fill)):
         return True
     return any(is_call(n, "tir.call_extern", "tir.tvm_call_packed", "tir.tvm_access_ptr") for n in post_order(fill))
@@ -236,7 +236,7 @@ def strip(body: Stmt, data: Var | None) -> Stmt:
 
 
 def inject_double_buffer(func: PrimFunc, config: Any = None) -> PrimFunc:
-    if not any(isinstance(n, AttrStmt) and n.attr_key == SCOPE for n in post_order(func.body)):
+    if not any(isinstance(n, AttrStmt) and n.attr_key == SCOPE for n in statements_in(func.body)):
         return func
     split = getattr(config, "split_loop", 1)
     if split not in (0, 1):

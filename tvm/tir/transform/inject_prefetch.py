@@ -15,7 +15,7 @@ from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferRealize, BufferStore, For, IfThenElse, Prefetch, Stmt, seq
 from .loop_partition import inner_ranges
-from .statement import StmtRewriter, int_value, is_call
+from .statement import StmtRewriter, int_value, is_call, statements_in
 
 SCOPE = "prefetch_scope"
 
@@ -40,7 +40,7 @@ def touched_region(body: Stmt, buffer: Buffer) -> list[Range] | None:
 
 def made_inside(body: Stmt, buffer: Buffer) -> bool:
     """Whether the buffer only exists inside the loop: a later iteration's is not there to be fetched."""
-    return any(isinstance(n, BufferRealize) and n.buffer is buffer for n in post_order(body))
+    return any(isinstance(n, BufferRealize) and n.buffer is buffer for n in statements_in(body))
 
 
 class Prefetcher(StmtRewriter):
@@ -75,6 +75,6 @@ class Prefetcher(StmtRewriter):
 
 
 def inject_prefetch(func: PrimFunc) -> PrimFunc:
-    if not any(isinstance(n, AttrStmt) and n.attr_key == SCOPE for n in post_order(func.body)):
+    if not any(isinstance(n, AttrStmt) and n.attr_key == SCOPE for n in statements_in(func.body)):
         return func
     return func.replace(body=Prefetcher().stmt(func.body))

@@ -46,7 +46,7 @@ from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 from .facts import analyzer_of
-from .statement import KEPT, StmtRewriter, int_value, is_call
+from .statement import KEPT, StmtRewriter, int_value, is_call, statements_in
 from .unroll_loop import rename_bound
 
 HINT = "pragma_loop_partition_hint"
@@ -262,7 +262,7 @@ class Partitioner(StmtRewriter):
 
     def partition_thread(self, node: AttrStmt, var: Var) -> Stmt | None:
         """Threads whose vectors are complete take a branch of their own, without the conditions on lanes."""
-        if any(isinstance(n, AttrStmt) and n.attr_key in THREADS for n in post_order(node.body)):
+        if any(isinstance(n, AttrStmt) and n.attr_key in THREADS for n in statements_in(node.body)):
             return None
         conditions = Conditions(node.body).concerning_vectors(var, False)
         if not conditions or meets_other_threads(node.body):

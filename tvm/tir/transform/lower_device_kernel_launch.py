@@ -11,10 +11,11 @@ from ...ir.module import GlobalVar, IRModule
 from ...ir.op import Op
 from ...ir.prim import Call, IntImm, PrimExpr, StringImm, const
 from ...ir.subst import substitute
-from ...ir.visit import post_order, pre_order, rewrite
+from ...ir.visit import pre_order, rewrite
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt
 from .make_packed_api import DEVICE_KERNEL
+from .statement import statements_in
 from .tagged_memory import constant_bytes, scope_of
 
 DYNAMIC_SHARED = "tir.use_dyn_shared_memory"
@@ -52,7 +53,7 @@ def lower_device_kernel_launch(mod: IRModule) -> IRModule:
         var.name_hint: func
         for var, func in mod.functions.items()
         if isinstance(func, PrimFunc) and func.attrs.get("tir.is_global_func") and "target" in func.attrs
-        and any(isinstance(n, AttrStmt) and n.attr_key == "thread_extent" for n in post_order(func.body))
+        and any(isinstance(n, AttrStmt) and n.attr_key == "thread_extent" for n in statements_in(func.body))
     }
     sizes = {name: launch_sizes(func) for name, func in kernels.items()}
 

@@ -20,7 +20,7 @@ from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, For, Stmt
-from .statement import StmtRewriter
+from .statement import StmtRewriter, statements_in
 from .tagged_memory import scope_of
 
 
@@ -135,6 +135,6 @@ def warp_size_of(func: PrimFunc) -> int:
 
 
 def lower_warp_memory(func: PrimFunc) -> PrimFunc:
-    if not any(isinstance(n, Allocate) and scope_of(n.buffer_var) == "warp" for n in post_order(func.body)):
+    if not any(isinstance(n, Allocate) and scope_of(n.buffer_var) == "warp" for n in statements_in(func.body)):
         return func
     return func.replace(body=WarpLowerer(warp_size_of(func), func.body).stmt(func.body))

@@ -320,8 +320,8 @@ def has_repeats(buffer: Buffer) -> bool:
 
 
 def undefined_variables(body: Stmt, defined) -> list[Var]:
-    known = set(defined)
-    for n in post_order(body):
+    known, nodes = set(defined), list(post_order(body))
+    for n in nodes:
         if isinstance(n, For):
             known.add(n.loop_var)
         elif isinstance(n, (LetStmt,)) or type(n).__name__ == "Let":
@@ -331,7 +331,7 @@ def undefined_variables(body: Stmt, defined) -> list[Var]:
         elif isinstance(n, AttrStmt) and n.attr_key in ("thread_extent", "virtual_thread"):
             known.add(n.node.var)
     out: dict[Var, None] = {}
-    for n in post_order(body):
+    for n in nodes:
         if isinstance(n, Var) and n not in known:
             out[n] = None
         elif isinstance(n, (BufferLoad, BufferStore)) and n.buffer.data not in known:

@@ -19,7 +19,7 @@ from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, Evaluate, LetStmt, SeqStmt, Stmt, seq
 from .prepare_warpgroup_products import ROW, ROWS, operands_of
-from .statement import StmtRewriter, is_call
+from .statement import StmtRewriter, is_call, statements_in
 from .tagged_memory import constant_bytes, scope_of
 
 SCOPE = "shared.dyn"
@@ -164,7 +164,7 @@ def is_barrier(node: Stmt) -> bool:
 
 
 def merge_dynamic_shared_memory_allocations(func: PrimFunc) -> PrimFunc:
-    found = [n for n in post_order(func.body) if isinstance(n, Allocate) and scope_of(n.buffer_var) == SCOPE]
+    found = [n for n in statements_in(func.body) if isinstance(n, Allocate) and scope_of(n.buffer_var) == SCOPE]
     if len(found) < 2:
         return func
     statements = statements_of(func.body)

@@ -83,31 +83,37 @@ class Swizzle(StmtRewriter):
         return node.replace(indices=(Ramp(swizzled(index.base, size), index.stride, index.lanes),))
 
 
-def multiplies(node: Stmt) -> bool:
-    return any(is_call(n, PRODUCT) for n in post_order(node))
+class Ends:
+    """Puts a wait behind the last of the products of a statement, outside of all loops."""
 
+    def __init__(self, root: Stmt):
+        # The ids of nodes that hold products.
+        self.busy: set[int] = set()
+        for node in post_order(root):
+            if is_call(node, PRODUCT) or any(id(child) in self.busy for child in node.children()):
+                self.busy.add(id(node))
 
-def ended(node: Stmt) -> Stmt:
-    """``node`` with a wait behind the last of its products, outside of all loops."""
-    if not multiplies(node):
-        return node
-    if isinstance(node, (AttrStmt, Allocate, AssertStmt, LetStmt)):
-        return node.replace(body=ended(node.body))
-    if isinstance(node, IfThenElse):
-        otherwise = None if node.else_case is None else ended(node.else_case)
-        return node.replace(then_case=ended(node.then_case), else_case=otherwise)
-    if isinstance(node, SeqStmt):
-        busy = [*map(multiplies, node.seq), False]
-        return seq(*(ended(s) if busy[at] and not busy[at + 1] else s for at, s in enumerate(node.seq)))
-    sums = dict.fromkeys(n.args[ACCUMULATOR] for n in post_order(node) if is_call(n, PRODUCT))
-    return seq(node, *(Evaluate(Call("void", Op.get(WAIT), (const(0, "int32"), total))) for total in sums))
+    def stmt(self, node: Stmt) -> Stmt:
+        if id(node) not in self.busy:
+            return node
+        if isinstance(node, (AttrStmt, Allocate, AssertStmt, LetStmt)):
+            return node.replace(body=self.stmt(node.body))
+        if isinstance(node, IfThenElse):
+            otherwise = None if node.else_case is None else self.stmt(node.else_case)
+            return node.replace(then_case=self.stmt(node.then_case), else_case=otherwise)
+        if isinstance(node, SeqStmt):
+            busy = [*(id(s) in self.busy for s in node.seq), False]
+            return seq(*(self.stmt(s) if busy[at] and not busy[at + 1] else s for at, s in enumerate(node.seq)))
+        sums = dict.fromkeys(n.args[ACCUMULATOR] for n in post_order(node) if is_call(n, PRODUCT))
+        return seq(node, *(Evaluate(Call("void", Op.get(WAIT), (const(0, "int32"), total))) for total in sums))
 
 
 def prepare_warpgroup_products(func: PrimFunc) -> PrimFunc:
-    if not multiplies(func.body):
+    if not any(is_call(n, PRODUCT) for n in post_order(func.body)):
         return func
     memory = operands_of(func.body)
     read = next((n for n in post_order(func.body) if isinstance(n, BufferLoad) and n.buffer.data in memory), None)
     if read is not None:
         raise ScheduleError(f"{read.buffer.name} is multiplied by ptx_wgmma; it cannot be read element by element too")
-    return func.replace(body=ended(Swizzle(memory).stmt(func.body)))
+    moved = Swizzle(memory).stmt(func.body)
+    return func.replace(body=Ends(moved).stmt(moved))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from ...arith import Analyzer
@@ -109,12 +109,10 @@ def substitute_folding(node: Node, values: dict[Var, PrimExpr]) -> Any:
     return rewrite(node, post)
 
 
+def statements_in(root: Stmt) -> Iterator[Any]:
+    """A statement and those inside of it, these first; expressions, the most of a program, are not looked into."""
+    return post_order(root, operands=lambda node: [c for c in node.children() if isinstance(c, Stmt)])
+
+
 def has_blocks(node: Stmt) -> bool:
-    """Whether a statement has blocks; expressions are not looked into."""
-    stack: list[Any] = [node]
-    while stack:
-        here = stack.pop()
-        if isinstance(here, stmt_module.BlockRealize):
-            return True
-        stack.extend(c for c in here.children() if isinstance(c, Stmt))
-    return False
+    return any(isinstance(n, stmt_module.BlockRealize) for n in statements_in(node))

@@ -24,7 +24,7 @@ from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, LetStmt, SeqStmt, Stmt, While
 from .lower_tvm_builtin import STACK_BYTES
-from .statement import StmtRewriter, int_value, uses_any
+from .statement import StmtRewriter, int_value, statements_in, uses_any
 from .storage_flatten import product
 from .tagged_memory import check_tagged_memory, constant_bytes, is_tagged, pack_tagged_memory, scope_of
 
@@ -399,7 +399,7 @@ def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
 
 
 def storage_rewrite(func: PrimFunc) -> PrimFunc:
-    if not any(isinstance(n, Allocate) for n in post_order(func.body)):
+    if not any(isinstance(n, Allocate) for n in statements_in(func.body)):
         return func
     sharer = Sharer()
     body = sharer.stmt(func.body)

@@ -13,7 +13,7 @@ from ...ir.visit import post_order, rewrite
 from ...runtime.registry import get_global_func
 from ..buffer import Buffer
 from ..stmt import Allocate, BufferStore, SeqStmt, Stmt
-from .statement import StmtRewriter
+from .statement import StmtRewriter, statements_in
 
 
 def scope_of(var: Var) -> str:
@@ -52,7 +52,7 @@ def is_packed(scope: str) -> bool:
 def check_tagged_memory(body: Stmt) -> None:
     """Refuse a program whose allocations, after sharing, need more of a tagged memory than there is."""
     totals: dict[str, int] = {}
-    for node in post_order(body):
+    for node in statements_in(body):
         known = memory_info(scope_of(node.buffer_var)) if isinstance(node, Allocate) else None
         if known is None:
             continue

@@ -25,7 +25,7 @@ from ..stmt import (
     Stmt,
     seq,
 )
-from .statement import StmtRewriter, int_value, substitute_folding
+from .statement import StmtRewriter, int_value, statements_in, substitute_folding
 
 
 class Unroller(StmtRewriter):
@@ -177,7 +177,7 @@ class Renamer(StmtRewriter):
 
 
 def allocates(body: Node, var: Var) -> bool:
-    return any(isinstance(n, Allocate) and n.buffer_var is var for n in post_order(body))
+    return any(isinstance(n, Allocate) and n.buffer_var is var for n in statements_in(body))
 
 
 def renamed_buffer(buffer, variables, buffers):
@@ -204,7 +204,7 @@ def substitute_all(node, variables, buffers):
 
 
 def rename_bound(body: Stmt) -> Stmt:
-    if not any(isinstance(n, (For, LetStmt, Allocate)) for n in post_order(body)):
+    if not any(isinstance(n, (For, LetStmt, Allocate)) for n in statements_in(body)):
         return body
     return Renamer().stmt(body)
 

@@ -25,6 +25,7 @@ from ...transform.hoist_loops import HoistLoops
 from ...transform.inline import Inline, InlinePrimitives, LambdaLift
 from ...transform.lift_called import lift_called
 from ...transform.straight_graph import straighten
+from ..rare_collections import rare_collections
 from .assembler import Tables
 from .codegen import ModuleWriter
 from .lines import is_straight
@@ -167,6 +168,7 @@ class _Lowered:
     @contextlib.contextmanager
     def records(self) -> Iterator[None]:
         with contextlib.ExitStack() as scope:
+            scope.enter_context(rare_collections)
             for target in self.targets:
                 scope.enter_context(records_at_hand(target))
             yield

@@ -15,6 +15,7 @@ import numpy as np
 
 from ....error import OpNotImplemented, TVMError
 from ....ir.prim import SizeVar
+from ....runtime.ndarray import NDArray
 from ...expr import Constant, RelayExpr, Tuple, TupleWrapper
 from ..common.importer import GraphImporter
 from ..common.incremental import as_tensor, tensor_type
@@ -75,7 +76,7 @@ class TorchImporter(GraphImporter):
 
     # -- weights --------------------------------------------------------------------------------------------------
 
-    def tensor_weight(self, name: str, array: np.ndarray):
+    def tensor_weight(self, name: str, array: np.ndarray | NDArray):
         """A weight under its name, once. A value of the model may have the same name."""
         if name not in self.weights:
             scope = self.scopes[-1]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....error import TVMError
+from ....runtime import ndarray
 
 
 def array_of(tensor: Any, what: str) -> np.ndarray:
@@ -25,4 +26,13 @@ def array_of(tensor: Any, what: str) -> np.ndarray:
         raise TVMError(f"{what} is of the element type {found.dtype}, which is not supported") from problem
 
 
-__all__ = ["array_of"]
+def weight_of(tensor: Any, what: str) -> np.ndarray | ndarray.NDArray:
+    """The elements of a weight. Those that had to be copied out of the tensor, from a device or in another order,
+    belong to nobody else: they become an array where they lie, if kernels can take them there."""
+    found = array_of(tensor, what)
+    place = found.ctypes.data
+    is_own = found.size and found.dtype.kind == "f" and place != tensor.data_ptr() and place % 64 == 0
+    return ndarray.from_dlpack(found) if is_own else found
+
+
+__all__ = ["array_of", "weight_of"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir.op import OPS
+from ....runtime.ndarray import elements
 from ....target import Target
 from ....topi.cpu import dot_products
 from ....topi.cpu.blocks import (
@@ -49,7 +50,7 @@ def _kernel(inputs: list[RelayExpr], attrs, tinfos) -> np.ndarray | None:
     layout = attrs.kernel_layout
     if not isinstance(inputs[1], Constant) or sorted(layout) != sorted("OIHW"):
         return None
-    array = inputs[1].data.numpy().transpose([layout.index(c) for c in "OIHW"])
+    array = elements(inputs[1].data).transpose([layout.index(c) for c in "OIHW"])
     if is_depthwise_layout(attrs) or filters_in_front(attrs, tinfos):
         # The channels and their multiplier.
         array = array.reshape(-1, 1, *array.shape[2:])
@@ -69,7 +70,7 @@ def packed_kernel(kernel: np.ndarray, inner: int, outer: int) -> Constant:
     """OIHW as OIHW<inner>i<outer>o."""
     o, i, h, w = kernel.shape
     parted = kernel.reshape(o // outer, outer, i // inner, inner, h, w)
-    return Constant(np.ascontiguousarray(parted.transpose(0, 2, 4, 5, 3, 1)))
+    return Constant(parted.transpose(0, 2, 4, 5, 3, 1))
 
 
 def merged_groups(kernel: np.ndarray, groups: int, count: int) -> np.ndarray:
@@ -115,7 +116,7 @@ def alter_int8(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     filled = _filled(kernel, _up(kernel.shape[0], outer), _up(kernel.shape[1], inner))
     o, i, h, w = filled.shape
     parted = filled.reshape(o // outer, outer, i // inner, inner // BYTES, BYTES, h, w)
-    weight = Constant(np.ascontiguousarray(parted.transpose(0, 2, 5, 6, 3, 1, 4)))
+    weight = Constant(parted.transpose(0, 2, 5, 6, 3, 1, 4))
     return packed.contrib_conv2d_nchwc_int8(
         inputs[0], weight, attrs.strides, attrs.padding, attrs.dilation, groups=groups, kernel_size=(h, w),
         data_layout=f"NCHW{inner}c", kernel_layout=f"OIHW{inner // BYTES}i{outer}o{BYTES}i",
@@ -129,7 +130,7 @@ def _depthwise_int8(attrs, data: RelayExpr, kernel: np.ndarray, block: int) -> R
     taps = np.pad(kernel[:, 0], ((0, -channels % block), (0, 0), (0, -w % BYTES)))
     parted = taps.reshape(-1, block, h, taps.shape[2] // BYTES, BYTES)
     return packed.contrib_depthwise_conv2d_nchwc_int8(
-        data, Constant(np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))), attrs.strides, attrs.padding,
+        data, Constant(parted.transpose(0, 2, 3, 1, 4)), attrs.strides, attrs.padding,
         attrs.dilation, groups=_up(channels, block), kernel_size=(h, w), data_layout=f"NCHW{block}c",
         out_layout=f"NCHW{block}c", out_dtype="int32",
     )  # fmt: skip
@@ -164,7 +165,7 @@ def alter_bfloat16(attrs, inputs, tinfos, kind: Kind | None, target: Target | No
     filled = _filled(kernel, _up(filters, outer), _up(kernel.shape[1], inner))
     o, i, h, w = filled.shape
     parted = filled.reshape(o // outer, outer, i // inner, inner // depth, depth, h, w)
-    weight = Constant(np.ascontiguousarray(parted.transpose(0, 2, 5, 6, 3, 1, 4)))
+    weight = Constant(parted.transpose(0, 2, 5, 6, 3, 1, 4))
     return packed.contrib_conv2d_nchwc(
         inputs[0], weight, groups=groups, data_layout=f"NCHW{inner}c",
         kernel_layout=f"OIHW{inner // depth}i{outer}o{depth}i", out_layout=f"NCHW{outer}c", **options,

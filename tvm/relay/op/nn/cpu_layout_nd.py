@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ....ir.op import OPS
+from ....runtime.ndarray import elements
 from ....target import Target
 from ....topi.nn.blocked import phase_kernels
 from ....topi.nn.utils import pads
@@ -32,7 +33,7 @@ def _packed(kernel: np.ndarray, inner: int, outer: int) -> Constant:
     kernel = np.pad(kernel, more)
     parted = kernel.reshape(kernel.shape[0] // outer, outer, kernel.shape[1] // inner, inner, *window)
     order = [0, 2, *range(4, 4 + len(window)), 3, 1]
-    return Constant(np.ascontiguousarray(parted.transpose(order)))
+    return Constant(parted.transpose(order))
 
 
 def alter_conv(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
@@ -42,7 +43,7 @@ def alter_conv(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayE
     names = layout[2:]
     if lanes is None or build is None or sorted(attrs.kernel_layout) != sorted("OI" + names):
         return None
-    kernel = inputs[1].data.numpy().transpose([attrs.kernel_layout.index(c) for c in "OI" + names])
+    kernel = elements(inputs[1].data).transpose([attrs.kernel_layout.index(c) for c in "OI" + names])
     channels, filters = dims(tinfos[0])[1], kernel.shape[0]
     inner, outer = block_of(channels, lanes), block_of(filters, lanes)
     before, after = pads(attrs.padding, [(k - 1) * d + 1 for k, d in zip(kernel.shape[2:], attrs.dilation)],
@@ -62,7 +63,7 @@ def alter_transposed(attrs, inputs, tinfos, out_type, target: Target | None) -> 
         return None
     if tuple(attrs.dilation) != (1, 1):
         return None
-    kernel = inputs[1].data.numpy().transpose([layout.index(c) for c in "IOHW"])
+    kernel = elements(inputs[1].data).transpose([layout.index(c) for c in "IOHW"])
     channels, filters, *window = kernel.shape
     strides = tuple(int(s) for s in attrs.strides)
     inner, outer = block_of(channels, lanes), block_of(filters, lanes)

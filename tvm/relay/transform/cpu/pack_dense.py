@@ -14,6 +14,7 @@ import numpy as np
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import PassContext
+from ....runtime.ndarray import elements
 from ....target import Target
 from ....topi.cpu import dot_products, matmul_dots, matmul_nbits
 from ....topi.cpu.dot_products import dot_product
@@ -49,7 +50,7 @@ def pack_weight(weight: np.ndarray, width: int) -> np.ndarray:
     panels = -(-units // width)
     if panels * width != units:
         weight = np.concatenate([weight, np.zeros((panels * width - units, features), weight.dtype)])
-    return np.ascontiguousarray(weight.reshape(panels, width, features).transpose(0, 2, 1))
+    return weight.reshape(panels, width, features).transpose(0, 2, 1)
 
 
 class Weight(NamedTuple):
@@ -60,7 +61,7 @@ class Weight(NamedTuple):
     units: int
 
     def rows(self) -> np.ndarray:
-        array = self.constant.data.numpy()
+        array = elements(self.constant.data)
         array = array.reshape(array.shape[-2:])
         return array if self.transposed else array.T
 
@@ -136,7 +137,7 @@ class Packing:
         width = matmul_nbits.panel_width(rows, units, int(node.attrs.bits), self.machine)
         for e in operands:
             if (width, id(e)) not in self.panels:
-                self.panels[width, id(e)] = Constant(pack_weight(e.data.numpy(), width))
+                self.panels[width, id(e)] = Constant(pack_weight(elements(e.data), width))
         packed = [self.panels[width, id(e)] for e in operands]
         attrs = CallAttrs({**node.attrs.entries, "units": units})
         return Call(node.op, (self.rewritten[id(node.args[0])], *packed), attrs, (), node.span)
@@ -171,7 +172,7 @@ def pack_tiles(weight: np.ndarray, kind: Kind) -> np.ndarray:
     assert width is not None, "weights without panels are not packed"
     whole = np.pad(weight, ((0, -units % width), (0, -features % block)))
     parted = whole.reshape(-1, width, whole.shape[1] // block, block // kind.depth, kind.depth)
-    return np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))
+    return parted.transpose(0, 2, 3, 1, 4)
 
 
 def first_columns(product: RelayExpr, count: int) -> RelayExpr:
@@ -190,7 +191,7 @@ def pack_words(weight: np.ndarray) -> np.ndarray:
     block = matmul_dots.k_block(wide, depth)
     whole = np.pad(weight, ((0, -units % matmul_dots.PANEL), (0, wide - features)))
     parted = whole.reshape(-1, matmul_dots.PANEL, wide // block, block // depth, depth)
-    return np.ascontiguousarray(parted.transpose(0, 2, 3, 1, 4))
+    return parted.transpose(0, 2, 3, 1, 4)
 
 
 def constant_weight(node: Call, has_tiles: bool = False, has_dots: bool = False) -> Weight | None:

@@ -6,6 +6,7 @@ import numpy as np
 
 from ....ir.module import IRModule
 from ....ir.transform import PassContext
+from ....runtime.ndarray import elements
 from ...expr import Call, Constant, Function
 from ...infer import dims
 from ...op.nn.dense import matmul
@@ -51,12 +52,12 @@ class WeightLayout:
 
     def zero_padded(self, weight: Constant, padding: int) -> Constant:
         """Filters with channels of zeros after theirs."""
-        return Constant(np.pad(weight.data.numpy(), ((0, 0), (0, 0), (0, padding), (0, 0))))
+        return Constant(np.pad(elements(weight.data), ((0, 0), (0, 0), (0, padding), (0, 0))))
 
     def transposed(self, weight: Constant, order: tuple[int, ...]) -> Constant:
         key = (id(weight), order)
         if key not in self.weights:
-            self.weights[key] = (weight, Constant(np.ascontiguousarray(weight.data.numpy().transpose(order))))
+            self.weights[key] = (weight, Constant(elements(weight.data).transpose(order)))
         return self.weights[key][1]
 
 
