@@ -46,7 +46,6 @@ def model_file(arguments: argparse.Namespace) -> str:
     case, folder = zoo.Case(arguments.model), arguments.models
     path = zoo.model_path(folder, case)
     if not os.path.exists(path):
-        os.makedirs(folder, exist_ok=True)
         zoo.make(case, folder)
     return path
 

@@ -207,18 +207,19 @@ def make(case: Case, folder: str) -> None:
     """Write the model and its reference, each appearing whole or not at all."""
     import torch
 
+    os.makedirs(folder, exist_ok=True)
     model = build(case)
-    path = model_path(folder, case)
+    # Several programs may make the same model at once.
+    path, part = model_path(folder, case), f"{model_path(folder, case)}.{os.getpid()}.part"
     whole, arguments = _exported(model, case)
-    torch.onnx.export(
-        whole, arguments, path + ".part", input_names=list(case.shapes), opset_version=17, dynamo=False
-    )
+    torch.onnx.export(whole, arguments, part, input_names=list(case.shapes), opset_version=17, dynamo=False)
     wide = [a.double() if a.is_floating_point() else a for a in tensors(case)]
     with torch.no_grad():
         result = model.double()(*wide).numpy()
-    with open(reference_path(folder, case), "wb") as file:
+    with open(f"{part}.npy", "wb") as file:
         np.save(file, result)
-    os.replace(path + ".part", path)
+    os.replace(f"{part}.npy", reference_path(folder, case))
+    os.replace(part, path)
 
 
 def main() -> None:
@@ -230,7 +231,6 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=0)
     parser.add_argument("--layout", default="NCHW", choices=("NCHW", "NHWC"))
     options = parser.parse_args()
-    os.makedirs(options.folder, exist_ok=True)
     for name in options.names or NAMES:
         case = Case(name, options.batch, options.height, options.width, options.layout)
         if not os.path.exists(model_path(options.folder, case)):
