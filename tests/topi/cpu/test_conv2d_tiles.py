@@ -31,6 +31,10 @@ def expected(x, weights, stride, pad):
     (16, 1, 48, 1, 1, 2, 1, 1),
     (4, 1, 48, 1, 14, 7, 1, 1),
     (8, 1, 48, 2, 2, 2, 3, 2),
+    # Windows of which a row is unrolled, and none.
+    (16, 2, 32, 2, 6, 20, 5, 1),
+    (16, 2, 16, 1, 3, 20, 17, 1),
+    (16, 2, 32, 1, 6, 7, 5, 1),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("kind", [BFLOAT16, BYTES], ids=["bf16", "int8"])
 def test_convolutions_are_exact(kind, case):

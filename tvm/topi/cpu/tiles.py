@@ -134,7 +134,7 @@ class Block(NamedTuple):
     where it ``is_packed``, that of a ``window`` if there is one, else (m * rows, steps * k); with ``non_temporal`` its
     lines do not stay in the L1 cache; those of the rhs do for the first ``near`` steps. ``prefetch`` is (products,
     lines): the rhs that follows is fetched by so many products, a share by each of them, and a prefetch brings so many
-    lines."""
+    lines. With ``sums_pass`` sums that are loaded pass by the L1 cache."""
 
     shape: Shape
     m: int
@@ -144,6 +144,7 @@ class Block(NamedTuple):
     is_packed: bool = False
     non_temporal: bool = False
     prefetch: tuple[int, int] = (0, 1)
+    sums_pass: bool = False
     window: Window | None = None
 
     @property
@@ -231,15 +232,20 @@ class _BlockCode:
             "a": _fragments(self.ib, kind.lhs, m * rows * k, "a"),
             "b": _fragments(self.ib, kind.rhs, n * k * shape.columns, "b"),
         }
-        # The last product of a step that reads each operand, in the order of the first ones.
+        # The last product of a step that reads each operand.
         self.uses = {(use, pair[at]): place for place, pair in enumerate(block.order) for at, use in enumerate("ab")}
 
     def write(self, starts: bool) -> Any:
         """Add the product to the sums, or set them where it ``starts``."""
         block, unrolled = self.block, self.block.unrolled
-        self.each_sum("fill" if starts else "load")
-        for use, i in self.uses:
-            self.load(use, i, 0, block.near > 0)
+        loaded: set[tuple[str, int]] = set()
+        for i, j in block.order:
+            # What the first products wait for comes first.
+            self.sum_tile("fill" if starts else "load", i, j)
+            for use, of in (("a", i), ("b", j)):
+                if (use, of) not in loaded:
+                    self.load(use, of, 0, block.near > 0)
+            loaded |= {("a", i), ("b", j)}
         rounds = block.steps // unrolled
         middle = min(max(block.near // unrolled - 1, 0), rounds - 1)
         for begin, end in ((0, middle), (middle, rounds - 1)):
@@ -249,7 +255,6 @@ class _BlockCode:
                         self.multiply(step * unrolled + i, begin < middle)
         for step in range(block.steps - unrolled, block.steps):
             self.multiply(step, block.near >= block.steps, step + 1 < block.steps)
-        self.each_sum("store")
         return self.ib.get()
 
     def move(self, way: str, use: str, number: int, place: Any, passes: bool = False) -> None:
@@ -280,22 +285,25 @@ class _BlockCode:
         (rows, columns, _), z = self.block.shape.sizes, self.z
         return z, i * rows * z.strides[1] + j * columns, z.strides[1]
 
-    def each_sum(self, way: str) -> None:
-        shape, n = self.block.shape, self.block.n
-        for i in range(self.block.m * n):
-            if way == "fill":
-                zero = tir.const(0, shape.kind.sums)
-                self.ib.emit(_call("tvm_fill_fragment", self.held["sums"], *shape.sizes, i, zero))
-            else:
-                self.move(way, "sums", i, self.sums(i // n, i % n))
+    def sum_tile(self, way: str, i: int, j: int) -> None:
+        number, shape = i * self.block.n + j, self.block.shape
+        if way == "fill":
+            zero = tir.const(0, shape.kind.sums)
+            self.ib.emit(_call("tvm_fill_fragment", self.held["sums"], *shape.sizes, number, zero))
+        else:
+            self.move(way, "sums", number, self.sums(i, j), self.block.sums_pass)
 
     def multiply(self, step: Any, is_near: bool, has_next: bool = True) -> None:
-        """The products of a step, the loads of the next, and a share of the prefetches."""
+        """The products of a step, the loads of the next, and a share of the prefetches. Behind the last step each sum
+        is stored while the products of others are computed."""
         for place, (i, j) in enumerate(self.block.order):
             to = self.held["sums"], i * self.block.n + j
             self.ib.emit(_call("tvm_mma_sync", *to, self.held["a"], i, self.held["b"], j, *to))
+            if not has_next:
+                self.sum_tile("store", i, j)
+                continue
             for use, of in (("b", j), ("a", i)):
-                if has_next and self.uses[use, of] == place:
+                if self.uses[use, of] == place:
                     self.load(use, of, step + 1, is_near)
         self.prefetch(step)
 
