@@ -283,7 +283,9 @@ class Conv2dTiles(CPUTemplate):
         if stage.op.attrs["width"]:
             lead, inside = (n, oc_outer), (oc_block, h, w)
         else:
-            rows, h = host.split(h, factor=config["rows"])
+            # Tasks of whole register blocks.
+            whole = range(max(config["rows"], block_h), x["h"] + 1)
+            rows, h = host.split(h, factor=next(d for d in whole if d % block_h == 0 == x["h"] % d))
             h_outer, h_block = host.split(h, factor=block_h)
             w_outer, w_block = host.split(w, factor=block_w * x["pixels"])
             lead = (n, oc_outer, rows) if config["outer"] == "filters" else (n, rows, oc_outer)
