@@ -15,13 +15,13 @@ import functools
 from typing import Any, NamedTuple
 
 from ... import te, tir
-from ...arith import Analyzer
-from ...ir.prim import PrimExpr, Var, convert
+from ...ir.prim import PrimExpr, Var
 from ...ir.type import PointerType, PrimType
 from ...target import Target
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
 from ...tir.stmt import Allocate
+from ..utils import prod
 
 # The most rows of a tile, the bytes of a row, and the elements of a row of sums.
 ROWS, ROW_BYTES, COLUMNS = 16, 64, 16
@@ -29,7 +29,7 @@ ROWS, ROW_BYTES, COLUMNS = 16, 64, 16
 SUM_BYTES = 4
 # Tiles that a CPU holds.
 REGISTERS = 8
-# The most steps of a round of a loop.
+# The most steps that are unrolled.
 MAX_UNROLLED = 16
 SCOPES = {"a": "wmma.matrix_a", "b": "wmma.matrix_b", "sums": "wmma.accumulator"}
 
@@ -158,10 +158,9 @@ class Block(NamedTuple):
         return [(i, self.n - 1 - j if i % 2 else j) for i in range(self.m) for j in range(self.n)]
 
     @property
-    def unrolled(self) -> int:
-        """The steps of a round of the loop: those over a window, which are unevenly apart in memory, unless many."""
-        _, height, width = self.window.steps if self.window else (1, 1, 1)
-        return next(count for count in (height * width, width, 1) if count <= MAX_UNROLLED)
+    def loops(self) -> tuple[int, ...]:
+        """The loops over the steps."""
+        return self.window.steps if self.window else (self.steps,)
 
 
 def _matmul_sum(block: Block) -> tuple[Any, dict[Any, Buffer]]:
@@ -237,25 +236,35 @@ class _BlockCode:
 
     def write(self, starts: bool) -> Any:
         """Add the product to the sums, or set them where it ``starts``."""
-        block, unrolled = self.block, self.block.unrolled
+        begin = (0,) * len(self.block.loops)
         loaded: set[tuple[str, int]] = set()
-        for i, j in block.order:
+        for i, j in self.block.order:
             # What the first products wait for comes first.
             self.sum_tile("fill" if starts else "load", i, j)
             for use, of in (("a", i), ("b", j)):
                 if (use, of) not in loaded:
-                    self.load(use, of, 0, block.near > 0)
+                    self.load(use, of, begin, self.block.near > 0)
             loaded |= {("a", i), ("b", j)}
-        rounds = block.steps // unrolled
-        middle = min(max(block.near // unrolled - 1, 0), rounds - 1)
-        for begin, end in ((0, middle), (middle, rounds - 1)):
-            if begin < end:
-                with self.ib.for_range(begin, end, name="step") as step:
-                    for i in range(unrolled):
-                        self.multiply(step * unrolled + i, begin < middle)
-        for step in range(block.steps - unrolled, block.steps):
-            self.multiply(step, block.near >= block.steps, step + 1 < block.steps)
+        self.nest((), None, self.block.near >= self.block.steps)
         return self.ib.get()
+
+    def nest(self, outer: tuple[Any, ...], after: tuple[Any, ...] | None, is_near: bool) -> None:
+        """The steps inside the loops whose variables are given; ``after`` them comes another step, or none. The last
+        round of each loop is apart from the others, so that every step knows the one that follows."""
+        loops, depth = self.block.loops, len(outer)
+        if depth == len(loops):
+            self.multiply(outer, after, is_near)
+            return
+        last, inside = loops[depth] - 1, prod(loops[depth + 1 :])
+        # The loops of a window are unrolled, as its tiles are unevenly apart in memory.
+        kind = "unroll" if depth and (last + 1) * inside <= MAX_UNROLLED else "serial"
+        middle = 0 if depth else min(max(self.block.near // inside - 1, 0), last)
+        for begin, end in ((0, middle), (middle, last)):
+            if begin < end:
+                with self.ib.for_range(begin, end, name="step", kind=kind) as at:
+                    is_near = is_near if depth else begin < middle
+                    self.nest((*outer, at), (*outer, at + 1, *(0,) * (len(loops) - depth - 1)), is_near)
+        self.nest((*outer, last), after, is_near if depth else self.block.near >= self.block.steps)
 
     def move(self, way: str, use: str, number: int, place: Any, passes: bool = False) -> None:
         """Load or store a tile whose buffer, place and distance of rows are given."""
@@ -264,22 +273,22 @@ class _BlockCode:
         fragment = self.held[use], *self.block.shape.sizes, number
         self.ib.emit(_call(f"tvm_{way}_matrix_sync", *fragment, pointer, pitch, layout_of(passes)))
 
-    def load(self, use: str, i: int, step: Any, is_near: bool) -> None:
+    def load(self, use: str, i: int, step: tuple[Any, ...], is_near: bool) -> None:
         if use == "a":
             self.move("load", use, i, self.lhs(i, step), self.block.non_temporal)
         else:
             self.move("load", use, i, self.rhs(i, step), not is_near)
 
-    def lhs(self, i: int, step: Any) -> tuple[Buffer, Any, Any]:
+    def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
         """Where a tile of a step lies, and the distance of its rows."""
         (rows, _, k), x = self.block.shape.sizes, self.x
         if self.block.is_packed:
-            return x, i * x.strides[0] + step * rows * k, k
-        return x, i * rows * x.strides[0] + step * k, x.strides[0]
+            return x, i * x.strides[0] + step[0] * rows * k, k
+        return x, i * rows * x.strides[0] + step[0] * k, x.strides[0]
 
-    def rhs(self, j: int, step: Any) -> tuple[Buffer, Any, Any]:
+    def rhs(self, j: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
         (_, columns, k), depth = self.block.shape.sizes, self.block.shape.kind.depth
-        return self.y, step * (self.block.wide * k) + j * columns * depth, self.block.wide * depth
+        return self.y, step[0] * (self.block.wide * k) + j * columns * depth, self.block.wide * depth
 
     def sums(self, i: int, j: int) -> tuple[Buffer, Any, Any]:
         (rows, columns, _), z = self.block.shape.sizes, self.z
@@ -293,19 +302,19 @@ class _BlockCode:
         else:
             self.move(way, "sums", number, self.sums(i, j), self.block.sums_pass)
 
-    def multiply(self, step: Any, is_near: bool, has_next: bool = True) -> None:
+    def multiply(self, step: tuple[Any, ...], after: tuple[Any, ...] | None, is_near: bool) -> None:
         """The products of a step, the loads of the next, and a share of the prefetches. Behind the last step each sum
         is stored while the products of others are computed."""
         for place, (i, j) in enumerate(self.block.order):
             to = self.held["sums"], i * self.block.n + j
             self.ib.emit(_call("tvm_mma_sync", *to, self.held["a"], i, self.held["b"], j, *to))
-            if not has_next:
+            if after is None:
                 self.sum_tile("store", i, j)
                 continue
             for use, of in (("b", j), ("a", i)):
                 if self.uses[use, of] == place:
-                    self.load(use, of, step + 1, is_near)
-        self.prefetch(step)
+                    self.load(use, of, after, is_near)
+        self.prefetch(step[0])
 
     def prefetch(self, step: Any) -> None:
         block, shape, x = self.block, self.block.shape, self.x
@@ -329,28 +338,21 @@ class _WindowCode(_BlockCode):
     def __init__(self, block: Block, window: Window, ins: Any, outs: Any):
         super().__init__(block, ins, outs)
         self.window, self.parts = window, block.n // window.filters
-        self.simplify = Analyzer().simplify
 
-    def lhs(self, i: int, step: Any) -> tuple[Buffer, Any, Any]:
-        window, shape = self.window, self.block.shape
-        _, height, width = window.steps
+    def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        window, (outer, y, x) = self.window, step
         (row, tile), pixel = divmod(i, window.tiles), self.x.strides[-2]
         of_row = pixel * window.width if window.width else self.x.strides[1]
-        step = convert(step)
-        places = (
-            (self.x.strides[0], tir.indexdiv(step, height * width)),
-            (of_row, row * window.strides[0]),
-            (of_row, tir.indexmod(tir.indexdiv(step, width), height) * window.dilations[0]),
-            (pixel, tile * shape.rows * window.strides[1]),
-            (pixel, tir.indexmod(step, width) * (shape.taps * window.dilations[1])),
-        )
-        at = self.simplify(sum(stride * count for stride, count in places))
-        return self.x, at, pixel * window.strides[1]
+        down = row * window.strides[0] + y * window.dilations[0]
+        right = tile * self.block.shape.rows * window.strides[1] + x * (self.block.shape.taps * window.dilations[1])
+        return self.x, outer * self.x.strides[0] + down * of_row + right * pixel, pixel * window.strides[1]
 
-    def rhs(self, j: int, step: Any) -> tuple[Buffer, Any, Any]:
-        shape, pitch = self.block.shape, self.y.strides[4]
+    def rhs(self, j: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        shape, pitch, (outer, y, x) = self.block.shape, self.y.strides[4], step
+        _, height, width = self.window.steps
+        at = ((outer * height + y) * width + x) * (shape.taps * shape.groups) * pitch
         part = j % self.parts * shape.columns * shape.kind.depth
-        return self.y, j // self.parts * self.y.strides[0] + step * (shape.taps * shape.groups) * pitch + part, pitch
+        return self.y, j // self.parts * self.y.strides[0] + at + part, pitch
 
     def sums(self, i: int, j: int) -> tuple[Buffer, Any, Any]:
         filters, row, tile, pitch, _ = self.z.strides
