@@ -362,16 +362,14 @@ class _WindowCode(_BlockCode):
 
 @functools.cache
 def block_product(block: Block) -> TensorIntrin:
-    """Add the product of a block to sums in memory, which are in registers meanwhile."""
+    """Set sums in memory to the product of a block, or add it for a matmul; they are in registers meanwhile."""
     window = block.window
     c, binds = _window_sum(block, window) if window else _matmul_sum(block)
 
-    def code(starts: bool, ins: Any, outs: Any) -> Any:
-        of = _WindowCode(block, window, ins, outs) if window else _BlockCode(block, ins, outs)
-        return of.write(starts)
-
-    def bodies(ins, outs):
-        return code(True, ins, outs), None, code(False, ins, outs)
+    def bodies(ins: Any, outs: Any) -> Any:
+        if window:
+            return _WindowCode(block, window, ins, outs).write(True)
+        return _BlockCode(block, ins, outs).write(True), None, _BlockCode(block, ins, outs).write(False)
 
     return te.decl_tensor_intrin(c.op, bodies, "block_product", binds=binds)
 
