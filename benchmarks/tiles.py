@@ -1,16 +1,20 @@
 """Products of tiles (AMX) on one core beside their peak: ``taskset -c 2 python -m benchmarks.tiles``.
 
-A row is a matmul or a convolution as a model has it, compiled without tuning. The peak is that of ``tile_peak.c``,
-measured in turn with the calls of a row, as the clock and the neighbours of a core change within seconds. A time is the
-least of many calls, as neighbours only add to it; beside it is the 80th percentile of the shares of all turns.
+A row is a matmul or a convolution as a model has it, compiled without tuning. Its calls come in turns of about 100 ms.
+The peak is what ``tile_peak.c`` keeps up for as long right before a turn and right after it: a core holds its highest
+clock for some milliseconds of products only, and clock and neighbours change within seconds, so a share of a peak at
+another clock says nothing. A rate is the median of a turn's calls, a turn's peak the mean of both measurements. Given
+are the median rate and share of all turns, and in brackets the best rate and the 80th percentile of shares, as
+neighbours take more from the calls, which need the caches, than from the peak.
 """
 
 from __future__ import annotations
 
 import argparse
 import functools
-import json
+import itertools
 import os
+import statistics
 import subprocess
 import tempfile
 from pathlib import Path
@@ -25,6 +29,9 @@ from tvm.topi.cpu import conv2d_tiles, matmul_tiles
 from tvm.topi.cpu.tiles import BFLOAT16, Kind
 from tvm.topi.schedule.cpu import schedule_for
 
+# The time of the calls of a turn, and of a measurement of the peak; the calls are measured in parts.
+TURN_MS, PARTS = 100, 10
+
 
 @functools.cache
 def peak_program() -> Path:
@@ -34,9 +41,10 @@ def peak_program() -> Path:
     return program
 
 
-def peaks() -> dict[str, float]:
-    """GFLOPS of bf16 and int8 products on operands that stay in registers."""
-    return json.loads(subprocess.run([peak_program()], check=True, capture_output=True, text=True).stdout)
+def peak_of(kind: str) -> float:
+    """GFLOPS of products on operands that stay in registers, kept up for a turn."""
+    command = [peak_program(), kind, str(TURN_MS)]
+    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def timed(inputs: list, out, target: str):
@@ -47,8 +55,8 @@ def timed(inputs: list, out, target: str):
     for array in arrays[:-1]:
         # Memory that was never written is one page.
         array.copyfrom(np.random.default_rng(0).integers(0, 3, array.shape).astype(array.numpy().dtype))
-    return lambda repeat: built.time_evaluator(
-        built.entry_name, tvm.cpu(), number=1, repeat=repeat, min_repeat_ms=1
+    return lambda: built.time_evaluator(
+        built.entry_name, tvm.cpu(), number=1, repeat=PARTS, min_repeat_ms=TURN_MS // PARTS
     )(*arrays).results  # fmt: skip
 
 
@@ -93,45 +101,66 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rows whose name has this")
     parser.add_argument("--kinds", default="bf16,int8")
     parser.add_argument("--target", default="llvm")
-    parser.add_argument("--repeat", type=int, default=60)
-    parser.add_argument("--turns", type=int, default=6, help="how often the peak is measured for a row")
+    parser.add_argument("--turns", type=int, default=7, help="turns of a row, the peak measured around each")
     parser.add_argument("--no-peak", action="store_true", help="on machines without tiles")
-    parser.add_argument("--knobs", default="", help="other knobs of the matmul, as steps=8,rows=16;non_temporal=0")
-    parser.add_argument("--conv-knobs", default="", help="other knobs of convolutions")
+    parser.add_argument("--knobs", default="", help="other knobs of matmuls: steps=8,rows=16;near=0@matmul 2048")
+    parser.add_argument("--conv-knobs", default="", help="other knobs of convolutions: block=1x2x1")
     options = parser.parse_args()
     for kind in options.kinds.split(","):
         for name in (name for name in ROWS if options.only in name):
-            report(name, ROWS[name], kind, options)
-            knobs = options.conv_knobs if name.startswith("conv") else options.knobs
-            if knobs:
-                try_knobs(name, kind, knobs, options)
+            texts = options.conv_knobs if name.startswith("conv") else options.knobs
+            wanted = [text for text in texts.split(";") if text and text.split("@")[1:] in ([], [name])]
+            report(name, kind, ["", *wanted], options)
 
 
-def report(name: str, make, kind: str, options) -> None:
-    """Print the rate of a row, and what share it is of the peak measured around it."""
-    measure, operations = make(kind, options.target)
-    turns = []
-    for _ in range(options.turns):
-        peak = 0 if options.no_peak else peaks()[kind]
-        turns.append((operations / min(measure(-(-options.repeat // options.turns))) / 1e9, peak))
-    rate, peak = (max(column) for column in zip(*turns))
-    shares = sorted(r / p for r, p in turns if p)
-    part = f"{rate / peak:.3f} of {peak:.0f} (in turns {shares[int(0.8 * len(shares))]:.3f})" if peak else ""
-    print(f"{name:36s} {kind} {rate:8.1f} GFLOPS {part}", flush=True)
+def report(name: str, kind: str, texts: list[str], options) -> None:
+    """Print the rate of a row for each text of knobs, and what share it is of the peak measured around it. Each turn
+    has all of them, one after the other, as the clock changes from one turn to the next."""
+    made = [with_knobs(name, kind, text, options.target) for text in texts]
+    for measure, _ in made:
+        measure()
+    rates: list[list[float]] = [[] for _ in made]
+    peaks = [0.0 if options.no_peak else peak_of(kind)]
+    for own, (measure, operations) in list(zip(rates, made)) * options.turns:
+        own.append(operations / statistics.median(measure()) / 1e9)
+        peaks.append(0.0 if options.no_peak else peak_of(kind))
+    around = [(before + after) / 2 for before, after in itertools.pairwise(peaks)]
+    for number, text in enumerate(texts):
+        line = summary(rates[number], around[number :: len(texts)])
+        print(f"{f'{name} {text}':52s} {kind} {line}", flush=True)
 
 
-def try_knobs(name: str, kind: str, texts: str, options) -> None:
-    """A row with other knobs than the chosen ones, such as ``steps=8,rows=16;non_temporal=0@matmul 2048``."""
+def with_knobs(name: str, kind: str, text: str, target: str):
+    """A row with other knobs than the chosen ones, such as ``steps=8,rows=16`` or ``block=1x2x1``; ``packs=0`` reads
+    the rows of a matmul where they lie."""
     template = conv2d_tiles.Conv2dTiles if name.startswith("conv") else matmul_tiles.MatmulTiles
-    own = template.choose
-    for text in texts.split(";"):
-        if text.split("@")[1:] not in ([], [name]):
-            continue
-        parts = (part.split("=") for part in text.split("@")[0].split(","))
-        change = {key: int(number) for key, number in parts}
-        template.choose = lambda *args, change=change: {**own(*args), **change}
-        report(f"{name} {text}", ROWS[name], kind, options)
-    template.choose = own
+    own, pays = template.choose, matmul_tiles.pays
+    parts = (part.split("=") for part in text.split("@")[0].split(",") if part)
+    change = {key: tuple(map(int, v.split("x"))) if "x" in v else int(v) for key, v in parts}
+    if not change.pop("packs", 1):
+        matmul_tiles.pays = lambda *args: False
+
+    def choose(*args):
+        config = own(*args)
+        if not change.keys() <= config.keys():
+            raise SystemExit(f"{name}: knobs {', '.join(change)}; there are {', '.join(config)}")
+        return {**config, **change}
+
+    template.choose = choose
+    try:
+        return ROWS[name](kind, target)
+    finally:
+        template.choose, matmul_tiles.pays = own, pays
+
+
+def summary(rates: list[float], peaks: list[float]) -> str:
+    """The rates of turns beside the peaks around them; peaks of 0 were not measured."""
+    text = f"{statistics.median(rates):8.1f} GFLOPS (best turn {max(rates):.1f})"
+    shares = sorted(rate / peak for rate, peak in zip(rates, peaks) if peak)
+    if shares:
+        text += f" {statistics.median(shares):.3f} of {statistics.median(peaks):.0f}"
+        text += f" (80 %: {shares[int(0.8 * (len(shares) - 1))]:.3f})"
+    return text
 
 
 if __name__ == "__main__":

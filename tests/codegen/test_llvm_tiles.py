@@ -18,46 +18,25 @@ from tvm.topi.schedule.cpu import schedule_for
 AMX = "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids"
 
 
-def matmul(m, n, k, block=(2, 2), kind=BFLOAT16, unrolled=True):
-    """A schedule written by hand, with the public intrinsics."""
-    depth, step = kind.depth, kind.k
+def matmul(m, n, k, block=(2, 2), kind=BFLOAT16):
+    """A schedule written by hand, with the public intrinsic."""
+    depth, step, (tall, wide) = kind.depth, kind.k, block
     shape = tiles.Shape(16, 16, 1, step, kind)
-    a = te.placeholder((k // step, m, step), kind.lhs, name="a")
-    taken = te.compute((k // step, m, 1, step), lambda o, i, t, c: a(o, i + t, c), name="taken")
-    b = te.placeholder((n // 16, k // step, 1, step // depth, 16, depth), kind.rhs, name="b")
-    sizes = {"outer": k // step, "tap": 1, "group": step // depth, "inner": depth}
-    outer, tap, group, inner = axes = [te.reduce_axis((0, size), name=name) for name, size in sizes.items()]
+    a = te.placeholder((m, k), kind.lhs, name="a")
+    b = te.placeholder((n // (16 * wide), k // step, step // depth, 16 * wide, depth), kind.rhs, name="b")
+    sizes = {"outer": k // step, "group": step // depth, "inner": depth}
+    outer, group, inner = axes = [te.reduce_axis((0, size), name=name) for name, size in sizes.items()]
 
-    def body(j, i, jj):
-        x = taken[outer, i, tap, group * depth + inner].astype(kind.sums)
-        return te.sum(x * b[j, outer, tap, group, jj, inner].astype(kind.sums), axis=axes)
+    def body(j, t, i, jj):
+        x = a[t * 16 + i, outer * step + group * depth + inner].astype(kind.sums)
+        return te.sum(x * b[j, outer, group, jj, inner].astype(kind.sums), axis=axes)
 
-    c = te.compute((n // 16, m, 16), body, name="c")
+    c = te.compute((n // (16 * wide), m // 16, 16, 16 * wide), body, name="c")
     s = te.create_schedule(c.op)
-    sums = s.cache_write(c, tiles.SCOPES["sums"])
-    lhs, rhs = taken, s.cache_read(b, tiles.SCOPES["b"], [sums])
-    s[lhs].set_scope(tiles.SCOPES["a"])
-    j, i, jj = c.op.axis
-    j_outer, j = s[c].split(j, block[1])
-    i_outer, i = s[c].split(i, 16 * block[0])
-    t, i = s[c].split(i, 16)
-    s[c].reorder(j_outer, i_outer, j, t, i, jj)
-    s[sums].compute_at(s[c], i_outer)
-    s[c].tensorize(i, tiles.store(shape))
-    j2, i2, jj2 = s[sums].op.axis
-    t2, i2 = s[sums].split(i2, 16)
-    outer, tap, group, inner = s[sums].op.reduce_axis
-    s[sums].reorder(outer, j2, t2, i2, jj2, tap, group, inner)
-    s[sums].tensorize(i2, tiles.multiply(shape))
-    s[lhs].compute_at(s[sums], outer)
-    t3, i3 = s[lhs].split(s[lhs].op.axis[1], 16)
-    s[lhs].tensorize(i3, tiles.load_lhs(shape))
-    s[rhs].compute_at(s[sums], outer)
-    s[rhs].tensorize(s[rhs].op.axis[2], tiles.load_rhs(shape))
-    if unrolled:
-        for stage, loops in ((c, (j, t)), (sums, (j2, t2)), (lhs, (t3,)), (rhs, (s[rhs].op.axis[0],))):
-            for axis in loops:
-                s[stage].unroll(axis)
+    j, t, i, jj = c.op.axis
+    t_outer, t = s[c].split(t, tall)
+    s[c].reorder(j, t_outer, t, i, jj, *axes)
+    s[c].tensorize(t, tiles.block_product(tiles.Block(shape, tall, wide, k // step, k // step)))
     return s, [a, b, c]
 
 
@@ -79,14 +58,11 @@ def test_a_matmul_of_tiles_equals_numpy(kind):
     with emulated() as target:
         s, arguments = matmul(m, n, k, kind=kind)
         built = tvm.build(s, arguments, target)
-        packed = (
-            x.reshape(m, 3, kind.k).transpose(1, 0, 2),
-            y.reshape(n // 16, 16, 3, 1, kind.k // kind.depth, kind.depth).transpose(0, 2, 3, 4, 1, 5),
-        )
+        packed = x, y.reshape(n // 32, 32, 3, kind.k // kind.depth, kind.depth).transpose(0, 2, 3, 1, 4)
         given = [tvm.nd.empty(p.shape, d).copyfrom(np.ascontiguousarray(p)) for p, d in zip(packed, kind)]
-        out = tvm.nd.empty((n // 16, m, 16), kind.sums)
+        out = tvm.nd.empty((n // 32, m // 16, 16, 32), kind.sums)
         built(*given, out)
-    got = out.numpy().transpose(1, 0, 2).reshape(m, n)
+    got = out.numpy().transpose(1, 2, 0, 3).reshape(m, n)
     np.testing.assert_array_equal(got, x.astype("int64") @ y.astype("int64").T)
 
 
@@ -122,9 +98,13 @@ def test_branches_share_registers_only_where_each_sets_its_own():
 
 
 def test_a_fragment_that_is_not_known_is_refused():
-    s, arguments = matmul(64, 32, 64, unrolled=False)
+    ib = tvm.tir.ir_builder.create()
+    data = tiles._fragments(ib, "float32", 4 * 256, "sums")
+    with ib.for_range(0, 4) as i:
+        ib.emit(tiles._call("tvm_fill_fragment", data, 16, 16, 32, i, tvm.tir.const(0, "float32")))
+    function = tvm.tir.PrimFunc([], ib.get()).with_attr("global_symbol", "f")
     with pytest.raises(TVMError, match="unroll the loops over fragments"):
-        tvm.build(s, arguments, AMX)
+        tvm.build(tvm.IRModule({"f": function}), target=AMX)
 
 
 def test_a_target_without_tiles_is_told():
@@ -156,8 +136,8 @@ def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_n
     # Rows come from the L2 cache and leave the begin of the panel in the L1 cache; the rest of it passes by, too.
     assert near == [product] * 2 + ["tileloaddt1", product, "tileloadd", product, "tileloadd", "tileloaddt1"]
     assert far == [product] * 2 + ["tileloaddt1", product, "tileloaddt1", product] + ["tileloaddt1"] * 2
-    # Sums are held for all of k and written once.
-    assert last == [product] * 4 + ["tilestored"] * 4
+    # Sums are held for all of k and written once, each while the products of others are computed.
+    assert last == [product, "tilestored"] * 4
     assert assembly.count("tilezero") == 4 and assembly.count("tileload") == 4 + 4 + 4
     # What passes by the caches is waited for once, where the function is left.
     assert "vmovnt" in assembly and 0 < assembly.count("sfence") <= assembly.count("tilerelease")
@@ -166,7 +146,7 @@ def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_n
 def test_a_matmul_of_a_long_k_adds_up_parts_whose_panel_stays_in_the_l1_cache():
     assembly = matmul_assembly(2048, 64, 32768, BFLOAT16)
     loop = ["tdpbf16ps"] * 2 + ["tileloaddt1", "tdpbf16ps", "tileloadd", "tdpbf16ps", "tileloadd", "tileloaddt1"]
-    last = ["tdpbf16ps"] * 4 + ["tilestored"] * 4
+    last = ["tdpbf16ps", "tilestored"] * 4
     # A loop for the first part of k, and one for the others, which read and write the sums once; they end alike.
     assert sorted(runs(assembly)) == sorted([loop, loop, last])
     assert assembly.count("tilezero") == 4 and assembly.count("tileload") == (4 + 4) + (4 + 4 + 4)
@@ -175,26 +155,28 @@ def test_a_matmul_of_a_long_k_adds_up_parts_whose_panel_stays_in_the_l1_cache():
 def test_a_matmul_whose_rows_stay_in_the_cache_holds_its_sums_for_all_of_k():
     assembly = matmul_assembly(32, 64, 256, BFLOAT16)
     loop, last = runs(assembly)
-    assert sorted(loop) == ["tdpbf16ps"] * 4 + ["tileloadd"] * 4 and last == ["tdpbf16ps"] * 4 + ["tilestored"] * 4
+    assert sorted(loop) == ["tdpbf16ps"] * 4 + ["tileloadd"] * 4 and last == ["tdpbf16ps", "tilestored"] * 4
     assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4 + 4
     assert "vmovnt" not in assembly and "sfence" not in assembly
 
 
 @pytest.mark.parametrize(("kind", "image", "filters", "pad_value"), [
-    (BFLOAT16, (1, 2, 28, 28, 32), (4, 2, 3, 3, 16, 32, 2), 0),
-    (Kind("uint8", "int8", "int32", 4), (1, 2, 28, 28, 64), (2, 2, 3, 3, 16, 64, 4), 3),
+    (BFLOAT16, (1, 4, 28, 28, 32), (4, 4, 3, 3, 16, 32, 2), 0),
+    (Kind("uint8", "int8", "int32", 4), (1, 4, 28, 28, 64), (2, 4, 3, 3, 16, 64, 4), 3),
 ], ids=["bf16", "int8"])  # fmt: skip
 def test_the_loop_of_a_convolution_loads_a_tile_once_for_two_products_and_spills_none(kind, image, filters, pad_value):
     data, kernel = te.placeholder(image, kind.lhs, name="data"), te.placeholder(filters, kind.rhs, name="kernel")
     out = conv2d_tiles.conv2d(data, kernel, 1, 1, 1, kind, pad_value)
     target = tvm.target.Target(AMX)
     assembly = tvm.build(schedule_for([out], target), [data, kernel, out], target).get_source("asm")
-    # Two tiles of pixels, of two rows, and two of filters, each loaded before the first product that waits for it.
-    (loop,) = runs(assembly)
     product = "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
-    assert [name == product for name in loop] == [False, False, True, False, True, False, True, True]
+    # Two tiles of pixels, of two rows, and two of filters, each loaded for the next step behind the last product that
+    # reads it. The steps over a window are a round of the loop over blocks of channels.
+    step = [product] * 2 + ["tileloadd", product, "tileloaddt1", product, "tileloaddt1", "tileloadd"]
+    loop, last = runs(assembly)
+    assert loop == 9 * step and last == 8 * step + [product, "tilestored"] * 4
     # Sums are written once; a spill would be a store and a load more.
-    assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4
+    assert assembly.count("tilestored") == 4 and assembly.count("tileload") == 4 + 9 * 4 + 8 * 4
 
 
 def test_the_registers_are_asked_for_before_anything_else():

@@ -31,9 +31,27 @@ def expected(x, weights, stride, pad):
     (16, 1, 48, 1, 1, 2, 1, 1),
     (4, 1, 48, 1, 14, 7, 1, 1),
     (8, 1, 48, 2, 2, 2, 3, 2),
+    # Windows of which a row is unrolled, and none.
+    (16, 2, 32, 2, 6, 20, 5, 1),
+    (16, 2, 16, 1, 3, 20, 17, 1),
+    (16, 2, 32, 1, 6, 7, 5, 1),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("kind", [BFLOAT16, BYTES], ids=["bf16", "int8"])
 def test_convolutions_are_exact(kind, case):
+    check(kind, case)
+
+
+@pytest.mark.parametrize("knobs", [
+    {"block": (2, 1, 1), "rows": 1}, {"block": (3, 1, 1), "rows": 2}, {"block": (1, 2, 1), "outer": "rows"},
+    {"block": (2, 1, 2), "non_temporal": True}, {"block": (1, 1, 3), "rows": 3}, {"block": (1, 2, 2)},
+], ids=str)
+def test_every_register_block_is_exact(knobs, monkeypatch):
+    own = conv2d_tiles.Conv2dTiles.choose
+    monkeypatch.setattr(conv2d_tiles.Conv2dTiles, "choose", lambda *args: {**own(*args), **knobs})
+    check(BFLOAT16, (16, 2, 16, 6, 6, 28, 3, 1))
+
+
+def check(kind, case):
     c, blocks, o, outer, h, w, window, stride = case
     rng = np.random.default_rng(0)
     x = rng.integers(0, 9, (1, blocks, h, w, c))

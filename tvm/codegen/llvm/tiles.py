@@ -6,8 +6,6 @@ none is ever spilled. The registers have the sizes of their fragments, which a t
 
 from __future__ import annotations
 
-import re
-
 from ...dtype import info
 from ...error import TVMError
 from ...ir.prim import Call, PrimExpr, Var
@@ -29,8 +27,6 @@ SCOPES = frozenset((_A, _B, _SUMS))
 _SIZED = frozenset(("tir.tvm_load_matrix_sync", "tir.tvm_fill_fragment", "tir.tvm_store_matrix_sync"))
 # The layout of a tile whose lines are not to take the place of others in the L1 cache.
 NON_TEMPORAL = "row_major_non_temporal"
-# A load in the text of a function, and its register.
-_LOAD = re.compile(r"call void @\S*tileload\w*\(i8 (\d)")
 # The instruction for operands of two types.
 _PRODUCTS = {
     ("bfloat16", "bfloat16"): "tdpbf16ps",
@@ -230,29 +226,7 @@ def _multiply(b: Builder, node: Call) -> str:
     kinds = b.tiles[node.args[2]].dtype, b.tiles[node.args[4]].dtype
     if d != c or kinds not in _PRODUCTS:
         raise TVMError(f"{b.name}: products of {kinds[0]} and {kinds[1]} in tile registers are added in place only")
-    later = _waiting(b, (d, a, w))
-    _call(b, _PRODUCTS[kinds], ("i8", d), ("i8", a), ("i8", w))
-    b.out.extend(later)
-    return "0"
-
-
-def _waiting(b: Builder, operands: tuple[str, ...]) -> list[str]:
-    """Take from the end of the code the loads of other tiles than those of a product, which are among them: products
-    begin when their own tiles have come, and loads are done meanwhile."""
-    loads: dict[int, str] = {}
-    for at in range(len(b.out) - 1, -1, -1):
-        found = _LOAD.search(b.out[at])
-        if found:
-            loads[at] = found[1]
-        elif " = " not in b.out[at] or " call " in b.out[at]:
-            break
-    moved = sorted(at for at, register in loads.items() if register not in operands) if len(loads) > 1 else []
-    if len(moved) == len(loads):
-        return []
-    later = [b.out[at] for at in moved]
-    for at in reversed(moved):
-        del b.out[at]
-    return later
+    return _call(b, _PRODUCTS[kinds], ("i8", d), ("i8", a), ("i8", w))
 
 
 CALLS = {

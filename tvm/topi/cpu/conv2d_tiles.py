@@ -106,17 +106,6 @@ def conv2d(
     if dilations[1] != 1 or in_blocks != 1 or read.is_flat:
         taps = 1
     sizes = (outer_size, kh_size, kw_size // taps, taps, groups, depth)
-
-    def taken_at(n, c, a, b, y, x, t, i):
-        row, column = a * dilations[0], (b * taps + t) * dilations[1]
-        if read.is_flat:
-            return read.source(n, c, x + row * read.width + column, i)
-        return read.source(n, c, y * strides[0] + row, x * strides[1] + column, i)
-
-    taken = te.compute(
-        (batch, in_blocks, *sizes[1:3], read.rows, read.count * pixels, taps, channels), taken_at,
-        name="window", tag="window,step",
-    )  # fmt: skip
     names = ("ic_outer", "kh", "kw", "tap", "group", "inner")
     axes = [te.reduce_axis((0, s), name=n) for s, n in zip(sizes, names)]
     outer, kh, kw, tap, group, inner = axes
@@ -125,11 +114,17 @@ def conv2d(
         block_in = te.indexdiv(oc, filters * each // parts) * outer_size + outer if parts > 1 else outer
         if each > 1:
             oc, ob = te.indexdiv(oc, each), te.indexmod(oc, each) * wide + ob
-        value = taken(n, block_in, kh, kw, y, t * pixels + x, tap, group * depth + inner).astype(kind.sums)
+        row, column, x = kh * dilations[0], (kw * taps + tap) * dilations[1], t * pixels + x
+        if read.is_flat:
+            place = (x + row * read.width + column,)
+        else:
+            place = (y * strides[0] + row, x * strides[1] + column)
+        value = read.source(n, block_in, *place, group * depth + inner).astype(kind.sums)
         weight = kernel(oc, outer, kh, kw * taps + tap, group, ob, inner)
         return te.sum(value * weight.astype(kind.sums), axis=axes)
 
-    attrs = {"kind": kind, "step": int(strides[1]), "is_flat": read.is_flat, "groups": parts}
+    steps = tuple(tuple(map(int, pair)) for pair in (strides, dilations))
+    attrs = {"kind": kind, "steps": steps, "width": read.width if read.is_flat else 0, "groups": parts}
     in_tiles = (batch, filters * each, read.rows, read.count, pixels, wide)
     sums = te.compute(in_tiles, body, name=TAG, tag=TAG, attrs=attrs)
     held = te.compute(in_tiles, lambda *at: sums(*at), name=TAG + "_held", tag="held,step")
@@ -177,7 +172,7 @@ def extents(op: ComputeOp) -> dict[str, int]:
     *lead, oc, h, t, pixels, ob = (access.extent_of(a) or 1 for a in op.axis)
     *steps, taps, groups, depth = (access.extent_of(a) or 1 for a in op.reduce_axis)
     return {
-        "n": prod(lead), "oc": oc, "h": h, "tiles": t, "w": t * pixels, "ob": ob, "steps": prod(steps), "taps": taps,
+        "n": prod(lead), "oc": oc, "h": h, "tiles": t, "w": t * pixels, "ob": ob, "window": tuple(steps), "taps": taps,
         "channels": groups * depth, "k": taps * groups * depth, "columns": columns_of(ob), "pixels": pixels,
         "of_group": oc // op.attrs.get("groups", 1),
     }  # fmt: skip
@@ -223,21 +218,6 @@ def in_parts(host: Stage, wide: int) -> tuple[IterVar, ...]:
     return n, oc, ob, h, w
 
 
-def drain(held: Stage, shape: tiles.Shape, count: int) -> IterVar:
-    """Write ``count`` tiles of sums of a row at a time to memory; returns the loop over those."""
-    *lead, oc, h, t, w, ob = held.op.axis
-    # The last pixel of a tile may lie in the seam between two rows, where nothing reads it; tiles are stored whole.
-    held.align_bounds(w, shape.rows)
-    ob_outer, ob = held.split(ob, factor=shape.columns)
-    t_outer, t = held.split(t, factor=count)
-    held.reorder(*lead, t_outer, oc, h, t, ob_outer, w, ob)
-    for axis in (oc, h, t, ob_outer):
-        held.unroll(axis)
-    held.tensorize(w, tiles.store(shape))
-    held.set_scope("local")
-    return t_outer
-
-
 class Conv2dTiles(CPUTemplate):
     """A convolution by products of tiles."""
 
@@ -258,7 +238,7 @@ class Conv2dTiles(CPUTemplate):
         rows read the same lines. Tasks whose data stays in the L2 cache."""
         x = extents(op)
         block = min(blocks(x), key=lambda b: (block_cycles(x, b), b[1]))
-        size = x["steps"] * x["k"] * (2 if op.attrs["kind"].depth == 2 else 1)
+        size = prod(x["window"]) * x["k"] * (2 if op.attrs["kind"].depth == 2 else 1)
         weights = size * x["oc"] * x["ob"]
         outer = "filters" if weights > machine.l2_bytes // 2 or x["h"] < 4 * machine.threads else "rows"
         chunks = x["n"] * (x["oc"] // block[2])
@@ -273,81 +253,49 @@ class Conv2dTiles(CPUTemplate):
         return {"block": block, "rows": max(enough, default=options[0]), "outer": outer, "non_temporal": non_temporal}
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """Sums stay in registers; ``host`` drains them to memory, where the epilogue reads them."""
-        s, op = planner.s, stage.op
-        shape = shape_of(op)
-        window = next(s[t] for t in op.input_tensors if t.op.tag == "window,step")
-        kernel = next(t for t in op.input_tensors if t.op is not window.op)
-        padding = pad_stage(planner, window)
+        """A register block writes its sums to memory, where the epilogue reads them."""
+        op = stage.op
+        shape, x = shape_of(op), extents(op)
+        block_h, block_w, block_oc = config["block"]
+        padding = pad_stage(planner, stage)
         image = epilogue(planner, host)
-        weights = s[s.cache_read(kernel, tiles.SCOPES["b"], [stage.op])]
-        task = self.divide(planner, stage, host, image, config)
-        # Products.
+        host.compute_inline()
+        task = self.divide(planner, stage, image, config)
         *lead, oc, h, t, w, ob = stage.op.axis
-        *steps, tap, group, inner = stage.op.reduce_axis
-        ob_outer, ob = stage.split(ob, factor=shape.columns)
-        unrolled = [h, t, oc, ob_outer]
-        stage.reorder(*lead, *steps, *unrolled, w, ob, tap, group, inner)
-        for axis in unrolled:
-            stage.unroll(axis)
-        stage.tensorize(w, tiles.multiply(shape))
-        stage.set_scope(tiles.SCOPES["sums"])
-        # Operands.
-        window.compute_at(stage, steps[-1])
-        window.set_scope(tiles.SCOPES["a"])
-        *lead, w, _, _ = window.op.axis
-        t, w = window.split(w, factor=shape.rows)
-        for axis in (*lead, t):
-            window.unroll(axis)
-        window.tensorize(w, tiles.load_lhs(shape, op.attrs["step"]))
-        weights.compute_at(stage, steps[-1])
-        *lead, tap, group, ob, inner = weights.op.axis
-        ob_outer, ob = weights.split(ob, factor=shape.columns)
-        weights.reorder(*lead, ob_outer, tap, group, ob, inner)
-        for axis in (*lead, ob_outer):
-            weights.unroll(axis)
-        weights.tensorize(tap, tiles.load_rhs(shape, config["non_temporal"]))
-        planner.placed.update((window, weights))
+        # The last pixel of a tile may lie in the seam between two rows, where nothing reads it; tiles are stored whole.
+        stage.align_bounds(w, shape.rows)
+        t_outer, t = stage.split(t, factor=block_w)
+        stage.reorder(*lead, t_outer, oc, h, t, w, ob, *stage.op.reduce_axis)
+        stage.set_scope("local")
+        window = tiles.Window(block_h, block_w, block_oc, x["window"], *op.attrs["steps"], op.attrs["width"])
+        m, n, steps = block_h * block_w, block_oc * (x["ob"] // x["columns"]), prod(x["window"])
+        near = 0 if config["non_temporal"] else steps
+        stage.tensorize(oc, tiles.block_product(tiles.Block(shape, m, n, steps, near, window=window)))
         compute_padding(planner, padding, image, task, {"pad": "once"})
 
-    def divide(
-        self, planner: Planner, stage: Stage, held: Stage, host: Stage, config: dict[str, Any]
-    ) -> IterVar:
-        """Split the output into tasks and register blocks; returns the loop of tasks."""
+    def divide(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
+        """Split the output into tasks and register blocks; returns the loop of tasks. A task of a flat image has all
+        pixels of some filters, which are stored together."""
         x = extents(stage.op)
         block_h, block_w, block_oc = config["block"]
-        if stage.op.attrs["is_flat"]:
-            return self.divide_flat(planner, stage, held, host, config)
         n, oc, ob, h, w = in_parts(host, x["ob"])
         oc_outer, oc_block = host.split(oc, factor=block_oc)
-        rows, h = host.split(h, factor=config["rows"])
-        h_outer, h_block = host.split(h, factor=block_h)
-        w_outer, w_block = host.split(w, factor=block_w * x["pixels"])
-        lead = (n, oc_outer, rows) if config["outer"] == "filters" else (n, rows, oc_outer)
-        host.reorder(*lead, h_outer, w_outer, oc_block, h_block, w_block, ob)
+        if stage.op.attrs["width"]:
+            lead, inside = (n, oc_outer), (oc_block, h, w)
+        else:
+            # Tasks of whole register blocks.
+            whole = range(max(config["rows"], block_h), x["h"] + 1)
+            rows, h = host.split(h, factor=next(d for d in whole if d % block_h == 0 == x["h"] % d))
+            h_outer, h_block = host.split(h, factor=block_h)
+            w_outer, w_block = host.split(w, factor=block_w * x["pixels"])
+            lead = (n, oc_outer, rows) if config["outer"] == "filters" else (n, rows, oc_outer)
+            inside = (h_outer, w_outer, oc_block, h_block, w_block)
+        host.reorder(*lead, *inside, ob)
         task = host.fuse(*lead)
         host.vectorize(ob)
         if access.work(stage.op) >= planner.parallel_points:
             host.parallel(task)
-        held.compute_at(host, w_outer)
-        stage.compute_at(host, w_outer)
-        drain(held, shape_of(stage.op), block_w)
-        return task
-
-    def divide_flat(
-        self, planner: Planner, stage: Stage, held: Stage, host: Stage, config: dict[str, Any]
-    ) -> IterVar:
-        """A task has all pixels of some filters: they are drained block by block, then stored together."""
-        _, block_w, block_oc = config["block"]
-        n, oc, ob, h, w = in_parts(host, extents(stage.op)["ob"])
-        oc_outer, oc_block = host.split(oc, factor=block_oc)
-        host.reorder(n, oc_outer, oc_block, h, w, ob)
-        task = host.fuse(n, oc_outer)
-        host.vectorize(ob)
-        if access.work(stage.op) >= planner.parallel_points:
-            host.parallel(task)
-        held.compute_at(host, task)
-        stage.compute_at(held, drain(held, shape_of(stage.op), block_w))
+        stage.compute_at(host, task if stage.op.attrs["width"] else inside[1])
         return task
 
 

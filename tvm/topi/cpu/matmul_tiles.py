@@ -25,7 +25,7 @@ from ..template import CPUTemplate
 from ..utils import prod
 from . import tiles
 from .conv2d_tiles import columns_of, epilogue
-from .tiles import COLUMNS, ROW_BYTES, ROWS, Kind
+from .tiles import COLUMNS, ROW_BYTES, ROWS, SUM_BYTES, Kind
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -155,6 +155,7 @@ class MatmulTiles(CPUTemplate):
         return {
             "steps": steps, "rows": rows, "near": [0, 8, 12, 16, 20, x["steps"]], "prefetch_distance": [0, 4, 8, 16],
             "prefetch_lines": [1, 2], "non_temporal": [False, True], "streams": [False, True],
+            "sums_pass": [False, True],
         }  # fmt: skip
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
@@ -178,6 +179,8 @@ class MatmulTiles(CPUTemplate):
             "prefetch_distance": min(products, 32) if is_packed and products >= 4 else 0,
             "prefetch_lines": 2,
             "streams": size > 4 * machine.l2_bytes,
+            # Sums of parts of k that are read again when those of a block of rows have been written.
+            "sums_pass": block * x["rows"] * x["width"] * SUM_BYTES > machine.l1_bytes // 2,
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
@@ -197,8 +200,13 @@ class MatmulTiles(CPUTemplate):
             of_panel = [block]
         image.reorder(*lead, i_outer, j_outer, *of_panel, i, j)
         image.vectorize(j)
+        stored = i
+        if is_whole and x["rows"] % 4 == 0 and x["tiles"] * x["rows"] == access.extent_of(image.op.axis[-2]):
+            # Few instructions between the products of two register blocks, so that those of the second are near.
+            stored, i = image.split(i, factor=4)
+            image.unroll(i)
         if config["streams"]:
-            image.pragma(i, "stream_stores")
+            image.pragma(stored, "stream_stores")
         is_parallel = access.work(op) >= planner.parallel_points
         packed = next((planner.s[t] for t in op.input_tensors if t.op.name == "lhs_tiles"), None)
         outside = x["lead"] * -(-x["tiles"] // config["rows"])
@@ -226,7 +234,7 @@ class MatmulTiles(CPUTemplate):
         shape = tiles.Shape(x["rows"], columns, 1, x["block"], op.attrs["kind"])
         block = tiles.Block(
             shape, m, x["width"] // columns, config["steps"], config["near"], op.attrs["is_packed"],
-            config["non_temporal"], (config["prefetch_distance"], config["prefetch_lines"]),
+            config["non_temporal"], (config["prefetch_distance"], config["prefetch_lines"]), config["sums_pass"],
         )
         stage.tensorize(t, tiles.block_product(block))
 

@@ -1,8 +1,12 @@
-"""Tiles: the matrix registers of CPUs (AMX), as intrinsics that load, multiply and store them.
+"""Tiles: the matrix registers of CPUs (AMX), as intrinsics that multiply blocks of them.
 
 A product of tiles adds ``(m, k) x (k, n)`` to ``(m, n)`` sums. The rows of the lhs are pixels or rows of a matrix; they
 lie in memory a stride apart, so no copy is made. In the rhs the elements that are summed at once lie side by side:
 ``(k / depth, n, depth)``.
+
+A block is one intrinsic from its first load to the store of its sums, as the order of loads and products decides on its
+speed: a register is loaded for the next step right behind the last product that reads it, so that loads are done while
+the products of other registers are. Code generation keeps that order.
 """
 
 from __future__ import annotations
@@ -17,6 +21,7 @@ from ...target import Target
 from ...te.tensor_intrin import TensorIntrin
 from ...tir.buffer import Buffer
 from ...tir.stmt import Allocate
+from ..utils import prod
 
 # The most rows of a tile, the bytes of a row, and the elements of a row of sums.
 ROWS, ROW_BYTES, COLUMNS = 16, 64, 16
@@ -24,6 +29,8 @@ ROWS, ROW_BYTES, COLUMNS = 16, 64, 16
 SUM_BYTES = 4
 # Tiles that a CPU holds.
 REGISTERS = 8
+# The most steps that are unrolled.
+MAX_UNROLLED = 16
 SCOPES = {"a": "wmma.matrix_a", "b": "wmma.matrix_b", "sums": "wmma.accumulator"}
 
 
@@ -68,15 +75,10 @@ def _memory(shape: tuple[int, ...], dtype: str, name: str, inner: int) -> Buffer
     return tir.decl_buffer(shape, dtype, name=name, strides=strides, offset_factor=1, data_alignment=1)
 
 
-def _held(shape: tuple[int, ...], dtype: str, name: str, use: str, inner: int) -> Buffer:
-    buffer = _memory(shape, dtype, name, inner)
-    return tir.decl_buffer(shape, dtype, name=name, strides=buffer.strides, offset_factor=1, scope=SCOPES[use])
-
-
-def _number(buffer: Buffer, rows: int, row: int, pitch: Any) -> PrimExpr:
-    """Which tile of the buffer it is that begins here, whose rows are ``pitch`` apart; tiles are counted row by row."""
-    at = buffer.elem_offset
-    return tir.indexdiv(at, rows * pitch) * tir.indexdiv(pitch, row) + tir.indexdiv(tir.indexmod(at, pitch), row)
+def _apart(shape: tuple[int, ...], dtype: str, name: str, inner: tuple[int, ...] = (1,)) -> Buffer:
+    """A part of a tensor in memory, every dimension of which has a stride of its own but for the ``inner`` ones."""
+    strides = [te.var(f"{name}_stride_{i}") for i in range(len(shape) - len(inner))]
+    return tir.decl_buffer(shape, dtype, name=name, strides=[*strides, *inner], offset_factor=1, data_alignment=1)
 
 
 def _call(name: str, *args: Any) -> PrimExpr:
@@ -86,11 +88,6 @@ def _call(name: str, *args: Any) -> PrimExpr:
 def layout_of(non_temporal: bool) -> str:
     """The layout of a tile in memory, as code generation is told whether its lines are to stay in the L1 cache."""
     return "row_major_non_temporal" if non_temporal else "row_major"
-
-
-def _copy(shape: tuple[int, ...], dtype: str):
-    x = te.placeholder(shape, dtype, name="x")
-    return x, te.compute(shape, lambda *at: x(*at), name="y")
 
 
 class Shape(NamedTuple):
@@ -110,89 +107,6 @@ class Shape(NamedTuple):
     def groups(self) -> int:
         return self.channels // self.kind.depth
 
-    def lhs(self) -> Buffer:
-        shape = (self.rows, self.taps, self.channels)
-        return _held(shape, self.kind.lhs, "lhs", "a", 2)
-
-    def rhs(self) -> Buffer:
-        shape = (self.taps, self.groups, self.columns, self.kind.depth)
-        return _held(shape, self.kind.rhs, "rhs", "b", 2)
-
-    def sums(self) -> Buffer:
-        return _held((self.rows, self.columns), self.kind.sums, "sums", "sums", 1)
-
-    def lhs_number(self, buffer: Buffer) -> PrimExpr:
-        return _number(buffer, self.rows, self.taps * self.channels, buffer.strides[0])
-
-    def rhs_number(self, buffer: Buffer) -> PrimExpr:
-        return _number(buffer, self.taps * self.groups, self.columns * self.kind.depth, buffer.strides[1])
-
-    def sums_number(self, buffer: Buffer) -> PrimExpr:
-        return _number(buffer, self.rows, self.columns, buffer.strides[0])
-
-
-@functools.cache
-def load_lhs(shape: Shape, step: int = 1) -> TensorIntrin:
-    """Load rows of pixels: each begins ``step`` pixels after the one before, and has the channels of some pixels."""
-    rows, taps, channels = shape.rows, shape.taps, shape.channels
-    in_memory = ((rows - 1) * step + taps, channels)
-    x = te.placeholder(in_memory, shape.kind.lhs, name="x")
-    y = te.compute((rows, taps, channels), lambda i, t, j: x(i * step + t, j), name="y")
-    stride = channels if taps > 1 else te.var("pixel_stride")
-    source = tir.decl_buffer(
-        in_memory, shape.kind.lhs, "source", strides=[stride, 1], offset_factor=1, data_alignment=1
-    )
-
-    def body(ins, outs):
-        fragment = outs[0].data, *shape.sizes, shape.lhs_number(outs[0])
-        return _call("tvm_load_matrix_sync", *fragment, ins[0].access_ptr("r"), ins[0].strides[0] * step, "row_major")
-
-    return te.decl_tensor_intrin(y.op, body, "load_lhs", binds={x: source, y: shape.lhs()})
-
-
-@functools.cache
-def load_rhs(shape: Shape, non_temporal: bool = False) -> TensorIntrin:
-    """Load (taps, channels / depth, columns, depth) elements. With ``non_temporal`` their lines do not stay in the
-    L1 cache: they would be replaced there before they are read again."""
-    sizes = (shape.taps, shape.groups, shape.columns, shape.kind.depth)
-    x, y = _copy(sizes, shape.kind.rhs)
-
-    def body(ins, outs):
-        fragment = outs[0].data, *shape.sizes, shape.rhs_number(outs[0])
-        source, pitch = ins[0].access_ptr("r"), ins[0].strides[1]
-        return _call("tvm_load_matrix_sync", *fragment, source, pitch, layout_of(non_temporal))
-
-    binds = {x: _memory(sizes, shape.kind.rhs, "source", 2), y: shape.rhs()}
-    return te.decl_tensor_intrin(y.op, body, "load_rhs", binds=binds)
-
-
-@functools.cache
-def multiply(shape: Shape) -> TensorIntrin:
-    """Add the product of two tiles to a third."""
-    kind, depth = shape.kind, shape.kind.depth
-    a = te.placeholder((shape.rows, shape.taps, shape.channels), kind.lhs, name="a")
-    b = te.placeholder((shape.taps, shape.groups, shape.columns, depth), kind.rhs, name="b")
-    sizes = (shape.taps, shape.groups, depth)
-    axes = [te.reduce_axis((0, size), name=name) for size, name in zip(sizes, ("tap", "group", "inner"))]
-    tap, group, inner = axes
-
-    def term(i, j):
-        x = a(i, tap, group * depth + inner).astype(kind.sums)
-        return te.sum(x * b(tap, group, j, inner).astype(kind.sums), axis=axes)
-
-    c = te.compute((shape.rows, shape.columns), term, name="c")
-
-    def body(ins, outs):
-        (lhs, rhs), (sums,) = ins, outs
-        place = sums.data, shape.sums_number(sums)
-        zero = _call("tvm_fill_fragment", sums.data, *shape.sizes, place[1], tir.const(0, kind.sums))
-        operands = lhs.data, shape.lhs_number(lhs), rhs.data, shape.rhs_number(rhs)
-        step = _call("tvm_mma_sync", *place, *operands, *place)
-        return tir.SeqStmt([tir.Evaluate(zero), tir.Evaluate(step)]), tir.Evaluate(zero), tir.Evaluate(step)
-
-    binds = {a: shape.lhs(), b: shape.rhs(), c: shape.sums()}
-    return te.decl_tensor_intrin(c.op, body, "multiply_tiles", binds=binds)
-
 
 def _fragments(ib: tir.ir_builder.IRBuilder, dtype: str, elements: int, use: str) -> Var:
     """Registers for the rest of a program."""
@@ -201,8 +115,57 @@ def _fragments(ib: tir.ir_builder.IRBuilder, dtype: str, elements: int, use: str
     return data
 
 
-def _block_sum(shape: Shape, m: int, wide: int, steps: int, is_packed: bool) -> tuple[Any, dict[Any, Buffer]]:
-    """What ``block_product`` computes, and where its operands and sums lie."""
+class Window(NamedTuple):
+    """The part of a convolution that a block computes: the pixels of ``rows`` rows of ``tiles`` tiles, and ``filters``
+    blocks of filters. ``steps`` are blocks of channels, rows of the window and columns of it, the last by the taps of a
+    tile. The rows of a flat image follow each other, ``width`` pixels apart; others have a width of 0."""
+
+    rows: int
+    tiles: int
+    filters: int
+    steps: tuple[int, int, int]
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    width: int
+
+
+class Block(NamedTuple):
+    """A product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k. The lhs is (m, steps, rows, k)
+    where it ``is_packed``, that of a ``window`` if there is one, else (m * rows, steps * k); with ``non_temporal`` its
+    lines do not stay in the L1 cache; those of the rhs do for the first ``near`` steps. ``prefetch`` is (products,
+    lines): the rhs that follows is fetched by so many products, a share by each of them, and a prefetch brings so many
+    lines. With ``sums_pass`` sums that are loaded pass by the L1 cache."""
+
+    shape: Shape
+    m: int
+    n: int
+    steps: int
+    near: int
+    is_packed: bool = False
+    non_temporal: bool = False
+    prefetch: tuple[int, int] = (0, 1)
+    sums_pass: bool = False
+    window: Window | None = None
+
+    @property
+    def wide(self) -> int:
+        """The columns that lie side by side in the rhs and the sums."""
+        return self.n * self.shape.columns // (self.window.filters if self.window else 1)
+
+    @property
+    def order(self) -> list[tuple[int, int]]:
+        """The products of a step: each operand but the first is used twice in a row."""
+        return [(i, self.n - 1 - j if i % 2 else j) for i in range(self.m) for j in range(self.n)]
+
+    @property
+    def loops(self) -> tuple[int, ...]:
+        """The loops over the steps."""
+        return self.window.steps if self.window else (self.steps,)
+
+
+def _matmul_sum(block: Block) -> tuple[Any, dict[Any, Buffer]]:
+    """What a block of a matmul computes, and where its operands and sums lie."""
+    shape, m, steps, wide, is_packed = block.shape, block.m, block.steps, block.wide, block.is_packed
     kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
     of_lhs = (m, steps, rows, k) if is_packed else (m * rows, steps * k)
     a = te.placeholder(of_lhs, kind.lhs, name="a")
@@ -222,30 +185,36 @@ def _block_sum(shape: Shape, m: int, wide: int, steps: int, is_packed: bool) -> 
     }
 
 
-class Block(NamedTuple):
-    """A product of ``m`` tiles of rows and ``n`` of columns over ``steps`` tiles of k. The lhs is (m, steps, rows, k)
-    where it ``is_packed``, else (m * rows, steps * k); with ``non_temporal`` its lines do not stay in the L1 cache;
-    those of the rhs do for the first ``near`` steps. ``prefetch`` is (products, lines): the rhs that follows is fetched
-    by so many products, a share by each of them, and a prefetch brings so many lines."""
+def _window_sum(block: Block, window: Window) -> tuple[Any, dict[Any, Buffer]]:
+    """What a block of a convolution computes, and where its operands and sums lie."""
+    shape, kind, depth = block.shape, block.shape.kind, block.shape.kind.depth
+    (outer, height, columns), taps = window.steps, shape.taps
+    (down, right), (below, beside), width = window.strides, window.dilations, window.width
+    # The pixels that are read: rows and columns, or those of a flat image.
+    tall = (window.rows - 1) * down + (height - 1) * below + 1
+    wide = (window.tiles * shape.rows - 1) * right + (columns * taps - 1) * beside + 1
+    of_lhs = (wide + (height - 1) * below * width,) if width else (tall, wide)
+    of_rhs = (window.filters, outer, height, columns * taps, shape.groups, block.wide, depth)
+    of_sums = (window.filters, window.rows, window.tiles, shape.rows, block.wide)
+    a = te.placeholder((outer, *of_lhs, shape.channels), kind.lhs, name="a")
+    b = te.placeholder(of_rhs, kind.rhs, name="b")
+    sizes = (*window.steps, taps, shape.groups, depth)
+    axes = [te.reduce_axis((0, size), name=name) for size, name in zip(sizes, "cywtgd")]
+    c, y, w, t, g, d = axes
 
-    shape: Shape
-    m: int
-    n: int
-    steps: int
-    near: int
-    is_packed: bool
-    non_temporal: bool = False
-    prefetch: tuple[int, int] = (0, 1)
+    def term(o, row, tile, i, j):
+        x, line = (tile * shape.rows + i) * right + (w * taps + t) * beside, row * down + y * below
+        place = (x + y * below * width,) if width else (line, x)
+        value = a(c, *place, g * depth + d).astype(kind.sums)
+        return te.sum(value * b(o, c, y, w * taps + t, g, j, d).astype(kind.sums), axis=axes)
 
-    @property
-    def wide(self) -> int:
-        """The columns of all tiles."""
-        return self.n * self.shape.columns
-
-    @property
-    def order(self) -> list[tuple[int, int]]:
-        """The products of a step: each operand but the first is used twice in a row."""
-        return [(i, self.n - 1 - j if i % 2 else j) for i in range(self.m) for j in range(self.n)]
+    sums = te.compute(of_sums, term, name="c")
+    return sums, {
+        # The taps of a tile lie side by side.
+        a: _apart(a.shape, kind.lhs, "lhs", (shape.channels, 1) if taps > 1 else (1,)),
+        b: _memory(of_rhs, kind.rhs, "rhs", 2),
+        sums: _apart(of_sums, kind.sums, "sums"),
+    }
 
 
 class _BlockCode:
@@ -267,53 +236,85 @@ class _BlockCode:
 
     def write(self, starts: bool) -> Any:
         """Add the product to the sums, or set them where it ``starts``."""
-        block = self.block
-        self.each_sum("fill" if starts else "load")
-        for use, i in self.uses:
-            self.load(use, i, 0, block.near > 0)
-        middle = min(max(block.near - 1, 0), block.steps - 1)
-        for begin, end in ((0, middle), (middle, block.steps - 1)):
-            if begin < end:
-                with self.ib.for_range(begin, end, name="step") as step:
-                    self.multiply(step, begin < middle)
-        self.multiply(block.steps - 1, True, False)
-        self.each_sum("store")
+        begin = (0,) * len(self.block.loops)
+        loaded: set[tuple[str, int]] = set()
+        for i, j in self.block.order:
+            # What the first products wait for comes first.
+            self.sum_tile("fill" if starts else "load", i, j)
+            for use, of in (("a", i), ("b", j)):
+                if (use, of) not in loaded:
+                    self.load(use, of, begin, self.block.near > 0)
+            loaded |= {("a", i), ("b", j)}
+        self.nest((), None, self.block.near >= self.block.steps)
         return self.ib.get()
 
-    def move(self, way: str, use: str, number: int, buffer: Buffer, at: Any, pitch: Any, passes: bool = False) -> None:
-        place = buffer.access_ptr("r" if way == "load" else "w", offset=at)
+    def nest(self, outer: tuple[Any, ...], after: tuple[Any, ...] | None, is_near: bool) -> None:
+        """The steps inside the loops whose variables are given; ``after`` them comes another step, or none. The last
+        round of each loop is apart from the others, so that every step knows the one that follows."""
+        loops, depth = self.block.loops, len(outer)
+        if depth == len(loops):
+            self.multiply(outer, after, is_near)
+            return
+        last, inside = loops[depth] - 1, prod(loops[depth + 1 :])
+        # The loops of a window are unrolled, as its tiles are unevenly apart in memory.
+        kind = "unroll" if depth and (last + 1) * inside <= MAX_UNROLLED else "serial"
+        middle = 0 if depth else min(max(self.block.near // inside - 1, 0), last)
+        for begin, end in ((0, middle), (middle, last)):
+            if begin < end:
+                with self.ib.for_range(begin, end, name="step", kind=kind) as at:
+                    is_near = is_near if depth else begin < middle
+                    self.nest((*outer, at), (*outer, at + 1, *(0,) * (len(loops) - depth - 1)), is_near)
+        self.nest((*outer, last), after, is_near if depth else self.block.near >= self.block.steps)
+
+    def move(self, way: str, use: str, number: int, place: Any, passes: bool = False) -> None:
+        """Load or store a tile whose buffer, place and distance of rows are given."""
+        buffer, at, pitch = place
+        pointer = buffer.access_ptr("r" if way == "load" else "w", offset=at)
         fragment = self.held[use], *self.block.shape.sizes, number
-        self.ib.emit(_call(f"tvm_{way}_matrix_sync", *fragment, place, pitch, layout_of(passes)))
+        self.ib.emit(_call(f"tvm_{way}_matrix_sync", *fragment, pointer, pitch, layout_of(passes)))
 
-    def load(self, use: str, i: int, step: Any, is_near: bool) -> None:
-        block, shape, x = self.block, self.block.shape, self.x
-        rows, k, depth, passes = shape.rows, shape.sizes[2], shape.kind.depth, block.non_temporal
-        if use == "b":
-            at = step * (block.wide * k) + i * shape.columns * depth
-            self.move("load", use, i, self.y, at, block.wide * depth, not is_near)
-        elif block.is_packed:
-            self.move("load", use, i, x, i * x.strides[0] + step * rows * k, k, passes)
+    def load(self, use: str, i: int, step: tuple[Any, ...], is_near: bool) -> None:
+        if use == "a":
+            self.move("load", use, i, self.lhs(i, step), self.block.non_temporal)
         else:
-            self.move("load", use, i, x, i * rows * x.strides[0] + step * k, x.strides[0], passes)
+            self.move("load", use, i, self.rhs(i, step), not is_near)
 
-    def each_sum(self, way: str) -> None:
-        shape, n, z = self.block.shape, self.block.n, self.z
-        for i in range(self.block.m * n):
-            if way == "fill":
-                zero = tir.const(0, shape.kind.sums)
-                self.ib.emit(_call("tvm_fill_fragment", self.held["sums"], *shape.sizes, i, zero))
-            else:
-                self.move(way, "sums", i, z, i // n * shape.rows * z.strides[1] + i % n * shape.columns, z.strides[1])
+    def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        """Where a tile of a step lies, and the distance of its rows."""
+        (rows, _, k), x = self.block.shape.sizes, self.x
+        if self.block.is_packed:
+            return x, i * x.strides[0] + step[0] * rows * k, k
+        return x, i * rows * x.strides[0] + step[0] * k, x.strides[0]
 
-    def multiply(self, step: Any, is_near: bool, has_next: bool = True) -> None:
-        """The products of a step, the loads of the next, and a share of the prefetches."""
+    def rhs(self, j: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        (_, columns, k), depth = self.block.shape.sizes, self.block.shape.kind.depth
+        return self.y, step[0] * (self.block.wide * k) + j * columns * depth, self.block.wide * depth
+
+    def sums(self, i: int, j: int) -> tuple[Buffer, Any, Any]:
+        (rows, columns, _), z = self.block.shape.sizes, self.z
+        return z, i * rows * z.strides[1] + j * columns, z.strides[1]
+
+    def sum_tile(self, way: str, i: int, j: int) -> None:
+        number, shape = i * self.block.n + j, self.block.shape
+        if way == "fill":
+            zero = tir.const(0, shape.kind.sums)
+            self.ib.emit(_call("tvm_fill_fragment", self.held["sums"], *shape.sizes, number, zero))
+        else:
+            self.move(way, "sums", number, self.sums(i, j), self.block.sums_pass)
+
+    def multiply(self, step: tuple[Any, ...], after: tuple[Any, ...] | None, is_near: bool) -> None:
+        """The products of a step, the loads of the next, and a share of the prefetches. Behind the last step each sum
+        is stored while the products of others are computed."""
         for place, (i, j) in enumerate(self.block.order):
             to = self.held["sums"], i * self.block.n + j
             self.ib.emit(_call("tvm_mma_sync", *to, self.held["a"], i, self.held["b"], j, *to))
+            if after is None:
+                self.sum_tile("store", i, j)
+                continue
             for use, of in (("b", j), ("a", i)):
-                if has_next and self.uses[use, of] == place:
-                    self.load(use, of, step + 1, is_near)
-        self.prefetch(step)
+                if self.uses[use, of] == place:
+                    self.load(use, of, after, is_near)
+        self.prefetch(step[0])
 
     def prefetch(self, step: Any) -> None:
         block, shape, x = self.block, self.block.shape, self.x
@@ -331,32 +332,49 @@ class _BlockCode:
             self.ib.emit(tir.call_intrin("void", "tir.prefetch", at, 0, 2, 1))
 
 
+class _WindowCode(_BlockCode):
+    """The code of a block of a convolution."""
+
+    def __init__(self, block: Block, window: Window, ins: Any, outs: Any):
+        super().__init__(block, ins, outs)
+        self.window, self.parts = window, block.n // window.filters
+
+    def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        window, (outer, y, x) = self.window, step
+        (row, tile), pixel = divmod(i, window.tiles), self.x.strides[-2]
+        of_row = pixel * window.width if window.width else self.x.strides[1]
+        down = row * window.strides[0] + y * window.dilations[0]
+        right = tile * self.block.shape.rows * window.strides[1] + x * (self.block.shape.taps * window.dilations[1])
+        return self.x, outer * self.x.strides[0] + down * of_row + right * pixel, pixel * window.strides[1]
+
+    def rhs(self, j: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        shape, pitch, (outer, y, x) = self.block.shape, self.y.strides[4], step
+        _, height, width = self.window.steps
+        at = ((outer * height + y) * width + x) * (shape.taps * shape.groups) * pitch
+        part = j % self.parts * shape.columns * shape.kind.depth
+        return self.y, j // self.parts * self.y.strides[0] + at + part, pitch
+
+    def sums(self, i: int, j: int) -> tuple[Buffer, Any, Any]:
+        filters, row, tile, pitch, _ = self.z.strides
+        at = j // self.parts * filters + i // self.window.tiles * row + i % self.window.tiles * tile
+        return self.z, at + j % self.parts * self.block.shape.columns, pitch
+
+
 @functools.cache
 def block_product(block: Block) -> TensorIntrin:
-    """Add the product of a block to sums in memory, which are in registers meanwhile."""
-    c, binds = _block_sum(block.shape, block.m, block.wide, block.steps, block.is_packed)
+    """Set sums in memory to the product of a block, or add it for a matmul; they are in registers meanwhile."""
+    window = block.window
+    c, binds = _window_sum(block, window) if window else _matmul_sum(block)
 
-    def bodies(ins, outs):
+    def bodies(ins: Any, outs: Any) -> Any:
+        if window:
+            return _WindowCode(block, window, ins, outs).write(True)
         return _BlockCode(block, ins, outs).write(True), None, _BlockCode(block, ins, outs).write(False)
 
     return te.decl_tensor_intrin(c.op, bodies, "block_product", binds=binds)
 
 
-@functools.cache
-def store(shape: Shape) -> TensorIntrin:
-    """Write a tile of sums to memory."""
-    sizes = (shape.rows, shape.columns)
-    x, y = _copy(sizes, shape.kind.sums)
-
-    def body(ins, outs):
-        fragment = ins[0].data, *shape.sizes, shape.sums_number(ins[0])
-        return _call("tvm_store_matrix_sync", *fragment, outs[0].access_ptr("w"), outs[0].strides[0], "row_major")
-
-    binds = {x: shape.sums(), y: _memory(sizes, shape.kind.sums, "target", 1)}
-    return te.decl_tensor_intrin(y.op, body, "store_tile", binds=binds)
-
-
 __all__ = [
-    "BFLOAT16", "COLUMNS", "REGISTERS", "ROWS", "ROW_BYTES", "SCOPES", "Kind", "Shape", "kind_of", "load_lhs",
-    "load_rhs", "multiply", "store",
+    "BFLOAT16", "COLUMNS", "REGISTERS", "ROWS", "ROW_BYTES", "SCOPES", "Block", "Kind", "Shape", "Window",
+    "block_product", "kind_of",
 ]
