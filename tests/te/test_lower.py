@@ -251,3 +251,22 @@ def test_results_begin_once_where_a_fused_axis_of_unknown_length_is_of_the_resul
     out = tvm.nd.array(np.full(height, 100, "int32"))
     tvm.build(s, [a, b], "llvm")(tvm.nd.array(data), out)
     np.testing.assert_array_equal(out.numpy(), data.max(axis=1))
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3, 7])
+def test_guards_of_loops_that_set_results_speak_of_the_loops_around_both_parts(rows):
+    """The copy has (n - 1) // 3 + 1 runs where its axis has (n + 2) // 3, guarded in both parts."""
+    n = te.size_var("n")
+    a = te.placeholder((n, 7), "int32", "a")
+    k = te.reduce_axis((0, 7), "k")
+    b = te.compute((n,), lambda i: te.sum(a[i, k], axis=k), "b")
+    s = te.create_schedule(b.op)
+    s[b].split(b.op.axis[0], 3)
+    copy = s.cache_write(b, "local")
+    s[b].split(b.op.axis[0], 5)
+    outer, inner = s[copy].op.axis
+    s[copy].reorder(outer, *s[copy].op.reduce_axis, inner)
+    data = np.random.default_rng(rows).integers(-9, 9, (rows, 7)).astype("int32")
+    out = tvm.nd.empty((rows,), "int32")
+    tvm.build(s, [a, b], "llvm")(tvm.nd.array(data), out)
+    np.testing.assert_array_equal(out.numpy(), data.sum(axis=1))

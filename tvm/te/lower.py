@@ -43,9 +43,6 @@ class Loops:
             self._add(axis, outer)
         algebra.pass_up_index(stage.relations, self.bounds.ranges, self.values)
         self._note_unfused()
-        # The length of a reduction may speak of axes of the operation, as the rows of a sparse matrix.
-        roots = getattr(stage.op, "axis", ())
-        self._roots = {a.var: self.values[a] for a in roots if self.values.get(a, a.var) is not a.var}
 
     def _note_unfused(self) -> None:
         """Axes that were fused lie in their ranges wherever the fused loop does, which their values do not show where
@@ -75,8 +72,11 @@ class Loops:
                    for load in self.bounds.loads_of(self.stage))  # fmt: skip
 
     def resolved(self, value: PrimExpr) -> PrimExpr:
-        """An extent, or a condition on one, in terms of loop variables."""
-        return value if isinstance(value, IntImm) or not self._roots else substitute(value, self._roots)
+        """An extent, or a condition on one, in terms of loop variables: the length of a reduction may speak of axes of
+        the operation, as the rows of a sparse matrix."""
+        roots = getattr(self.stage.op, "axis", ())
+        known = {a.var: self.values[a] for a in roots if self.values.get(a, a.var) is not a.var}
+        return value if isinstance(value, IntImm) or not known else substitute(value, known)
 
     def _add(self, axis: IterVar, outer: dict[str, IterVar]) -> None:
         r = self.bounds.ranges[axis]
