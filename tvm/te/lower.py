@@ -63,9 +63,11 @@ class Loops:
         return any(structural_equal(low, value) and analyzer.can_prove(limit - 1 + r.extent <= end)
                    for value, limit in self.lowering.inside)
 
-    def _reads_along(self, axis: IterVar) -> bool:
-        """Whether the stage reads anything along ``axis`` that is not computed in its own loops: where that is written
-        in place of what it reads, an element that was computed once is not computed again."""
+    def _computes_once(self, axis: IterVar) -> bool:
+        """Whether elements along ``axis`` must not be computed again: sums that began would be added to, and what the
+        stage reads that is not computed in its own loops may be what it writes."""
+        if self.stage.op.reduce_axis:
+            return True
         own = [s for s in self.bounds.schedule.stages if any(p is self.stage for p, _ in self.bounds.attach.path(s))]
         made = {t for s in own for t in s.op.outputs}
         return any(load.producer not in made and uses_var(load, {axis.var}.__contains__)
@@ -207,7 +209,7 @@ class Loops:
             if not analyzer.can_prove(test):
                 out.append(analyzer.simplify(test))
         out += [self.values[r.parent] - ranges[r.parent].min >= self.values[r.outer] * ranges[r.inner].extent
-                for r in self.stage.relations if isinstance(r, Split) and r.overlaps and self._reads_along(r.parent)]
+                for r in self.stage.relations if isinstance(r, Split) and r.overlaps and self._computes_once(r.parent)]
         roots = list(op.loops) if isinstance(op, TensorComputeOp) else list(op.axis) + list(op.reduce_axis)
         for axis in roots:
             if skip_reduction and axis in op.reduce_axis:
