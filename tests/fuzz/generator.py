@@ -39,7 +39,7 @@ class Program:
         n = self.rng.choice(SIZES)
         if self.rng.random() < 0.12:
             variable = te.size_var(f"n{len(self.sizes)}")
-            self.sizes[variable] = n
+            self.sizes[variable] = n if self.rng.random() < 0.9 else 0
             return variable
         return n
 
