@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 
 from tvm import te, tir
+from tvm.arith import Analyzer
 from tvm.error import ScheduleError
 from tvm.ir.prim import IterVar
+from tvm.te.attributes import AttachType
 from tvm.te.tensor import ComputeOp, PlaceholderOp
 
 SIZES = [1, 2, 3, 4, 5, 7, 8, 11, 13, 16, 17]
@@ -37,7 +39,7 @@ class Program:
         n = self.rng.choice(SIZES)
         if self.rng.random() < 0.12:
             variable = te.size_var(f"n{len(self.sizes)}")
-            self.sizes[variable] = n
+            self.sizes[variable] = n if self.rng.random() < 0.9 else 0
             return variable
         return n
 
@@ -186,6 +188,7 @@ class RandomSchedule:
 
     def __init__(self, program: Program, rng: random.Random, moves: int | None = None):
         self.rng = rng
+        self.sizes = {v: tir.const(n, v.dtype) for v, n in program.sizes.items()}
         self.schedule = te.create_schedule([t.op for t in program.outputs])
         self.refused: list[str] = []
         self.applied: list[str] = []
@@ -199,7 +202,7 @@ class RandomSchedule:
         kind = self.rng.choice([
             "split", "split", "split", "nparts", "fuse", "reorder", "tile", "compute_at", "compute_at", "compute_at",
             "inline", "root", "vectorize", "unroll", "parallel", "cache_read", "cache_write", "rfactor", "align",
-            "pragma", "double_buffer", "prefetch",
+            "pragma", "double_buffer", "prefetch", "overlap",
         ])
         try:
             getattr(self, "do_" + kind)()
@@ -215,6 +218,20 @@ class RandomSchedule:
     def do_split(self):
         s = self.stage()
         s.split(self.leaf(s), factor=self.rng.choice([1, 2, 3, 4, 5, 8, 16]))
+
+    def do_overlap(self):
+        """Only of a stage that is computed as a whole: of a part of it there may be fewer elements than a tile has."""
+        s = self.stage()
+        axis = self.leaf(s)
+        factor = self.rng.choice([2, 3, 4, 5, 8])
+        if not s.is_output or s.attach_type != AttachType.GROUP_ROOT or axis not in s.op.axis:
+            return
+        if int(Analyzer().simplify(tir.stmt_functor.substitute(axis.dom.extent, self.sizes))) < factor:
+            return
+        outer, inner = s.split(axis, factor=factor)
+        s.overlap(outer)
+        if self.rng.random() < 0.5:
+            self.rng.choice([s.vectorize, s.unroll])(inner)
 
     def do_nparts(self):
         s = self.stage()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tvm.ir import prim
@@ -71,11 +73,12 @@ def _compute(op: ComputeOp, known: dict, sizes: dict) -> list[np.ndarray]:
 
 def _reduce(op, reduce, source, condition, known, sizes) -> list[np.ndarray]:
     data = source[0].shape[: len(op.axis)]
-    flat = [s.reshape(data + (-1,)) for s in source]
-    where = condition.reshape(data + (-1,))
+    steps = math.prod(source[0].shape[len(op.axis) :])
+    flat = [s.reshape((*data, steps)) for s in source]
+    where = condition.reshape((*data, steps))
     start = reduce.init or reduce.combiner.identity_element
     state = [np.broadcast_to(_expr(e, dict(sizes), known, sizes), data).astype(e.dtype) for e in start]
-    for k in range(flat[0].shape[-1]):
+    for k in range(steps):
         env = dict(sizes)
         env.update(dict(zip(reduce.combiner.lhs, state)))
         env.update({v: f[..., k] for v, f in zip(reduce.combiner.rhs, flat)})
@@ -105,6 +108,8 @@ def _expr(e, env: dict, known: dict, sizes: dict):
         index = [_expr(i, env, known, sizes) for i in e.indices]
         # Elements outside are only ever read under a condition that throws them away.
         index = [np.clip(i, 0, n - 1) for i, n in zip(index, array.shape)]
+        if not array.size:
+            return np.zeros(np.broadcast_shapes(*[i.shape for i in index]), array.dtype)
         return array[tuple(np.broadcast_arrays(*index))] if index else array
     if kind is prim.Call:
         name = e.op.name

@@ -59,6 +59,17 @@ def test_what_may_be_overwritten_is_read_once():
     np.testing.assert_array_equal(x.numpy(), np.arange(11) * 2)
 
 
+def test_sums_are_added_to_once():
+    a = te.placeholder((5,), "int32", "a")
+    k = te.reduce_axis((0, 5), name="k")
+    c = te.compute((13,), lambda i: te.sum(a(k), axis=k), name="c")
+    s, outer, inner = overlapped(c, 8)
+    s[c].reorder(k, outer, inner)
+    y = tvm.nd.empty((13,), "int32")
+    tvm.build(s, [a, c], "llvm")(tvm.nd.array(np.arange(5, dtype="int32")), y)
+    np.testing.assert_array_equal(y.numpy(), np.full(13, 10))
+
+
 def test_padding_of_a_window_is_decided_by_numbers_inside_a_tile():
     n = te.size_var("n")
     a = te.placeholder((n,), name="a")

@@ -92,7 +92,12 @@ def test_take(rng):
     refuses("mode is one of", topi.take, t, i, 0, 0, "raise")
     refuses("out of range", topi.take, t, i, 2)
     refuses("must be integers", topi.take, t, te.placeholder((2,)), 0)
-    refuses("nothing can be taken", topi.take, te.placeholder((0, 3)), i, 0)
+    none = te.placeholder((0, 3))
+    refuses("nothing can be taken", topi.take, none, i, 0)
+    refuses("nothing can be taken", topi.gather, none, 0, te.placeholder((1, 3), "int32"))
+    refuses("nothing can be taken", topi.gather_nd, none, te.placeholder((1, 1), "int32"))
+    refuses("nothing can be taken", topi.adv_index, none, [i])
+    assert topi.gather(none, 0, te.placeholder((0, 3), "int32")).shape[0] == 0
 
 
 def test_gather(rng):

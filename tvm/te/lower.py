@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 from ..error import ScheduleError
@@ -43,9 +44,6 @@ class Loops:
             self._add(axis, outer)
         algebra.pass_up_index(stage.relations, self.bounds.ranges, self.values)
         self._note_unfused()
-        # The length of a reduction may speak of axes of the operation, as the rows of a sparse matrix.
-        roots = getattr(stage.op, "axis", ())
-        self._roots = {a.var: self.values[a] for a in roots if self.values.get(a, a.var) is not a.var}
 
     def _note_unfused(self) -> None:
         """Axes that were fused lie in their ranges wherever the fused loop does, which their values do not show where
@@ -66,17 +64,22 @@ class Loops:
         return any(structural_equal(low, value) and analyzer.can_prove(limit - 1 + r.extent <= end)
                    for value, limit in self.lowering.inside)
 
-    def _reads_along(self, axis: IterVar) -> bool:
-        """Whether the stage reads anything along ``axis`` that is not computed in its own loops: where that is written
-        in place of what it reads, an element that was computed once is not computed again."""
+    def _computes_once(self, axis: IterVar) -> bool:
+        """Whether elements along ``axis`` must not be computed again: sums that began would be added to, and what the
+        stage reads that is not computed in its own loops may be what it writes."""
+        if self.stage.op.reduce_axis:
+            return True
         own = [s for s in self.bounds.schedule.stages if any(p is self.stage for p, _ in self.bounds.attach.path(s))]
         made = {t for s in own for t in s.op.outputs}
         return any(load.producer not in made and uses_var(load, {axis.var}.__contains__)
                    for load in self.bounds.loads_of(self.stage))  # fmt: skip
 
     def resolved(self, value: PrimExpr) -> PrimExpr:
-        """An extent, or a condition on one, in terms of loop variables."""
-        return value if isinstance(value, IntImm) or not self._roots else substitute(value, self._roots)
+        """An extent, or a condition on one, in terms of loop variables: the length of a reduction may speak of axes of
+        the operation, as the rows of a sparse matrix."""
+        roots = getattr(self.stage.op, "axis", ())
+        known = {a.var: self.values[a] for a in roots if self.values.get(a, a.var) is not a.var}
+        return value if isinstance(value, IntImm) or not known else substitute(value, known)
 
     def _add(self, axis: IterVar, outer: dict[str, IterVar]) -> None:
         r = self.bounds.ranges[axis]
@@ -207,7 +210,7 @@ class Loops:
             if not analyzer.can_prove(test):
                 out.append(analyzer.simplify(test))
         out += [self.values[r.parent] - ranges[r.parent].min >= self.values[r.outer] * ranges[r.inner].extent
-                for r in self.stage.relations if isinstance(r, Split) and r.overlaps and self._reads_along(r.parent)]
+                for r in self.stage.relations if isinstance(r, Split) and r.overlaps and self._computes_once(r.parent)]
         roots = list(op.loops) if isinstance(op, TensorComputeOp) else list(op.axis) + list(op.reduce_axis)
         for axis in roots:
             if skip_reduction and axis in op.reduce_axis:
@@ -406,7 +409,8 @@ class Lowering:
         update = self.update(stage, main)
         body = guarded(main.guards() + self.condition(stage, main), self.predicated(stage, update))
         if algebra.mixed(stage.relations):
-            return self.nest(stage, main, stage.leaf_iter_vars, seq(self._first_time(stage, main), body))
+            steps = self.nest(stage, main, stage.leaf_iter_vars, seq(self._first_time(stage, main), body))
+            return seq(self._without_steps(stage), steps)
         body = self.nest(stage, main, stage.leaf_iter_vars[first:], body)
         init = Loops(self, stage, ".init") if inner_data else main
         # Loops outside the first reduction loop are shared by both parts.
@@ -414,7 +418,7 @@ class Lowering:
             for axis in stage.leaf_iter_vars[:first]:
                 init.variables[axis], init.values[axis] = main.variables[axis], main.values[axis]
             algebra.pass_up_index(stage.relations, self.bounds.ranges, init.values)
-        start = guarded(init.guards(skip_reduction=True), self.predicated(stage, self.init(stage, init)))
+        start = guarded(init.guards(skip_reduction=True), self.predicated(stage, self.init(stage, init.values)))
         start = self.nest(stage, init, inner_data, start, attached=False)
         return self.nest(stage, main, stage.leaf_iter_vars[:first], seq(start, body))
 
@@ -450,8 +454,32 @@ class Lowering:
         test: PrimExpr = const(True, "bool")
         for axis in stage.op.reduce_axis:
             test = logical_and(test, loops.values[axis].equal(axis.dom.min))
-        stmt = IfThenElse(test, self.predicated(stage, self.init(stage, loops)))
+        stmt = IfThenElse(test, self.predicated(stage, self.init(stage, loops.values)))
         return guarded(loops.guards(skip_reduction=True), stmt)
+
+    def _without_steps(self, stage: Stage) -> Stmt:
+        """The results of a reduction that has no steps: a loop over data and reduction has none then. Of no threads
+        none can be launched."""
+        op, ranges, analyzer = stage.compute_op, self.bounds.ranges, self.bounds.analyzer
+        threads = [a for a in stage.leaf_iter_vars if self.attach.bound_thread(stage, a) is not None]
+        variables = {a: Var(a.var.name + ".none", a.var.dtype) for a in op.axis}
+        values = {a: v + ranges[a].min for a, v in variables.items()}
+        table = {a.var: v for a, v in values.items()}
+        lengths = [substitute(algebra.range_of(a).extent, table) for a in op.reduce_axis]
+        none = [n.equal(0) for n in lengths if not analyzer.can_prove(n > 0)]
+        if threads or self.threads_around(stage) or not none:
+            return no_op()
+        for axis, variable in variables.items():
+            analyzer.bind(variable, Range(min=const(0, variable.dtype), extent=ranges[axis].extent))
+        doms = {a: algebra.range_of(a) for a in op.axis if ranges[a] is not a.dom}
+        inside = [test for a, r in doms.items() for test in (values[a] >= r.min, values[a] < r.min + r.extent)
+                  if not analyzer.can_prove(test)]  # fmt: skip
+        start = IfThenElse(reduce(logical_or, none), self.predicated(stage, self.init(stage, values)))
+        stmt = guarded(inside, start)
+        for axis, variable in reversed(variables.items()):
+            extent = ranges[axis].extent
+            stmt = For(variable, const(0, extent.dtype), extent, ForKind.SERIAL, stmt)
+        return stmt
 
     def condition(self, stage: Stage, loops: Loops) -> list[PrimExpr]:
         op = stage.compute_op
@@ -461,23 +489,23 @@ class Lowering:
         table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
         return [self.bounds.analyzer.simplify(substitute(condition, table))]
 
-    def init(self, stage: Stage, loops: Loops) -> Stmt:
+    def init(self, stage: Stage, values: dict[IterVar, PrimExpr]) -> Stmt:
         op = stage.compute_op
-        reduce = op.body[0]
-        table = {a.var: loops.values[a] for a in op.axis}
-        starts = substitute_all(reduce.init or reduce.combiner.identity_element, table)
-        indices = tuple(loops.values[a] for a in op.axis)
+        reduction = op.body[0]
+        table = {a.var: values[a] for a in op.axis}
+        starts = substitute_all(reduction.init or reduction.combiner.identity_element, table)
+        indices = tuple(values[a] for a in op.axis)
         return seq(*[ProducerStore(t, starts[b.value_index], indices) for t, b in zip(op.outputs, op.body)])
 
     def update(self, stage: Stage, loops: Loops) -> Stmt:
         op = stage.compute_op
-        reduce = op.body[0]
+        reduction = op.body[0]
         table = {a.var: loops.values[a] for a in list(op.axis) + list(op.reduce_axis)}
-        source = substitute_all(reduce.source, table)
+        source = substitute_all(reduction.source, table)
         if self.overlaps:
             source = [loops.decided(e) for e in source]
         indices = tuple(loops.values[a] for a in op.axis)
-        return combine(op, substitute(reduce.combiner, table), source, indices)
+        return combine(op, substitute(reduction.combiner, table), source, indices)
 
     def scan(self, stage: Stage) -> Stmt:
         """Initial rows first, then the steps; both write into the scan's own memory."""

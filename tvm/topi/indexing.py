@@ -66,7 +66,7 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
     within = _INSIDE[mode]
     if axis is None:
         total = convert(utils.prod(a.shape))
-        _refuse_empty(total, indices)
+        _refuse_empty(total, indices.shape, "take")
 
         def element(*i):
             flat = within(as_index(indices(*i)), total)
@@ -79,7 +79,7 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
     if not 0 <= batch_dims <= min(axis, len(indices.shape)):
         given = f"axis {axis} and indices of {len(indices.shape)} dimensions"
         raise ExprValueError(f"take: {batch_dims} batch dimensions with {given}")
-    _refuse_empty(a.shape[axis], indices)
+    _refuse_empty(a.shape[axis], indices.shape, "take")
     own = len(indices.shape) - batch_dims
     for place in range(batch_dims):
         assume(indices.shape[place] <= a.shape[place], f"indices along axis {place}, which are no more than elements")
@@ -92,10 +92,11 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
     return te.compute(shape, element_along, name="T_take", tag=tag.INJECTIVE)
 
 
-def _refuse_empty(dim: Any, indices: te.Tensor) -> None:
-    if equal_const_int(dim, 0) and not utils.is_empty_shape(indices.shape):
-        raise ExprValueError("take: nothing can be taken from a dimension of 0")
-    none = [primop.equal(d, 0) for d in indices.shape if not isinstance(d, IntImm) or d.value == 0]
+def _refuse_empty(dim: Any, indices: Sequence[Any], what: str) -> None:
+    """Indices, of which the shape is given, into a dimension without elements."""
+    if equal_const_int(dim, 0) and not utils.is_empty_shape(indices):
+        raise ExprValueError(f"{what}: nothing can be taken from a dimension of 0")
+    none = [primop.equal(d, 0) for d in indices if not isinstance(d, IntImm) or d.value == 0]
     assume(tir.any(convert(dim) > 0, *none), "indices into a dimension of at least one element")
 
 
@@ -116,6 +117,7 @@ def gather(data, axis, indices):
             assume(own <= dim, f"indices along axis {place}, which are no more than elements")
         if place != axis and isinstance(dim, IntImm) and isinstance(own, IntImm) and own.value > dim.value:
             raise ExprValueError(f"gather: dimension {place} of the indices is {own.value}, of the data {dim.value}")
+    _refuse_empty(data.shape[axis], indices.shape, "gather")
 
     def element(*i):
         place = inside(as_index(indices(*i)), data.shape[axis])
@@ -144,6 +146,8 @@ def gather_nd(a, indices, batch_dims=0):
         )
     own = len(indices.shape) - 1
     shape = [*indices.shape[1:], *a.shape[depth + batch_dims :]]
+    for dim in a.shape[batch_dims : batch_dims + depth]:
+        _refuse_empty(dim, shape, "gather_nd")
 
     def element(*i):
         chosen = [indices(const(m, "int32"), *i[:own]) for m in range(depth)]
@@ -167,13 +171,16 @@ def adv_index(data, indices):
     if not indices or len(indices) > len(data.shape):
         raise ExprValueError(f"adv_index: {len(indices)} index tensors for a tensor of {len(data.shape)} dimensions")
     joint = broadcast_shape(*(t.shape for t in indices), what="adv_index")
+    shape = [*joint, *data.shape[len(indices) :]]
+    for dim in data.shape[: len(indices)]:
+        _refuse_empty(dim, shape, "adv_index")
 
     def element(*i):
         at = i[: len(joint)]
         places = [inside(as_index(t(*broadcast_index(t.shape, joint, at))), dim) for t, dim in zip(indices, data.shape)]
         return data(*places, *i[len(joint) :])
 
-    return te.compute([*joint, *data.shape[len(indices) :]], element, name="T_adv_index", tag=tag.INJECTIVE)
+    return te.compute(shape, element, name="T_adv_index", tag=tag.INJECTIVE)
 
 
 def one_hot(indices, on_value, off_value, depth, axis, dtype):

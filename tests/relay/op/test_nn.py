@@ -467,6 +467,8 @@ REFUSALS = {
     "pad": (lambda x: relay.nn.pad(x, ((1, 1),)), [(2, 3)], "pad_width gives 1"),
     "pad cuts": (lambda x: relay.nn.pad(x, ((-1, -2),)), [(2,)], "cut more than the 2 elements"),
     "mirror": (lambda x: relay.nn.mirror_pad(x, ((3, 0),), "REFLECT"), [(3,)], "needs more than the 3 elements"),
+    "pad reflects": (lambda x: relay.nn.pad(x, ((0, 3),), 0, "reflect"), [(3,)], "needs more than the 3 elements"),
+    "pad repeats": (lambda x: relay.nn.pad(x, ((0, 1),), 0, "edge"), [(0,)], "needs more than the 0 elements"),
     "mirror mode": (lambda x: relay.nn.mirror_pad(x, ((3, 0),), "OTHER"), [(3,)], "SYMMETRIC or REFLECT"),
     "depth_to_space": (lambda x: relay.nn.depth_to_space(x, 2), [(1, 3, 2, 2)], "3 channels cannot be divided"),
     "space_to_depth": (lambda x: relay.nn.space_to_depth(x, 2), [(1, 3, 3, 2)], "3 points cannot be divided"),

@@ -139,6 +139,8 @@ CONTRADICTIONS = {
     "add": ([(2, 3), (2, 4)], "operator add: sizes that are the same, or one of them 1"),
     "nn.conv2d": ([(1, 3, 0, 9), (4, 3, 3, 3)], "operator nn.conv2d: padded data that holds the kernel"),
     "reshape": ([(2, 3, 5)], "argument 0"),
+    "nn.mirror_pad": ([(2, 0)], "operator nn.mirror_pad: at least 1 elements for SYMMETRIC padding by 1"),
+    "image.resize2d": ([(1, 3, 0, 9)], "operator image.resize2d: an image with elements"),
 }
 
 

@@ -24,6 +24,13 @@ def test_shapes_and_numbers_of_elements_are_known(dtype):
     assert shape.data.numpy().tolist() == [8, 9, 10]
 
 
+@pytest.mark.parametrize("name, value", [("max", -128), ("min", 127), ("sum", 0), ("prod", 1)])
+def test_reductions_of_nothing_are_where_they_begin(name, value):
+    nothing = relay.const(np.zeros((0, 2), "int8"))
+    got = folded(relay.Function([], getattr(relay, name)(nothing, axis=0))).body
+    assert got.data.numpy().tolist() == [value, value]
+
+
 def lets(place):
     x = relay.var("x", shape=(1,))
     a, b, c = relay.var("a"), relay.var("b"), relay.var("c")

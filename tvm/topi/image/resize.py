@@ -18,7 +18,7 @@ from ...ir import primop
 from ...ir.prim import IntImm, PrimExpr, const, convert
 from ...target.layout import Layout
 from .. import tag, utils
-from ..assumptions import agree
+from ..assumptions import agree, assume
 from ..indexing import as_index
 from ..utils import check_tensor
 
@@ -229,6 +229,8 @@ def _resize(data, letters: str, roi, size, layout, options: dict, out_dtype, out
         raise ExprValueError(f"{what}: a size (and a scale, if given) for each of {', '.join(letters)} is needed")
     if utils.is_empty_shape([data.shape[place] for place in places]) and not utils.is_empty_shape(sizes):
         raise ExprValueError(f"{what}: an image without elements cannot be resized")
+    for place, out in zip(places, sizes):
+        assume(tir.any(data.shape[place] > 0, primop.equal(out, 0)), "an image with elements")
     mode = options.pop("mode")
     axes = {}
     for number, (place, out) in enumerate(zip(places, sizes)):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from .... import te, topi
+from ....ir.prim import convert
 from ....ir.tensor_type import TensorType
+from ....topi.assumptions import assume
 from ....topi.nn.utils import spread, spread_pads
 from ...expr import Constant, RelayExpr, _known_dtype, const
 from ..dynamic import is_dynamic
@@ -26,7 +28,17 @@ def _pad_type(attrs, types):
     for old, new, (a, b) in zip(shape, out, attrs.pad_width):
         if isinstance(new, int) and new < 0:
             raise TypeError(f"padding {a} and {b} cut more than the {old} elements there are")
+        _check_room(attrs.get("pad_mode") or attrs.mode, old, max(a, b))
     return TensorType(out, data.dtype)
+
+
+def _check_room(mode: str, size, widest: int) -> None:
+    """Refuse padding that is taken from more elements than there are."""
+    least = 0 if mode == "constant" or widest <= 0 else 1 if mode == "edge" else widest + (mode.lower() == "reflect")
+    if isinstance(size, int) and size < least:
+        raise TypeError(f"{mode} padding by {widest} needs more than the {size} elements there are")
+    if least:
+        assume(convert(size) >= least, f"at least {least} elements for {mode} padding by {widest}")
 
 
 def _pad_compute(attrs, inputs, out):
@@ -66,20 +78,11 @@ def pad(data, pad_width, pad_value=0, pad_mode="constant"):
     return call("nn.pad", data, value, pad_width=_pairs(pad_width), pad_mode=pad_mode)
 
 
-def _mirror_type(attrs, types):
-    out = _pad_type(attrs, types)
-    least = 0 if attrs.mode == "SYMMETRIC" else 1
-    for d, (a, b) in zip(dims(types[0]), attrs.pad_width):
-        if isinstance(d, int) and max(a, b) > d - least:
-            raise TypeError(f"{attrs.mode} padding by {a} and {b} needs more than the {d} elements there are")
-    return out
-
-
 @op(
     "nn.mirror_pad",
     1,
     pattern=INJECTIVE,
-    type_rule=_mirror_type,
+    type_rule=_pad_type,
     compute=lambda attrs, inputs, out: topi.nn.mirror_pad(
         inputs[0], [p[0] for p in attrs.pad_width], [p[1] for p in attrs.pad_width], attrs.mode
     ),
