@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
 import os
 import sys
@@ -498,8 +497,7 @@ def _host_memory(array: NDArray):
     if where.device_type != Device.kDLCPU or strides is not None or not array.size:
         return None
     kind, extents = numpy_dtype(dtype), array._numpy_shape()
-    memory = (ctypes.c_char * (math.prod(extents) * kind.itemsize)).from_address(address)
-    memory.owner = array  # NumPy holds the buffer, and the buffer the array.
+    memory = _lib.memory_at(address, math.prod(extents) * kind.itemsize, array)
     return numpy.frombuffer(memory, kind).reshape(extents)
 
 
