@@ -235,6 +235,14 @@ def test_arrays_are_made_of_elements_in_any_order(dtype, shape, axes):
         np.testing.assert_array_equal(array.numpy(), given)
 
 
+@pytest.mark.parametrize("axes", [(1, 0, 2), (2, 1, 0), (1, 2, 0)])
+def test_large_arrays_are_made_of_elements_in_any_order(axes):
+    """So large that threads share the work."""
+    data = (np.arange(130 * 3 * 5500) % 2039).astype("float16").reshape(130, 3, 5500)
+    assert data.nbytes > nd._MANY
+    np.testing.assert_array_equal(nd.array(data.transpose(axes)).numpy(), data.transpose(axes))
+
+
 def test_elements_converted_in_another_order():
     data = np.arange(70.0 * 3).reshape(70, 3)
     np.testing.assert_array_equal(nd.empty((3, 70), "float16").copyfrom(data.T).numpy(), data.T.astype("float16"))

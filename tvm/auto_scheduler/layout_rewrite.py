@@ -55,7 +55,7 @@ class StoredLayout:
         """The array in the stored layout."""
         apart = self._apart()
         order = [apart.index(part) for part in self.parts]
-        return array.reshape([part.extent for part in apart]).transpose(order)
+        return np.ascontiguousarray(array.reshape([part.extent for part in apart]).transpose(order))
 
     @property
     def restoring_axes(self) -> tuple[int, ...]:

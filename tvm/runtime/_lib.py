@@ -574,6 +574,13 @@ def read_tensor(handle: int) -> tuple:
     return data, (device_type, device_id), (code, bits, lanes), dims, steps, offset
 
 
+def memory_at(address: int, size: int, owner: object) -> ctypes.Array:
+    """Bytes of memory as a buffer that holds their owner."""
+    memory = (ctypes.c_char * size).from_address(address)
+    memory.owner = owner  # pyright: ignore[reportAttributeAccessIssue]
+    return memory
+
+
 def tensor_pointer(handle: int) -> object:
     return ctypes.cast(handle, ctypes.POINTER(DLTensor))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
+import os
 import sys
 from collections.abc import Sequence
 
@@ -497,13 +497,14 @@ def _host_memory(array: NDArray):
     if where.device_type != Device.kDLCPU or strides is not None or not array.size:
         return None
     kind, extents = numpy_dtype(dtype), array._numpy_shape()
-    memory = (ctypes.c_char * (math.prod(extents) * kind.itemsize)).from_address(address)
-    memory.owner = array  # NumPy holds the buffer, and the buffer the array.
+    memory = _lib.memory_at(address, math.prod(extents) * kind.itemsize, array)
     return numpy.frombuffer(memory, kind).reshape(extents)
 
 
 # Bytes from which on neighbours lie on different cache lines, and how many of these stay in the first cache.
 _LINE, _LINES = 64, 64
+# Bytes from which on several threads copy.
+_MANY = 1 << 22
 
 
 def _copy_in_blocks(target, source) -> None:
@@ -511,8 +512,19 @@ def _copy_in_blocks(target, source) -> None:
     a row apart before: the rows are then taken a few at a time, so that a cache line is read once for all it has."""
     size = source.shape[-1]
     block = _LINES if abs(source.strides[-1]) >= _LINE else size
-    for first in range(0, size, block):
+
+    def copy(first: int) -> None:
         target[..., first : first + block] = source[..., first : first + block]
+
+    if size <= block or target.nbytes < _MANY:
+        for first in range(0, size, block):
+            copy(first)
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with ThreadPoolExecutor(min(cores, 8)) as threads:
+        list(threads.map(copy, range(0, size, block)))
 
 
 def numpyasarray(np_data):

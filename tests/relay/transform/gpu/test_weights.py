@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -12,7 +15,7 @@ from tvm.relay.transform.gpu import GPUWeights
 
 
 def dense(shape) -> tvm.IRModule:
-    x, w = relay.var("x", shape=shape), relay.const(np.ones((50, 64), "float32"))
+    x, w = relay.var("x", shape=shape), relay.const(np.arange(50 * 64, dtype="float32").reshape(50, 64))
     return relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], relay.nn.dense(x, w))))
 
 
@@ -30,3 +33,14 @@ def test_a_dense_layer_of_a_vector_is_compiled(target):
     target = tvm.target.Target(target, host="llvm")
     ((function, _),) = kernels_of(dense((64,)), {}, target)
     assert "threadIdx.x" in str(KernelCompiler(target).lower(function).module)
+
+
+def test_weights_that_were_transposed_do_not_stay_beside_their_copies():
+    mod = dense((2, 64))
+    held = weakref.ref(mod["main"].body.args[1].data)
+    with tvm.transform.PassContext(opt_level=3):
+        moved = GPUWeights()(mod)
+    np.testing.assert_array_equal(moved["main"].body.args[1].data.numpy(), held().numpy().T)
+    del mod
+    gc.collect()
+    assert held() is None
