@@ -7,7 +7,7 @@ Such are the stores of tiles at the end of an axis of unknown size, and of tiles
 a block of code with addresses of its own: more than the tile itself, in a place that few elements pass. Loops over
 known sizes stay as they are, and so do those of threads, whose tiles are in registers only while all indices into them
 are known. A loop whose condition never holds to its end (``x`` is ``n // 14 * 14``) stays as well: what is never stored
-is not computed.
+is not computed. In one that is unrolled, loops are short: they cost less code than time.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from .statement import RangeRewriter, int_value, is_call
 class Ender(RangeRewriter):
     def __init__(self, analyzer: Analyzer):
         self.analyzer = analyzer
+        self.unrolled = 0
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         return node if node.attr_key in THREADS else self.keep(node)
@@ -38,6 +39,7 @@ class Ender(RangeRewriter):
         body = node.body
         if (
             node.kind is ForKind.UNROLLED
+            and not self.unrolled
             and int_value(node.min) == 0
             and isinstance(body, IfThenElse)
             and body.else_case is None
@@ -48,7 +50,10 @@ class Ender(RangeRewriter):
                 first = reduce(primop.maximum, [e for is_first, e in ends if is_first], node.min)
                 extent = reduce(primop.minimum, [e for is_first, e in ends if not is_first], node.extent) - first
                 return node.replace(kind=ForKind.SERIAL, min=first, extent=extent, body=body.then_case)
-        return super().on_For(node)
+        self.unrolled += node.kind is ForKind.UNROLLED
+        new = super().on_For(node)
+        self.unrolled -= node.kind is ForKind.UNROLLED
+        return new
 
 
 def bound(condition: PrimExpr, var: Var) -> tuple[bool, PrimExpr] | None:

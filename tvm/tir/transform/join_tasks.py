@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...ir.prim import SizeVar, Var
+from ...ir.prim import BufferLoad, Call, SizeVar, Var
 from ...ir.subst import substitute
 from ...ir.visit import post_order
 from ..function import PrimFunc
 from ..op import if_then_else
 from ..stmt import For, ForKind, IfThenElse, Stmt
-from .statement import StmtRewriter, has_effect, int_value
+from .statement import StmtRewriter, int_value
 
 
 class Joiner(StmtRewriter):
@@ -29,8 +29,8 @@ class Joiner(StmtRewriter):
         if not is_task(first) or not is_task(second) or first.loop_var.dtype != second.loop_var.dtype:
             return new
         # What the tasks ask is what was asked before them, however often.
-        names = [n for n in post_order(new.condition) if isinstance(n, Var)]
-        if has_effect(new.condition) or not names or not all(isinstance(n, SizeVar) for n in names):
+        asked = [n for n in post_order(new.condition) if isinstance(n, (Var, BufferLoad, Call))]
+        if not asked or not all(isinstance(n, SizeVar) for n in asked):
             return new
         other = substitute(second.body, {second.loop_var: first.loop_var})
         extent = if_then_else(new.condition, first.extent, second.extent)
