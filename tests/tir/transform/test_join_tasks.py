@@ -34,7 +34,8 @@ def test_tasks_choose(n):
 def test_three_classes_are_one_loop(n):
     size = SizeVar("n", "int32")
     b = decl_buffer((size,), "int32", "B")
-    loops = [For(v, 0, size, ForKind.PARALLEL, BufferStore(b, v * by, [v])) for v, by in zip(map(var, "ijk"), (1, 2, 3))]
+    by = zip(map(var, "ijk"), (1, 2, 3))
+    loops = [For(v, 0, size, ForKind.PARALLEL, BufferStore(b, v * factor, [v])) for v, factor in by]
     func = PrimFunc([b], IfThenElse(size < 4, loops[0], IfThenElse(size < 8, loops[1], loops[2])))
     assert len(of(For, same_result(join_tasks, func, np.full(n, -7, "int32")))) == 1
 
