@@ -45,8 +45,9 @@ class Ender(RangeRewriter):
             and body.else_case is None
             and only_stores_results(body.then_case)
         ):
-            ends = [bound(c, node.loop_var) for c in conjuncts(body.condition)]
-            if all(e is not None and (e[0] or not self.analyzer.can_prove(e[1] < node.extent)) for e in ends):
+            found = [bound(c, node.loop_var) for c in conjuncts(body.condition)]
+            ends = [e for e in found if e is not None and (e[0] or not self.analyzer.can_prove(e[1] < node.extent))]
+            if len(ends) == len(found):
                 first = reduce(primop.maximum, [e for is_first, e in ends if is_first], node.min)
                 extent = reduce(primop.minimum, [e for is_first, e in ends if not is_first], node.extent) - first
                 return node.replace(kind=ForKind.SERIAL, min=first, extent=extent, body=body.then_case)
