@@ -49,6 +49,31 @@ def test_an_unknown_size():
         np.testing.assert_array_equal(y.numpy(), (x.numpy() + 1) * 2)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_axes_that_were_fused(in_place):
+    """Tiles of a matrix as one row, divided into tasks: all of a tile is computed where there is one."""
+    m, n = te.size_var("m"), te.size_var("n")
+    a = te.placeholder((m, n), name="a")
+    b = te.compute((m * n,), lambda p: a(p // n, p % n) + 1.0, name="b")
+    c = te.compute((m, n), lambda i, j: b(i * n + j) + a(i, j) if in_place else b(i * n + j), name="c")
+    s = te.create_schedule(c.op)
+    tile, inner = s[c].split(s[c].fuse(*c.op.axis), factor=4)
+    s[c].overlap(tile)
+    task, tile = s[c].split(tile, factor=3)
+    s[c].parallel(task)
+    s[b].compute_at(s[c], tile)
+    s[c].unroll(inner)
+    text = str(tvm.lower(s, [a, c]))
+    assert text.count("likely") == 1 and text.index("likely") < text.index("b_1[")
+    assert ("for i_j_fused_inner in range" in text) == in_place
+    program = tvm.build(s, [a, c], "llvm")
+    for rows, columns in ((1, 4), (2, 3), (3, 3), (5, 5), (13, 1), (4, 6)):
+        x = np.random.default_rng(rows).random((rows, columns), "float32")
+        y = tvm.nd.empty((rows, columns))
+        program(tvm.nd.array(x), y)
+        np.testing.assert_array_equal(y.numpy(), x + 1 + (x if in_place else 0))
+
+
 def test_what_may_be_overwritten_is_read_once():
     a = te.placeholder((11,), name="a")
     c = te.compute((11,), lambda i: a(i) * 2.0, name="c")
@@ -96,9 +121,10 @@ def test_only_splits_of_the_result_by_a_factor_overlap():
     k = te.reduce_axis((0, 8), name="k")
     c = te.compute((8,), lambda i: te.sum(a(i, k), axis=k), name="c")
     s = te.create_schedule(c.op)
-    outer, _ = s[c].split(c.op.axis[0], nparts=2)
+    outer, inner_of_result = s[c].split(c.op.axis[0], nparts=2)
     of_sum, inner = s[c].split(k, factor=3)
-    for axis in (outer, of_sum, inner):
+    of_both, _ = s[c].split(s[c].fuse(inner_of_result, of_sum), factor=2)
+    for axis in (outer, of_both, inner):
         with pytest.raises(ScheduleError, match="does not divide a dimension of the result by a factor"):
             s[c].overlap(axis)
 

@@ -292,6 +292,12 @@ def pass_down_mark(relations: Any, marked: dict[IterVar, bool]) -> None:
             marked.setdefault(r.iter, False)
 
 
+def fused_of(relations: Any, axis: IterVar) -> list[IterVar]:
+    """The axes that one was fused of; itself where it was not."""
+    made = next((r for r in relations if isinstance(r, Fuse) and r.fused is axis), None)
+    return [axis] if made is None else [a for part in (made.outer, made.inner) for a in fused_of(relations, part)]
+
+
 def mixed(relations: Any) -> list[IterVar]:
     """Axes that hold both data and reduction: fused from both, or made from such a one."""
     found: list[IterVar] = []
@@ -315,7 +321,8 @@ def needs_guard(
                 continue
             covered = ranges[r.outer].extent * ranges[r.inner].extent
             exact = r.overlaps or analyzer.can_prove_equal(covered, ranges[r.parent].extent)
-            if r.outer in need or r.inner in need or not exact:
+            # No loop begins past the last one of those that overlap.
+            if r.outer in need and not r.overlaps or r.inner in need or not exact:
                 need.add(r.parent)
         elif isinstance(r, Fuse) and r.fused in need and r.fused not in guarded:
             need.add(r.outer)
@@ -329,7 +336,7 @@ def repeats(relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: Anal
                                                  if isinstance(r, Fuse) else ())]
     out = [a for a in roots_made if a in uneven]
     for r in relations:
-        if isinstance(r, Split) and r.parent in roots_made and r.parent in ranges:
+        if isinstance(r, Split) and r.parent in roots_made and r.parent in ranges and not r.overlaps:
             if not analyzer.can_prove_equal(ranges[r.outer].extent * ranges[r.inner].extent, ranges[r.parent].extent):
                 out.append(r.parent)
     return out

@@ -66,7 +66,8 @@ class SplitStep(StageStep):
 
 @primitive("overlap")
 class OverlapStep(StageStep):
-    """The last inner loop of a split ends with the axis that is divided."""
+    """The last inner loop of a split ends with the axis that is divided: a dimension of the result, or several that
+    were fused."""
 
     stage: int
     axis: AxisRef
@@ -75,7 +76,8 @@ class OverlapStep(StageStep):
         stage.require_compute("overlap")
         axis = stage.leaf(self.axis, "overlap")
         made = next((r for r in stage.relations if isinstance(r, Split) and r.outer is axis), None)
-        if made is None or made.factor is None or made.parent not in stage.op.axis:
+        made_of = [] if made is None else axis_algebra.fused_of(stage.relations, made.parent)
+        if made is None or made.factor is None or not all(a in stage.op.axis for a in made_of):
             stage.refuse("overlap", f"{axis.var.name} does not divide a dimension of the result by a factor")
         stage.relations[stage.relations.index(made)] = Split(
             made.parent, made.outer, made.inner, made.factor, None, overlaps=True

@@ -71,7 +71,8 @@ class Loops:
             return True
         own = [s for s in self.bounds.schedule.stages if any(p is self.stage for p, _ in self.bounds.attach.path(s))]
         made = {t for s in own for t in s.op.outputs}
-        return any(load.producer not in made and uses_var(load, {axis.var}.__contains__)
+        along = {a.var for a in algebra.fused_of(self.stage.relations, axis)}
+        return any(load.producer not in made and uses_var(load, along.__contains__)
                    for load in self.bounds.loads_of(self.stage))  # fmt: skip
 
     def resolved(self, value: PrimExpr) -> PrimExpr:
@@ -120,6 +121,7 @@ class Loops:
         thread = self.threads.get(axis)
         if attrs is not None and attrs.skips_padding:
             body = self._unless_padding(axis, body)
+        body = guarded([test for test, last in self._tiles_there() if last is axis], body)
         if thread is not None:
             return self._thread(axis, thread, body, outer)
         for tensor, offset in attrs.prefetch if attrs else ():
@@ -134,6 +136,19 @@ class Loops:
         for key, value in attrs.pragmas if attrs else ():
             stmt = AttrStmt(axis, "pragma_" + key, const(1) if value is None else value, stmt)
         return stmt
+
+    def _tiles_there(self) -> list[tuple[PrimExpr, IterVar]]:
+        """Whether a tile of those that overlap is there, where their loop was divided, with the innermost loop that
+        says which one it is. All that is computed for the tile stands under the condition: its elements are in their
+        ranges in any case. Threads that wait for each other ask for each element they store instead."""
+        out: list[tuple[PrimExpr, IterVar]] = []
+        for r in self.stage.relations if not self.threads else ():
+            if isinstance(r, Split) and r.overlaps and r.outer not in self.stage.leaf_iter_vars:
+                test = self.values[r.outer] < self.bounds.ranges[r.outer].extent
+                of_tile = [a for a in self.stage.leaf_iter_vars if uses_var(test, {self.variables[a]}.__contains__)]
+                if of_tile and not self.bounds.analyzer.can_prove(test):
+                    out.append((self.resolved(self.bounds.analyzer.simplify(test)), of_tile[-1]))
+        return out
 
     def _unless_padding(self, axis: IterVar, body: Stmt) -> Stmt:
         """``body`` in those steps of the loop that read data."""
@@ -205,7 +220,10 @@ class Loops:
         op = self.stage.op
         # A loop that runs past its own range does what another iteration does: accumulated twice it is wrong, started
         # again it undoes updates, and what is computed inside the loop around it is only there for its range.
+        asked = [r.outer for r in self.stage.relations if isinstance(r, Split) and r.overlaps and not self.threads]
         for axis in repeated:
+            if axis in asked:
+                continue
             test = self.values[axis] < ranges[axis].min + ranges[axis].extent
             if not analyzer.can_prove(test):
                 out.append(analyzer.simplify(test))

@@ -74,7 +74,7 @@ class Stage(StageState):
         Parameters
         ----------
         var : IterVar
-            The outer loop of a split of a dimension of the result.
+            The outer loop of a split of a dimension of the result, or of several that were fused.
 
         Raises
         ------

@@ -44,6 +44,7 @@ LOWER_PHASE_3: tuple[Pass, ...] = (
     transform.UnswitchLoops(),
     transform.HoistIfThenElse(),
     transform.EndLoops(),
+    transform.JoinTasks(),
 )
 
 LOWER = (LOWER_PHASE_0, LOWER_PHASE_1, LOWER_PHASE_2, LOWER_PHASE_3)

@@ -1,4 +1,4 @@
-"""Unrolled loops of stores that end where their condition does."""
+"""Unrolled loops of stores that begin or end where their condition does."""
 
 from __future__ import annotations
 
@@ -55,6 +55,18 @@ def test_two_conditions_end_a_loop_at_the_nearer(n):
     assert of(For, new)[1].kind is ForKind.SERIAL
 
 
+@pytest.mark.parametrize("n", [0, 1, 4, 5, 6, 13])
+@pytest.mark.parametrize("condition", [
+    lambda x, i, n: likely(n - 3 < x + i), lambda x, i, n: likely(x + i >= n - 3), lambda x, i, n: n - 7 <= i + x,
+    lambda x, i, n: logical_and(likely(x + i >= n - 7), likely(x + i < n - 1)),
+])  # fmt: skip
+def test_a_loop_of_stores_begins_with_its_condition(condition, n):
+    inside = tiles(lambda x, i, n: logical_and(condition(x, i, n), x + i < n))
+    new = same_result(end_loops, inside, *data(n))
+    stores = of(For, new)[1]
+    assert stores.kind is ForKind.SERIAL and isinstance(stores.body, BufferStore)
+
+
 def thread(body):
     axis = IterVar(Range(0, 1), var("threadIdx.x"), 1, "threadIdx.x")
     return AttrStmt(axis, "thread_extent", 1, body)
@@ -63,8 +75,8 @@ def thread(body):
 @pytest.mark.parametrize("given", [
     # of other kinds, or of known sizes
     {"kind": ForKind.SERIAL}, {"size": 13},
-    # conditions that do not end a loop: from somewhere on, on every other element, on data
-    {"condition": lambda x, i, n: likely(n - 3 < x + i)}, {"condition": lambda x, i, n: likely(x + i * 2 < n)},
+    # conditions that do not end a loop: on every other element, on data
+    {"condition": lambda x, i, n: likely(x + i * 2 < n)},
     {"condition": lambda x, i, n: likely(x < n)},
     # a condition that never holds for the last step
     {"condition": lambda x, i, n: likely(n // TILE * TILE + x + i < n)},

@@ -263,11 +263,23 @@ def test_guards_of_unknown_sizes_are_tested_once_for_the_statements_of_a_tile(n)
     assert isinstance(new.body.body.body.then_case, SeqStmt)
 
 
-def test_a_guard_with_a_division_that_may_fail_stays_in_its_loop():
-    size, other = SizeVar("n", "int32"), SizeVar("m", "int32")
-    func = guarded_tiles(size, other)
-    loop = func.body.replace(extent=const(1))
-    assert hoist_if_then_else(func.replace(body=loop)).body is loop
+def test_a_guard_with_a_division_that_may_fail_leaves_only_loops_that_begin_with_it():
+    a, b = buffers()
+    i, k, size, other = var("i"), var("k"), SizeVar("n", "int32"), SizeVar("m", "int32")
+
+    def guarded(steps, *conditions):
+        body = IfThenElse(all_of(*conditions), BufferStore(b, a[i], [i * 2 + k]))
+        return PrimFunc([a, b, size, other], For(i, 0, 4, 0, For(k, 0, steps, ForKind.SERIAL, body)))
+
+    def inner(func):
+        return hoist_if_then_else(func).body.body
+
+    row, column = (i + 3) % other < size, k < size
+    assert isinstance(inner(guarded(const(2), row)), IfThenElse)
+    assert isinstance(inner(guarded(const(2), i < size, row, column)), IfThenElse)
+    # There may be no step, or none that comes to the division.
+    assert isinstance(inner(guarded(other + 1, row)), For)
+    assert isinstance(inner(guarded(const(2), column, row)), For)
 
 
 def test_guards_of_known_sizes_stay_with_their_statements():
@@ -293,5 +305,7 @@ def test_prefetches_between_guarded_statements_are_guarded_with_them():
     first, second = (IfThenElse(i < size, BufferStore(b, a[i], [i + at])) for at in (0, 8))
     new = hoist_if_then_else(PrimFunc([a, b, size], For(i, 0, 4, 0, SeqStmt([first, ask, second]))))
     assert isinstance(new.body.body, IfThenElse) and len(new.body.body.then_case.seq) == 3
+    new = hoist_if_then_else(PrimFunc([a, b, size], For(i, 0, 4, 0, SeqStmt([ask, first]))))
+    assert isinstance(new.body.body, IfThenElse) and len(new.body.body.then_case.seq) == 2
     apart = hoist_if_then_else(PrimFunc([a, b, size], For(i, 0, 4, 0, SeqStmt([first, ask, ask]))))
     assert len(apart.body.body.seq) == 3

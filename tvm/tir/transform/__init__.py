@@ -428,6 +428,11 @@ def EndLoops() -> Pass:
     return _on_functions("EndLoops", "end_loops")
 
 
+def JoinTasks() -> Pass:
+    """Two parallel loops of which an unknown size chooses become one whose tasks choose."""
+    return _on_functions("JoinTasks", "join_tasks")
+
+
 def UnswitchLoops() -> Pass:
     """Choices between values that a loop does not change are made before it."""
     return _on_functions("UnswitchLoops", "unswitch_loops")

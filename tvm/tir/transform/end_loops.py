@@ -1,12 +1,13 @@
-"""EndLoops: an unrolled loop that only stores results, under a condition on its variable, becomes one that ends where
-the condition does.
+"""EndLoops: an unrolled loop that only stores results, under a condition on its variable, becomes one that begins or
+ends where the condition does.
 
     unroll i in 14: if likely(x + i < n): out[x + i] = f(tile[i])  ->  for i in min(14, n - x): out[x + i] = f(tile[i])
 
-Such are the stores of tiles at the end of an axis of unknown size. Unrolled, each of them is a block of code with
-addresses of its own: more than the tile itself, in a place that few elements pass. Loops over known sizes stay as they
-are, and so do those of threads, whose tiles are in registers only while all indices into them are known. A loop whose
-condition never holds to its end (``x`` is ``n // 14 * 14``) stays as well: what is never stored is not computed.
+Such are the stores of tiles at the end of an axis of unknown size, and of tiles that overlap. Unrolled, each of them is
+a block of code with addresses of its own: more than the tile itself, in a place that few elements pass. Loops over
+known sizes stay as they are, and so do those of threads, whose tiles are in registers only while all indices into them
+are known. A loop whose condition never holds to its end (``x`` is ``n // 14 * 14``) stays as well: what is never stored
+is not computed. In one that is unrolled, loops are short: they cost less code than time.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from .statement import RangeRewriter, int_value, is_call
 class Ender(RangeRewriter):
     def __init__(self, analyzer: Analyzer):
         self.analyzer = analyzer
+        self.unrolled = 0
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         return node if node.attr_key in THREADS else self.keep(node)
@@ -37,30 +39,37 @@ class Ender(RangeRewriter):
         body = node.body
         if (
             node.kind is ForKind.UNROLLED
+            and not self.unrolled
             and int_value(node.min) == 0
             and isinstance(body, IfThenElse)
             and body.else_case is None
             and only_stores_results(body.then_case)
         ):
-            counts = [turns(c, node.loop_var) for c in conjuncts(body.condition)]
-            if all(c is not None and not self.analyzer.can_prove(c < node.extent) for c in counts):
-                extent = reduce(primop.minimum, counts, node.extent)
-                return node.replace(kind=ForKind.SERIAL, extent=extent, body=body.then_case)
-        return super().on_For(node)
+            found = [bound(c, node.loop_var) for c in conjuncts(body.condition)]
+            ends = [e for e in found if e is not None and (e[0] or not self.analyzer.can_prove(e[1] < node.extent))]
+            if len(ends) == len(found):
+                first = reduce(primop.maximum, [e for is_first, e in ends if is_first], node.min)
+                extent = reduce(primop.minimum, [e for is_first, e in ends if not is_first], node.extent) - first
+                return node.replace(kind=ForKind.SERIAL, min=first, extent=extent, body=body.then_case)
+        self.unrolled += node.kind is ForKind.UNROLLED
+        new = super().on_For(node)
+        self.unrolled -= node.kind is ForKind.UNROLLED
+        return new
 
 
-def turns(condition: PrimExpr, var: Var) -> PrimExpr | None:
-    """How many values of ``var`` from zero on meet a condition: the first ones, as many as an unknown size says."""
+def bound(condition: PrimExpr, var: Var) -> tuple[bool, PrimExpr] | None:
+    """The first value of ``var`` that meets a condition, or the first that does not, and which of both it is: an
+    unknown size says."""
     condition = condition.args[0] if is_call(condition, "tir.likely") else condition
     if not isinstance(condition, (LT, LE, GT, GE)):
         return None
     low, high = (condition.a, condition.b) if isinstance(condition, (LT, LE)) else (condition.b, condition.a)
     form = linear_form(high - low, [var])
-    if form is None or int_value(form[0].get(var)) != -1:
+    factor = None if form is None else int_value(form[0].get(var))
+    if form is None or factor not in (-1, 1) or not any(isinstance(node, SizeVar) for node in post_order(form[1])):
         return None
-    if not any(isinstance(node, SizeVar) for node in post_order(form[1])):
-        return None
-    return form[1] + 1 if isinstance(condition, (LE, GE)) else form[1]
+    room = form[1] + 1 if isinstance(condition, (LE, GE)) else form[1]
+    return factor == 1, 1 - room if factor == 1 else room
 
 
 def only_stores_results(body: Stmt) -> bool:

@@ -12,7 +12,7 @@ from functools import reduce
 from typing import Any
 
 from ...ir import primop
-from ...ir.prim import BufferLoad, Call, Div, FloorDiv, FloorMod, Mod, Mul, PrimExpr, SizeVar, Var
+from ...ir.prim import BufferLoad, Call, Div, FloorDiv, FloorMod, IntImm, Mod, Mul, PrimExpr, SizeVar, Var
 from ...ir.structural import structural_equal
 from ...ir.visit import pre_order
 from ..function import PrimFunc
@@ -44,18 +44,28 @@ class Hoister(StmtRewriter):
         body = loop.body
         if not isinstance(body, IfThenElse):
             return loop
-        if not invariant(body.condition, loop.loop_var, [] if self.threads else self.factors):
+        if not invariant(body.condition, loop.loop_var, self.not_zero(loop)):
             return loop if self.threads else self.part_of(loop, body)
         then_case = self.out_of(loop.replace(body=body.then_case))
         else_case = None if body.else_case is None else self.out_of(loop.replace(body=body.else_case))
         return IfThenElse(body.condition, then_case, else_case)
+
+    def not_zero(self, loop: For) -> list[PrimExpr] | None:
+        """Divisors that are not zero before a loop; None where a first step that computes the same says so of all."""
+        if self.threads:
+            return []
+        return None if isinstance(loop.extent, IntImm) and loop.extent.value > 0 else self.factors
 
     def part_of(self, loop: For, body: IfThenElse) -> Stmt:
         """Those of several conditions that the loop does not change are tested before it."""
         parts = conjuncts(body.condition)
         if body.else_case is not None or len(parts) < 2 or not is_of_unknown_size(body.condition):
             return loop
-        outside = [p for p in parts if invariant(p, loop.loop_var, self.factors)]
+        outside: list[PrimExpr] = []
+        for number, part in enumerate(parts):
+            # What comes after a condition that stays may only be computed where it holds.
+            not_zero = self.not_zero(loop) if len(outside) == number else self.factors
+            outside += [part] if invariant(part, loop.loop_var, not_zero) else []
         if not outside:
             return loop
         inside = [p for p in parts if not any(p is o for o in outside)]
@@ -103,15 +113,17 @@ class Hoister(StmtRewriter):
         return self.keep(node)
 
 
-def invariant(condition: PrimExpr, variable: Var | None, not_zero: Sequence[PrimExpr] = ()) -> bool:
+def invariant(condition: PrimExpr, variable: Var | None, not_zero: Sequence[PrimExpr] | None = ()) -> bool:
     """The value is the same in every iteration of the loop of a variable, and can be had even if there is none: no
-    memory, no division that may fail; ``not_zero`` are divisors that are known not to be zero."""
+    memory, no division that may fail; ``not_zero`` are divisors that are known not to be zero, None all of them."""
     for number, n in enumerate(pre_order(condition)):
         if number == LARGEST or n is variable or isinstance(n, BufferLoad):
             return False
         if type(n) is Call and effect_of(n) > CallEffectKind.ReadState:
             return False
         if isinstance(n, (Div, Mod, FloorDiv, FloorMod)) and primop.literal(n.b) in (None, 0):
+            if not_zero is None:
+                continue
             if primop.literal(n.b) == 0 or not any(structural_equal(n.b, factor) for factor in not_zero):
                 return False
     return True
@@ -130,9 +142,11 @@ def together(node: SeqStmt) -> Stmt:
     """Neighbours that stand under one condition, under it together, with the prefetches before each of them."""
     runs: list[list[Any]] = []
     for one in node.seq:
-        hints = runs.pop() if len(runs) > 1 and is_hint(runs[-1][0]) else []
-        if hints and isinstance(one, IfThenElse) and is_one_choice(runs[-1][0], one):
-            runs[-1].append(one.replace(then_case=seq(*hints, one.then_case)))
+        hints = runs.pop() if runs and is_hint(runs[-1][0]) else []
+        if hints and isinstance(one, IfThenElse) and is_one_choice(one, one):
+            one = one.replace(then_case=seq(*hints, one.then_case))
+            runs += [] if runs and is_one_choice(runs[-1][0], one) else [[]]
+            runs[-1].append(one)
         elif not hints and runs and is_one_choice(runs[-1][0], one):
             runs[-1].append(one)
         else:

@@ -36,6 +36,8 @@ MIN_VECTORS_OF_ROWS = 4
 MIN_WEIGHT_REUSE = 16
 # The height, and about the width, that schedules are chosen for where they are not known.
 NOMINAL_SIDE = 28
+# The pixels of an image that is taken to be small.
+SMALL_IMAGE = 7 * 7
 # Rows of a task where the height is not known: each pads the rows around them as well.
 ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
@@ -76,7 +78,10 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
         weights = steps * tile[1] * vector
         return tile_cycles(*tile, steps) + (weights / L3_BYTES_PER_CYCLE if weights > machine.l2_bytes * 3 // 4 else 0)
 
-    return min(fits, key=lambda t: cycles(t) / (t[0] * t[1]))[0]
+    # Images of pixels that are one row are small where the weights are more than the L2 cache holds.
+    is_small = taps == 1 and not has_pointers and vector * filters * channels > machine.l2_bytes
+    pixels = SMALL_IMAGE if is_small else None
+    return min(fits, key=lambda t: cycles(t) / t[1] * (-(-pixels // t[0]) if pixels else 1 / t[0]))[0]
 
 
 def image_extents(op: ComputeOp) -> tuple[int, int, int, int, int]:
@@ -332,6 +337,8 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     pixels = host.fuse(h, w)
     oc_outer, oc_tile = host.split(oc, factor=tile_oc)
     tile, column = host.split(pixels, factor=columns)
+    if stage.op.attrs["overlaps"]:
+        host.overlap(tile)
     part, tile = host.split(tile, factor=config["rows"])
     images = [] if access.extent_of(n) == 1 else [n]
     # Whether a pixel is there is asked once for all its filters.
@@ -345,7 +352,6 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     host.vectorize(ob)
     for axis in (oc_tile, column):
         host.unroll(axis)
-    host.pragma(tile, "loop_partition_hint", True)
     stage.compute_at(host, inside)
     return task
 
@@ -521,6 +527,9 @@ class Conv2d(CPUTemplate):
         size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS
         if machine.loads_pairs:
             most = size if is_single else ANY_IMAGE_PRODUCTS_OF_PAIRS
+        if columns == 1:
+            # Products of a single pixel wait for weights.
+            most = size
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad, "shares": shares,
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0

@@ -13,7 +13,7 @@ from ...autotvm.task.topi_integration import mark
 from ...target import Target
 from ...te.graph import post_order_ops
 from ...te.tensor import Tensor
-from .. import nn
+from .. import nn, size_class
 from ..nn.packed import conv2d_NCHWc_words, is_one_row, is_pointwise
 from ..nn.utils import spatial
 from ..utils import get_const_int, get_const_tuple
@@ -50,8 +50,13 @@ def conv2d_NCHWc(
         return nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     if not tuned.is_known(data.shape[3:4]):
         where = (kernel, stride, padding, dilation)
-        columns = _columns(target, data, kernel, is_one_row(*where) and not is_pointwise(*where))
-        return nn.conv2d_NCHWc(data, *where, layout, out_layout, out_dtype, columns)
+        is_point = is_pointwise(*where)
+        columns = _columns(target, data, kernel, is_one_row(*where) and not is_point)
+        # The last tile of pixels that lie one after the other overlaps the one before; fewer are computed one by one.
+        overlaps = is_point and size_class.is_chosen()
+        if overlaps and not size_class.which([data.shape[2] * data.shape[3] >= columns]):
+            columns = 1
+        return nn.conv2d_NCHWc(data, *where, layout, out_layout, out_dtype, columns, overlaps)
     out = nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     wide, groups = get_const_int(kernel.shape[5]), out.op.attrs["groups"]
     per_group = get_const_int(kernel.shape[0]) * wide // groups

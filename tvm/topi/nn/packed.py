@@ -57,35 +57,37 @@ def is_one_row(kernel, stride, padding, dilation) -> bool:
 
 def _in_tiles(
     shape, body, name: str, attrs: dict[str, Any], columns: int | None, step: int, is_padded: bool,
-    one_row: bool = False,
+    one_row: bool = False, overlaps: bool = False,
 ):  # fmt: skip
     """A convolution (n, O/o, h, w, o). Where the width is not known, ``columns`` pixels of a row are computed together:
     the row is padded to whole tiles. Where data is not (``is_padded``), the last pixel stands in for those that are
-    missing. All pixels may be one row (``one_row``)."""
+    missing. All pixels may be one row (``one_row``), whose last tile ``overlaps`` the one before."""
     if columns is None:
         return te.compute(shape, body, name=name, tag=name, attrs=attrs)
+    attrs = {**attrs, "columns": columns, "step": step}
     if one_row:
-        return _in_one_row(shape, body, name, {**attrs, "columns": columns, "step": step, "is_one_row": True})
+        return _in_one_row(shape, body, name, {**attrs, "is_one_row": True, "overlaps": overlaps})
     width = shape[3]
 
     def tiled(n, oc, y, x, ob):
         return body(n, oc, y, x if is_padded else standing_in(x, width, columns), ob)
 
-    whole = te.compute((*shape[:3], _whole(width, columns), shape[4]), tiled, name=name, tag=name,
-                       attrs={**attrs, "columns": columns, "step": step})
+    whole = te.compute((*shape[:3], _whole(width, columns), shape[4]), tiled, name=name, tag=name, attrs=attrs)
     return te.compute(shape, lambda *at: whole(*at), name=name + "_part", tag="injective")
 
 
 def _in_one_row(shape, body, name: str, attrs: dict[str, Any]):
-    """The pixels of an image as one row of whole tiles."""
+    """The pixels of an image as one row of whole tiles. Where the last one does not overlap another, the last pixel
+    stands in for those that are missing, in all tiles: beside sums that are long it costs nothing to ask once."""
     n, oc, height, width, ob = shape
-    columns, pixels = attrs["columns"], simplify(height * width)
+    pixels, overlaps = simplify(height * width), attrs["overlaps"]
 
     def tiled(n, oc, _, p, ob):
-        pixel = standing_in(p, pixels, columns)
+        pixel = p if overlaps else te.min(p, pixels - 1)
         return body(n, oc, te.indexdiv(pixel, width), te.indexmod(pixel, width), ob)
 
-    whole = te.compute((n, oc, 1, _whole(pixels, columns), ob), tiled, name=name, tag=name, attrs=attrs)
+    row = pixels if overlaps else _whole(pixels, attrs["columns"])
+    whole = te.compute((n, oc, 1, row, ob), tiled, name=name, tag=name, attrs=attrs)
     return te.compute(shape, lambda n, oc, y, x, ob: whole(n, oc, 0, y * width + x, ob), name=name + "_part",
                       tag="injective")  # fmt: skip
 
@@ -102,10 +104,12 @@ def _side_by_side(kernel):
 
 
 def conv2d_NCHWc(
-    data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32", columns=None
-):
+    data, kernel, stride, padding, dilation, layout="NCHW8c", out_layout="NCHW8c", out_dtype="float32", columns=None,
+    overlaps=False,
+):  # fmt: skip
     """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels. In
-    a kernel (O/o, I/i, kh, kw, i/d, o, d) the d channels that a machine sums at once lie side by side.
+    a kernel (O/o, I/i, kh, kw, i/d, o, d) the d channels that a machine sums at once lie side by side. Where the width
+    is not known, ``columns`` pixels are computed together; ``overlaps`` says that an image that is one row has so many.
 
     Raises
     ------
@@ -151,7 +155,10 @@ def conv2d_NCHWc(
         )
 
     shape = (data.shape[0], kernel.shape[0], height, width, kernel.shape[5])
-    return _in_tiles(shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1], source is not data, one_row)
+    is_padded = source is not data
+    return _in_tiles(
+        shape, body, "conv2d_NCHWc", {"groups": groups}, columns, strides[1], is_padded, one_row, overlaps
+    )  # fmt: skip
 
 
 def conv2d_NCHWc_int8(

@@ -1,0 +1,124 @@
+"""Convolutions of images whose size is not known: one kernel beside NumPy at every size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tvm
+from tests.relay.symbolic_kernels import SymbolicKernel, primitive
+from tvm import relay
+from tvm.relay.op.nn.packed import contrib_conv2d_nchwc
+from tvm.relay.symbolic import primitive_form
+
+BLOCK = 4
+SIZES = ((1, 1), (1, 3), (2, 6), (7, 7), (13, 8), (3, 13), (14, 14), (15, 20), (5, 57))
+
+
+def blocked(array):
+    n, c, h, w = array.shape
+    return np.ascontiguousarray(array.reshape(n, c // BLOCK, BLOCK, h, w).transpose(0, 1, 3, 4, 2))
+
+
+def packed(weight):
+    o, i, kh, kw = weight.shape
+    return np.ascontiguousarray(
+        weight.reshape(o // BLOCK, BLOCK, i // BLOCK, BLOCK, kh, kw).transpose(0, 2, 4, 5, 3, 1)
+    )
+
+
+def expected(data, weight, stride, pads, dilation):
+    """The sum over the taps of the window, group by group."""
+    top, left, bottom, right = pads
+    x = np.pad(data.astype("float64"), ((0, 0), (0, 0), (top, bottom), (left, right)))
+    kh, kw = weight.shape[2:]
+    height, width = ((x.shape[i] - (k - 1) * dilation - 1) // stride + 1 for i, k in ((2, kh), (3, kw)))
+    groups = data.shape[1] // weight.shape[1]
+    weights = np.split(weight, groups)
+    total = np.zeros((data.shape[0], weight.shape[0], height, width))
+    for i in range(kh):
+        for j in range(kw):
+            rows = slice(i * dilation, i * dilation + (height - 1) * stride + 1, stride)
+            columns = slice(j * dilation, j * dilation + (width - 1) * stride + 1, stride)
+            parts = np.split(x[:, :, rows, columns], groups, 1)
+            total += np.concatenate([np.einsum("nihw,oi->nohw", p, w[:, :, i, j]) for p, w in zip(parts, weights)], 1)
+    return total
+
+
+class Layer:
+    """A convolution with a bias and an activation, compiled once."""
+
+    def __init__(
+        self, channels, filters, kernel=1, stride=1, pads=(0, 0, 0, 0), dilation=1, groups=1, batch=1, residual=False
+    ):
+        self.rng = rng = np.random.default_rng(channels * 1000 + filters + kernel)
+        self.channels, self.window = channels, (stride, pads, dilation)
+        self.weight = rng.standard_normal((filters, channels // groups, kernel, kernel)).astype("float32")
+        self.bias = rng.standard_normal((1, filters, 1, 1)).astype("float32")
+        layouts = f"NCHW{BLOCK}c", f"OIHW{BLOCK}i{BLOCK}o"
+
+        def build(data, weight, bias, *more):
+            out = contrib_conv2d_nchwc(
+                data, weight, stride, pads, dilation, groups, filters, (kernel, kernel), *layouts
+            )
+            return relay.nn.relu(relay.add(relay.add(out, bias), *more) if more else relay.add(out, bias))
+
+        unknown, height, width = (tvm.tir.SizeVar(name, "int64") for name in ("batch", "height", "width"))
+        image = [unknown if batch is None else batch, channels // BLOCK, height, width, BLOCK]
+        shapes = [image, packed(self.weight).shape, blocked(self.bias).shape, *[image] * residual]
+        function = primitive(build, [relay.TensorType(s, "float32") for s in shapes])
+        self.kernel = SymbolicKernel(primitive_form(function).function)
+
+    def arguments(self, batch, height, width):
+        data = self.rng.standard_normal((batch, self.channels, height, width)).astype("float32")
+        return data, [blocked(data), packed(self.weight), blocked(self.bias)]
+
+    def check(self, *shape):
+        data, arguments = self.arguments(*shape)
+        (got,) = self.kernel.run(*arguments)
+        want = np.maximum(expected(data, self.weight, *self.window) + self.bias, 0)
+        np.testing.assert_allclose(got, blocked(want), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("channels, filters", [(4, 4), (8, 32), (24, 20), (64, 12), (160, 64), (384, 640)])
+def test_pixels_alone(channels, filters):
+    """Tiles of pixels, those of rows that share their weights and those of many weights among them."""
+    layer = Layer(channels, filters)
+    for size in SIZES:
+        layer.check(1, *size)
+
+
+@pytest.mark.parametrize("given", [
+    {"kernel": 3, "stride": 2, "pads": (1, 1, 1, 1)}, {"kernel": 3, "pads": (2, 2, 2, 2), "dilation": 2},
+    {"kernel": 3, "stride": 3, "pads": (1, 0, 2, 3)}, {"kernel": 2, "stride": 2, "pads": (1, 1, 0, 0)},
+    {"stride": 2}, {"stride": 3, "pads": (0, 1, 1, 0)}, {"kernel": 5, "stride": 2, "pads": (2, 2, 2, 2)},
+])  # fmt: skip
+@pytest.mark.parametrize("channels", [8, 64, 256])
+def test_windows_and_strides(channels, given):
+    """Short sums go by rows, long ones by pixels of the whole image."""
+    layer = Layer(channels, 24, **given)
+    reach = (given.get("kernel", 1) - 1) * given.get("dilation", 1) + 1
+    top, left, bottom, right = given.get("pads", (0, 0, 0, 0))
+    for height, width in SIZES:
+        if height + top + bottom >= reach and width + left + right >= reach:
+            layer.check(1, height, width)
+
+
+@pytest.mark.parametrize("given", [{}, {"kernel": 3, "stride": 2, "pads": (1, 1, 1, 1)}])
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_images_and_groups(groups, given):
+    layer = Layer(64, 32, groups=groups, batch=None, **given)
+    for batch, size in ((1, (7, 7)), (2, (3, 2)), (3, (15, 14)), (0, (4, 4))):
+        layer.check(batch, *size)
+
+
+@pytest.mark.parametrize("channels", [16, 512])
+def test_a_result_over_one_of_its_operands_is_computed_once(channels):
+    layer = Layer(channels, channels, batch=None, residual=True)
+    for height, width in SIZES:
+        data, arguments = layer.arguments(2, height, width)
+        more = layer.rng.standard_normal(arguments[0].shape).astype("float32")
+        together = tvm.nd.array(more)
+        layer.kernel.library[layer.kernel.kernel.name](*map(tvm.nd.array, arguments), together, together)
+        want = np.maximum(blocked(expected(data, layer.weight, *layer.window) + layer.bias) + more, 0)
+        np.testing.assert_allclose(together.numpy(), want, rtol=1e-3, atol=1e-3)
