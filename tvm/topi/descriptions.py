@@ -239,6 +239,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     # windows
     "padding": (_SIZES, "How much is added at each end of the spatial dimensions."),
     "columns": ("int, optional", "The pixels of a row that are computed together where the width is not known."),
+    "overlaps": ("bool, optional", "Whether the last tile of pixels that are one row overlaps the one before."),
     "run": (_I, "The tiles in sequence that are multiplied together where the size of the image is not known."),
     "dilation": (_SIZES, "The distance between points of the window."),
     "dilations": (_SIZES, "The distance between points of the window."),

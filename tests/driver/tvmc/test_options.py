@@ -250,8 +250,8 @@ def test_settings_of_a_code_generator_are_an_option_of_its_passes(monkeypatch, m
 
     monkeypatch.setitem(composite_target.REGISTERED_CODEGEN, "mine",
                         {"config_key": "mine.options", "pass_pipeline": mark})
-    if "mine.options" not in pass_config.CONFIGS:
-        pass_config.register_pass_config("mine.options", dict)
+    entry = pass_config.ConfigEntry("mine.options", dict, None, "options of mine", None)
+    monkeypatch.setitem(pass_config.CONFIGS, "mine.options", entry)
     said = {"mine": {"b": "2"}}
     assert target.target_from_cli("mine -a=1, llvm", said)[1][0]["opts"] == {"a": "1", "b": "2"}
     tvmc.compile(tvmc.load(model_path), target="mine -a=1, llvm", additional_target_options=said)

@@ -9,7 +9,6 @@ from typing import Any
 from ...error import TVMError
 from ...ir.module import IRModule
 from ...ir.op import Op
-from ...ir.pass_config import CONFIGS, register_pass_config
 from ...ir.tensor_type import TensorType
 from ...ir.transform import PassContext
 from ...ir.type import TupleType
@@ -57,9 +56,6 @@ SUMS = frozenset({"nn.global_avg_pool2d", "nn.adaptive_avg_pool2d", "nn.avg_pool
 SUMS_IN = {"bfloat16": "float32"}
 # The largest finite value of each type whose range is smaller than that of float32.
 LARGEST = {"float16": 65504.0}
-
-if "relay.ToMixedPrecision.keep_orig_output_dtype" not in CONFIGS:
-    register_pass_config("relay.ToMixedPrecision.keep_orig_output_dtype", "bool")
 
 
 def _is_wide(t: Any) -> bool:

@@ -109,7 +109,7 @@ def conv2d_NCHWc(
 ):  # fmt: skip
     """Data (n, C/c, h, w, c), kernel (O/o, I/i, kh, kw, i, o); several groups where I * i is a part of the channels. In
     a kernel (O/o, I/i, kh, kw, i/d, o, d) the d channels that a machine sums at once lie side by side. Where the width
-    is not known, ``columns`` pixels are computed together; ``overlaps`` says that an image that is one row has so many.
+    is not known, ``columns`` pixels are computed together.
 
     Raises
     ------
