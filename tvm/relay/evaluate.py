@@ -74,7 +74,7 @@ def _cast(array, dtype: str):
 
 def _reduced(f, attrs, array, out):
     if not array.size:
-        raise NotImplementedError("what a reduction of nothing is, kernels say")
+        raise NotImplementedError("a reduction of no elements is left to kernels")
     chosen = attrs.axis
     chosen = tuple(range(array.ndim)) if chosen is None else (chosen,) if isinstance(chosen, int) else tuple(chosen)
     chosen = {c % array.ndim for c in chosen}

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+import tvm
+from tvm import te
 from tvm.runtime.measure import worker as measure_worker
 from tvm.runtime.measure.worker import Reference
 
@@ -119,9 +121,6 @@ def test_a_repeat_takes_its_milliseconds_and_each_run_is_prepared():
 def test_candidates_of_a_task_see_its_arrays_in_shapes_of_their_own(monkeypatch):
     import numpy as np
 
-    import tvm
-    from tvm import te
-
     monkeypatch.setattr(measure_worker, "ARGUMENTS", measure_worker.Arguments())
     monkeypatch.setattr(measure_worker, "REFERENCE", Reference())
     info = [((6,), "float32"), ((4, 6), "float32"), ((24,), "float32")]
@@ -139,3 +138,28 @@ def test_candidates_of_a_task_see_its_arrays_in_shapes_of_their_own(monkeypatch)
         references.append([*measure_worker.REFERENCE.known])
     # They are of one task, so one of them is the reference of all.
     assert references == [references[0]] * 3 and len(references[0]) == 1
+
+
+def test_views_of_candidates_that_are_gone_are_not_kept():
+    arguments = measure_worker.Arguments()
+    arguments.prepare([((4,), "float32"), ((2, 12), "float32")], True, tvm.cpu())
+    reference = ((4,), (24,))
+    for rows in (1, 2, 3, 4, 6, 8, 12, 24):
+        for shapes in (reference, ((4,), (rows, 24 // rows))):
+            for one in arguments.sets[:3]:
+                assert [view.shape for view in arguments.viewed(one, shapes)] == list(shapes)
+        assert len(arguments.views) <= 2
+
+
+def test_runs_on_cold_arguments_have_a_reference_of_their_own(monkeypatch):
+    warm, cold = Reference(), Reference()
+    monkeypatch.setattr(measure_worker, "ARGUMENTS", measure_worker.Arguments())
+    monkeypatch.setattr(measure_worker, "REFERENCE", warm)
+    monkeypatch.setattr(measure_worker, "COLD_REFERENCE", cold)
+    a, w = te.placeholder((6,), name="a"), te.placeholder((6,), name="w")
+    out = te.compute((6,), lambda i: a[i] + w[i], name="out")
+    module = tvm.build(te.create_schedule(out.op), [a, w, out], "llvm", name="f")
+    for flush in (False, True):
+        message = measure_worker.request([((6,), "float32")] * 3, 1, "f", number=2, repeat=2, flush=flush)
+        answer, _ = measure_worker.measure(module, message)
+        assert len(answer["costs"]) == 2 and len(warm.known) == 1 and len(cold.known) == flush

@@ -1,8 +1,8 @@
-"""Python's search for cycles of garbage, while a model is compiled.
+"""Python's garbage collection while a model is compiled.
 
-A compilation makes objects by the million, most of which reference counting frees. After so many new ones Python would
-walk over all objects of the process, whose number is that of whatever else it has loaded, and find next to nothing. So
-young objects are searched, less often than usual, and the others are left alone.
+A compilation makes objects by the million, most of which reference counting frees. The cyclic collector would walk over
+all objects of the process again and again, whose number is that of whatever else it has loaded, and free next to
+nothing. So the young generations are collected less often than usual, and the oldest one is left alone.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import gc
 import threading
 
-# New objects between two searches, searches of the youngest between those of the next generation, and of that one
-# between searches of all.
+# The thresholds of ``gc.set_threshold``: new objects between two collections of the youngest generation, and how many
+# collections of a generation lie between two of the next.
 _THRESHOLDS = (50_000, 10, 1_000_000)
 
 
@@ -28,7 +28,7 @@ class RareCollections:
             self.inside += 1
             if self.inside == 1:
                 self.before = gc.get_threshold()
-                # Zero says that nothing is to be searched at all.
+                # Zero turns collection off.
                 if self.before[0]:
                     gc.set_threshold(*map(max, self.before, _THRESHOLDS))
 

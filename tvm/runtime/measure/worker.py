@@ -68,8 +68,8 @@ class Arguments:
     def __init__(self):
         self.key = ""
         self.sets: list[list[ndarray.NDArray]] = []
-        # Sets in other shapes, by the last array, in which sets differ.
-        self.views: dict[tuple[int, Shapes], list[ndarray.NDArray]] = {}
+        # Sets in the shapes of a candidate and of its reference, by the last array, in which sets differ.
+        self.views: dict[Shapes, dict[int, list[ndarray.NDArray]]] = {}
         self.turn = 0
 
     def prepare(self, info: list[Any], fresh: bool, device: Device) -> None:
@@ -92,23 +92,40 @@ class Arguments:
         """One of the sets in other shapes; as it is without any."""
         if shapes is None:
             return arrays
-        key = id(arrays[-1]), shapes
-        if key not in self.views:
-            self.views[key] = [a._create_view(shape) for a, shape in zip(arrays, shapes)]
-        return self.views[key]
+        if shapes not in self.views:
+            # Candidates come and go by the thousand: the views of all but the last two go with them.
+            for old in [*self.views][:-1]:
+                del self.views[old]
+            self.views[shapes] = {}
+        views, key = self.views[shapes], id(arrays[-1])
+        if key not in views:
+            views[key] = [a._create_view(shape) for a, shape in zip(arrays, shapes)]
+        return views[key]
 
     def next(self) -> list[ndarray.NDArray]:
         self.turn += 1
         return self.sets[self.turn % len(self.sets)]
 
     def time(self, function: Callable[..., Any], prepare: Callable[..., Any] | None = None) -> float:
-        """Seconds of a call; ``prepare`` is called with its arguments before."""
-        arguments = self.next()
+        """Seconds of a call; ``prepare`` is called with its arguments before. Views are made before the clock runs."""
+        arguments: Sequence[ndarray.NDArray] = self.next()
         if prepare is not None:
             prepare(*arguments)
+        if isinstance(function, Shaped):
+            function, arguments = function.function, self.viewed(arguments, function.shapes)
         start = time.perf_counter()
         function(*arguments)
         return time.perf_counter() - start
+
+
+class Shaped:
+    """A function that takes its arguments in other shapes than those of the arrays."""
+
+    def __init__(self, function: Callable[..., Any], shapes: Shapes):
+        self.function, self.shapes = function, shapes
+
+    def __call__(self, *arrays: ndarray.NDArray) -> None:
+        self.function(*ARGUMENTS.viewed(arrays, self.shapes))
 
 
 class Reference:
@@ -184,7 +201,8 @@ def content(shape: list[int], dtype: str, file: str | None = None, *, seed: int)
 
 
 ARGUMENTS = Arguments()
-REFERENCE = Reference()
+# References of runs on arguments as they are, and of runs on arguments that were dropped from the caches.
+REFERENCE, COLD_REFERENCE = Reference(), Reference()
 
 
 def request(
@@ -215,7 +233,8 @@ def measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], by
 def _measure(module: Module, message: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     device = Device(*message["device"])
     ARGUMENTS.prepare(message["args"], message["outputs"], device)
-    arguments, function = ARGUMENTS.sets[0], _over_views(module[message["entry"]], _shapes(message))
+    arguments, function, shapes = ARGUMENTS.sets[0], module[message["entry"]], _shapes(message)
+    function = function if shapes is None else Shaped(function, shapes)
     first = _seconds(function, arguments, device)
     outputs = b"".join(a.numpy().tobytes() for a in arguments) if message["outputs"] else b""
     limit = hopeless_from(message, device)
@@ -234,11 +253,6 @@ def _shapes(message: dict[str, Any]) -> Shapes | None:
     """The shapes in which a function takes its arguments where they are not those of the arrays."""
     shapes = message.get("shapes")
     return None if shapes is None else tuple(map(tuple, shapes))
-
-
-def _over_views(function: Callable[..., Any], shapes: Shapes | None) -> Callable[..., Any]:
-    """A function over arrays that it sees in other shapes."""
-    return function if shapes is None else lambda *arrays: function(*ARGUMENTS.viewed(arrays, shapes))
 
 
 def hopeless_from(message: dict[str, Any], device: Device) -> float | None:
@@ -275,8 +289,10 @@ Evaluator = Callable[[int, int, float], list[float]]
 def _evaluator(module: Module, function: Callable[..., Any], message: dict[str, Any], device: Device) -> Evaluator:
     """What times a module: a device by its own clock, which has no noisy neighbours, the CPU beside a reference."""
     if device.device_type == Device.kDLCPU:
-        prepare = get_global_func(_FLUSH) if message["flush"] else None
-        return lambda number, repeat, ms: REFERENCE.adjusted(function, number, repeat, ms, prepare)
+        if message["flush"]:
+            flush = get_global_func(_FLUSH)
+            return lambda number, repeat, ms: COLD_REFERENCE.adjusted(function, number, repeat, ms, flush)
+        return lambda number, repeat, ms: REFERENCE.adjusted(function, number, repeat, ms)
 
     arguments = ARGUMENTS.viewed(ARGUMENTS.sets[0], _shapes(message))
 

@@ -41,5 +41,5 @@ def is_task(node: Any) -> bool:
     return isinstance(node, For) and node.kind is ForKind.PARALLEL and int_value(node.min) == 0 and not node.annotations
 
 
-def join_tasks(func: PrimFunc, config: Any = None) -> PrimFunc:
+def join_tasks(func: PrimFunc) -> PrimFunc:
     return func.replace(body=Joiner().stmt(func.body))

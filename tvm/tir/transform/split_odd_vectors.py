@@ -10,7 +10,7 @@ from typing import Any
 
 from ...dtype import info, with_lanes
 from ...ir import primop
-from ...ir.prim import Broadcast, BufferLoad, Call, Cast, Not, PrimExpr, Ramp, Select, Var, const
+from ...ir.prim import Broadcast, BufferLoad, Call, Cast, Not, PrimExpr, Ramp, Select, const
 from ...ir.structural import structural_equal
 from ...ir.visit import post_order
 from ..function import PrimFunc
@@ -64,10 +64,10 @@ def powers_of(lanes: int) -> list[int]:
     return [1 << bit for bit in reversed(range(lanes.bit_length())) if lanes >> bit & 1]
 
 
-def overlaps(store: BufferStore, data: Var) -> bool:
+def overlaps(store: BufferStore) -> bool:
     """Whether the value has lanes of the memory it is stored to other than its own."""
     return any(
-        type(node) is BufferLoad and node.buffer.data is data
+        type(node) is BufferLoad and node.buffer.data is store.buffer.data
         and not all(structural_equal(a, b) for a, b in zip(node.indices, store.indices))
         for node in post_order(store.value))
 
@@ -75,7 +75,7 @@ def overlaps(store: BufferStore, data: Var) -> bool:
 class OddVectors(StmtRewriter):
     def on_BufferStore(self, node: BufferStore) -> Stmt:
         lanes = lanes_of(node.value)
-        if lanes & (lanes - 1) == 0 or info(node.buffer.dtype).lanes != 1 or overlaps(node, node.buffer.data):
+        if lanes & (lanes - 1) == 0 or info(node.buffer.dtype).lanes != 1 or overlaps(node):
             return node
         first, stores = 0, []
         try:
