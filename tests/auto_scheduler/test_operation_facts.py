@@ -45,16 +45,16 @@ def held(rows: int, columns: int, length: int) -> int:
 @pytest.mark.parametrize("rows", [32, 64])
 def test_rows_a_power_of_two_apart_take_up_what_they_lie_apart(rows, columns, length):
     buffer, j, k = second_operand(8, length, 64)
-    assert buffer.occupied({j: columns, k: rows}) == held(rows, columns, length)
+    assert buffer.footprint({j: columns, k: rows})[1] == held(rows, columns, length)
 
 
 def test_whole_rows_and_copies_take_up_their_bytes():
     buffer, j, k = second_operand(8, 512, 64)
-    assert buffer.occupied({j: 512, k: 16}) == 16 * 512 * 4 == held(16, 512, 512)
-    assert buffer.occupied({j: np.array([512, 16]), k: np.array([16, 64])}).tolist() == [16 * 512 * 4, 64 * 2048]
+    assert buffer.footprint({j: 512, k: 16})[1] == 16 * 512 * 4 == held(16, 512, 512)
+    assert buffer.footprint({j: np.array([512, 16]), k: np.array([16, 64])})[1].tolist() == [16 * 512 * 4, 64 * 2048]
     for how in ("layout_free", "attached"):
         buffer, j, k = second_operand(8, 512, 64, how=how)
-        assert buffer.occupied({j: 16, k: 64}) == 16 * 64 * 4
+        assert buffer.footprint({j: 16, k: 64})[1] == 16 * 64 * 4
 
 
 def test_rows_that_share_sets_are_waited_for():

@@ -226,11 +226,11 @@ def region_of_block(state: StateObject, nests: LoopNests, place: int) -> list[in
     target, loop = stage.attach
     reader = state.stages[target]
     if reader.attach is None:
-        region = nests._region(place, target, loop)
+        region = nests.region(place, target, loop)
         return [region[axis.var] for axis in stage.op.axis]
     host, last = reader.attach
     outside = [n for n, it in enumerate(state.stages[host].iters[: last + 1]) if it.annotation in _BLOCKS]
-    inside = {**nests.nests[target].inside(loop + 1), **nests._region(target, host, max(outside, default=-1))}
+    inside = {**nests.nests[target].inside(loop + 1), **nests.region(target, host, max(outside, default=-1))}
     # A product reads a copy in fragments, which has the region of the copy in shared memory.
     (held,) = nests.analyzer.consumers(stage.op)
     reads = nests.analyzer.accesses[reader.op].reaches[held]
@@ -288,7 +288,7 @@ def strides_of_block(state: StateObject, nests: LoopNests, place: int) -> tuple[
         # The region is the union over all threads of a block.
         host, last = reader.attach
         outside = [n for n, it in enumerate(state.stages[host].iters[: last + 1]) if it.annotation in _BLOCKS]
-        inside.update(nests._region(target, host, max(outside, default=-1)))
+        inside.update(nests.region(target, host, max(outside, default=-1)))
     access = nests.analyzer.accesses[reader.op]
     reads = access.reaches.get(op, [])
     apart = dimension_of_threads(access, op) if state.stages[place].storage_offset else None

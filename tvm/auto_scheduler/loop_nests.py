@@ -40,21 +40,37 @@ class Loop:
 
 @dataclass(frozen=True)
 class Nest:
-    """The loops of a stage, and how often the nest is executed."""
+    """The loops of a stage, and how often the nest is executed. ``around`` are the loops of other stages around it,
+    each part of an axis by itself, the outermost first: how often it is begun, and the extents of the axes that all its
+    iterations compute."""
 
     loops: tuple[Loop, ...]
     times: Number
+    around: tuple[tuple[Number, dict[Var, Number]], ...] = ()
 
-    def inside(self, first: int) -> dict[Var, Number]:
-        """The extents of axes over the loops from ``first`` inwards."""
+    @property
+    def parts(self) -> list[tuple[Var, Number]]:
+        """The parts of axes that the loops cover, fused ones each by itself."""
+        return [part for loop in self.loops for part in loop.parts]
+
+    def parts_of(self, loops: int) -> int:
+        """The number of parts that the outermost loops cover."""
+        return sum(len(loop.parts) for loop in self.loops[:loops])
+
+    def inside(self, loop: int) -> dict[Var, Number]:
+        """The extents of axes over the loops from one inwards."""
+        return self.inside_part(self.parts_of(loop))
+
+    def inside_part(self, first: int) -> dict[Var, Number]:
+        """The extents of axes over the parts from one inwards."""
         found: dict[Var, Number] = {}
-        for loop in self.loops[first:]:
-            for axis, extent in loop.parts:
-                found[axis] = found.get(axis, 1) * extent
+        for axis, extent in self.parts[first:]:
+            found[axis] = found.get(axis, 1) * extent
         return found
 
-    def iterations(self, first: int = 0, last: int | None = None) -> Number:
-        return math.prod(loop.extent for loop in self.loops[first:last])
+    def iterations(self, parts: int | None = None) -> Number:
+        """The iterations of the outermost parts, or of all."""
+        return math.prod(extent for _, extent in self.parts[:parts])
 
 
 class LoopNests:
@@ -80,9 +96,9 @@ class LoopNests:
         times = 1
         if stage.attach is not None:
             target, loop = stage.attach
-            extents.update(self._region(place, target, loop))
             outer = self.nests[target]
-            times = outer.times * outer.iterations(0, loop + 1)
+            extents.update(self.region(place, target, loop))
+            times = outer.times * outer.iterations(outer.parts_of(loop + 1))
         axes = {axis.var.name: axis.var for axis in (*op.axis, *op.reduce_axis)}
         loops = []
         for it in reversed(stage.iters):
@@ -95,25 +111,40 @@ class LoopNests:
                 extents[axis] = -(-extents[axis] // extent)
                 parts.append((axis, extent))
             loops.append(Loop(tuple(reversed(parts)), it.kind, it.annotation))
-        return Nest(tuple(reversed(loops)), times)
+        return Nest(tuple(reversed(loops)), times, tuple(self._around(place)))
+
+    def _around(self, place: int) -> list[tuple[Number, dict[Var, Number]]]:
+        attach, found = self.state.stages[place].attach, []
+        while attach is not None:
+            target, last = attach
+            outer = self.nests[target]
+            found[:0] = [(outer.times * outer.iterations(part), self._region(place, target, part))
+                         for part in range(outer.parts_of(last + 1))]
+            attach = self.state.stages[target].attach
+        return found
 
     def _length(self, asked: int | Open) -> Number:
         if isinstance(asked, int):
             return asked
         return asked.times * math.prod(self._lengths[factor] for factor in asked.factors)
 
-    def _region(self, place: int, target: int, loop: int) -> dict[Var, Number]:
+    def region(self, place: int, target: int, loop: int) -> dict[Var, Number]:
         """The extent along each axis of the region of a stage that one iteration of a loop of another stage needs."""
-        key = (place, target, loop)
+        return self._region(place, target, self.nests[target].parts_of(loop + 1))
+
+    def _region(self, place: int, target: int, first: int) -> dict[Var, Number]:
+        """The extent along each axis of the region of a stage that the parts from ``first`` inwards of another stage
+        need."""
+        key = (place, target, first)
         if key not in self._regions:
             op = self.state.stages[place].op
             needed = dict.fromkeys((axis.var for axis in op.axis), 1)
             for reader in self.analyzer.consumers(op):
                 number = self._places[reader]
                 if number == target:
-                    inside: Extents = self.nests[target].inside(loop + 1)
+                    inside: Extents = self.nests[target].inside_part(first)
                 elif number < target:
-                    inside = {**self._region(number, target, loop), **_reduction(reader)}
+                    inside = {**self._region(number, target, first), **_reduction(reader)}
                 else:
                     continue
                 access = self.analyzer.accesses[reader]

@@ -46,12 +46,15 @@ class Buffer:
             touched = touched + math.prod(least(f(extents), d) for f, d in zip(reaches, self.shape))
         return least(touched, math.prod(self.shape))
 
-    def occupied(self, extents: Extents) -> Number:
-        """The bytes of a cache that the accessed elements take up while axes have these extents. Rows that lie a power
-        of two apart share its sets, so each takes up as much as they lie apart."""
+    def footprint(self, extents: Extents) -> tuple[Number, Number]:
+        """The bytes of the cache lines with the elements accessed while axes have these extents, and the bytes of a
+        cache that they take up. Rows that lie a power of two apart share its sets, so each takes up as much as they lie
+        apart."""
         if self.is_compact or self.is_layout_free:
-            return self.width * self.elements(extents)
-        total: Number = 0
+            size = self.width * self.elements(extents)
+            return size, size
+        moved: Number = 0
+        occupied: Number = 0
         for reaches in self.reads:
             row, rows, apart, is_whole, stride = np.float64(self.width), np.float64(1), np.float64(0), True, self.width
             for reach, length in zip(reversed(reaches), reversed(self.shape)):
@@ -59,8 +62,10 @@ class Buffer:
                 apart = np.where(np.logical_not(is_whole) & (own > 1) & (apart == 0), stride & -stride, apart)
                 row, rows = np.where(is_whole, row * own, row), np.where(is_whole, rows, rows * own)
                 is_whole, stride = is_whole & (own == length), stride * length
-            total = total + rows * np.maximum(row, np.where(rows > 1, np.minimum(apart, _PAGE_BYTES), LINE_BYTES))
-        return total
+            moved = moved + rows * np.ceil(row / LINE_BYTES) * LINE_BYTES
+            occupied = occupied + rows * np.maximum(
+                row, np.where(rows > 1, np.minimum(apart, _PAGE_BYTES), LINE_BYTES))
+        return least(moved, LINE_BYTES * -(-self.width * math.prod(self.shape) // LINE_BYTES)), occupied
 
     def steps_along(self, axis: Var) -> str:
         """The stride of a read along an axis: zero, one element, or more."""

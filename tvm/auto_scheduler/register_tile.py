@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..ir.prim import Var
 from .iterator import Annotation, IteratorKind
 from .operation_facts import OperationFacts
 
@@ -111,7 +112,7 @@ def register_tile(
     is_narrow = has_dot_products and facts.is_integer and narrowest < facts.store.width
     over_terms = is_narrow & (trip >= 0) & is_term[trip, 0] if loops.axes else np.zeros(len(trip), dtype=bool)
     trips, vectorized, strided = _trips(
-        facts, loops, around, trip, np.where(over_terms, vector_bytes // narrowest, unit), lanes)
+        facts, loops, around, trip, np.where(over_terms, vector_bytes // narrowest, unit), lanes, expanded)
     vectorized = np.where(_repeats(loops, trip, expanded), 1.0, vectorized)
     is_word = is_made | over_terms & (vectorized > 1)
     operands = np.where(is_made, _OPERANDS_IN_PARTS, _OPERANDS)
@@ -165,23 +166,30 @@ def _around(around: np.ndarray, is_term: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def _trips(
-    facts: OperationFacts, loops: StageLoops, around: np.ndarray, trip: np.ndarray, unit: np.ndarray, lanes: np.ndarray
+    facts: OperationFacts, loops: StageLoops, around: np.ndarray, trip: np.ndarray, unit: np.ndarray, lanes: np.ndarray,
+    expanded: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The iterations of the loop around a body, how many of them LLVM makes one, and the reads that go far."""
     if not loops.axes:
         return np.ones_like(lanes), np.ones_like(lanes), np.zeros_like(lanes)
     every = np.arange(len(trip))
     moves = np.stack([facts.moves_along(axis) for axis in loops.axes])[trip]
+    # What is stored in the order of the loops lies together along the trips only where a body reads one element of it.
+    inside, far = _extents(loops, expanded), moves[:, 2]
+    for buffer in facts.reads:
+        if buffer.is_layout_free:
+            is_along = np.array([facts.step_of(buffer, axis) == "next" for axis in loops.axes])[trip]
+            far = far + (is_along & (buffer.elements(inside) > 1))
     trips = np.where(trip >= 0, around[trip, every], 1.0)
     is_element = ~loops.is_kind(IteratorKind.REDUCTION)[trip, 0]
     # Reads and the store of a loop over elements go along; those of a loop over terms end in one element.
-    is_even = (moves[:, 2] == 0) & (~is_element | (moves[:, 3] > 0)) & (trip >= 0)
+    is_even = (far == 0) & (~is_element | (moves[:, 3] > 0)) & (trip >= 0)
     is_free = np.array(loops.owners)[trip] >= loops.free_from
     is_vectorized = is_even & is_free & (lanes == 1) & (trips >= unit)
     is_vectorized &= loops.how[trip, every] != Annotation.PARALLEL
     # What is left over runs one by one.
     groups = np.floor(trips / unit) + trips % unit
-    return trips, np.where(is_vectorized, trips / groups, 1.0), moves[:, 2] * (trip >= 0)
+    return trips, np.where(is_vectorized, trips / groups, 1.0), far * (trip >= 0)
 
 
 def _repeats(loops: StageLoops, trip: np.ndarray, expanded: np.ndarray) -> np.ndarray:
@@ -193,6 +201,12 @@ def _repeats(loops: StageLoops, trip: np.ndarray, expanded: np.ndarray) -> np.nd
     return (trip >= 0) & (loops.product(expanded & same) > 1)
 
 
+def _extents(loops: StageLoops, over: np.ndarray) -> dict[Var, np.ndarray]:
+    """The extents of axes over the loops in ``over``."""
+    return {axis: loops.product(over & np.array([other is axis for other in loops.axes])[:, None])
+            for axis in set(loops.axes)}
+
+
 def _loads(
     facts: OperationFacts, loops: StageLoops, over: np.ndarray, is_lane: np.ndarray, lanes: np.ndarray,
     whole: np.ndarray,
@@ -202,8 +216,7 @@ def _loads(
     total, gathered = np.zeros(count), np.zeros(count)
     if not loops.axes:
         return total + len(facts.reads), gathered
-    inside = {axis: loops.product(over & np.array([other is axis for other in loops.axes])[:, None])
-              for axis in set(loops.axes)}
+    inside = _extents(loops, over)
     moving = is_lane & (loops.extents > 1)
     last = len(moving) - 1 - moving[::-1].argmax(axis=0)
     for buffer in facts.reads:

@@ -21,15 +21,18 @@ from .hardware import HardwareParams
 from .iterator import Annotation, IteratorKind
 from .loop_nests import Loop, LoopNests, Nest, length_of
 from .operation_facts import KINDS, LINE_BYTES, OperationFacts
+from .reach import Number
 from .register_tile import NAMES as TILE_NAMES
 from .register_tile import register_tile
 from .search_task import SearchTask
 from .state import Stage, StateObject
 
 # Cache sizes in bytes: data that is reused while it is in a cache of this size comes from it.
-_CACHE_BYTES = (1 << 10, 1 << 15, 1 << 18, 1 << 20, 1 << 23)
+_CACHE_BYTES = (1 << 10, 1 << 15, 1 << 18, 1 << 20, 1 << 21, 1 << 23)
 # The instructions that could run while a line comes from beyond a cache of so many bytes.
-_WAITS = {1 << 15: 0.25, 1 << 18: 1.0}
+_WAITS = {1 << 15: 0.1, 1 << 18: 0.3, 1 << 21: 4.0}
+# The share of a parallel iteration that cores wait for each other at the end, as they are not equally fast.
+_LAST_SHARE = 0.15
 NAMES = (
     *(f"{kind} operations" for kind in KINDS), "elements", "terms", "executions", "iterations",
     "parallel iterations", "parallel waste", "lanes", "lane waste", "contiguous reads", "broadcast reads",
@@ -49,9 +52,10 @@ _MOST = {"body vectors": 128, "body loads": 192, "spilled": 8}
 class StageLoops:
     """The loops of a stage in many states, outermost first, fused ones each by itself: the axis of each, its extents
     (loops × states), whether its iterations are elements or terms, and how it runs (an ``Annotation`` for each state).
-    ``owners`` are the loops of the stage that each is a part of, ``times`` is how often all of them run, ``unroll`` the
-    limit of unrolling, ``around`` the iterations spread over threads of the loops that the stage is computed in, and
-    ``free_from`` the loop of the stage from which on no other stage is computed in it."""
+    ``owners`` are the loops of the stage that each is a part of, ``times`` is how often all of them run, ``outer`` the
+    loops of other stages around them (see ``Nest``), ``unroll`` the limit of unrolling, ``around`` the iterations
+    spread over threads of the loops that the stage is computed in, and ``free_from`` the loop of the stage from which
+    on no other stage is computed in it."""
 
     stage: Stage
     axes: list[Var]
@@ -59,6 +63,7 @@ class StageLoops:
     extents: np.ndarray
     how: np.ndarray
     times: np.ndarray
+    outer: Sequence[tuple[Number, Mapping[Var, Number]]]
     unroll: np.ndarray
     owners: list[int]
     around: np.ndarray
@@ -74,7 +79,7 @@ class StageLoops:
         owners = [number for _, _, number in rows]
         return StageLoops(
             stage, [axis for axis, _, _ in rows], [nest.loops[number].kind for number in owners], extents, how,
-            np.broadcast_to(np.asarray(nest.times, dtype="float64"), (count,)),
+            np.broadcast_to(np.asarray(nest.times, dtype="float64"), (count,)), nest.around,
             np.full(count, stage.auto_unroll_max_step), owners, np.ones(count))
 
     def is_kind(self, kind: IteratorKind) -> np.ndarray:
@@ -163,10 +168,11 @@ class FeatureExtractor:
     def _stage_rows(self, facts: OperationFacts, loops: StageLoops) -> np.ndarray:
         extents, times = loops.extents, loops.times
         outside = np.concatenate([np.ones((1, extents.shape[1])), np.cumprod(extents, axis=0)])
-        touched, occupied = touched_bytes(facts, loops)
+        levels = MemoryLevels.of(facts, loops)
+        touched = levels.touched[len(loops.outer) :]
         iterations = outside[-1] * times
         space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
-        traffic = [_traffic(touched, occupied, outside, size) * times for size in _CACHE_BYTES]
+        traffic = [levels.traffic(size) for size in _CACHE_BYTES]
         waits = sum(_WAITS.get(size, 0) * amount / LINE_BYTES for size, amount in zip(_CACHE_BYTES, traffic))
         flop = sum(facts.counts) * iterations
         tile = register_tile(facts, loops, self.vector_bytes, self.has_dot_products)
@@ -201,6 +207,7 @@ class FeatureExtractor:
         """Sixteen times the share of instructions that the busiest core has, divided by the vector operations of an
         ideal schedule on all cores."""
         count, waste = self._parallel(loops)
+        waste = waste * np.where(count > 1, 1 + _LAST_SHARE * min(self.cores - 1, 1) * self.cores / count, 1.0)
         unit = max(self.vector_bytes // facts.store.width, 1)
         return 16 * steps * waste / np.minimum(count, self.cores) / self.work * unit * self.cores
 
@@ -248,17 +255,50 @@ def estimated_speed(rows: np.ndarray) -> np.ndarray:
     return -np.log2((np.exp2(rows[..., _TIMES].astype("float64")) - 1).sum(axis=(-2, -1)) + 1e-9)
 
 
-def touched_bytes(facts: OperationFacts, loops: StageLoops) -> tuple[np.ndarray, np.ndarray]:
-    """The bytes that the loops from each one inwards touch, and what these take up in a cache (loops + 1 × states)."""
-    count, inside = loops.extents.shape[1], {}
-    end = np.ones((1, count))
-    for axis in set(loops.axes):
-        own = np.array([other is axis for other in loops.axes])[:, None]
-        inside[axis] = np.concatenate([np.cumprod(np.where(own, loops.extents, 1.0)[::-1], axis=0)[::-1], end])
-    shape = (len(loops.axes) + 1, count)
-    touched = sum(buffer.width * buffer.elements(inside) for buffer in facts.buffers)
-    occupied = sum(buffer.occupied(inside) for buffer in facts.buffers)
-    return np.broadcast_to(touched, shape), np.broadcast_to(occupied, shape)
+@dataclass
+class MemoryLevels:
+    """What the loops of a stage and those around it access, a row for each loop and one for what is inside all of them:
+    the bytes that all iterations of a loop touch, those of their cache lines, what these take up in a cache, and how
+    often the loop is begun."""
+
+    touched: np.ndarray
+    moved: np.ndarray
+    occupied: np.ndarray
+    times: np.ndarray
+
+    @staticmethod
+    def of(facts: OperationFacts, loops: StageLoops) -> MemoryLevels:
+        count, end = loops.extents.shape[1], np.ones((1, loops.extents.shape[1]))
+        inside: dict[Var, np.ndarray] = {}
+        for axis in (one.var for one in (*facts.op.axis, *facts.op.reduce_axis)):
+            own = np.array([other is axis for other in loops.axes], dtype=bool).reshape(-1, 1)
+            inner = np.concatenate([np.cumprod(np.where(own, loops.extents, 1.0)[::-1], axis=0)[::-1], end])
+            # A loop around a stage computes all its terms.
+            outer = [np.broadcast_to(extents.get(axis, inner[0]), (1, count)) for _, extents in loops.outer]
+            inside[axis] = np.concatenate([*outer, inner])
+        shape = (len(loops.outer) + len(loops.axes) + 1, count)
+        touched, moved, occupied = np.zeros((3, *shape))
+        for buffer in facts.buffers:
+            touched = touched + buffer.width * buffer.elements(inside)
+            lines, held = (np.broadcast_to(part, shape) for part in buffer.footprint(inside))
+            if buffer.is_compact:
+                # A part of the tensor is stored at a time, in the same place; it is in a cache when it is read.
+                least_at = len(loops.outer) if buffer is facts.store else shape[0] - 1
+                own = np.maximum(np.arange(shape[0]), least_at)
+                lines, held = lines[own], held[own]
+            moved, occupied = moved + lines, occupied + held
+        around = [np.broadcast_to(times, (1, count)) for times, _ in loops.outer]
+        begun = np.concatenate([end, np.cumprod(loops.extents, axis=0)]) * loops.times
+        return MemoryLevels(touched, moved, occupied, np.concatenate([*around, begun]))
+
+    def traffic(self, size: int) -> np.ndarray:
+        """The bytes that are loaded from beyond a cache of this size. What an iteration of a loop accesses is still
+        there in the next one where it fits, so the lines that all iterations touch are loaded once each time the
+        innermost loop is begun whose data does not fit."""
+        fits = self.occupied <= size
+        fits[-1] = True
+        first, every = np.maximum(fits.argmax(axis=0) - 1, 0), np.arange(self.moved.shape[1])
+        return self.moved[first, every] * self.times[first, every]
 
 
 def _last(of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -266,12 +306,4 @@ def _last(of: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return len(of) - 1 - of[::-1].argmax(axis=0), of.any(axis=0)
 
 
-def _traffic(touched: np.ndarray, occupied: np.ndarray, outside: np.ndarray, size: int) -> np.ndarray:
-    """The bytes that are loaded from beyond a cache of this size: data of the loops that fit it is loaded once."""
-    fits = occupied <= size
-    fits[-1] = True
-    first, every = fits.argmax(axis=0), np.arange(touched.shape[1])
-    return touched[first, every] * outside[first, every]
-
-
-__all__ = ["FeatureExtractor", "NAMES", "StageLoops", "estimated_speed", "surround", "touched_bytes"]
+__all__ = ["FeatureExtractor", "MemoryLevels", "NAMES", "StageLoops", "estimated_speed", "surround"]
