@@ -203,8 +203,11 @@ def _repeats(loops: StageLoops, trip: np.ndarray, expanded: np.ndarray) -> np.nd
 
 def _extents(loops: StageLoops, over: np.ndarray) -> dict[Var, np.ndarray]:
     """The extents of axes over the loops in ``over``."""
-    return {axis: loops.product(over & np.array([other is axis for other in loops.axes])[:, None])
-            for axis in set(loops.axes)}
+    lengths = np.where(over, loops.extents, 1.0)
+    found: dict[Var, np.ndarray] = {}
+    for place, axis in enumerate(loops.axes):
+        found[axis] = found[axis] * lengths[place] if axis in found else lengths[place]
+    return found
 
 
 def _loads(

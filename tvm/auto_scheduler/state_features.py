@@ -169,7 +169,7 @@ class FeatureExtractor:
         extents, times = loops.extents, loops.times
         outside = np.concatenate([np.ones((1, extents.shape[1])), np.cumprod(extents, axis=0)])
         levels = MemoryLevels.of(facts, loops)
-        touched = levels.touched[len(loops.outer) :]
+        touched = levels.touched
         iterations = outside[-1] * times
         space = loops.product(loops.is_kind(IteratorKind.SPATIAL))
         traffic = [levels.traffic(size) for size in _CACHE_BYTES]
@@ -258,8 +258,8 @@ def estimated_speed(rows: np.ndarray) -> np.ndarray:
 @dataclass
 class MemoryLevels:
     """What the loops of a stage and those around it access, a row for each loop and one for what is inside all of them:
-    the bytes that all iterations of a loop touch, those of their cache lines, what these take up in a cache, and how
-    often the loop is begun."""
+    the bytes that all iterations of a loop of the stage touch, those of the cache lines of each, what these take up in
+    a cache, and how often it is begun."""
 
     touched: np.ndarray
     moved: np.ndarray
@@ -268,28 +268,34 @@ class MemoryLevels:
 
     @staticmethod
     def of(facts: OperationFacts, loops: StageLoops) -> MemoryLevels:
-        count, end = loops.extents.shape[1], np.ones((1, loops.extents.shape[1]))
+        depth, count = loops.extents.shape
+        outer, size = len(loops.outer), len(loops.outer) + depth + 1
         inside: dict[Var, np.ndarray] = {}
         for axis in (one.var for one in (*facts.op.axis, *facts.op.reduce_axis)):
-            own = np.array([other is axis for other in loops.axes], dtype=bool).reshape(-1, 1)
-            inner = np.concatenate([np.cumprod(np.where(own, loops.extents, 1.0)[::-1], axis=0)[::-1], end])
-            # A loop around a stage computes all its terms.
-            outer = [np.broadcast_to(extents.get(axis, inner[0]), (1, count)) for _, extents in loops.outer]
-            inside[axis] = np.concatenate([*outer, inner])
-        shape = (len(loops.outer) + len(loops.axes) + 1, count)
-        touched, moved, occupied = np.zeros((3, *shape))
+            made = inside[axis] = np.ones((size, count))
+            for place in reversed(range(depth)):
+                own = loops.extents[place] if loops.axes[place] is axis else 1
+                made[outer + place] = made[outer + place + 1] * own
+            for place, (_, extents) in enumerate(loops.outer):
+                # A loop around a stage computes all its terms.
+                made[place] = extents.get(axis, made[outer])
+        inner = {axis: made[outer:] for axis, made in inside.items()}
+        touched, moved, occupied = np.zeros((depth + 1, count)), np.zeros((size, count)), np.zeros((size, count))
         for buffer in facts.buffers:
-            touched = touched + buffer.width * buffer.elements(inside)
-            lines, held = (np.broadcast_to(part, shape) for part in buffer.footprint(inside))
+            touched += buffer.width * buffer.elements(inner)
+            lines, held = buffer.footprint(inside)
             if buffer.is_compact:
                 # A part of the tensor is stored at a time, in the same place; it is in a cache when it is read.
-                least_at = len(loops.outer) if buffer is facts.store else shape[0] - 1
-                own = np.maximum(np.arange(shape[0]), least_at)
-                lines, held = lines[own], held[own]
-            moved, occupied = moved + lines, occupied + held
-        around = [np.broadcast_to(times, (1, count)) for times, _ in loops.outer]
-        begun = np.concatenate([end, np.cumprod(loops.extents, axis=0)]) * loops.times
-        return MemoryLevels(touched, moved, occupied, np.concatenate([*around, begun]))
+                rows = np.maximum(np.arange(size), outer if buffer is facts.store else size - 1)
+                lines, held = (np.broadcast_to(part, (size, count))[rows] for part in (lines, held))
+            moved += lines
+            occupied += held
+        times = np.empty((size, count))
+        for place, (begun, _) in enumerate(loops.outer):
+            times[place] = begun
+        times[outer] = loops.times
+        times[outer + 1 :] = np.cumprod(loops.extents, axis=0) * loops.times
+        return MemoryLevels(touched, moved, occupied, times)
 
     def traffic(self, size: int) -> np.ndarray:
         """The bytes that are loaded from beyond a cache of this size. What an iteration of a loop accesses is still
