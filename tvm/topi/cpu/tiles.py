@@ -185,6 +185,34 @@ def _matmul_sum(block: Block) -> tuple[Any, dict[Any, Buffer]]:
     }
 
 
+def _matrix_sum(block: Block, window: Window) -> tuple[Any, dict[Any, Buffer]]:
+    """What a block of a matmul or a convolution computes whose rows, columns and terms are one axis each: channels are
+    last in the lhs, and in the rhs its taps are around them."""
+    kind, (rows, _, k), m, wide, is_packed = block.shape.kind, block.shape.sizes, block.m, block.wide, block.is_packed
+    (steps, *taps), stride, depth = window.steps, window.strides[1], kind.depth
+    taps = taps if prod(taps) > 1 else []
+    of_lhs = (*taps[:1], (m * rows - 1) * stride + (taps or [1])[-1], steps * k)
+    of_lhs = (m, steps, rows, k) if is_packed else of_lhs
+    a = te.placeholder(of_lhs, kind.lhs, name="a")
+    b = te.placeholder((*taps, steps * k // depth, wide, depth), kind.rhs, name="b")
+    axes = [te.reduce_axis((0, size), name=name) for size, name in zip((steps * k, *taps), "kyx")]
+    at, *over = axes
+
+    def term(i, j):
+        place = (*over[:1], i * stride + (over[1] if over else 0), at)
+        if is_packed:
+            place = te.indexdiv(i, rows), te.indexdiv(at, k), te.indexmod(i, rows), te.indexmod(at, k)
+        y = b(*over, te.indexdiv(at, depth), j, te.indexmod(at, depth)).astype(kind.sums)
+        return te.sum(a(*place).astype(kind.sums) * y, axis=axes)
+
+    c = te.compute((m * rows, wide), term, name="c")
+    return c, {
+        a: _memory(of_lhs, kind.lhs, "lhs", 3) if is_packed else _apart(of_lhs, kind.lhs, "lhs"),
+        b: _memory(b.shape, kind.rhs, "rhs", len(b.shape)),
+        c: _memory((m * rows, wide), kind.sums, "sums", 1),
+    }
+
+
 def _window_sum(block: Block, window: Window) -> tuple[Any, dict[Any, Buffer]]:
     """What a block of a convolution computes, and where its operands and sums lie."""
     shape, kind, depth = block.shape, block.shape.kind, block.shape.kind.depth
@@ -292,7 +320,7 @@ class _BlockCode:
 
     def sums(self, i: int, j: int) -> tuple[Buffer, Any, Any]:
         (rows, columns, _), z = self.block.shape.sizes, self.z
-        return z, i * rows * z.strides[1] + j * columns, z.strides[1]
+        return z, i * rows * z.strides[-2] + j * columns, z.strides[-2]
 
     def sum_tile(self, way: str, i: int, j: int) -> None:
         number, shape = i * self.block.n + j, self.block.shape
@@ -360,18 +388,44 @@ class _WindowCode(_BlockCode):
         return self.z, at + j % self.parts * self.block.shape.columns, pitch
 
 
+class _MatrixCode(_BlockCode):
+    """The code of a block whose window is one of a matrix, or of an image with channels last."""
+
+    def __init__(self, block: Block, window: Window, ins: Any, outs: Any):
+        super().__init__(block, ins, outs)
+        self.window = window
+
+    def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        (rows, _, k), (outer, y, x), stride = self.block.shape.sizes, step, self.window.strides[1]
+        if self.block.is_packed:
+            return super().lhs(i, step)
+        pixel = self.x.strides[-2]
+        at = (i * rows * stride + x) * pixel + outer * k + (y * self.x.strides[0] if len(self.x.shape) > 2 else 0)
+        return self.x, at, pixel * stride
+
+    def rhs(self, j: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        outer, y, x = step
+        steps, _, width = self.window.steps
+        return super().rhs(j, ((y * width + x) * steps + outer,))
+
+
 @functools.cache
-def block_product(block: Block) -> TensorIntrin:
-    """Set sums in memory to the product of a block, or add it for a matmul; they are in registers meanwhile."""
+def block_product(block: Block, name: str | None = None) -> TensorIntrin:
+    """Set sums in memory to the product of a block, or add it for a matmul; they are in registers meanwhile. One with
+    a ``name`` has a window, and a single axis of rows, of columns and of channels."""
     window = block.window
-    c, binds = _window_sum(block, window) if window else _matmul_sum(block)
+    of_window = _matrix_sum if name else _window_sum
+    c, binds = of_window(block, window) if window else _matmul_sum(block)
 
     def bodies(ins: Any, outs: Any) -> Any:
+        if window and name:
+            first, update = (_MatrixCode(block, window, ins, outs).write(starts) for starts in (True, False))
+            return first, None, update
         if window:
             return _WindowCode(block, window, ins, outs).write(True)
         return _BlockCode(block, ins, outs).write(True), None, _BlockCode(block, ins, outs).write(False)
 
-    return te.decl_tensor_intrin(c.op, bodies, "block_product", binds=binds)
+    return te.decl_tensor_intrin(c.op, bodies, name or "block_product", binds=binds)
 
 
 __all__ = [
