@@ -17,6 +17,7 @@ from tvm.auto_scheduler import LayoutRewriteOption, steps
 from tvm.auto_scheduler.annotation_steps import TensorizeStep
 from tvm.auto_scheduler.intrinsics import tensor_intrin
 from tvm.auto_scheduler.layout_rewrite import layouts_of
+from tvm.auto_scheduler.queries import is_tiled
 from tvm.auto_scheduler.state import StateObject
 from tvm.auto_scheduler.state_features import NAMES, FeatureExtractor, estimated_speed
 
@@ -38,6 +39,13 @@ def convolution(size=8, channels=64, filters=32, taps=3, stride=1, dilation=1, d
     a = te.placeholder((1, size, size, channels), dtype, name="a")
     b = te.placeholder((taps, taps, channels, filters), dtype, name="b")
     return [a, b, topi.nn.relu(topi.nn.conv2d_nhwc(a, b, stride, taps // 2, dilation, out))]
+
+
+def twice():
+    """The rhs of a product is made of another one, in front of which its own operands are."""
+    a, b = te.placeholder((32, 64), "int8", name="a"), te.placeholder((64, 64), "int8", name="b")
+    c = te.placeholder((16, 64), "int8", name="c")
+    return [a, b, c, topi.nn.dense(c, topi.cast(topi.nn.dense(a, b, out_dtype="int32"), "int8"), out_dtype="int32")]
 
 
 def largest():
@@ -88,6 +96,15 @@ def test_sketches_have_what_the_target_has():
     assert not tiles_in(policy_of(dense(64, 64, 64), "llvm -mtriple=x86_64-linux-gnu -mcpu=cascadelake"))
 
 
+def test_operands_of_a_product_of_tiles_have_sketches_of_their_own():
+    """Both products of a chain are by tiles in some sketch, and the first is left plain in none."""
+    found = [[step.intrinsic for step in sketch.transform_steps if isinstance(step, TensorizeStep)]
+             for sketch in policy_of(twice(), AMX).breeder.sketches]  # fmt: skip
+    assert any(len(names) == 2 and all(name.startswith("tiles.") for name in names) for names in found)
+    for sketch in policy_of(twice(), AMX).breeder.sketches:
+        assert all(is_tiled(stage) for stage in sketch.stages if getattr(stage.op, "reduce_axis", ()))
+
+
 def test_axes_that_are_not_to_be_split_are_not():
     tensors = dense(64, 64, 64)
     tensors[2].op.attrs["auto_scheduler_no_split_at_outer"] = [tensors[2].op.reduce_axis[0].var.name]
@@ -114,7 +131,7 @@ def states_of(policy, count):
     dense(3, 7, 12), dense(50, 40, 100, "uint8"), dense(1, 64, 70), dense(64, 64, 1280),
     matmul(dtype="int8", out="int32"), matmul(17, 33, 70, "uint8", "int32"),
     batches(), batches("int8"), convolution(), convolution(stride=2), convolution(dilation=2), convolution(18, 30, 20),
-    convolution(10, 8, 16, 1), convolution(14, 128, 48, 5), convolution(13, 64, 16, 1, 2),
+    twice(), convolution(10, 8, 16, 1), convolution(14, 128, 48, 5), convolution(13, 64, 16, 1, 2),
 ], ids=lambda tensors: "-".join(str(tuple(map(int, t.shape))) + t.dtype for t in tensors[:2]))  # fmt: skip
 def test_states_compute_what_plain_loops_compute(tensors, seed):
     policy = policy_of(tensors, AMX, random.Random(seed).getrandbits(30))
@@ -150,8 +167,9 @@ def test_sums_of_bfloat16_differ_by_the_order_of_their_terms(tensors, seed):
 
 
 @pytest.mark.parametrize("tensors", [
-    dense(64, 64, 128), dense(64, 64, 2048), convolution(), matmul(dtype="int8", out="int32"),
-], ids=["dense", "long", "convolution", "matmul"])  # fmt: skip
+    dense(64, 64, 128), dense(64, 64, 2048), dense(32, 32, 64), convolution(), convolution(taps=1),
+    matmul(dtype="int8", out="int32"),
+], ids=["dense", "long", "panel", "convolution", "one tap", "matmul"])  # fmt: skip
 def test_constants_are_stored_as_tiles_are_loaded(tensors, seed):
     product = tensors[2].op if tensors[2].op.reduce_axis else tensors[2].op.input_tensors[0].op
     product.attrs["layout_free_placeholders"] = [tensors[1]]
@@ -162,11 +180,30 @@ def test_constants_are_stored_as_tiles_are_loaded(tensors, seed):
     for candidate in states_of(policy, 2):
         assert not any(stage.op.name.startswith("b.") for stage in candidate.state.stages)
         (layout,) = layouts_of(dag, candidate.key).values()
-        given = [*arrays[:1], layout.store(arrays[1]), *arrays[2:]]
-        option = LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED
-        with registers():
-            made = run_schedule(*dag.apply_steps_from_state(candidate.state, option), given)
-        np.testing.assert_array_equal(made[-1], expected)
+        stored = [*arrays[:1], layout.store(arrays[1]), *arrays[2:]]
+        # Where they are not stored so, the program puts them in order.
+        for option, given in ((LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED, stored),
+                              (LayoutRewriteOption.INSERT_TRANSFORM_STAGE, arrays),
+                              (LayoutRewriteOption.NO_REWRITE, arrays)):  # fmt: skip
+            with registers():
+                made = run_schedule(*dag.apply_steps_from_state(candidate.state, option), given)
+            np.testing.assert_array_equal(made[-1], expected)
+
+
+@pytest.mark.parametrize("shape", [(32, 1, 64), (32, 32, 4)])
+def test_constants_without_the_dimensions_of_a_panel_are_copied(shape, seed):
+    tensors = dense(*shape)
+    tensors[2].op.attrs["layout_free_placeholders"] = [tensors[1]]
+    policy = policy_of(tensors, AMX, seed)
+    dag = policy.search_task.compute_dag
+    arrays = arrays_of(dag, seed)
+    expected = run(dag, dag.init_state, arrays)[-1]
+    for candidate in states_of(policy, 2):
+        assert any(stage.op.name.startswith("b.") for stage in candidate.state.stages)
+        for option in (LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED, LayoutRewriteOption.NO_REWRITE):
+            with registers():
+                made = run_schedule(*dag.apply_steps_from_state(candidate.state, option), arrays)
+            np.testing.assert_array_equal(made[-1], expected)
 
 
 @pytest.mark.parametrize("tensors, instruction", [

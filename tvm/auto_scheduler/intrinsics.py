@@ -48,6 +48,9 @@ class BlockLengths(NamedTuple):
         """The rows, columns and terms of all its tiles."""
         return self.m * self.rows, self.n * self.columns, self.steps * self.terms
 
+    def named(self, family: str) -> str:
+        return f"{family}/{'x'.join(map(str, self))}"
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -111,11 +114,6 @@ def intrinsics_of(target: Target) -> list[SearchIntrinsic]:
     return [one for one in _table(backend.kind).values() if one.fits(target)] if backend is not None else []
 
 
-def block_name(family: str, lengths: Sequence[int]) -> str:
-    """The name of a product of blocks."""
-    return f"{family}/{'x'.join(map(str, lengths))}"
-
-
 def tensor_intrin(name: str) -> TensorIntrin:
     """The intrinsic of a name, as steps of records have it.
 
@@ -135,17 +133,14 @@ def tensor_intrin(name: str) -> TensorIntrin:
     """
     family, _, given = name.partition("/")
     lengths = [int(length) for length in given.split("x") if length.isdecimal()]
-    is_block = len(lengths) == len(BlockLengths._fields) and name == block_name(family, lengths)
+    blocks = [BlockLengths(*lengths)] if len(lengths) == len(BlockLengths._fields) else []
+    is_whole = name == (blocks[0].named(family) if blocks else family)
     for kind in BACKENDS:
         found = _table(kind).get(family)
-        if found is not None and found.blocks is not None and is_block:
-            return found.make(BlockLengths(*lengths))
-        if found is not None and found.blocks is None and not given:
-            return found.make()
+        if found is not None and is_whole and bool(found.blocks) == bool(blocks):
+            return found.make(*blocks)
     raise TVMError(f"no back end has declared a tensor intrinsic '{name}' for searches")
 
 
-__all__ = [
-    "ACCUMULATOR", "BlockLengths", "Blocks", "FRAGMENTS", "Fragments", "SearchIntrinsic", "block_name", "intrinsics_of",
-    "tensor_intrin",
-]
+__all__ = ["ACCUMULATOR", "BlockLengths", "Blocks", "FRAGMENTS", "Fragments", "SearchIntrinsic", "intrinsics_of",
+           "tensor_intrin"]

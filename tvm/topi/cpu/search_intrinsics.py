@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import functools
 
-from ...auto_scheduler.intrinsics import BlockLengths, Blocks, SearchIntrinsic, block_name
+from ...auto_scheduler.intrinsics import BlockLengths, Blocks, SearchIntrinsic
 from ...error import TVMError
 from ...target import Target
 from ...te.tensor_intrin import TensorIntrin
@@ -51,11 +51,11 @@ def _tiles(kind: Kind, is_packed: bool) -> SearchIntrinsic:
         m, rows, n, columns, steps, terms, height, width, stride = lengths
         fits = rows <= ROWS and columns <= COLUMNS and terms <= kind.k and terms % kind.depth == 0
         if not fits or min(lengths) < 1 or m * n + m + n > REGISTERS or is_packed and height * width * stride > 1:
-            raise TVMError(f"matrix registers do not hold the blocks of {block_name(name, lengths)}")
+            raise TVMError(f"matrix registers do not hold the blocks of {lengths.named(name)}")
         shape = tiles.Shape(rows, columns, 1, terms, kind)
         window = tiles.Window(1, m, 1, (steps, height, width), (1, stride), (1, 1), 0)
         block = tiles.Block(shape, m, n, steps * height * width, NEAR, is_packed, window=window)
-        return tiles.block_product(block, block_name(name, lengths))
+        return tiles.block_product(block, lengths.named(name))
 
     blocks = Blocks((kind.lhs, kind.rhs, kind.sums), kind.depth, functools.partial(_block_lengths, kind), is_packed)
     return SearchIntrinsic(name, lambda target: tiles.kind_of(target, *kind[:2]) is not None, make, blocks=blocks)

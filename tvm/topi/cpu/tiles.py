@@ -158,9 +158,9 @@ class Block(NamedTuple):
         return [(i, self.n - 1 - j if i % 2 else j) for i in range(self.m) for j in range(self.n)]
 
     @property
-    def loops(self) -> tuple[int, ...]:
-        """The loops over the steps."""
-        return self.window.steps if self.window else (self.steps,)
+    def loops(self) -> tuple[int, int, int]:
+        """The loops over the steps: blocks of channels, then the rows and the columns of a window."""
+        return self.window.steps if self.window else (self.steps, 1, 1)
 
 
 def _matmul_sum(block: Block) -> tuple[Any, dict[Any, Buffer]]:
@@ -309,14 +309,18 @@ class _BlockCode:
 
     def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
         """Where a tile of a step lies, and the distance of its rows."""
-        (rows, _, k), x = self.block.shape.sizes, self.x
+        (rows, _, k), x, window, (outer, down, right) = self.block.shape.sizes, self.x, self.block.window, step
         if self.block.is_packed:
-            return x, i * x.strides[0] + step[0] * rows * k, k
-        return x, i * rows * x.strides[0] + step[0] * k, x.strides[0]
+            return x, i * x.strides[0] + outer * rows * k, k
+        row, pixel = (i * rows * window.strides[1] + right if window else i * rows), x.strides[-2]
+        at = row * pixel + outer * k + (down * x.strides[0] if len(x.shape) > 2 else 0)
+        return x, at, pixel * window.strides[1] if window else pixel
 
     def rhs(self, j: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
-        (_, columns, k), depth = self.block.shape.sizes, self.block.shape.kind.depth
-        return self.y, step[0] * (self.block.wide * k) + j * columns * depth, self.block.wide * depth
+        (_, columns, k), depth, (outer, y, x) = self.block.shape.sizes, self.block.shape.kind.depth, step
+        steps, _, width = self.block.loops
+        number = (y * width + x) * steps + outer
+        return self.y, number * (self.block.wide * k) + j * columns * depth, self.block.wide * depth
 
     def sums(self, i: int, j: int) -> tuple[Buffer, Any, Any]:
         (rows, columns, _), z = self.block.shape.sizes, self.z
@@ -388,40 +392,15 @@ class _WindowCode(_BlockCode):
         return self.z, at + j % self.parts * self.block.shape.columns, pitch
 
 
-class _MatrixCode(_BlockCode):
-    """The code of a block whose window is one of a matrix, or of an image with channels last."""
-
-    def __init__(self, block: Block, window: Window, ins: Any, outs: Any):
-        super().__init__(block, ins, outs)
-        self.window = window
-
-    def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
-        (rows, _, k), (outer, y, x), stride = self.block.shape.sizes, step, self.window.strides[1]
-        if self.block.is_packed:
-            return super().lhs(i, step)
-        pixel = self.x.strides[-2]
-        at = (i * rows * stride + x) * pixel + outer * k + (y * self.x.strides[0] if len(self.x.shape) > 2 else 0)
-        return self.x, at, pixel * stride
-
-    def rhs(self, j: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
-        outer, y, x = step
-        steps, _, width = self.window.steps
-        return super().rhs(j, ((y * width + x) * steps + outer,))
-
-
 @functools.cache
 def block_product(block: Block, name: str | None = None) -> TensorIntrin:
     """Set sums in memory to the product of a block, or add it for a matmul; they are in registers meanwhile. One with
     a ``name`` has a window, and a single axis of rows, of columns and of channels."""
     window = block.window
-    of_window = _matrix_sum if name else _window_sum
-    c, binds = of_window(block, window) if window else _matmul_sum(block)
+    c, binds = (_matrix_sum if name else _window_sum)(block, window) if window else _matmul_sum(block)
 
     def bodies(ins: Any, outs: Any) -> Any:
-        if window and name:
-            first, update = (_MatrixCode(block, window, ins, outs).write(starts) for starts in (True, False))
-            return first, None, update
-        if window:
+        if window and not name:
             return _WindowCode(block, window, ins, outs).write(True)
         return _BlockCode(block, ins, outs).write(True), None, _BlockCode(block, ins, outs).write(False)
 
