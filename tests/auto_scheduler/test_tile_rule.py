@@ -10,16 +10,25 @@ import pytest
 
 import tvm
 from tests.auto_scheduler.programs import arrays_of, run, run_schedule
-from tests.auto_scheduler.test_intrinsic_rule import dense, names_in, policy_of
+from tests.auto_scheduler.test_intrinsic_rule import SMALL, dense, names_in, policy_of
 from tests.tile_emulator import registers
-from tvm import te, topi
-from tvm.auto_scheduler import LayoutRewriteOption, steps
+from tvm import auto_scheduler, relay, te, topi
+from tvm.auto_scheduler import (
+    ApplyHistoryBest,
+    LayoutRewriteOption,
+    MeasureInput,
+    MeasureResult,
+    SearchTask,
+    SketchPolicy,
+    steps,
+)
 from tvm.auto_scheduler.annotation_steps import TensorizeStep
 from tvm.auto_scheduler.intrinsics import tensor_intrin
 from tvm.auto_scheduler.layout_rewrite import layouts_of
 from tvm.auto_scheduler.queries import is_tiled
 from tvm.auto_scheduler.state import StateObject
 from tvm.auto_scheduler.state_features import NAMES, FeatureExtractor, estimated_speed
+from tvm.contrib import graph_executor
 
 AMX = "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=2"
 BYTES_ALONE = "llvm -mtriple=x86_64-linux-gnu -mcpu=x86-64 -mattr=+amx-tile,+amx-int8"
@@ -259,3 +268,30 @@ def test_products_of_tiles_are_estimated_to_be_the_fastest_of_constants():
 def test_names_of_no_block_are_refused(name, message):
     with pytest.raises(tvm.TVMError, match=message):
         tensor_intrin(name)
+
+
+@pytest.mark.parametrize("is_constant, opt_level", [(True, 3), (True, 2), (False, 3)])
+def test_records_of_models_fit_weights_that_are_stored_and_others(is_constant, opt_level, seed):
+    """A record is of a kernel whether its weights are constant or not; those that are not are put in order."""
+    rng = np.random.default_rng(seed)
+    x, w = rng.integers(-128, 128, (32, 64), dtype="int8"), rng.integers(-128, 128, (64, 64), dtype="int8")
+    data, weight = relay.var("data", shape=x.shape, dtype="int8"), relay.var("weight", shape=w.shape, dtype="int8")
+    given = [relay.const(w), weight]
+    mods = [tvm.IRModule.from_expr(relay.Function(
+        relay.analysis.free_vars(y), y)) for y in (relay.nn.dense(data, one, out_dtype="int32") for one in given)]
+    ((task,), _) = auto_scheduler.extract_tasks(mods[0], {}, "llvm")
+    assert task.compute_dag.layout_free_placeholders
+    searched = SearchTask(compute_dag=task.compute_dag, workload_key=task.workload_key, target=AMX,
+                          layout_rewrite_option=task.layout_rewrite_option)  # fmt: skip
+    candidate = states_of(SketchPolicy(searched, params=SMALL, seed=seed, verbose=0), 1)[0]
+    pair = MeasureInput(task, candidate.state), MeasureResult([1e-3], 0, "", 0.1, 1)
+    config = {"relay.backend.use_auto_scheduler": True}
+    with registers(), ApplyHistoryBest([pair]), tvm.transform.PassContext(opt_level=opt_level, config=config):
+        library = relay.build(mods[0 if is_constant else 1], target="llvm")
+        module = graph_executor.GraphModule(library["default"](tvm.cpu()))
+    module.set_input("data", x)
+    if not is_constant:
+        module.set_input("weight", w)
+    module.run()
+    np.testing.assert_array_equal(module.get_output(0).numpy(), x.astype("int32") @ w.T.astype("int32"))
+    assert "tilestored" in str(library.get_lib().get_source("ll"))
