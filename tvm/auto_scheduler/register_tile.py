@@ -15,6 +15,7 @@ import numpy as np
 
 from .iterator import Annotation, IteratorKind
 from .operation_facts import OperationFacts
+from .queries import has_fragments
 
 if TYPE_CHECKING:
     from .state_features import StageLoops
@@ -92,7 +93,7 @@ def register_tile(
     facts: OperationFacts, loops: StageLoops, vector_bytes: int, has_dot_products: bool = False
 ) -> RegisterTile:
     """The bodies of a stage on a machine with registers of so many bytes, and with dot products of bytes or without."""
-    if sum(it.annotation is Annotation.TENSORIZE and it.kind is IteratorKind.SPATIAL for it in loops.stage.iters) > 1:
+    if has_fragments(loops.stage):
         return _matrix_tile(facts, loops)
     unit = max(vector_bytes // facts.store.width, 1)
     is_lane, is_term = loops.how == Annotation.VECTORIZE, loops.is_kind(IteratorKind.REDUCTION)
