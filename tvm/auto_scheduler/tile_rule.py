@@ -76,8 +76,7 @@ def _dimension(read: Any, axis: Any) -> int | None:
     """The dimension of a tensor that an axis is; None where it is none of them, or goes along others."""
     moved = [dim for dim, step in enumerate(_steps(read, axis)) if step]
     length = getattr(read.producer.shape[moved[0]], "value", None) if len(moved) == 1 else None
-    is_alone = length == axis.dom.extent.value and read.indices[moved[0]] is axis.var
-    return moved[0] if is_alone else None
+    return moved[0] if length == axis.dom.extent.value and read.indices[moved[0]] is axis.var else None
 
 
 def _store_in_order(state: State, place: int, inner: Sequence[tuple[int, int]]) -> None:
@@ -145,8 +144,7 @@ class _Fit(NamedTuple):
         # The order in which a panel lies.
         rows, columns, terms = ({axis.var.name: size} for axis, size in zip(self.product.axes, self.lengths.sizes))
         taps = {tap.var.name: tap.dom.extent.value for tap in self.product.taps}
-        fixed = {**rows, **taps, **terms, **columns}
-        tiles = tile(state, place, at.structure, fixed, batch_axes(at))
+        tiles = tile(state, place, at.structure, {**rows, **taps, **terms, **columns}, batch_axes(at))
         *outer, k, j = state.stages[place].iters
         group, inner = state.split(place, k, [self.blocks.depth])
         state.reorder(place, [*outer, group, j, inner])
@@ -170,8 +168,8 @@ def _fitting(intrinsics: Sequence[SearchIntrinsic], at: Sketching) -> list[_Fit]
     for one in intrinsics:
         product = _product(op, one.blocks.types) if one.blocks is not None else None
         if one.blocks is not None and product is not None:
-            extents = (axis.dom.extent.value for axis in product.axes)
-            lengths = one.blocks.choose(*extents, (*product.window, product.stride))
+            sizes = (axis.dom.extent.value for axis in product.axes)
+            lengths = one.blocks.choose(*sizes, (*product.window, product.stride))
             found += [_Fit(op, product, one.name, one.blocks, each) for each in lengths]
     return [fit for fit in found if fit.is_apt()]
 

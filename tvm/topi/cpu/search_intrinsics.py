@@ -1,5 +1,4 @@
-"""The tensor intrinsics of CPUs that searches may use: dot products of bytes, on operands where they lie, and products
-of blocks of matrix registers."""
+"""The tensor intrinsics of CPUs that searches may use: dot products of bytes, and blocks of matrix registers."""
 
 from __future__ import annotations
 
