@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from tests.auto_scheduler.test_evolution import PROGRAMS, breeder_of
+from tests.auto_scheduler.test_intrinsic_rule import policy_of
+from tests.auto_scheduler.test_tile_rule import AMX, matmul
 from tvm.auto_scheduler import HardwareParams
 from tvm.auto_scheduler.annotate import Choices, annotate
 from tvm.auto_scheduler.skeleton import UNDECIDED, SketchGenes
@@ -23,10 +25,10 @@ def drawn(genes: SketchGenes, chance: np.random.Generator) -> np.ndarray:
     return rows
 
 
-@pytest.mark.parametrize("name", sorted(PROGRAMS))
+@pytest.mark.parametrize("name", [*sorted(PROGRAMS), "products of tiles"])
 def test_states_made_of_arrays_have_the_decisions_and_the_features_of_the_arrays(name, seed):
     generator, chance = random.Random(seed), np.random.default_rng(seed)
-    breeder = breeder_of(name, generator)
+    breeder = breeder_of(name, generator) if name in PROGRAMS else policy_of(matmul(k=1024), AMX, seed).breeder
     extractor = FeatureExtractor(breeder.dag, HardwareParams(num_cores=4, target="llvm"))
     for number, sketch in enumerate(breeder.sketches):
         genes = SketchGenes(breeder.dag, number, sketch, breeder.limits)

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import tvm
-from tests.tile_emulator import emulated
-from tvm import te
+from tests.tile_emulator import emulated, registers
+from tvm import te, tir
 from tvm.error import TVMError
 from tvm.runtime import _lib, host_cpu
 from tvm.topi.cpu import conv2d_tiles, matmul_tiles, tiles
@@ -196,3 +196,30 @@ def test_a_process_without_the_registers_is_told_in_words():
         return
     with pytest.raises(TVMError, match=r"tile registers \(AMX\).*-mattr=-amx-tile"):
         _lib.check(_lib.lib.TVMBackendUseTiles(None))
+
+
+@pytest.mark.parametrize("is_used", [True, False])
+def test_fragments_that_nothing_uses_have_no_register(is_used):
+    """The branch that partitioned loops never take leaves buffers behind, around those of the other."""
+
+    def body(_, outs):
+        ib = tir.ir_builder.create()
+        for number in range(10):
+            ib.allocate("float32", 256, name=f"sums{number}", scope="wmma.accumulator")
+        sums = ib.allocate("float32", 256, name="sums", scope="wmma.accumulator")
+        zero = tir.const(0, "float32")
+        if is_used:
+            ib.emit(tir.call_intrin("handle", "tir.tvm_fill_fragment", sums._buffer.data, 16, 16, 32, 0, zero))
+            ib.emit(tir.call_intrin("handle", "tir.tvm_store_matrix_sync", sums._buffer.data, 16, 16, 32, 0,
+                                    outs[0].access_ptr("w"), 16, "row_major"))  # fmt: skip
+        else:
+            ib.emit(outs[0].vstore([0, 0], zero))
+        return ib.get()
+
+    out = te.extern((16, 16), [], body, dtype="float32", name="out")
+    result = tvm.nd.array(np.ones((16, 16), "float32"))
+    with registers():
+        built = tvm.build(te.create_schedule(out.op), [out], "llvm")
+        built(result)
+    assert ("emulated_ldtilecfg" in built.get_source("ll")) is is_used
+    np.testing.assert_array_equal(result.numpy() == 0, np.arange(256).reshape(16, 16) < (256 if is_used else 1))

@@ -38,17 +38,24 @@ def _call(b, name: str, *arguments: tuple[str, str]) -> str:
 
 
 @contextmanager
-def emulated() -> Iterator[str]:
-    """A scope in which code for tile registers runs here; gives the target."""
-    if platform.machine().lower() not in ("x86_64", "amd64"):
-        pytest.skip("tile registers are of x86")
+def registers() -> Iterator[None]:
+    """A scope in which code for tile registers runs on any machine, whatever the features of its target."""
     _library()
     from tvm.codegen.llvm import tiles
-    from tvm.runtime import host_cpu
 
     with (
         mock.patch.object(tiles, "_call", _call),
         mock.patch.object(tiles, "_begin", lambda b, sizes: _call(b, "ldtilecfg", ("ptr", sizes))),
-        mock.patch.object(host_cpu, "lacking", lambda features: []),
     ):
+        yield
+
+
+@contextmanager
+def emulated() -> Iterator[str]:
+    """A scope in which code for tile registers runs here; gives the target."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        pytest.skip("tile registers are of x86")
+    from tvm.runtime import host_cpu
+
+    with registers(), mock.patch.object(host_cpu, "lacking", lambda features: []):
         yield TARGET

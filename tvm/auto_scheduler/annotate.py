@@ -130,8 +130,12 @@ def length_options(step: SplitStep, limits: Limits) -> tuple[tuple[int, ...], ..
         return tuple((d,) for d in proper if d % _FEWEST_LANES == 0) or tuple((d,) for d in proper) or ((1,),)
     if step.extent is None:
         return (tuple(length or 1 for length in step.lengths),)
-    options = factorizations(step.extent, len(step.lengths), limits.max_innermost_split_factor)
-    return tuple(o for o in options if all(a is None or a == b for a, b in zip(step.lengths, o))) or options
+    inner = step.lengths[-1]
+    if inner is not None and step.extent % inner == 0:
+        # The loop of an intrinsic has its length, however long that is.
+        rest = step.extent // inner
+        return tuple((*o, inner) for o in factorizations(rest, len(step.lengths) - 1, rest))
+    return factorizations(step.extent, len(step.lengths), limits.max_innermost_split_factor)
 
 
 def fill_tiles(steps: Sequence[TransformStep], choices: Choices, limits: Limits) -> list[TransformStep]:

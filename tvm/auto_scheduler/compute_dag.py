@@ -21,7 +21,7 @@ from ..te.schedule import Schedule
 from ..te.tensor import ComputeOp, Operation, PlaceholderOp, Tensor
 from .access import AccessAnalyzer
 from .iterator import Iterator
-from .layout_rewrite import layouts_of, rewritten
+from .layout_rewrite import layouts_of, needed_layouts, rewritten
 from .loop_state import State
 from .python_code import python_code
 from .replay import Replay, steps_that_make_ops
@@ -221,9 +221,12 @@ class ComputeDAG:
             The schedule, and the tensors.
         """
         layouts = layouts_of(self, state.transform_steps) if layout_rewrite else {}
+        given = layouts if layout_rewrite == LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED else {}
+        replay = Replay(self).run(state.transform_steps)
+        layouts = {**needed_layouts(replay.stages), **layouts}
         if not layouts:
-            return Replay(self).run(state.transform_steps).schedule, list(self.tensors)
-        made = rewritten(self, layouts, layout_rewrite == LayoutRewriteOption.INSERT_TRANSFORM_STAGE)
+            return replay.schedule, list(self.tensors)
+        made = rewritten(self, layouts, [tensor for tensor in layouts if tensor not in given])
         schedule = Replay(made).run(state.transform_steps).schedule
         for op in made.transforms:
             schedule[op].parallel(op.axis[0])

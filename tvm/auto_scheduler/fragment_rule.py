@@ -29,7 +29,7 @@ from .loop_steps import SplitStep
 from .queries import has_cache_read, has_cache_write, is_padding, is_tensorized
 from .sketch_rules import Condition, Found, Rule, Sketching
 from .state import StateObject
-from .tiling import Tiles, follow_tiles, names_in, tile
+from .tiling import Tiles, divides, follow_tiles, names_in, tile
 
 SHARED, WARP = "shared.dyn", "threadIdx.y"
 # Blocks, warps, the parts of a reduction that are in shared memory and in fragments, and the fragments of a warp.
@@ -63,7 +63,7 @@ class _Fragments:
                 continue
             apart = _axes_of_blocks(op, lengths)
             each = [0 if axis in apart else lengths.get(axis.var.name, 1) for axis in (*op.axis, *op.reduce_axis)]
-            if _is_whole(op, each) or refusal(op, _multiples(each)) is None:
+            if divides(_multiples(each), op) or refusal(op, _multiples(each)) is None:
                 found.append((one, each))
         return found
 
@@ -77,7 +77,7 @@ class _Fragments:
 
     def _sketch(self, at: Sketching, intrinsic: SearchIntrinsic, lengths: list[int]) -> Found:
         state, place, target = at.open(), at.stage_id, None if at.stage.is_output else free_consumer(at)
-        if not _is_whole(at.stage.op, lengths):
+        if not divides(_multiples(lengths), at.stage.op):
             # The consumer, or the copy of the result, reads what there is of the padded sums.
             state.pad(place, _multiples(lengths))
             if target is None:
@@ -210,11 +210,6 @@ def _factors(op: Any) -> list[Any]:
 def _multiples(lengths: Sequence[int]) -> list[int]:
     """What the lengths of the axes of a product are to be multiples of."""
     return [length or 1 for length in lengths]
-
-
-def _is_whole(op: Any, lengths: Sequence[int]) -> bool:
-    axes = (*op.axis, *op.reduce_axis)
-    return all(axis.dom.extent.value % length == 0 for axis, length in zip(axes, _multiples(lengths)))
 
 
 def _lanes_of_rows(at: Sketching) -> int:

@@ -44,18 +44,20 @@ def operands(op: Any) -> tuple[Reduce, list[Operand]] | None:
     return (reduce, found) if len(found) == 2 else None
 
 
-def _is_addend(index: PrimExpr, axis: Var) -> bool:
-    """Whether an index moves by one where an axis does."""
-    todo, count = [index], 0
+def step_along(index: PrimExpr, axis: Var) -> int | None:
+    """By how much an index moves where an axis moves by one; None where it is no sum of axes and multiples of them."""
+    todo, step = [index], 0
     while todo:
         node = todo.pop()
-        if node is axis:
-            count += 1
-        elif isinstance(node, Add):
+        if isinstance(node, Add):
             todo += [node.a, node.b]
+        elif node is axis:
+            step += 1
+        elif isinstance(node, Mul) and node.a is axis and isinstance(node.b, IntImm):
+            step += node.b.value
         elif _mentions(node, axis):
-            return False
-    return count == 1
+            return None
+    return step
 
 
 def _mentions(index: PrimExpr, axis: Var) -> bool:
@@ -72,7 +74,7 @@ def _reads_alike(own: ProducerLoad, meaning: ProducerLoad, axes: dict[Var, Var])
         wanted = meaning.indices[place - places] if place >= places else None
         for theirs, ours in axes.items():
             if wanted is theirs:
-                if not _is_addend(index, ours):
+                if step_along(index, ours) != 1:
                     return False
             elif _mentions(index, ours):
                 return False
@@ -154,11 +156,11 @@ class _Intrinsics:
 
 def intrinsic_rules(target: Target) -> list[Rule]:
     """The rule for the intrinsics of a target; none where it has none."""
-    found = intrinsics_of(target)
+    found = [one for one in intrinsics_of(target) if one.blocks is None]
     if not found:
         return []
     made = _Intrinsics(found)
     return [Rule("tensor intrinsic", made.condition, made.apply)]
 
 
-__all__ = ["intrinsic_rules", "operands", "tile_of"]
+__all__ = ["intrinsic_rules", "operands", "step_along", "tile_of"]

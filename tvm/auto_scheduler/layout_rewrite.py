@@ -7,7 +7,7 @@ the innermost loops read contiguous memory.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -82,10 +82,18 @@ def layouts_of(dag: ComputeDAG, steps: Sequence[TransformStep]) -> dict[Tensor, 
     """The layouts that a schedule prefers for the inputs whose layout is free. There is none for an input that has
     it already, nor for one whose indices or loops are not affine enough to derive it from."""
     free = dag.layout_free_placeholders
-    if not free:
-        return {}
-    stages = Replay(dag).run(steps).stages
-    found = {tensor: _layout_of(tensor, stages) for tensor in free}
+    return _layouts(free, Replay(dag).run(steps).stages) if free else {}
+
+
+def needed_layouts(stages: Sequence[Stage]) -> dict[Tensor, StoredLayout]:
+    """The layouts of the inputs that intrinsics with rows and columns read in panels, whether they are free or not."""
+    intrins = [(stage, loop.tensor_intrin) for stage in stages for loop in stage.iter_var_attrs.values()]
+    read = [stage.op.input_tensors[1:] for stage, made in intrins if made is not None and len(made.op.axis) > 1]
+    return _layouts([tensor for (tensor,) in filter(None, read) if isinstance(tensor.op, PlaceholderOp)], stages)
+
+
+def _layouts(tensors: Sequence[Tensor], stages: Sequence[Stage]) -> dict[Tensor, StoredLayout]:
+    found = {tensor: _layout_of(tensor, stages) for tensor in tensors}
     return {tensor: layout for tensor, layout in found.items() if layout is not None}
 
 
@@ -179,12 +187,12 @@ class Rewritten:
     transforms: list[Operation]
 
 
-def rewritten(dag: ComputeDAG, layouts: dict[Tensor, StoredLayout], with_transforms: bool = False) -> Rewritten:
-    """The program over arrays in stored layouts: these are its arguments or, ``with_transforms``, it converts the
-    original arrays itself."""
+def rewritten(dag: ComputeDAG, layouts: dict[Tensor, StoredLayout], converted: Collection[Tensor] = ()) -> Rewritten:
+    """The program over arrays in stored layouts: these are its arguments, but for those that are ``converted`` by the
+    program from the original arrays."""
     stored: dict[Tensor, Tensor] = {}
     for tensor, layout in layouts.items():
-        stored[tensor] = _transform(tensor, layout) if with_transforms else placeholder(
+        stored[tensor] = _transform(tensor, layout) if tensor in converted else placeholder(
             layout.stored_shape, tensor.dtype, name=tensor.op.name)
     new: dict[Operation, Operation] = {tensor.op: made.op for tensor, made in stored.items()}
 
@@ -204,16 +212,16 @@ def rewritten(dag: ComputeDAG, layouts: dict[Tensor, StoredLayout], with_transfo
 
     def replaced(tensor: Tensor) -> Tensor:
         if isinstance(tensor.op, PlaceholderOp):
-            return tensor if with_transforms else stored.get(tensor, tensor)
+            return tensor if tensor in converted else stored.get(tensor, tensor)
         return new[tensor.op].output(tensor.value_index) if tensor.op in new else tensor
 
     return Rewritten(
         [new.get(op, op) for op in dag.ops], [new.get(op, op) for op in dag.output_ops],
-        [replaced(tensor) for tensor in dag.tensors], [t.op for t in stored.values()] if with_transforms else [])
+        [replaced(tensor) for tensor in dag.tensors], [stored[tensor].op for tensor in converted])
 
 
 def _transform(tensor: Tensor, layout: StoredLayout) -> Tensor:
     return compute(layout.stored_shape, lambda *at: tensor(*layout.indices(at)), name=f"{tensor.op.name}_stored")
 
 
-__all__ = ["Part", "Rewritten", "StoredLayout", "layouts_of", "rewritten"]
+__all__ = ["Part", "Rewritten", "StoredLayout", "layouts_of", "needed_layouts", "rewritten"]

@@ -11,7 +11,6 @@ from .access import SIMPLIFY_CONST_TENSOR_INDICES
 from .attach_steps import INLINED
 from .compute_dag import ComputeDAG
 from .dataflow_steps import PADDED_STAGES, CacheReadStep, CacheWriteStep, PadStep, RfactorStep
-from .intrinsics import ACCUMULATOR
 from .iterator import Annotation, IteratorKind
 from .state import Stage, StateObject
 from .steps import TransformStep
@@ -104,8 +103,10 @@ def is_tensorized(stage: Stage) -> bool:
 
 
 def has_fragments(stage: Stage) -> bool:
-    """Whether a stage is a sum of products of fragments, whose loops are unrolled as they are to be."""
-    return is_tensorized(stage) and stage.op.name.endswith(ACCUMULATOR)
+    """Whether a stage is a sum of products of matrices in registers, rows and columns of which an intrinsic computes
+    and whose loops are unrolled as they are to be."""
+    made = [it.kind for it in stage.iters if it.annotation is Annotation.TENSORIZE]
+    return made.count(IteratorKind.SPATIAL) > 1 and IteratorKind.REDUCTION in made
 
 
 def is_tiled(stage: Stage) -> bool:

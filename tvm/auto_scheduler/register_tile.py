@@ -16,6 +16,7 @@ import numpy as np
 from ..ir.prim import Var
 from .iterator import Annotation, IteratorKind
 from .operation_facts import OperationFacts
+from .queries import has_fragments
 
 if TYPE_CHECKING:
     from .state_features import StageLoops
@@ -33,6 +34,9 @@ _OPERANDS, _OPERANDS_IN_PARTS = 2, 8
 _FUSED = 2
 # Instructions that load and store an accumulator, and those that also add its lanes up.
 _MOVED, _ADDED_UP = 2, 4
+# Bytes of a row of a matrix register, and the instructions that could run while a row of the lhs is multiplied with all
+# rows of the rhs.
+_ROW_BYTES, _ROW_STEPS = 64, 2
 _KINDS = ("still", "next", "far", "")
 
 
@@ -90,6 +94,8 @@ def register_tile(
     facts: OperationFacts, loops: StageLoops, vector_bytes: int, has_dot_products: bool = False
 ) -> RegisterTile:
     """The bodies of a stage on a machine with registers of so many bytes, and with dot products of bytes or without."""
+    if has_fragments(loops.stage):
+        return _matrix_tile(facts, loops)
     unit = max(vector_bytes // facts.store.width, 1)
     is_lane, is_term = loops.how == Annotation.VECTORIZE, loops.is_kind(IteratorKind.REDUCTION)
     in_body = body_of(loops)
@@ -124,6 +130,23 @@ def register_tile(
         accumulators + held, trips, vectorized, strided, np.where(lanes > 1, odd, 0),
         np.maximum(accumulators + operands - registers, 0), space * facts.store.width,
         around.prod(axis=0) * loops.times, is_word, joined)
+
+
+def _matrix_tile(facts: OperationFacts, loops: StageLoops) -> RegisterTile:
+    """The bodies of a stage that an intrinsic with rows and columns computes: products of blocks of matrix registers. A
+    body is a tile of terms, and sums are in registers for all of those of the intrinsic."""
+    made = np.array([it.annotation is Annotation.TENSORIZE for it in loops.stage.iters])[loops.owners][:, None]
+    is_term, one = loops.is_kind(IteratorKind.REDUCTION), np.ones(loops.extents.shape[1])
+    inside = {axis: loops.product(made & np.array([other is axis for other in loops.axes])[:, None])
+              for axis in set(loops.axes)}
+    narrowest, lanes = min(buffer.width for buffer in facts.reads), _ROW_BYTES // facts.store.width
+    steps = np.maximum(loops.product(made & is_term) * narrowest / _ROW_BYTES, 1)
+    accumulators = np.maximum(loops.product(made & ~is_term) / lanes, 1)
+    loads = sum(buffer.elements(inside) * buffer.width / _ROW_BYTES / steps for buffer in facts.reads) * one
+    space, zero = loops.product(loops.is_kind(IteratorKind.SPATIAL)), np.zeros_like(one)
+    return RegisterTile(
+        one, _ROW_STEPS * accumulators, accumulators, steps, steps, loads, zero, accumulators, steps, one, zero, zero,
+        zero, space * facts.store.width, loops.product(~made) * steps * loops.times, one > 0, zero)
 
 
 def body_of(loops: StageLoops) -> np.ndarray:

@@ -33,6 +33,7 @@ from .sketch_rules import CPU_RULES, SEARCHED_RULES, Condition, Rule, Sketching,
 from .state import StateObject
 from .state_features import FeatureExtractor, estimated_speed
 from .steps import TransformStep
+from .tile_rule import tile_rules
 
 # Candidates of a population at most for each state that is asked for: a few are found among fewer.
 _CANDIDATES_EACH = 32
@@ -343,16 +344,17 @@ class SketchPolicy(SearchPolicy):
         if self._breeder is None:
             params, task = self.params, self.search_task
             dag, hardware, features = task.compute_dag, task.hardware_params, task.target.features
+            of_target = (*intrinsic_rules(task.target), *tile_rules(task.target)) if features.is_cpu else ()
             if features.is_gpu:
                 rules: Sequence[Rule] = (*fragment_rules(task.target), *gpu_rules(features.multiprocessors))
                 structure = params["gpu_multi_level_tiling_structure"]
                 gpu = GPULimits.of(hardware, features)
             else:
-                rules = (*intrinsic_rules(task.target), *CPU_RULES)
+                rules = (*of_target, *CPU_RULES)
                 structure, gpu = params["cpu_multi_level_tiling_structure"], None
             sketches = self._by_rules = generate(dag, hardware, structure, (*self.user_rules, *rules))
             if features.is_cpu and not self.user_rules:
-                sketches = generate(dag, hardware, structure, (*intrinsic_rules(task.target), *SEARCHED_RULES))
+                sketches = generate(dag, hardware, structure, (*of_target, *SEARCHED_RULES))
                 twins = [twin(dag, sketch) for twin in (packed, with_sums_in_lanes) for sketch in sketches]
                 sketches = [*sketches, *filter(None, twins)]
             limits = Limits(

@@ -29,7 +29,7 @@ from .iterator import Annotation, IteratorKind
 from .loop_nests import LoopNests
 from .loop_state import State
 from .loop_steps import Open
-from .queries import has_reduce_iter, is_tiled
+from .queries import has_fragments, has_reduce_iter, is_tiled
 from .state import Stage, StateObject
 from .state_features import StageLoops, surround
 from .steps import TransformStep
@@ -220,7 +220,7 @@ class _StageStates:
 
     def _unroll(self) -> None:
         own = self.genes[:, _UNROLL]
-        if not has_reduce_iter(self.stage):
+        if not has_reduce_iter(self.stage) or has_fragments(self.stage):
             own[:] = UNDECIDED
             self.unroll = np.full(self.count, self.stage.auto_unroll_max_step)
             return

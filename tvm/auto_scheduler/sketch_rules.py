@@ -236,7 +236,7 @@ def _tile(at: Sketching, outer: frozenset[str] = frozenset()) -> list[Found]:
     return [(state.state_object, at.stage_id - 1)]
 
 
-def _batch_axes(at: Sketching) -> frozenset[str]:
+def batch_axes(at: Sketching) -> frozenset[str]:
     """The axes that all operands are read along, as batches are: a tile of several elements reuses nothing. The last
     axis is none of them, as its elements are the lanes of vectors."""
     op, queries = at.stage.op, at.queries
@@ -262,8 +262,8 @@ CPU_RULES = (
 # Those of a search, which leave out what cannot be fastest.
 _SEARCHED: dict[Any, Callable[[Sketching], Sequence[Found]]] = {
     _rfactor: _rfactor_for_few,
-    _tile_with_consumer: lambda at: _tile_with_consumer(at, _batch_axes(at)),
-    _tile: lambda at: _tile(at, _batch_axes(at)),
+    _tile_with_consumer: lambda at: _tile_with_consumer(at, batch_axes(at)),
+    _tile: lambda at: _tile(at, batch_axes(at)),
 }
 SEARCHED_RULES = tuple(replace(rule, apply=_SEARCHED.get(rule.apply, rule.apply)) for rule in CPU_RULES)
 
@@ -291,5 +291,5 @@ def generate(
     return done
 
 
-__all__ = ["CPU_RULES", "Condition", "FUSION_LEVELS", "Found", "Rule", "SEARCHED_RULES", "Sketching", "generate",
-           "is_to_be_tiled"]
+__all__ = ["CPU_RULES", "Condition", "FUSION_LEVELS", "Found", "Rule", "SEARCHED_RULES", "Sketching", "batch_axes",
+           "generate", "is_to_be_tiled"]

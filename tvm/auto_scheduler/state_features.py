@@ -21,6 +21,7 @@ from .hardware import HardwareParams
 from .iterator import Annotation, IteratorKind
 from .loop_nests import Loop, LoopNests, Nest, length_of
 from .operation_facts import KINDS, LINE_BYTES, OperationFacts
+from .queries import is_tensorized
 from .reach import Number
 from .register_tile import NAMES as TILE_NAMES
 from .register_tile import register_tile
@@ -145,7 +146,7 @@ class FeatureExtractor:
         analyzer = self.dag.analyzer_of(state)
         inlined = frozenset(stage.op for stage in state.stages if stage.compute_at == INLINED)
         attached = frozenset(stage.op for stage in state.stages if stage.attach is not None)
-        rows = np.stack([self._stage_rows(self._facts_of(loops.stage.op, analyzer, inlined, attached), loops)
+        rows = np.stack([self._stage_rows(self._facts_of(loops.stage, analyzer, inlined, attached), loops)
                          for loops in stages], axis=1)
         return np.log2(1.0 + rows).astype("float32")
 
@@ -155,14 +156,15 @@ class FeatureExtractor:
         return (np.rint(np.exp2(rows[:, :, columns]) - 1) <= most).all(axis=(1, 2))
 
     def _facts_of(
-        self, op: Operation, analyzer: AccessAnalyzer, inlined: frozenset[Operation], attached: frozenset[Operation]
+        self, stage: Stage, analyzer: AccessAnalyzer, inlined: frozenset[Operation], attached: frozenset[Operation]
     ) -> OperationFacts:
-        key = (op, inlined, attached)
+        key = (stage.op, inlined, attached)
         if key not in self._facts:
             if len(self._facts) > 4096:
                 self._facts.clear()
-            self._facts[key] = OperationFacts(
-                op, analyzer, inlined, self._layout_free, attached)  # type: ignore[arg-type]
+            # An intrinsic reads arrays: what it reads through others is a copy in the order of its loops.
+            free = self._layout_free | inlined if is_tensorized(stage) else self._layout_free
+            self._facts[key] = OperationFacts(stage.op, analyzer, inlined, free, attached)  # type: ignore[arg-type]
         return self._facts[key]
 
     def _stage_rows(self, facts: OperationFacts, loops: StageLoops) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -34,6 +34,11 @@ def factorizations(extent: int, count: int, most_inner: int) -> tuple[tuple[int,
 def names_in(op: Any, attribute: str) -> frozenset[str]:
     """The names of axes that an attribute of an operation lists."""
     return frozenset(str(getattr(name, "value", name)) for name in (op.attrs or {}).get(attribute, ()))
+
+
+def divides(factors: Sequence[int], op: Any) -> bool:
+    """Whether factors divide the lengths of the axes of an operation, those of the reduction last."""
+    return all(axis.dom.extent.value % factor == 0 for axis, factor in zip((*op.axis, *op.reduce_axis), factors))
 
 
 @dataclass(frozen=True)
@@ -122,4 +127,5 @@ def fuse_reduction(state: State, stage_id: int) -> tuple[Iterator, int]:
     return (over[0] if len(over) == 1 else state.fuse(stage_id, over)), space
 
 
-__all__ = ["Tiles", "divisors", "factorizations", "follow_tiles", "fuse_reduction", "names_in", "row_lengths", "tile"]
+__all__ = ["Tiles", "divides", "divisors", "factorizations", "follow_tiles", "fuse_reduction", "names_in",
+           "row_lengths", "tile"]

@@ -53,7 +53,8 @@ def allocate(b: Builder, stmt: Allocate, emit) -> None:
     is_outermost = not b.tiles
     if is_outermost:
         b.tiles = _plan(b, stmt)
-        _begin(b, _sizes(b))
+        if b.tiles:
+            _begin(b, _sizes(b))
     emit(b, stmt.body)
     if is_outermost:
         b.tiles = {}
@@ -93,8 +94,8 @@ def _begin(b: Builder, sizes: str) -> None:
 
 
 def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
-    """Registers for all fragment buffers in a statement. Each has its own, but for buffers of the two branches of a
-    condition, of which only one is run."""
+    """Registers for all fragment buffers that a statement uses. Each has its own, but for buffers of the two branches
+    of a condition, of which only one is run."""
     shapes: dict[Var, tuple[int, int, int]] = {}
     found: list[Allocate] = []
     for node in post_order(root):
@@ -106,7 +107,8 @@ def _plan(b: Builder, root: Allocate) -> dict[Var, Registers]:
             found.append(node)
     plan: dict[Var, Registers] = {}
     apart = _branches(root, {node.buffer_var for node in found})
-    found.reverse()
+    used = _uses(root, {node.buffer_var for node in found})
+    found = [node for node in reversed(found) if node.buffer_var in used]
     nodes = sorted(found, key=lambda node: apart.get(node.buffer_var, 0))
     first = highest = low = 0
     for place, node in enumerate(nodes):

@@ -158,9 +158,9 @@ class Block(NamedTuple):
         return [(i, self.n - 1 - j if i % 2 else j) for i in range(self.m) for j in range(self.n)]
 
     @property
-    def loops(self) -> tuple[int, ...]:
-        """The loops over the steps."""
-        return self.window.steps if self.window else (self.steps,)
+    def loops(self) -> tuple[int, int, int]:
+        """The loops over the steps: blocks of channels, then the rows and the columns of a window."""
+        return self.window.steps if self.window else (self.steps, 1, 1)
 
 
 def _matmul_sum(block: Block) -> tuple[Any, dict[Any, Buffer]]:
@@ -182,6 +182,34 @@ def _matmul_sum(block: Block) -> tuple[Any, dict[Any, Buffer]]:
         a: _memory(of_lhs, kind.lhs, "lhs", 3 if is_packed else 1),
         b: _memory((steps, k // depth, wide, depth), kind.rhs, "rhs", 3),
         c: _memory((m, rows, wide), kind.sums, "sums", 1),
+    }
+
+
+def _matrix_sum(block: Block, window: Window) -> tuple[Any, dict[Any, Buffer]]:
+    """What a block of a matmul or a convolution computes whose rows, columns and terms are one axis each: channels are
+    last in the lhs, and in the rhs its taps are around them."""
+    kind, (rows, _, k), m, wide, is_packed = block.shape.kind, block.shape.sizes, block.m, block.wide, block.is_packed
+    (steps, *taps), stride, depth = window.steps, window.strides[1], kind.depth
+    taps = taps if prod(taps) > 1 else []
+    of_lhs = (*taps[:1], (m * rows - 1) * stride + (taps or [1])[-1], steps * k)
+    of_lhs = (m, steps, rows, k) if is_packed else of_lhs
+    a = te.placeholder(of_lhs, kind.lhs, name="a")
+    b = te.placeholder((*taps, steps * k // depth, wide, depth), kind.rhs, name="b")
+    axes = [te.reduce_axis((0, size), name=name) for size, name in zip((steps * k, *taps), "kyx")]
+    at, *over = axes
+
+    def term(i, j):
+        place = (*over[:1], i * stride + (over[1] if over else 0), at)
+        if is_packed:
+            place = te.indexdiv(i, rows), te.indexdiv(at, k), te.indexmod(i, rows), te.indexmod(at, k)
+        y = b(*over, te.indexdiv(at, depth), j, te.indexmod(at, depth)).astype(kind.sums)
+        return te.sum(a(*place).astype(kind.sums) * y, axis=axes)
+
+    c = te.compute((m * rows, wide), term, name="c")
+    return c, {
+        a: _memory(of_lhs, kind.lhs, "lhs", 3) if is_packed else _apart(of_lhs, kind.lhs, "lhs"),
+        b: _memory(b.shape, kind.rhs, "rhs", len(b.shape)),
+        c: _memory((m * rows, wide), kind.sums, "sums", 1),
     }
 
 
@@ -281,18 +309,22 @@ class _BlockCode:
 
     def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
         """Where a tile of a step lies, and the distance of its rows."""
-        (rows, _, k), x = self.block.shape.sizes, self.x
+        (rows, _, k), x, window, (outer, down, right) = self.block.shape.sizes, self.x, self.block.window, step
         if self.block.is_packed:
-            return x, i * x.strides[0] + step[0] * rows * k, k
-        return x, i * rows * x.strides[0] + step[0] * k, x.strides[0]
+            return x, i * x.strides[0] + outer * rows * k, k
+        row, pixel = (i * rows * window.strides[1] + right if window else i * rows), x.strides[-2]
+        at = row * pixel + outer * k + (down * x.strides[0] if len(x.shape) > 2 else 0)
+        return x, at, pixel * window.strides[1] if window else pixel
 
     def rhs(self, j: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
-        (_, columns, k), depth = self.block.shape.sizes, self.block.shape.kind.depth
-        return self.y, step[0] * (self.block.wide * k) + j * columns * depth, self.block.wide * depth
+        (_, columns, k), depth, (outer, y, x) = self.block.shape.sizes, self.block.shape.kind.depth, step
+        steps, _, width = self.block.loops
+        number = (y * width + x) * steps + outer
+        return self.y, number * (self.block.wide * k) + j * columns * depth, self.block.wide * depth
 
     def sums(self, i: int, j: int) -> tuple[Buffer, Any, Any]:
         (rows, columns, _), z = self.block.shape.sizes, self.z
-        return z, i * rows * z.strides[1] + j * columns, z.strides[1]
+        return z, i * rows * z.strides[-2] + j * columns, z.strides[-2]
 
     def sum_tile(self, way: str, i: int, j: int) -> None:
         number, shape = i * self.block.n + j, self.block.shape
@@ -361,17 +393,18 @@ class _WindowCode(_BlockCode):
 
 
 @functools.cache
-def block_product(block: Block) -> TensorIntrin:
-    """Set sums in memory to the product of a block, or add it for a matmul; they are in registers meanwhile."""
+def block_product(block: Block, name: str | None = None) -> TensorIntrin:
+    """Set sums in memory to the product of a block, or add it for a matmul; they are in registers meanwhile. One with
+    a ``name`` has a window, and a single axis of rows, of columns and of channels."""
     window = block.window
-    c, binds = _window_sum(block, window) if window else _matmul_sum(block)
+    c, binds = (_matrix_sum if name else _window_sum)(block, window) if window else _matmul_sum(block)
 
     def bodies(ins: Any, outs: Any) -> Any:
-        if window:
+        if window and not name:
             return _WindowCode(block, window, ins, outs).write(True)
         return _BlockCode(block, ins, outs).write(True), None, _BlockCode(block, ins, outs).write(False)
 
-    return te.decl_tensor_intrin(c.op, bodies, "block_product", binds=binds)
+    return te.decl_tensor_intrin(c.op, bodies, name or "block_product", binds=binds)
 
 
 __all__ = [
