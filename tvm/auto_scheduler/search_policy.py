@@ -28,6 +28,7 @@ from .measure_record import RecordReader
 from .packing import packed, with_sums_in_lanes
 from .population import Population, Space, evolve
 from .queries import is_tensorized
+from .relatives import Relation
 from .search_task import SearchTask, TuningOptions
 from .sketch_rules import CPU_RULES, SEARCHED_RULES, Condition, Rule, Sketching, generate
 from .state import StateObject
@@ -41,6 +42,9 @@ _CANDIDATES_EACH = 32
 _FIRST_BY_CHANCE = 0.25
 # The share of them that is chosen by the estimate from their instructions, without what was learned of other tasks.
 _FIRST_BY_ESTIMATE = 0.375
+# The shares of the first states of a task, and of later ones, that have the best decisions of siblings, and how many of
+# a sibling's states are tried.
+_FIRST_BORROWED, _BORROWED, _MOST_OF_A_SIBLING = 0.25, 0.125, 4
 # The share of the states proposed at a time that have the same register tile, where there are others.
 _MOST_OF_A_TILE = 0.4
 
@@ -334,6 +338,10 @@ class SketchPolicy(SearchPolicy):
         self._proposed: set[bytes] = set()
         self._keys: dict[tuple[TransformStep, ...], bytes] = {}
         self._read: list[StateObject] = []
+        # Policies of the other tasks of a model, whose best decisions are tried where they fit this task, and how their
+        # sketches correspond to the ones here.
+        self.siblings: Sequence[SearchPolicy] = ()
+        self._relations: dict[SketchPolicy, list[list[tuple[int, Relation]]]] = {}
         super().__init__(task, init_search_callbacks, verbose)
 
     # -- sketches and populations ----------------------------------------------------------------------------------
@@ -529,9 +537,10 @@ class SketchPolicy(SearchPolicy):
             # The best by a model that has seen nothing of the task are all wrong in the same way, if they are.
             share = max(share, _FIRST_BY_CHANCE)
             by_estimate = self._by_estimate(round(_FIRST_BY_ESTIMATE * count))
+        borrowed = self._borrowed(round((_BORROWED if self.measured else _FIRST_BORROWED) * count))
         by_chance = min(round(share * count), count)
-        sure = max(count - by_chance - len(by_estimate), 0)
-        chosen = {c.key: c for c in (*fresh[:sure], *by_estimate[: count - by_chance])}
+        sure = max(count - by_chance - len(by_estimate) - len(borrowed), 0)
+        chosen = {c.key: c for c in (*borrowed, *fresh[:sure], *by_estimate[: count - by_chance])}
         for candidate in (*self._by_chance(by_chance), *fresh[sure:]):
             if len(chosen) < count and candidate.key not in self.measured:
                 chosen.setdefault(candidate.key, candidate)
@@ -540,6 +549,29 @@ class SketchPolicy(SearchPolicy):
         self._keys = {key: self._keys[key] for key in self._parents if key in self._keys}
         self._proposed.update(self._keys.values())
         return [candidate.state for candidate in chosen.values()]
+
+    def _borrowed(self, count: int) -> list[Candidate]:
+        """The best candidates of siblings as those of this task, where the same decisions are to be made."""
+        found: dict[tuple[TransformStep, ...], Candidate] = {}
+        for other in self.siblings:
+            if other is self or not isinstance(other, SketchPolicy) or not other.measured:
+                continue
+            for candidate in other._leaders(least=1)[:_MOST_OF_A_SIBLING]:
+                for number, relation in self._relations_to(other)[candidate.sketch]:
+                    decisions = relation.translated(candidate.decisions)
+                    made = self.breeder.annotated(number, decisions, complete=True) if decisions is not None else None
+                    if made is not None and made.key not in self.measured and len(found) < count:
+                        found.setdefault(made.key, made)
+        return list(found.values())
+
+    def _relations_to(self, other: SketchPolicy) -> list[list[tuple[int, Relation]]]:
+        """For each sketch of a sibling, the sketches of this policy that correspond to it."""
+        if other not in self._relations:
+            ours = list(enumerate(self.breeder.sketches))
+            self._relations[other] = [
+                [(number, found) for number, sketch in ours if (found := Relation.between(theirs, sketch)) is not None]
+                for theirs in other.breeder.sketches]
+        return self._relations[other]
 
     def _by_estimate(self, count: int) -> list[Candidate]:
         """The best candidates by the instructions of states alone, whatever the cost model makes of them: as many with

@@ -214,6 +214,9 @@ class TaskScheduler:
         measurer = ProgramMeasurer(
             tune_option.builder, tune_option.runner, tune_option.measure_callbacks, tune_option.verbose)
         self.search_policies = self._policies(search_policy, search_policy_params, size, adaptive_training)
+        for policy in self.search_policies:
+            if isinstance(policy, SketchPolicy):
+                policy.siblings = self.search_policies
         self._restore()
         for callback in self.callbacks:
             callback.pre_tune(self, -1)

@@ -14,7 +14,7 @@ from ...auto_scheduler.measure import LocalBuilder, LocalRunner, RPCRunner
 from ...auto_scheduler.ray_measure import RayBuilder, RayRunner
 from ...auto_scheduler.relay_integration import ModelTask, model_tasks, search_task, untuned_kernels
 from ...auto_scheduler.search import SketchSearch
-from ...auto_scheduler.search_policy import SketchPolicy
+from ...auto_scheduler.search_policy import SearchPolicy, SketchPolicy
 from ...auto_scheduler.search_task import SearchTask
 from ...relay.build_module import all_targets
 from ...tuning import events
@@ -51,10 +51,14 @@ class TasksOfModel:
             builder = LocalBuilder(timeout=seconds)
             runner = (RPCRunner if "host" in options else LocalRunner)(**options)
 
+        policies: list[SearchPolicy] = []
+
         def search(number: int, found: ModelTask, task: SearchTask) -> SketchSearch:
+            policy = SketchPolicy(task, model, verbose=0)
+            policy.siblings = policies
+            policies.append(policy)
             return SketchSearch(
-                task, SketchPolicy(task, model, verbose=0), builder, runner, untuned=untuned_kernels(found),
-                count=found.weight, number=number)
+                task, policy, builder, runner, untuned=untuned_kernels(found), count=found.weight, number=number)
 
         return [partial(search, number, found, task) for number, (found, task) in enumerate(zip(self.found, self.tasks))
                 if any(task is one for one in chosen)]
