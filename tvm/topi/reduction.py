@@ -11,7 +11,7 @@ from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const, convert
 from . import tag, utils
-from .assumptions import agree
+from .assumptions import agree, refuse_empty
 from .utils import check_tensor, equal_const_int, normalize_axes, ravel_index
 
 
@@ -75,6 +75,7 @@ def _index_reduce(data, axes, keepdims, func):
     reduced, place = _reading(data, axes, keepdims)
     dims = [data.shape[axis] for axis in axes]
     shape = _reduced_shape(data, axes, keepdims)
+    refuse_empty(utils.prod(dims), shape, func.__name__)
 
     def pair(*indices):
         index = ravel_index([axis.var for axis in reduced], dims)

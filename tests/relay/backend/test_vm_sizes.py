@@ -341,3 +341,12 @@ def test_sizes_that_operators_cannot_take_are_refused():
     with pytest.raises(tvm.TVMError, match="operator concatenate: .* does not hold for the sizes given"):
         run(np.bool_(True), numbers(3, 4), numbers(2, 5))
     assert run(np.bool_(False), numbers(3, 4), numbers(2, 5)).shape == (3, 4)
+
+
+@pytest.mark.parametrize("operator", [relay.argmax, relay.argmin])
+def test_places_in_an_axis_of_length_0_are_refused(operator):
+    x = unknown("x", None, None)
+    run = relay.create_executor("vm", tvm.IRModule.from_expr(relay.Function([x], operator(x, 1)))).evaluate()
+    assert run(numbers(0, 2)).shape == run(numbers(0, 0)).shape == (0,)
+    with pytest.raises(tvm.TVMError, match=f"operator {operator.__name__}: .* does not hold for the sizes given"):
+        run(numbers(2, 0))
