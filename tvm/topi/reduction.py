@@ -9,7 +9,7 @@ from .. import te, tir
 from ..dtype import info
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
-from ..ir.prim import IntImm, PrimExpr, const, convert
+from ..ir.prim import PrimExpr, const, convert
 from . import tag, utils
 from .assumptions import agree, refuse_empty
 from .utils import check_tensor, equal_const_int, normalize_axes, ravel_index
@@ -207,7 +207,7 @@ def collapse_sum(data, target_shape):
         if utils.same_dim(dim, whole):
             continue
         if not equal_const_int(dim, 1):
-            if not isinstance(dim, IntImm) and agree(dim, whole, "a size that is not summed over against the data's"):
+            if agree(dim, whole, "a size that is not summed over against the data's"):
                 continue
             raise ExprValueError(f"collapse_sum: {list(target)} does not broadcast to {list(data.shape)}")
         inner.append(place)
