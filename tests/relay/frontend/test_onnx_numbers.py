@@ -207,3 +207,19 @@ def test_an_image_may_shrink_to_nothing(mode):
 def test_axes_known_when_running_may_be_all_of_a_tensor():
     arrays = {"x": np.array([-0.5], "float32"), "axes": np.array([0])}
     assert run(single("ReduceL2", arrays, keepdims=0), arrays)[0] == np.float32(0.5)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("size", [[1, 2, 4, 3], [1, 1, 1, 5], [3, 1, 2, 2], [1, 2, 2, 1, 3], [2, 1, 3, 4, 5]])
+def test_grids_are_those_of_onnxruntime(size, align, rng):
+    arrays = {"theta": rng.standard_normal((size[0], len(size) - 2, len(size) - 1)).astype("float32")}
+    model = single("AffineGrid", arrays, weights={"size": np.array(size)}, align_corners=align)
+    (want,) = onnxruntime_results(model, arrays)
+    np.testing.assert_allclose(run(model, arrays)[0], want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_grid_may_have_a_size_known_when_running(rng):
+    arrays = {"theta": rng.standard_normal((2, 2, 3)).astype("float32"), "size": np.array([2, 1, 3, 4])}
+    model = single("AffineGrid", arrays)
+    (want,) = onnxruntime_results(model, arrays)
+    np.testing.assert_allclose(run(model, arrays)[0], want, rtol=1e-5, atol=1e-5)
