@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from tvm.arith import (
@@ -171,6 +173,18 @@ def test_let_variables_of_one_name_and_two_values():
     v = Var("v")
     one, two = Let(v, const(1, "int32"), v + 1), Let(v, const(2, "int32"), v + 1)
     assert Analyzer().simplify(one * 10 + two).value == 23
+
+
+@pytest.mark.parametrize("divisor", [2, 3, 8])
+def test_multiples_of_the_divisor_move_out_of_a_quotient(divisor):
+    an, n, m = Analyzer(), Var("n"), Var("m")
+    for offset, quotients in itertools.product(range(-9, 9), range(-3, 4)):
+        for more in (0, m, n * 7 - m):
+            outside = (n + offset) // divisor + quotients + more
+            inside = (n + (offset + quotients * divisor)) // divisor + more
+            assert an.can_prove_equal(outside, inside)
+            assert not an.can_prove_equal(outside, inside + 1)
+    assert an.can_prove((n - 1) // divisor + 1 <= (n + (divisor - 1)) // divisor)
 
 
 def test_a_range_takes_effect_on_expressions_seen_before_it():

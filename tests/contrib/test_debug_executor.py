@@ -108,3 +108,17 @@ def test_collectors_are_asked(model):
 
     report = create(model).profile(collectors=[Seven()])
     assert report.device_metrics["cpu0"]["Sevens"] == Count(7)
+
+
+def test_a_run_with_a_number_times_every_node_as_it_is_told(model, monkeypatch, capsys):
+    executor, asked, rests = create(model), [], []
+    monkeypatch.setattr(debug_executor.time, "sleep", rests.append)
+    monkeypatch.setattr(debug_executor, "_seconds", lambda raw: asked.append(len(raw) // 8) or [1e-3] * asked[-1])
+    executor.run(number=2, repeat=5, min_repeat_ms=4, cooldown_interval_ms=30, repeats_to_cooldown=2)
+    nodes = len(executor.graph["nodes"])
+    assert asked == [2, 2, 1] * 2 * nodes and rests == [0.03] * 4 * nodes
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Name") and sum(line.startswith("tvmgen_default") for line in lines) >= 3
+    alone = create(model)
+    alone.run()
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), alone.get_output(0).numpy())

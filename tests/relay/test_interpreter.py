@@ -148,3 +148,12 @@ def test_a_loop_may_grow_a_tensor_whose_size_is_open():
     result = relay.TupleGetItem(loop(start, relay.zeros((1, 2), "int32")), 1)
     got = relay.create_executor("debug").evaluate(relay.Function([start], result))(np.int32(2)).numpy()
     np.testing.assert_array_equal(got, np.array([[0, 0], [2, 2], [3, 3], [4, 4]], "int32"))
+
+
+@pytest.mark.parametrize("kind", ["debug", "graph", "vm"])
+def test_numbers_have_the_type_of_their_parameter(kind):
+    for dtype, value in (("float64", 1 / 3), ("int64", 2**40 + 1)):
+        x = relay.var("x", shape=(), dtype=dtype)
+        run = relay.create_executor(kind, tvm.IRModule.from_expr(relay.Function([x], x + x))).evaluate()
+        for given in (value, np.dtype(dtype).type(value), np.asarray(value, dtype)):
+            assert run(given).numpy() == 2 * value

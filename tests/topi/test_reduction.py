@@ -127,6 +127,13 @@ def test_bad_axes_are_refused():
         topi.max(data, (0, -2))
 
 
+@pytest.mark.parametrize("place_of", [topi.argmax, topi.argmin])
+def test_places_in_an_axis_of_length_0_are_refused(place_of):
+    with pytest.raises(ValueError, match=f"{place_of.__name__}: nothing can be taken from a dimension of 0"):
+        place_of(te.placeholder((3, 0)), 1)
+    assert evaluate([np.zeros((3, 0), "float32")], lambda t: place_of(t, 0)).shape == (0,)
+
+
 def test_shape_known_only_when_running(rng):
     n = te.var("n")
     data = te.placeholder((n, 3), name="data")

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..dtype import info
 from ..ir.prim import EQ, Broadcast, Cast, IntImm, PrimExpr, Range, Sub, Var, convert
+from ..ir.primop import literal
 from . import rewrite
 from .const_bound import NEG_INF, POS_INF, add_bounds, dtype_bound, intersect, is_index, linear_bound
 from .modular import modular_of
@@ -406,7 +407,7 @@ class Analyzer(Questions):
             )
         if not info(a.dtype).is_integer:
             return self.simplify(a) is self.simplify(b)
-        return self.can_prove(EQ(a, b)) or self.simplify(Sub(a, b)).__class__ is IntImm and self.can_prove(EQ(a, b))
+        return self.can_prove(EQ(a, b)) or literal(self.simplify(Sub(a, b))) == 0
 
     def can_prove_greater_equal(self, expr: PrimExpr, lower_bound: int) -> bool:
         """Whether an expression is never below a number.

@@ -35,6 +35,7 @@ ADD = [
     row("(x - y) + (y - z)", "x - z"),
     row("(x + c1) + c2", "x + (c1 + c2)"),
     row("(c1 - x) + c2", "(c1 + c2) - x"),
+    row("(x + c1) // c2 + c3", "(x + c1 % c2) // c2 + (c3 + c1 // c2)", "c2 > 0 and not 0 <= c1 < c2"),
     row("(x + c1) + (y + c2)", "(x + y) + (c1 + c2)", swap=False),
     row("(x + c1) + y", "(x + y) + c1", swap=False),
     row("x + (y + c1)", "(x + y) + c1", swap=False),

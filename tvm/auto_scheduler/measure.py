@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..docstring import described
 from ..error import TVMError, not_defined
+from ..runtime.host_cpu import usable_cores
 from ..runtime.measure.files import difference
-from ..target.cpu import host_cores
 from ..tuning.candidate import argument_info
 from ..tuning.errors import MeasureErrorNo
 from ..tuning.measure import Built, Candidate, Failed, LibraryFolder, build_all, run_built
@@ -257,7 +257,7 @@ class LocalBuilder(ProgramBuilder):
     def __init__(self, timeout: float = 15, n_parallel: int | None = None, build_func: str | Callable = "default"):
         if isinstance(build_func, str) and build_func not in ("default", "tar"):
             raise ValueError(f"LocalBuilder: build_func '{build_func}' is not known; give 'default' or a function")
-        self.timeout, self.n_parallel = timeout, n_parallel or host_cores()
+        self.timeout, self.n_parallel = timeout, n_parallel or usable_cores()
         self.links = not isinstance(build_func, str)
         self._library = LibraryFolder(build_func if self.links else None)  # type: ignore[arg-type]
 

@@ -13,6 +13,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from ..runtime.host_cpu import usable_cores
+
 
 class StatusKind(IntEnum):
     """How a call ended."""
@@ -223,7 +225,7 @@ class PopenPoolExecutor:
         initializer: Callable[..., Any] | None = None, initargs: Iterable[Any] = (),
         maximum_process_uses: int | None = None, stdout: Any = None, stderr: Any = None,
     ):  # fmt: skip
-        self._threads = ThreadPoolExecutor(max_workers=max_workers or os.cpu_count())
+        self._threads = ThreadPoolExecutor(max_workers=max_workers or usable_cores())
         self._timeout = timeout
         self._options = (initializer, tuple(initargs), maximum_process_uses, stdout, stderr)
         self._own = threading.local()

@@ -337,9 +337,11 @@ def _typed(arg: Any, wanted: Any) -> Any:
         return tuple(_typed(a, t) for a, t in zip(arg, wanted.fields))
     if not isinstance(wanted, TensorType):
         return arg
-    given = arg if isinstance(arg, ndarray.NDArray) else to_value(arg)
+    # The type of the parameter decides about a number, not the type that a constant of it would have.
+    number = isinstance(arg, (bool, int, float, np.generic))
+    given = arg if isinstance(arg, ndarray.NDArray) else np.asarray(arg) if number else to_value(arg)
     if str(given.dtype) == wanted.dtype:
-        return arg
+        return given
     converted = ndarray.empty(given.shape, wanted.dtype)
     converted.copyfrom(given.numpy() if isinstance(given, ndarray.NDArray) else given)
     return converted

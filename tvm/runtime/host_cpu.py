@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import sys
 from collections.abc import Iterable
 from functools import cache
+from pathlib import Path
 
 # Features of CPUs by LLVM's names, and how Linux calls them where the name differs. Those that Linux has shown only for
 # a few years are left out: where they are not shown they may be there. So are all that no compiled code uses.
@@ -33,6 +35,17 @@ _KNOWN = {"x86_64": _X86, "aarch64": _AARCH64, "arm32": _ARM, "riscv64": _RISCV}
 def triple() -> str:
     """Architecture and operating system, as a triple begins and ends."""
     return f"{platform.machine().lower()}-{sys.platform}"
+
+
+@cache
+def usable_cores() -> int:
+    """Cores this process may use: its affinity, cut down to the cgroup's CPU quota."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()[:2]
+        return cores if quota == "max" else min(cores, max(1, -(-int(quota) // int(period))))
+    except (OSError, ValueError):
+        return cores
 
 
 def runs(code: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections.abc import Sequence
 
@@ -522,8 +521,9 @@ def _copy_in_blocks(target, source) -> None:
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(min(cores, 8)) as threads:
+    from .host_cpu import usable_cores
+
+    with ThreadPoolExecutor(min(usable_cores(), 8)) as threads:
         list(threads.map(copy, range(0, size, block)))
 
 

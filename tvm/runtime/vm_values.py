@@ -133,7 +133,7 @@ def _leaf(value: Any) -> Given:
         if not value._tensor:
             raise TVMError("an array argument was lent to a callback and is gone now; copy it inside the callback")
         return Given(value._tensor, _lib.NDARRAY, value)
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float)) and not hasattr(value, "dtype"):
         import numpy
 
         # Python's numbers have the types that Relay's have.

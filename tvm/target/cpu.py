@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvm.error import TargetError
-from tvm.runtime.host_cpu import arch_of, machine_of
+from tvm.runtime.host_cpu import arch_of, machine_of, usable_cores
 from tvm.target import arm, boards, llvm_facts
 from tvm.target.cpu_families import FAMILIES, X86_32_REGISTERS, family_of
 from tvm.target.parse import near
@@ -210,7 +209,7 @@ def resolve_cpu(target: Target) -> ResolvedCPU:
         l1, l2, l3 = host_caches()
     else:
         l1, l2, l3 = named or family.caches
-    usual_cores = board.cores if board else host_cores() if is_host else 1 if core is not None else _USUAL_CORES
+    usual_cores = board.cores if board else usable_cores() if is_host else 1 if core is not None else _USUAL_CORES
     cores = attrs.get("num-cores") or usual_cores
     if cores < 1:
         raise TargetError(f"target '{target}': -num-cores must be at least 1, not {cores}")
@@ -325,19 +324,6 @@ def check_cpu(triple: str, cpu: str) -> None:
 def _check_width(target: Target, bits: int) -> None:
     if bits < 8 or bits & (bits - 1):
         raise TargetError(f"target '{target}': -vector-width must be a power of two of at least 8 bits, not {bits}")
-
-
-@functools.cache
-def host_cores() -> int:
-    """Cores this process may use: its affinity, cut down to the cgroup's CPU quota."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
-        if quota != "max":
-            cores = min(cores, max(1, -(-int(quota) // int(period))))
-    except (OSError, ValueError):
-        pass
-    return cores
 
 
 @functools.cache

@@ -9,7 +9,8 @@ from __future__ import annotations
 import functools
 
 from tvm.error import TargetError
-from tvm.target import cpu, llvm_facts, nvidia
+from tvm.runtime.host_cpu import usable_cores
+from tvm.target import llvm_facts, nvidia
 from tvm.target.kinds import CPU, CUDA, HEXAGON, KINDS, METAL, OPENCL, ROCM, VULKAN, WEBGPU, TargetKind
 
 _KIND_OF_DEVICE = {
@@ -43,7 +44,7 @@ def attrs_of_device(kind: TargetKind, device: object) -> dict[str, object]:
     """Options of ``kind`` that the device can answer for."""
     if kind.default_device_type == CPU:
         machine = llvm_facts.host()
-        found = {"mcpu": machine.name, "mtriple": machine.triple, "num-cores": cpu.host_cores()}
+        found = {"mcpu": machine.name, "mtriple": machine.triple, "num-cores": usable_cores()}
         return {name: value for name, value in found.items() if name in kind.schema}
     if not getattr(device, "exist", True):
         raise TargetError(f"there is no device {device} on this machine, so its target cannot be read from it")

@@ -6,15 +6,17 @@ unknown sizes collects the notes, and has them checked when the program runs (``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
 
+from .. import tir
+from ..error import ExprValueError
 from ..ir import primop
 from ..ir.prim import Any_, IntImm, PrimExpr, convert
 from ..ir.visit import post_order
-from .utils import simplify
+from .utils import equal_const_int, is_empty_shape, simplify
 
 
 class Assumption(NamedTuple):
@@ -90,8 +92,22 @@ def agree(a: Any, b: Any, what: str) -> bool:
     return True
 
 
+def refuse_empty(dim: Any, shape: Sequence[Any], what: str) -> None:
+    """Elements of a result, of which the shape is given, that are taken from a dimension without elements.
+
+    Raises
+    ------
+    ExprValueError
+        That is known now; where sizes are not known, it is taken for granted that it is not so.
+    """
+    if equal_const_int(dim, 0) and not is_empty_shape(shape):
+        raise ExprValueError(f"{what}: nothing can be taken from a dimension of 0")
+    none = [primop.equal(d, 0) for d in shape if not isinstance(d, IntImm) or d.value == 0]
+    assume(tir.any(convert(dim) > 0, *none), "a dimension of at least one element to take from")
+
+
 def _is_open(e: PrimExpr) -> bool:
     return any(isinstance(n, Any_) for n in post_order(e))
 
 
-__all__ = ["Assumption", "agree", "assume", "divides", "noted", "of_operator"]
+__all__ = ["Assumption", "agree", "assume", "divides", "noted", "of_operator", "refuse_empty"]

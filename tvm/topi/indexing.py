@@ -11,7 +11,7 @@ from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
 from ..ir.prim import IntImm, PrimExpr, const, convert
 from . import tag, utils
-from .assumptions import agree, assume
+from .assumptions import agree, assume, refuse_empty
 from .broadcast import broadcast_index, broadcast_shape, floor_quotient, floor_rest
 from .utils import check_tensor, equal_const_int, get_const_int, normalize_axis
 
@@ -66,7 +66,7 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
     within = _INSIDE[mode]
     if axis is None:
         total = convert(utils.prod(a.shape))
-        _refuse_empty(total, indices.shape, "take")
+        refuse_empty(total, indices.shape, "take")
 
         def element(*i):
             flat = within(as_index(indices(*i)), total)
@@ -79,7 +79,7 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
     if not 0 <= batch_dims <= min(axis, len(indices.shape)):
         given = f"axis {axis} and indices of {len(indices.shape)} dimensions"
         raise ExprValueError(f"take: {batch_dims} batch dimensions with {given}")
-    _refuse_empty(a.shape[axis], indices.shape, "take")
+    refuse_empty(a.shape[axis], indices.shape, "take")
     own = len(indices.shape) - batch_dims
     for place in range(batch_dims):
         assume(indices.shape[place] <= a.shape[place], f"indices along axis {place}, which are no more than elements")
@@ -90,14 +90,6 @@ def take(a, indices, axis=None, batch_dims=0, mode="clip"):
         return a(*i[:axis], within(place, a.shape[axis]), *i[axis + own :])
 
     return te.compute(shape, element_along, name="T_take", tag=tag.INJECTIVE)
-
-
-def _refuse_empty(dim: Any, indices: Sequence[Any], what: str) -> None:
-    """Indices, of which the shape is given, into a dimension without elements."""
-    if equal_const_int(dim, 0) and not utils.is_empty_shape(indices):
-        raise ExprValueError(f"{what}: nothing can be taken from a dimension of 0")
-    none = [primop.equal(d, 0) for d in indices if not isinstance(d, IntImm) or d.value == 0]
-    assume(tir.any(convert(dim) > 0, *none), "indices into a dimension of at least one element")
 
 
 def gather(data, axis, indices):
@@ -117,7 +109,7 @@ def gather(data, axis, indices):
             assume(own <= dim, f"indices along axis {place}, which are no more than elements")
         if place != axis and isinstance(dim, IntImm) and isinstance(own, IntImm) and own.value > dim.value:
             raise ExprValueError(f"gather: dimension {place} of the indices is {own.value}, of the data {dim.value}")
-    _refuse_empty(data.shape[axis], indices.shape, "gather")
+    refuse_empty(data.shape[axis], indices.shape, "gather")
 
     def element(*i):
         place = inside(as_index(indices(*i)), data.shape[axis])
@@ -147,7 +139,7 @@ def gather_nd(a, indices, batch_dims=0):
     own = len(indices.shape) - 1
     shape = [*indices.shape[1:], *a.shape[depth + batch_dims :]]
     for dim in a.shape[batch_dims : batch_dims + depth]:
-        _refuse_empty(dim, shape, "gather_nd")
+        refuse_empty(dim, shape, "gather_nd")
 
     def element(*i):
         chosen = [indices(const(m, "int32"), *i[:own]) for m in range(depth)]
@@ -173,7 +165,7 @@ def adv_index(data, indices):
     joint = broadcast_shape(*(t.shape for t in indices), what="adv_index")
     shape = [*joint, *data.shape[len(indices) :]]
     for dim in data.shape[: len(indices)]:
-        _refuse_empty(dim, shape, "adv_index")
+        refuse_empty(dim, shape, "adv_index")
 
     def element(*i):
         at = i[: len(joint)]

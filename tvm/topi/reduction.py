@@ -9,9 +9,9 @@ from .. import te, tir
 from ..dtype import info
 from ..error import ExprTypeError, ExprValueError
 from ..ir import primop
-from ..ir.prim import IntImm, PrimExpr, const, convert
+from ..ir.prim import PrimExpr, const, convert
 from . import tag, utils
-from .assumptions import agree
+from .assumptions import agree, refuse_empty
 from .utils import check_tensor, equal_const_int, normalize_axes, ravel_index
 
 
@@ -75,6 +75,7 @@ def _index_reduce(data, axes, keepdims, func):
     reduced, place = _reading(data, axes, keepdims)
     dims = [data.shape[axis] for axis in axes]
     shape = _reduced_shape(data, axes, keepdims)
+    refuse_empty(utils.prod(dims), shape, func.__name__)
 
     def pair(*indices):
         index = ravel_index([axis.var for axis in reduced], dims)
@@ -206,7 +207,7 @@ def collapse_sum(data, target_shape):
         if utils.same_dim(dim, whole):
             continue
         if not equal_const_int(dim, 1):
-            if not isinstance(dim, IntImm) and agree(dim, whole, "a size that is not summed over against the data's"):
+            if agree(dim, whole, "a size that is not summed over against the data's"):
                 continue
             raise ExprValueError(f"collapse_sum: {list(target)} does not broadcast to {list(data.shape)}")
         inner.append(place)

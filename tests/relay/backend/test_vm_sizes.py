@@ -341,3 +341,20 @@ def test_sizes_that_operators_cannot_take_are_refused():
     with pytest.raises(tvm.TVMError, match="operator concatenate: .* does not hold for the sizes given"):
         run(np.bool_(True), numbers(3, 4), numbers(2, 5))
     assert run(np.bool_(False), numbers(3, 4), numbers(2, 5)).shape == (3, 4)
+
+
+@pytest.mark.parametrize("operator", [relay.argmax, relay.argmin])
+def test_places_in_an_axis_of_length_0_are_refused(operator):
+    x = unknown("x", None, None)
+    run = relay.create_executor("vm", tvm.IRModule.from_expr(relay.Function([x], operator(x, 1)))).evaluate()
+    assert run(numbers(0, 2)).shape == run(numbers(0, 0)).shape == (0,)
+    with pytest.raises(tvm.TVMError, match=f"operator {operator.__name__}: .* does not hold for the sizes given"):
+        run(numbers(2, 0))
+
+
+def test_a_known_size_may_be_that_of_a_sum_over_other_axes_of_unknown_sizes():
+    x = unknown("x", None, None, dtype="float32")
+    run = relay.create_executor("vm", tvm.IRModule.from_expr(relay.Function([x], relay.collapse_sum_to(x, (2,)))))
+    np.testing.assert_array_equal(run.evaluate()(numbers(3, 2, dtype="float32")).numpy(), numbers(3, 2).sum(0))
+    with pytest.raises(tvm.TVMError, match="its dimension 1 is 3, and the program wants 2"):
+        run.evaluate()(numbers(2, 3, dtype="float32"))

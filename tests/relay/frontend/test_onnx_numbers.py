@@ -180,3 +180,46 @@ def test_a_quantized_sum_is_rounded_from_its_exact_value(rng):
         for i, j in [*at, *rng.integers(0, 256, (500, 2)).tolist()]:
             exact = ((i - row[1]) * scales[0] + (j - row[3]) * scales[1]) / scales[2]
             assert got[i, j] == min(max(round(exact) + row[5], 0), 255), (row, i, j)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("scale", [0.6, 2.7, 0.1])
+@pytest.mark.parametrize("nearest", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
+def test_the_nearest_element_at_a_decimal_scale_is_that_of_onnxruntime(nearest, scale, known):
+    x, scales = {"x": np.arange(23, dtype="float32")}, {"s": np.array([scale], "float32")}
+    for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
+        arrays = x if known else {**x, **scales}
+        how = {"mode": "nearest", "nearest_mode": nearest, "coordinate_transformation_mode": coordinates}
+        model = single("Resize", arrays, weights=scales if known else None, **how)
+        model.graph.node[0].input[:] = ["x", "", "s"]
+        (want,) = onnxruntime_results(model, arrays)
+        np.testing.assert_array_equal(run(model, arrays)[0], want)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_an_image_may_shrink_to_nothing(mode):
+    arrays = {"x": np.ones((2, 1, 1, 1), "float32")}
+    model = single("Resize", arrays, weights={"s": np.array([1, 1, 0.5, 1.5], "float32")}, mode=mode)
+    model.graph.node[0].input[:] = ["x", "", "s"]
+    assert run(model, arrays)[0].shape == (2, 1, 0, 1)
+
+
+def test_axes_known_when_running_may_be_all_of_a_tensor():
+    arrays = {"x": np.array([-0.5], "float32"), "axes": np.array([0])}
+    assert run(single("ReduceL2", arrays, keepdims=0), arrays)[0] == np.float32(0.5)
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("size", [[1, 2, 4, 3], [1, 1, 1, 5], [3, 1, 2, 2], [1, 2, 2, 1, 3], [2, 1, 3, 4, 5]])
+def test_grids_are_those_of_onnxruntime(size, align, rng):
+    arrays = {"theta": rng.standard_normal((size[0], len(size) - 2, len(size) - 1)).astype("float32")}
+    model = single("AffineGrid", arrays, weights={"size": np.array(size)}, align_corners=align)
+    (want,) = onnxruntime_results(model, arrays)
+    np.testing.assert_allclose(run(model, arrays)[0], want, rtol=1e-5, atol=1e-5)
+
+
+def test_a_grid_may_have_a_size_known_when_running(rng):
+    arrays = {"theta": rng.standard_normal((2, 2, 3)).astype("float32"), "size": np.array([2, 1, 3, 4])}
+    model = single("AffineGrid", arrays)
+    (want,) = onnxruntime_results(model, arrays)
+    np.testing.assert_allclose(run(model, arrays)[0], want, rtol=1e-5, atol=1e-5)

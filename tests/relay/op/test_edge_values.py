@@ -261,6 +261,7 @@ def test_reductions_of_specials():
             ("max", lambda a: relay.max(a, 1), [x], x.max(1)),
             ("min", lambda a: relay.min(a, 1), [x], x.min(1)),
             ("variance", lambda a: relay.variance(a, 1), [x[[0, 3, 5]]], x[[0, 3, 5]].var(1)),
+            ("variance over no axis", lambda a: relay.variance(a, ()), [x[[0, 3, 5]]], 0 * x[[0, 3, 5]]),
             ("argmax", lambda a: relay.argmax(a, 1), [x], x.argmax(1).astype("int32")),
             ("argmin", lambda a: relay.argmin(a, 1), [x], x.argmin(1).astype("int32")),
             ("cumsum", lambda a: relay.cumsum(a, 1), [x], x.cumsum(1)),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...error import not_defined
+from ...runtime.host_cpu import usable_cores
 from ...tuning.errors import MeasureErrorNo
 from ..task.entity import InstantiationError
 
@@ -122,10 +123,8 @@ class Builder:
     """
 
     def __init__(self, timeout: float = 10, n_parallel: int | None = None):
-        import os
-
         self.timeout = timeout
-        self.n_parallel = n_parallel or os.cpu_count() or 1
+        self.n_parallel = n_parallel or usable_cores()
         self.build_kwargs: dict[str, Any] = {}
         self.task: Task | None = None
 
@@ -174,10 +173,8 @@ class Runner:
     """
 
     def __init__(self, timeout: float = 5, n_parallel: int | None = None):
-        import os
-
         self.timeout = timeout
-        self.n_parallel = n_parallel or os.cpu_count() or 1
+        self.n_parallel = n_parallel or usable_cores()
         self.task: Task | None = None
 
     def set_task(self, task: Task) -> None:

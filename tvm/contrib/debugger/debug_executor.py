@@ -76,16 +76,38 @@ class GraphModuleDebug(graph_executor.GraphModule):
 
     # ---- whole runs ----
 
-    def run(self, **input_dict) -> None:
+    def run(
+        self, number: int | None = None, repeat: int = 1, min_repeat_ms: int = 1, limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, sort_by_time: bool = True, **input_dict,
+    ) -> None:  # fmt: skip
         """Run the model; where results are dumped, node by node, keeping the result and the time of each.
 
         Parameters
         ----------
+        number : int, optional
+            With it every node is also timed, alone, and a table is printed; the other numbers are those of
+            :py:meth:`run_individual`.
+        repeat : int
+            How many times there are.
+        min_repeat_ms : int
+            The milliseconds a repeat takes at least.
+        limit_zero_time_iterations : int
+            How often a repeat that the clock does not see is lengthened.
+        cooldown_interval_ms : int
+            Milliseconds of rest.
+        repeats_to_cooldown : int
+            How many repeats there are between rests.
+        sort_by_time : bool
+            Print what takes longest first.
         **input_dict
             Inputs by name.
         """
         if input_dict:
             self.set_input(**input_dict)
+        if number is not None:
+            how = (repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown)
+            alone = self.run_individual(number, *how)
+            print(self._report(alone, sum(alone)).table(sort=sort_by_time, aggregate=False))
         if self.debug_datum is None:
             self._run()
             return
@@ -245,7 +267,10 @@ class GraphModuleDebug(graph_executor.GraphModule):
             return out
         return got
 
-    def run_individual(self, number: int, repeat: int = 1, min_repeat_ms: int = 0) -> list[float]:
+    def run_individual(
+        self, number: int, repeat: int = 1, min_repeat_ms: int = 0, limit_zero_time_iterations: int = 100,
+        cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
+    ) -> list[float]:  # fmt: skip
         """Seconds of every node, run alone.
 
         Parameters
@@ -256,6 +281,12 @@ class GraphModuleDebug(graph_executor.GraphModule):
             How many times there are, the median of which counts.
         min_repeat_ms : int
             The milliseconds a repeat takes at least.
+        limit_zero_time_iterations : int
+            How often a repeat that the clock does not see is lengthened.
+        cooldown_interval_ms : int
+            Milliseconds of rest.
+        repeats_to_cooldown : int
+            How many repeats there are between rests.
 
         Returns
         -------
@@ -263,10 +294,13 @@ class GraphModuleDebug(graph_executor.GraphModule):
             A time for each node.
         """
         self._run()
-        nodes = range(len(self._names))
-        return [median(self.run_individual_node(i, number, repeat, min_repeat_ms)) for i in nodes]
+        how = (repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown)
+        return [median(self.run_individual_node(i, number, *how)) for i in range(len(self._names))]
 
-    def run_individual_node(self, index: int, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0) -> list[float]:
+    def run_individual_node(
+        self, index: int, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
+        limit_zero_time_iterations: int = 100, cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
+    ) -> list[float]:  # fmt: skip
         """Mean seconds of ``number`` runs of a node, ``repeat`` times; more runs until one repeat is long enough.
 
         Parameters
@@ -279,17 +313,30 @@ class GraphModuleDebug(graph_executor.GraphModule):
             How many times there are.
         min_repeat_ms : int
             The milliseconds a repeat takes at least.
+        limit_zero_time_iterations : int
+            How often a repeat that the clock does not see is lengthened.
+        cooldown_interval_ms : int
+            Milliseconds of rest.
+        repeats_to_cooldown : int
+            How many repeats there are between rests.
 
         Returns
         -------
         list of float
             The times.
         """
-        times = _seconds(self.module["time_node"](index, number, repeat))
-        while min_repeat_ms and min(times) * number * 1e3 < min_repeat_ms and number < 1 << 20:
+        at_once = min(repeat, repeats_to_cooldown) if cooldown_interval_ms else repeat
+        unseen = 0
+        while True:
+            times: list[float] = []
+            while len(times) < repeat:
+                if times:
+                    time.sleep(cooldown_interval_ms / 1e3)
+                times += _seconds(self.module["time_node"](index, number, min(at_once, repeat - len(times))))
+            unseen += min(times) == 0
+            if min(times) * number * 1e3 >= min_repeat_ms or number >= 1 << 20 or unseen > limit_zero_time_iterations:
+                return times
             number *= 2
-            times = _seconds(self.module["time_node"](index, number, repeat))
-        return list(times)
 
     def _node(self, node: int | str) -> int:
         if isinstance(node, int):

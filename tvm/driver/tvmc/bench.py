@@ -126,8 +126,7 @@ class Bench:
 
     def __init__(self, args: Any, folder: str):
         self.args, self.folder = args, folder
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        self.threads = args.threads or cores
+        self.threads = args.threads or host_cpu.usable_cores()
         self.is_package = tarfile.is_tarfile(args.FILE) or not _has_importer(args)
         self.package = TVMCPackage(args.FILE if self.is_package else self._compile())
         check_machine(self.package.manifest.get("machine"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 
@@ -75,8 +74,7 @@ def drive_devices(args) -> int:
 def describe(device: Device) -> str:
     """Name, memory and capability of a device."""
     if device.device_type == Device.kDLCPU:
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return f"{host_cpu.triple()}, {cores} cores"
+        return f"{host_cpu.triple()}, {host_cpu.usable_cores()} cores"
     memory, version = device.total_global_memory, device.compute_version
     parts = [device.device_name, size(memory) if memory else None, f"version {version}" if version else None]
     return ", ".join(str(part) for part in parts if part)

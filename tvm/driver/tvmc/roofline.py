@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from ... import te, tir
 from ...relay.backend.library_cache import cache_folder, is_switched_off
 from ...runtime import cpu, ndarray
+from ...runtime.host_cpu import usable_cores
 from ...target import Target
 from ...target.backend import compiled_cpu
 from ...target.cpu import resolve_cpu
@@ -99,7 +100,7 @@ def _ones(size: int) -> Any:
 def measure() -> Machine:
     """Measure, in about a second. What else runs on the machine only adds time: the best round counts."""
     here = resolve_cpu(Target("llvm"))
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = usable_cores()
     lanes = max(here.vector_bits // 32, 4)
     evaluator, arrays = _kernel(threads, lanes, _STEPS, False)
     flops = 2.0 * threads * _SUMS * lanes * _STEPS / min(evaluator(*arrays).results)
@@ -119,7 +120,7 @@ def machine(new: bool = False) -> Machine | None:
     A busy machine seems slower than it is: the best of the first few measurements holds.
     """
     base = None if is_switched_off() else cache_folder()
-    path = base / f"machine-{resolve_cpu(Target('llvm')).cpu}-{os.cpu_count()}.json" if base else None
+    path = base / f"machine-{resolve_cpu(Target('llvm')).cpu}-{usable_cores()}.json" if base else None
     known, times = _read(path) if path else (None, 0)
     if not new or known is not None and times >= _MEASUREMENTS:
         return known

@@ -34,9 +34,15 @@ def _sizes(t: Any) -> list[PrimExpr]:
     return [_wide(d) for d in t.shape]
 
 
+def _assume_all(conditions: Sequence[PrimExpr], what: str) -> None:
+    """Conditions on the sizes or axes of a tensor, which may have none."""
+    if conditions:
+        assume(tir.all(*conditions), what)
+
+
 def _fits(numbers: Sequence[PrimExpr], what: str) -> None:
     """Sizes that are computed from these numbers do not overflow, if there are no more than a few."""
-    assume(tir.all(*[tir.all(n >= _number(-_MOST), n <= _number(_MOST)) for n in numbers]), what)
+    _assume_all([tir.all(n >= _number(-_MOST), n <= _number(_MOST)) for n in numbers], what)
 
 
 def _product(sizes: Sequence[PrimExpr]) -> PrimExpr:
@@ -67,7 +73,7 @@ def _reshaped(attrs, types, values) -> list[list[PrimExpr]]:
     total, known = _product(old), _product([tir.Select(primop.equal(c, -1), _number(1), c) for c in kept])
     rest = te.indexdiv(total, te.max(known, 1))
     new = [tir.Select(primop.equal(c, -1), rest, c) for c in kept]
-    assume(tir.all(*[c >= -1 for c in kept]), "sizes of the new shape, of which -1 is found")
+    _assume_all([c >= -1 for c in kept], "sizes of the new shape, of which -1 is found")
     found = [tir.Select(primop.equal(c, -1), _number(1), _number(0)) for c in kept]
     count = reduce(lambda a, b: a + b, found, _number(0))
     one = primop.equal(count, 1)
@@ -87,9 +93,9 @@ def _tiled(attrs, types, values) -> list[list[PrimExpr]]:
     old, times = _sizes(types[0]), _elements(values, 1, types)
     rank = max(len(old), len(times))
     old, times = [_number(1)] * (rank - len(old)) + old, [_number(1)] * (rank - len(times)) + times
-    assume(tir.all(*[t >= 0 for t in times]), "repetitions, which are not negative")
+    _assume_all([t >= 0 for t in times], "repetitions, which are not negative")
     few = [t <= te.indexdiv(_number(_MOST), te.max(d, 1)) for d, t in zip(old, times)]
-    assume(tir.all(*few), "repetitions that a size has room for")
+    _assume_all(few, "repetitions that a size has room for")
     return [[d * t for d, t in zip(old, times)]]
 
 
@@ -109,7 +115,7 @@ def _said(index: int) -> Callable[..., list[list[PrimExpr]]]:
 
     def rule(attrs, types, values):
         sizes = _elements(values, index, types)
-        assume(tir.all(*[d >= 0 for d in sizes]), "sizes of the shape, which are not negative")
+        _assume_all([d >= 0 for d in sizes], "sizes of the shape, which are not negative")
         return [sizes]
 
     return rule
@@ -188,7 +194,9 @@ def _expanded(attrs, types, values) -> list[list[PrimExpr]]:
 def _squeezed(attrs, types, values) -> list[list[PrimExpr]]:
     old, axes = _sizes(types[0]), _elements(values, 1, types)
     rank, kept = len(old), len(old) - len(axes)
-    assume(tir.all(*[tir.all(a >= -rank, a < rank) for a in axes]), f"axes within the {rank} dimensions")
+    if not axes:
+        return [old]
+    _assume_all([tir.all(a >= -rank, a < rank) for a in axes], f"axes within the {rank} dimensions")
     sizes, place = [_number(0)] * kept, _number(0)
     for i, size in enumerate(old):
         gone = tir.any(*[primop.equal(te.indexmod(a + rank, rank), i) for a in axes])
@@ -246,7 +254,7 @@ def _padded(attrs, types, values) -> list[list[PrimExpr]]:
             assume(tir.any(enough, tir.all(primop.equal(before, 0), primop.equal(after, 0))),
                    f"elements along axis {i} that padding is taken from")  # fmt: skip
         sizes.append(size + before + after)
-    assume(tir.all(*[d >= 0 for d in sizes]), "padding that leaves no negative size")
+    _assume_all([d >= 0 for d in sizes], "padding that leaves no negative size")
     return [sizes]
 
 
@@ -269,7 +277,7 @@ def _padded_compute(attrs, inputs, out):
 
 def _resized(attrs, types, values) -> list[list[PrimExpr]]:
     sizes, wanted = _sizes(types[0]), _elements(values, 1, types)
-    assume(tir.all(*[d >= 1 for d in wanted]), "sizes of the image, which are at least 1")
+    _assume_all([d >= 1 for d in wanted], "sizes of the image, which are at least 1")
     for letter, size in zip("HW", wanted):
         sizes[attrs.layout.index(letter)] = size
     return [sizes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from numbers import Integral
 
 from ... import te, topi
+from ...ir.prim import convert
 from ...ir.tensor_type import TensorType
 from ...topi.reduction import wide
 from ..expr import Tuple, TupleWrapper
@@ -91,7 +92,7 @@ def _variance_compute(attrs, inputs, out):
         kept = topi.reshape(kept, [1 if i in axes else d for i, d in enumerate(data.shape)])
     apart = topi.subtract(data, kept)
     total = topi.sum(topi.multiply(apart, apart), axes, attrs.keepdims)
-    count = topi.utils.prod([data.shape[a] for a in axes])
+    count = convert(topi.utils.prod([data.shape[a] for a in axes]))
     got = topi.divide(total, (te.max(count - 1, 1) if attrs.unbiased else count).astype(kind))
     return topi.cast(got, inputs[0].dtype) if kind != inputs[0].dtype else got
 

@@ -196,6 +196,19 @@ def test_a_loop_whose_steps_data_decides_runs_on_the_virtual_machine():
         same(run(mod, params, {"x": array(x)}, "vm"), list(function(x)))
 
 
+def test_the_number_of_parts_that_a_model_takes_is_that_of_one_list():
+    def function(x, y):
+        first, second = x.unbind(0)
+        return first + second + torch.unbind_copy(y)[0]
+
+    script = torch.jit.script(function)
+    with pytest.raises(TVMError, match="unbind_copy"):
+        relay.frontend.from_pytorch(script, [("x", (relay.Any(), 4)), ("y", (relay.Any(), 4))])
+    mod, params = relay.frontend.from_pytorch(script, [("x", (relay.Any(), 4)), ("y", (3, 4))])
+    x, y = torch.randn(2, 4), torch.randn(3, 4)
+    same(run(mod, params, {"x": array(x), "y": array(y)}, "vm"), [function(x, y)])
+
+
 def test_a_size_may_be_open():
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
     script = torch.jit.trace(model, torch.randn(2, 4))

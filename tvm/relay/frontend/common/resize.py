@@ -18,12 +18,14 @@ _REACHES = {"linear": 1, "cubic": 2, "lanczos": 3}
 
 
 class Axis:
-    """How one axis is resized."""
+    """How one axis is resized. Which element is nearest is decided in float32, as other programs do: a place that a
+    decimal scale gives may lie in the middle of two elements there, and beside it in float64."""
 
     def __init__(self, size: int, out: int, scale: float, attrs, roi: tuple[float, float]):
         self.size, self.out, self.scale, self.attrs = size, out, scale, attrs
         check_count("an axis", [out])
-        x = np.arange(out, dtype="float64")
+        kind = np.float32 if attrs.get("mode", "nearest") == "nearest" else np.float64
+        x, scale = np.arange(out, dtype=kind), kind(scale)
         mode = attrs.get("coordinate_transformation_mode", "half_pixel")
         if mode == "half_pixel":
             at = (x + 0.5) / scale - 0.5
@@ -86,7 +88,7 @@ class Axis:
         return np.clip(places, 0, self.size - 1), taps
 
     def apply(self, ctx, data, axis: int, mode: str):
-        if mode == "nearest":
+        if mode == "nearest" or not self.out:
             return relay.take(data, const(self.nearest()), axis)
         places, taps = self.weights(mode)
         rank, dtype = ctx.rank(data), ctx.dtype(data)

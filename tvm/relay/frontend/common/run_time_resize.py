@@ -26,23 +26,27 @@ class LateAxis:
         self.ctx, self.attrs = ctx, attrs
         self.size, self.out, self.scale = size, out, scale
         self.mode = attrs.get("coordinate_transformation_mode", "half_pixel")
-        self.at = ctx.made(self._places(region))
+        kind = "float32" if attrs.get("mode", "nearest") == "nearest" else "float64"
+        self.at = ctx.made(relay.cast(self._places(region, kind), "float64"))
 
-    def _places(self, region: tuple | None) -> RelayExpr:
-        x = relay.cast(run_time.counted(self.ctx, self.out), "float64")
-        size, out = (relay.cast(v, "float64") for v in (self.size, self.out))
-        middle = relay.divide(relay.add(x, real(0.5)), self.scale)
+    def _places(self, region: tuple | None, kind: str) -> RelayExpr:
+        def real(value):
+            return const(value, kind)
+
+        x, size, out = (relay.cast(v, kind) for v in (run_time.counted(self.ctx, self.out), self.size, self.out))
+        scale = relay.cast(self.scale, kind)
+        middle = relay.divide(relay.add(x, real(0.5)), scale)
         one, alone = real(1.0), relay.less_equal(out, real(1.0))
         if self.mode == "half_pixel":
             return relay.subtract(middle, real(0.5))
         if self.mode == "half_pixel_symmetric":
-            shrink = relay.divide(out, relay.multiply(self.scale, size))
+            shrink = relay.divide(out, relay.multiply(scale, size))
             shift = relay.multiply(relay.multiply(size, real(0.5)), relay.subtract(one, shrink))
             return relay.subtract(relay.add(shift, middle), real(0.5))
         if self.mode == "pytorch_half_pixel":
             return relay.where(alone, relay.zeros_like(x), relay.subtract(middle, real(0.5)))
         if self.mode == "asymmetric":
-            return relay.divide(x, self.scale)
+            return relay.divide(x, scale)
         if self.mode == "tf_half_pixel_for_nn":
             return middle
         last, steps = relay.subtract(size, one), relay.maximum(relay.subtract(out, one), one)
@@ -50,7 +54,7 @@ class LateAxis:
             return relay.where(alone, relay.zeros_like(x), relay.divide(relay.multiply(x, last), steps))
         if self.mode != "tf_crop_and_resize" or region is None:
             raise TVMError(f"coordinates '{self.mode}' are not supported")
-        begin, end = region
+        begin, end = (relay.cast(e, kind) for e in region)
         step = relay.divide(relay.multiply(relay.subtract(end, begin), last), steps)
         spread = relay.add(relay.multiply(begin, last), relay.multiply(x, step))
         centre = relay.multiply(relay.multiply(real(0.5), relay.add(begin, end)), last)

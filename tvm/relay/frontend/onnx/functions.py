@@ -35,6 +35,8 @@ def function_body(node, version: int, inputs: list) -> Any:
         return None
     body = onnx.FunctionProto()
     body.ParseFromString(text)
+    # What a call leaves out has the value that the operator's schema says.
+    body.attribute_proto.extend(a.default_value for a in schema.attributes.values() if a.default_value.name)
     return body
 
 

@@ -8,9 +8,11 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from ..common import run_time_resize
+from ..common.context import check_count
 from ..common.deformable import masked_deformable
 from ..common.resize import resized
 from .declared import decides, shape_of_output
+from .functions import function_body
 from .nn_ops import biased
 from .table import argument, axis_of, check_steps, op
 
@@ -131,6 +133,24 @@ def _fold_back(ctx, at, low: float, high: float):
         relay.subtract(ctx.like(high, at), rest),
         relay.add(rest, ctx.like(low, at)),
     )
+
+
+@op("AffineGrid")
+def affine_grid(ctx, inputs, attrs):
+    """Points from -1 to 1 along every axis, moved by a matrix for each image. The body that ONNX gives the operator
+    loses the axis of images where there is one image; it serves for sizes that are known only when the model runs."""
+    theta, size = inputs
+    if ctx.is_late(size):
+        return ctx.importer.function(function_body(ctx.node, ctx.version, inputs), inputs, ctx.node.attribute)
+    count, _, *sizes = ctx.ints(size, "the size")
+    check_count("the grid", [count, *sizes, len(sizes) + 1])
+    if attrs.get("align_corners", 0):
+        lines = [np.linspace(-1 if n > 1 else 1, 1, n) for n in sizes]
+    else:
+        lines = [(2 * np.arange(n) + 1) / n - 1 for n in sizes]
+    points = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(sizes)], -1).reshape(1, -1, len(sizes) + 1)
+    moved = relay.nn.batch_matmul(const(points.astype(ctx.dtype(theta))), theta)
+    return relay.reshape(moved, (count, *sizes, len(sizes)))
 
 
 @op("GridSample")

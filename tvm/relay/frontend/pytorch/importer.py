@@ -67,7 +67,7 @@ class TorchImporter(GraphImporter):
         self.symbols: dict[int, tuple[Any, SizeVar]] = {}
         # Where the model says it: how the first argument of the operator being converted lies in memory.
         self.strides: list[int] | None = None
-        # How many parts the model takes out of the list that is being made.
+        # How many parts the model takes out of the list that the operator being converted makes.
         self.taken: int | None = None
         # Tensors that share their elements with a complex one; no change of either is seen in the other.
         self.seen: set[str] = set()

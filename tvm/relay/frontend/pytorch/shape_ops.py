@@ -328,8 +328,9 @@ def tensor_split(ctx, self, sections=None, indices=None, dim=0):
 def unbind(ctx, self, dim=0):
     """An open size is the number of parts that the model takes; another one is an error when the model runs."""
     axis = ctx.axis(self, dim)
-    if ctx.importer.taken and not isinstance(ctx.shape(self)[axis], int):
-        self = ctx.infer(relay.reshape(self, [ctx.importer.taken if i == axis else 0 for i in range(ctx.rank(self))]))
+    taken, ctx.importer.taken = ctx.importer.taken, None
+    if taken and not isinstance(ctx.shape(self)[axis], int):
+        self = ctx.infer(relay.reshape(self, [taken if i == axis else 0 for i in range(ctx.rank(self))]))
     size = ctx.known_size(self, axis)
     parts = relay.split(self, size, axis) if size > 1 else [self] * size
     return [relay.squeeze(p, [axis]) for p in parts]
