@@ -173,7 +173,7 @@ def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) ->
     classes = [rows < most + 1 for most in few]
     fitting = rows_that_fit(width, dtype, machine, k)
     is_blocked = cache_blocks(width, dtype, machine, tile, MANY_ROWS, k).get("k_block", k) < k
-    if is_blocked and PACK_FROM_ROWS < fitting < MANY_ROWS:
+    if is_blocked and len(few) > 1 and PACK_FROM_ROWS < fitting < MANY_ROWS:
         classes.append(rows <= fitting)
     chosen = size_class.which(classes)
     tile = few[chosen - 1] if 0 < chosen <= len(few) else tile

@@ -78,26 +78,28 @@ def transform_filters(weight: Any, tile: int, in_block: int, out_block: int, vec
             f"transform_filters: {filters} filters of {channels} channels do not fit blocks of "
             f"{vectors} x {out_block} and {in_block}"
         )
-    blocks = _transformed(weight, tile).reshape(
-        tile + 2, tile + 2, filters // (vectors * out_block), vectors, out_block, channels // in_block, in_block
-    )
-    return np.ascontiguousarray(blocks.transpose(2, 1, 0, 5, 6, 3, 4), dtype=weight.dtype)
+    groups = weight.reshape(-1, vectors, out_block, channels // in_block, in_block, 9).transpose(0, 5, 3, 4, 1, 2)
+    places = (tile + 2, tile + 2)
+    out = np.empty((len(groups), *places, *groups.shape[2:]), weight.dtype)
+    # A group at a time: the double precision of all filters would take several times the memory of the result.
+    for made, taps in zip(out, groups):
+        made[...] = _transformed(taps.reshape(9, -1), tile).reshape(made.shape)
+    return out
 
 
-def _transformed(weight: Any, tile: int) -> Any:
-    """Both dimensions of a NumPy kernel OIHW transformed: (b, a, O, I), in double precision."""
+def _transformed(taps: Any, tile: int) -> Any:
+    """Both dimensions of filters transformed, which are columns of a NumPy matrix of nine rows; in double precision."""
     import numpy as np
 
     matrix = np.array(FILTER_TRANSFORM[tile], "float64")
-    rows = np.tensordot(matrix, weight.astype("float64"), (1, 2))
-    return np.tensordot(matrix, rows, (1, 3))
+    return np.kron(matrix, matrix) @ taps.astype("float64")
 
 
 def transform_filters_in_planes(weight: Any, tile: int) -> Any:
     """A NumPy kernel OIHW as ``conv2d_winograd_nchw`` wants it: (m + 2, m + 2, I, O)."""
-    import numpy as np
-
-    return np.ascontiguousarray(_transformed(weight, tile).transpose(1, 0, 3, 2), dtype=weight.dtype)
+    filters, channels = weight.shape[:2]
+    planes = _transformed(weight.transpose(2, 3, 1, 0).reshape(9, -1), tile)
+    return planes.reshape(tile + 2, tile + 2, channels, filters).astype(weight.dtype)
 
 
 def pick(place, values: list):
