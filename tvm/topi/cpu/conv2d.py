@@ -38,6 +38,8 @@ MIN_WEIGHT_REUSE = 16
 NOMINAL_SIDE = 28
 # The pixels of an image that is taken to be small.
 SMALL_IMAGE = 7 * 7
+# The most vectors of filters of a single pixel: weights of more lie at as many places that share sets of the caches.
+VECTORS_OF_A_PIXEL = 4
 # Rows of a task where the height is not known: each pads the rows around them as well.
 ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
@@ -496,6 +498,8 @@ class Conv2d(CPUTemplate):
         with all filters or with those of a tile."""
         x, columns = extents(op), op.attrs.get("columns")
         fit = [t for t in options if t[0] == 1 and t[1] == (columns or t[1])]
+        if columns == 1:
+            fit = [t for t in fit if t[2] <= VECTORS_OF_A_PIXEL]
         is_point = x["kh"] == x["kw"] == column_stride(op) == 1
         has_pointers = bool(op.attrs.get("is_one_row")) and not is_point
         is_single = takes_single_channels(x["ici"], has_pointers, machine)
