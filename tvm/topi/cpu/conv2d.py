@@ -337,12 +337,19 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     _, columns, tile_oc = config["tile"]
     n, oc, h, w, ob = host.op.axis
     pixels = host.fuse(h, w)
+    images = [] if access.extent_of(n) == 1 else [n]
     oc_outer, oc_tile = host.split(oc, factor=tile_oc)
+    if columns == 1:
+        # Pixels that are computed one by one are few: a task has all of them.
+        host.reorder(n, oc_outer, pixels, oc_tile, ob)
+        host.vectorize(ob)
+        host.unroll(oc_tile)
+        stage.compute_at(host, pixels)
+        return host.fuse(*images, oc_outer)
     tile, column = host.split(pixels, factor=columns)
     if stage.op.attrs["overlaps"]:
         host.overlap(tile)
     part, tile = host.split(tile, factor=config["rows"])
-    images = [] if access.extent_of(n) == 1 else [n]
     # Whether a pixel is there is asked once for all its filters.
     if config["outer"] == "pixels":
         share, oc_outer = host.split(oc_outer, nparts=config["shares"])
