@@ -166,7 +166,8 @@ def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) ->
     """A number of rows that is not known, in full register tiles: a single row is computed alone, few rows in small
     tiles where those of many are larger, as memory is the bound and what is computed of rows that are missing costs
     little. Where many rows need blocks of k, those that fit the L2 cache with all of k are a class without; elsewhere
-    none has blocks: a class of its own for blocks of rows alone costs more time in compiling than it saves."""
+    none has blocks, nor have tiles of few rows: a class of its own for blocks of rows alone, or for panels that are
+    prefetched, costs more time in compiling than it saves."""
     rows, width, k = data.shape[-2], int(weight.shape[2]), int(weight.shape[1])
     tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
     few = (1, PACK_FROM_ROWS) if tile > PACK_FROM_ROWS else (1,)
