@@ -83,3 +83,23 @@ def test_rows_of_any_size(shape):
     out = tvm.nd.array(np.full((*shape[:2], shape[2] + 1), 7, "float32"))
     shifted_rows()(tvm.nd.array(x), out)
     np.testing.assert_array_equal(out.numpy(), np.pad(x, ((0, 0), (0, 0), (1, 0))))
+
+
+def test_copies_of_an_unrolled_body_share_terms_only_where_their_variables_agree():
+    builder = tir.ir_builder.create()
+    source, out = (tir.decl_buffer((64,), "int64", name=name) for name in ("source", "out"))
+    d, n = te.var("d", "int64"), te.var("n", "int64")
+    with builder.for_range(0, n, name="i", dtype="int64") as i:
+        with builder.for_range(0, 4, name="k", kind="unroll", dtype="int64") as k:
+            # What is bound in a copy differs from one to the next, though it has one variable.
+            x = builder.let("x", i * 3 + k)
+            moved = te.truncdiv(x, d) + te.truncdiv(i, d) * 2 + te.truncmod(i + k, d)
+            builder.buffer_ptr(out)[i * 4 + k] = builder.buffer_ptr(source)[moved]
+    compiled = tvm.build(tir.PrimFunc([source, out, d, n], builder.get()), target="llvm")
+    values = np.random.default_rng(3).integers(0, 1000, 64)
+    i, k = np.mgrid[:9, :4]
+    for size in (2, 3, 7):
+        got = tvm.nd.array(np.zeros(64, "int64"))
+        compiled(tvm.nd.array(values), got, size, 9)
+        wanted = values[(i * 3 + k) // size + i // size * 2 + (i + k) % size]
+        np.testing.assert_array_equal(got.numpy()[:36].reshape(9, 4), wanted)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from ..error import TVMError
 from . import _lib
+from .devices import Device
 from .ndarray import NDArray, NDArrayBase, array, dtype_triple
 from .registry import register_func
 
@@ -16,6 +17,8 @@ _ARRAY_MAGIC = 0xDD5E40F096B4A13F
 
 
 _ALIGNMENT = 64
+# Types of which weights mostly are, and that NumPy has as well.
+_SHARED_TYPES = ("float16", "float32", "int8", "uint8", "int32", "int64")
 
 
 def pack_params(params: Mapping[str, object], start: int | None = None) -> Iterator[bytes | memoryview]:
@@ -30,7 +33,7 @@ def pack_params(params: Mapping[str, object], start: int | None = None) -> Itera
     at = (start or 0) + len(names)
     for value in params.values():
         item = value if isinstance(value, NDArrayBase) else array(value)
-        data = memoryview(item.numpy().reshape(-1).view("uint8"))
+        data = memoryview(_elements(item).reshape(-1).view("uint8"))
         tail = struct.pack("<iii", 1, 0, len(item.shape)) + struct.pack("<BBH", *dtype_triple(item.dtype))
         tail += struct.pack(f"<{len(item.shape)}qq", *item.shape, data.nbytes)
         padding = 0 if start is None else -(at + 16 + len(tail)) % _ALIGNMENT
@@ -38,6 +41,14 @@ def pack_params(params: Mapping[str, object], start: int | None = None) -> Itera
         yield head
         yield data
         at += len(head) + data.nbytes
+
+
+def _elements(item: NDArrayBase):
+    """The elements for NumPy: where they lie, if NumPy may read them there."""
+    import numpy
+
+    is_shared = item.dtype in _SHARED_TYPES and item.device.device_type == Device.kDLCPU
+    return numpy.from_dlpack(item) if is_shared and not item.is_view and all(item.shape) else item.numpy()
 
 
 def save_param_dict(params: Mapping[str, object]) -> bytearray:

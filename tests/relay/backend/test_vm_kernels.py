@@ -92,7 +92,8 @@ def test_a_network_takes_images_of_any_size():
 
 @pytest.mark.parametrize(
     "size, stride, groups, channels, filters",
-    [(1, 2, 1, 8, 8), (1, 1, 1, 8, 8), (1, 1, 1, 8, 4), (3, 2, 1, 8, 12), (3, 1, 8, 8, 8), (3, 2, 8, 8, 8),
+    [(1, 2, 1, 8, 8), (1, 1, 1, 8, 8), (1, 1, 1, 8, 4), (1, 1, 1, 12, 48), (3, 2, 1, 8, 12), (3, 1, 8, 8, 8),
+     (3, 2, 8, 8, 8),
      # Sums so long that all pixels are one row, with and without padding.
      (3, 2, 1, 32, 12), (3, 1, 1, 32, 16), (1, 2, 1, 256, 8), (5, 3, 2, 24, 8)],
 )  # fmt: skip

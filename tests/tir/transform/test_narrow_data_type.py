@@ -44,3 +44,14 @@ def test_loops_beside_an_unknown_size_stay_wide_and_others_are_narrowed():
     arrays = [tvm.nd.array(a) for a in (np.arange(12, dtype="float32").reshape(4, 3), np.zeros(8, "float32"))]
     tvm.build(mod, target="llvm")(*arrays)
     np.testing.assert_array_equal(arrays[1].numpy(), [0, 3, 6, 9, 1, 1, 1, 1])
+
+
+def test_indices_stay_wide_where_the_function_says_so():
+    builder, out = tir.ir_builder.create(), tir.decl_buffer((8,), "float32", "out")
+    with builder.for_range(tir.const(0, "int64"), tir.const(8, "int64"), name="i", dtype="int64") as i:
+        builder.buffer_ptr(out)[i] = tir.const(1, "float32")
+    func = tir.PrimFunc([out], builder.get()).with_attr("global_symbol", "main")
+    for attrs, dtype in (({}, "int32"), ({"tir.narrow_indices": False}, "int64")):
+        mod = tvm.IRModule({"main": func.with_attr(attrs) if attrs else func})
+        loops = [n for n in post_order(tir.transform.NarrowDataType(32)(mod)["main"].body) if isinstance(n, tir.For)]
+        assert [n.loop_var.dtype for n in loops] == [dtype]

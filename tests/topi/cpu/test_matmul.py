@@ -10,7 +10,8 @@ import pytest
 import tvm
 from tvm import te, topi
 from tvm.relay.transform.cpu.pack_dense import pack_weight
-from tvm.topi.cpu import matmul
+from tvm.topi import size_class
+from tvm.topi.cpu import matmul, matmuls
 from tvm.topi.cpu.machine import Machine
 from tvm.topi.schedule import schedule_for
 from tvm.topi.schedule.cpu import Planner
@@ -119,3 +120,13 @@ def test_products_with_the_left_side_transposed_or_one_matrix_for_all():
     product(here, 2, 8, 5, 16, True, True)
     product(here, 4, 9, 5, 20, False, False, right=1)
     product(here, 1, 9, 5, 20, False, True, right=4)
+
+
+@pytest.mark.parametrize("arch, mcpu, width, few", [("aarch64", "neoverse-n1", 16, 1), ("x86_64", "haswell", 16, 2)])
+def test_tiles_of_few_rows_have_no_class_for_blocks_of_sums(arch, mcpu, width, few):
+    target = tvm.target.Target(f"llvm -mtriple={arch}-linux-gnu -mcpu={mcpu}")
+    a, b = te.placeholder((te.size_var("m", "int64"), 1536)), te.placeholder((16, 1536, width))
+    with size_class.compiling(0) as choice:
+        matmuls.dense_pack(a, b, target=target)
+    # A single row; few rows where tiles have more; and then those that need no blocks, where the caches hold them.
+    assert choice.classes == 1 if few == 1 else choice.classes in (2, 3)

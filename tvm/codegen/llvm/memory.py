@@ -7,7 +7,8 @@ from math import gcd
 from ...arith.sums import Sum
 from ...dtype import element, info, with_lanes
 from ...error import TVMError
-from ...ir.prim import BufferLoad, PrimExpr, Var
+from ...ir.prim import BufferLoad, Call, Let, PrimExpr, Var
+from ...ir.visit import post_order
 from ...tir.stmt import BufferStore
 from ..linear import Access, access_form, one_index
 from .builder import Builder
@@ -17,6 +18,7 @@ from .value import build_vector, extract, splat, value
 _ANY = Var("any", "handle")
 # Bytes of a line of the caches.
 LINE = 64
+_ARITHMETIC = frozenset(f"tir.{n}" for n in ("bitwise_and", "if_then_else", "likely", "shift_left", "shift_right"))
 
 
 def access_of(b: Builder, index: PrimExpr) -> Access:
@@ -42,6 +44,34 @@ def wide_value(b: Builder, node: PrimExpr) -> str:
     return b.op(f"{'sext' if info(node.dtype).is_int else 'zext'} {text} {got} to {b.index}")
 
 
+def _atom_value(b: Builder, atom: PrimExpr) -> str:
+    """A term of a sum as the index type. Copies of an unrolled body do not write it anew where its variables have the
+    values they had in another copy."""
+    if not b.constants:
+        return wide_value(b, atom)
+    known = b.module.variables.get(id(atom))
+    if known is None:
+        nodes = list(post_order(atom))
+        used = [n for n in nodes if isinstance(n, Var)] if all(map(_is_arithmetic, nodes)) else None
+        known = b.module.variables[id(atom)] = (atom, used)
+    if known[1] is None:
+        return wide_value(b, atom)
+    values = [str(b.constants[v]) if v in b.constants else b.wide.get(v) or value(b, v) for v in known[1]]
+    text = f"{id(atom)} of {' '.join(values)}"
+    got = b.numbered.get(text)
+    if got is None:
+        got = wide_value(b, atom)
+        b.note(text, got)
+    return got
+
+
+def _is_arithmetic(node: PrimExpr) -> bool:
+    """Whether a node gives the same for the same values of its variables."""
+    if isinstance(node, Call):
+        return getattr(node.op, "name", "") in _ARITHMETIC
+    return not isinstance(node, (BufferLoad, Let))
+
+
 def sum_of(b: Builder, form: Sum) -> tuple[str | None, int]:
     """The part of a sum that is not known now (None if nothing is), and the number that is to be added to it."""
     constant = form.constant
@@ -54,7 +84,7 @@ def sum_of(b: Builder, form: Sum) -> tuple[str | None, int]:
             continue
         if atom is inner and not -2 < scale < 2:
             b.strided = True
-        operand = wide_value(b, atom)
+        operand = wide_value(b, atom) if isinstance(atom, Var) else _atom_value(b, atom)
         if operand[0] != "%":
             constant += scale * (1 if operand == "true" else 0 if operand == "false" else int(operand))
             continue

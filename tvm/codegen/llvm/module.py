@@ -40,6 +40,7 @@ class ModuleText:
         self.imported: list[str] = []
         self.speculatable: dict[int, tuple] = {}
         self.accesses: dict[int, tuple] = {}
+        self.variables: dict[int, tuple] = {}
         # Functions of ours that others call: formulas for exp and the like, by symbol.
         self.helpers: dict[str, str] = {}
         self.entry_name = ""

@@ -147,7 +147,7 @@ class Kernel:
             chosen = reduce(logical_and, {str(c): c for c in of_class.conditions}.values())
             body = IfThenElse(chosen, made.body, body)
         if sizes.dtype == "int64":
-            return general.with_body(body)
+            return general.with_body(body).with_attr("tir.narrow_indices", False)
         return general.with_body(self._refusing_long_tensors(buffers, body)).with_attr("tir.narrow_indices", True)
 
     def _refusing_long_tensors(self, buffers: list[Buffer], body: Stmt) -> Stmt:

@@ -3,6 +3,7 @@
 Loops whose range fits get a narrower variable; an index or condition is narrowed as a whole when each step of its
 computation stays in range, and left alone otherwise. A function with the attribute ``tir.narrow_indices`` runs only
 where the elements of all its buffers can be counted in 32 bits: its indices are narrowed whatever is known of sizes.
+Where that attribute is false, they stay as they are: unknown sizes of 64 bits are in nearly all of them.
 """
 
 from __future__ import annotations
@@ -203,13 +204,13 @@ def has_wide_integers(node: Node, bits: int) -> bool:
 
 
 def narrow_data_type(func: PrimFunc, target_bits: int = 32) -> PrimFunc:
-    if not has_wide_integers(func.body, target_bits):
+    if not func.attrs.get(INDICES_FIT, True) or not has_wide_integers(func.body, target_bits):
         return func
     # What would be found when narrowing fails, and have all begin anew.
     hopeless = holding_sizes(Narrower(target_bits, Analyzer()), func.body)
     kept = {var for inside in hopeless.values() for var in inside}
     while True:
-        narrower = Narrower(target_bits, analyzer_of(func), target_bits == 32 and INDICES_FIT in func.attrs)
+        narrower = Narrower(target_bits, analyzer_of(func), target_bits == 32 and bool(func.attrs.get(INDICES_FIT)))
         narrower.kept, narrower.hopeless = kept, set(hopeless)
         body = narrower.stmt(func.body)
         again = {v for v in narrower.failed if v in narrower.variables}

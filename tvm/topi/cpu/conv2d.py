@@ -38,6 +38,8 @@ MIN_WEIGHT_REUSE = 16
 NOMINAL_SIDE = 28
 # The pixels of an image that is taken to be small.
 SMALL_IMAGE = 7 * 7
+# The most vectors of filters of a single pixel: weights of more lie at as many places that share sets of the caches.
+VECTORS_OF_A_PIXEL = 4
 # Rows of a task where the height is not known: each pads the rows around them as well.
 ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
@@ -335,12 +337,19 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     _, columns, tile_oc = config["tile"]
     n, oc, h, w, ob = host.op.axis
     pixels = host.fuse(h, w)
+    images = [] if access.extent_of(n) == 1 else [n]
     oc_outer, oc_tile = host.split(oc, factor=tile_oc)
+    if columns == 1:
+        # Pixels that are computed one by one are few: a task has all of them.
+        host.reorder(n, oc_outer, pixels, oc_tile, ob)
+        host.vectorize(ob)
+        host.unroll(oc_tile)
+        stage.compute_at(host, pixels)
+        return host.fuse(*images, oc_outer)
     tile, column = host.split(pixels, factor=columns)
     if stage.op.attrs["overlaps"]:
         host.overlap(tile)
     part, tile = host.split(tile, factor=config["rows"])
-    images = [] if access.extent_of(n) == 1 else [n]
     # Whether a pixel is there is asked once for all its filters.
     if config["outer"] == "pixels":
         share, oc_outer = host.split(oc_outer, nparts=config["shares"])
@@ -496,6 +505,8 @@ class Conv2d(CPUTemplate):
         with all filters or with those of a tile."""
         x, columns = extents(op), op.attrs.get("columns")
         fit = [t for t in options if t[0] == 1 and t[1] == (columns or t[1])]
+        if columns == 1:
+            fit = [t for t in fit if t[2] <= VECTORS_OF_A_PIXEL]
         is_point = x["kh"] == x["kw"] == column_stride(op) == 1
         has_pointers = bool(op.attrs.get("is_one_row")) and not is_point
         is_single = takes_single_channels(x["ici"], has_pointers, machine)

@@ -83,7 +83,7 @@ def _in_one_row(shape, body, name: str, attrs: dict[str, Any]):
     pixels, overlaps = simplify(height * width), attrs["overlaps"]
 
     def tiled(n, oc, _, p, ob):
-        pixel = p if overlaps else te.min(p, pixels - 1)
+        pixel = p if overlaps else te.min(p, te.max(pixels - 1, 0))
         return body(n, oc, te.indexdiv(pixel, width), te.indexmod(pixel, width), ob)
 
     row = pixels if overlaps else _whole(pixels, attrs["columns"])

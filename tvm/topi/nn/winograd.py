@@ -78,26 +78,38 @@ def transform_filters(weight: Any, tile: int, in_block: int, out_block: int, vec
             f"transform_filters: {filters} filters of {channels} channels do not fit blocks of "
             f"{vectors} x {out_block} and {in_block}"
         )
-    blocks = _transformed(weight, tile).reshape(
-        tile + 2, tile + 2, filters // (vectors * out_block), vectors, out_block, channels // in_block, in_block
-    )
-    return np.ascontiguousarray(blocks.transpose(2, 1, 0, 5, 6, 3, 4), dtype=weight.dtype)
+    groups = weight.reshape(-1, vectors, out_block, channels // in_block, in_block, 9).transpose(0, 5, 3, 4, 1, 2)
+    out = np.empty((len(groups), tile + 2, tile + 2, *groups.shape[2:]), weight.dtype)
+    # So many groups at a time stay in the caches.
+    step = max(2**14 // (channels * vectors * out_block), 1)
+    for at in range(0, len(out), step):
+        taps = np.moveaxis(groups[at : at + step], 0, 1)
+        _transform(taps.reshape(3, 3, *taps.shape[1:]), tile, np.moveaxis(out[at : at + step], 0, 2))
+    return out
 
 
-def _transformed(weight: Any, tile: int) -> Any:
-    """Both dimensions of a NumPy kernel OIHW transformed: (b, a, O, I), in double precision."""
-    import numpy as np
+def _transform(taps: Any, tile: int, out: Any) -> None:
+    """Both dimensions of filters (h, w, ...) of NumPy transformed into ``out`` (a, b, ...), in double precision. Sums
+    of a few arrays: the threads of a matrix product would wait for the next one with busy cores."""
+    rows = _combined(taps.astype("float64", order="C"), tile)
+    for a, row in enumerate(rows):
+        for b, value in enumerate(_combined(row, tile)):
+            out[a, b] = value
 
-    matrix = np.array(FILTER_TRANSFORM[tile], "float64")
-    rows = np.tensordot(matrix, weight.astype("float64"), (1, 2))
-    return np.tensordot(matrix, rows, (1, 3))
+
+def _combined(values: Any, tile: int) -> list:
+    """The transform of one dimension, which is the first of ``values``."""
+    return [sum(v * f for v, f in zip(values, factors) if f) for factors in FILTER_TRANSFORM[tile]]
 
 
 def transform_filters_in_planes(weight: Any, tile: int) -> Any:
     """A NumPy kernel OIHW as ``conv2d_winograd_nchw`` wants it: (m + 2, m + 2, I, O)."""
     import numpy as np
 
-    return np.ascontiguousarray(_transformed(weight, tile).transpose(1, 0, 3, 2), dtype=weight.dtype)
+    filters, channels = weight.shape[:2]
+    out = np.empty((tile + 2, tile + 2, channels, filters), weight.dtype)
+    _transform(weight.transpose(2, 3, 1, 0), tile, out)
+    return out
 
 
 def pick(place, values: list):
