@@ -8,7 +8,6 @@ import re
 import sys
 from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 
 # Features of CPUs by LLVM's names, and how Linux calls them where the name differs. Those that Linux has shown only for
 # a few years are left out: where they are not shown they may be there. So are all that no compiled code uses.
@@ -42,7 +41,8 @@ def usable_cores() -> int:
     """Cores this process may use: its affinity, cut down to the cgroup's CPU quota."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()[:2]
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()[:2]
         return cores if quota == "max" else min(cores, max(1, -(-int(quota) // int(period))))
     except (OSError, ValueError):
         return cores
