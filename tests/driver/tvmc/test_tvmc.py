@@ -36,6 +36,14 @@ def test_compile_and_run_give_what_onnxruntime_gives(model_path, package, tmp_pa
     np.testing.assert_allclose(np.load(out)["output_0"], reference(model_path, data), rtol=1e-4, atol=1e-5)
 
 
+def test_options_of_timing_say_that_nothing_is_timed(package, capsys):
+    assert not _main(["run", "--fill-mode", "zeros", "--repeat", "3", "--end-to-end", package])
+    shown = capsys.readouterr()
+    assert "--print-time" in shown.err and "--repeat, --end-to-end" in shown.err and "summary" not in shown.out
+    assert not _main(["run", "--fill-mode", "zeros", "--print-time", "--number", "2", package])
+    assert "--print-time" not in capsys.readouterr().err
+
+
 def test_the_package_holds_library_graph_and_parameters(package):
     with tarfile.open(package) as archive:
         assert {"mod.so", "mod.json", "mod.params", "manifest.json"} == set(archive.getnames())

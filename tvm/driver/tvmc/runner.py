@@ -78,6 +78,10 @@ def drive_run(args) -> None:
         raise TVMCException("--rpc-key names a device of a tracker; give its address with --rpc-tracker")
     if args.device == "micro" or args.list_options or args.project_option:
         raise TVMCException("--device micro, --list-options and --project-option: microcontrollers are not supported")
+    timing = {"--repeat": args.repeat > 1, "--number": args.number > 1, "--end-to-end": args.end_to_end}
+    if any(timing.values()) and not args.print_time:
+        given = ", ".join(name for name, is_given in timing.items() if is_given)
+        print(f"nothing is timed without --print-time; it runs once, whatever is said by {given}", file=sys.stderr)
     if args.outputs:
         check_writable(args.outputs)
     package = TVMCPackage(package_path=args.PATH)
