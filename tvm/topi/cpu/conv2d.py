@@ -44,12 +44,16 @@ VECTORS_OF_A_PIXEL = 4
 ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
 MAX_FLAT_TILES = 32
+# Those of which a tile of filters is computed before the next: the pixels of small images, whose sides are multiples of
+# 7, are whole numbers of them.
+FLAT_TILES = 7
 # The most pixels with addresses of their own in a register tile, which are kept in registers too.
 MAX_POINTERS = 10
 # Bytes per cycle from the L3 cache.
 L3_BYTES_PER_CYCLE = 16
 # The least products of vectors of a task.
 TASK_PRODUCTS = 1 << 15
+SHORT_TASK_PRODUCTS = 1 << 11
 # Registers beside the sums of a tile whose elements are loaded one at a time where LLVM would load pairs: of more sums
 # some are spilled.
 SPARE_REGISTERS = 5
@@ -80,6 +84,8 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
         weights = steps * tile[1] * vector
         return tile_cycles(*tile, steps) + (weights / L3_BYTES_PER_CYCLE if weights > machine.l2_bytes * 3 // 4 else 0)
 
+    if taps == 1 and not has_pointers and takes_operands(filters, channels, machine):
+        return columns_of_operands(machine)
     # Images of pixels that are one row are small where the weights are more than the L2 cache holds.
     is_small = taps == 1 and not has_pointers and vector * filters * channels > machine.l2_bytes
     pixels = SMALL_IMAGE if is_small else None
@@ -231,10 +237,23 @@ def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine)
     rows with whole tiles. In shorter tiles such loads take longer than the instructions they save."""
     x, tile = extents(op), config["tile"]
     is_full = prod(tile) + 2 * tile[2] == machine.registers and x["w"] % tile[1] == 0
-    is_plain = x["kh"] == x["kw"] == 1 and is_image_known(op) and config["outer"] in ("pixels", "filters")
+    is_plain = x["kh"] == x["kw"] == 1 and (is_image_known(op) or bool(op.attrs.get("overlaps")))
+    is_plain = is_plain and config["outer"] in ("pixels", "filters")
     is_float = op.output(0).dtype == "float32" == op.input_tensors[0].dtype
     is_short = prod(tile) * config["unroll_ic"] <= PRODUCTS_OF_OPERANDS and tile[2] == VECTORS_OF_OPERANDS
     return machine.has_memory_operands and is_plain and is_float and is_full and is_short
+
+
+def takes_operands(filters: int, channels: int, machine: Machine) -> bool:
+    """Whether the tile of so many vectors of filters and channels is the one whose products load elements themselves,
+    where pixels are one row: it has whole tiles."""
+    return machine.has_memory_operands and filters % VECTORS_OF_OPERANDS == 0 and channels >= CHANNELS_OF_OPERANDS
+
+
+def columns_of_operands(machine: Machine) -> int:
+    """The pixels of a tile whose products load elements themselves: those that fill the registers beside two vectors of
+    each block of filters."""
+    return machine.registers // VECTORS_OF_OPERANDS - 2
 
 
 def prefetch_distance(x: dict[str, int], outer: str, machine: Machine) -> int:
@@ -299,6 +318,24 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride:
     return -(-rows // tile[0]) * tile[0]
 
 
+def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) -> tuple[str, int, int]:
+    """The loop order where pixels are one row that tiles overlap and elements are loaded one by one, the tiles of pixels
+    of a task, and the tasks that share its filters. Weights that are much of the L2 cache are read once for some tiles
+    of pixels, which are all those of a small image: each tile of filters is a task ("filters"). Weights of a wide tile
+    that stay in the L1 cache are used for some tiles of pixels ("rows"); other weights are read again for each."""
+    _, w, oc = tile
+    steps = x["ici"] * x["ico"]
+    weights, of_tile = 4 * x["oc"] * x["ob"] * steps // x["groups"], w * x["oc"] * steps // x["groups"]
+    most = min(max(machine.l2_bytes // 2 // (4 * w * steps), 1), FLAT_TILES)
+    if weights > machine.l2_bytes // 4 and w * oc * steps >= SHORT_TASK_PRODUCTS:
+        return "filters", most, 1
+    if oc >= MIN_VECTORS_OF_ROWS and 4 * oc * x["ob"] * steps <= machine.l1_bytes:
+        return "rows", most, 1
+    shares = [d for d in range(1, machine.threads + 1)
+              if x["oc"] // oc % d == 0 and (d == 1 or of_tile >= d * TASK_PRODUCTS // 4)]  # fmt: skip
+    return "pixels", min(-(-TASK_PRODUCTS // 4 // of_tile), MAX_FLAT_TILES), max(shares)
+
+
 def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     """Split the output into tasks and tiles in the order that the configuration names; returns the loop of tasks."""
     if stage.op.attrs.get("is_one_row"):
@@ -357,7 +394,11 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
         task, inside = host.fuse(*images, part, share), oc_outer
     else:
         host.reorder(n, part, oc_outer, tile, column, oc_tile, ob)
-        task, inside = host.fuse(*images, part, oc_outer), tile
+        if config["outer"] == "filters":
+            # Sums are long enough for a task each, which threads share evenly however few they are.
+            task = inside = host.fuse(*images, part, oc_outer, tile)
+        else:
+            task, inside = host.fuse(*images, part, oc_outer), tile
     host.vectorize(ob)
     for axis in (oc_tile, column):
         host.unroll(axis)
@@ -535,12 +576,16 @@ class Conv2d(CPUTemplate):
             # Small images have few such tasks: they share the filters, so that all threads have as many.
             is_long = rows * of_tile >= 4 * TASK_PRODUCTS and machine.threads > 1
             shares = 2 if is_long and x["oc"] // tile[2] % 2 == 0 else 1
+            if not machine.has_lane_operands and op.attrs["overlaps"] and columns != 1:
+                outer, rows, shares = flat_tasks(x, tile, machine)
         size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS
         if machine.loads_pairs:
             most = size if is_single else ANY_IMAGE_PRODUCTS_OF_PAIRS
         if columns == 1:
             # Products of a single pixel wait for weights.
             most = size
+        elif has_memory_operands(op, {"tile": tile, "outer": outer, "unroll_ic": 1}, machine):
+            most = PRODUCTS_OF_OPERANDS // 2
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad, "shares": shares,
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
