@@ -47,8 +47,9 @@ MAX_FLAT_TILES = 32
 # Those of which a tile of filters is computed before the next: the pixels of small images, whose sides are multiples of
 # 7, are whole numbers of them.
 FLAT_TILES = 7
-# The most pixels with addresses of their own in a register tile, which are kept in registers too.
-MAX_POINTERS = 10
+# The most pixels with addresses of their own in a register tile, which are kept in registers too; where there are few
+# registers for addresses, sums are spilled with more.
+MAX_POINTERS, MAX_POINTERS_OF_FEW = 10, 9
 # Bytes per cycle from the L3 cache.
 L3_BYTES_PER_CYCLE = 16
 # The least products of vectors of a task.
@@ -69,10 +70,12 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
     follow from each other (``has_pointers``) have many weights, which come from the L2 cache."""
     vector, steps = 4 * machine.lanes("float32"), channels * taps
     is_single = takes_single_channels(channels, has_pointers, machine)
+    pointers = MAX_POINTERS if machine.has_lane_operands else MAX_POINTERS_OF_FEW
+    most = pointers if has_pointers else machine.registers - 1
     fits = [
         (w, oc)
         for oc in range(1, 9)
-        for w in range(1, MAX_POINTERS + 1 if has_pointers else machine.registers)
+        for w in range(1, most + 1)
         if filters % oc == 0 and fits_any_image((1, w, oc), is_single, machine)
     ]
 
@@ -87,7 +90,9 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
     if taps == 1 and not has_pointers and takes_operands(filters, channels, machine):
         return columns_of_operands(machine)
     # Images of pixels that are one row are small where the weights are more than the L2 cache holds.
-    is_small = taps == 1 and not has_pointers and vector * filters * channels > machine.l2_bytes
+    weights = vector * filters * steps
+    is_small = weights > 2 * machine.l2_bytes if has_pointers else taps == 1 and weights > machine.l2_bytes
+    is_small = is_small and not (has_pointers and machine.has_lane_operands)
     pixels = SMALL_IMAGE if is_small else None
     return min(fits, key=lambda t: cycles(t) / t[1] * (-(-pixels // t[0]) if pixels else 1 / t[0]))[0]
 
@@ -263,6 +268,14 @@ def prefetch_distance(x: dict[str, int], outer: str, machine: Machine) -> int:
     return PREFETCH_CHANNELS if weights > machine.l2_bytes // 4 and outer in orders else 0
 
 
+def streams_weights(op: ComputeOp, config: dict[str, Any], machine: Machine) -> bool:
+    """Whether each tile of an image whose pixels are one row reads weights that the L1 cache does not hold."""
+    x = extents(op)
+    steps, is_row = x["ici"] * x["ico"] * x["kh"] * x["kw"], bool(op.attrs.get("is_one_row"))
+    is_long = 4 * config["tile"][2] * x["ob"] * steps > machine.l1_bytes
+    return is_row and is_long and op.attrs["columns"] > 1 and not machine.has_lane_operands
+
+
 def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int, int, int]]:
     """The tiles of an image as (height, width, how many)."""
     rows = [(tile_h, height // tile_h), (height % tile_h, 1)]
@@ -319,14 +332,14 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride:
 
 
 def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) -> tuple[str, int, int]:
-    """The loop order where pixels are one row that tiles overlap and elements are loaded one by one, the tiles of pixels
+    """The loop order where pixels are one row and elements are loaded one by one, the tiles of pixels
     of a task, and the tasks that share its filters. Weights that are much of the L2 cache are read once for some tiles
     of pixels, which are all those of a small image: each tile of filters is a task ("filters"). Weights of a wide tile
     that stay in the L1 cache are used for some tiles of pixels ("rows"); other weights are read again for each."""
     _, w, oc = tile
-    steps = x["ici"] * x["ico"]
+    steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
     weights, of_tile = 4 * x["oc"] * x["ob"] * steps // x["groups"], w * x["oc"] * steps // x["groups"]
-    most = min(max(machine.l2_bytes // 2 // (4 * w * steps), 1), FLAT_TILES)
+    most = min(max(machine.l2_bytes // 2 // (4 * w * x["ici"] * x["ico"]), 1), FLAT_TILES)
     if weights > machine.l2_bytes // 4 and w * oc * steps >= SHORT_TASK_PRODUCTS:
         return "filters", most, 1
     if oc >= MIN_VECTORS_OF_ROWS and 4 * oc * x["ob"] * steps <= machine.l1_bytes:
@@ -576,7 +589,7 @@ class Conv2d(CPUTemplate):
             # Small images have few such tasks: they share the filters, so that all threads have as many.
             is_long = rows * of_tile >= 4 * TASK_PRODUCTS and machine.threads > 1
             shares = 2 if is_long and x["oc"] // tile[2] % 2 == 0 else 1
-            if not machine.has_lane_operands and op.attrs["overlaps"] and columns != 1:
+            if not machine.has_lane_operands and columns != 1:
                 outer, rows, shares = flat_tasks(x, tile, machine)
         size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS
         if machine.loads_pairs:
@@ -606,8 +619,9 @@ class Conv2d(CPUTemplate):
         if is_parallel:
             host.parallel(task)
         # Prefetches also keep LLVM from loading the weights of the next channel early: there are no registers for them.
-        lanes = lane_operands(x, config, planner.machine)
-        reduce_channels(stage, config, PREFETCH_CHANNELS if with_operands else ahead, with_operands, lanes)
+        if with_operands or streams_weights(stage.op, config, planner.machine):
+            ahead = PREFETCH_CHANNELS
+        reduce_channels(stage, config, ahead, with_operands, lane_operands(x, config, planner.machine))
         compute_padding(planner, padding, host, task, config)
 
 
