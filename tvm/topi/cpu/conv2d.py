@@ -612,15 +612,15 @@ class Conv2d(CPUTemplate):
         x, stride = extents(stage.op), column_stride(stage.op)
         ahead = prefetch_distance(x, config["outer"], planner.machine)
         with_operands = has_memory_operands(stage.op, config, planner.machine)
+        # Prefetches also keep LLVM from loading the weights of the next channel early: there are no registers for them.
+        if with_operands or streams_weights(stage.op, config, planner.machine):
+            ahead = PREFETCH_CHANNELS
         if config["outer"] == "parts":
             stage, task = channel_blocking.divide(planner, stage, host, config, x, stride)
         else:
             task = divide(stage, host, config)
         if is_parallel:
             host.parallel(task)
-        # Prefetches also keep LLVM from loading the weights of the next channel early: there are no registers for them.
-        if with_operands or streams_weights(stage.op, config, planner.machine):
-            ahead = PREFETCH_CHANNELS
         reduce_channels(stage, config, ahead, with_operands, lane_operands(x, config, planner.machine))
         compute_padding(planner, padding, host, task, config)
 
