@@ -44,8 +44,8 @@ VECTORS_OF_A_PIXEL = 4
 ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
 MAX_FLAT_TILES = 32
-# Those of which a tile of filters is computed before the next: the pixels of small images, whose sides are multiples of
-# 7, are whole numbers of them.
+# Those for which a tile of filters is computed before the next, where elements are loaded one by one: images whose
+# sides are multiples of 14 have a multiple of them.
 FLAT_TILES = 7
 # The most pixels with addresses of their own in a register tile, which are kept in registers too; where there are few
 # registers for addresses, sums are spilled with more.
@@ -54,7 +54,8 @@ MAX_POINTERS, MAX_POINTERS_OF_FEW = 10, 9
 L3_BYTES_PER_CYCLE = 16
 # The least products of vectors of a task.
 TASK_PRODUCTS = 1 << 15
-SHORT_TASK_PRODUCTS = 1 << 11
+# The same where a task is one register tile.
+TILE_PRODUCTS = 1 << 11
 # Registers beside the sums of a tile whose elements are loaded one at a time where LLVM would load pairs: of more sums
 # some are spilled.
 SPARE_REGISTERS = 5
@@ -87,12 +88,17 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
         weights = steps * tile[1] * vector
         return tile_cycles(*tile, steps) + (weights / L3_BYTES_PER_CYCLE if weights > machine.l2_bytes * 3 // 4 else 0)
 
-    if taps == 1 and not has_pointers and takes_operands(filters, channels, machine):
-        return columns_of_operands(machine)
+    is_point = taps == 1 and not has_pointers
+    is_even = filters % VECTORS_OF_OPERANDS == 0
+    if machine.has_memory_operands and is_point and is_even and steps >= CHANNELS_OF_OPERANDS:
+        # Pixels that are one row have whole tiles, of which products load elements themselves where they fill the
+        # registers beside two vectors of each block of filters.
+        return machine.registers // VECTORS_OF_OPERANDS - 2
     # Images of pixels that are one row are small where the weights are more than the L2 cache holds.
     weights = vector * filters * steps
-    is_small = weights > 2 * machine.l2_bytes if has_pointers else taps == 1 and weights > machine.l2_bytes
-    is_small = is_small and not (has_pointers and machine.has_lane_operands)
+    is_small = is_point and weights > machine.l2_bytes
+    if has_pointers and not machine.has_lane_operands:
+        is_small = weights > 2 * machine.l2_bytes
     pixels = SMALL_IMAGE if is_small else None
     return min(fits, key=lambda t: cycles(t) / t[1] * (-(-pixels // t[0]) if pixels else 1 / t[0]))[0]
 
@@ -249,18 +255,6 @@ def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine)
     return machine.has_memory_operands and is_plain and is_float and is_full and is_short
 
 
-def takes_operands(filters: int, channels: int, machine: Machine) -> bool:
-    """Whether the tile of so many vectors of filters and channels is the one whose products load elements themselves,
-    where pixels are one row: it has whole tiles."""
-    return machine.has_memory_operands and filters % VECTORS_OF_OPERANDS == 0 and channels >= CHANNELS_OF_OPERANDS
-
-
-def columns_of_operands(machine: Machine) -> int:
-    """The pixels of a tile whose products load elements themselves: those that fill the registers beside two vectors of
-    each block of filters."""
-    return machine.registers // VECTORS_OF_OPERANDS - 2
-
-
 def prefetch_distance(x: dict[str, int], outer: str, machine: Machine) -> int:
     """The channels by which weights are prefetched."""
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
@@ -332,15 +326,15 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride:
 
 
 def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) -> tuple[str, int, int]:
-    """The loop order where pixels are one row and elements are loaded one by one, the tiles of pixels
-    of a task, and the tasks that share its filters. Weights that are much of the L2 cache are read once for some tiles
-    of pixels, which are all those of a small image: each tile of filters is a task ("filters"). Weights of a wide tile
-    that stay in the L1 cache are used for some tiles of pixels ("rows"); other weights are read again for each."""
+    """The loop order where pixels are one row and elements are loaded one by one, the tiles of pixels in sequence, and
+    the tasks that share the filters. Weights that are much of the L2 cache are read once for some tiles of pixels,
+    which are all those of a small image: each register tile is a task ("filters"). Weights of a wide tile that stay in
+    the L1 cache are used for some tiles of pixels ("rows"). Other weights are read again for each ("pixels")."""
     _, w, oc = tile
     steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
     weights, of_tile = 4 * x["oc"] * x["ob"] * steps // x["groups"], w * x["oc"] * steps // x["groups"]
     most = min(max(machine.l2_bytes // 2 // (4 * w * x["ici"] * x["ico"]), 1), FLAT_TILES)
-    if weights > machine.l2_bytes // 4 and w * oc * steps >= SHORT_TASK_PRODUCTS:
+    if weights > machine.l2_bytes // 4 and w * oc * steps >= TILE_PRODUCTS:
         return "filters", most, 1
     if oc >= MIN_VECTORS_OF_ROWS and 4 * oc * x["ob"] * steps <= machine.l1_bytes:
         return "rows", most, 1
@@ -597,8 +591,6 @@ class Conv2d(CPUTemplate):
         if columns == 1:
             # Products of a single pixel wait for weights.
             most = size
-        elif has_memory_operands(op, {"tile": tile, "outer": outer, "unroll_ic": 1}, machine):
-            most = PRODUCTS_OF_OPERANDS // 2
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad, "shares": shares,
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0
