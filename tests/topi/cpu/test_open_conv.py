@@ -8,8 +8,12 @@ import pytest
 import tvm
 from tests.relay.symbolic_kernels import SymbolicKernel, primitive
 from tvm import relay
+from tvm.relay.backend.te_compiler import KernelCompiler
 from tvm.relay.op.nn.packed import contrib_conv2d_nchwc
 from tvm.relay.symbolic import primitive_form
+from tvm.target import Target
+from tvm.topi.cpu import conv2d, winograd_any_image
+from tvm.topi.cpu.machine import Machine
 
 BLOCK = 4
 SIZES = ((1, 1), (1, 3), (2, 6), (7, 7), (13, 8), (3, 13), (14, 14), (15, 20), (5, 57))
@@ -112,8 +116,11 @@ def test_images_and_groups(groups, given):
         layer.check(batch, *size)
 
 
-@pytest.mark.parametrize("channels", [16, 512])
-def test_a_result_over_one_of_its_operands_is_computed_once(channels):
+@pytest.mark.parametrize("channels, order", [(16, None), (512, None), (128, "pixels"), (256, "filters")])
+def test_a_result_over_one_of_its_operands_is_computed_once(monkeypatch, channels, order):
+    """As on this machine, or with tasks of single tiles whose products have operands in memory."""
+    if order:
+        orders(monkeypatch, 1 << 12, 1 << 20 if order == "pixels" else 1 << 15)
     layer = Layer(channels, channels, batch=None, residual=True)
     for height, width in SIZES:
         data, arguments = layer.arguments(2, height, width)
@@ -122,3 +129,73 @@ def test_a_result_over_one_of_its_operands_is_computed_once(channels):
         layer.kernel.library[layer.kernel.kernel.name](*map(tvm.nd.array, arguments), together, together)
         want = np.maximum(blocked(expected(data, layer.weight, *layer.window) + layer.bias) + more, 0)
         np.testing.assert_allclose(together.numpy(), want, rtol=1e-3, atol=1e-3)
+
+
+X86 = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
+
+
+def orders(monkeypatch, l1_bytes, l2_bytes):
+    """Kernels are scheduled as for a machine with operands in memory and such caches; the orders of loops that are
+    chosen for images of unknown size."""
+    chosen = []
+    begin, choose = Machine.__init__, conv2d.flat_tasks
+
+    def of_operands(self, target):
+        begin(self, target)
+        self.has_memory_operands, self.has_lane_operands, self.loads_pairs = True, False, False
+        self.registers, self.l1_bytes, self.l2_bytes, self.threads = 32, l1_bytes, l2_bytes, 2
+
+    def noted(x, tile, machine):
+        chosen.append((choose(x, tile, machine)[0], tile[1:]))
+        return choose(x, tile, machine)
+
+    monkeypatch.setattr(Machine, "__init__", of_operands)
+    monkeypatch.setattr(conv2d, "flat_tasks", noted)
+    return chosen
+
+
+@pytest.mark.parametrize("channels, filters, caches, want", [
+    (128, 16, (1 << 15, 1 << 20), ("pixels", (14, 2))), (256, 48, (1 << 15, 1 << 20), ("pixels", (14, 2))),
+    (128, 40, (1 << 12, 1 << 15), ("filters", (14, 2))), (512, 8, (1 << 12, 1 << 15), ("filters", (14, 2))),
+    (64, 32, (1 << 15, 1 << 20), ("rows", (6, 4))), (128, 12, (1 << 15, 1 << 20), ("pixels", (9, 3))),
+])  # fmt: skip
+def test_orders_of_tasks_with_operands_in_memory(monkeypatch, channels, filters, caches, want):
+    """Images of fewer pixels than a tile, of whole tiles, and of one pixel more or less."""
+    chosen = orders(monkeypatch, *caches)
+    layer = Layer(channels, filters, batch=None)
+    for batch, size in ((1, (1, 13)), (2, (7, 7)), (1, (14, 14)), (1, (5, 17)), (3, (3, 5)), (1, (1, 99)), (0, (2, 2))):
+        layer.check(batch, *size)
+    assert set(chosen) == {want}
+
+
+@pytest.mark.parametrize("given", [{"stride": 2}, {"kernel": 3, "stride": 2, "pads": (1, 1, 1, 1)}])
+@pytest.mark.parametrize("caches, want", [((1 << 15, 1 << 20), "rows"), ((1 << 12, 1 << 20), "pixels"),
+                                          ((1 << 12, 1 << 14), "filters")])  # fmt: skip
+def test_orders_of_tasks_whose_pixels_have_addresses(monkeypatch, given, caches, want):
+    chosen = orders(monkeypatch, *caches)
+    layer = Layer(288 if "kernel" not in given else 32, 32, batch=None, **given)
+    for batch, size in ((1, (1, 13)), (2, (7, 7)), (1, (14, 14)), (3, (3, 5)), (1, (2, 99))):
+        layer.check(batch, *size)
+    assert {order for order, _ in chosen} == {want}
+
+
+def test_code_of_operands_in_memory():
+    """The loop over channels of an open 1x1 convolution loads every second element by two multiplications."""
+    layouts = "NCHW16c", "OIHW16i16o"
+    height, width = (tvm.tir.SizeVar(name, "int64") for name in ("height", "width"))
+    types = [relay.TensorType(s, "float32") for s in ([1, 12, height, width, 16], (4, 12, 1, 1, 16, 16))]
+    function = primitive(
+        lambda x, w: contrib_conv2d_nchwc(x, w, 1, (0, 0, 0, 0), 1, 1, 64, (1, 1), *layouts), types
+    )  # fmt: skip
+    kernel = KernelCompiler(X86).lower(primitive_form(function).function)
+    assembly = tvm.build(kernel.module, target=X86).get_source("asm")
+    products = [line for line in assembly.splitlines() if "vfmadd" in line and "{1to16}" in line]
+    assert len(products) >= 28
+    assert not [line for line in products if ",%r" in line.replace(" ", "").partition("{")[0].partition("(")[2]]
+
+
+def test_images_of_many_channels_are_small_where_vectors_are_long():
+    """Transformed filters of 512 channels would be read for few pixels."""
+    machine = Machine(X86)
+    assert winograd_any_image.plan(512, 512, (16, 16), machine) is None
+    assert winograd_any_image.plan(256, 256, (16, 16), machine) is not None

@@ -44,12 +44,18 @@ VECTORS_OF_A_PIXEL = 4
 ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
 MAX_FLAT_TILES = 32
-# The most pixels with addresses of their own in a register tile, which are kept in registers too.
-MAX_POINTERS = 10
+# Those for which a tile of filters is computed before the next, where elements are loaded one by one: images whose
+# sides are multiples of 14 have a multiple of them.
+FLAT_TILES = 7
+# The most pixels with addresses of their own in a register tile, which are kept in registers too; where there are few
+# registers for addresses, sums are spilled with more.
+MAX_POINTERS, MAX_POINTERS_OF_FEW = 10, 9
 # Bytes per cycle from the L3 cache.
 L3_BYTES_PER_CYCLE = 16
 # The least products of vectors of a task.
 TASK_PRODUCTS = 1 << 15
+# The same where a task is one register tile.
+TILE_PRODUCTS = 1 << 11
 # Registers beside the sums of a tile whose elements are loaded one at a time where LLVM would load pairs: of more sums
 # some are spilled.
 SPARE_REGISTERS = 5
@@ -65,10 +71,12 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
     follow from each other (``has_pointers``) have many weights, which come from the L2 cache."""
     vector, steps = 4 * machine.lanes("float32"), channels * taps
     is_single = takes_single_channels(channels, has_pointers, machine)
+    pointers = MAX_POINTERS if machine.has_lane_operands else MAX_POINTERS_OF_FEW
+    most = pointers if has_pointers else machine.registers - 1
     fits = [
         (w, oc)
         for oc in range(1, 9)
-        for w in range(1, MAX_POINTERS + 1 if has_pointers else machine.registers)
+        for w in range(1, most + 1)
         if filters % oc == 0 and fits_any_image((1, w, oc), is_single, machine)
     ]
 
@@ -80,8 +88,17 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
         weights = steps * tile[1] * vector
         return tile_cycles(*tile, steps) + (weights / L3_BYTES_PER_CYCLE if weights > machine.l2_bytes * 3 // 4 else 0)
 
+    is_point = taps == 1 and not has_pointers
+    is_even = filters % VECTORS_OF_OPERANDS == 0
+    if machine.has_memory_operands and is_point and is_even and steps >= CHANNELS_OF_OPERANDS:
+        # Pixels that are one row have whole tiles, of which products load elements themselves where they fill the
+        # registers beside two vectors of each block of filters.
+        return machine.registers // VECTORS_OF_OPERANDS - 2
     # Images of pixels that are one row are small where the weights are more than the L2 cache holds.
-    is_small = taps == 1 and not has_pointers and vector * filters * channels > machine.l2_bytes
+    weights = vector * filters * steps
+    is_small = is_point and weights > machine.l2_bytes
+    if has_pointers and not machine.has_lane_operands:
+        is_small = weights > 2 * machine.l2_bytes
     pixels = SMALL_IMAGE if is_small else None
     return min(fits, key=lambda t: cycles(t) / t[1] * (-(-pixels // t[0]) if pixels else 1 / t[0]))[0]
 
@@ -231,7 +248,8 @@ def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine)
     rows with whole tiles. In shorter tiles such loads take longer than the instructions they save."""
     x, tile = extents(op), config["tile"]
     is_full = prod(tile) + 2 * tile[2] == machine.registers and x["w"] % tile[1] == 0
-    is_plain = x["kh"] == x["kw"] == 1 and is_image_known(op) and config["outer"] in ("pixels", "filters")
+    is_plain = x["kh"] == x["kw"] == 1 and (is_image_known(op) or bool(op.attrs.get("overlaps")))
+    is_plain = is_plain and config["outer"] in ("pixels", "filters")
     is_float = op.output(0).dtype == "float32" == op.input_tensors[0].dtype
     is_short = prod(tile) * config["unroll_ic"] <= PRODUCTS_OF_OPERANDS and tile[2] == VECTORS_OF_OPERANDS
     return machine.has_memory_operands and is_plain and is_float and is_full and is_short
@@ -242,6 +260,14 @@ def prefetch_distance(x: dict[str, int], outer: str, machine: Machine) -> int:
     weights = 4 * x["oc"] * x["ob"] * x["ico"] * x["ici"] * x["kh"] * x["kw"]
     orders = ("filters",) if machine.has_lane_operands else ("filters", "pixels")
     return PREFETCH_CHANNELS if weights > machine.l2_bytes // 4 and outer in orders else 0
+
+
+def streams_weights(op: ComputeOp, config: dict[str, Any], machine: Machine) -> bool:
+    """Whether each tile of an image whose pixels are one row reads weights that the L1 cache does not hold."""
+    x = extents(op)
+    steps, is_row = x["ici"] * x["ico"] * x["kh"] * x["kw"], bool(op.attrs.get("is_one_row"))
+    is_long = 4 * config["tile"][2] * x["ob"] * steps > machine.l1_bytes
+    return is_row and is_long and op.attrs["columns"] > 1 and not machine.has_lane_operands
 
 
 def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int, int, int]]:
@@ -297,6 +323,24 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride:
     ):
         rows = -(-rows // 2)
     return -(-rows // tile[0]) * tile[0]
+
+
+def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) -> tuple[str, int, int]:
+    """The loop order where pixels are one row and elements are loaded one by one, the tiles of pixels in sequence, and
+    the tasks that share the filters. Weights that are much of the L2 cache are read once for some tiles of pixels,
+    which are all those of a small image: each register tile is a task ("filters"). Weights of a wide tile that stay in
+    the L1 cache are used for some tiles of pixels ("rows"). Other weights are read again for each ("pixels")."""
+    _, w, oc = tile
+    steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
+    weights, of_tile = 4 * x["oc"] * x["ob"] * steps // x["groups"], w * x["oc"] * steps // x["groups"]
+    most = min(max(machine.l2_bytes // 2 // (4 * w * x["ici"] * x["ico"]), 1), FLAT_TILES)
+    if weights > machine.l2_bytes // 4 and w * oc * steps >= TILE_PRODUCTS:
+        return "filters", most, 1
+    if oc >= MIN_VECTORS_OF_ROWS and 4 * oc * x["ob"] * steps <= machine.l1_bytes:
+        return "rows", most, 1
+    shares = [d for d in range(1, machine.threads + 1)
+              if x["oc"] // oc % d == 0 and (d == 1 or of_tile >= d * TASK_PRODUCTS // 4)]  # fmt: skip
+    return "pixels", min(-(-TASK_PRODUCTS // 4 // of_tile), MAX_FLAT_TILES), max(shares)
 
 
 def divide(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
@@ -357,7 +401,11 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
         task, inside = host.fuse(*images, part, share), oc_outer
     else:
         host.reorder(n, part, oc_outer, tile, column, oc_tile, ob)
-        task, inside = host.fuse(*images, part, oc_outer), tile
+        if config["outer"] == "filters":
+            # Sums are long enough for a task each, which threads share evenly however few they are.
+            task = inside = host.fuse(*images, part, oc_outer, tile)
+        else:
+            task, inside = host.fuse(*images, part, oc_outer), tile
     host.vectorize(ob)
     for axis in (oc_tile, column):
         host.unroll(axis)
@@ -535,6 +583,8 @@ class Conv2d(CPUTemplate):
             # Small images have few such tasks: they share the filters, so that all threads have as many.
             is_long = rows * of_tile >= 4 * TASK_PRODUCTS and machine.threads > 1
             shares = 2 if is_long and x["oc"] // tile[2] % 2 == 0 else 1
+            if not machine.has_lane_operands and columns != 1:
+                outer, rows, shares = flat_tasks(x, tile, machine)
         size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS
         if machine.loads_pairs:
             most = size if is_single else ANY_IMAGE_PRODUCTS_OF_PAIRS
@@ -554,15 +604,16 @@ class Conv2d(CPUTemplate):
         x, stride = extents(stage.op), column_stride(stage.op)
         ahead = prefetch_distance(x, config["outer"], planner.machine)
         with_operands = has_memory_operands(stage.op, config, planner.machine)
+        # Prefetches also keep LLVM from loading the weights of the next channel early: there are no registers for them.
+        if with_operands or streams_weights(stage.op, config, planner.machine):
+            ahead = PREFETCH_CHANNELS
         if config["outer"] == "parts":
             stage, task = channel_blocking.divide(planner, stage, host, config, x, stride)
         else:
             task = divide(stage, host, config)
         if is_parallel:
             host.parallel(task)
-        # Prefetches also keep LLVM from loading the weights of the next channel early: there are no registers for them.
-        lanes = lane_operands(x, config, planner.machine)
-        reduce_channels(stage, config, PREFETCH_CHANNELS if with_operands else ahead, with_operands, lanes)
+        reduce_channels(stage, config, ahead, with_operands, lane_operands(x, config, planner.machine))
         compute_padding(planner, padding, host, task, config)
 
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 20, 60, 12
 # The least channels whose lanes are operands: runs of fewer are long enough without, and have more vectors of filters.
 MIN_CHANNELS_OF_LANES = 256
+# The least height and width that images are taken to have: beside products of short vectors filters cost less to read,
+# those of many channels as well.
+MIN_SIDE, MIN_SIDE_OF_SHORT = 10, 14
 # The least filters beside which it costs little to transform data twice.
 MIN_SHARED_FILTERS = 256
 
@@ -59,7 +62,7 @@ def has_lanes(channels: int, machine: Machine) -> bool:
 def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine) -> tuple[int, int] | None:
     """The size of a tile and the vectors of filters in a group; None where direct convolution is estimated to be about
     as fast. Images are taken to be as large as they usually are where there are so many channels."""
-    side = min(max(5120 // channels, 14), 56)
+    side = min(max(5120 // channels, MIN_SIDE_OF_SHORT if is_short(machine) else MIN_SIDE), 56)
     planned = winograd.plan(1, channels, filters, side, side, blocks, machine)
     return None if planned is None else (planned[0], group_sizes(filters // blocks[1], channels, machine))
 
