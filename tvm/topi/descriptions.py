@@ -65,6 +65,8 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "values": (_T, "What is looked for."),
     "sparse_indices": (_T, "The places of the values."),
     "dense_data": (_T, "The dense matrix."),
+    "dense_mat": (_T, "The dense matrix."),
+    "sparse_mat": ("tuple or scipy.sparse matrix", "The sparse one: values, their columns, and where rows begin."),
     "sparse_data": (_T, "The values of the sparse matrix: elements, or blocks."),
     "sparse_dense.sparse_indices": (_T, "The column of each element, or block."),
     "sparse_indptr": (_T, "Where each row begins among them, and where the last one ends."),
