@@ -65,6 +65,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "values": (_T, "What is looked for."),
     "sparse_indices": (_T, "The places of the values."),
     "dense_data": (_T, "The dense matrix."),
+    "n_elems": (_I, "How many channels lie side by side in the kernel."),
     "dense_mat": (_T, "The dense matrix."),
     "sparse_mat": ("tuple or scipy.sparse matrix", "The sparse one: values, their columns, and where rows begin."),
     "sparse_data": (_T, "The values of the sparse matrix: elements, or blocks."),
