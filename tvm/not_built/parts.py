@@ -28,7 +28,7 @@ _QUANTIZE_STEPS = "the steps of quantization one by one (relay.quantize.quantize
 _SCHEDULE = "scheduling of TIR (tir.Schedule)"
 _BUILDER = "the builder of TVMScript"
 _PARSER = "reading TVMScript"
-_SPARSE = "the conversion to sparse weights"
+_SPARSE = "the conversion to sparse weights of convolutions"
 _PIPELINE = "the pipeline executor"
 
 PARTS: dict[str, Part] = {
@@ -225,9 +225,8 @@ PARTS: dict[str, Part] = {
     "tvm.relay.prelude": Part(
         "the set of operators on tensor arrays", "StaticTensorArrayOps TensorArrayOps get_tensor_array_shape"
     ),
-    "tvm.relay.analysis.sparse_dense": Part(_SPARSE, "convert process_params"),
     "tvm.relay.analysis.sparse_conv2d": Part(_SPARSE, "convert process_params"),
-    "tvm.relay.data_dep_optimization": Part(_SPARSE, "bsr_conv2d bsr_dense simplify_fc_transpose"),
+    "tvm.relay.data_dep_optimization": Part(_SPARSE, "bsr_conv2d"),
     "tvm.topi.sparse.utils": Part(
         _SPARSE, "convert_model_dense_to_sparse deepspeed_bsr random_sparse_dense_params"
     ),
