@@ -23,9 +23,7 @@ def _transposed(node: Any) -> Var | None:
     return weight.args[0] if tuple(weight.attrs.axes or (1, 0)) in ((1, 0), (-1, 0), (1, -2), (-1, -2)) else None
 
 
-def convert(
-    func: Function, params: MutableMapping[str, Any]
-) -> tuple[Function, MutableMapping[str, Any]]:
+def convert(func: Function, params: MutableMapping[str, Any]) -> tuple[Function, MutableMapping[str, Any]]:
     """A function that reads the transposed weights (``name.T``) of its ``nn.dense`` as they are, and its parameters.
 
     Parameters
