@@ -6,6 +6,7 @@ import importlib.util
 import io
 import os
 import subprocess
+import sys
 import tarfile
 
 import numpy as np
@@ -59,6 +60,18 @@ def test_temporary_folders_go_when_they_are_done():
     kept.remove()
     assert not os.path.exists(path) and os.path.exists(kept.path)
     os.rmdir(kept.path)
+
+
+def test_all_temporary_folders_can_be_removed_at_once(tmp_path):
+    code = (f"import sys; from tvm.contrib.utils import TempDirectory as T; made = T({str(tmp_path / 'a')!r});"
+            f" left = T({str(tmp_path / 'b')!r}); kept = T({str(tmp_path / 'c')!r}, keep_for_debug=True);"
+            " assert T.TEMPDIRS == {made.path, left.path}; made.remove(); assert T.TEMPDIRS == {left.path};"
+            f" again = T({str(tmp_path / 'a')!r}); del made;"
+            " import os; assert os.path.isdir(again.path); T.remove_tempdirs();"
+            " assert not T.TEMPDIRS and not os.path.exists(again.path) and not os.path.exists(left.path);"
+            f" last = T({str(tmp_path / 'd')!r})")
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert os.listdir(tmp_path) == ["c"]
 
 
 def test_tar_round_trip_and_refusals(tmp_path):

@@ -120,5 +120,10 @@ def test_a_run_with_a_number_times_every_node_as_it_is_told(model, monkeypatch, 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Name") and sum(line.startswith("tvmgen_default") for line in lines) >= 3
     alone = create(model)
-    alone.run()
+    alone.run(number=None)
+    assert not capsys.readouterr().out
+    np.testing.assert_array_equal(executor.get_output(0).numpy(), alone.get_output(0).numpy())
+    asked.clear()
+    executor.run()
+    assert asked == [1] * nodes and capsys.readouterr().out.startswith("Name")
     np.testing.assert_array_equal(executor.get_output(0).numpy(), alone.get_output(0).numpy())

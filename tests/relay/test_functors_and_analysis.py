@@ -170,6 +170,11 @@ def test_unmatched_cases_are_patterns_of_what_is_left():
         analysis.unmatched_cases(relay.Match(v, [relay.Clause(none, v)]))
 
 
+def test_mutators_keep_the_names_of_functions():
+    name = relay.GlobalVar("f")
+    assert relay.ExprMutator().visit(name) is relay.ExprMutator().visit_global_id(name) is name
+
+
 def test_variables_come_in_the_order_they_are_read():
     x, y, z, w = (relay.var(n) for n in "xyzw")
     inner = relay.Let(z, relay.Tuple([y, w]), relay.Tuple([z, x]))

@@ -158,6 +158,25 @@ def test_own_compile_function_gets_files_and_options(object_code, tmp_path):
     assert (tmp_path / "lib0.o").exists()
 
 
+def test_arguments_of_an_export_by_position(object_code, tmp_path):
+    calls = []
+
+    def fpack(module, is_system_lib, c_symbol_prefix, folder):
+        assert (is_system_lib, c_symbol_prefix) == (False, "")
+        (tmp_path / "packed.c").write_text("int packed_symbol_of_test(void) { return 0; }\n")
+        return str(tmp_path / "packed.c")
+
+    def fcompile(output, files, **kwargs):
+        calls.append([os.path.basename(name) for name in files])
+        link.create_shared(output, files)
+
+    (tmp_path / "extra.c").write_text("int extra_symbol_of_test(void) { return 0; }\n")
+    folder = tmp_path / "kept"
+    extra = [str(tmp_path / "extra.c")]
+    compiled(object_code).export_library(tmp_path / "x.so", fcompile, fpack, extra, str(folder))
+    assert calls == [["lib0.o", "packed.c", "extra.c"]] and (folder / "lib0.o").exists()
+
+
 def test_missing_compiler_is_one_clear_error(object_code, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)

@@ -22,6 +22,14 @@ class TempDirectory:
 
     # Set by tests that keep what they made.
     _KEEP_FOR_DEBUG = False
+    # The folders that are removed when the program ends.
+    TEMPDIRS: set[str] = set()
+
+    @classmethod
+    def remove_tempdirs(cls) -> None:
+        """Remove every folder that was not to be kept, with what is in it."""
+        while TempDirectory.TEMPDIRS:
+            shutil.rmtree(TempDirectory.TEMPDIRS.pop(), ignore_errors=True)
 
     @classmethod
     def set_keep_for_debug(cls, set_to: bool = True):
@@ -46,8 +54,8 @@ class TempDirectory:
             self.temp_dir = custom_path
         else:
             self.temp_dir = tempfile.mkdtemp(prefix="tvm-")
-        self._removed = False
-        atexit.register(self.remove)
+        if not self._keep:
+            self.TEMPDIRS.add(self.temp_dir)
 
     @property
     def path(self) -> str:
@@ -55,13 +63,14 @@ class TempDirectory:
 
     def remove(self) -> None:
         """Remove the folder with what is in it, unless it was to be kept."""
-        if not self._removed and not self._keep:
+        if not self._keep and self.temp_dir in self.TEMPDIRS:
+            self.TEMPDIRS.remove(self.temp_dir)
             shutil.rmtree(self.temp_dir, ignore_errors=True)
-        self._removed = True
-        atexit.unregister(self.remove)
+        # Another folder of this path is not this object's.
+        self._keep = True
 
     def __del__(self):
-        if not self._removed:
+        if hasattr(self, "temp_dir"):
             self.remove()
 
     def __truediv__(self, other: str):
@@ -97,6 +106,9 @@ class TempDirectory:
         list of str
         """
         return os.listdir(self.temp_dir)
+
+
+atexit.register(TempDirectory.remove_tempdirs)
 
 
 class _Keep:

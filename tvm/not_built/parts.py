@@ -28,7 +28,7 @@ _QUANTIZE_STEPS = "the steps of quantization one by one (relay.quantize.quantize
 _SCHEDULE = "scheduling of TIR (tir.Schedule)"
 _BUILDER = "the builder of TVMScript"
 _PARSER = "reading TVMScript"
-_SPARSE = "the conversion to sparse weights"
+_SPARSE = "the conversion to sparse weights of convolutions"
 _PIPELINE = "the pipeline executor"
 
 PARTS: dict[str, Part] = {
@@ -203,6 +203,7 @@ PARTS: dict[str, Part] = {
         "PipelineConfig PipelineExecutorFactoryModule PipelineModule build",
         questions="pipeline_executor_enabled",
     ),
+    "tvm.contrib.pipeline_executor_build": Part(_PIPELINE, "PipelineConfig build"),
     "tvm.contrib.rocblas": _library("rocBLAS", "batch_matmul matmul"),
     "tvm.contrib.rocm": Part("the toolchain ROCm", "find_lld find_rocm_path have_matrixcore rocm_link"),
     "tvm.contrib.sdaccel": Part("the toolchain SDAccel", "compile_vhls"),
@@ -220,16 +221,17 @@ PARTS: dict[str, Part] = {
     "tvm.contrib.tflite_runtime": _library("of TensorFlow Lite", "TFLiteModule create"),
     "tvm.contrib.thrust": _library("Thrust", "", "can_use_rocthrust can_use_thrust maybe_warn"),
     "tvm.contrib.torch": Part("the bridge to C++", "GraphModule PyTorchTVMModule TraceTvmModule VMModule"),
+    "tvm.contrib.torch.pytorch_tvm": Part("the bridge to C++", "PyTorchTVMModule TVM_ASSETS"),
     "tvm.contrib.xcode": Part("the toolchain Xcode", "compile_coreml compile_metal create_dylib popen_test_rpc xcrun"),
     "tvm.relay.op": Part("the operator debug", "debug"),
     "tvm.relay.prelude": Part(
         "the set of operators on tensor arrays", "StaticTensorArrayOps TensorArrayOps get_tensor_array_shape"
     ),
-    "tvm.relay.analysis.sparse_dense": Part(_SPARSE, "convert process_params"),
     "tvm.relay.analysis.sparse_conv2d": Part(_SPARSE, "convert process_params"),
-    "tvm.relay.data_dep_optimization": Part(_SPARSE, "bsr_conv2d bsr_dense simplify_fc_transpose"),
+    "tvm.relay.data_dep_optimization": Part(_SPARSE, "bsr_conv2d"),
     "tvm.topi.sparse.utils": Part(
-        _SPARSE, "convert_model_dense_to_sparse deepspeed_bsr random_sparse_dense_params"
+        "this part of sparse networks",
+        "convert_model_dense_to_sparse deepspeed_bsr random_sparse_dense_params sparse_sketch_rules",
     ),
     "tvm.relay.op.nn": Part(
         "the operator",
@@ -292,7 +294,7 @@ PARTS: dict[str, Part] = {
             ("arm_compute_lib", "Arm Compute Library", "partition_for_arm_compute_lib",
              "is_arm_compute_runtime_enabled"),
             ("bnns", "BNNS", "partition_for_bnns", ""),
-            ("clml", "OpenCLML", "partition_for_clml preprocess_module", "is_clml_runtime_enabled"),
+            ("clml", "OpenCLML", "CLMLGenSrc partition_for_clml preprocess_module", "is_clml_runtime_enabled"),
             ("cmsisnn", "CMSIS-NN", "partition_for_cmsisnn", "enabled"),
             ("cublas", "cuBLAS", "partition_for_cublas", ""),
             ("cudnn", "cuDNN", "partition_for_cudnn", ""),

@@ -355,7 +355,7 @@ class ExprMutator(ExprFunctor):
         """
         return gv
 
-    visit_constructor = visit_op = visit_constant = visit_global_var
+    visit_constructor = visit_op = visit_constant = visit_global_id = visit_global_var
 
     def visit_if(self, ite):
         """What stands for an if.

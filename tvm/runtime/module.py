@@ -364,9 +364,9 @@ class Module:
         self,
         file_name: str | os.PathLike,
         fcompile: Callable | None = None,
+        fpack_imports: Callable | None = None,
         addons: list[str] | None = None,
         workspace_dir: str | None = None,
-        fpack_imports: Callable | None = None,
         **kwargs,
     ):
         """Write this module and its imports as one library (``.so``), archive (``.tar``) or object (``.o``).
@@ -380,12 +380,12 @@ class Module:
             The file.
         fcompile : Callable, optional
             What makes the file.
+        fpack_imports : Callable, optional
+            What packs the imported modules.
         addons : list of str, optional
             Further files for it.
         workspace_dir : str, optional
             The folder for what goes into it.
-        fpack_imports : Callable, optional
-            What packs the imported modules.
         **kwargs
             Further arguments of ``fcompile``.
 

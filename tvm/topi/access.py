@@ -31,6 +31,14 @@ def are_known(axes: Sequence[IterVar]) -> bool:
     return all(isinstance(a.dom.extent, IntImm) for a in axes)
 
 
+def is_ragged(op: ComputeOp) -> bool:
+    """Whether the length of a reduction depends on the element it makes, as that of a row of a sparse matrix does: then
+    its loop stays inside those over the elements, each of which is computed by itself."""
+    axes = {a.var for a in op.axis}
+    extents = [a.dom.extent for a in op.reduce_axis]
+    return any(node in axes for e in extents if not isinstance(e, IntImm) for node in post_order(e))
+
+
 def elements(shape) -> int:
     """Elements of a shape; symbolic dimensions count as 64."""
     total = 1
@@ -106,7 +114,7 @@ def own_consumer(schedule: Schedule, stage: Stage, plain: Schedule) -> Stage | N
     ``plain`` is the schedule with everything inlined that is to be."""
     twin = plain.stage_map[stage.op]
     users = plain.consumers(twin)
-    if stage.is_output or len(users) != 1:
+    if stage.is_output or len(users) != 1 or is_ragged(stage.op):
         return None
     user = users[0]
     if not isinstance(user.op, ComputeOp) or user.op.reduce_axis or len(user.op.axis) != len(stage.op.axis):

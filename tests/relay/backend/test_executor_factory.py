@@ -101,6 +101,7 @@ def test_unpacks_as_in_older_guides(model):
         executor = graph_runtime.create(graph, library, tvm.cpu(0))
     executor.set_input(**params)
     check(executor, weight)
+    assert lib.get_devices() == []
 
 
 @pytest.mark.slow

@@ -136,6 +136,9 @@ ROWS = {
     "stft": (lambda x: relay.stft(x, 4), ["n l"]),
     "nn.dense": (nn.dense, ["n k", "m k"]),
     "nn.matmul": (lambda x, y: nn.matmul(x, y, transpose_a=True), ["k n", "k m"]),
+    "nn.sparse_dense": (
+        lambda x, *parts: nn.sparse_dense(x, parts), ["n 4", "6", "6:int32<4", "4:int32=0,2,2,6"]
+    ),
     "nn.batch_matmul": (nn.batch_matmul, ["n m k", "n l k"]),
     "nn.bias_add": (nn.bias_add, ["n m k", "m"]),
     "nn.batch_flatten": (nn.batch_flatten, ["n m 3"]),

@@ -412,6 +412,13 @@ def test_products_of_specials():
             ("nn.matmul", lambda x, y: relay.nn.matmul(x, y), [a, b.T.copy()], want),
             ("nn.batch_matmul", lambda x, y: relay.nn.batch_matmul(x, y), [a[None], b[None]], want[None]),
             ("einsum", lambda x, y: relay.einsum([x, y], "ij,kj->ik"), [a, b], want),
+            # What is not stored does not multiply: infinity times it is no NaN.
+            (
+                "nn.sparse_dense",
+                lambda x: relay.nn.sparse_dense(x, (f32(1, 2, 0), np.int32([0, 2, 1]), np.int32([0, 2, 3, 3]))),
+                [a],
+                f32([1, NAN, 0], [NAN, 0, 0], [6, 0, 0]),
+            ),
             ("nn.dense extremes", lambda x, y: relay.nn.dense(x, y, out_dtype="int32"), [whole, whole], square),
             (
                 "nn.batch_matmul extremes",

@@ -77,7 +77,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
     # ---- whole runs ----
 
     def run(
-        self, number: int | None = None, repeat: int = 1, min_repeat_ms: int = 1, limit_zero_time_iterations: int = 100,
+        self, number: int | None = 10, repeat: int = 1, min_repeat_ms: int = 1, limit_zero_time_iterations: int = 100,
         cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, sort_by_time: bool = True, **input_dict,
     ) -> None:  # fmt: skip
         """Run the model; where results are dumped, node by node, keeping the result and the time of each.
@@ -85,8 +85,8 @@ class GraphModuleDebug(graph_executor.GraphModule):
         Parameters
         ----------
         number : int, optional
-            With it every node is also timed, alone, and a table is printed; the other numbers are those of
-            :py:meth:`run_individual`.
+            Every node is also timed, alone, and a table is printed; the other numbers are those of
+            :py:meth:`run_individual`. None: nodes are not timed.
         repeat : int
             How many times there are.
         min_repeat_ms : int

@@ -427,7 +427,7 @@ def _run_graph(package, session, dev, make_data, benchmark, repeat, number, prof
         try:
             shown = debug_executor.GraphModuleDebug(executor.module, dev, package.graph, "./prof", keep=executor)
             print(shown.profile())
-            shown.run()
+            shown.run(number=None)
         except OSError as problem:
             raise TVMCException(f"cannot write the profile into ./prof: {problem.strerror or problem}") from problem
     if benchmark:

@@ -42,6 +42,10 @@ class GraphExecutorFactoryModule:
 
     get_executor_config = get_graph_json
 
+    def get_devices(self) -> list[str]:
+        """The devices whose contexts a caller hands to the model: none, for the graph says where each node runs."""
+        return []
+
     def get_params(self) -> dict[str, Any]:
         return self.params
 

@@ -35,7 +35,7 @@ def __getattr__(name: str):
     known = _SAME.get(name, name)
     if known in _HOMES:
         found = getattr(_importlib.import_module("." + _HOMES[known], __name__), known)
-    elif name == "common" or name in _HOMES.values():
+    elif name in ("change_datatype", "common") or name in _HOMES.values():
         return _importlib.import_module("." + name, __name__)
     else:
         return _name_of(__name__, name)

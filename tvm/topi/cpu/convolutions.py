@@ -74,7 +74,8 @@ def conv2d_NCHWc_int8(
     is_whole = tuned.is_known(data.shape) and get_const_int(data.shape[1]) == get_const_int(kernel.shape[1])
     if kind is not None and kind.sums == out_dtype and is_whole:
         return conv2d_tiles.conv2d(data, kernel, stride, padding, dilation, kind, pad_value)
-    out = nn.conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype, pad_value)
+    blocks = (layout, out_layout, out_dtype)
+    out = nn.conv2d_NCHWc_int8(data, kernel, stride, padding, dilation, *blocks, pad_value=pad_value)
     return with_instruction(out, data, kernel, target, get_const_int(kernel.shape[5]))
 
 

@@ -37,3 +37,6 @@ globals().update(_OPERATORS)
 __getattr__ = face(__name__, _OPERATORS)
 
 __all__ = [*_SCHEDULES, *_OPERATORS, "multibox_prior", "roi_align_nchw", "schedules"]
+
+# They take the names above from this module.
+from . import depthwise_conv2d, injective, reduction, tensor_intrin  # noqa: E402

@@ -28,8 +28,9 @@ def _named(name: str) -> Callable:
 
 _FAMILIES = (
     "adaptive_pool", "adv_index", "argsort", "argwhere", "batch_matmul", "batch_norm", "bitserial_conv2d_nchw",
-    "broadcast", "concatenate", "conv1d_ncw", "conv1d_nwc", "conv1d_transpose_ncw", "conv2d_NCHWc", "conv2d_hwcn",
-    "conv2d_nchw", "conv2d_nhwc", "conv2d_transpose_nchw", "conv3d_ncdhw", "conv3d_ndhwc", "conv3d_transpose_ncdhw",
+    "broadcast", "concatenate", "conv1d_ncw", "conv1d_nwc", "conv1d_transpose_ncw", "conv2d_NCHWc",
+    "conv2d_NCHWc_int8", "conv2d_hwcn", "conv2d_nchw", "conv2d_nhwc",
+    "conv2d_transpose_nchw", "conv3d_ncdhw", "conv3d_ndhwc", "conv3d_transpose_ncdhw",
     "correlation_nchw", "deformable_conv2d_nchw", "deformable_conv2d_nhwc", "dense", "depthwise_conv2d_NCHWc",
     "depthwise_conv2d_nchw", "depthwise_conv2d_nhwc", "dilation2d_nchw", "dilation2d_nhwc", "einsum", "elemwise",
     "extern", "fast_softmax", "get_valid_counts", "group_conv1d_ncw", "group_conv1d_nwc", "group_conv2d_nchw",
@@ -62,3 +63,6 @@ def __getattr__(name: str):
 
 
 __all__ = ["default_schedule", "schedule_pool", *(f"schedule_{family}" for family in _FAMILIES)]
+
+# It takes the names above from this module.
+from . import nn  # noqa: E402

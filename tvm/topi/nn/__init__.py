@@ -2,7 +2,7 @@
 
 # A module and a function have this name; the function is what it means.
 from .conv2d import conv2d
-from . import depthwise_conv2d
+from . import depthwise_conv2d, mapping
 from .convolution import (
     conv,
     conv1d,

@@ -162,11 +162,12 @@ def conv2d_NCHWc(
 
 
 def conv2d_NCHWc_int8(
-    data, kernel, stride, padding, dilation, layout="NCHW16c", out_layout="NCHW16c", out_dtype="int32", pad_value=0
-):
-    """Data (n, C/c, h, w, c) and a kernel (O/o, I/i, kh, kw, i/4, o, 4) of integers of 8 bits: the four channels that
-    are summed at once lie side by side; several groups where I is a part of the blocks of channels. Around the data is
-    ``pad_value``, the zero point of quantized data.
+    data, kernel, stride, padding, dilation, layout="NCHW16c", out_layout="NCHW16c", out_dtype="int32", n_elems=BYTES,
+    pad_value=0,
+):  # fmt: skip
+    """Data (n, C/c, h, w, c) and a kernel (O/o, I/i, kh, kw, i/d, o, d) of integers of 8 bits: the d = ``n_elems``
+    channels that are summed at once lie side by side; several groups where I is a part of the blocks of channels.
+    Around the data is ``pad_value``, the zero point of quantized data.
 
     Raises
     ------
@@ -174,10 +175,10 @@ def conv2d_NCHWc_int8(
         Data or kernel are not blocked in this way, or their channels do not fit.
     """
     shape, of_kernel = get_const_tuple(data.shape), get_const_tuple(kernel.shape)
-    if len(shape) != 5 or len(of_kernel) != 7 or of_kernel[6] != BYTES:
+    if len(shape) != 5 or len(of_kernel) != 7 or of_kernel[6] != n_elems:
         raise TVMError(
-            "conv2d_NCHWc_int8: data of 5 dimensions and a kernel of 7, the last of four channels, are wanted, got "
-            f"{shape} and {of_kernel}"
+            f"conv2d_NCHWc_int8: data of 5 dimensions and a kernel of 7, the last of {n_elems} channels, are wanted, "
+            f"got {shape} and {of_kernel}"
         )
     return conv2d_NCHWc_words(data, kernel, stride, padding, dilation, out_dtype, pad_value, "conv2d_NCHWc_int8")
 

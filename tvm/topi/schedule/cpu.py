@@ -180,7 +180,8 @@ class Planner:
     def is_large(self, op: ComputeOp, points: int) -> bool | PrimExpr:
         """Whether there is enough to do for several threads: ``points``, or as many as sizes that are not known say.
         Then it is a condition on them, which the loop decides when it starts."""
-        extents = [a.dom.extent for a in (*op.axis, *op.reduce_axis)]
+        steps = [] if access.is_ragged(op) else op.reduce_axis
+        extents = [a.dom.extent for a in (*op.axis, *steps)]
         known = math.prod(e.value for e in extents if isinstance(e, IntImm))
         if known >= self.parallel_points or all(isinstance(e, IntImm) for e in extents) or not size_class.is_chosen():
             return points >= self.parallel_points
@@ -199,6 +200,9 @@ class Planner:
 
     def reduction(self, stage: Stage, consumer: Stage | None) -> None:
         op = stage.op
+        if access.is_ragged(op):
+            self.parallel(stage, list(op.axis), access.work(op))
+            return
         if not op.axis:
             self.row_reduction(stage)
             return

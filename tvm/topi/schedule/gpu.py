@@ -188,6 +188,9 @@ class Planner:
 
     def reduction(self, stage: Stage, consumer: Stage | None) -> None:
         op = stage.op
+        if access.is_ragged(op):
+            self.spread(stage, self.fused(stage, list(op.axis)))
+            return
         results = access.elements([a.dom.extent for a in op.axis])
         steps = access.elements([a.dom.extent for a in op.reduce_axis])
         if steps >= SHORT_SUM and results * 32 <= self.machine.enough_threads * 4 and not op.body[0].init:

@@ -3,7 +3,7 @@
 from ...expr import Constant, Expr, const
 from .activation import dropout, dropout_raw, fast_softmax, leaky_relu, log_softmax, prelu, relu, softmax
 from .convolution import conv1d, conv2d, conv3d
-from .dense import batch_flatten, batch_matmul, bias_add, dense, matmul
+from .dense import batch_flatten, batch_matmul, bias_add, dense, matmul, sparse_dense
 from .nbits import contrib_dense_nbits
 from .normalization import (
     batch_norm,

@@ -148,6 +148,21 @@ def batch_matmul(tensor_a, tensor_b, out_dtype="", transpose_a=False, transpose_
     )
 
 
+@op(
+    "nn.sparse_dense",
+    4,
+    pattern=OUT_ELEMWISE_FUSABLE,
+    compute=lambda attrs, inputs, out, product=topi.nn.sparse_dense: product(*inputs, attrs.sparse_lhs),
+)
+def sparse_dense(dense_mat, sparse_mat, sparse_lhs=False):
+    """dense_mat . S^T, or S . dense_mat^T where ``sparse_lhs``, of a sparse matrix S by rows of elements (CSR) or of
+    blocks (BSR)."""
+    if hasattr(sparse_mat, "indptr"):
+        sparse_mat = (sparse_mat.data, sparse_mat.indices, sparse_mat.indptr)
+    data, indices, indptr = sparse_mat
+    return call("nn.sparse_dense", dense_mat, data, indices, indptr, sparse_lhs=bool(sparse_lhs))
+
+
 def _bias_type(attrs, types):
     data, bias = tensor(types[0], "the data"), tensor(types[1], "the bias")
     x = dims(data)

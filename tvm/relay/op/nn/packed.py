@@ -108,7 +108,7 @@ def _int8_type(attrs, types):
     type_rule=_int8_type,
     compute=lambda attrs, inputs, out, conv=topi.nn.conv2d_NCHWc_int8: conv(
         *inputs, attrs.strides, attrs.padding, attrs.dilation, attrs.data_layout, attrs.out_layout, out.dtype,
-        attrs.pad_value,
+        pad_value=attrs.pad_value,
     ),
 )
 def contrib_conv2d_nchwc_int8(

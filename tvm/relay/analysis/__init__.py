@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..error import DiagnosticError
-from ..ir.module import GlobalVar, IRModule
-from ..ir.op import Op
-from ..ir.structural import structural_key
-from ..ir.tensor_type import TensorType
-from ..ir.type import FuncType, GlobalTypeVar, RelayRefType, TupleType, Type, TypeCall, TypeKind, TypeVar
-from ..ir.visit import post_order
-from ..not_built import name_of as _name_of
-from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternWildcard, pattern_variables
-from .call_graph import CallGraph
-from .expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
-from .feature import Feature, detect_feature
-from .flop import macs
-from .infer import infer_type
-from .substitute import free_vars
-
-# Modules below this one are parts to come (tvm.not_built): Python looks for them only below a package.
-__path__: list[str] = []
+from ...error import DiagnosticError
+from ...ir.module import GlobalVar, IRModule
+from ...ir.op import Op
+from ...ir.structural import structural_key
+from ...ir.tensor_type import TensorType
+from ...ir.type import FuncType, GlobalTypeVar, RelayRefType, TupleType, Type, TypeCall, TypeKind, TypeVar
+from ...ir.visit import post_order
+from ...not_built import name_of as _name_of
+from ..adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternWildcard, pattern_variables
+from ..call_graph import CallGraph
+from ..expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
+from ..feature import Feature, detect_feature
+from ..flop import macs
+from ..infer import infer_type
+from ..substitute import free_vars
+from . import sparse_dense
 
 
 def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> None:
@@ -322,7 +320,7 @@ def check_basic_block_normal_form(expr: RelayExpr) -> bool:
     -------
     bool
     """
-    from .transform.normal_form import to_basic_block_normal_form
+    from ..transform.normal_form import to_basic_block_normal_form
 
     return to_basic_block_normal_form(expr) is expr
 
@@ -430,8 +428,8 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
     -------
     dict[str, Function]
     """
-    from ..ir.transform import Sequential
-    from .transform import FuseOps, InferType, SimplifyInference
+    from ...ir.transform import Sequential
+    from ..transform import FuseOps, InferType, SimplifyInference
 
     fused = Sequential([InferType(), SimplifyInference(), FuseOps(1)])(mod)
     found = {}
@@ -506,7 +504,7 @@ def get_calibration_data(mod: IRModule, data: dict) -> dict[str, dict[str, list]
     -------
     dict[str, dict[str, list]]
     """
-    from .interpreter import Interpreter, from_value, to_value
+    from ..interpreter import Interpreter, from_value, to_value
 
     class _Watching(Interpreter):
         found: dict[str, dict[str, list]] = {}
@@ -519,7 +517,7 @@ def get_calibration_data(mod: IRModule, data: dict) -> dict[str, dict[str, list]
                                                 "outputs": [from_value(v) for v in values]}
             return result
 
-    from .infer import infer_module
+    from ..infer import infer_module
 
     mod = infer_module(mod)
     work = _Watching(mod)
