@@ -60,6 +60,8 @@ def test_temporary_folders_go_when_they_are_done():
     kept.remove()
     assert not os.path.exists(path) and os.path.exists(kept.path)
     os.rmdir(kept.path)
+    with open(utils.tempdir().relpath("y.txt"), "w") as f:
+        assert os.path.isdir(os.path.dirname(f.name))
 
 
 def test_all_temporary_folders_can_be_removed_at_once(tmp_path):

@@ -22,7 +22,7 @@ class TempDirectory:
 
     # Set by tests that keep what they made.
     _KEEP_FOR_DEBUG = False
-    # The folders that are removed when the program ends.
+    # The folders that are removed when the program ends: paths of theirs outlive the objects.
     TEMPDIRS: set[str] = set()
 
     @classmethod
@@ -68,10 +68,6 @@ class TempDirectory:
             shutil.rmtree(self.temp_dir, ignore_errors=True)
         # Another folder of this path is not this object's.
         self._keep = True
-
-    def __del__(self):
-        if hasattr(self, "temp_dir"):
-            self.remove()
 
     def __truediv__(self, other: str):
         from pathlib import Path
