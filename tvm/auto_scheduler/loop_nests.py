@@ -40,13 +40,13 @@ class Loop:
 
 @dataclass(frozen=True)
 class Nest:
-    """The loops of a stage, and how often the nest is executed. ``around`` are the loops of other stages around it,
+    """The loops of a stage, and how often the nest is executed. ``outer`` are the loops of other stages around it,
     each part of an axis by itself, the outermost first: how often it is begun, and the extents of the axes that all its
     iterations compute."""
 
     loops: tuple[Loop, ...]
     times: Number
-    around: tuple[tuple[Number, dict[Var, Number]], ...] = ()
+    outer: tuple[tuple[Number, dict[Var, Number]], ...] = ()
 
     @property
     def parts(self) -> list[tuple[Var, Number]]:
@@ -111,9 +111,9 @@ class LoopNests:
                 extents[axis] = -(-extents[axis] // extent)
                 parts.append((axis, extent))
             loops.append(Loop(tuple(reversed(parts)), it.kind, it.annotation))
-        return Nest(tuple(reversed(loops)), times, tuple(self._around(place)))
+        return Nest(tuple(reversed(loops)), times, tuple(self._outer(place)))
 
-    def _around(self, place: int) -> list[tuple[Number, dict[Var, Number]]]:
+    def _outer(self, place: int) -> list[tuple[Number, dict[Var, Number]]]:
         attach, found = self.state.stages[place].attach, []
         while attach is not None:
             target, last = attach

@@ -137,8 +137,7 @@ def _matrix_tile(facts: OperationFacts, loops: StageLoops) -> RegisterTile:
     body is a tile of terms, and sums are in registers for all of those of the intrinsic."""
     made = np.array([it.annotation is Annotation.TENSORIZE for it in loops.stage.iters])[loops.owners][:, None]
     is_term, one = loops.is_kind(IteratorKind.REDUCTION), np.ones(loops.extents.shape[1])
-    inside = {axis: loops.product(made & np.array([other is axis for other in loops.axes])[:, None])
-              for axis in set(loops.axes)}
+    inside = _extents(loops, made)
     narrowest, lanes = min(buffer.width for buffer in facts.reads), _ROW_BYTES // facts.store.width
     steps = np.maximum(loops.product(made & is_term) * narrowest / _ROW_BYTES, 1)
     accumulators = np.maximum(loops.product(made & ~is_term) / lanes, 1)

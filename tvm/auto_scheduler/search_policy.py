@@ -556,13 +556,16 @@ class SketchPolicy(SearchPolicy):
         for other in self.siblings:
             if other is self or not isinstance(other, SketchPolicy) or not other.measured:
                 continue
+            relations = self._relations_to(other)
+            if len(found) >= count or not any(relations):
+                continue
             for candidate in other._leaders(least=1)[:_MOST_OF_A_SIBLING]:
-                for number, relation in self._relations_to(other)[candidate.sketch]:
+                for number, relation in relations[candidate.sketch]:
                     decisions = relation.translated(candidate.decisions)
                     made = self.breeder.annotated(number, decisions, complete=True) if decisions is not None else None
-                    if made is not None and made.key not in self.measured and len(found) < count:
+                    if made is not None and made.key not in self.measured:
                         found.setdefault(made.key, made)
-        return list(found.values())
+        return list(found.values())[:count]
 
     def _relations_to(self, other: SketchPolicy) -> list[list[tuple[int, Relation]]]:
         """For each sketch of a sibling, the sketches of this policy that correspond to it."""

@@ -80,7 +80,7 @@ class StageLoops:
         owners = [number for _, _, number in rows]
         return StageLoops(
             stage, [axis for axis, _, _ in rows], [nest.loops[number].kind for number in owners], extents, how,
-            np.broadcast_to(np.asarray(nest.times, dtype="float64"), (count,)), nest.around,
+            np.broadcast_to(np.asarray(nest.times, dtype="float64"), (count,)), nest.outer,
             np.full(count, stage.auto_unroll_max_step), owners, np.ones(count))
 
     def is_kind(self, kind: IteratorKind) -> np.ndarray:
