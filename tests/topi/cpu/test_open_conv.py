@@ -12,7 +12,7 @@ from tvm.relay.backend.te_compiler import KernelCompiler
 from tvm.relay.op.nn.packed import contrib_conv2d_nchwc
 from tvm.relay.symbolic import primitive_form
 from tvm.target import Target
-from tvm.topi.cpu import conv2d, winograd_any_image
+from tvm.topi.cpu import conv2d, convolutions, winograd_any_image
 from tvm.topi.cpu.machine import Machine
 
 BLOCK = 4
@@ -168,15 +168,37 @@ def test_orders_of_tasks_with_operands_in_memory(monkeypatch, channels, filters,
     assert set(chosen) == {want}
 
 
-@pytest.mark.parametrize("given", [{"stride": 2}, {"kernel": 3, "stride": 2, "pads": (1, 1, 1, 1)}])
 @pytest.mark.parametrize("caches, want", [((1 << 15, 1 << 20), "rows"), ((1 << 12, 1 << 20), "pixels"),
-                                          ((1 << 12, 1 << 14), "filters")])  # fmt: skip
-def test_orders_of_tasks_whose_pixels_have_addresses(monkeypatch, given, caches, want):
+                                          ((1 << 12, 1 << 15), "filters")])  # fmt: skip
+def test_orders_of_tasks_whose_pixels_have_addresses(monkeypatch, caches, want):
     chosen = orders(monkeypatch, *caches)
-    layer = Layer(288 if "kernel" not in given else 32, 32, batch=None, **given)
+    monkeypatch.setattr(convolutions, "conv2d_NCHWc_gathered", None)
+    layer = Layer(32, 32, batch=None, kernel=3, stride=2, pads=(1, 1, 1, 1))
     for batch, size in ((1, (1, 13)), (2, (7, 7)), (1, (14, 14)), (3, (3, 5)), (1, (2, 99))):
         layer.check(batch, *size)
     assert {order for order, _ in chosen} == {want}
+
+
+@pytest.mark.parametrize("channels, given, caches, want", [
+    (288, {"stride": 2}, (1 << 15, 1 << 20), "pixels"), (288, {"stride": 2}, (1 << 12, 1 << 14), "filters"),
+    (320, {"stride": 3, "pads": (0, 1, 2, 0)}, (1 << 12, 1 << 14), "filters"),
+    (32, {"kernel": 3, "stride": 2, "pads": (1, 1, 1, 1)}, (1 << 12, 1 << 14), "filters"),
+    (40, {"kernel": 3, "pads": (1, 2, 0, 2), "dilation": 2}, (1 << 12, 1 << 14), "filters"),
+    (64, {"kernel": 2, "stride": 2}, (1 << 12, 1 << 13), "filters"),
+])  # fmt: skip
+def test_gathered_elements(monkeypatch, channels, given, caches, want):
+    """The elements of pixels whose places do not follow from each other, padded and for whole tiles."""
+    chosen, calls, gather = orders(monkeypatch, *caches), [], convolutions.conv2d_NCHWc_gathered
+
+    def counted(*arguments):
+        calls.append(arguments)
+        return gather(*arguments)
+
+    monkeypatch.setattr(convolutions, "conv2d_NCHWc_gathered", counted)
+    layer = Layer(channels, 32, batch=None, **given)
+    for batch, size in ((1, (4, 13)), (2, (7, 7)), (1, (14, 14)), (3, (4, 5)), (1, (4, 99)), (0, (5, 5))):
+        layer.check(batch, *size)
+    assert calls and {order for order, _ in chosen} == {want}
 
 
 def test_code_of_operands_in_memory():
@@ -194,8 +216,9 @@ def test_code_of_operands_in_memory():
     assert not [line for line in products if ",%r" in line.replace(" ", "").partition("{")[0].partition("(")[2]]
 
 
-def test_images_of_many_channels_are_small_where_vectors_are_long():
-    """Transformed filters of 512 channels would be read for few pixels."""
+def test_tiles_of_winograd_where_vectors_are_long():
+    """Filters of small tiles are fewer: where there are many channels, images are small."""
     machine = Machine(X86)
-    assert winograd_any_image.plan(512, 512, (16, 16), machine) is None
-    assert winograd_any_image.plan(256, 256, (16, 16), machine) is not None
+    sizes = {c: winograd_any_image.plan(c, c, (16, 16), machine) for c in (64, 128, 256, 512)}
+    assert sizes == {64: (4, 2), 128: (4, 2), 256: (2, 2), 512: (2, 2)}
+    assert winograd_any_image.plan(1024, 32, (16, 16), machine) is None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from ... import te
 from ...ir.prim import IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
@@ -44,8 +45,8 @@ VECTORS_OF_A_PIXEL = 4
 ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
 MAX_FLAT_TILES = 32
-# Those for which a tile of filters is computed before the next, where elements are loaded one by one: images whose
-# sides are multiples of 14 have a multiple of them.
+# Those in which a tile of filters stays in the L1 cache, where elements are loaded one by one: images whose sides are
+# multiples of 14 have a multiple of them.
 FLAT_TILES = 7
 # The most pixels with addresses of their own in a register tile, which are kept in registers too; where there are few
 # registers for addresses, sums are spilled with more.
@@ -126,6 +127,8 @@ def extents(op: ComputeOp) -> dict[str, int]:
     """The sizes of a convolution by name."""
     n, oc, h, w, ob = image_extents(op)
     ico, kh, kw, ici = (access.extent_of(a) or 1 for a in op.reduce_axis)
+    if op.attrs.get("is_gathered"):
+        ico, kh, kw = ico * kh * kw, 1, 1
     return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "ici": ici,
             "groups": int(op.attrs.get("groups", 1))}
 
@@ -248,8 +251,8 @@ def has_memory_operands(op: ComputeOp, config: dict[str, Any], machine: Machine)
     rows with whole tiles. In shorter tiles such loads take longer than the instructions they save."""
     x, tile = extents(op), config["tile"]
     is_full = prod(tile) + 2 * tile[2] == machine.registers and x["w"] % tile[1] == 0
-    is_plain = x["kh"] == x["kw"] == 1 and (is_image_known(op) or bool(op.attrs.get("overlaps")))
-    is_plain = is_plain and config["outer"] in ("pixels", "filters")
+    has_rows = is_image_known(op) or bool(op.attrs.get("overlaps") or op.attrs.get("is_gathered"))
+    is_plain = x["kh"] == x["kw"] == 1 and has_rows and config["outer"] in ("pixels", "filters")
     is_float = op.output(0).dtype == "float32" == op.input_tensors[0].dtype
     is_short = prod(tile) * config["unroll_ic"] <= PRODUCTS_OF_OPERANDS and tile[2] == VECTORS_OF_OPERANDS
     return machine.has_memory_operands and is_plain and is_float and is_full and is_short
@@ -327,17 +330,18 @@ def task_rows(x: dict[str, int], tile: tuple[int, int, int], outer: str, stride:
 
 def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) -> tuple[str, int, int]:
     """The loop order where pixels are one row and elements are loaded one by one, the tiles of pixels in sequence, and
-    the tasks that share the filters. Weights that are much of the L2 cache are read once for some tiles of pixels,
-    which are all those of a small image: each register tile is a task ("filters"). Weights of a wide tile that stay in
-    the L1 cache are used for some tiles of pixels ("rows"). Other weights are read again for each ("pixels")."""
+    the tasks that share the filters. Weights that are much of the L2 cache are read once for as many tiles of pixels as
+    stay in it, which are all those of small images: each register tile is a task ("filters"). Weights of a wide tile
+    that stay in the L1 cache are used for some tiles of pixels ("rows"). Other weights are read again for each
+    ("pixels")."""
     _, w, oc = tile
     steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
     weights, of_tile = 4 * x["oc"] * x["ob"] * steps // x["groups"], w * x["oc"] * steps // x["groups"]
-    most = min(max(machine.l2_bytes // 2 // (4 * w * x["ici"] * x["ico"]), 1), FLAT_TILES)
+    most = max(machine.l2_bytes // 2 // (4 * w * x["ici"] * x["ico"]), 1)
     if weights > machine.l2_bytes // 4 and w * oc * steps >= TILE_PRODUCTS:
         return "filters", most, 1
     if oc >= MIN_VECTORS_OF_ROWS and 4 * oc * x["ob"] * steps <= machine.l1_bytes:
-        return "rows", most, 1
+        return "rows", min(most, FLAT_TILES), 1
     shares = [d for d in range(1, machine.threads + 1)
               if x["oc"] // oc % d == 0 and (d == 1 or of_tile >= d * TASK_PRODUCTS // 4)]  # fmt: skip
     return "pixels", min(-(-TASK_PRODUCTS // 4 // of_tile), MAX_FLAT_TILES), max(shares)
@@ -393,19 +397,25 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     tile, column = host.split(pixels, factor=columns)
     if stage.op.attrs["overlaps"]:
         host.overlap(tile)
-    part, tile = host.split(tile, factor=config["rows"])
     # Whether a pixel is there is asked once for all its filters.
-    if config["outer"] == "pixels":
+    if config["outer"] == "filters":
+        # Weights are read once for all tiles of a part, those of several images as well. Parts have as many tiles each.
+        # Sums are long enough for a task each, which threads share evenly however few they are.
+        host.reorder(n, tile, oc_outer, column, oc_tile, ob)
+        count = n.dom.extent * te.indexdiv(h.dom.extent * w.dom.extent + (columns - 1), columns)
+        parts = te.max(te.indexdiv(count + (config["rows"] - 1), config["rows"]), 1)
+        part, tile = host.split(host.fuse(*images, tile), nparts=parts)
+        host.reorder(part, oc_outer, tile, column, oc_tile, ob)
+        task = inside = host.fuse(part, oc_outer, tile)
+    elif config["outer"] == "pixels":
+        part, tile = host.split(tile, factor=config["rows"])
         share, oc_outer = host.split(oc_outer, nparts=config["shares"])
         host.reorder(n, part, share, tile, oc_outer, column, oc_tile, ob)
         task, inside = host.fuse(*images, part, share), oc_outer
     else:
+        part, tile = host.split(tile, factor=config["rows"])
         host.reorder(n, part, oc_outer, tile, column, oc_tile, ob)
-        if config["outer"] == "filters":
-            # Sums are long enough for a task each, which threads share evenly however few they are.
-            task = inside = host.fuse(*images, part, oc_outer, tile)
-        else:
-            task, inside = host.fuse(*images, part, oc_outer), tile
+        task, inside = host.fuse(*images, part, oc_outer), tile
     host.vectorize(ob)
     for axis in (oc_tile, column):
         host.unroll(axis)
@@ -427,6 +437,14 @@ def compute_padding(
             padding.pragma(padding.op.axis[3], "loop_partition_hint", True)
     elif is_image_known(host.op):
         planner.injective(padding)
+    elif "taps" in padding.op.attrs:
+        # The place of a pixel is found once for all its elements.
+        n, k, _, pixel, lane = padding.op.axis
+        block, tap = padding.split(k, factor=padding.op.attrs["taps"])
+        padding.reorder(n, pixel, block, tap, lane)
+        padding.parallel(padding.fuse(n, pixel))
+        padding.unroll(tap)
+        padding.vectorize(lane)
     else:
         # Images of unknown size are padded row by row, small ones as well: one part serves all sizes.
         *rows, _, lane = padding.op.axis
@@ -588,6 +606,9 @@ class Conv2d(CPUTemplate):
         size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS
         if machine.loads_pairs:
             most = size if is_single else ANY_IMAGE_PRODUCTS_OF_PAIRS
+        if has_pointers and not machine.has_lane_operands and tile[1] > 1:
+            # LLVM loads the elements of all channels of the body first, beside the sums and a vector of each filter.
+            most = min(most, (machine.registers - size - tile[2]) // tile[1] * size)
         if columns == 1:
             # Products of a single pixel wait for weights.
             most = size

@@ -6,6 +6,7 @@ The functions take the arguments of those of ``topi.nn``, and the channels and f
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from ... import te, tir
@@ -14,7 +15,7 @@ from ...target import Target
 from ...te.graph import post_order_ops
 from ...te.tensor import Tensor
 from .. import nn, size_class
-from ..nn.packed import conv2d_NCHWc_words, is_one_row, is_pointwise
+from ..nn.packed import conv2d_NCHWc_gathered, conv2d_NCHWc_words, is_one_row, is_pointwise
 from ..nn.utils import spatial
 from ..utils import get_const_int, get_const_tuple
 from . import conv2d_tiles, tiles, tuned, winograd_any_image
@@ -29,8 +30,23 @@ def _columns(target: Target | None, data: Tensor, kernel: Tensor, has_pointers: 
     """The pixels that are computed together where the width is not known; without a target, on this CPU."""
     filters, outer, height, width, inner, _ = get_const_tuple(kernel.shape)
     groups = get_const_int(data.shape[1] * data.shape[4]) // (outer * inner)
+    channels, taps = outer * inner, height * width
+    if not has_pointers:
+        channels, taps = channels * taps, 1
     machine = Machine(target or Target("llvm"))
-    return columns_of_any_image(max(filters // groups, 1), outer * inner, height * width, has_pointers, machine)
+    return columns_of_any_image(max(filters // groups, 1), channels, taps, has_pointers, machine)
+
+
+def _gathers(target: Target | None, data: Tensor, kernel: Tensor) -> bool:
+    """Whether the elements of each pixel are gathered where places of pixels do not follow from each other: products
+    load elements themselves then, of more pixels, so that weights are read less often. With several taps it pays where
+    weights are many, of which images are small."""
+    machine = Machine(target or Target("llvm"))
+    is_plain = data.dtype == kernel.dtype == "float32" and all(
+        get_const_int(data.shape[i]) == get_const_int(kernel.shape[i]) for i in (1, 4))
+    is_large = 4 * prod(get_const_tuple(kernel.shape)) > 2 * machine.l2_bytes
+    has_taps = get_const_int(kernel.shape[2] * kernel.shape[3]) > 1
+    return machine.has_memory_operands and is_plain and (is_large or not has_taps)
 
 
 def conv2d_NCHWc(
@@ -51,7 +67,11 @@ def conv2d_NCHWc(
     if not tuned.is_known(data.shape[3:4]):
         where = (kernel, stride, padding, dilation)
         is_point = is_pointwise(*where)
-        columns = _columns(target, data, kernel, is_one_row(*where) and not is_point)
+        has_pointers = is_one_row(*where) and not is_point
+        if has_pointers and _gathers(target, data, kernel):
+            columns = _columns(target, data, kernel, False)
+            return conv2d_NCHWc_gathered(data, *where, out_dtype or data.dtype, columns)
+        columns = _columns(target, data, kernel, has_pointers)
         # The last tile of pixels that lie one after the other overlaps the one before; fewer are computed one by one.
         overlaps = is_point and size_class.is_chosen()
         if overlaps and not size_class.which([data.shape[2] * data.shape[3] >= columns]):

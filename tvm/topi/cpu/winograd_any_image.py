@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 20, 60, 12
 # The least channels whose lanes are operands: runs of fewer are long enough without, and have more vectors of filters.
 MIN_CHANNELS_OF_LANES = 256
-# The least height and width that images are taken to have: beside products of short vectors filters cost less to read,
-# those of many channels as well.
-MIN_SIDE, MIN_SIDE_OF_SHORT = 10, 14
+# The side that images are taken to have, times their channels, and the least: that of images of 224 pixels. Beside
+# products of short vectors it costs less to read filters, and tiles are those that are best for larger images.
+SIDE_CHANNELS, SIDE_CHANNELS_OF_SHORT, MIN_SIDE = 3584, 5120, 14
 # The least filters beside which it costs little to transform data twice.
 MIN_SHARED_FILTERS = 256
 
@@ -62,7 +62,8 @@ def has_lanes(channels: int, machine: Machine) -> bool:
 def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine) -> tuple[int, int] | None:
     """The size of a tile and the vectors of filters in a group; None where direct convolution is estimated to be about
     as fast. Images are taken to be as large as they usually are where there are so many channels."""
-    side = min(max(5120 // channels, MIN_SIDE_OF_SHORT if is_short(machine) else MIN_SIDE), 56)
+    size = SIDE_CHANNELS_OF_SHORT if is_short(machine) else SIDE_CHANNELS
+    side = min(max(size // channels, MIN_SIDE), 56)
     planned = winograd.plan(1, channels, filters, side, side, blocks, machine)
     return None if planned is None else (planned[0], group_sizes(filters // blocks[1], channels, machine))
 
@@ -88,23 +89,25 @@ class WinogradOfAnyImage(CPUTemplate):
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """Runs whose data stays in the L2 cache. Where filters do not, as many as are better than reading the filters
-        again. Where filters are many, of which images are usually small, tasks share those of a run, and each
-        transforms its data."""
+        """Runs whose data stays in the L2 cache. Where filters are many, of which images are usually small, tasks share
+        those of a run, and each transforms its data; of filters that do not stay in the cache, as many runs as are
+        better than reading the filters again."""
         groups, reach, _, _, length, vectors, out_block = (access.extent_of(a) or 1 for a in op.axis)
         in_blocks, in_block = (access.extent_of(a) or 1 for a in op.reduce_axis)
         held = 4 * reach * reach * length * (in_blocks * in_block + vectors * out_block)
-        is_large = 4 * reach * reach * in_blocks * in_block * groups * vectors * out_block > machine.l2_bytes
-        most, room = (MAX_TILES_OF_LARGE, 3 / 2) if is_large else (MAX_TILES, 3 / 4)
+        of_filters = 4 * reach * reach * in_blocks * in_block * groups * vectors * out_block
+        is_wide = groups * vectors * out_block >= MIN_SHARED_FILTERS
+        is_shared = machine.threads > 1 and (is_wide or of_filters >= 2 * machine.l2_bytes and not is_short(machine))
+        is_large = of_filters > machine.l2_bytes
+        most, room = (MAX_TILES_OF_LARGE, 3 / 2) if is_large and is_shared else (MAX_TILES, 3 / 4)
         most, room = (MAX_TILES_OF_SHORT, 1) if is_short(machine) else (most, room)
-        is_shared = machine.threads > 1 and groups * vectors * out_block >= MIN_SHARED_FILTERS
         unrolled = [u for u in (1, 2, 4, 8, 16)
                     if in_block % u == 0 and u * length * vectors <= 128 and u <= machine.max_unroll]  # fmt: skip
         return {
             "runs": max(n for n in range(1, most // length + 1) if n == 1 or n * held <= room * machine.l2_bytes),
             "groups": -(-groups // 2) if is_shared else groups,
             "unroll_ic": max(unrolled, default=1),
-            "ahead": winograd.PREFETCH_BYTES // (4 * vectors * out_block) if is_short(machine) else 0,
+            "ahead": winograd.PREFETCH_BYTES // (4 * vectors * out_block) if is_short(machine) or is_large else 0,
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:

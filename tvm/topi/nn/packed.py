@@ -18,15 +18,22 @@ BYTES = 4
 LONG_SUM = 256
 
 
-def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0, columns: int | None = None):
-    """The padded data, strides, dilations and the size of the result; height and width are dimensions 2 and 3. Data is
-    padded for whole tiles of ``columns`` pixels of the result."""
+def _geometry(data, kernel, stride, padding, dilation, what: str):
+    """Strides, dilations, the padding before and after, the reach of the window and the size of the result; height and
+    width are dimensions 2 and 3."""
     strides, dilations = spatial(stride, 2, what + ": strides"), spatial(dilation, 2, what + ": dilation")
     sizes = [get_const_int((k - 1) * d + 1) for k, d in zip(kernel.shape[2:4], dilations)]
     before, after = pads(padding, sizes, 2, what)
     out = [
         simplify((d + lo + hi - k) // s + 1) for d, lo, hi, k, s in zip(data.shape[2:4], before, after, sizes, strides)
     ]
+    return strides, dilations, before, after, sizes, out
+
+
+def _window(data, kernel, stride, padding, dilation, what: str, pad_value=0.0, columns: int | None = None):
+    """The padded data, strides, dilations and the size of the result. Data is padded for whole tiles of ``columns``
+    pixels of the result."""
+    strides, dilations, before, after, sizes, out = _geometry(data, kernel, stride, padding, dilation, what)
     source = data
     if any(before) or any(after):
         right = after[1]
@@ -90,6 +97,42 @@ def _in_one_row(shape, body, name: str, attrs: dict[str, Any]):
     whole = te.compute((n, oc, 1, row, ob), tiled, name=name, tag=name, attrs=attrs)
     return te.compute(shape, lambda n, oc, y, x, ob: whole(n, oc, 0, y * width + x, ob), name=name + "_part",
                       tag="injective")  # fmt: skip
+
+
+def conv2d_NCHWc_gathered(data, kernel, stride, padding, dilation, out_dtype, columns: int):
+    """``conv2d_NCHWc`` of images of unknown size with one group of channels: the elements that each pixel of the result
+    is computed from are gathered first, (n, I/i * kh * kw, 1, pixels, i), for whole tiles of ``columns`` pixels. The
+    last pixel stands in for those that are missing."""
+    strides, dilations, before, after, _, (height, width) = _geometry(
+        data, kernel, stride, padding, dilation, "conv2d_NCHWc")
+    batch, blocks, *image, block = data.shape
+    filters, _, *window, _, wide = kernel.shape
+    taps, pixels = get_const_int(window[0] * window[1]), simplify(height * width)
+
+    def element(n, k, _, p, c):
+        pixel, tap = te.min(p, te.max(pixels - 1, 0)), te.indexmod(k, taps)
+        places = te.indexdiv(pixel, width), te.indexmod(pixel, width)
+        within = te.indexdiv(tap, window[1]), te.indexmod(tap, window[1])
+        at = [p * s + w * d - lo for p, s, w, d, lo in zip(places, strides, within, dilations, before)]
+        value = data(n, te.indexdiv(k, taps), *at, c)
+        inside = [c for x, size, lo, hi in zip(at, image, before, after) for c in (x >= 0, x < size) if lo or hi]
+        return te.if_then_else(te.all(*inside), value, tir.const(0, data.dtype)) if inside else value
+
+    gathered = te.compute((batch, simplify(blocks * taps), 1, _whole(pixels, columns), block), element,
+                          name="data_gathered", tag="pad,step", attrs={"taps": taps})  # fmt: skip
+    names = ("ic_outer", "kh", "kw", "ic_inner")
+    outer, kh, kw, inner = axes = [te.reduce_axis((0, size), name=name) for name, size in zip(names, kernel.shape[1:5])]
+
+    def body(n, oc, y, p, ob):
+        value = gathered(n, outer * taps + kh * window[1] + kw, y, p, inner).astype(out_dtype)
+        return te.sum(value * kernel(oc, outer, kh, kw, inner, ob).astype(out_dtype), axis=axes)
+
+    attrs = {"groups": 1, "columns": columns, "step": 1, "is_one_row": True, "overlaps": False, "is_gathered": True}
+    whole = te.compute((batch, filters, 1, gathered.shape[3], wide), body, "conv2d_NCHWc", "conv2d_NCHWc", attrs)
+    return te.compute(
+        (batch, filters, height, width, wide), lambda n, oc, y, x, ob: whole(n, oc, 0, y * width + x, ob),
+        name="conv2d_NCHWc_part", tag="injective",
+    )  # fmt: skip
 
 
 def _side_by_side(kernel):
