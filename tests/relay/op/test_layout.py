@@ -205,3 +205,20 @@ def test_places_in_a_plane_that_is_turned_are_not_followed():
 @pytest.mark.parametrize("channels, filled", [(32, False), (33, True), (relay.Any(), True)])
 def test_blocks_of_unknown_sizes_may_be_filled_up(channels, filled):
     assert is_filled(relay.TensorType((1, channels, 4, 4)), "NCHW", "NCHW16c") == filled
+
+
+@pytest.mark.parametrize("new", ["NCHW4c", "NCHW3c", "NHWC"])
+def test_the_shape_of_held_data_moves_nothing(new):
+    """Channels fill the blocks, or do not; height and width are known when the program runs."""
+    x = relay.var("x", shape=(1, 8, relay.Any(), relay.Any()))
+    shape = follow(relay.shape_of(x, "int64"), x, "NCHW", new)
+    program = relay.create_executor("vm", tvm.IRModule.from_expr(relay.Function([x], shape))).evaluate()
+    np.testing.assert_array_equal(program(np.zeros((1, 8, 5, 7), "float32")).numpy(), [1, 8, 5, 7])
+    transforms = [n for n in own_nodes(shape) if isinstance(n, relay.Call) and n.op.name == "layout_transform"]
+    assert [t.args[0] for t in transforms] == [x]
+
+
+def test_the_shape_of_data_whose_divided_dimension_is_unknown_is_not_followed():
+    x = relay.var("x", shape=(1, relay.Any(), 5, 7))
+    assert follow(relay.shape_of(x), x, "NCHW", "NCHW4c") is None
+    assert follow(relay.shape_of(x), x, "NCHW", "NHWC") is not None

@@ -379,6 +379,22 @@ def layout_changed(attrs, types, old: str, new: str) -> LayoutChange | None:
     return _renamed(old, new, [source.index(c) for c in wanted])
 
 
+def measured(attrs, types, old: str, new: str) -> LayoutChange | None:
+    """The shape of a tensor that is not rearranged for it: sizes that are known, and the others where they stand."""
+    sizes = dict(zip(letters(old), dims(types[0])))
+    if any(not isinstance(sizes[c], int) for c in blocks(new)):
+        return None
+
+    def build(data):
+        places = const([letters(new).index(c) for c in sizes], "int64")
+        given = call("take", call("shape_of", data, dtype=attrs.dtype), places, axis=0, batch_dims=0, mode="clip")
+        is_open = const([0 if isinstance(d, int) else 1 for d in sizes.values()], attrs.dtype)
+        known = const([d if isinstance(d, int) else 0 for d in sizes.values()], attrs.dtype)
+        return call("add", call("multiply", given, is_open), known)
+
+    return LayoutChange([new], old, {}, build=build)
+
+
 _POOLS = [f"nn.{kind}_pool{n}d" for n in (1, 2, 3)
           for kind in ("max", "avg", "global_max", "global_avg", "adaptive_max", "adaptive_avg")]  # fmt: skip
 
@@ -413,6 +429,7 @@ RULES = (
     (broadcast, ("where",)),
     (transposed, ("transpose",)),
     (layout_changed, ("layout_transform",)),
+    (measured, ("shape_of",)),
 )  # fmt: skip
 
 def _divided(args) -> bool:
@@ -428,7 +445,7 @@ FILLED = (
     "layout_transform", "nn.relu", "nn.leaky_relu", "clip", "sigmoid", "tanh", "erf", "abs", "negative", "floor",
     "ceil", "round", "add", "subtract", "multiply", "maximum", "minimum", "fast_tanh", "fast_erf",
     "fast_sigmoid", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and",
-    "logical_or", "logical_not",
+    "logical_or", "logical_not", "shape_of",
 )  # fmt: skip
 
 
