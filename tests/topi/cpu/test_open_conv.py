@@ -156,7 +156,7 @@ def orders(monkeypatch, l1_bytes, l2_bytes):
 
 @pytest.mark.parametrize("channels, filters, caches, want", [
     (128, 16, (1 << 15, 1 << 20), ("pixels", (14, 2))), (256, 48, (1 << 15, 1 << 20), ("pixels", (14, 2))),
-    (128, 40, (1 << 12, 1 << 15), ("filters", (14, 2))), (512, 8, (1 << 12, 1 << 15), ("filters", (14, 2))),
+    (128, 40, (1 << 12, 1 << 15), ("filters", (14, 2))), (512, 16, (1 << 12, 1 << 15), ("filters", (14, 2))),
     (64, 32, (1 << 15, 1 << 20), ("rows", (6, 4))), (128, 12, (1 << 15, 1 << 20), ("pixels", (9, 3))),
 ])  # fmt: skip
 def test_orders_of_tasks_with_operands_in_memory(monkeypatch, channels, filters, caches, want):

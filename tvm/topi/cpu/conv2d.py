@@ -333,12 +333,14 @@ def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) 
     the tasks that share the filters. Weights that are much of the L2 cache are read once for as many tiles of pixels as
     stay in it, which are all those of small images: each register tile is a task ("filters"). Weights of a wide tile
     that stay in the L1 cache are used for some tiles of pixels ("rows"). Other weights are read again for each
-    ("pixels")."""
+    ("pixels"): they are prefetched, the elements that products load are not."""
     _, w, oc = tile
     steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
     weights, of_tile = 4 * x["oc"] * x["ob"] * steps // x["groups"], w * x["oc"] * steps // x["groups"]
     most = max(machine.l2_bytes // 2 // (4 * w * x["ici"] * x["ico"]), 1)
-    if weights > machine.l2_bytes // 4 and w * oc * steps >= TILE_PRODUCTS:
+    is_point = x["kh"] == x["kw"] == 1
+    room = machine.l2_bytes // 2 if is_point and oc == VECTORS_OF_OPERANDS else machine.l2_bytes // 4
+    if weights > room and w * oc * steps >= TILE_PRODUCTS:
         return "filters", most, 1
     if oc >= MIN_VECTORS_OF_ROWS and 4 * oc * x["ob"] * steps <= machine.l1_bytes:
         return "rows", min(most, FLAT_TILES), 1
