@@ -60,12 +60,26 @@ def timed(inputs: list, out, target: str):
     )(*arrays).results  # fmt: skip
 
 
-def dense(m: int, n: int, k: int, kind: str, target: str):
-    """``m x k`` times packed ``k x n``, and its operations."""
+def dense(m: int, n: int, k: int, kind: str, target: str, is_narrow: bool = False):
+    """``m x k`` times packed ``k x n``, and its operations. The result is as wide as sums are, or ``is_narrow``, as in
+    models: bfloat16, or bytes that were requantized."""
     of = kind_of(kind)
     data = te.placeholder((m, k), of.lhs, name="data")
     panels = te.placeholder((n // 32, k // of.k, 16, 32, of.depth), of.rhs, name="panels")
-    return timed([data, panels], matmul_tiles.products(data, panels, n, of), target), 2 * m * n * k
+    out = matmul_tiles.products(data, panels, n, of)
+    return timed([data, panels], narrowed(out, kind) if is_narrow else out, target), 2 * m * n * k
+
+
+def narrowed(sums, kind: str):
+    """The epilogue of a layer whose result is the operand of the next."""
+
+    def body(*at):
+        if kind == "bf16":
+            return sums(*at).astype("bfloat16")
+        scaled = te.nearbyint(sums(*at).astype("float32") * tvm.tir.const(1 / 512, "float32"))
+        return te.max(te.min(scaled, tvm.tir.const(255, "float32")), tvm.tir.const(0, "float32")).astype("uint8")
+
+    return te.compute(sums.shape, body, name="narrowed", tag="elemwise")
 
 
 def kind_of(kind: str) -> Kind:
@@ -79,12 +93,13 @@ def conv2d(channels: int, size: int, filters: int, window: int, kind: str, targe
     data = te.placeholder((1, channels // block, size, size, block), of.lhs, name="data")
     shape = (filters // block, channels // block, window, window, block // of.depth, block, of.depth)
     kernel = te.placeholder(shape, of.rhs, name="kernel")
-    out = conv2d_tiles.conv2d(data, kernel, 1, pad, 1, of)
+    out = narrowed(conv2d_tiles.conv2d(data, kernel, 1, pad, 1, of), kind)
     return timed([data, kernel], out, target), 2 * size * size * channels * filters * window * window
 
 
 ROWS = {
-    "matmul 2048": lambda *a: dense(2048, 2048, 2048, *a),
+    "matmul 2048": lambda *a: dense(2048, 2048, 2048, *a, is_narrow=True),
+    "matmul 2048, wide result": lambda *a: dense(2048, 2048, 2048, *a),
     "dense 128x768x768": lambda *a: dense(128, 768, 768, *a),
     "dense 128x3072x768": lambda *a: dense(128, 3072, 768, *a),
     "dense 128x768x3072": lambda *a: dense(128, 768, 3072, *a),
@@ -92,6 +107,8 @@ ROWS = {
     "dense 512x1024x1024": lambda *a: dense(512, 1024, 1024, *a),
     "conv 3x3 128x28": lambda *a: conv2d(128, 28, 128, 3, *a),
     "conv 3x3 64x56": lambda *a: conv2d(64, 56, 64, 3, *a),
+    "conv 3x3 256x56": lambda *a: conv2d(256, 56, 256, 3, *a),
+    "conv 3x3 512x28": lambda *a: conv2d(512, 28, 512, 3, *a),
     "conv 1x1 256x14": lambda *a: conv2d(256, 14, 1024, 1, *a),
 }
 
