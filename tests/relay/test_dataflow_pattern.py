@@ -291,3 +291,28 @@ def test_a_constant_is_lifted_without_a_type_where_the_pattern_does_not_ask_for_
     assert [p.type_annotation for p in got.op.params] == [None, None] and got.args[1] is one
     kept = is_op("add")(wildcard(), is_constant()).partition(x + one)
     assert len(kept.args) == 1 and kept.op.body.args[1] is one
+
+
+def test_text():
+    x = wildcard()
+    y = is_op("nn.relu")(x)
+    assert str(x) == "WildcardPattern()"
+    assert str(is_op("add")(y, x).has_attr({"a": 1})) == "\n".join([
+        "%0 = WildcardPattern()",
+        "%1 = CallPattern(ExprPattern(Op(nn.relu)), [%0])",
+        "%2 = CallPattern(ExprPattern(Op(add)), [%1, %0])",
+        "AttrPattern(%2, {'a': 1})",
+    ])  # fmt: skip
+    assert is_tuple([x, y]).astext(annotate=lambda p: type(p).__name__[:4]).splitlines()[-1].endswith("/* Tupl */")
+    assert str(is_op("add")(None)) == "CallPattern(ExprPattern(Op(add)))"
+
+
+def test_text_of_a_pattern_inside_itself_and_of_a_deep_one():
+    x = wildcard()
+    chain = is_op("nn.relu")(x)
+    x.redirect_to(chain | is_var("x"))
+    lines = str(chain).splitlines()
+    assert lines[-1].startswith("%") and len(lines) == 3
+    for _ in range(3000):
+        chain = is_op("nn.relu")(chain)
+    assert len(str(chain).splitlines()) == 3003

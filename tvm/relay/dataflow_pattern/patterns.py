@@ -197,6 +197,34 @@ class DFPattern:
 
         return partition(self, expr, attrs, check)
 
+    def astext(self, show_meta_data: Any = True, annotate: Callable[[DFPattern], str] | None = None) -> str:
+        """The text of the pattern: a line for each pattern inside it that has parts or is used again, then its own.
+
+        Parameters
+        ----------
+        show_meta_data : bool, optional
+            Patterns have none; as for expressions.
+        annotate : callable, optional
+            Gives a comment for the line of each pattern.
+
+        Returns
+        -------
+        str
+
+        Examples
+        --------
+        >>> from tvm.relay.dataflow_pattern import is_constant, is_op, is_var, wildcard
+        >>> print((is_op("add")(wildcard(), is_constant()) | is_var("x")).astext())
+        %0 = CallPattern(ExprPattern(Op(add)), [WildcardPattern(), ConstantPattern()])
+        AltPattern(%0, VarPattern(x))
+        """
+        from .text import as_text
+
+        return as_text(self, annotate)
+
+    def __str__(self) -> str:
+        return self.astext()
+
     def parts(self) -> list[DFPattern]:
         """Patterns inside this one.
 
