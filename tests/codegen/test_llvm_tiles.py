@@ -143,6 +143,17 @@ def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_n
     assert "vmovnt" in assembly and 0 < assembly.count("sfence") <= assembly.count("tilerelease")
 
 
+def test_results_of_bfloat16_pass_by_the_caches():
+    """Whole lines of them, as sums do."""
+    data = te.placeholder((2048, 2048), "bfloat16", name="data")
+    panels = te.placeholder((64, 64, 16, 32, 2), "bfloat16", name="panels")
+    sums = matmul_tiles.products(data, panels, 2048, BFLOAT16)
+    out = te.compute(sums.shape, lambda i, j: sums[i, j].astype("bfloat16"), name="narrow", tag="elemwise")
+    target = tvm.target.Target(AMX + " -num-cores=1")
+    assembly = tvm.build(schedule_for([out], target), [data, panels, out], target).get_source("asm")
+    assert assembly.count("vmovnt") == 4 and "sfence" in assembly
+
+
 def test_a_matmul_of_a_long_k_adds_up_parts_whose_panel_stays_in_the_l1_cache():
     assembly = matmul_assembly(2048, 64, 32768, BFLOAT16)
     loop = ["tdpbf16ps"] * 2 + ["tileloaddt1", "tdpbf16ps", "tileloadd", "tdpbf16ps", "tileloadd", "tileloaddt1"]

@@ -188,7 +188,12 @@ def _write(b: Builder, dtype: str, operand: str, pointer: str, align: int) -> No
             place = b.op(f"getelementptr i8, ptr {pointer}, i64 {lane}") if lane else pointer
             b.out.append(f"  store i8 {byte}, ptr {place}, align 1")
         return
-    b.out.append(f"  store {memory} {operand}, ptr {pointer}, align {align}{b.store_hint if align % LINE == 0 else ''}")
+    hint = b.store_hint if align % LINE == 0 else ""
+    if hint and dtype == "bfloat16x32":
+        # LLVM has no store of bfloat16 that goes past the caches, and takes a cast back that it sees through.
+        bits = b.op(f"bitcast {memory} {operand} to <16 x i32>")
+        memory, operand = "<16 x i32>", b.effect(f'call <16 x i32> asm "", "=v,0"(<16 x i32> {bits})')
+    b.out.append(f"  store {memory} {operand}, ptr {pointer}, align {align}{hint}")
 
 
 def load(b: Builder, node: BufferLoad) -> str:
