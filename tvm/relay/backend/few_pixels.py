@@ -12,17 +12,17 @@ from math import isqrt
 from ...dtype import info
 from ...ir.module import GlobalVar
 from ...ir.op import Op
-from ...ir.prim import BufferLoad, IntImm, PrimExpr, Range, SizeVar, const
+from ...ir.prim import BufferLoad, IntImm, PrimExpr, Range, Select, SizeVar, const
 from ...ir.prim import Call as PrimCall
 from ...ir.prim import Var as PrimVar
-from ...ir.primop import floordiv, floormod, maximum, minimum
+from ...ir.primop import cast, maximum, minimum, truncdiv, truncmod
 from ...ir.subst import variables
 from ...ir.type import PointerType, PrimType
 from ...ir.visit import post_order
 from ...tir.buffer import Buffer, decl_buffer
 from ...tir.function import PrimFunc
-from ...tir.op import address_of
-from ...tir.stmt import BufferRealize, BufferStore, Evaluate, For, ForKind, IfThenElse, Stmt, seq
+from ...tir.op import address_of, call_extern
+from ...tir.stmt import BufferRealize, Evaluate, For, ForKind, IfThenElse, LetStmt, Stmt, seq
 from ..expr import Call, Function
 from ..op.record import BROADCAST, pattern_of
 from ..symbolic import flatten_type
@@ -103,24 +103,30 @@ def copying_pixels() -> PrimFunc:
     """A function (image, copy, groups, images, blocks, have, want, bytes, is_read) of images (groups, images, blocks,
     have) and copies (groups, blocks, want) of pixels of so many bytes: those of all images of a group are copied one
     after the other, the last one standing for those that lack, or back. It is as code generation takes it."""
-    image, copy = (PrimVar(name, PointerType(PrimType("uint8"))) for name in ("image", "copy"))
-    names = ("groups", "images", "blocks", "have", "want", "bytes", "row", "pixel", "byte")
-    groups, images, blocks, have, want, size, row, pixel, byte = (PrimVar(name, "int64") for name in names)
+    image, copy, source, target = (PrimVar(name, PointerType(PrimType("uint8"))) for name in
+                                   ("image", "copy", "source", "target"))  # fmt: skip
+    names = ("groups", "images", "blocks", "have", "want", "bytes", "group", "block", "pixel")
+    groups, images, blocks, have, want, size, group, block, pixel = (PrimVar(name, "int64") for name in names)
     is_read, there = PrimVar("is_read", "bool"), images * have
+    lets = [(source, Select(is_read, image, copy)), (target, Select(is_read, copy, image))]
 
-    def loops(count: PrimExpr, at: PrimExpr, is_filled: bool) -> Stmt:
-        block = (floordiv(row, blocks) * images + floordiv(at, have)) * blocks + floormod(row, blocks)
-        places = ((block * have + floormod(at, have)) * size + byte, (row * want + pixel) * size + byte)
-        ends = [(decl_buffer((1,), "uint8", data=v), (place,)) for v, place in zip((image, copy), places)]
-        (source, index), (target, to) = ends if is_filled else reversed(ends)
-        stmt: Stmt = BufferStore(target, BufferLoad(source, index), to)
-        for var, extent in ((byte, size), (pixel, count), (row, groups * blocks)):
-            stmt = For(var, const(0, "int64"), extent, ForKind.SERIAL, stmt)
-        return stmt
+    def place(memory: PrimVar, at: PrimExpr, distances: list[tuple[PrimExpr, PrimExpr]]) -> PrimExpr:
+        """The address of a pixel, by the distances of groups, of blocks and of images where data are read and where
+        they are written. Choices before the loops keep LLVM from compiling these twice."""
+        chosen = [PrimVar(f"{memory.name}_{name}", "int64") for name in ("group", "block", "image")]
+        lets.extend((v, Select(is_read, *d)) for v, d in zip(chosen, distances))
+        steps = sum((n * v for n, v in zip((group, block, truncdiv(at, have)), chosen)), truncmod(at, have))
+        return address_of(BufferLoad(decl_buffer((1,), "uint8", data=memory), (steps * size,)))
 
-    body = IfThenElse(is_read, loops(want, minimum(pixel, there - 1), True), loops(there, pixel, False))
-    params = (image, copy, groups, images, blocks, have, want, size, is_read)
-    return PrimFunc(params, body, PrimType("int32"), {}, {"tir.noalias": True})
+    pairs = list(zip((there * blocks, have, blocks * have), (blocks * want, want, have)))
+    to = place(target, pixel, [(c, i) for i, c in pairs])
+    ends = (to, place(source, minimum(pixel, there - 1), pairs))
+    body: Stmt = Evaluate(call_extern("handle", "memcpy", *ends, cast("uint64", size)))
+    for var, extent in ((pixel, Select(is_read, want, there)), (block, blocks), (group, groups)):
+        body = For(var, const(0, "int64"), extent, ForKind.SERIAL, body)
+    for var, value in lets:
+        body = LetStmt(var, value, body)
+    return PrimFunc((image, copy, groups, images, blocks, have, want, size, is_read), body, PrimType("int32"), {}, {})
 
 
 __all__ = ["copying_pixels", "images_of", "with_few_pixels"]
