@@ -96,7 +96,7 @@ def with_few_pixels(
         pointers.append(place)
     again = Evaluate(PrimCall("int32", GlobalVar(name), (*pointers, *(enough.get(v, v) for v in sizes))))
     few = BufferRealize(copies, (Range(0, end),), const(True, "bool"), seq(*before, again, *after))
-    return IfThenElse(have >= least, body, IfThenElse(have > 0, few))
+    return IfThenElse(have >= least, body, IfThenElse(n * have > 0, few))
 
 
 def copying_pixels() -> PrimFunc:
