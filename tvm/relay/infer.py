@@ -403,19 +403,16 @@ def opened(a: Type, b: Type) -> tuple[Type, Type]:
 
 
 def _settled(t: Type) -> Type:
-    """The type with sizes computed from unknown ones as unknown ones, and others in their simplest form: equal sizes
-    should look alike."""
+    """The type with sizes in their simplest form: equal sizes should look alike."""
     if isinstance(t, TupleType):
         return TupleType(tuple(_settled(f) for f in t.fields))
     if not isinstance(t, TensorType) or all(d.__class__ in _PLAIN_SIZES for d in t.shape):
         return t
     shape = [d if d.__class__ in _PLAIN_SIZES else _settled_size(d) for d in t.shape]
-    return TensorType(shape, t.dtype)
+    return t if all(a is b for a, b in zip(shape, t.shape)) else TensorType(shape, t.dtype)
 
 
 def _settled_size(d: PrimExpr) -> PrimExpr:
-    if any(isinstance(n, Any_) for n in post_order(d)):
-        return Any_()
     got = simplify(d)
     return convert(got.value) if isinstance(got, IntImm) else got
 

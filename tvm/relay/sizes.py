@@ -7,7 +7,7 @@ from typing import Any
 from ..ir.prim import Any_, IntImm, Var
 from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType, Type
-from ..topi.assumptions import assume
+from ..topi.assumptions import are_noted, assume
 
 # The least number each attribute may hold, or each of its numbers where it holds several. Below it a window reads
 # outside of its data, or there is no window.
@@ -47,7 +47,7 @@ def check_shape(t: Type) -> None:
             check_shape(field)
     elif isinstance(t, TensorType) and any(d.__class__ is IntImm and d.value < 0 for d in t.shape):
         raise ValueError(f"the result would have the shape {tuple(t.shape)}")
-    elif isinstance(t, TensorType):
+    elif isinstance(t, TensorType) and are_noted():
         for d in t.shape:
             if not isinstance(d, (IntImm, Any_, Var)):
                 assume(d >= 0, "a result that has no negative size")

@@ -55,6 +55,11 @@ def of_operator(name: str) -> Iterator[None]:
         found[start:] = of_name
 
 
+def are_noted() -> bool:
+    """Whether anybody wants to know what is taken for granted."""
+    return _NOTED.get() is not None
+
+
 def assume(condition: PrimExpr, what: str, is_message: bool = False) -> None:
     """Take for granted that a condition on sizes holds."""
     found = _NOTED.get()
@@ -110,4 +115,4 @@ def _is_open(e: PrimExpr) -> bool:
     return any(isinstance(n, Any_) for n in post_order(e))
 
 
-__all__ = ["Assumption", "agree", "assume", "divides", "noted", "of_operator", "refuse_empty"]
+__all__ = ["Assumption", "agree", "are_noted", "assume", "divides", "noted", "of_operator", "refuse_empty"]

@@ -2,7 +2,8 @@
 well: for small ones, for those that fit a cache.
 
 What computes or schedules an operator asks ``which`` of several classes it is for. Whoever compiles the kernel runs it
-once for each class, and chooses between them when the kernel is called (``relay.backend.te_compiler``).
+once for each class, and chooses between them when the kernel is called (``relay.backend.te_compiler``). Where sizes can
+be made larger for a kernel, its code may be for large ones alone (``are_enough``).
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from ..ir.prim import PrimExpr
 
 
 class Choice:
-    """Which class is compiled (0: all sizes), the conditions for it, and the most classes that were asked for."""
+    """Which class is compiled (0: all sizes), the conditions for it, the most classes that were asked for, and the
+    pixels that images have at least, where whoever compiles the kernel can see to that (``has_copies``)."""
 
-    def __init__(self, number: int):
+    def __init__(self, number: int, has_copies: bool = False):
         self.number = number
+        self.has_copies = has_copies
+        self.least = 0
         self.conditions: list[PrimExpr] = []
         self.classes = 0
 
@@ -27,9 +31,9 @@ _CURRENT: ContextVar[Choice | None] = ContextVar("size class", default=None)
 
 
 @contextmanager
-def compiling(number: int) -> Iterator[Choice]:
+def compiling(number: int, has_copies: bool = False) -> Iterator[Choice]:
     """Inside, kernels are made for one class of sizes."""
-    choice = Choice(number)
+    choice = Choice(number, has_copies)
     token = _CURRENT.set(choice)
     try:
         yield choice
@@ -54,4 +58,13 @@ def which(conditions: Sequence[PrimExpr]) -> int:
     return current.number
 
 
-__all__ = ["Choice", "compiling", "is_chosen", "which"]
+def are_enough(pixels: int) -> bool:
+    """Whether the images of the kernel may be taken to have at least so many pixels."""
+    current = _CURRENT.get()
+    if current is None or not current.has_copies:
+        return False
+    current.least = max(current.least, pixels)
+    return True
+
+
+__all__ = ["Choice", "are_enough", "compiling", "is_chosen", "which"]

@@ -148,3 +148,22 @@ def test_functions_of_a_module_call_each_other():
     np.testing.assert_array_equal(x.numpy(), np.arange(4) * 4)
     built["twice"](x)
     np.testing.assert_array_equal(x.numpy(), np.arange(4) * 8)
+
+
+def test_sizes_of_tensors_are_given_to_functions_of_a_module():
+    """After the arguments, in the order in which tensors have them: here a function calls itself with half of a row."""
+    n, m, k = (tvm.tir.SizeVar(name, "int64") for name in "nmk")
+    a, b = tvm.tir.decl_buffer((n, m), "float32", "A"), tvm.tir.decl_buffer((k,), "float32", "B")
+    name = tvm.ir.GlobalVar("halved")
+    again = tvm.tir.Evaluate(tvm.tir.Call("int32", name, [a.data, b.data, n, m // 2, k]))
+    store = tvm.tir.BufferStore(b, tvm.tir.Cast("float32", n * 100 + m * 10 + k), [tvm.tir.IntImm("int64", 0)])
+    function = tvm.tir.PrimFunc([a, b], tvm.tir.IfThenElse(m > 3, again, store)).with_attr("global_symbol", "halved")
+    out = zeros(5)
+    tvm.build(tvm.IRModule({name: function}), target="llvm")["halved"](zeros(2, 13), out)
+    assert out.numpy()[0] == 235
+    few = tvm.tir.Evaluate(tvm.tir.Call("int32", name, [a.data, b.data]))
+    with pytest.raises(TVMError, match="takes the sizes k, m, n from its tensors and cannot be called directly"):
+        tvm.build(tvm.IRModule({name: function.with_body(few)}), target="llvm")
+    with pytest.raises(TVMError, match="halved takes 2 arguments, it is called with 3"):
+        three = tvm.tir.Evaluate(tvm.tir.Call("int32", name, [a.data, b.data, n]))
+        tvm.build(tvm.IRModule({name: function.with_body(three)}), target="llvm")

@@ -131,6 +131,52 @@ def test_a_result_over_one_of_its_operands_is_computed_once(monkeypatch, channel
         np.testing.assert_allclose(together.numpy(), want, rtol=1e-3, atol=1e-3)
 
 
+def image_types(dims, filters, *more):
+    """The types of a 1x1 convolution over blocks of four channels, and of images beside its result."""
+    n, c, h, w = dims
+    weight = (filters // BLOCK, c // BLOCK, 1, 1, BLOCK, BLOCK)
+    images = [(m, c // BLOCK, y, x, BLOCK) for m, c, y, x in ((n, c, h, w), *more)]
+    return [relay.TensorType(s, "float32") for s in (images[0], weight, *images[1:])]
+
+
+def point(channels, filters):
+    layouts = f"NCHW{BLOCK}c", f"OIHW{BLOCK}i{BLOCK}o"
+    return lambda x, w: contrib_conv2d_nchwc(x, w, 1, (0, 0, 0, 0), 1, 1, filters, (1, 1), *layouts)
+
+
+BATCH, HEIGHT, WIDTH = (tvm.tir.SizeVar(name, "int64") for name in ("batch", "height", "width"))
+
+
+@pytest.mark.parametrize("dims, beside, copies", [
+    ((BATCH, HEIGHT, WIDTH), (BATCH, HEIGHT, WIDTH), True), ((1, HEIGHT, WIDTH), (1, HEIGHT, WIDTH), True),
+    ((BATCH, HEIGHT, WIDTH), (1, HEIGHT, WIDTH), True), ((BATCH, 3, WIDTH), (BATCH, 3, WIDTH), True),
+    ((BATCH, WIDTH, WIDTH), (BATCH, WIDTH, WIDTH), True), ((BATCH, HEIGHT, WIDTH), (BATCH, 1, 1), True),
+    ((BATCH, HEIGHT, WIDTH), (BATCH, 1, WIDTH), False), ((BATCH, HEIGHT, WIDTH), (1, HEIGHT, 1), False),
+    ((WIDTH, HEIGHT, WIDTH), (1, 1, 1), False),
+])  # fmt: skip
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_few_pixels(dims, beside, copies, target):
+    """Images of one pixel up to more than a tile, beside images that are added. Those of fewer than a tile are copied
+    where nothing else depends on their size."""
+    channels, filters = 8, 20
+    types = image_types((dims[0], channels, *dims[1:]), filters, (beside[0], filters, *beside[1:]))
+    conv = point(channels, filters)
+    function = primitive_form(primitive(lambda x, w, b: relay.nn.relu(relay.add(conv(x, w), b)), types)).function
+    kernel = SymbolicKernel(function, target)
+    assert copies == any("copying_pixels" in v.name_hint for v in kernel.kernel.module.get_global_vars())
+    rng = np.random.default_rng(9)
+    weight = rng.standard_normal((filters, channels, 1, 1)).astype("float32")
+    sizes = [(n, h, w) for n in (1, 2) for h, w in [(1, w) for w in range(1, 19)] + [(5, 1), (3, 2), (3, 3), (4, 4)]]
+    for n, h, w in [*sizes, (0, 1, 1), (2, 0, 3), (3, 2, 7)]:
+        value = {BATCH: n, HEIGHT: h, WIDTH: w}
+        shape, more = ([value.get(d, d) for d in s] for s in (dims, beside))
+        x = rng.standard_normal((shape[0], channels, *shape[1:])).astype("float32")
+        b = rng.standard_normal((more[0], filters, *more[1:])).astype("float32")
+        (got,) = kernel.run(blocked(x), packed(weight), blocked(b))
+        want = np.maximum(expected(x, weight, 1, (0, 0, 0, 0), 1) + b, 0)
+        np.testing.assert_allclose(got, blocked(want), rtol=1e-4, atol=1e-4)
+
+
 X86 = Target("llvm -mtriple=x86_64-linux-gnu -mcpu=skylake-avx512")
 
 

@@ -41,6 +41,7 @@ from ..op.implementation import OpImplementation, by_pattern, computation, highe
 from ..op.record import pattern_of
 from ..symbolic import flatten_type, is_symbolic
 from .any_blocks import shared_form
+from .few_pixels import copying_pixels, images_of, with_few_pixels
 
 # The most elements of a tensor that indices of 32 bits reach.
 MOST_ELEMENTS = (1 << 31) - 1
@@ -108,13 +109,16 @@ class Kernel:
     """A piece of the library: a fused function, its name, and its loops, made when they are first asked for, by the
     settings its compiler was given."""
 
-    __slots__ = ("_module", "_settings", "function", "key", "name", "operators", "target")
+    __slots__ = ("_copying", "_module", "_settings", "function", "key", "name", "operators", "target")
 
     def __init__(
-        self, name: str, function: Function, key: str, operators: tuple[str, ...], target: Target, settings: Settings
-    ):
+        self, name: str, function: Function, key: str, operators: tuple[str, ...], target: Target, settings: Settings,
+        prefix: str,
+    ):  # fmt: skip
         self.name, self.function, self.key, self.operators, self.target = name, function, key, operators, target
         self._settings = settings
+        # Kernels of one library share the function that copies pixels.
+        self._copying = GlobalVar(f"{prefix}_copying_pixels")
         self._module: IRModule | None = None
 
     @property
@@ -132,23 +136,32 @@ class Kernel:
         if is_scheduled(self.function):
             return lower(*scheduled(self.function, self.target), self.name)
         if is_symbolic(self.function):
-            return lower(self._by_size_class(), name=self.name)
+            made, shared = self._by_size_class()
+            return IRModule({**lower(made, name=self.name).functions, **shared})
         graph = ToTensors(self.function, self.target)
         return lower(graph.schedule(graph.outputs), graph.inputs + graph.outputs, self.name)
 
-    def _by_size_class(self) -> PrimFunc:
-        """The loops for all sizes and, where an operator asks for them, those for classes of sizes before them."""
+    def _by_size_class(self) -> tuple[PrimFunc, dict[GlobalVar, PrimFunc]]:
+        """The loops for all sizes and, where an operator asks for them, those for classes of sizes before them, and
+        functions that they share with other kernels."""
         buffers: list[Buffer] = []
+        shared: dict[GlobalVar, PrimFunc] = {}
         sizes = KernelSizes("int32" if self.target.features.is_gpu else "int64")
-        general, choice = self._for_class(0, buffers, sizes)
+        images = images_of(self.function)
+        general, choice = self._for_class(0, buffers, sizes, images is not None)
         body = general.body
+        if images is not None and choice.least:
+            results = len(flatten_type(self.function.body.checked_type_))
+            body = with_few_pixels(self.name, body, buffers, images, results, choice.least, self._copying)
+            shared[self._copying] = copying_pixels()
         for number in range(choice.classes, 0, -1):
             made, of_class = self._for_class(number, buffers, sizes)
             chosen = reduce(logical_and, {str(c): c for c in of_class.conditions}.values())
             body = IfThenElse(chosen, made.body, body)
         if sizes.dtype == "int64":
-            return general.with_body(body).with_attr("tir.narrow_indices", False)
-        return general.with_body(self._refusing_long_tensors(buffers, body)).with_attr("tir.narrow_indices", True)
+            return general.with_body(body).with_attr("tir.narrow_indices", False), shared
+        body = self._refusing_long_tensors(buffers, body)
+        return general.with_body(body).with_attr("tir.narrow_indices", True), shared
 
     def _refusing_long_tensors(self, buffers: list[Buffer], body: Stmt) -> Stmt:
         """Indices of 32 bits reach the elements of every tensor, or nothing is launched."""
@@ -161,11 +174,11 @@ class Kernel:
         return body
 
     def _for_class(
-        self, number: int, buffers: list[Buffer], sizes: KernelSizes
+        self, number: int, buffers: list[Buffer], sizes: KernelSizes, has_copies: bool = False
     ) -> tuple[PrimFunc, size_class.Choice]:
         from ...driver.build_module import schedule_to_module
 
-        with size_class.compiling(number) as choice:
+        with size_class.compiling(number, has_copies) as choice:
             graph = ToTensors(self.function, self.target, sizes=sizes)
             schedule = graph.schedule(graph.outputs)
         tensors = graph.inputs + graph.outputs
@@ -437,7 +450,7 @@ class KernelCompiler:
         count = self.names.get(base, 0)
         self.names[base] = count + 1
         name = f"{self.prefix}_{base}" if count == 0 else f"{self.prefix}_{base}_{count}"
-        return Kernel(name, function, key, operators, self.target, self.settings)
+        return Kernel(name, function, key, operators, self.target, self.settings, self.prefix)
 
 
 def __getattr__(name: str) -> Any:

@@ -417,11 +417,13 @@ def is_public(func: Any) -> bool:
 
 
 class RawCalls(StmtRewriter):
-    """Calls of functions of the module go to their raw form; a failure is passed on."""
+    """Calls of functions of the module go to their raw form; a failure is passed on. A call may give the sizes of
+    tensors after the arguments, in the order in which the raw function takes them."""
 
-    def __init__(self, caller: str, callees: dict[str, PrimFunc]):
+    def __init__(self, caller: str, callees: dict[str, PrimFunc], raw: dict[str, PrimFunc]):
         self.caller = caller
         self.callees = callees
+        self.raw = raw
 
     def on_Evaluate(self, node: Evaluate) -> Stmt:
         call = node.value
@@ -429,6 +431,8 @@ class RawCalls(StmtRewriter):
             return node
         callee = self.callees[call.op.name_hint]
         name = str(callee.attrs["global_symbol"])
+        if len(call.args) == len(self.raw[call.op.name_hint].params) > len(callee.params):
+            return self.checked(name, call.args)
         if len(call.args) != len(callee.params):
             raise TVMError(
                 f"{self.caller}: {name} takes {len(callee.params)} arguments, it is called with {len(call.args)}"
@@ -442,19 +446,24 @@ class RawCalls(StmtRewriter):
             raise TVMError(
                 f"{self.caller}: {name} takes the sizes {names} from its tensors and cannot be called directly"
             )
-        raw = Call("int32", GlobalVar(name + COMPUTE_SUFFIX), (*pointers, *scalars))
+        return self.checked(name, (*pointers, *scalars))
+
+    def checked(self, name: str, args: tuple[PrimExpr, ...]) -> Stmt:
+        raw = Call("int32", GlobalVar(name + COMPUTE_SUFFIX), args)
         return IfThenElse(primop.not_equal(raw, 0), ret(const(-1, "int32")))
 
 
 def make_packed_api_module(mod: IRModule) -> IRModule:
     new = IRModule(None, mod.type_definitions, mod.attrs)
     public = {var.name_hint: func for var, func in mod.functions.items() if is_public(func)}
+    made = {name: make_packed_api(func) for name, func in public.items()}
+    raws = {name: raw for name, (raw, _) in made.items()}
     for var, func in mod.functions.items():
-        calls = RawCalls(var.name_hint, public)
+        calls = RawCalls(var.name_hint, public, raws)
         if var.name_hint not in public:
             new[var] = func.replace(body=calls.stmt(func.body)) if isinstance(func, PrimFunc) else func
             continue
-        raw, entry = make_packed_api(func)
+        raw, entry = made[var.name_hint]
         # Only now: a `ret` of the function's own was its value, one of a failed call is a status.
         new[GlobalVar(raw.attrs["global_symbol"])] = raw.replace(body=calls.stmt(raw.body))
         new[var] = entry

@@ -39,8 +39,6 @@ MIN_WEIGHT_REUSE = 16
 NOMINAL_SIDE = 28
 # The pixels of an image that is taken to be small.
 SMALL_IMAGE = 7 * 7
-# The most vectors of filters of a single pixel: weights of more lie at as many places that share sets of the caches.
-VECTORS_OF_A_PIXEL = 4
 # Rows of a task where the height is not known: each pads the rows around them as well.
 ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
@@ -270,7 +268,7 @@ def streams_weights(op: ComputeOp, config: dict[str, Any], machine: Machine) -> 
     x = extents(op)
     steps, is_row = x["ici"] * x["ico"] * x["kh"] * x["kw"], bool(op.attrs.get("is_one_row"))
     is_long = 4 * config["tile"][2] * x["ob"] * steps > machine.l1_bytes
-    return is_row and is_long and op.attrs["columns"] > 1 and not machine.has_lane_operands
+    return is_row and is_long and not machine.has_lane_operands
 
 
 def pieces(height: int, width: int, tile_h: int, tile_w: int) -> list[tuple[int, int, int]]:
@@ -389,13 +387,6 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
     pixels = host.fuse(h, w)
     images = [] if access.extent_of(n) == 1 else [n]
     oc_outer, oc_tile = host.split(oc, factor=tile_oc)
-    if columns == 1:
-        # Pixels that are computed one by one are few: a task has all of them.
-        host.reorder(n, oc_outer, pixels, oc_tile, ob)
-        host.vectorize(ob)
-        host.unroll(oc_tile)
-        stage.compute_at(host, pixels)
-        return host.fuse(*images, oc_outer)
     tile, column = host.split(pixels, factor=columns)
     if stage.op.attrs["overlaps"]:
         host.overlap(tile)
@@ -573,8 +564,6 @@ class Conv2d(CPUTemplate):
         with all filters or with those of a tile."""
         x, columns = extents(op), op.attrs.get("columns")
         fit = [t for t in options if t[0] == 1 and t[1] == (columns or t[1])]
-        if columns == 1:
-            fit = [t for t in fit if t[2] <= VECTORS_OF_A_PIXEL]
         is_point = x["kh"] == x["kw"] == column_stride(op) == 1
         has_pointers = bool(op.attrs.get("is_one_row")) and not is_point
         is_single = takes_single_channels(x["ici"], has_pointers, machine)
@@ -603,17 +592,14 @@ class Conv2d(CPUTemplate):
             # Small images have few such tasks: they share the filters, so that all threads have as many.
             is_long = rows * of_tile >= 4 * TASK_PRODUCTS and machine.threads > 1
             shares = 2 if is_long and x["oc"] // tile[2] % 2 == 0 else 1
-            if not machine.has_lane_operands and columns != 1:
+            if not machine.has_lane_operands:
                 outer, rows, shares = flat_tasks(x, tile, machine)
         size, most = tile[1] * tile[2], ANY_IMAGE_PRODUCTS
         if machine.loads_pairs:
             most = size if is_single else ANY_IMAGE_PRODUCTS_OF_PAIRS
-        if has_pointers and not machine.has_lane_operands and tile[1] > 1:
+        if has_pointers and not machine.has_lane_operands:
             # LLVM loads the elements of all channels of the body first, beside the sums and a vector of each filter.
             most = min(most, (machine.registers - size - tile[2]) // tile[1] * size)
-        if columns == 1:
-            # Products of a single pixel wait for weights.
-            most = size
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad, "shares": shares,
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0

@@ -72,10 +72,8 @@ def conv2d_NCHWc(
             columns = _columns(target, data, kernel, False)
             return conv2d_NCHWc_gathered(data, *where, out_dtype or data.dtype, columns)
         columns = _columns(target, data, kernel, has_pointers)
-        # The last tile of pixels that lie one after the other overlaps the one before; fewer are computed one by one.
-        overlaps = is_point and size_class.is_chosen()
-        if overlaps and not size_class.which([data.shape[2] * data.shape[3] >= columns]):
-            columns = 1
+        # The last tile of pixels that lie one after the other overlaps the one before, where there is one.
+        overlaps = is_point and size_class.are_enough(columns)
         return nn.conv2d_NCHWc(data, *where, layout, out_layout, out_dtype, columns, overlaps)
     out = nn.conv2d_NCHWc(data, kernel, stride, padding, dilation, layout, out_layout, out_dtype)
     wide, groups = get_const_int(kernel.shape[5]), out.op.attrs["groups"]

@@ -31,7 +31,8 @@ def _packed_type(attrs, types):
         raise TypeError(f"the data has {x[1] * x[4]} channels, the kernel takes {taken}")
     sizes = [(k[2 + i] - 1) * attrs.dilation[i] + 1 for i in range(2)]
     before, after = pads(attrs.padding, sizes, 2, "padding")
-    out = [(x[2 + i] + before[i] + after[i] - sizes[i]) // attrs.strides[i] + 1 for i in range(2)]
+    more = [lo + hi - size for lo, hi, size in zip(before, after, sizes)]
+    out = [d if m == -1 and s == 1 else (d + m) // s + 1 for d, m, s in zip(x[2:4], more, attrs.strides)]
     return TensorType((x[0], k[0], *out, k[5]), attrs.out_dtype or data.dtype)
 
 
