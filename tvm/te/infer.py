@@ -82,6 +82,9 @@ class Bounds:
             return Range(min=region.min_value, extent=const(1, region.min_value.dtype))
         low = simplify(region.min_value)
         extent = simplify(region.max_value - low + const(1, low.dtype))
+        if not self.attach.path(stage) and _divides_by_sizes(extent):
+            # Sizes may be zero where nothing is read; what no reader asks for is there as well.
+            return dom
         if not isinstance(extent, IntImm) and self.attach.path(stage):
             # A tile cut short at the edge of the data keeps its whole size: memory and loops stay constant, and
             # the guard on the domain keeps it from touching what is not there.
@@ -435,6 +438,10 @@ def _is_zero(e: PrimExpr) -> bool:
 
 def _divides(e: PrimExpr) -> bool:
     return any(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(e))
+
+
+def _divides_by_sizes(e: PrimExpr) -> bool:
+    return any(isinstance(n, (FloorDiv, FloorMod)) and not isinstance(n.b, IntImm) for n in post_order(e))
 
 
 def _value(axis: IterVar, domain: Range) -> PrimExpr:

@@ -8,10 +8,14 @@ import pytest
 import tvm
 from tests.relay.symbolic_kernels import SymbolicKernel, primitive
 from tvm import relay
+from tvm.ir.prim import Div, FloorDiv, FloorMod, IntImm, Mod
+from tvm.ir.subst import variables
+from tvm.ir.visit import post_order
 from tvm.relay.backend.te_compiler import KernelCompiler
 from tvm.relay.op.nn.packed import contrib_conv2d_nchwc
 from tvm.relay.symbolic import primitive_form
 from tvm.target import Target
+from tvm.tir.stmt import Allocate, For
 from tvm.topi.cpu import conv2d, convolutions, winograd_any_image
 from tvm.topi.cpu.machine import Machine
 
@@ -245,6 +249,23 @@ def test_gathered_elements(monkeypatch, channels, given, caches, want):
     for batch, size in ((1, (4, 13)), (2, (7, 7)), (1, (14, 14)), (3, (4, 5)), (1, (4, 99)), (0, (5, 5))):
         layer.check(batch, *size)
     assert calls and {order for order, _ in chosen} == {want}
+
+
+@pytest.mark.parametrize("given", [{"stride": 2}, {"kernel": 3, "stride": 2, "pads": (1, 1, 1, 1)}, {}])
+@pytest.mark.parametrize("caches", [(1 << 15, 1 << 20), (1 << 12, 1 << 14)])
+def test_loops_and_memory_of_no_images_divide_by_no_size(monkeypatch, given, caches):
+    """Whole numbers are not divided by zero on x86: how many iterations there are is known before."""
+    orders(monkeypatch, *caches)
+    layer = Layer(288, 32, batch=None, **given)
+    extents = []
+    for function in layer.kernel.kernel.module.functions.values():
+        for node in post_order(function.body):
+            extents += [node.extent] if isinstance(node, For) else node.extents if isinstance(node, Allocate) else []
+    before = [e for e in extents if all(isinstance(v, tvm.tir.SizeVar) for v in variables(e))]
+    sizes = [n for e in before for n in post_order(e) if isinstance(n, (FloorDiv, FloorMod, Div, Mod))]
+    assert sizes and all(isinstance(n.b, IntImm) for n in sizes)
+    for batch, size in ((1, (0, 5)), (0, (5, 5)), (2, (5, 0))):
+        layer.check(batch, *size)
 
 
 def test_code_of_operands_in_memory():

@@ -10,7 +10,6 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from ... import te
 from ...ir.prim import IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
@@ -44,8 +43,8 @@ ANY_IMAGE_ROWS = 8
 # The most register tiles of pixels in a task where pixels are one row of unknown length.
 MAX_FLAT_TILES = 32
 # Those in which a tile of filters stays in the L1 cache, where elements are loaded one by one: images whose sides are
-# multiples of 14 have a multiple of them.
-FLAT_TILES = 7
+# multiples of 14 have a multiple of them. The most for which weights are read once, of which images may have fewer.
+FLAT_TILES, FLAT_TILES_OF_FILTERS = 7, 64
 # The most pixels with addresses of their own in a register tile, which are kept in registers too; where there are few
 # registers for addresses, sums are spilled with more.
 MAX_POINTERS, MAX_POINTERS_OF_FEW = 10, 9
@@ -339,7 +338,7 @@ def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) 
     is_point = x["kh"] == x["kw"] == 1
     room = machine.l2_bytes // 2 if is_point and oc == VECTORS_OF_OPERANDS else machine.l2_bytes // 4
     if weights > room and w * oc * steps >= TILE_PRODUCTS:
-        return "filters", most, 1
+        return "filters", min(most, FLAT_TILES_OF_FILTERS), 1
     if oc >= MIN_VECTORS_OF_ROWS and 4 * oc * x["ob"] * steps <= machine.l1_bytes:
         return "rows", min(most, FLAT_TILES), 1
     shares = [d for d in range(1, machine.threads + 1)
@@ -392,12 +391,10 @@ def divide_row(stage: Stage, host: Stage, config: dict[str, Any]) -> IterVar:
         host.overlap(tile)
     # Whether a pixel is there is asked once for all its filters.
     if config["outer"] == "filters":
-        # Weights are read once for all tiles of a part, those of several images as well. Parts have as many tiles each.
-        # Sums are long enough for a task each, which threads share evenly however few they are.
+        # Weights are read once for all tiles of a part, those of several images as well. Sums are long enough for a
+        # task each, which threads share evenly however few they are.
         host.reorder(n, tile, oc_outer, column, oc_tile, ob)
-        count = n.dom.extent * te.indexdiv(h.dom.extent * w.dom.extent + (columns - 1), columns)
-        parts = te.max(te.indexdiv(count + (config["rows"] - 1), config["rows"]), 1)
-        part, tile = host.split(host.fuse(*images, tile), nparts=parts)
+        part, tile = host.split(host.fuse(*images, tile), factor=config["rows"])
         host.reorder(part, oc_outer, tile, column, oc_tile, ob)
         task = inside = host.fuse(part, oc_outer, tile)
     elif config["outer"] == "pixels":
@@ -436,7 +433,6 @@ def compute_padding(
         block, tap = padding.split(k, factor=padding.op.attrs["taps"])
         padding.reorder(n, pixel, block, tap, lane)
         padding.parallel(padding.fuse(n, pixel))
-        padding.unroll(tap)
         padding.vectorize(lane)
     else:
         # Images of unknown size are padded row by row, small ones as well: one part serves all sizes.
