@@ -44,7 +44,9 @@ ANY_IMAGE_ROWS = 8
 MAX_FLAT_TILES = 32
 # Those in which a tile of filters stays in the L1 cache, where elements are loaded one by one: images whose sides are
 # multiples of 14 have a multiple of them. The most for which weights are read once, of which images may have fewer.
-FLAT_TILES, FLAT_TILES_OF_FILTERS = 7, 64
+FLAT_TILES, FLAT_TILES_OF_FILTERS = 7, 128
+# The least channels of which a tile of 14 pixels has more elements than the L1 cache holds.
+MIN_STEPS_OF_PIXELS = 1024
 # The most pixels with addresses of their own in a register tile, which are kept in registers too; where there are few
 # registers for addresses, sums are spilled with more.
 MAX_POINTERS, MAX_POINTERS_OF_FEW = 10, 9
@@ -124,8 +126,6 @@ def extents(op: ComputeOp) -> dict[str, int]:
     """The sizes of a convolution by name."""
     n, oc, h, w, ob = image_extents(op)
     ico, kh, kw, ici = (access.extent_of(a) or 1 for a in op.reduce_axis)
-    if op.attrs.get("is_gathered"):
-        ico, kh, kw = ico * kh * kw, 1, 1
     return {"n": n, "oc": oc, "h": h, "w": w, "ob": ob, "ico": ico, "kh": kh, "kw": kw, "ici": ici,
             "groups": int(op.attrs.get("groups", 1))}
 
@@ -330,13 +330,14 @@ def flat_tasks(x: dict[str, int], tile: tuple[int, int, int], machine: Machine) 
     the tasks that share the filters. Weights that are much of the L2 cache are read once for as many tiles of pixels as
     stay in it, which are all those of small images: each register tile is a task ("filters"). Weights of a wide tile
     that stay in the L1 cache are used for some tiles of pixels ("rows"). Other weights are read again for each
-    ("pixels"): they are prefetched, the elements that products load are not."""
+    ("pixels"), and so are more of them where the elements of a tile, which are not prefetched as weights are, do not
+    stay in the L1 cache."""
     _, w, oc = tile
     steps = x["ici"] * x["ico"] * x["kh"] * x["kw"]
     weights, of_tile = 4 * x["oc"] * x["ob"] * steps // x["groups"], w * x["oc"] * steps // x["groups"]
     most = max(machine.l2_bytes // 2 // (4 * w * x["ici"] * x["ico"]), 1)
-    is_point = x["kh"] == x["kw"] == 1
-    room = machine.l2_bytes // 2 if is_point and oc == VECTORS_OF_OPERANDS else machine.l2_bytes // 4
+    is_long = x["kh"] == x["kw"] == 1 and oc == VECTORS_OF_OPERANDS and steps >= MIN_STEPS_OF_PIXELS
+    room = machine.l2_bytes // 2 if is_long else machine.l2_bytes // 4
     if weights > room and w * oc * steps >= TILE_PRODUCTS:
         return "filters", min(most, FLAT_TILES_OF_FILTERS), 1
     if oc >= MIN_VECTORS_OF_ROWS and 4 * oc * x["ob"] * steps <= machine.l1_bytes:
@@ -427,11 +428,10 @@ def compute_padding(
             padding.pragma(padding.op.axis[3], "loop_partition_hint", True)
     elif is_image_known(host.op):
         planner.injective(padding)
-    elif "taps" in padding.op.attrs:
+    elif padding.op.attrs.get("is_gathered"):
         # The place of a pixel is found once for all its elements.
-        n, k, _, pixel, lane = padding.op.axis
-        block, tap = padding.split(k, factor=padding.op.attrs["taps"])
-        padding.reorder(n, pixel, block, tap, lane)
+        n, block, _, pixel, lane = padding.op.axis
+        padding.reorder(n, pixel, block, lane)
         padding.parallel(padding.fuse(n, pixel))
         padding.vectorize(lane)
     else:

@@ -6,7 +6,6 @@ The functions take the arguments of those of ``topi.nn``, and the channels and f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 from typing import Any
 
 from ... import te, tir
@@ -30,23 +29,18 @@ def _columns(target: Target | None, data: Tensor, kernel: Tensor, has_pointers: 
     """The pixels that are computed together where the width is not known; without a target, on this CPU."""
     filters, outer, height, width, inner, _ = get_const_tuple(kernel.shape)
     groups = get_const_int(data.shape[1] * data.shape[4]) // (outer * inner)
-    channels, taps = outer * inner, height * width
-    if not has_pointers:
-        channels, taps = channels * taps, 1
     machine = Machine(target or Target("llvm"))
-    return columns_of_any_image(max(filters // groups, 1), channels, taps, has_pointers, machine)
+    return columns_of_any_image(max(filters // groups, 1), outer * inner, height * width, has_pointers, machine)
 
 
 def _gathers(target: Target | None, data: Tensor, kernel: Tensor) -> bool:
-    """Whether the elements of each pixel are gathered where places of pixels do not follow from each other: products
-    load elements themselves then, of more pixels, so that weights are read less often. With several taps it pays where
-    weights are many, of which images are small."""
-    machine = Machine(target or Target("llvm"))
+    """Whether the elements of pixels whose places do not follow from each other are gathered first: products load
+    elements themselves then, of more pixels, so that weights are read less often. With several taps there would be as
+    many copies of an element, and weights are read again for each part of them that a cache holds."""
     is_plain = data.dtype == kernel.dtype == "float32" and all(
         get_const_int(data.shape[i]) == get_const_int(kernel.shape[i]) for i in (1, 4))
-    is_large = 4 * prod(get_const_tuple(kernel.shape)) > 2 * machine.l2_bytes
     has_taps = get_const_int(kernel.shape[2] * kernel.shape[3]) > 1
-    return machine.has_memory_operands and is_plain and (is_large or not has_taps)
+    return is_plain and not has_taps and Machine(target or Target("llvm")).has_memory_operands
 
 
 def conv2d_NCHWc(
@@ -70,7 +64,7 @@ def conv2d_NCHWc(
         has_pointers = is_one_row(*where) and not is_point
         if has_pointers and _gathers(target, data, kernel):
             columns = _columns(target, data, kernel, False)
-            return conv2d_NCHWc_gathered(data, *where, out_dtype or data.dtype, columns)
+            return conv2d_NCHWc_gathered(data, kernel, stride, padding, out_dtype or data.dtype, columns)
         columns = _columns(target, data, kernel, has_pointers)
         # The last tile of pixels that lie one after the other overlaps the one before, where there is one.
         overlaps = is_point and size_class.are_enough(columns)

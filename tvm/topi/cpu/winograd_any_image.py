@@ -61,7 +61,10 @@ def has_lanes(channels: int, machine: Machine) -> bool:
 
 def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine) -> tuple[int, int] | None:
     """The size of a tile and the vectors of filters in a group; None where direct convolution is estimated to be about
-    as fast. Images are taken to be as large as they usually are where there are so many channels."""
+    as fast. Images are taken to be as large as they usually are where there are so many channels. Beside few filters
+    much of what long vectors multiply would be read from beyond the L2 cache."""
+    if 2 * filters < channels and not is_short(machine):
+        return None
     size = SIDE_CHANNELS_OF_SHORT if is_short(machine) else SIDE_CHANNELS
     side = min(max(size // channels, MIN_SIDE), 56)
     planned = winograd.plan(1, channels, filters, side, side, blocks, machine)
@@ -96,8 +99,7 @@ class WinogradOfAnyImage(CPUTemplate):
         in_blocks, in_block = (access.extent_of(a) or 1 for a in op.reduce_axis)
         held = 4 * reach * reach * length * (in_blocks * in_block + vectors * out_block)
         of_filters = 4 * reach * reach * in_blocks * in_block * groups * vectors * out_block
-        is_wide = groups * vectors * out_block >= MIN_SHARED_FILTERS
-        is_shared = machine.threads > 1 and (is_wide or of_filters >= 2 * machine.l2_bytes and not is_short(machine))
+        is_shared = machine.threads > 1 and groups * vectors * out_block >= MIN_SHARED_FILTERS
         is_large = of_filters > machine.l2_bytes
         most, room = (MAX_TILES_OF_LARGE, 3 / 2) if is_large and is_shared else (MAX_TILES, 3 / 4)
         most, room = (MAX_TILES_OF_SHORT, 1) if is_short(machine) else (most, room)

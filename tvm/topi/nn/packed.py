@@ -99,39 +99,37 @@ def _in_one_row(shape, body, name: str, attrs: dict[str, Any]):
                       tag="injective")  # fmt: skip
 
 
-def conv2d_NCHWc_gathered(data, kernel, stride, padding, dilation, out_dtype, columns: int):
-    """``conv2d_NCHWc`` of images of unknown size with one group of channels: the elements that each pixel of the result
-    is computed from are gathered first, (n, I/i * kh * kw, 1, pixels, i), for whole tiles of ``columns`` pixels. The
-    last pixel stands in for those that are missing."""
-    strides, dilations, before, after, _, (height, width) = _geometry(
-        data, kernel, stride, padding, dilation, "conv2d_NCHWc")
+def conv2d_NCHWc_gathered(data, kernel, stride, padding, out_dtype, columns: int):
+    """``conv2d_NCHWc`` with a window of one tap and one group of channels, of images of unknown size: the elements of
+    each pixel of the result are gathered first, (n, I/i, 1, pixels, i), for whole tiles of ``columns`` pixels. The last
+    pixel stands in for those that are missing."""
+    strides, _, before, after, _, (height, width) = _geometry(data, kernel, stride, padding, 1, "conv2d_NCHWc")
     batch, blocks, *image, block = data.shape
-    filters, _, *window, _, wide = kernel.shape
-    taps, pixels = get_const_int(window[0] * window[1]), simplify(height * width)
+    pixels = simplify(height * width)
 
     def element(n, k, _, p, c):
-        pixel, tap = te.min(p, te.max(pixels - 1, 0)), te.indexmod(k, taps)
-        places = te.indexdiv(pixel, width), te.indexmod(pixel, width)
-        within = te.indexdiv(tap, window[1]), te.indexmod(tap, window[1])
-        at = [p * s + w * d - lo for p, s, w, d, lo in zip(places, strides, within, dilations, before)]
-        value = data(n, te.indexdiv(k, taps), *at, c)
+        pixel = te.min(p, te.max(pixels - 1, 0))
+        places = zip((te.indexdiv(pixel, width), te.indexmod(pixel, width)), strides, before)
+        at = [place * step - lo for place, step, lo in places]
         inside = [c for x, size, lo, hi in zip(at, image, before, after) for c in (x >= 0, x < size) if lo or hi]
+        value = data(n, k, *at, c)
         return te.if_then_else(te.all(*inside), value, tir.const(0, data.dtype)) if inside else value
 
-    gathered = te.compute((batch, simplify(blocks * taps), 1, _whole(pixels, columns), block), element,
-                          name="data_gathered", tag="pad,step", attrs={"taps": taps})  # fmt: skip
+    gathered = te.compute((batch, blocks, 1, _whole(pixels, columns), block), element, "data_gathered", "pad,step",
+                          {"is_gathered": True})  # fmt: skip
     names = ("ic_outer", "kh", "kw", "ic_inner")
     outer, kh, kw, inner = axes = [te.reduce_axis((0, size), name=name) for name, size in zip(names, kernel.shape[1:5])]
 
     def body(n, oc, y, p, ob):
-        value = gathered(n, outer * taps + kh * window[1] + kw, y, p, inner).astype(out_dtype)
+        value = gathered(n, outer, y, p, inner).astype(out_dtype)
         return te.sum(value * kernel(oc, outer, kh, kw, inner, ob).astype(out_dtype), axis=axes)
 
     attrs = {"groups": 1, "columns": columns, "step": 1, "is_one_row": True, "overlaps": False, "is_gathered": True}
-    whole = te.compute((batch, filters, 1, gathered.shape[3], wide), body, "conv2d_NCHWc", "conv2d_NCHWc", attrs)
+    whole = te.compute((batch, kernel.shape[0], 1, gathered.shape[3], kernel.shape[5]), body, "conv2d_NCHWc",
+                       "conv2d_NCHWc", attrs)  # fmt: skip
     return te.compute(
-        (batch, filters, height, width, wide), lambda n, oc, y, x, ob: whole(n, oc, 0, y * width + x, ob),
-        name="conv2d_NCHWc_part", tag="injective",
+        (batch, kernel.shape[0], height, width, kernel.shape[5]),
+        lambda n, oc, y, x, ob: whole(n, oc, 0, y * width + x, ob), name="conv2d_NCHWc_part", tag="injective",
     )  # fmt: skip
 
 
