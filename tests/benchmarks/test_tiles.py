@@ -6,6 +6,7 @@ import pytest
 
 from benchmarks import tiles
 from tvm.target import Target
+from tvm.te.graph import post_order_ops
 from tvm.topi.cpu.machine import Machine
 
 AMX = "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=1"
@@ -41,6 +42,7 @@ def test_knobs_are_those_of_the_row_and_others_are_refused(monkeypatch):
 
 def configuration(out, target):
     """Whether the lhs of a row is packed, and its knobs."""
-    op = out.op.input_tensors[0].op.input_tensors[0].op
-    template = tiles.conv2d_tiles if op.tag == tiles.conv2d_tiles.TAG else tiles.matmul_tiles
+    templates = {template.TAG: template for template in (tiles.conv2d_tiles, tiles.matmul_tiles)}
+    (op,) = (op for op in post_order_ops([out.op]) if op.tag in templates)
+    template = templates[op.tag]
     return op.attrs.get("is_packed"), template.TEMPLATE.choose(op, Machine(Target(target)))
