@@ -197,8 +197,8 @@ MODES = [
 @pytest.mark.parametrize("attrs", MODES, ids=lambda a: "-".join(str(v) for v in a.values()))
 @pytest.mark.parametrize("is_larger", [False, True])
 def test_resize_agrees_with_the_reference(attrs, is_larger, rng):
-    """Where float32 rounds the place of the nearest pixel to a whole number, as 3 / 0.6, onnxruntime, which is followed,
-    and the reference, which computes in float64, take different pixels: quotients by 0.5 are exact."""
+    """Where float32 rounds the place of the nearest pixel to a whole number, as 3 / 0.6, onnxruntime, which is
+    followed, and the reference, which computes in float64, take different pixels: quotients by 0.5 are exact."""
     scale = 2.0 if is_larger else 0.5 if attrs["mode"] == "nearest" else 0.6
     from onnx.reference import ReferenceEvaluator
 
