@@ -94,8 +94,12 @@ def _in_one_row(shape, body, name: str, attrs: dict[str, Any]):
         return body(n, oc, te.indexdiv(pixel, width), te.indexmod(pixel, width), ob)
 
     row = pixels if overlaps else _whole(pixels, attrs["columns"])
-    whole = te.compute((n, oc, 1, row, ob), tiled, name=name, tag=name, attrs=attrs)
-    return te.compute(shape, lambda n, oc, y, x, ob: whole(n, oc, 0, y * width + x, ob), name=name + "_part",
+    return _image_of(te.compute((n, oc, 1, row, ob), tiled, name=name, tag=name, attrs=attrs), shape)
+
+
+def _image_of(row, shape):
+    """The pixels of a row of whole tiles as an image."""
+    return te.compute(shape, lambda n, oc, y, x, ob: row(n, oc, 0, y * shape[3] + x, ob), name=row.op.name + "_part",
                       tag="injective")  # fmt: skip
 
 
@@ -125,12 +129,9 @@ def conv2d_NCHWc_gathered(data, kernel, stride, padding, out_dtype, columns: int
         return te.sum(value * kernel(oc, outer, kh, kw, inner, ob).astype(out_dtype), axis=axes)
 
     attrs = {"groups": 1, "columns": columns, "step": 1, "is_one_row": True, "overlaps": False, "is_gathered": True}
-    whole = te.compute((batch, kernel.shape[0], 1, gathered.shape[3], kernel.shape[5]), body, "conv2d_NCHWc",
-                       "conv2d_NCHWc", attrs)  # fmt: skip
-    return te.compute(
-        (batch, kernel.shape[0], height, width, kernel.shape[5]),
-        lambda n, oc, y, x, ob: whole(n, oc, 0, y * width + x, ob), name="conv2d_NCHWc_part", tag="injective",
-    )  # fmt: skip
+    filters, wide = kernel.shape[0], kernel.shape[5]
+    row = te.compute((batch, filters, 1, gathered.shape[3], wide), body, "conv2d_NCHWc", "conv2d_NCHWc", attrs)
+    return _image_of(row, (batch, filters, height, width, wide))
 
 
 def _side_by_side(kernel):
