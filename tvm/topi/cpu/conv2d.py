@@ -578,13 +578,14 @@ class Conv2d(CPUTemplate):
             # Weights that fit the L2 cache are read again for each tile of pixels. Where they do not, or a tile of many
             # filters is enough for a task, the data of a task stays in it for all tiles of filters, and the weights of
             # one in the L1 cache: the result is written, and what is added to it is read, in long rows of few blocks.
-            # A task has more than one tile, so that all but the last are computed without asking for pixels.
+            # Unless the last tile of an image overlaps the one before, a task has more than one, so that all but the
+            # last are computed without asking for pixels.
             is_wide = tile[2] >= MIN_VECTORS_OF_ROWS and MAX_FLAT_TILES * tile[1] * tile[2] * steps >= TASK_PRODUCTS
             outer = "rows" if weights > machine.l2_bytes or is_wide else "pixels"
             cached = machine.l2_bytes // 2 // (4 * tile[1] * x["ico"] * x["ici"])
             of_tile = tile[1] * x["oc"] * steps // x["groups"]
             rows = cached if outer == "rows" else -(-TASK_PRODUCTS // of_tile)
-            rows, pad = max(min(rows, MAX_FLAT_TILES), 2), "once"
+            rows, pad = max(min(rows, MAX_FLAT_TILES), 1 if op.attrs["overlaps"] else 2), "once"
             # Small images have few such tasks: they share the filters, so that all threads have as many.
             is_long = rows * of_tile >= 4 * TASK_PRODUCTS and machine.threads > 1
             shares = 2 if is_long and x["oc"] // tile[2] % 2 == 0 else 1
