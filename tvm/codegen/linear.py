@@ -10,9 +10,12 @@ from ..arith.sums import Sum, combine, linear_sum, scaled
 from ..dtype import info
 from ..error import TVMError
 from ..ir.prim import Add, Broadcast, Call, FloorDiv, FloorMod, IntImm, Mul, PrimExpr, Ramp, Sub
+from ..ir.primop import multiply
 from ..tir.buffer import Buffer
 
 _INDEX = frozenset({"int32", "int64"})
+# The terms of two factors whose product is not written as a sum.
+_MOST_TERMS = 8
 # What is computed of the numbers of lanes, none of them negative: quotients and remainders, by powers of two too.
 _NUMBERS = {"FloorDiv": operator.floordiv, "FloorMod": operator.mod, "tir.shift_right": operator.rshift,
             "tir.bitwise_and": operator.and_}  # fmt: skip
@@ -42,7 +45,31 @@ def linear_form(root: PrimExpr) -> Sum:
     if root.dtype not in _INDEX and not isinstance(root, IntImm):
         # Narrow and unsigned types wrap; their arithmetic is not ours to change.
         return Sum({root: 1}, 0)
-    return linear_sum(root, widened=True)
+    form = linear_sum(root, widened=True)
+    return _expanded(form) if any(type(atom) is Mul for atom in form.terms) else form
+
+
+def _expanded(form: Sum) -> Sum:
+    """The same with products of sums as sums of products: a row of unknown width is ``(y + dy) * width`` from the
+    first, of which ``y * width`` stays the same in a loop over ``dy``."""
+    out = Sum({}, form.constant)
+    for atom, scale in form.terms.items():
+        out = combine(out, _products(atom), scale)
+    return out
+
+
+def _products(atom: PrimExpr) -> Sum:
+    if type(atom) is not Mul:
+        return Sum({atom: 1}, 0)
+    a, b = _expanded(linear_sum(atom.a)), _expanded(linear_sum(atom.b))
+    if len(a.terms) + len(b.terms) > _MOST_TERMS:
+        return Sum({atom: 1}, 0)
+    terms: dict[PrimExpr, int] = {}
+    for x, c in a.terms.items():
+        for y, d in b.terms.items():
+            terms[atom if x is atom.a and y is atom.b else multiply(x, y)] = c * d
+    out = combine(Sum(terms, 0), Sum(a.terms, 0), b.constant) if b.constant else Sum(terms, 0)
+    return combine(out, b, a.constant) if a.constant else out
 
 
 def access_form(index: PrimExpr) -> Access:

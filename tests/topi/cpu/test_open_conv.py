@@ -283,8 +283,27 @@ def test_code_of_operands_in_memory():
 
 
 def test_tiles_of_winograd_where_vectors_are_long():
-    """Filters of small tiles are fewer: where there are many channels, images are small."""
+    """Of many channels and filters direct convolution reads fewer weights, and images are small; beside few filters
+    they need not be. Runs of the tiles that 224 pixels make of 256 channels are whole."""
     machine = Machine(X86)
     sizes = {c: winograd_any_image.plan(c, c, (16, 16), machine) for c in (64, 128, 256, 512)}
-    assert sizes == {64: (4, 2), 128: (4, 2), 256: (2, 2), 512: (2, 2)}
-    assert winograd_any_image.plan(512, 128, (16, 16), machine) is None
+    assert sizes == {64: (4, 2), 128: (4, 2), 256: (4, 2), 512: None}
+    assert winograd_any_image.plan(512, 128, (16, 16), machine) is not None
+    assert [winograd_any_image.run_length(c, machine) for c in (128, 256, 512)] == [10, 8, 10]
+
+
+def test_code_of_pixels_with_addresses_of_their_own():
+    """The loop over channels adds nothing to the addresses of pixels and loads none of them."""
+    layouts = "NCHW16c", "OIHW16i16o"
+    height, width = (tvm.tir.SizeVar(name, "int64") for name in ("height", "width"))
+    types = [relay.TensorType(s, "float32") for s in ([1, 32, height, width, 16], (32, 32, 3, 3, 16, 16))]
+    function = primitive(
+        lambda x, w: contrib_conv2d_nchwc(x, w, 2, (1, 1, 1, 1), 1, 1, 512, (3, 3), *layouts), types
+    )  # fmt: skip
+    kernel = KernelCompiler(X86).lower(primitive_form(function).function)
+    lines = tvm.build(kernel.module, target=X86).get_source("asm").splitlines()
+    products = [i for i, line in enumerate(lines) if "vfmadd" in line]
+    assert len(products) == 40
+    body = lines[products[0] : products[-1]]
+    assert sum("vbroadcastss" in line for line in body) >= 18
+    assert not [line for line in body if "rsp" in line or "add" in line.split()[0] and "vfmadd" not in line]

@@ -49,20 +49,32 @@ def _atom_value(b: Builder, atom: PrimExpr) -> str:
     values they had in another copy."""
     if not b.constants:
         return wide_value(b, atom)
-    known = b.module.variables.get(id(atom))
-    if known is None:
-        nodes = list(post_order(atom))
-        used = [n for n in nodes if isinstance(n, Var)] if all(map(_is_arithmetic, nodes)) else None
-        known = b.module.variables[id(atom)] = (atom, used)
-    if known[1] is None:
+    used = _variables(b, atom)
+    if used is None:
         return wide_value(b, atom)
-    values = [str(b.constants[v]) if v in b.constants else b.wide.get(v) or value(b, v) for v in known[1]]
+    values = [str(b.constants[v]) if v in b.constants else b.wide.get(v) or value(b, v) for v in used]
     text = f"{id(atom)} of {' '.join(values)}"
     got = b.numbered.get(text)
     if got is None:
         got = wide_value(b, atom)
         b.note(text, got)
     return got
+
+
+def _level(b: Builder, atom: PrimExpr) -> int:
+    """The innermost loop that a term depends on; 99 where that is not known."""
+    used = _variables(b, atom)
+    return 99 if used is None else max((b.level.get(v, 0) for v in used if v not in b.constants), default=0)
+
+
+def _variables(b: Builder, atom: PrimExpr) -> list[Var] | None:
+    """The variables of a term; None where the same values of them may give another one."""
+    known = b.module.variables.get(id(atom))
+    if known is None:
+        nodes = list(post_order(atom))
+        used = [n for n in nodes if isinstance(n, Var)] if all(map(_is_arithmetic, nodes)) else None
+        known = b.module.variables[id(atom)] = (atom, used)
+    return known[1]
 
 
 def _is_arithmetic(node: PrimExpr) -> bool:
@@ -88,7 +100,7 @@ def sum_of(b: Builder, form: Sum) -> tuple[str | None, int]:
         if operand[0] != "%":
             constant += scale * (1 if operand == "true" else 0 if operand == "false" else int(operand))
             continue
-        parts.append((level.get(atom, 99), operand, scale))
+        parts.append((level[atom] if atom in level else _level(b, atom), operand, scale))
     if not parts:
         return None, constant
     # Outer variables first, so that partial sums are invariant in inner loops.

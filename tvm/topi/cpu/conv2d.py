@@ -47,9 +47,9 @@ MAX_FLAT_TILES = 32
 FLAT_TILES, FLAT_TILES_OF_FILTERS = 7, 128
 # The least channels of which a tile of 14 pixels has more elements than the L1 cache holds.
 MIN_STEPS_OF_PIXELS = 1024
-# The most pixels with addresses of their own in a register tile, which are kept in registers too; where there are few
-# registers for addresses, sums are spilled with more.
-MAX_POINTERS, MAX_POINTERS_OF_FEW = 10, 9
+# The most pixels with addresses of their own in a register tile, which are kept in registers too, and the channels in
+# the body of its loop.
+MAX_POINTERS, POINTER_CHANNELS = 10, 2
 # Bytes per cycle from the L3 cache.
 L3_BYTES_PER_CYCLE = 16
 # The least products of vectors of a task.
@@ -71,8 +71,7 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
     follow from each other (``has_pointers``) have many weights, which come from the L2 cache."""
     vector, steps = 4 * machine.lanes("float32"), channels * taps
     is_single = takes_single_channels(channels, has_pointers, machine)
-    pointers = MAX_POINTERS if machine.has_lane_operands else MAX_POINTERS_OF_FEW
-    most = pointers if has_pointers else machine.registers - 1
+    most = MAX_POINTERS if has_pointers else machine.registers - 1
     fits = [
         (w, oc)
         for oc in range(1, 9)
@@ -595,8 +594,8 @@ class Conv2d(CPUTemplate):
         if machine.loads_pairs:
             most = size if is_single else ANY_IMAGE_PRODUCTS_OF_PAIRS
         if has_pointers and not machine.has_lane_operands:
-            # LLVM loads the elements of all channels of the body first, beside the sums and a vector of each filter.
-            most = min(most, (machine.registers - size - tile[2]) // tile[1] * size)
+            # Of more channels LLVM loads all elements first, and spills sums.
+            most = min(most, POINTER_CHANNELS * size)
         return {
             "tile": tile, "share": 0, "rows": rows, "outer": outer, "pad": pad, "shares": shares,
             "unroll_ic": max(u for u in (1, 2, 4, 8, 16) if x["ici"] % u == 0

@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 20, 60, 12
 # The least channels whose lanes are operands: runs of fewer are long enough without, and have more vectors of filters.
 MIN_CHANNELS_OF_LANES = 256
-# The side that images are taken to have, times their channels, and the least: that of images of 224 pixels. Beside
-# products of short vectors it costs less to read filters, and tiles are those that are best for larger images.
-SIDE_CHANNELS, SIDE_CHANNELS_OF_SHORT, MIN_SIDE = 3584, 5120, 14
+# The side that images are taken to have, times their channels, and the least: that of images of 224 pixels and more.
+SIDE_CHANNELS, MIN_SIDE = 5120, 14
+# Channels times filters from which long vectors wait for filters, of which direct convolution reads fewer.
+MANY_FILTERS = 1 << 18
 # The least filters beside which it costs little to transform data twice.
 MIN_SHARED_FILTERS = 256
 
@@ -40,10 +41,12 @@ def is_short(machine: Machine) -> bool:
 
 def run_length(channels: int, machine: Machine) -> int:
     """The tiles of a run. Where registers are many, long runs use each filter that comes from the L2 cache more often;
-    where they are short as well, a run of small images has fewer tiles to spare: those that are usual with so many
-    channels are whole runs, whose data are lanes of vectors."""
-    if machine.registers < 32 or not is_short(machine):
-        return 4 if machine.registers < 32 else 10
+    those that are usual with so many channels are whole runs. Where registers are short as well, a run of small images
+    has fewer tiles to spare, whose data are lanes of vectors."""
+    if machine.registers < 32:
+        return 4
+    if not is_short(machine):
+        return 8 if 256 <= channels < 512 else 10
     return 6 if channels < MIN_CHANNELS_OF_LANES or not machine.has_lane_operands else 8 if channels < 512 else 4
 
 
@@ -61,12 +64,10 @@ def has_lanes(channels: int, machine: Machine) -> bool:
 
 def plan(channels: int, filters: int, blocks: tuple[int, int], machine: Machine) -> tuple[int, int] | None:
     """The size of a tile and the vectors of filters in a group; None where direct convolution is estimated to be about
-    as fast. Images are taken to be as large as they usually are where there are so many channels. Beside few filters
-    much of what long vectors multiply would be read from beyond the L2 cache."""
-    if 2 * filters < channels and not is_short(machine):
+    as fast. Images are taken to be as large as they usually are where there are so many channels."""
+    if channels * filters >= MANY_FILTERS and not is_short(machine):
         return None
-    size = SIDE_CHANNELS_OF_SHORT if is_short(machine) else SIDE_CHANNELS
-    side = min(max(size // channels, MIN_SIDE), 56)
+    side = min(max(SIDE_CHANNELS // channels, MIN_SIDE), 56)
     planned = winograd.plan(1, channels, filters, side, side, blocks, machine)
     return None if planned is None else (planned[0], group_sizes(filters // blocks[1], channels, machine))
 
