@@ -41,12 +41,12 @@ def is_short(machine: Machine) -> bool:
 
 def run_length(channels: int, machine: Machine) -> int:
     """The tiles of a run. Where registers are many, long runs use each filter that comes from the L2 cache more often;
-    those that are usual with so many channels are whole runs. Where registers are short as well, a run of small images
-    has fewer tiles to spare, whose data are lanes of vectors."""
+    those that are usual with so many channels are a few whole runs, which threads share evenly. Where registers are
+    short as well, a run of small images has fewer tiles to spare, whose data are lanes of vectors."""
     if machine.registers < 32:
         return 4
     if not is_short(machine):
-        return 8 if 256 <= channels < 512 else 10
+        return 10 if channels < 256 else 9 if channels < 512 else 14
     return 6 if channels < MIN_CHANNELS_OF_LANES or not machine.has_lane_operands else 8 if channels < 512 else 4
 
 
