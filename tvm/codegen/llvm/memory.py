@@ -7,7 +7,7 @@ from math import gcd
 from ...arith.sums import Sum
 from ...dtype import element, info, with_lanes
 from ...error import TVMError
-from ...ir.prim import BufferLoad, Call, Let, PrimExpr, Var
+from ...ir.prim import BufferLoad, Call, Let, PrimExpr, SizeVar, Var
 from ...ir.visit import post_order
 from ...tir.stmt import BufferStore
 from ..linear import Access, access_form, one_index
@@ -62,9 +62,12 @@ def _atom_value(b: Builder, atom: PrimExpr) -> str:
 
 
 def _level(b: Builder, atom: PrimExpr) -> int:
-    """The innermost loop that a term depends on; 99 where that is not known."""
+    """The innermost loop that a term of unknown sizes depends on; the last of all where that is not known, and of known
+    sizes, as LLVM finds what stays the same in their quotients."""
     used = _variables(b, atom)
-    return 99 if used is None else max((b.level.get(v, 0) for v in used if v not in b.constants), default=0)
+    if used is None or not any(isinstance(v, SizeVar) for v in used):
+        return 99
+    return max(b.level.get(v, 0) for v in used if v not in b.constants)
 
 
 def _variables(b: Builder, atom: PrimExpr) -> list[Var] | None:
