@@ -28,6 +28,15 @@ def test_rows_of_unknown_width_are_terms_of_their_own():
     assert form.constant == 3
 
 
+def test_products_that_share_their_factors_are_met_a_few_times():
+    """Fifty squares of squares are not two to the fiftieth terms."""
+    x = made = tir.Var("x", "int64")
+    for _ in range(50):
+        made = (made + 1) * (made - 1)
+    assert len(linear_form(made).terms) < 64
+    assert linear_form((x + 1) * (x - 1)).constant == -1
+
+
 def test_terms_of_random_products_add_up(seed):
     rng = np.random.default_rng(seed)
     variables = [tir.Var(name, "int64") for name in NAMES]

@@ -14,8 +14,8 @@ from ..ir.primop import multiply
 from ..tir.buffer import Buffer
 
 _INDEX = frozenset({"int32", "int64"})
-# The terms of two factors whose product is not written as a sum.
-_MOST_TERMS = 8
+# The terms of two factors whose product is not written as a sum, and how deep factors of factors are.
+_MOST_TERMS, _DEPTH = 8, 4
 # What is computed of the numbers of lanes, none of them negative: quotients and remainders, by powers of two too.
 _NUMBERS = {"FloorDiv": operator.floordiv, "FloorMod": operator.mod, "tir.shift_right": operator.rshift,
             "tir.bitwise_and": operator.and_}  # fmt: skip
@@ -49,27 +49,27 @@ def linear_form(root: PrimExpr) -> Sum:
     return _expanded(form) if any(type(atom) is Mul for atom in form.terms) else form
 
 
-def _expanded(form: Sum) -> Sum:
+def _expanded(form: Sum, depth: int = _DEPTH) -> Sum:
     """The same with products of sums as sums of products: a row of unknown width is ``(y + dy) * width`` from the
     first, of which ``y * width`` stays the same in a loop over ``dy``."""
     out = Sum({}, form.constant)
     for atom, scale in form.terms.items():
-        out = combine(out, _products(atom), scale)
+        out = combine(out, _products(atom, depth), scale)
     return out
 
 
-def _products(atom: PrimExpr) -> Sum:
-    if type(atom) is not Mul:
+def _products(atom: PrimExpr, depth: int) -> Sum:
+    if type(atom) is not Mul or depth == 0:
         return Sum({atom: 1}, 0)
-    a, b = _expanded(linear_sum(atom.a)), _expanded(linear_sum(atom.b))
+    a, b = (_expanded(linear_sum(side), depth - 1) for side in (atom.a, atom.b))
     if len(a.terms) + len(b.terms) > _MOST_TERMS:
         return Sum({atom: 1}, 0)
-    terms: dict[PrimExpr, int] = {}
+    out = Sum({}, a.constant * b.constant)
     for x, c in a.terms.items():
         for y, d in b.terms.items():
-            terms[atom if x is atom.a and y is atom.b else multiply(x, y)] = c * d
-    out = combine(Sum(terms, 0), Sum(a.terms, 0), b.constant) if b.constant else Sum(terms, 0)
-    return combine(out, b, a.constant) if a.constant else out
+            out = combine(out, Sum({atom if x is atom.a and y is atom.b else multiply(x, y): 1}, 0), c * d)
+    out = combine(out, Sum(a.terms, 0), b.constant) if b.constant else out
+    return combine(out, Sum(b.terms, 0), a.constant) if a.constant else out
 
 
 def access_form(index: PrimExpr) -> Access:

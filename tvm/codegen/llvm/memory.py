@@ -67,7 +67,7 @@ def _level(b: Builder, atom: PrimExpr) -> int:
     used = _variables(b, atom)
     if used is None or not any(isinstance(v, SizeVar) for v in used):
         return 99
-    return max(b.level.get(v, 0) for v in used if v not in b.constants)
+    return max((b.level.get(v, 0) for v in used if v not in b.constants), default=0)
 
 
 def _variables(b: Builder, atom: PrimExpr) -> list[Var] | None:
