@@ -267,24 +267,28 @@ def test_loops_and_memory_of_no_images_divide_by_no_size(monkeypatch, given, cac
         layer.check(batch, *size)
 
 
-def test_code_of_operands_in_memory():
-    """The loop over channels of an open 1x1 convolution loads every second element by two multiplications."""
+def assembly_of(blocks, filters, window, stride):
+    """The lines of the assembly for x86 of an open convolution of so many blocks of 16 channels."""
     layouts = "NCHW16c", "OIHW16i16o"
     height, width = (tvm.tir.SizeVar(name, "int64") for name in ("height", "width"))
-    types = [relay.TensorType(s, "float32") for s in ([1, 12, height, width, 16], (4, 12, 1, 1, 16, 16))]
-    function = primitive(
-        lambda x, w: contrib_conv2d_nchwc(x, w, 1, (0, 0, 0, 0), 1, 1, 64, (1, 1), *layouts), types
-    )  # fmt: skip
+    shapes = [1, blocks, height, width, 16], (filters // 16, blocks, window, window, 16, 16)
+    types = [relay.TensorType(shape, "float32") for shape in shapes]
+    where = stride, (window // 2,) * 4, 1, 1, filters, (window, window)
+    function = primitive(lambda x, w: contrib_conv2d_nchwc(x, w, *where, *layouts), types)
     kernel = KernelCompiler(X86).lower(primitive_form(function).function)
-    assembly = tvm.build(kernel.module, target=X86).get_source("asm")
-    products = [line for line in assembly.splitlines() if "vfmadd" in line and "{1to16}" in line]
+    return tvm.build(kernel.module, target=X86).get_source("asm").splitlines()
+
+
+def test_code_of_operands_in_memory():
+    """The loop over channels of an open 1x1 convolution loads every second element by two multiplications."""
+    products = [line for line in assembly_of(12, 64, window=1, stride=1) if "vfmadd" in line and "{1to16}" in line]
     assert len(products) >= 28
     assert not [line for line in products if ",%r" in line.replace(" ", "").partition("{")[0].partition("(")[2]]
 
 
 def test_tiles_of_winograd_where_vectors_are_long():
     """Of many channels and filters direct convolution reads fewer weights, and images are small; beside few filters
-    they need not be. Runs of the tiles that 224 pixels make of 256 channels are whole."""
+    they need not be."""
     machine = Machine(X86)
     sizes = {c: winograd_any_image.plan(c, c, (16, 16), machine) for c in (64, 128, 256, 512)}
     assert sizes == {64: (4, 2), 128: (4, 2), 256: (4, 2), 512: None}
@@ -294,14 +298,7 @@ def test_tiles_of_winograd_where_vectors_are_long():
 
 def test_code_of_pixels_with_addresses_of_their_own():
     """The loop over channels adds nothing to the addresses of pixels and loads none of them."""
-    layouts = "NCHW16c", "OIHW16i16o"
-    height, width = (tvm.tir.SizeVar(name, "int64") for name in ("height", "width"))
-    types = [relay.TensorType(s, "float32") for s in ([1, 32, height, width, 16], (32, 32, 3, 3, 16, 16))]
-    function = primitive(
-        lambda x, w: contrib_conv2d_nchwc(x, w, 2, (1, 1, 1, 1), 1, 1, 512, (3, 3), *layouts), types
-    )  # fmt: skip
-    kernel = KernelCompiler(X86).lower(primitive_form(function).function)
-    lines = tvm.build(kernel.module, target=X86).get_source("asm").splitlines()
+    lines = assembly_of(32, 512, window=3, stride=2)
     products = [i for i, line in enumerate(lines) if "vfmadd" in line]
     assert len(products) == 40
     body = lines[products[0] : products[-1]]
