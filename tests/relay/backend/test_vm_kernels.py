@@ -204,6 +204,22 @@ def test_products_with_one_known_side_agree_with_numpy(n, k):
         np.testing.assert_allclose(got, x @ y, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [1, None])
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("n, k", [(None, 16), (24, None)])
+def test_a_single_row_times_matrices_of_any_size_agrees_with_numpy(rows, n, k, transpose_b):
+    kernel = checked(
+        lambda x, y: relay.nn.relu(relay.nn.batch_matmul(x, y, transpose_b=transpose_b) * relay.const(0.5)),
+        [typed(BATCH, rows, k), typed(BATCH, n, k) if transpose_b else typed(BATCH, k, n)],
+    )
+    # A tile of columns, the one that overlaps it, fewer than a tile, none.
+    sizes = (3, 1, 64), (2, 1, 65), (1, 1, 127), (2, 1, 300), (2, 1, 5), (2, 1, 1), (2, 1, 0), (0, 1, 70), (2, 3, 70)
+    for b, m, free in sizes:
+        x, y = floats(b, rows or m, k or free), floats(b, k or free, n or free)
+        (got,) = kernel.run(x, np.ascontiguousarray(np.swapaxes(y, 1, 2)) if transpose_b else y)
+        np.testing.assert_allclose(got, np.maximum(x @ y * 0.5, 0), rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("width, units", [(12, 24), (16, 22)])
 def test_rows_of_a_product_with_packed_weights_may_be_any_number(width, units):
     k = 768

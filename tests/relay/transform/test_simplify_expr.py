@@ -62,6 +62,32 @@ def test_numbers_of_both_operands_follow_the_product(rng):
     check_same_result(before, after, rng)
 
 
+@pytest.mark.parametrize("size", [7, relay.Any()], ids=["known", "unknown"])
+@pytest.mark.parametrize("transpose_b", [False, True])
+def test_a_product_transposes_matrices_itself(size, transpose_b, rng):
+    k, n = (size, 5) if transpose_b else (5, size)
+    a, b = relay.var("a", shape=(6, 3, k)), relay.var("b", shape=(2, 3, k, n) if transpose_b else (2, 3, n, k))
+    rhs = relay.reshape(relay.transpose(b, (0, 1, 3, 2)), (-3, 0, 0))
+    before, after = simplified(relay.nn.batch_matmul(a, rhs, transpose_b=transpose_b))
+    assert operators(after) == {"reshape": 1, "nn.batch_matmul": 1}
+    assert after["main"].body.attrs.transpose_b is not transpose_b
+    if size == 7:
+        check_same_result(before, after, rng)
+
+
+@pytest.mark.parametrize("axes, shape", [
+    # Other dimensions become one, or are swapped.
+    ((0, 1, 3, 2), (2, 18, 4)), ((0, 1, 3, 2), (3, 12, 4)), ((1, 0, 3, 2), (6, 6, 4)),
+    ((0, 3, 1, 2), (12, 3, 4))])  # fmt: skip
+def test_other_movements_stay_before_the_product(axes, shape, rng):
+    b = relay.var("b", shape=(2, 3, 4, 6))
+    a = relay.var("a", shape=(shape[0], 3, shape[1]))
+    rhs = relay.reshape(relay.transpose(b, axes), shape)
+    before, after = simplified(relay.nn.batch_matmul(a, rhs, transpose_b=False))
+    assert operators(after)["transpose"] == 1
+    check_same_result(before, after, rng)
+
+
 @pytest.mark.parametrize("make", [relay.nn.dense, lambda a, b: relay.nn.matmul(a, relay.transpose(b))])
 def test_a_number_follows_other_products(make, rng):
     before, after = simplified(make(relay.multiply(operand("a"), relay.const(0.25)), operand("b")))

@@ -10,6 +10,7 @@ import pytest
 import tvm
 from tvm import te, topi
 from tvm.relay.transform.cpu.pack_dense import pack_weight
+from tvm.te.graph import post_order_ops
 from tvm.topi import size_class
 from tvm.topi.cpu import matmul, matmuls
 from tvm.topi.cpu.machine import Machine
@@ -120,6 +121,22 @@ def test_products_with_the_left_side_transposed_or_one_matrix_for_all():
     product(here, 2, 8, 5, 16, True, True)
     product(here, 4, 9, 5, 20, False, False, right=1)
     product(here, 1, 9, 5, 20, False, True, right=4)
+
+
+@pytest.mark.parametrize("transpose_b", [False, True])
+@pytest.mark.parametrize("mcpu", ["haswell", "skylake-avx512"])
+def test_a_single_row_of_unknown_sizes_reads_the_rhs_where_it_lies(mcpu, transpose_b):
+    target = tvm.target.Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={mcpu}")
+    m, n = te.size_var("m", "int64"), te.size_var("n", "int64")
+    a, b = te.placeholder((12, m, 64)), te.placeholder((12, n, 64) if transpose_b else (12, 64, n))
+    with size_class.compiling(1) as choice:
+        one = matmuls.batch_matmul(a, b, transpose_b=transpose_b, target=target)
+    with size_class.compiling(0):
+        many = matmuls.batch_matmul(a, b, transpose_b=transpose_b, target=target)
+    wanted = "m < T.int64(2)" if transpose_b else "m < T.int64(2) and n >= T.int64(64)"
+    assert [str(c) for c in choice.conditions] == [wanted]
+    packs = [any(op.tag == "panels" for op in post_order_ops([out.op])) for out in (one, many)]
+    assert packs == [False, True]
 
 
 @pytest.mark.parametrize("arch, mcpu, width, few", [("aarch64", "neoverse-n1", 16, 1), ("x86_64", "haswell", 16, 2)])

@@ -175,12 +175,25 @@ def absorb_padding(node: Call, counts) -> RelayExpr | None:
 
 
 def absorb_rhs_transpose(node: Call, counts) -> RelayExpr | None:
-    """a . transpose(b) is a matmul with the other ``transpose_b``."""
+    """a . transpose(b) is a matmul with the other ``transpose_b``, also where matrices of two batch dimensions are
+    transposed before these are one."""
     a, b = node.args
-    if not is_call(b, "transpose") or axes_of(b) != (0, 2, 1) or counts.get(id(b), 1) > 1:
+    is_merged = is_call(b, "reshape") and counts.get(id(b), 1) == 1 and _merges_batches(b)
+    moved = b.args[0] if is_merged else b
+    axes = (0, 1, 3, 2) if is_merged else (0, 2, 1)
+    if not is_call(moved, "transpose") or axes_of(moved) != axes or counts.get(id(moved), 1) > 1:
         return None
     attrs = CallAttrs({**node.attrs.entries, "transpose_b": not node.attrs.transpose_b})
-    return Call(node.op, (a, b.args[0]), attrs, (), node.span)
+    rhs = transform.reshape(moved.args[0], (-3, 0, 0)) if is_merged else moved.args[0]
+    return Call(node.op, (a, rhs), attrs, (), node.span)
+
+
+def _merges_batches(node: Call) -> bool:
+    """Whether a reshape makes one dimension of the first two of four and keeps the others."""
+    if node.attrs.newshape is not None and tuple(node.attrs.newshape) in ((-3, -2), (-3, 0, 0)):
+        return len(type_of(node.args[0]).shape) == 4
+    before, after = static_shape(node.args[0]), static_shape(node)
+    return before is not None and len(before) == 4 and after == (before[0] * before[1], *before[2:])
 
 
 def _is_moved(e: RelayExpr) -> bool:

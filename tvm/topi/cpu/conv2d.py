@@ -94,8 +94,8 @@ def columns_of_any_image(filters: int, channels: int, taps: int, has_pointers: b
     is_small = is_point and weights > machine.l2_bytes
     if machine.has_memory_operands and is_point and is_even and steps >= CHANNELS_OF_OPERANDS:
         # Pixels that are one row have whole tiles, of which products load elements themselves where they fill the
-        # registers beside two vectors of each block of filters. With one less, small images have fewer to spare.
-        return machine.registers // VECTORS_OF_OPERANDS - (3 if is_small else 2)
+        # registers beside two vectors of each block of filters.
+        return machine.registers // VECTORS_OF_OPERANDS - 2
     if has_pointers and not machine.has_lane_operands:
         is_small = weights > 2 * machine.l2_bytes
     pixels = SMALL_IMAGE if is_small else None

@@ -34,6 +34,10 @@ MAX_ADDRESSES = 9
 CHAINS = 8
 # The least m for which packing the rhs into panels pays: each element must be reused often enough.
 PACK_FROM_ROWS = 4
+# The most rows for which sums over the contiguous k of a transposed rhs are vectors along k (no template: ``panel`` 0).
+DOT_PRODUCT_ROWS = 2
+# The most columns of a register tile of a single row of unknown length.
+MAX_ROW_COLUMNS = 64
 # The m and k that tiles are chosen for where they are not known; n counts as m.
 NOMINAL_ROWS, NOMINAL_DEPTH = 48, 64
 # The m that row blocks are chosen for where it is not known: fewer rows are one block.
@@ -95,6 +99,11 @@ def panel_width(m: int, n: int, machine: Machine, dtype: str) -> int:
     return fastest(tiles(m, machine), m, n, lanes, machine)[1] * lanes
 
 
+def row_columns(dtype: str, machine: Machine) -> int:
+    """The columns of a register tile of a single row where n is not known: smaller matrices are packed."""
+    return min(CHAINS * machine.lanes(dtype), MAX_ROW_COLUMNS)
+
+
 def row_tile(m: int, n: int, width: int, machine: Machine, dtype: str) -> int:
     """Rows of the register tile over panels of this width."""
     lanes = gcd(machine.lanes(dtype), width)
@@ -141,8 +150,9 @@ def _sizes(op: ComputeOp) -> tuple[int, int, int] | None:
     m, n, k = (access.extent_of(a) for a in (*op.axis[-2:], op.reduce_axis[0]))
     if m is None and "rows" in op.attrs:
         m = NOMINAL_ROWS // op.attrs["rows"] * op.attrs["rows"]
-    if n is None and op.attrs.get("panel"):
-        n = ceil_div(NOMINAL_ROWS, op.attrs["panel"]) * op.attrs["panel"]
+    step = op.attrs.get("panel") or op.attrs.get("columns")
+    if n is None and step:
+        n = ceil_div(NOMINAL_ROWS, step) * step
     k = NOMINAL_DEPTH if k is None else k
     return (m, n, k) if m and n and k else None
 
@@ -161,9 +171,9 @@ def _is_blocked(op: ComputeOp) -> bool:
 
 
 def _width(op: ComputeOp) -> int:
-    """The columns that are contiguous: the width of a panel, or all of n."""
+    """The columns that are contiguous: the width of a panel, or all of n; of an unknown n, those of a tile."""
     sizes = _sizes(op)
-    return op.attrs.get("panel") or (sizes[1] if sizes else 1)
+    return op.attrs.get("panel") or op.attrs.get("columns") or (sizes[1] if sizes else 1)
 
 
 def _lanes(op: ComputeOp, machine: Machine) -> int:
@@ -395,6 +405,8 @@ class Matmul(CPUTemplate):
             blocks = [block]
         i_outer, i_inner = consumer.split(i, factor=rows)
         j_outer, j_inner = consumer.split(j, factor=vectors * lanes)
+        if "columns" in op.attrs:
+            consumer.overlap(j_outer)
         j_vector, lane = consumer.split(j_inner, factor=lanes)
         shared = op.tag == "dense_pack"
         outer = [*blocks, j_outer, *lead, i_outer] if shared else [*lead, j_outer, i_outer]

@@ -17,12 +17,14 @@ from . import matmul_dots, matmul_tiles, tiles, tuned
 from .dot_products import dot_product, with_instruction
 from .machine import Machine
 from .matmul import (
+    DOT_PRODUCT_ROWS,
     MANY_ROWS,
     NOMINAL_ROWS,
     PACK_FROM_ROWS,
     cache_blocks,
     plan_any_size,
     plan_matmul,
+    row_columns,
     row_tile,
     rows_that_fit,
 )
@@ -49,19 +51,25 @@ def batch_matmul(
     count, m, n = (d.value for d in sizes[:3])
     plan = plan_matmul(count, m, n, transpose_b, dtype, Machine(target))
     padded = (plan.rows or sizes.m, plan.columns or sizes.n)
-    return _in_tiles(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), plan.panel, padded,
-                     {"workload": workload})
+    attrs = {"panel": 0} if transpose_b and m <= DOT_PRODUCT_ROWS else {"workload": workload}
+    return _in_tiles(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), plan.panel, padded, attrs)
 
 
 def _for_any_size(
     a: Tensor, b: Tensor, sizes: Batch, dtype: str, transposed: tuple[bool, bool], machine: Machine
 ) -> Tensor | None:
     """A batched matmul some of whose sizes are not known, padded to full register tiles when it runs; None where it has
-    so few rows that packing the rhs does not pay, and where batches may be broadcast when it runs."""
+    so few rows that packing the rhs does not pay, and where batches may be broadcast when it runs. A single row, as
+    models have that decode word by word, reads the rhs where it lies."""
     m, n = (d.value if isinstance(d, IntImm) else None for d in (sizes.m, sizes.n))
-    if m is not None and m < PACK_FROM_ROWS or n == 0:
-        return None
     if not (sizes.one_a or sizes.one_b or same_dim(a.shape[0], b.shape[0])):
+        return None
+    columns = row_columns(dtype, machine) if n is None and not transposed[1] else 0
+    is_one_row = [sizes.m < 2] * (m is None) + [sizes.n >= columns] * (columns > 0)
+    if m in (None, 1) and is_one_row and size_class.which([tir.all(*is_one_row)]):
+        attrs = {"panel": 0} if transposed[1] else {"columns": columns} if columns else {}
+        return _in_tiles(a, b, sizes, dtype, transposed, 0, (1, sizes.n), attrs)
+    if m is not None and m < PACK_FROM_ROWS or n == 0:
         return None
     panel, tile = plan_any_size(m, n, transposed[1], dtype, machine)
     padded = (_whole(sizes.m, tile), _whole(sizes.n, panel) if panel else sizes.n)
@@ -84,7 +92,7 @@ def _in_tiles(
     k = te.reduce_axis((0, reduction), name="k")
 
     def body(b, i, j):
-        row = i if is_whole[0] else standing_in(i, m, attrs.get("rows"))
+        row = i if is_whole[0] or padded[0] == 1 else standing_in(i, m, attrs.get("rows"))
         x = lhs(0 if sizes.one_a else b, *((k, row) if transposed[0] else (row, k)))
         at = 0 if sizes.one_b else b
         if panel:
@@ -97,7 +105,10 @@ def _in_tiles(
     product = te.compute((count, *padded), body, name="T_batch_matmul", tag="batch_matmul", attrs=attrs)
     if all(is_whole):
         return product
-    return te.compute((count, m, n), lambda *at: product(*at), name="T_batch_matmul_part", tag="injective")
+    return te.compute(
+        (count, m, n), lambda b, i, j: product(b, 0 if padded[0] == 1 else i, j), name="T_batch_matmul_part",
+        tag="injective",
+    )  # fmt: skip
 
 
 def _dot_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:

@@ -149,9 +149,10 @@ class Planner:
             return axis, vector_factor(n, lanes)
         return None
 
-    def parallel(self, stage: Stage, axes: list[IterVar], points: int) -> None:
-        """Spread the outer loops (given in order, outermost first) over threads if there is enough to do."""
-        large = self.is_large(stage.op, points)
+    def parallel(self, stage: Stage, axes: list[IterVar], points: int, op: ComputeOp | None = None) -> None:
+        """Spread the outer loops (given in order, outermost first) over threads if there is enough to do; ``op`` is
+        what was to be done where ``stage`` does only the last of it."""
+        large = self.is_large(op or stage.op, points)
         if not axes or large is False:
             return
         chosen: list[IterVar] = []
@@ -253,7 +254,7 @@ class Planner:
             part.vectorize(own)
         points = access.work(op)
         data = list(stage.op.axis)
-        self.parallel(stage, data, points)
+        self.parallel(stage, data, points, op)
 
     def tiled(self, stage: Stage, consumer: Stage | None, vector: tuple[int, int] | None) -> None:
         op = stage.op
