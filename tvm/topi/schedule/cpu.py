@@ -287,7 +287,7 @@ class Planner:
         stage.compute_at(host, outer[-1])
         self.accumulate(stage, place, tile)
         if len(outer) > 1:
-            self.parallel(host, outer[:-1], access.work(op))
+            self.parallel(host, outer[:-1], access.work(op), op)
         else:
             self.spread(host, outer[0], self.is_large(op, access.work(op)))
 
