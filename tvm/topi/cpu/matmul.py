@@ -36,6 +36,8 @@ CHAINS = 8
 PACK_FROM_ROWS = 4
 # The most rows for which sums over the contiguous k of a transposed rhs are vectors along k (no template: ``panel`` 0).
 DOT_PRODUCT_ROWS = 2
+# Iterations of k that are unrolled for a single row, where memory is the bound.
+UNROLL_OF_ROW = 2
 # The most columns of a register tile of a single row of unknown length.
 MAX_ROW_COLUMNS = 64
 # The m and k that tiles are chosen for where they are not known; n counts as m.
@@ -383,6 +385,8 @@ class Matmul(CPUTemplate):
         if "rows" in op.attrs:
             most = max(ENOUGH_UNROLLED // (tile[0] * tile[1]), 1)
             unroll = min(unroll, 1 << most.bit_length() - 1)
+        if "columns" in op.attrs:
+            unroll = min(unroll, UNROLL_OF_ROW)
         config = {"tile": tile, "unroll": unroll, "k_block": k, "row_parts": 1}
         if op.tag == "dense_pack" and (_is_blocked(op) if "rows" in op.attrs else m >= 4 * tile[0]):
             config |= cache_blocks(_width(op), op.output(0).dtype, machine, tile[0], _all_rows(op), k)
@@ -405,7 +409,7 @@ class Matmul(CPUTemplate):
             blocks = [block]
         i_outer, i_inner = consumer.split(i, factor=rows)
         j_outer, j_inner = consumer.split(j, factor=vectors * lanes)
-        if "columns" in op.attrs:
+        if op.attrs.get("columns"):
             consumer.overlap(j_outer)
         j_vector, lane = consumer.split(j_inner, factor=lanes)
         shared = op.tag == "dense_pack"

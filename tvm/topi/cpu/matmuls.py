@@ -67,7 +67,7 @@ def _for_any_size(
     columns = row_columns(dtype, machine) if n is None and not transposed[1] else 0
     is_one_row = [sizes.m < 2] * (m is None) + [sizes.n >= columns] * (columns > 0)
     if m in (None, 1) and is_one_row and size_class.which([tir.all(*is_one_row)]):
-        attrs = {"panel": 0} if transposed[1] else {"columns": columns} if columns else {}
+        attrs = {"panel": 0} if transposed[1] else {"columns": columns}
         return _in_tiles(a, b, sizes, dtype, transposed, 0, (1, sizes.n), attrs)
     if m is not None and m < PACK_FROM_ROWS or n == 0:
         return None

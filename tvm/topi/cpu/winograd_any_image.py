@@ -1,8 +1,9 @@
 """Winograd convolution of images whose size is not known: runs of tiles in sequence are multiplied together.
 
 A task has some runs and some groups of filters. It transforms its data once; then, group after group, it accumulates
-the tiles of each run in registers and transforms the sums back into pixels. Runs past the last tile are left out,
-pixels past the edge of the image are computed and not stored.
+the tiles of each run in registers and transforms the sums back into pixels. Where filters are more than the L2 cache
+holds, it accumulates matrix after matrix ("outer"), so that the data of one is all that stays in the cache for the
+groups. Runs past the last tile are left out, pixels past the edge of the image are computed and not stored.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...ir.prim import IterVar
 from ...te.schedule import Stage
 from ...te.tensor import ComputeOp
-from .. import access
+from .. import access, size_class
 from ..template import CPUTemplate
 from . import winograd
 from .winograd import divisors
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 # The most tiles of a task: few, so that there are tasks for all threads, unless filters come from beyond the L2 cache.
 # Beside products of short vectors it costs little to read the filters again.
-MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 20, 60, 12
+MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 20, 36, 12
 # The least channels whose lanes are operands: runs of fewer are long enough without, and have more vectors of filters.
 MIN_CHANNELS_OF_LANES = 256
 # The side that images are taken to have, times their channels, and the least: that of images of 224 pixels and more.
@@ -90,6 +91,7 @@ class WinogradOfAnyImage(CPUTemplate):
             "groups": divisors(groups),
             "unroll_ic": [d for d in (1, 2, 4, 8, 16) if in_block % d == 0],
             "ahead": [0, 16, 32, 64, 128, 256],
+            "outer": ["groups", "matrices"],
         }
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
@@ -102,8 +104,13 @@ class WinogradOfAnyImage(CPUTemplate):
         of_filters = 4 * reach * reach * in_blocks * in_block * groups * vectors * out_block
         is_shared = machine.threads > 1 and groups * vectors * out_block >= MIN_SHARED_FILTERS
         is_large = of_filters > machine.l2_bytes
+        is_streamed = is_large and not is_short(machine)
         most, room = (MAX_TILES_OF_LARGE, 3 / 2) if is_large and is_shared else (MAX_TILES, 3 / 4)
         most, room = (MAX_TILES_OF_SHORT, 1) if is_short(machine) else (most, room)
+        if is_streamed and not is_shared and machine.threads > 1 < groups:
+            # Of an image of one run threads can share nothing but the filters.
+            if size_class.which([op.axis[3].dom.extent <= 1]):
+                most, is_shared = length, True
         unrolled = [u for u in (1, 2, 4, 8, 16)
                     if in_block % u == 0 and u * length * vectors <= 128 and u <= machine.max_unroll]  # fmt: skip
         return {
@@ -111,6 +118,8 @@ class WinogradOfAnyImage(CPUTemplate):
             "groups": -(-groups // 2) if is_shared else groups,
             "unroll_ic": max(unrolled, default=1),
             "ahead": winograd.PREFETCH_BYTES // (4 * vectors * out_block) if is_short(machine) or is_large else 0,
+            # Filters that pass through the L2 cache leave no room in it for the data of all matrices.
+            "outer": "matrices" if is_streamed and is_shared else "groups",
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
@@ -125,7 +134,7 @@ class WinogradOfAnyImage(CPUTemplate):
             part.compute_at(steps.final, tile)
             winograd.in_registers(part, order)
         steps.across.compute_at(steps.final, task)
-        host.compute_at(steps.final, group)
+        host.compute_at(steps.final, task if config["outer"] == "matrices" else group)
         channels = math.prod(access.extent_of(a) or 1 for a in stage.op.reduce_axis)
         lanes = planner.machine.lanes("float32")
         is_whole = config["unroll_ic"] % lanes == 0 and has_lanes(channels, planner.machine)
@@ -154,7 +163,9 @@ def _tasks(
 
 
 def _reduce_channels(stage: Stage, host: Stage, config: dict[str, Any], lanes: int) -> None:
-    *_, run, tile, vector, lane = host.op.axis
+    group, a, b, run, tile, vector, lane = host.op.axis
+    if config["outer"] == "matrices":
+        host.reorder(a, b, group, run, tile, vector, lane)
     for axis in (tile, vector):
         host.unroll(axis)
     host.vectorize(lane)
