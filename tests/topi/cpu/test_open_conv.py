@@ -13,11 +13,13 @@ from tvm.ir.subst import variables
 from tvm.ir.visit import post_order
 from tvm.relay.backend.te_compiler import KernelCompiler
 from tvm.relay.op.nn.packed import contrib_conv2d_nchwc
+from tvm.relay.op.nn.winograd import contrib_conv2d_winograd_nchwc
 from tvm.relay.symbolic import primitive_form
 from tvm.target import Target
 from tvm.tir.stmt import Allocate, For
 from tvm.topi.cpu import conv2d, convolutions, winograd_any_image
 from tvm.topi.cpu.machine import Machine
+from tvm.topi.nn.winograd import transform_filters
 
 BLOCK = 4
 SIZES = ((1, 1), (1, 3), (2, 6), (7, 7), (13, 8), (3, 13), (14, 14), (15, 20), (5, 57))
@@ -294,6 +296,43 @@ def test_tiles_of_winograd_where_vectors_are_long():
     assert sizes == {64: (4, 2), 128: (4, 2), 256: (4, 2), 512: None}
     assert winograd_any_image.plan(512, 128, (16, 16), machine) is not None
     assert [winograd_any_image.run_length(c, machine) for c in (128, 256, 512)] == [10, 9, 14]
+
+
+@pytest.mark.parametrize("shared, classes", [(1 << 20, 1), (16, 0)], ids=["one run is shared", "all are shared"])
+def test_filters_of_winograd_that_exceed_the_cache(monkeypatch, shared, classes):
+    """Matrix after matrix where threads share filters: images of one run, of several, and none."""
+    chosen, begin, choose = [], Machine.__init__, winograd_any_image.WinogradOfAnyImage.choose
+
+    def with_small_cache(self, target):
+        begin(self, target)
+        self.l2_bytes, self.threads = 1 << 12, 2
+
+    def noted(self, op, machine):
+        chosen.append(choose(self, op, machine))
+        return chosen[-1]
+
+    monkeypatch.setattr(Machine, "__init__", with_small_cache)
+    monkeypatch.setattr(winograd_any_image, "is_short", lambda machine: False)
+    monkeypatch.setattr(winograd_any_image, "MIN_SHARED_FILTERS", shared)
+    monkeypatch.setattr(winograd_any_image.WinogradOfAnyImage, "choose", noted)
+    rng = np.random.default_rng(4)
+    weight = rng.standard_normal((32, 8, 3, 3)).astype("float32")
+    filters = transform_filters(weight, 2, 4, 4, 2)
+    shapes = (relay.Any(), 2, relay.Any(), relay.Any(), 4), filters.shape
+    types = [relay.TensorType(shape, "float32") for shape in shapes]
+    with tvm.transform.PassContext(config={"tir.instrument_bound_checkers": True}):
+        kernel = SymbolicKernel(
+            primitive(lambda x, w: relay.nn.relu(contrib_conv2d_winograd_nchwc(x, w, (1, 1))), types)
+        )
+    for n, h, w in ((1, 3, 3), (1, 1, 1), (1, 4, 9), (1, 17, 21), (3, 5, 14), (2, 2, 2), (0, 4, 5)):
+        data = rng.standard_normal((n, 8, h, w)).astype("float32")
+        (got,) = kernel.run(blocked(data), filters)
+        wanted = np.maximum(expected(data, weight, 1, (1, 1, 1, 1), 1), 0)
+        np.testing.assert_allclose(got.transpose(0, 1, 4, 2, 3).reshape(wanted.shape), wanted, rtol=1e-3, atol=1e-3)
+    # All groups of a task, matrix after matrix, where threads share them; else group after group.
+    orders_of = [(config["outer"], config["groups"]) for config in chosen]
+    groups = 32 // 8
+    assert orders_of == ([("groups", groups)] * classes + [("matrices", groups // 2)])
 
 
 def test_code_of_pixels_with_addresses_of_their_own():
