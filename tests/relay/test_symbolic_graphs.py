@@ -149,6 +149,17 @@ def test_few_rows_are_a_class_where_tiles_have_more(cpu, is_class):
     assert "if n0 < T.int64(2)" in text and ("n0 < T.int64(5)" in text) is is_class
 
 
+@pytest.mark.parametrize("axis, shape, wanted", [(1, (None, 64), "T.int64(256) <= n0"),
+                                                 (1, (3, None, 64), "T.int64(86) <= n0")])  # fmt: skip
+def test_all_that_a_reduction_reads_wakes_threads(axis, shape, wanted):
+    """Along rows in vectors, and across them."""
+    x = unknown("x", *shape)
+    kernel = SymbolicKernel(primitive(lambda x: relay.sum(x, axis), [x.type_annotation]))
+    assert f'"pragma_parallel_if", {wanted}' in str(kernel.kernel.module)
+    data = f32(*(d or 300 for d in shape))
+    np.testing.assert_allclose(kernel.run(data)[0], data.sum(axis), rtol=1e-4, atol=1e-4)
+
+
 def test_small_tensors_of_unknown_size_wake_no_thread():
     x = unknown("x", None, None)
     kernel = SymbolicKernel(primitive(relay.tanh, [x.type_annotation]))

@@ -34,7 +34,8 @@ MAX_ADDRESSES = 9
 CHAINS = 8
 # The least m for which packing the rhs into panels pays: each element must be reused often enough.
 PACK_FROM_ROWS = 4
-# The most rows for which sums over the contiguous k of a transposed rhs are vectors along k (no template: ``panel`` 0).
+# The most rows for which a matmul with a transposed rhs is computed by dot products, vectorized along its contiguous k:
+# the schedule of reductions, which ``panel`` 0 asks for.
 DOT_PRODUCT_ROWS = 2
 # Iterations of k that are unrolled for a single row, where memory is the bound.
 UNROLL_OF_ROW = 2

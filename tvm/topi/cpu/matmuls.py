@@ -47,10 +47,10 @@ def batch_matmul(
         made = products(tensor_a, tensor_b, dtype, sizes, transpose_b, target)
         if made is not None:
             return made
-    workload = tuned.batch_matmul_workload(tensor_a, tensor_b, dtype, transpose_a, transpose_b)
     count, m, n = (d.value for d in sizes[:3])
     plan = plan_matmul(count, m, n, transpose_b, dtype, Machine(target))
     padded = (plan.rows or sizes.m, plan.columns or sizes.n)
+    workload = tuned.batch_matmul_workload(tensor_a, tensor_b, dtype, transpose_a, transpose_b)
     attrs = {"panel": 0} if transpose_b and m <= DOT_PRODUCT_ROWS else {"workload": workload}
     return _in_tiles(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), plan.panel, padded, attrs)
 
@@ -88,11 +88,12 @@ def _in_tiles(
     """The product of ``padded`` rows and columns, and of it the part that was asked for."""
     count, m, n, reduction = sizes[:4]
     is_whole = [same_dim(convert(have), convert(want)) for have, want in zip(padded, (m, n))]
+    is_one_row = same_dim(convert(padded[0]), convert(1))
     rhs = _in_panels(rhs, n, reduction, panel, transposed[1]) if panel else rhs
     k = te.reduce_axis((0, reduction), name="k")
 
     def body(b, i, j):
-        row = i if is_whole[0] or padded[0] == 1 else standing_in(i, m, attrs.get("rows"))
+        row = i if is_whole[0] or is_one_row else standing_in(i, m, attrs.get("rows"))
         x = lhs(0 if sizes.one_a else b, *((k, row) if transposed[0] else (row, k)))
         at = 0 if sizes.one_b else b
         if panel:
@@ -105,10 +106,8 @@ def _in_tiles(
     product = te.compute((count, *padded), body, name="T_batch_matmul", tag="batch_matmul", attrs=attrs)
     if all(is_whole):
         return product
-    return te.compute(
-        (count, m, n), lambda b, i, j: product(b, 0 if padded[0] == 1 else i, j), name="T_batch_matmul_part",
-        tag="injective",
-    )  # fmt: skip
+    return te.compute((count, m, n), lambda b, i, j: product(b, 0 if is_one_row else i, j),
+                      name="T_batch_matmul_part", tag="injective")  # fmt: skip
 
 
 def _dot_products(a: Tensor, b: Tensor, dtype: str, sizes: Any, transpose_b: bool, target: Target) -> Tensor | None:
