@@ -3,7 +3,9 @@
  * A pool never has more memory from its device than was in use at once: before it takes more, it gives free blocks back,
  * so that runs of ever other sizes need no more than the largest of them. On the host a large block is parted where a smaller
  * one is wanted, and is one again when all its parts are free: the layers of a network have other sizes each, and pages that
- * go back to the system and come anew cost more than many a kernel.
+ * go back to the system and come anew cost more than many a kernel. Where blocks had to be given back, the next run begins
+ * with a single block of all that was in use at once. A part is taken from the end of a free block that is farther from what
+ * is in use: so the layers of a network lie at one end and the other in turn, and the room between them stays in one piece.
  */
 #include <stdlib.h>
 
@@ -23,6 +25,8 @@ struct VMPool {
   DLDevice device;
   bool naive, open;
   size_t used, free_bytes, peak;
+  bool gave_back; /* since the begin of a run, a block that is worth parting */
+  size_t joined;  /* the peak when free blocks became one */
   VMBlock *classes[CLASSES];
 };
 
@@ -165,22 +169,26 @@ static VMBlock *block_to_part(VMPool *pool, int class, size_t size) {
   return NULL;
 }
 
-/* Leaves the first bytes of a block to its asker and keeps the others. */
-static void part(VMPool *pool, VMBlock *block, size_t size) {
-  if (block->size - size < LEAST_PART || pool->device.device_type != kDLCPU) return;
+/* The part of a block that its asker gets; the rest is kept. What lies before a free block is in use, so the part is the last
+ * one then. */
+static VMBlock *part(VMPool *pool, VMBlock *block, size_t size) {
+  if (block->size - size < LEAST_PART || pool->device.device_type != kDLCPU) return block;
   VMBlock *rest = calloc(1, sizeof *rest);
-  if (!rest) return;
+  if (!rest) return block;
+  bool is_last = block->before;
+  size_t at = is_last ? block->size - size : size;
   rest->managed = block->managed;
   rest->managed.manager_ctx = rest;
-  rest->managed.dl_tensor.data = (char *)block->managed.dl_tensor.data + size;
+  rest->managed.dl_tensor.data = (char *)block->managed.dl_tensor.data + at;
   rest->pool = pool;
-  rest->size = block->size - size;
+  rest->size = block->size - at;
   rest->before = block;
   rest->after = block->after;
   if (rest->after) rest->after->before = rest;
   block->after = rest;
-  block->size = size;
-  keep_block(pool, rest);
+  block->size = at;
+  keep_block(pool, is_last ? block : rest);
+  return is_last ? rest : block;
 }
 
 void vm_block_release(VMBlock *block) {
@@ -232,6 +240,31 @@ static VMBlock *block_in_place_of(VMPool *pool, size_t size, VMBlock *surplus, V
   return NULL;
 }
 
+/* The bytes of a block that takes the place of several that are free and whole, all that the pool may have; 0 where there is
+ * one of them at the most, and where as large a block did not help before. */
+static size_t joined_bytes(VMPool *pool) {
+  size_t rest = pool->used + pool->free_bytes, most = pool->peak + pool->peak / SLACK, count = 0;
+  for (int i = class_served(LEAST_PART); i < CLASSES; ++i)
+    for (VMBlock *block = pool->classes[i]; block; block = block->next)
+      if (is_whole(block)) rest -= block->size, ++count;
+  return count > 1 && most > rest && pool->peak > pool->joined + pool->joined / SLACK ? (most - rest) / SMALLEST * SMALLEST : 0;
+}
+
+void vm_pool_begin(VMPool *pool) {
+  if (pool->device.device_type != kDLCPU) return;
+  pthread_mutex_lock(&pool->lock);
+  size_t size = pool->gave_back ? joined_bytes(pool) : 0;
+  pool->gave_back = false;
+  if (size) pool->joined = pool->peak;
+  VMBlock *list = size ? take_free(pool, 0) : NULL, *block = NULL;
+  pthread_mutex_unlock(&pool->lock);
+  free_list(&pool->device, list);
+  if (!size || !(block = block_new(pool, size))) return;
+  pthread_mutex_lock(&pool->lock);
+  keep_block(pool, block);
+  pthread_mutex_unlock(&pool->lock);
+}
+
 VMBlock *vm_block_take(VMPool *pool, size_t nbytes, VM *vm) {
   size_t size;
   if (nbytes > PTRDIFF_MAX / 2) return tvm_set_error("virtual machine: %zu bytes do not fit in memory", nbytes), NULL;
@@ -241,12 +274,13 @@ VMBlock *vm_block_take(VMPool *pool, size_t nbytes, VM *vm) {
   if (!block) block = block_to_part(pool, class, size);
   if (block) {
     unlink_free(pool, block);
-    part(pool, block, size);
+    block = part(pool, block, size);
     size = block->size;
   }
   pool->used += size;
   if (pool->used > pool->peak) pool->peak = pool->used;
   if (!block) surplus = take_free(pool, pool->peak - pool->used + pool->peak / SLACK);
+  for (VMBlock *lost = surplus; lost; lost = lost->next) pool->gave_back |= lost->size >= LEAST_PART;
   pthread_mutex_unlock(&pool->lock);
   if (!block && !(block = block_in_place_of(pool, size, surplus, vm))) return NULL;
   atomic_store_explicit(&block->refs, 1, memory_order_relaxed);

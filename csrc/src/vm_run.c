@@ -493,6 +493,7 @@ int vm_run(VM *vm, int function, const VMValue *args, VMValue *out) {
   const VMFunction *f = &vm->exe->functions[function];
   Run run = {.vm = vm, .function = f};
   out->kind = VM_EMPTY;
+  for (int d = 0; d < vm->exe->device_count; ++d) vm_pool_begin(vm->pools[d]);
   int status = open_frame(&run, f, 0);
   for (int i = 0; i < f->param_count && !status; ++i) {
     run.registers[i] = args[i];

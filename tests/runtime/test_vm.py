@@ -113,6 +113,37 @@ def of_size(run, size: int):
     return run.run(np.array([size], "int64"))
 
 
+def address(array) -> int:
+    return np.from_dlpack(array).ctypes.data
+
+
+def test_free_blocks_become_one_where_none_of_them_was_enough():
+    """The layers of a network: each is in use together with the next one alone. After a run that gave blocks back they
+    have parts of one block, at one end and the other in turn."""
+    code = one_function("n", 3, i("alloc_storage", 1, 0, 64, dtype_word("uint8"), 0),
+                        i("alloc_tensor_reg", 2, 1, 0, 0, dtype_word("uint8")), i("ret", 2))
+    run = machine(code)
+
+    def layers() -> list[int]:
+        """Where the layers begin."""
+        first = of_size(run, 3 << 20)
+        second = of_size(run, 3 << 20)
+        begins = [address(first), address(second)]
+        del first
+        third = of_size(run, 6 << 20)
+        return [*begins, address(third)]
+
+    layers()
+    most = 9 << 20
+    first, second, third = layers()
+    assert run.module["get_memory"]() == most + most // 8
+    assert first == third and second == first + most + most // 8 - (3 << 20)
+    assert layers() == [first, second, third] and run.module["get_memory"]() == most + most // 8
+    # A block of as much does not help what is not in use by then: it is not made again for that.
+    of_size(run, 8 << 20)
+    assert run.module["get_memory"]() == most + most // 8
+
+
 def test_a_large_block_is_parted_for_smaller_ones_and_one_again_after_them():
     """Memory that a large run has left serves smaller ones: nothing is given back and asked for anew."""
     code = one_function("n", 3, i("alloc_storage", 1, 0, 64, dtype_word("uint8"), 0),
