@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tvm
 from tvm import te
+from tvm.driver.build_module import build_kernels
 from tvm.error import TVMError
 
 
@@ -18,3 +20,70 @@ def test_a_target_without_back_end_is_refused_by_name(kind):
     assert 'T.launch_thread("threadIdx.x", 64)' in str(tvm.lower(s, [a, b]))
     with pytest.raises(TVMError, match=f"no back end generates code for target kind '{kind}'; there are: .*llvm"):
         tvm.build(s, [a, b], kind)
+
+
+IMPORTED = "define float @triple(float %x) {\n  %y = fmul float %x, 3.0\n  ret float %y\n}\n"
+
+
+def adding(number: int):
+    """A lowered kernel ``add_NUMBER``; every tenth one brings LLVM text of its own and triples with it first."""
+    a = te.placeholder((32,), name="A")
+    b = te.compute((32,), lambda i: (tvm.tir.call_extern("float32", "triple", a[i]) if number % 10 == 0 else a[i]) + number)
+    s = te.create_schedule(b.op)
+    if number % 10 == 0:
+        s[b].pragma(b.op.axis[0], "import_llvm", IMPORTED)
+    s[b].parallel(b.op.axis[0])
+    return tvm.lower(s, [a, b], name=f"add_{number}")
+
+
+def kernels(count: int, begin: int = 0):
+    target = tvm.target.Target("llvm")
+    return ((target, adding(number)) for number in range(begin, begin + count))
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 27])
+def test_kernels_that_come_one_by_one_are_one_module(count):
+    """However many LLVM sees together: they have symbols, tasks and imported text of one module."""
+    built = build_kernels(kernels(count), tvm.target.Target("llvm"))
+    x = np.arange(32, dtype="float32")
+    for number in range(count):
+        out = tvm.nd.array(np.zeros(32, "float32"))
+        built[f"add_{number}"](tvm.nd.array(x), out)
+        np.testing.assert_array_equal(out.numpy(), (x if number % 10 else 3 * x) + number)
+    assert all(f"add_{number}" in built.get_source("ll") for number in range(count))
+
+
+def test_kernels_that_come_one_by_one_are_compiled_alike_every_time(tmp_path):
+    code = []
+    for number in range(2):
+        path = tmp_path / f"{number}.o"
+        build_kernels(kernels(20), tvm.target.Target("llvm")).save(str(path))
+        code.append(path.read_bytes())
+    assert code[0] == code[1]
+
+
+def test_a_function_that_comes_again_is_one():
+    """Kernels bring the functions that they call."""
+    def again():
+        yield from kernels(20)
+        yield from kernels(1, begin=3)
+
+    built = build_kernels(again(), tvm.target.Target("llvm"))
+    out = tvm.nd.array(np.zeros(32, "float32"))
+    built["add_3"](tvm.nd.array(np.ones(32, "float32")), out)
+    assert set(out.numpy().tolist()) == {4.0}
+
+
+def test_an_error_while_kernels_are_lowered_is_that_of_the_build():
+    def failing():
+        yield from kernels(20)
+        raise TVMError("there is no schedule")
+
+    with pytest.raises(TVMError, match="there is no schedule"):
+        build_kernels(failing(), tvm.target.Target("llvm"))
+
+
+def test_text_that_llvm_refuses_is_told_whichever_kernels_bring_it(monkeypatch):
+    monkeypatch.setitem(globals(), "IMPORTED", "define float @triple( {\n")
+    with pytest.raises(TVMError, match="LLVM refused a module"):
+        build_kernels(kernels(20), tvm.target.Target("llvm"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..error import TVMError
@@ -153,22 +153,47 @@ def _input_module(inputs, args, name: str, binds) -> IRModule:
     )
 
 
+class _Together:
+    """Functions that a back end takes all at once."""
+
+    def __init__(self, target: Target):
+        self.target, self.mod = target, IRModule()
+
+    def add(self, mod: IRModule) -> None:
+        self.mod.update(mod)
+
+    def finish(self) -> Any:
+        return _generate(self.mod, self.target)
+
+
 def build_parts(parts: dict[Target, IRModule], host: Target):
     """Compile lowered modules, one per target, into one runtime module whose host part imports the device parts."""
+    return _compiled(parts.items(), host, _Together(host))
+
+
+def build_kernels(kernels: Iterable[tuple[Target, IRModule]], host: Target):
+    """The same of lowered kernels, each with its target, which may be lowered as they are asked for: code for the host
+    is made meanwhile, where its back end can."""
+    begin = backend_of(host).compilation
+    return _compiled(kernels, host, _Together(host) if begin is None else load(begin)(host))
+
+
+def _compiled(modules: Iterable[tuple[Target, IRModule]], host: Target, code: Any) -> Any:
     ctx = PassContext.current()
-    host_mod = IRModule()
-    devices = []
-    for target in parts:
+    devices: dict[Target, IRModule] = {}
+    found = 0
+    for target, mod in modules:
         backend_of(target)
-    for target, mod in parts.items():
         host_part, device_part = pipeline.split_host_device(mod, target, host, ctx)
-        host_mod.update(host_part)
+        code.add(host_part)
+        found += len(host_part)
         if len(device_part):
-            devices.append(_generate(device_part, target))
-    if not len(host_mod):
+            devices.setdefault(target, IRModule()).update(device_part)
+    if not found:
         raise TVMError("build: there is no function to compile")
-    built = _generate(host_mod, host)
-    for device in devices:
+    generated = [_generate(part, target) for target, part in devices.items()]
+    built = code.finish()
+    for device in generated:
         built.import_module(device)
     return built
 
@@ -178,4 +203,4 @@ def _generate(mod: IRModule, target: Target) -> Any:
     return load(backend_of(target).build)(mod, target)
 
 
-__all__ = ["build", "lower", "schedule_to_module", "build_parts"]
+__all__ = ["build", "build_kernels", "build_parts", "lower", "schedule_to_module"]

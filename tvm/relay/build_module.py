@@ -11,7 +11,7 @@ from typing import Any
 
 from ..autotvm import tophub
 from ..autotvm.task.dispatcher import DispatchContext, FallbackContext
-from ..driver.build_module import build_parts
+from ..driver.build_module import build_kernels
 from ..error import TVMError
 from ..ir.module import IRModule
 from ..ir.transform import PassContext, run_pipeline
@@ -242,13 +242,16 @@ def to_kernels(mod: IRModule, target: Target) -> IRModule:
 def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, progress=say_nothing) -> Any:
     """The code of all kernels as one module."""
 
-    def compile_all():
-        parts: dict[Target, IRModule] = {}
+    def lowered():
         for done, kernel in enumerate(kernels):
             progress("scheduling kernels", done, len(kernels))
-            parts.setdefault(kernel.target, IRModule()).update(kernel.module)
+            yield kernel.target, kernel.module
+        if not kernels:
+            yield targets[0], _empty()
         progress("generating code", 0, 0)
-        return build_parts(parts or {targets[0]: _empty()}, host)
+
+    def compile_all():
+        return build_kernels(lowered(), host)
 
     if len(targets) > 1:
         return compile_all()

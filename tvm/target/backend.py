@@ -55,6 +55,8 @@ class Backend:
     fusion_rules: Reference | None = None
     # () -> the tensor intrinsics that searches may use, auto_scheduler.intrinsics.SearchIntrinsic by name.
     search_intrinsics: Reference | None = None
+    # Target -> an object that takes modules for ``build`` as they come, by add(mod), and makes one of all by finish().
+    compilation: Reference | None = None
 
 
 BACKENDS: Registry[Backend] = Registry("back end")
@@ -151,6 +153,7 @@ register_backend(
     Backend(
         "llvm",
         "tvm.codegen.llvm.build:build",
+        compilation="tvm.codegen.llvm.build:Compilation",
         needs=("llvmlite",),
         formats=("ll", "bc"),
         load_file="tvm.codegen.llvm.file:load_file",

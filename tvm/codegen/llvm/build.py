@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
 
 from ...dtype import info
 from ...error import TVMError
@@ -20,19 +22,30 @@ from .builder import Builder
 from .module import CONTEXT, TABLE, ModuleText
 from .stmt import emit
 
+# From so many functions on LLVM begins with them while others are lowered.
+ENOUGH_FUNCTIONS = 8
+
 
 def function_name(var, function: PrimFunc) -> str:
     return str(function.attrs.get("global_symbol") or var.name_hint)
 
 
-def emit_module(functions: Iterable[tuple[str, PrimFunc]], cpu: ResolvedCPU, float_flags: str = "") -> ModuleText:
-    """LLVM text of functions, given with the name each is called by inside the module."""
+def emit_module(
+    functions: Iterable[tuple[str, PrimFunc]], cpu: ResolvedCPU, float_flags: str = "",
+    before: Sequence[ModuleText] = (),
+) -> ModuleText:  # fmt: skip
+    """LLVM text of functions, given with the name each is called by inside the module.
+
+    It will be linked with those of ``before``: a function that is there as well is private here."""
     module = ModuleText(cpu, float_flags)
+    module.parallel_regions = before[-1].parallel_regions if before else 0
     rows = []
     for name, function in functions:
         public = str(function.attrs.get("global_symbol") or name)
-        if public in module.names:
+        if public in module.names or any(public in m.names and name not in m.callees for m in before):
             raise TVMError(f"two functions of the module have the symbol '{public}'")
+        if any(public in m.names for m in before):
+            module.private.add(public)
         result = _result_type(module, function)
         symbol_name = module.names[public] = symbol_of(public)
         module.defined[symbol_name] = result
@@ -72,7 +85,8 @@ def _emit_function(module: ModuleText, name: str, function: PrimFunc) -> None:
     emit(b, function.body)
     if not b.terminated:
         b.finish("ret void" if b.result == "void" else f"ret {b.result} {_zero(b.result)}")
-    head = f"define {b.result} {module.symbol(symbol_name)}({', '.join(parameters)}) #0 {{\nentry:"
+    linkage = "internal " if name in module.private else ""
+    head = f"define {linkage}{b.result} {module.symbol(symbol_name)}({', '.join(parameters)}) #0 {{\nentry:"
     module.functions[place] = "\n".join([head, *b.entry, *b.out, "}", ""])
 
 
@@ -102,17 +116,36 @@ def _zero(kind: str) -> str:
     return "null" if kind == "ptr" else "0x0000000000000000" if kind in ("float", "double") else "0"
 
 
-class CompiledCode:
-    """The result of compiling a module: the object is the product, everything else is made from the text on demand."""
+class Part(NamedTuple):
+    """Text that LLVM has not seen yet, and modules of the user's that it is linked with."""
 
-    def __init__(self, name: str, module: ModuleText, opt_level: int):
-        self.cpu = module.cpu
+    text: str
+    imports: tuple[str, ...]
+
+
+def part_of(module: ModuleText) -> Part:
+    text = module.text("tvm", llvm_jit.data_layout(module.cpu))
+    return Part(text, tuple(llvm_jit.read_import(other) for other in module.imported))
+
+
+class CompiledCode:
+    """The result of compiling a module: the object is the product, everything else is made from the text on demand.
+
+    ``optimized``: what LLVM made of the parts, where that was done before."""
+
+    def __init__(
+        self, cpu: ResolvedCPU, opt_level: int, symbols: dict[str, str], parts: Sequence[Part], optimized: Any = None
+    ):  # fmt: skip
+        self.cpu = cpu
         self.opt_level = opt_level
-        self.imports = [llvm_jit.read_import(text) for text in module.imported]
-        self.text = module.text(name, llvm_jit.data_layout(module.cpu))
-        self.symbols = dict(module.names)
-        self.names = tuple(self.symbols)
-        self.object = llvm_jit.compile_object(self.text, self.cpu, opt_level, self.imports)
+        self.parts = parts
+        self.symbols = symbols
+        self.names = tuple(symbols)
+        self.object = llvm_jit.object_of(optimized or self._optimized(), cpu, opt_level)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.parts)
 
     def load(self) -> JitCode:
         """Put the code into this process, whose CPU has all that the code may use."""
@@ -134,7 +167,11 @@ class CompiledCode:
         raise TVMError(f"an llvm module has no source in format '{fmt}'; it has ll and asm")
 
     def _optimized(self):
-        return llvm_jit.optimized(self.text, self.cpu, self.opt_level, self.imports)
+        if len(self.parts) == 1:
+            return llvm_jit.optimized(self.parts[0].text, self.cpu, self.opt_level, self.parts[0].imports)
+        return llvm_jit.linked([
+            llvm_jit.optimized_bitcode(part.text, self.cpu, self.opt_level, part.imports) for part in self.parts
+        ])  # fmt: skip
 
     def save(self, path: str, fmt: str = "") -> None:
         """Write the code: o (object), s (assembly), ll (text) or bc (bitcode)."""
@@ -153,19 +190,65 @@ class CompiledCode:
 
 def module_text(mod: IRModule, target: Target) -> tuple[ModuleText, int]:
     """The functions of a module as LLVM text that nothing has compiled yet, and how much LLVM should optimize it."""
-    level = target.attrs.get("opt-level")
     module = emit_module(prim_functions(mod), resolve_cpu(target), _float_flags(target))
     entry = entry_name(mod)
     if entry:
         module.entry_name = entry
     if mod.attrs.get("system_lib_prefix") is not None:
         module.register_symbols()
-    return module, 3 if level is None else min(max(int(level), 0), 3)
+    return module, opt_level(target)
+
+
+def opt_level(target: Target) -> int:
+    """How much LLVM should optimize."""
+    level = target.attrs.get("opt-level")
+    return 3 if level is None else min(max(int(level), 0), 3)
 
 
 def compile_module(mod: IRModule, target: Target) -> CompiledCode:
     """Compile the functions of a module; nothing is loaded."""
-    return CompiledCode("tvm", *module_text(mod, target))
+    module, level = module_text(mod, target)
+    return CompiledCode(module.cpu, level, dict(module.names), [part_of(module)])
+
+
+class Compilation:
+    """Compiles modules as they come: a thread lets LLVM, which needs no lock of the interpreter, optimize some while
+    others are lowered. Which functions LLVM sees together depends on their order alone."""
+
+    def __init__(self, target: Target):
+        self.target, self.cpu, self.level = target, resolve_cpu(target), opt_level(target)
+        self.waiting = IRModule()
+        self.modules: list[ModuleText] = []
+        self.parts: list[Part] = []
+        self.optimized: list[Future] = []
+
+    def add(self, mod: IRModule) -> None:
+        if len(self.waiting) >= ENOUGH_FUNCTIONS:
+            self._begin()
+        self.waiting.update(mod)
+
+    def finish(self) -> Module:
+        """All of them as one module."""
+        if not self.parts:
+            return build(self.waiting, self.target)
+        self._begin()
+        optimized = llvm_jit.linked([one.result() for one in self.optimized])
+        self.thread.shutdown()
+        symbols = {name: own for module in self.modules for name, own in module.names.items()}
+        return _module_of(CompiledCode(self.cpu, self.level, symbols, self.parts, optimized), None)
+
+    def _begin(self) -> None:
+        """Let LLVM begin with the functions that wait."""
+        if not self.parts:
+            self.thread = ThreadPoolExecutor(1)
+        flags = _float_flags(self.target)
+        self.modules.append(emit_module(prim_functions(self.waiting), self.cpu, flags, self.modules))
+        self.waiting = IRModule()
+        part = part_of(self.modules[-1])
+        self.parts.append(part)
+        self.optimized.append(self.thread.submit(
+            llvm_jit.optimized_bitcode, part.text, self.cpu, self.level, part.imports
+        ))  # fmt: skip
 
 
 def _float_flags(target: Target) -> str:
@@ -187,11 +270,14 @@ def entry_name(mod: IRModule) -> str | None:
 
 
 def build(mod: IRModule, target: Target) -> Module:
-    code = compile_module(mod, target)
+    return _module_of(compile_module(mod, target), entry_name(mod))
+
+
+def _module_of(code: CompiledCode, entry: str | None) -> Module:
     return from_code(
         code.load if host_cpu.runs(code.cpu.triple) else None,
         code.names,
-        entry_name=entry_name(mod),
+        entry_name=entry,
         source=code.source,
         save=code.save,
         triple=code.cpu.triple,

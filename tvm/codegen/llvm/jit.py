@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from ...error import TVMError
 from ...target import llvm_facts
@@ -34,19 +34,28 @@ def machine_for(cpu: ResolvedCPU, opt_level: int = 3):
 
 
 def data_layout(cpu: ResolvedCPU) -> str:
-    return str(machine_for(cpu).target_data)
+    return _layout_of(machine_for(cpu))
+
+
+@functools.lru_cache(maxsize=32)
+def _layout_of(machine) -> str:
+    # Asked once: a call of LLVM waits where a thread is in another one.
+    return str(machine.target_data)
 
 
 def parse(text: str, imports: Iterable[str] = ()):
     """A verified LLVM module in a context of its own."""
     llvm = _binding()
     context = llvm.create_context()
+    module = None
     try:
         module = llvm.parse_assembly(text, context)
         for other in imports:
             module.link_in(_mergeable(llvm.parse_assembly(other, context)))
         module.verify()
     except RuntimeError as error:
+        # The frame that the error keeps must not have the module: garbage collection would free its context first.
+        del module
         raise TVMError(f"LLVM refused a module: {error}") from None
     return module
 
@@ -83,8 +92,28 @@ def optimized(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable
     return module
 
 
+def optimized_bitcode(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()) -> bytes:
+    """What a thread may give to another one: no object of LLVM, whose context must be the last to go."""
+    return optimized(text, cpu, opt_level, imports).as_bitcode()
+
+
+def linked(parts: Sequence[bytes]):
+    """Modules in bitcode as one."""
+    llvm = _binding()
+    context = llvm.create_context()
+    first, *others = [llvm.parse_bitcode(part, context) for part in parts]
+    for other in others:
+        first.link_in(other)
+    return first
+
+
 def compile_object(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()) -> bytes:
-    return machine_for(cpu, opt_level).emit_object(optimized(text, cpu, opt_level, imports))
+    return object_of(optimized(text, cpu, opt_level, imports), cpu, opt_level)
+
+
+def object_of(module, cpu: ResolvedCPU, opt_level: int = 3) -> bytes:
+    """The machine code of a module that is optimized."""
+    return machine_for(cpu, opt_level).emit_object(module)
 
 
 def read_import(text: str) -> str:

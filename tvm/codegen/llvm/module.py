@@ -34,6 +34,8 @@ class ModuleText:
         # Functions by the names users know: their symbols. And the LLVM result types of symbols.
         self.names: dict[str, str] = {}
         self.defined: dict[str, str] = {}
+        # Those that are there for this text alone.
+        self.private: set[str] = set()
         self.declared: dict[str, str] = {}
         self.constants: list[str] = []
         self.metadata: list[str] = []
