@@ -9,7 +9,7 @@ from ...ir.visit import post_order, rewrite
 from ..expr import Call, Function, RelayExpr
 from ..infer import infer_function
 from .expand_ops import typed
-from .fold_constant import _Fold
+from .fold_constant import _Fold, _transposed
 from .function_pass import RelayFunctionPass, function_pass, replacement
 
 
@@ -36,7 +36,7 @@ def static_function(func: Function, mod: IRModule | None = None) -> Function:
     if not any(type(n) is Call and isinstance(n.op, Op) and "to_static" in n.op.attrs for n in post_order(func)):
         return func
     rule = _Static()
-    return infer_function(rewrite(func, lambda node: replacement(rule, node)), mod)
+    return infer_function(rewrite(func, lambda node: replacement(rule, node), _transposed), mod)
 
 
 def DynamicToStatic() -> RelayFunctionPass:
