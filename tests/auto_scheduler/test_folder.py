@@ -38,8 +38,9 @@ def matmul_task() -> SearchTask:
     return SearchTask(func=workloads.matmul_auto_scheduler_test, args=(16, 24, 20), target="llvm")
 
 
-def inputs_of(task: SearchTask, count: int) -> list[MeasureInput]:
-    states = SketchPolicy(task, params=SMALL, seed=1, verbose=0).sample_initial_population()[:count]
+def inputs_of(task: SearchTask, count: int, **params) -> list[MeasureInput]:
+    policy = SketchPolicy(task, params={**SMALL, **params}, seed=1, verbose=0)
+    states = policy.sample_initial_population()[:count]
     assert len(states) == count
     return [MeasureInput(task, state) for state in states]
 
@@ -75,6 +76,29 @@ def test_constants_in_the_order_of_a_schedule(tmp_path):
     rows = files.read_candidates(str(tmp_path))
     assert all(row.args == rows[0].args for row in rows) and any(row.shapes for row in rows)
     assert files.measure_folder(str(tmp_path), timeout=120) == (3, 0, 0)
+
+
+def test_orders_of_one_shape_are_compared_with_results_of_their_own(tmp_path):
+    x, w = te.placeholder((4, 3, 3), name="X"), te.placeholder((8, 3, 3), name="W")
+    a, b = te.reduce_axis((0, 3), name="a"), te.reduce_axis((0, 3), name="b")
+    y = te.compute((4, 8), lambda i, j: te.sum(x[i, a, b] * w[j, a, b], axis=[a, b]), name="Y",
+                   attrs={"layout_free_placeholders": [w]})
+    dag = ComputeDAG([x, w, y])
+    task = SearchTask(compute_dag=dag, workload_key=dag.workload_key(), target="llvm",
+                      layout_rewrite_option=LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED)
+    found: dict[tuple, dict[str, MeasureInput]] = {}
+    for inp in inputs_of(task, 24, evolutionary_search_population=64):
+        key = dag.layouts_key(inp.state, task.layout_rewrite_option)
+        _, args = dag.apply_steps_from_state(inp.state, task.layout_rewrite_option)
+        found.setdefault(tuple(int(d) for d in args[1].shape), {})[key] = inp
+    orders = max(found.values(), key=len)
+    assert len(orders) > 1
+    assert write_candidates(list(orders.values())[:1], tmp_path, MEASURE) == (1, 0)
+    assert write_candidates(orders.values(), tmp_path, MEASURE) == (len(orders) - 1, 0), "of a folder that is there"
+    rows = files.read_candidates(str(tmp_path))
+    assert len({row.outputs for row in rows}) == len(rows) and {row.layouts for row in rows} == set(orders)
+    assert files.measure_folder(str(tmp_path), timeout=120) == (len(orders), 0, 0)
+    assert dag.layouts_key(inp.state, LayoutRewriteOption.NO_REWRITE) == ""
 
 
 def test_the_times_of_several_kernels_are_added(tmp_path, monkeypatch):

@@ -232,6 +232,15 @@ class ComputeDAG:
             schedule[op].parallel(op.axis[0])
         return schedule, made.tensors
 
+    def layouts_key(self, state: State | StateObject, layout_rewrite: int) -> str:
+        """In which order the function of a state takes the elements of its arguments, as text. Two orders may have the
+        same shape."""
+        if layout_rewrite != LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
+            return ""
+        layouts = layouts_of(self, state.transform_steps)
+        parts = {self.tensors.index(tensor): [tuple(part) for part in layouts[tensor].parts] for tensor in layouts}
+        return str(parts) if parts else ""
+
     @cached_property
     def layout_free_placeholders(self) -> list[Tensor]:
         """Inputs that an operation says may be stored in any order."""

@@ -35,6 +35,11 @@ class _Candidate(NamedTuple):
         return encode_row(Row(self.task, self.state, result))
 
     @property
+    def layouts(self) -> str:
+        task, state = self.task, self.state
+        return "" if state is None else task.compute_dag.layouts_key(state, task.layout_rewrite_option)
+
+    @property
     def record(self) -> dict[str, Any]:
         return json.loads(self.line(_NOT_MEASURED).removeprefix("# "))
 
@@ -128,7 +133,7 @@ class FolderWriter:
         kernels = [self._kernel(candidate, one) for one in made if isinstance(one, Built)]
         self.folder.keep(Kept(
             kernels, task.target.get_target_device_type(), candidate.record, describe(task),
-            max(task.compute_dag.flop_ct, 0.0), self._reference(candidate, kernels[0])))
+            max(task.compute_dag.flop_ct, 0.0), self._reference(candidate, kernels[0]), candidate.layouts))
         return True
 
     def _kernel(self, candidate: _Candidate, built: Built) -> Kernel:

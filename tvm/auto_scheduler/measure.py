@@ -320,7 +320,7 @@ class LocalRunner(ProgramRunner):
 
     def measure(
         self, task: SearchTask, built: Built | Failed, reference: Callable[[], Any] | None = None,
-        is_whole: bool = True,
+        is_whole: bool = True, layouts: str = "",
     ) -> MeasureResult:
         """Measure code of a task, or a part of it where it is not ``is_whole``. ``reference`` gives a schedule and its
         arguments, with whose results without the schedule those of the code are compared.
@@ -335,6 +335,8 @@ class LocalRunner(ProgramRunner):
             Gives the schedule and arguments to compare with; without it, results are not looked at.
         is_whole : bool, optional
             Whether the code computes all of the task, so that its time is one of the task.
+        layouts : str, optional
+            In which order it takes the elements of its arguments: code of one order has one reference.
 
         Returns
         -------
@@ -354,7 +356,7 @@ class LocalRunner(ProgramRunner):
             return failure_of(answer)
         if reference is not None:
             code, shapes = on_arrays_of(task, built) if is_whole else (built, None)
-            told = (*key, str(code.info), str(shapes))
+            told = (*key, str(code.info), str(shapes), layouts)
             with self._lock:  # the workers of this machine serve one thread
                 if told not in self._references:
                     self._references[told] = reference_outputs(shared_pool(2), *reference(), code.info, shapes)

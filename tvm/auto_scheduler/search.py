@@ -136,8 +136,10 @@ class SketchSearch:
         if key != UNTUNED:
             # Results on a GPU are checked against those of the CPU.
             verify = verify and self.task.target.features.is_gpu
-            reference = self.instantiations(key)[0] if verify else None
-            return self.runner.measure(self.task, kernels[0], reference)
+            if not verify:
+                return self.runner.measure(self.task, kernels[0])
+            layouts = self.task.compute_dag.layouts_key(self._states[key], self.task.layout_rewrite_option)
+            return self.runner.measure(self.task, kernels[0], self.instantiations(key)[0], layouts=layouts)
         results = [self.runner.measure(self.task, kernel, is_whole=False) for kernel in kernels]
         failed = next((result for result in results if result.error_no != 0), None)
         if failed is not None:

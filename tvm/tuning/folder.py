@@ -34,7 +34,8 @@ class Kernel:
 @dataclass(frozen=True)
 class Kept:
     """A candidate that has been built: its kernels, one or several whose times are added, for a type of device; the
-    record that it will be; and what gives the arguments as a plain schedule leaves them, None where nobody compares."""
+    record that it will be; what gives the arguments as a plain schedule leaves them, None where nobody compares; and in
+    which order the kernels take the elements of arguments, where it is another than the task's."""
 
     kernels: Sequence[Kernel]
     device: int
@@ -42,6 +43,7 @@ class Kept:
     title: str
     flop: float = 0.0
     reference: Callable[[], bytes] | None = None
+    layouts: str = ""
 
 
 class CandidateFolder:
@@ -66,10 +68,9 @@ class CandidateFolder:
         if other is not None:
             raise TVMError(f"'{self.path}' has {other.words}; {kind.words} take a folder of their own")
         self.known = {key_of(row.record) for row in rows} | known_records(os.path.join(self.path, RECORDS))
-        # By task and the shapes that its arguments are taken in, the file with its outputs and which arguments these
-        # are.
-        self.outputs: dict[tuple[str, str], tuple[str | None, list[int]]] = {
-            (row.task, json.dumps(row.shapes)): (row.outputs, row.compared) for row in rows if row.outputs}
+        # By task and how its arguments are taken, the file with its outputs and which arguments these are.
+        self.outputs: dict[tuple[str, str, str], tuple[str | None, list[int]]] = {
+            (row.task, json.dumps(row.shapes), row.layouts): (row.outputs, row.compared) for row in rows if row.outputs}
         stems = [name.split(".")[0] for row in rows for name in row.files]
         self.number = 1 + max((int(stem) for stem in stems if stem.isdigit()), default=-1)
 
@@ -88,7 +89,8 @@ class CandidateFolder:
         """Write a candidate's files and then its line: a line without its file is never seen."""
         parts = [{"file": self._written(kernel.code), "args": kernel.info} for kernel in candidate.kernels]
         first, shapes = candidate.kernels[0], candidate.kernels[0].shapes
-        told = (json.dumps(format_of(candidate.record).identity(candidate.record)[0]), json.dumps(shapes))
+        task = json.dumps(format_of(candidate.record).identity(candidate.record)[0])
+        told = (task, json.dumps(shapes), candidate.layouts)
         outputs: tuple[str | None, list[int]] = (None, [])
         if candidate.reference is not None:
             if told not in self.outputs:
@@ -97,7 +99,8 @@ class CandidateFolder:
         row = {
             **parts[0], "entry": ENTRY, "device": candidate.device, "measure": self.measure, "outputs": outputs[0],
             "compared": outputs[1], "flop": candidate.flop, "title": candidate.title, "record": candidate.record,
-            **({"shapes": shapes} if shapes else {}), **({"more": parts[1:]} if len(parts) > 1 else {}),
+            **({"shapes": shapes} if shapes else {}), **({"layouts": candidate.layouts} if candidate.layouts else {}),
+            **({"more": parts[1:]} if len(parts) > 1 else {}),
         }  # fmt: skip
         self.list.append([json.dumps(row)])
 

@@ -57,6 +57,8 @@ class Candidate(NamedTuple):
     # Further kernels that run after it, by their files and arguments; their times are added.
     more: tuple[tuple[str, list[tuple[list[int], str]]], ...] = ()
     title: str = ""
+    # In which order the function takes the elements of its arguments, where that is not the task's.
+    layouts: str = ""
 
     @property
     def format(self) -> Records:
@@ -84,7 +86,7 @@ def read_candidate(line: str) -> Candidate:
         args = _arguments(row["args"])
         shapes = row.get("shapes") and [[int(d) for d in shape] for shape in row["shapes"]]
         more = tuple((part["file"], _arguments(part["args"])) for part in row.get("more", ()))
-        title = str(row.get("title") or "")
+        title, layouts = str(row.get("title") or ""), str(row.get("layouts") or "")
         measure = dict(row.get("measure", {}))
         outputs, flop = row.get("outputs"), float(row.get("flop") or 0)
         compared = [int(i) for i in row.get("compared", range(len(args)))]
@@ -102,7 +104,7 @@ def read_candidate(line: str) -> Candidate:
     if shapes and [math.prod(shape) for shape in shapes] != [math.prod(shape) for shape, _ in args]:
         raise ValueError("its arguments do not have the sizes of its shapes")
     return Candidate(row["file"], str(row["entry"]), args, device, row["record"], measure, outputs, compared, flop,
-                     shapes or None, more, title)
+                     shapes or None, more, title, layouts)
 
 
 def _arguments(values: Any) -> list[tuple[list[int], str]]:
