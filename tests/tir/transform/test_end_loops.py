@@ -100,3 +100,38 @@ def test_loops_inside_stay_unrolled():
     for size in (0, 3, 6):
         new = same_result(end_loops, func, np.full((size, 2), -7, "int32"))
     assert {loop.loop_var.name: loop.kind for loop in of(For, new)} == {"i": ForKind.SERIAL, "j": ForKind.UNROLLED}
+
+
+def sums(body=None):
+    """Sums of every fifth element, kept in registers, of which the last step adds those that are there."""
+    n = SizeVar("n", "int32")
+    a, b = decl_buffer((n, 2), "int32", "A"), decl_buffer((2,), "int32", "B")
+    tile = decl_buffer((2,), "int32", "tile", scope="local")
+    k, i, j, start, end = (var(name) for name in ("k", "i", "j", "start", "end"))
+    add = (body or (lambda tile, a, at, i, j: BufferStore(tile, tile[j] + a[at, j] * at, [j])))(tile, a, k * TILE + i, i, j)
+    step = For(i, 0, TILE, ForKind.UNROLLED, IfThenElse(likely(k * TILE + i < n), For(j, 0, 2, ForKind.UNROLLED, add)))
+    parts = [
+        For(start, 0, 2, ForKind.UNROLLED, BufferStore(tile, 0, [start])),
+        For(k, 0, (n + TILE - 1) // TILE, ForKind.SERIAL, step),
+        For(end, 0, 2, ForKind.UNROLLED, BufferStore(b, tile[end], [end])),
+    ]
+    return PrimFunc([a, b], Allocate(tile.data, "int32", [2], True, seq(*parts)))
+
+
+@pytest.mark.parametrize("n", [0, 1, 4, 5, 6, 13])
+def test_a_step_of_a_sum_ends_with_its_condition(n):
+    given = np.arange(1, 2 * n + 1, dtype="int32").reshape(n, 2), np.full(2, -7, "int32")
+    new = same_result(end_loops, sums(), *given)
+    kinds = {loop.loop_var.name: loop.kind for loop in of(For, new)}
+    # The tile is in registers: what indexes it stays unrolled.
+    assert kinds["i"] is ForKind.SERIAL and kinds["j"] is ForKind.UNROLLED
+
+
+@pytest.mark.parametrize("body", [
+    # other elements of the tile in every iteration, or memory
+    lambda tile, a, at, i, j: BufferStore(tile, tile[j] + a[at, j], [(i + j) % 2]),
+    lambda tile, a, at, i, j: BufferStore(a, tile[j] + a[at, j], [at, j]),
+], ids=["other elements", "memory"])  # fmt: skip
+def test_steps_that_do_more_than_add_to_a_tile_stay(body):
+    func = sums(body)
+    assert end_loops(func).body is func.body

@@ -71,6 +71,18 @@ def test_hint_divides_one_loop():
     assert len(same_result(loop_partition, func, *data(13)).body.seq) == 2
 
 
+@pytest.mark.parametrize("hint, parts", [(1, 2), (0, 1)])
+def test_a_hint_divides_a_loop_or_leaves_it_whole(hint, parts):
+    """A loop of unknown length is divided without a hint; its body may be too long for a second copy."""
+    m = var("m")
+    a, b = decl_buffer((m,), "int32", "A"), decl_buffer((m,), "int32", "B")
+    nest = copy(a, b, m, (m + 3) // 4, 4)
+    func = PrimFunc([a, b], AttrStmt(nest.loop_var, "pragma_loop_partition_hint", const(hint), nest))
+    assert len(of(For, same_result(loop_partition, func, *data(13)))) == 2 * parts
+    annotated = PrimFunc([a, b], nest.replace(annotations={"pragma_loop_partition_hint": const(hint)}))
+    assert len(of(For, same_result(loop_partition, annotated, *data(13)))) == 2 * parts
+
+
 @pytest.mark.parametrize("rows, columns", [(3, 13), (2, 16), (1, 5), (2, 0), (0, 3)])
 def test_a_divisor_is_not_zero_inside_of_a_loop_over_a_multiple_of_it(rows, columns):
     """Rows and parts of rows are one loop: which part it is says a remainder by the number of parts."""

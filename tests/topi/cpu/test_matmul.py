@@ -147,3 +147,14 @@ def test_tiles_of_few_rows_have_no_class_for_blocks_of_sums(arch, mcpu, width, f
         matmuls.dense_pack(a, b, target=target)
     # A single row; few rows where tiles have more; and then those that need no blocks, where the caches hold them.
     assert choice.classes == 1 if few == 1 else choice.classes in (2, 3)
+
+
+@pytest.mark.parametrize("function, copies", [(topi.tanh, 1), (lambda x: x + 1, 2)], ids=["tanh", "cheap"])
+def test_tiles_of_an_epilogue_with_functions_are_not_repeated_for_the_last_rows(function, copies):
+    """Unknown rows: the last tile may not be full. A polynomial for each of its vectors is long."""
+    a, b = te.placeholder((te.size_var("m", "int64"), 768), name="a"), te.placeholder((24, 768, 32), name="b")
+    with size_class.compiling(0), AVX512:
+        out = function(matmuls.dense_pack(a, b, target=AVX512))
+        text = str(tvm.lower(schedule_for([out], AVX512), [a, b, out]))
+    stores = [line for line in text.splitlines() if re.match(rf"\s+{out.op.name}\w*\[.*\] = ", line)]
+    assert len(stores) == copies

@@ -1,13 +1,14 @@
-"""EndLoops: an unrolled loop that only stores results, under a condition on its variable, becomes one that begins or
-ends where the condition does.
+"""EndLoops: an unrolled loop that only stores results, or only adds to a tile, under a condition on its variable,
+becomes one that begins or ends where the condition does.
 
     unroll i in 14: if likely(x + i < n): out[x + i] = f(tile[i])  ->  for i in min(14, n - x): out[x + i] = f(tile[i])
 
 Such are the stores of tiles at the end of an axis of unknown size, and of tiles that overlap. Unrolled, each of them is
-a block of code with addresses of its own: more than the tile itself, in a place that few elements pass. Loops over
-known sizes stay as they are, and so do those of threads, whose tiles are in registers only while all indices into them
-are known. A loop whose condition never holds to its end (``x`` is ``n // 14 * 14``) stays as well: what is never stored
-is not computed. In one that is unrolled, loops are short: they cost less code than time.
+a block of code with addresses of its own: more than the tile itself, in a place that few elements pass. So are the
+last steps of a reduction of unknown size. Loops over known sizes stay as they are, and so do those of threads, whose
+tiles are in registers only while all indices into them are known. A loop whose condition never holds to its end (``x``
+is ``n // 14 * 14``) stays as well where it stores: what is never stored is not computed. In one that is unrolled, loops
+are short: they cost less code than time.
 """
 
 from __future__ import annotations
@@ -43,11 +44,11 @@ class Ender(RangeRewriter):
             and int_value(node.min) == 0
             and isinstance(body, IfThenElse)
             and body.else_case is None
-            and only_stores_results(body.then_case)
         ):
             found = [bound(c, node.loop_var) for c in conjuncts(body.condition)]
-            ends = [e for e in found if e is not None and (e[0] or not self.analyzer.can_prove(e[1] < node.extent))]
-            if len(ends) == len(found):
+            ends = [e for e in found if e is not None]
+            stores = only_stores_results(body.then_case) and not any(self.is_short(e, node) for e in ends)
+            if len(ends) == len(found) and (stores or only_accumulates(body.then_case, node.loop_var)):
                 first = reduce(primop.maximum, [e for is_first, e in ends if is_first], node.min)
                 extent = reduce(primop.minimum, [e for is_first, e in ends if not is_first], node.extent) - first
                 return node.replace(kind=ForKind.SERIAL, min=first, extent=extent, body=body.then_case)
@@ -55,6 +56,10 @@ class Ender(RangeRewriter):
         new = super().on_For(node)
         self.unrolled -= node.kind is ForKind.UNROLLED
         return new
+
+    def is_short(self, end: tuple[bool, PrimExpr], node: For) -> bool:
+        """Whether a loop always ends before its last iteration."""
+        return not end[0] and self.analyzer.can_prove(end[1] < node.extent)
 
 
 def bound(condition: PrimExpr, var: Var) -> tuple[bool, PrimExpr] | None:
@@ -85,6 +90,19 @@ def only_stores_results(body: Stmt) -> bool:
         elif isinstance(node, BufferLoad):
             loaded.add(node.buffer.data)
     return not stored & loaded
+
+
+def only_accumulates(body: Stmt, var: Var) -> bool:
+    """Whether all a body does is to update a tile whose elements are the same in all iterations."""
+    for node in post_order(body):
+        if isinstance(node, Stmt) and not isinstance(node, (BufferStore, For, SeqStmt)):
+            return False
+        if isinstance(node, (BufferLoad, BufferStore)) and node.buffer.scope() == "local":
+            if any(n is var for index in node.indices for n in post_order(index)):
+                return False
+        elif isinstance(node, BufferStore):
+            return False
+    return True
 
 
 def end_loops(func: PrimFunc, config: Any = None) -> PrimFunc:

@@ -5,7 +5,8 @@ conditions.
                                                  for i in the rest: if likely(...): a
 
 Loops of unknown length are divided; of the others only those whose condition stands in the way of a vector, unless
-``partition_const_loop`` asks for all.
+``partition_const_loop`` asks for all. The hint ``pragma_loop_partition_hint`` asks for a loop, or with the value False
+for leaving it whole: a condition costs less than a second copy of a long body.
 """
 
 from __future__ import annotations
@@ -82,8 +83,9 @@ class Partitioner(StmtRewriter):
         self.func = func
         self.config = config
         self.outer: dict[Var, IntervalSet] = {}
-        self.hinted = False
-        # Variables of loops that stay as they are: parts of a loop of unknown length.
+        # The hint before the next loop, if there is one.
+        self.hint: bool | None = None
+        # Variables of loops that stay as they are: parts of a loop of unknown length, and those a hint keeps whole.
         self.done: set[Var] = set()
         # Variables that differ between the threads of a block.
         self.threads: set[Var] = set()
@@ -94,7 +96,7 @@ class Partitioner(StmtRewriter):
 
     def on_AttrStmt(self, node: AttrStmt) -> Stmt:
         if node.attr_key == HINT:
-            self.hinted = True
+            self.hint = int_value(node.value) != 0
             return self.stmt(node.body)
         if node.attr_key not in THREADS:
             return self.keep(node)
@@ -106,10 +108,13 @@ class Partitioner(StmtRewriter):
         return self.partition_thread(node, var) or self.keep(node)
 
     def on_For(self, node: For) -> Stmt:
-        hinted, self.hinted = self.hinted or bool(node.annotations.get(HINT)), False
+        hint, self.hint = self.hint, None
         if HINT in node.annotations:
+            hint = bool(node.annotations[HINT])
             node = node.replace(annotations={k: v for k, v in node.annotations.items() if k != HINT})
-        return self.loop(node, hinted, self.config.unroll_loop_with_partition_hint_no_interval)
+        if hint is False:
+            self.done.add(node.loop_var)
+        return self.loop(node, bool(hint), self.config.unroll_loop_with_partition_hint_no_interval)
 
     def loop(self, node: For, hinted: bool, unroll: bool) -> Stmt:
         """The loop, divided where that pays; a hinted loop that is not divided may be marked for unrolling."""

@@ -286,6 +286,15 @@ def _is_cut(op: ComputeOp, consumer: Stage, width: int) -> bool:
     return "rows" in op.attrs and (columns is None or columns % width > 0)
 
 
+def _has_functions(planner: Planner, op: ComputeOp) -> bool:
+    """Whether the epilogue of a matmul calls functions such as tanh, which are long where they are unrolled."""
+    epilogue = {op}
+    for stage in planner.s.stages:
+        if any(t.op in epilogue for t in stage.op.input_tensors):
+            epilogue.add(stage.op)
+    return any(isinstance(e, ComputeOp) and not access.is_cheap(e) for e in epilogue - {op})
+
+
 def _keep_tile(planner: Planner, stage: Stage, lanes: int) -> Stage:
     """A register tile in memory, from which loops take the columns that are wanted of the last panel: unrolled, they
     are a branch for each element, in every class of sizes."""
@@ -421,9 +430,10 @@ class Matmul(CPUTemplate):
             consumer.vectorize(lane)
             consumer.unroll(i_inner)
             consumer.unroll(j_vector)
-        if blocks and "rows" in op.attrs:
-            # The last block of rows may not be full.
-            consumer.pragma(i_outer, "loop_partition_hint", True)
+        if "rows" in op.attrs and (blocks or not shared or _has_functions(planner, op)):
+            # The last block of rows may not be full. Where the tile is cheap or its epilogue long, conditions on rows
+            # cost less than a copy of both for the rows that are left.
+            consumer.pragma(i_outer, "loop_partition_hint", bool(blocks))
         panels = None if shared else _panels_stage(planner, op)
         if panels is None:
             inside = _parallelize(planner, consumer, outer, access.work(op))
