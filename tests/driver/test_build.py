@@ -28,9 +28,10 @@ IMPORTED = "define float @triple(float %x) {\n  %y = fmul float %x, 3.0\n  ret f
 def adding(number: int):
     """A lowered kernel ``add_NUMBER``; every tenth one brings LLVM text of its own and triples with it first."""
     a = te.placeholder((32,), name="A")
-    b = te.compute((32,), lambda i: (tvm.tir.call_extern("float32", "triple", a[i]) if number % 10 == 0 else a[i]) + number)
+    triples = number % 10 == 0
+    b = te.compute((32,), lambda i: (tvm.tir.call_extern("float32", "triple", a[i]) if triples else a[i]) + number)
     s = te.create_schedule(b.op)
-    if number % 10 == 0:
+    if triples:
         s[b].pragma(b.op.axis[0], "import_llvm", IMPORTED)
     s[b].parallel(b.op.axis[0])
     return tvm.lower(s, [a, b], name=f"add_{number}")

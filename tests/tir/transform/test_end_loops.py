@@ -108,7 +108,8 @@ def sums(body=None):
     a, b = decl_buffer((n, 2), "int32", "A"), decl_buffer((2,), "int32", "B")
     tile = decl_buffer((2,), "int32", "tile", scope="local")
     k, i, j, start, end = (var(name) for name in ("k", "i", "j", "start", "end"))
-    add = (body or (lambda tile, a, at, i, j: BufferStore(tile, tile[j] + a[at, j] * at, [j])))(tile, a, k * TILE + i, i, j)
+    body = body or (lambda tile, a, at, i, j: BufferStore(tile, tile[j] + a[at, j] * at, [j]))
+    add = body(tile, a, k * TILE + i, i, j)
     step = For(i, 0, TILE, ForKind.UNROLLED, IfThenElse(likely(k * TILE + i < n), For(j, 0, 2, ForKind.UNROLLED, add)))
     parts = [
         For(start, 0, 2, ForKind.UNROLLED, BufferStore(tile, 0, [start])),
