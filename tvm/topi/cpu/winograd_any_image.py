@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # The most tiles of a task: few, so that there are tasks for all threads, unless filters come from beyond the L2 cache.
 # Beside products of short vectors it costs little to read the filters again.
-MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 20, 36, 12
+MAX_TILES, MAX_TILES_OF_LARGE, MAX_TILES_OF_SHORT = 12, 36, 12
 # The least channels whose lanes are operands: runs of fewer are long enough without, and have more vectors of filters.
 MIN_CHANNELS_OF_LANES = 256
 # The side that images are taken to have, times their channels, and the least: that of images of 224 pixels and more.
@@ -47,7 +47,7 @@ def run_length(channels: int, machine: Machine) -> int:
     if machine.registers < 32:
         return 4
     if not is_short(machine):
-        return 10 if channels < 256 else 9 if channels < 512 else 14
+        return 12 if channels < 128 else 10 if channels < 512 else 14
     return 6 if channels < MIN_CHANNELS_OF_LANES or not machine.has_lane_operands else 8 if channels < 512 else 4
 
 
@@ -117,7 +117,7 @@ class WinogradOfAnyImage(CPUTemplate):
             "runs": max(n for n in range(1, most // length + 1) if n == 1 or n * held <= room * machine.l2_bytes),
             "groups": -(-groups // 2) if is_shared else groups,
             "unroll_ic": max(unrolled, default=1),
-            "ahead": winograd.PREFETCH_BYTES // (4 * vectors * out_block) if is_short(machine) or is_large else 0,
+            "ahead": winograd.PREFETCH_BYTES // (4 * vectors * out_block) if machine.registers >= 32 or is_large else 0,
             # Filters that pass through the L2 cache leave no room in it for the data of all matrices.
             "outer": "matrices" if is_streamed and is_shared else "groups",
         }
