@@ -23,21 +23,30 @@ def declared(m, n, k, kind, batch=()):
     return lhs, rhs, matmul_tiles.products(lhs, rhs, n, kind, bool(batch))
 
 
-def check(m, n, k, kind, target, batch=()):
+def check(m, n, k, kind, target, batch=(), has_bias=False):
+    """Compile and compare with NumPy; the lowered program as text."""
     rng = np.random.default_rng(m + n + k)
     x, w = rng.integers(0, 9, (*batch, m, k)), rng.integers(-8, 9, (*batch, n, k))
     lhs, rhs, out = declared(m, n, k, kind, batch)
     panels, blocks, groups, width, depth = (int(d) for d in rhs.shape[-5:])
     whole = np.pad(w, [(0, 0)] * len(batch) + [(0, panels * width - n), (0, blocks * groups * depth - k)])
     packed = np.moveaxis(whole.reshape(*batch, panels, width, blocks, groups, depth), -4, -2)
+    given, expected = [(lhs, x), (rhs, packed)], x @ w.swapaxes(-1, -2)
+    if has_bias:
+        bias, sums = te.placeholder((n,), kind.sums, name="bias"), out
+        out = te.compute((m, n), lambda i, j: te.max(sums[i, j] + bias[j], 0), name="relu", tag="elemwise")
+        given.append((bias, rng.integers(-99, 99, n)))
+        expected = np.maximum(expected + given[-1][1], 0)
     with tvm.target.Target(target) as where:
-        built = tvm.build(schedule_for([out], where), [lhs, rhs, out], where)
-    given = [tvm.nd.empty(v.shape, t.dtype) for v, t in ((x, lhs), (packed, rhs))]
-    for array, v in zip(given, (x, packed)):
+        schedule, arguments = schedule_for([out], where), [*(t for t, _ in given), out]
+        text, built = str(tvm.lower(schedule, arguments)), tvm.build(schedule, arguments, where)
+    arrays = [tvm.nd.empty(v.shape, t.dtype) for t, v in given]
+    for array, (_, v) in zip(arrays, given):
         array.copyfrom(np.ascontiguousarray(v).astype(array.numpy().dtype))
     result = tvm.nd.empty((*batch, m, n), kind.sums)
-    built(*given, result)
-    np.testing.assert_array_equal(result.numpy(), x @ w.swapaxes(-1, -2))
+    built(*arrays, result)
+    np.testing.assert_array_equal(result.numpy(), expected)
+    return text
 
 
 def with_knobs(monkeypatch, knobs):
@@ -57,7 +66,22 @@ def test_every_blocking_of_packed_rows_is_exact(kind, knobs, monkeypatch):
     with_knobs(monkeypatch, knobs)
     with emulated() as target:
         # Rows of 2048 bytes are packed, in each block of them or before; the last panel is not whole.
-        check(128, 40, 16 * kind.k * 2, kind, target + " -num-cores=1")
+        check(128, 104, 16 * kind.k * 2, kind, target + " -num-cores=1")
+
+
+@pytest.mark.parametrize("kind, knobs", [
+    (BFLOAT16, {"steps": 16, "rows": 4, "streams": True}), (BFLOAT16, {"steps": 8, "rows": 2}),
+    (BYTES, {"steps": 4, "rows": 4, "streams": True}),
+], ids=str)  # fmt: skip
+def test_the_epilogue_of_a_panel_is_done_in_the_products_of_the_next(kind, knobs, monkeypatch):
+    with_knobs(monkeypatch, knobs)
+    with emulated() as target:
+        text = check(128, 104, 32 * kind.k, kind, target + " -num-cores=1", has_bias=True)
+    # Its first row is written before the second step, and all of the last panel of the loop behind the last one.
+    rows = [place for place in range(len(text)) if text.startswith("T.max(", place)]
+    products = [place for place in range(len(text)) if text.startswith("T.tvm_mma_sync(", place)]
+    assert products[3] < rows[0] < products[4] and rows[-1] > products[-1]
+    assert "overlap" not in text
 
 
 @pytest.mark.parametrize("m, steps, knobs", [

@@ -25,6 +25,7 @@ from ..template import CPUTemplate
 from ..utils import prod
 from . import tiles
 from .conv2d_tiles import columns_of, epilogue
+from .matmul import LINE
 from .tiles import COLUMNS, ROW_BYTES, ROWS, Kind
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ class MatmulTiles(CPUTemplate):
             # Few instructions between the products of two register blocks, so that those of the second are near.
             stored, i = image.split(i, factor=4)
             image.unroll(i)
-        if config["streams"]:
+        if config["streams"] and x["width"] * info(image.op.output(0).dtype).bytes % LINE == 0:
             image.pragma(stored, "stream_stores")
         is_parallel = access.work(op) >= planner.parallel_points
         packed = next((planner.s[t] for t in op.input_tensors if t.op.name == "lhs_tiles"), None)
@@ -215,6 +216,7 @@ class MatmulTiles(CPUTemplate):
             packed.compute_at(image, task)
             packed.vectorize(packed.op.axis[-1])
             planner.placed.add(packed)
+            image.pragma(j_outer, "overlap_epilogue")
         elif packed is not None:
             planner.placed.add(packed)
             planner.injective(packed)

@@ -457,6 +457,9 @@ class _PanelCode(_BlockCode):
                 elif begin == first:
                     for row in range(share):
                         self.finish(number, (at - first) * share + row, adds)
+                # Rows of the epilogue of the panel before may follow.
+                points = self.block.blocks * self.block.steps
+                self.ib.emit(tir.call_intrin("void", "tir.overlap_point", number * self.part + at, points))
 
     def products(self, step: tuple[Any, ...], after: tuple[Any, ...], is_first: bool) -> None:
         block, (number, at) = self.block, step
