@@ -1,11 +1,10 @@
 """Matmuls by products of tiles (AMX).
 
 The rhs is packed into panels ``(n / 32, k / block, block / depth, 32, depth)``, constant weights when compiling. A
-register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. The begin
-of a panel stays in the L1 cache while rows come from the L2 cache, which holds a block of them for all panels, and so
-does the rest of the panel: two tiles past the L1 cache for four products are no more than it gives, four nearly so.
-Sums are in registers for all of k; where k is long and a block of rows has several register blocks, for a part whose
-panel stays in the L1 cache, which is finished for all rows of the block before the next is begun.
+register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. A block
+of rows stays in the L2 cache for all panels. Where it has several register blocks and k is long, k is divided into
+parts: the panel of one stays in the L1 cache for all rows, which come from the L2 cache, and vectors add up the sums of
+parts. Else sums are in registers for all of k, and the begin of a panel stays in the L1 cache.
 
 The lhs is read where it lies; it is packed into tiles where its last tile of rows or of k would be cut off, and where
 its rows would share the sets of the L1 cache.
@@ -160,13 +159,13 @@ class MatmulTiles(CPUTemplate):
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """Sums are held for parts of k whose panel stays in the L1 cache, if there are several register blocks that use
-        it there, else for all of k. Blocks of rows take half of the L2 cache. Packed rows pass by the L1 cache; those
-        that lie apart are faster through it."""
+        it there, else for all of k. Blocks of rows stay in two thirds of the L2 cache, beside panels and sums. Packed
+        rows pass by the L1 cache; those that lie apart are faster through it."""
         x, space = extents(op), self.space(op, machine)
         tile = ROW_BYTES * ROWS
         near = machine.l1_bytes * 3 // 4 // (2 * tile)
         parts = [d for d in space["steps"] if 8 <= d <= near]
-        rows = [d for d in space["rows"] if d * x["steps"] * tile <= machine.l2_bytes // 2]
+        rows = [d for d in space["rows"] if d * x["steps"] * tile <= machine.l2_bytes * 2 // 3]
         block = max(rows, default=space["rows"][0])
         products = block // (2 - x["tiles"] % 2)
         size = x["lead"] * x["panels"] * x["width"] * x["tiles"] * x["rows"] * info(op.output(0).dtype).bytes
