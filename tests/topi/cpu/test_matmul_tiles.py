@@ -16,9 +16,9 @@ AMX = "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=1"
 
 
 def declared(m, n, k, kind, batch=()):
-    block = matmul_tiles.k_block(k, kind)
+    block, width = matmul_tiles.k_block(k, kind), matmul_tiles.panel_width(n)
     lhs = te.placeholder((*batch, m, k), kind.lhs, name="lhs")
-    shape = (*batch, -(-n // 32), -(-k // block), block // kind.depth, 32, kind.depth)
+    shape = (*batch, -(-n // width), -(-k // block), block // kind.depth, width, kind.depth)
     rhs = te.placeholder(shape, kind.rhs, name="rhs")
     return lhs, rhs, matmul_tiles.products(lhs, rhs, n, kind, bool(batch))
 
@@ -97,7 +97,8 @@ def test_the_epilogue_of_a_panel_is_done_in_the_products_of_the_next(kind, knobs
 def test_panels_of_parts_are_exact(kind, m, steps, knobs, monkeypatch):
     with_knobs(monkeypatch, knobs)
     with emulated() as target:
-        check(m, 72, steps * kind.k, kind, target + " -num-cores=1", batch=(2,) if m == 96 else ())
+        # The last of several panels is cut off; a single one is as narrow as the matrix.
+        check(m, 12 if m == 48 else 72, steps * kind.k, kind, target + " -num-cores=1", batch=(2,) if m == 96 else ())
 
 
 @pytest.mark.parametrize("parts, blocks", [(1, 3), (3, 1), (2, 2)])
