@@ -151,10 +151,12 @@ def test_parts_stay_in_the_l1_cache_and_blocks_of_rows_in_the_l2_cache(kind):
         return matmul_tiles.TEMPLATE.choose(held.op.input_tensors[0].op, machine)
 
     # A tile of rows takes a KB for each step, a panel two.
-    found = ((2048, 64, 16, 16), (2048, 32, 16, 32), (128, 24, 12, 8), (128, 96, 16, 8), (197, 96, 16, 14))
+    found = ((2048, 64, 16, 16), (2048, 32, 16, 32), (128, 96, 16, 8), (197, 96, 16, 14))
     for m, steps, part, rows in found:
         config = chosen(m, 2048, steps)
         assert (config["steps"], config["rows"]) == (part, rows)
         assert config["streams"] == (m == 2048) and (config["non_temporal"] or m < 2048)
-    # One part holds its sums, as do few rows, whether they are all or the L2 cache has no place for more.
-    assert [chosen(m, 64, steps)["steps"] for m, steps in ((128, 12), (32, 96), (2048, 1024))] == [12, 96, 1024]
+    # One part holds its sums, as do few rows, whether they are all or the L2 cache has no place for more, and a single
+    # block of rows beside panels of up to twice the L1 cache, where no epilogue overlaps with products.
+    held = ((128, 12), (32, 96), (2048, 1024), (128, 24), (512, 32))
+    assert [chosen(m, 64, steps)["steps"] for m, steps in held] == [12, 96, 1024, 24, 32]

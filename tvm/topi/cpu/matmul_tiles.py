@@ -159,8 +159,10 @@ class MatmulTiles(CPUTemplate):
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """Sums are held for parts of k whose panel stays in the L1 cache, if there are several register blocks that use
-        it there, else for all of k. Blocks of rows stay in two thirds of the L2 cache, beside panels and sums. Packed
-        rows pass by the L1 cache; those that lie apart are faster through it."""
+        it there, else for all of k. A panel that exceeds the L1 cache by little is read from the L2 cache where it does:
+        only beside an epilogue that overlaps with products is that slower than adding up parts. Blocks of rows stay in
+        two thirds of the L2 cache, beside panels and sums. Packed rows pass by the L1 cache; those that lie apart are
+        faster through it."""
         x, space = extents(op), self.space(op, machine)
         tile = ROW_BYTES * ROWS
         near = machine.l1_bytes * 3 // 4 // (2 * tile)
@@ -170,8 +172,9 @@ class MatmulTiles(CPUTemplate):
         products = block // (2 - x["tiles"] % 2)
         size = x["lead"] * x["panels"] * x["width"] * x["tiles"] * x["rows"] * info(op.output(0).dtype).bytes
         is_packed = op.attrs["is_packed"]
+        has_parts = products > 1 and (block < x["tiles"] or x["steps"] * 2 * tile > 2 * machine.l1_bytes)
         return {
-            "steps": max(parts, default=x["steps"]) if products > 1 else x["steps"],
+            "steps": max(parts, default=x["steps"]) if has_parts else x["steps"],
             "near": near,
             "rows": block,
             "non_temporal": is_packed and block * x["steps"] * tile > machine.l1_bytes,
