@@ -12,6 +12,7 @@ from tvm import te, tir
 from tvm.error import TVMError
 from tvm.runtime import _lib, host_cpu
 from tvm.topi.cpu import conv2d_tiles, matmul_tiles, tiles
+from tvm.topi.cpu.machine import Machine
 from tvm.topi.cpu.tiles import BFLOAT16, Kind
 from tvm.topi.schedule.cpu import schedule_for
 
@@ -119,55 +120,78 @@ def runs(assembly: str) -> list[list[str]]:
     return [re.findall(r"^\s+(tile\w+|tdp\w+)", part, flags=re.MULTILINE) for part in parts if "tdpb" in part]
 
 
-def matmul_assembly(m, n, k, kind):
+@pytest.fixture
+def caches(monkeypatch):
+    """Those of a Sapphire Rapids core, whatever this machine has."""
+    own = Machine.__init__
+
+    def init(self, target):
+        own(self, target)
+        self.l1_bytes, self.l2_bytes = 48 << 10, 2 << 20
+
+    monkeypatch.setattr(Machine, "__init__", init)
+
+
+def matmul_assembly(m, n, k, kind, result=None):
     """What is compiled for a dense layer."""
     data = te.placeholder((m, k), kind.lhs, name="data")
     panels = te.placeholder((n // 32, k // kind.k, 16, 32, kind.depth), kind.rhs, name="panels")
     out = matmul_tiles.products(data, panels, n, kind)
+    if result:
+        sums = out
+        out = te.compute(sums.shape, lambda i, j: sums[i, j].astype(result), name="narrow", tag="elemwise")
     target = tvm.target.Target(AMX + " -num-cores=1")
     return tvm.build(schedule_for([out], target), [data, panels, out], target).get_source("asm")
 
 
 @pytest.mark.parametrize("kind", [BFLOAT16, Kind("uint8", "int8", "int32", 4)], ids=["bf16", "int8"])
-def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_none(kind):
+def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_none(kind, caches):
     assembly = matmul_assembly(2048, 2048, 2048, kind)
     product = "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
-    near, far, last = runs(assembly)
-    # Rows come from the L2 cache and leave the begin of the panel in the L1 cache; the rest of it passes by, too.
-    assert near == [product] * 2 + ["tileloaddt1", product, "tileloadd", product, "tileloadd", "tileloaddt1"]
-    assert far == [product] * 2 + ["tileloaddt1", product, "tileloaddt1", product] + ["tileloaddt1"] * 2
-    # Sums are held for all of k and written once, each while the products of others are computed.
-    assert last == [product, "tilestored"] * 4
-    assert assembly.count("tilezero") == 4 and assembly.count("tileload") == 4 + 4 + 4
+    # Rows come from the L2 cache and leave the part of the panel in the L1 cache.
+    step = [product] * 2 + ["tileloaddt1", product, "tileloadd", product, "tileloadd", "tileloaddt1"]
+    swap = ["tilestored", "tilezero", product]
+    first = [*swap, *swap, "tileloaddt1", *swap, "tileloadd", *swap, "tileloadd", "tileloaddt1"]
+    # The first part of k sets sums, the others add to them. The first step stores the sums of the block before, and
+    # the last one loads the operands of the block that follows. Rows of the panel before are written between steps.
+    found = runs(assembly)
+    assert all(run in (first, step) for run in found) and found.count(first) == 2 and len(found) >= 2 * 4
+    assert assembly.count("tilestored") == assembly.count("tilezero") == 3 * 4
+    assert assembly.count("tileload") == 4 + 4 * len(found)
     # What passes by the caches is waited for once, where the function is left.
     assert "vmovnt" in assembly and 0 < assembly.count("sfence") <= assembly.count("tilerelease")
 
 
-def test_results_of_bfloat16_pass_by_the_caches():
-    """Whole lines of them, as sums do."""
-    data = te.placeholder((2048, 2048), "bfloat16", name="data")
-    panels = te.placeholder((64, 64, 16, 32, 2), "bfloat16", name="panels")
-    sums = matmul_tiles.products(data, panels, 2048, BFLOAT16)
-    out = te.compute(sums.shape, lambda i, j: sums[i, j].astype("bfloat16"), name="narrow", tag="elemwise")
-    target = tvm.target.Target(AMX + " -num-cores=1")
-    assembly = tvm.build(schedule_for([out], target), [data, panels, out], target).get_source("asm")
-    assert assembly.count("vmovnt") == 4 and "sfence" in assembly
+def test_the_vectors_of_a_step_finish_two_rows_of_the_block_before(caches):
+    assembly = matmul_assembly(2048, 2048, 2048, BFLOAT16, "bfloat16")
+    parts = re.split(r"^\.L\w+:|^\s+j\w+\s.*$", assembly, flags=re.MULTILINE)
+    copies, adds = (part for part in parts if part.count("tdpbf16ps") == 4 and part.count("vmovaps") == 2 * 4)
+    assert "vadd" not in copies and adds.count("vaddps") == 4
+    # The next panel is fetched by as many prefetches in each step.
+    assert copies.count("prefetcht1") == adds.count("prefetcht1") == 2
+    # A row of the panel before is rounded in every second step, of which one is the first.
+    rounded = [place for place, part in enumerate(parts) if "vcvtneps2bf16" in part]
+    products = [place for place, part in enumerate(parts) if "tdpbf16ps" in part]
+    assert len([place for place in rounded if place < products[-1]]) == 4 and rounded[-1] > products[-1]
 
 
-def test_a_matmul_of_a_long_k_adds_up_parts_whose_panel_stays_in_the_l1_cache():
-    assembly = matmul_assembly(2048, 64, 32768, BFLOAT16)
-    loop = ["tdpbf16ps"] * 2 + ["tileloaddt1", "tdpbf16ps", "tileloadd", "tdpbf16ps", "tileloadd", "tileloaddt1"]
-    last = ["tdpbf16ps", "tilestored"] * 4
-    # A loop for the first part of k, and one for the others, which read and write the sums once; they end alike.
-    assert sorted(runs(assembly)) == sorted([loop, loop, last])
-    assert assembly.count("tilezero") == 4 and assembly.count("tileload") == (4 + 4) + (4 + 4 + 4)
+def test_results_of_bfloat16_pass_by_the_caches(caches):
+    """Whole lines of them, as sums do; halves of lines do not."""
+    bytes_ = Kind("uint8", "int8", "int32", 4)
+    assembly = matmul_assembly(2048, 2048, 2048, BFLOAT16, "bfloat16")
+    assert "vmovnt" in assembly and "sfence" in assembly
+    assert "vmovnt" not in matmul_assembly(2048, 2048, 2048, bytes_, "uint8")
 
 
-def test_a_matmul_whose_rows_stay_in_the_cache_holds_its_sums_for_all_of_k():
-    assembly = matmul_assembly(32, 64, 256, BFLOAT16)
-    loop, last = runs(assembly)
-    assert sorted(loop) == ["tdpbf16ps"] * 4 + ["tileloadd"] * 4 and last == ["tdpbf16ps", "tilestored"] * 4
-    assert assembly.count("tilestored") == 4 and assembly.count("tileloadd") == 4 + 4
+def test_a_matmul_of_few_rows_holds_its_sums_for_all_of_k(caches):
+    assembly = matmul_assembly(32, 64, 2048, BFLOAT16)
+    near, far, last = runs(assembly)
+    # The begin of the panel stays in the L1 cache with the rows, and the rest of it passes by.
+    for loop, panel in ((near, "tileloadd"), (far, "tileloaddt1")):
+        assert loop == ["tdpbf16ps"] * 2 + ["tileloadd", "tdpbf16ps", panel, "tdpbf16ps", panel, "tileloadd"]
+    # Sums are written once, each while the products of others are computed.
+    assert last == ["tdpbf16ps", "tilestored"] * 4
+    assert assembly.count("tilezero") == 4 and assembly.count("tileload") == 4 + 4 + 4
     assert "vmovnt" not in assembly and "sfence" not in assembly
 
 

@@ -33,6 +33,7 @@ LOWER_PHASE_2: tuple[Pass, ...] = (
     transform.InjectDoubleBuffer(),
     transform.RewriteUnsafeSelect(),
     transform.VectorizeLoop(),
+    transform.OverlapEpilogue(),
     transform.StorageRewrite(),
     transform.MarkUnrolledLoops(),
 )

@@ -6,7 +6,7 @@ import pytest
 import tvm
 from tests.tile_emulator import emulated
 from tvm import te
-from tvm.topi.cpu import matmul_tiles
+from tvm.topi.cpu import matmul_tiles, tiles
 from tvm.topi.cpu.machine import Machine
 from tvm.topi.cpu.tiles import BFLOAT16, Kind
 from tvm.topi.schedule.cpu import schedule_for
@@ -15,46 +15,113 @@ BYTES = Kind("uint8", "int8", "int32", 4)
 AMX = "llvm -mtriple=x86_64-linux-gnu -mcpu=sapphirerapids -num-cores=1"
 
 
-def declared(m, n, k, kind):
-    block = matmul_tiles.k_block(k, kind)
-    lhs = te.placeholder((m, k), kind.lhs, name="lhs")
-    shape = (-(-n // 32), -(-k // block), block // kind.depth, 32, kind.depth)
+def declared(m, n, k, kind, batch=()):
+    block, width = matmul_tiles.k_block(k, kind), matmul_tiles.panel_width(n)
+    lhs = te.placeholder((*batch, m, k), kind.lhs, name="lhs")
+    shape = (*batch, -(-n // width), -(-k // block), block // kind.depth, width, kind.depth)
     rhs = te.placeholder(shape, kind.rhs, name="rhs")
-    return lhs, rhs, matmul_tiles.products(lhs, rhs, n, kind)
+    return lhs, rhs, matmul_tiles.products(lhs, rhs, n, kind, bool(batch))
 
 
-def check(m, n, k, kind, target):
+def check(m, n, k, kind, target, batch=(), has_bias=False):
+    """Compile and compare with NumPy; the lowered program as text."""
     rng = np.random.default_rng(m + n + k)
-    x, w = rng.integers(0, 9, (m, k)), rng.integers(-8, 9, (n, k))
-    lhs, rhs, out = declared(m, n, k, kind)
-    panels, blocks, groups, width, depth = (int(d) for d in rhs.shape)
-    whole = np.pad(w, ((0, panels * width - n), (0, blocks * groups * depth - k)))
-    packed = whole.reshape(panels, width, blocks, groups, depth).transpose(0, 2, 3, 1, 4)
+    x, w = rng.integers(0, 9, (*batch, m, k)), rng.integers(-8, 9, (*batch, n, k))
+    lhs, rhs, out = declared(m, n, k, kind, batch)
+    panels, blocks, groups, width, depth = (int(d) for d in rhs.shape[-5:])
+    whole = np.pad(w, [(0, 0)] * len(batch) + [(0, panels * width - n), (0, blocks * groups * depth - k)])
+    packed = np.moveaxis(whole.reshape(*batch, panels, width, blocks, groups, depth), -4, -2)
+    given, expected = [(lhs, x), (rhs, packed)], x @ w.swapaxes(-1, -2)
+    if has_bias:
+        bias, sums = te.placeholder((n,), kind.sums, name="bias"), out
+        out = te.compute((m, n), lambda i, j: te.max(sums[i, j] + bias[j], 0), name="relu", tag="elemwise")
+        given.append((bias, rng.integers(-99, 99, n)))
+        expected = np.maximum(expected + given[-1][1], 0)
     with tvm.target.Target(target) as where:
-        built = tvm.build(schedule_for([out], where), [lhs, rhs, out], where)
-    given = [tvm.nd.empty(v.shape, t.dtype) for v, t in ((x, lhs), (packed, rhs))]
-    for array, v in zip(given, (x, packed)):
+        schedule, arguments = schedule_for([out], where), [*(t for t, _ in given), out]
+        text, built = str(tvm.lower(schedule, arguments)), tvm.build(schedule, arguments, where)
+    arrays = [tvm.nd.empty(v.shape, t.dtype) for t, v in given]
+    for array, (_, v) in zip(arrays, given):
         array.copyfrom(np.ascontiguousarray(v).astype(array.numpy().dtype))
-    result = tvm.nd.empty((m, n), kind.sums)
-    built(*given, result)
-    np.testing.assert_array_equal(result.numpy(), x @ w.T)
+    result = tvm.nd.empty((*batch, m, n), kind.sums)
+    built(*arrays, result)
+    np.testing.assert_array_equal(result.numpy(), expected)
+    return text
+
+
+def with_knobs(monkeypatch, knobs):
+    own = matmul_tiles.MatmulTiles.choose
+    monkeypatch.setattr(matmul_tiles.MatmulTiles, "choose", lambda *args: {**own(*args), **knobs})
 
 
 @pytest.mark.parametrize("kind, knobs", [
     (BFLOAT16, {}), (BYTES, {}), (BFLOAT16, {"steps": 2, "rows": 2}),
     (BYTES, {"streams": True, "prefetch_distance": 5}),
-    (BYTES, {"steps": 4, "rows": 4, "near": 4, "prefetch_distance": 1, "non_temporal": True,
-             "sums_pass": True}),
+    (BYTES, {"steps": 4, "rows": 4, "prefetch_distance": 1, "non_temporal": True}),
     (BYTES, {"steps": 32, "rows": 4, "near": 5, "prefetch_lines": 1, "non_temporal": True}),
     (BFLOAT16, {"near": 0, "rows": 4, "non_temporal": True}), (BFLOAT16, {"steps": 8, "near": 1, "non_temporal": True}),
     (BFLOAT16, {"steps": 1, "rows": 2, "streams": True, "non_temporal": True}),
 ], ids=str)
 def test_every_blocking_of_packed_rows_is_exact(kind, knobs, monkeypatch):
-    own = matmul_tiles.MatmulTiles.choose
-    monkeypatch.setattr(matmul_tiles.MatmulTiles, "choose", lambda *args: {**own(*args), **knobs})
+    with_knobs(monkeypatch, knobs)
     with emulated() as target:
         # Rows of 2048 bytes are packed, in each block of them or before; the last panel is not whole.
-        check(128, 40, 16 * kind.k * 2, kind, target + " -num-cores=1")
+        check(128, 104, 16 * kind.k * 2, kind, target + " -num-cores=1")
+
+
+@pytest.mark.parametrize("kind, knobs", [
+    (BFLOAT16, {"steps": 16, "rows": 4, "streams": True}), (BFLOAT16, {"steps": 8, "rows": 2}),
+    (BYTES, {"steps": 4, "rows": 4, "streams": True}),
+], ids=str)  # fmt: skip
+def test_the_epilogue_of_a_panel_is_done_in_the_products_of_the_next(kind, knobs, monkeypatch):
+    with_knobs(monkeypatch, knobs)
+    with emulated() as target:
+        text = check(128, 104, 32 * kind.k, kind, target + " -num-cores=1", has_bias=True)
+    # Its first row is written before the second step, and all of the last panel of the loop behind the last one.
+    rows = [place for place in range(len(text)) if text.startswith("T.max(", place)]
+    products = [place for place in range(len(text)) if text.startswith("T.tvm_mma_sync(", place)]
+    assert products[3] < rows[0] < products[4] and rows[-1] > products[-1]
+    assert "overlap" not in text
+
+
+@pytest.mark.parametrize("m, steps, knobs", [
+    # Pairs of tiles of 16, 12 and 15 rows, and single tiles; an odd number of register blocks.
+    (96, 12, {"steps": 6}), (96, 6, {"steps": 3}), (96, 6, {"steps": 3, "rows": 2}), (48, 8, {"steps": 4}),
+    (90, 8, {"steps": 4}), (16, 10, {"steps": 5}),
+    # Parts of few steps, whose last one finishes most of the sums; prefetches for a part of the products.
+    (96, 4, {"steps": 2, "prefetch_distance": 3}), (96, 3, {"steps": 1, "prefetch_distance": 2}),
+    # The last tiles of rows and of k are cut off.
+    (77, 6, {"steps": 3}), (197, 12, {"steps": 4, "streams": True}),
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("kind", [BFLOAT16, BYTES], ids=["bf16", "int8"])
+def test_panels_of_parts_are_exact(kind, m, steps, knobs, monkeypatch):
+    with_knobs(monkeypatch, knobs)
+    with emulated() as target:
+        # The last of several panels is cut off; a single one is as narrow as the matrix.
+        check(m, 12 if m == 48 else 72, steps * kind.k, kind, target + " -num-cores=1", batch=(2,) if m == 96 else ())
+
+
+@pytest.mark.parametrize("parts, blocks", [(1, 3), (3, 1), (2, 2)])
+def test_a_panel_has_any_number_of_parts_and_of_register_blocks(parts, blocks):
+    shape = tiles.Shape(16, 16, 1, 64, BYTES)
+    block = tiles.Block(shape, 2, 2, 3 * parts, 0, blocks=blocks, parts=parts)
+    a = te.placeholder((blocks * 32, 3 * parts * 64), BYTES.lhs, name="a")
+    b = te.placeholder((3 * parts, 16, 32, 4), BYTES.rhs, name="b")
+    s, g, d = axes = [te.reduce_axis((0, size), name=name) for size, name in ((3 * parts, "s"), (16, "g"), (4, "d"))]
+
+    def term(t, i, j):
+        return te.sum(a(t * 16 + i, s * 64 + g * 4 + d).astype("int32") * b(s, g, j, d).astype("int32"), axis=axes)
+
+    c = te.compute((2 * blocks, 16, 32), term, name="c")
+    schedule = te.create_schedule(c.op)
+    schedule[c].tensorize(c.op.axis[0], tiles.block_product(block))
+    rng = np.random.default_rng(0)
+    x, y = rng.integers(0, 256, (blocks * 32, 3 * parts * 64)), rng.integers(-128, 128, (3 * parts, 16, 32, 4))
+    out = tvm.nd.empty((2 * blocks, 16, 32), "int32")
+    with emulated() as target:
+        tvm.build(schedule, [a, b, c], target)(tvm.nd.array(x.astype("uint8")), tvm.nd.array(y.astype("int8")), out)
+    flat = y.transpose(0, 1, 3, 2).reshape(-1, 32)
+    np.testing.assert_array_equal(out.numpy().reshape(-1, 32), x @ flat)
 
 
 @pytest.mark.parametrize("shape", [(64, 64, 256), (33, 40, 96), (50, 70, 100), (17, 33, 7), (1, 64, 4096)])
@@ -75,14 +142,21 @@ def test_rows_are_divided_into_pairs_of_tiles():
 
 
 @pytest.mark.parametrize("kind", [BFLOAT16, BYTES], ids=["bf16", "int8"])
-def test_a_panel_stays_in_the_l1_cache_in_part_and_a_block_of_rows_in_the_l2_cache(kind):
+def test_parts_stay_in_the_l1_cache_and_blocks_of_rows_in_the_l2_cache(kind):
     machine = Machine(tvm.target.Target(AMX))
-    for m, n, steps in ((2048, 2048, 64), (2048, 64, 1024), (128, 768, 96)):
+    machine.l1_bytes, machine.l2_bytes = 48 << 10, 2 << 20
+
+    def chosen(m, n, steps):
         held = declared(m, n, steps * kind.k, kind)[2].op.input_tensors[0]
-        config = matmul_tiles.TEMPLATE.choose(held.op.input_tensors[0].op, machine)
-        # Sums are held for all of k if the panel takes little of the L2 cache, else for as much as the L1 cache holds.
-        near = min(config["near"], config["steps"])
-        assert near * 2048 <= machine.l1_bytes < 4 * near * 2048
-        assert config["steps"] == (steps if steps * 2048 * 8 <= machine.l2_bytes else near)
-        assert config["rows"] == 2 or config["rows"] * steps * 1024 <= machine.l2_bytes * 3 // 4
-        assert config["non_temporal"] and config["streams"] == (n == 2048)
+        return matmul_tiles.TEMPLATE.choose(held.op.input_tensors[0].op, machine)
+
+    # A tile of rows takes a KB for each step, a panel two.
+    found = ((2048, 64, 16, 16), (2048, 32, 16, 32), (128, 96, 16, 8), (197, 96, 16, 14))
+    for m, steps, part, rows in found:
+        config = chosen(m, 2048, steps)
+        assert (config["steps"], config["rows"]) == (part, rows)
+        assert config["streams"] == (m == 2048) and (config["non_temporal"] or m < 2048)
+    # One part holds its sums, as do few rows, whether they are all or the L2 cache has no place for more, and a single
+    # block of rows beside panels of up to twice the L1 cache, where no epilogue overlaps with products.
+    held = ((128, 12), (32, 96), (2048, 1024), (128, 24), (512, 32))
+    assert [chosen(m, 64, steps)["steps"] for m, steps in held] == [12, 96, 1024, 24, 32]

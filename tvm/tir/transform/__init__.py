@@ -162,6 +162,11 @@ def InjectDoubleBuffer() -> Pass:
     return _on_functions("InjectDoubleBuffer", "inject_double_buffer", config="tir.InjectDoubleBuffer")
 
 
+def OverlapEpilogue() -> Pass:
+    """The rows that a loop marked for it writes from a product are written while the next product is computed."""
+    return _on_functions("OverlapEpilogue", "overlap_epilogue")
+
+
 def StorageRewrite() -> Pass:
     """Allocations whose lives do not meet share memory."""
 

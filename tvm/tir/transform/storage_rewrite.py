@@ -26,7 +26,7 @@ from ..stmt import Allocate, AttrStmt, BufferStore, For, ForKind, LetStmt, SeqSt
 from .lower_tvm_builtin import STACK_BYTES
 from .statement import StmtRewriter, int_value, statements_in, uses_any
 from .storage_flatten import product
-from .tagged_memory import check_tagged_memory, constant_bytes, is_tagged, pack_tagged_memory, scope_of
+from .tagged_memory import check_tagged_memory, constant_bytes, is_packed, is_tagged, pack_tagged_memory, scope_of
 
 # Attributes that begin a frame of their own.
 _FRAMES = ("thread_extent", "device_scope", "pipeline_exec_scope", "compute_scope")
@@ -367,7 +367,7 @@ class Applier(StmtRewriter):
 
 def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
     """Shared memory is allocated where its level begins, since its users may stand in another branch of a sequence.
-    Memory with a tag goes there too: what is packed into one piece keeps its order."""
+    Memory of one piece goes there too: what is packed into it keeps its order."""
     moved: list[Allocate] = []
 
     class Raiser(StmtRewriter):
@@ -390,7 +390,7 @@ def raise_owners(body: Stmt, roots: set[Var]) -> Stmt:
             return node.replace(body=self.level(node.body))
 
         def on_Allocate(self, node: Allocate) -> Stmt:
-            if node.buffer_var in roots or is_tagged(scope_of(node.buffer_var)):
+            if node.buffer_var in roots or is_packed(scope_of(node.buffer_var)):
                 moved.append(node)
                 return self.stmt(node.body)
             return node.replace(body=self.stmt(node.body))

@@ -1,11 +1,10 @@
 """Matmuls by products of tiles (AMX).
 
 The rhs is packed into panels ``(n / 32, k / block, block / depth, 32, depth)``, constant weights when compiling. A
-register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. The begin
-of a panel stays in the L1 cache while rows come from the L2 cache, which holds a block of them for all panels, and so
-does the rest of the panel: two tiles past the L1 cache for four products are no more than it gives, four nearly so.
-Sums are in registers for all of k; where a panel is long, for a part whose panel stays in the L1 cache, which is
-finished for all rows of a block before the next is begun.
+register block is two tiles of rows by the two of a panel, so that every tile is loaded once for two products. A block
+of rows stays in the L2 cache for all panels. Where it has several register blocks and k is long, k is divided into
+parts: the panel of one stays in the L1 cache for all rows, which come from the L2 cache, and vectors add up the sums of
+parts. Else sums are in registers for all of k, and the begin of a panel stays in the L1 cache.
 
 The lhs is read where it lies; it is packed into tiles where its last tile of rows or of k would be cut off, and where
 its rows would share the sets of the L1 cache.
@@ -25,7 +24,8 @@ from ..template import CPUTemplate
 from ..utils import prod
 from . import tiles
 from .conv2d_tiles import columns_of, epilogue
-from .tiles import COLUMNS, ROW_BYTES, ROWS, SUM_BYTES, Kind
+from .matmul import LINE
+from .tiles import COLUMNS, ROW_BYTES, ROWS, Kind
 
 if TYPE_CHECKING:
     from ..schedule.cpu import Machine, Planner
@@ -146,8 +146,8 @@ class MatmulTiles(CPUTemplate):
         return all(isinstance(a.dom.extent, IntImm) for a in (*op.axis, *op.reduce_axis))
 
     def space(self, op: ComputeOp, machine: Machine) -> dict[str, list]:
-        """The tiles of k that are finished before the next ones are begun, those of them whose panel is to stay in the
-        L1 cache, and the tiles of a block of rows."""
+        """The tiles of k that are finished before the next ones are begun; where those are all, the ones whose panel is
+        to stay in the L1 cache; and the tiles of a block of rows."""
         x = extents(op)
         m = 2 - x["tiles"] % 2
         steps = [d for d in range(1, x["steps"] + 1) if x["steps"] % d == 0]
@@ -155,37 +155,37 @@ class MatmulTiles(CPUTemplate):
         return {
             "steps": steps, "rows": rows, "near": [0, 8, 12, 16, 20, x["steps"]], "prefetch_distance": [0, 4, 8, 16],
             "prefetch_lines": [1, 2], "non_temporal": [False, True], "streams": [False, True],
-            "sums_pass": [False, True],
         }  # fmt: skip
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
-        """Sums are held for all of k, unless its panel took much of the L2 cache: then for parts whose panel stays in
-        the L1 cache. Blocks of rows stay in most of the L2 cache. Packed rows pass by the L1 cache; those that lie
-        apart are faster through it."""
+        """Sums are held for parts of k whose panel stays in the L1 cache, if there are several register blocks that use
+        it there, else for all of k. A panel that exceeds the L1 cache by little is read from the L2 cache where it does:
+        only beside an epilogue that overlaps with products is that slower than adding up parts. Blocks of rows stay in
+        two thirds of the L2 cache, beside panels and sums. Packed rows pass by the L1 cache; those that lie apart are
+        faster through it."""
         x, space = extents(op), self.space(op, machine)
         tile = ROW_BYTES * ROWS
         near = machine.l1_bytes * 3 // 4 // (2 * tile)
         parts = [d for d in space["steps"] if 8 <= d <= near]
-        rows = [d for d in space["rows"] if d * x["steps"] * tile <= machine.l2_bytes * 3 // 4]
+        rows = [d for d in space["rows"] if d * x["steps"] * tile <= machine.l2_bytes * 2 // 3]
         block = max(rows, default=space["rows"][0])
         products = block // (2 - x["tiles"] % 2)
         size = x["lead"] * x["panels"] * x["width"] * x["tiles"] * x["rows"] * info(op.output(0).dtype).bytes
-        is_packed, is_whole = op.attrs["is_packed"], x["steps"] * 2 * tile <= machine.l2_bytes // 8
+        is_packed = op.attrs["is_packed"]
+        has_parts = products > 1 and (block < x["tiles"] or x["steps"] * 2 * tile > 2 * machine.l1_bytes)
         return {
-            "steps": x["steps"] if is_whole else max(parts, default=x["steps"]),
+            "steps": max(parts, default=x["steps"]) if has_parts else x["steps"],
             "near": near,
             "rows": block,
             "non_temporal": is_packed and block * x["steps"] * tile > machine.l1_bytes,
             "prefetch_distance": min(products, 32) if is_packed and products >= 4 else 0,
             "prefetch_lines": 2,
             "streams": size > 4 * machine.l2_bytes,
-            # Sums of parts of k that are read again when those of a block of rows have been written.
-            "sums_pass": block * x["rows"] * x["width"] * SUM_BYTES > machine.l1_bytes // 2,
         }
 
     def apply(self, planner: Planner, stage: Stage, host: Stage, config: dict[str, Any]) -> None:
-        """Blocks of rows outside, then panels. Where ``stage`` has parts of k, the epilogue stores the sums of a panel;
-        else those of a register block, which are in the L1 cache then."""
+        """Blocks of rows outside, then panels. Where k has parts, ``stage`` computes a panel for a block of rows, and
+        the epilogue stores all its sums; else those of a register block, which are in the L1 cache then."""
         x, op = extents(stage.op), stage.op
         image = epilogue(planner, host)
         host.compute_inline()
@@ -205,7 +205,7 @@ class MatmulTiles(CPUTemplate):
             # Few instructions between the products of two register blocks, so that those of the second are near.
             stored, i = image.split(i, factor=4)
             image.unroll(i)
-        if config["streams"]:
+        if config["streams"] and x["width"] * info(image.op.output(0).dtype).bytes % LINE == 0:
             image.pragma(stored, "stream_stores")
         is_parallel = access.work(op) >= planner.parallel_points
         packed = next((planner.s[t] for t in op.input_tensors if t.op.name == "lhs_tiles"), None)
@@ -218,25 +218,24 @@ class MatmulTiles(CPUTemplate):
             packed.compute_at(image, task)
             packed.vectorize(packed.op.axis[-1])
             planner.placed.add(packed)
+            image.pragma(j_outer, "overlap_epilogue")
         elif packed is not None:
             planner.placed.add(packed)
             planner.injective(packed)
         stage.compute_at(image, (*of_panel, j_outer if is_shared else task)[0])
         *lead, oc, t, row, ob = stage.op.axis
         outer, group, inner = stage.op.reduce_axis
-        parts = []
-        if not is_whole:
-            part, outer = stage.split(outer, factor=config["steps"])
-            parts = [part]
         t_outer, t = stage.split(t, factor=m)
-        stage.reorder(*lead, oc, *parts, t_outer, t, row, ob, outer, group, inner)
+        stage.reorder(*lead, oc, t_outer, t, row, ob, outer, group, inner)
         columns = columns_of(x["width"])
         shape = tiles.Shape(x["rows"], columns, 1, x["block"], op.attrs["kind"])
         block = tiles.Block(
-            shape, m, x["width"] // columns, config["steps"], config["near"], op.attrs["is_packed"],
-            config["non_temporal"], (config["prefetch_distance"], config["prefetch_lines"]), config["sums_pass"],
+            shape, m, x["width"] // columns, x["steps"], config["near"], op.attrs["is_packed"], config["non_temporal"],
+            (config["prefetch_distance"], config["prefetch_lines"]),
         )
-        stage.tensorize(t, tiles.block_product(block))
+        if not is_whole:
+            block = block._replace(blocks=config["rows"] // m, parts=x["steps"] // config["steps"])
+        stage.tensorize(t if is_whole else t_outer, tiles.block_product(block))
 
 
 TEMPLATE = MatmulTiles()

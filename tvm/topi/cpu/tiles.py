@@ -12,6 +12,7 @@ the products of other registers are. Code generation keeps that order.
 from __future__ import annotations
 
 import functools
+import itertools
 from typing import Any, NamedTuple
 
 from ... import te, tir
@@ -31,6 +32,8 @@ SUM_BYTES = 4
 REGISTERS = 8
 # The most steps that are unrolled.
 MAX_UNROLLED = 16
+# The first step of a register block that finishes sums of the one before, which its step 0 stores.
+FIRST_TO_FINISH = 2
 SCOPES = {"a": "wmma.matrix_a", "b": "wmma.matrix_b", "sums": "wmma.accumulator"}
 
 
@@ -134,7 +137,8 @@ class Block(NamedTuple):
     where it ``is_packed``, that of a ``window`` if there is one, else (m * rows, steps * k); with ``non_temporal`` its
     lines do not stay in the L1 cache; those of the rhs do for the first ``near`` steps. ``prefetch`` is (products,
     lines): the rhs that follows is fetched by so many products, a share by each of them, and a prefetch brings so many
-    lines. With ``sums_pass`` sums that are loaded pass by the L1 cache."""
+    lines. Several ``blocks`` of such rows are a panel, whose sums are added up in memory over the ``parts`` of its
+    steps; the rhs of a part stays in the L1 cache."""
 
     shape: Shape
     m: int
@@ -144,8 +148,9 @@ class Block(NamedTuple):
     is_packed: bool = False
     non_temporal: bool = False
     prefetch: tuple[int, int] = (0, 1)
-    sums_pass: bool = False
     window: Window | None = None
+    blocks: int = 1
+    parts: int = 1
 
     @property
     def wide(self) -> int:
@@ -165,7 +170,7 @@ class Block(NamedTuple):
 
 def _matmul_sum(block: Block) -> tuple[Any, dict[Any, Buffer]]:
     """What a block of a matmul computes, and where its operands and sums lie."""
-    shape, m, steps, wide, is_packed = block.shape, block.m, block.steps, block.wide, block.is_packed
+    shape, m, steps, wide, is_packed = block.shape, block.blocks * block.m, block.steps, block.wide, block.is_packed
     kind, rows, depth, k = shape.kind, shape.rows, shape.kind.depth, shape.sizes[2]
     of_lhs = (m, steps, rows, k) if is_packed else (m * rows, steps * k)
     a = te.placeholder(of_lhs, kind.lhs, name="a")
@@ -264,17 +269,20 @@ class _BlockCode:
 
     def write(self, starts: bool) -> Any:
         """Add the product to the sums, or set them where it ``starts``."""
-        begin = (0,) * len(self.block.loops)
+        self.begin("fill" if starts else "load", (0,) * len(self.block.loops), self.block.near > 0)
+        self.nest((), None, self.block.near >= self.block.steps)
+        return self.ib.get()
+
+    def begin(self, way: str, step: tuple[Any, ...], is_near: bool) -> None:
+        """Fill or load the sums, and load the operands of the first step."""
         loaded: set[tuple[str, int]] = set()
         for i, j in self.block.order:
             # What the first products wait for comes first.
-            self.sum_tile("fill" if starts else "load", i, j)
+            self.sum_tile(way, i, j)
             for use, of in (("a", i), ("b", j)):
                 if (use, of) not in loaded:
-                    self.load(use, of, begin, self.block.near > 0)
+                    self.load(use, of, step, is_near)
             loaded |= {("a", i), ("b", j)}
-        self.nest((), None, self.block.near >= self.block.steps)
-        return self.ib.get()
 
     def nest(self, outer: tuple[Any, ...], after: tuple[Any, ...] | None, is_near: bool) -> None:
         """The steps inside the loops whose variables are given; ``after`` them comes another step, or none. The last
@@ -307,7 +315,7 @@ class _BlockCode:
         else:
             self.move("load", use, i, self.rhs(i, step), not is_near)
 
-    def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+    def lhs(self, i: Any, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
         """Where a tile of a step lies, and the distance of its rows."""
         (rows, _, k), x, window, (outer, down, right) = self.block.shape.sizes, self.x, self.block.window, step
         if self.block.is_packed:
@@ -332,33 +340,43 @@ class _BlockCode:
             zero = tir.const(0, shape.kind.sums)
             self.ib.emit(_call("tvm_fill_fragment", self.held["sums"], *shape.sizes, number, zero))
         else:
-            self.move(way, "sums", number, self.sums(i, j), self.block.sums_pass)
+            self.move(way, "sums", number, self.sums(i, j))
 
     def multiply(self, step: tuple[Any, ...], after: tuple[Any, ...] | None, is_near: bool) -> None:
         """The products of a step, the loads of the next, and a share of the prefetches. Behind the last step each sum
         is stored while the products of others are computed."""
         for place, (i, j) in enumerate(self.block.order):
-            to = self.held["sums"], i * self.block.n + j
-            self.ib.emit(_call("tvm_mma_sync", *to, self.held["a"], i, self.held["b"], j, *to))
+            self.add_product(i, j)
             if after is None:
                 self.sum_tile("store", i, j)
-                continue
-            for use, of in (("b", j), ("a", i)):
-                if self.uses[use, of] == place:
-                    self.load(use, of, after, is_near)
-        self.prefetch(step[0])
+            else:
+                self.load_next(place, after, is_near)
+        if self.block.prefetch[0]:
+            self.prefetch(step[0])
+
+    def add_product(self, i: int, j: int) -> None:
+        to = self.held["sums"], i * self.block.n + j
+        self.ib.emit(_call("tvm_mma_sync", *to, self.held["a"], i, self.held["b"], j, *to))
+
+    def load_next(self, place: int, after: tuple[Any, ...], is_near: bool) -> None:
+        """Load what the product at a place of a step was the last to read, for the step that comes ``after``."""
+        i, j = self.block.order[place]
+        for use, of in (("b", j), ("a", i)):
+            if self.uses[use, of] == place:
+                self.load(use, of, after, is_near)
 
     def prefetch(self, step: Any) -> None:
-        block, shape, x = self.block, self.block.shape, self.x
+        block, x = self.block, self.x
+        # The place of the rows says which of the products over a part of the rhs it is.
+        number = tir.indexdiv(x.elem_offset, block.m * x.strides[0] * (1 if block.is_packed else block.shape.rows))
+        self.prefetch_share(tir.indexmod(number, block.prefetch[0]) * block.steps + step)
+
+    def prefetch_share(self, share: Any) -> None:
+        block, shape = self.block, self.block.shape
         products, lines = block.prefetch
-        if not products:
-            return
         fetched = ROW_BYTES * shape.kind.depth // SUM_BYTES * lines
         panel = block.wide * shape.sizes[2]
         count = -(-panel // fetched // products)
-        # The place of the rows says which of the products over a part of the rhs it is.
-        number = tir.indexdiv(x.elem_offset, block.m * x.strides[0] * (1 if block.is_packed else shape.rows))
-        share = tir.indexmod(number, products) * block.steps + step
         for line in range(count):
             at = self.y.access_ptr("r", offset=block.steps * panel + (share * count + line) * fetched)
             self.ib.emit(tir.call_intrin("void", "tir.prefetch", at, 0, 2, 1))
@@ -392,17 +410,106 @@ class _WindowCode(_BlockCode):
         return self.z, at + j % self.parts * self.block.shape.columns, pitch
 
 
+class _PanelCode(_BlockCode):
+    """The code of a panel: all its register blocks over a part of k, then over the next. The products of two of them
+    follow each other as steps do: the last step of one loads the operands of the other, whose first step stores the
+    sums of the one before, each right before it begins anew. They go to a scratch that stays in the L1 cache, from
+    which vectors add them to those of the parts before, a few rows in each step, so that products wait for no sums.
+
+    A step is the number of a register block, of all over all parts, and the place in its part."""
+
+    def __init__(self, block: Block, ins: Any, outs: Any):
+        super().__init__(block, ins, outs)
+        self.tall, self.part = block.m * block.shape.rows, block.steps // block.parts
+        # The sums of two register blocks by turns, so that those which are being finished are not written.
+        scratch: Any = self.ib.allocate(block.shape.kind.sums, (2 * self.tall, block.wide), "scratch")
+        self.scratch: Buffer = scratch.as_parameter()
+
+    def write(self, starts: bool = True) -> Any:
+        blocks, total = self.block.blocks, self.block.blocks * self.block.parts
+        self.begin("fill", (0, 0), True)
+        # The first block finishes sums of zero in place of others, in rows that the first part sets.
+        copied = min(blocks + 1, total)
+        for begin, end in ((0, copied), (copied, total)):
+            if begin < end:
+                with self.ib.for_range(begin, end, name="number") as number:
+                    self.register_block(number, begin > 0)
+        for i, j in self.block.order:
+            self.store_before(total, i, j)
+        with self.ib.for_range(0, self.tall, name="row") as row:
+            self.finish(total, row, total > blocks)
+        return self.ib.get()
+
+    def register_block(self, number: Any, adds: bool) -> None:
+        """The products of a register block over a part. Steps finish equal shares of the sums of the block before, and
+        the last one all that is left."""
+        last = self.part - 1
+        first = min(FIRST_TO_FINISH, last)
+        share = self.tall // (self.part - first)
+        following = tir.indexmod(number + 1, self.block.blocks * self.block.parts)
+        for begin, end in itertools.pairwise(sorted({0, min(1, last), first, last, self.part})):
+            with self.ib.for_range(begin, end, name="step") as at:
+                # Behind the last step of all come loads of the first step's operands, which nothing uses.
+                self.products((number, at), (following, 0) if begin == last else (number, at + 1), begin == 0)
+                if begin == last:
+                    with self.ib.for_range(share * (last - first), self.tall, name="row") as row:
+                        self.finish(number, row, adds)
+                elif begin == first:
+                    for row in range(share):
+                        self.finish(number, (at - first) * share + row, adds)
+                # Rows of the epilogue of the panel before may follow.
+                points = self.block.blocks * self.block.steps
+                self.ib.emit(tir.call_intrin("void", "tir.overlap_point", number * self.part + at, points))
+
+    def products(self, step: tuple[Any, ...], after: tuple[Any, ...], is_first: bool) -> None:
+        block, (number, at) = self.block, step
+        for place, (i, j) in enumerate(block.order):
+            if is_first:
+                self.store_before(number, i, j)
+                self.sum_tile("fill", i, j)
+            self.add_product(i, j)
+            self.load_next(place, after, True)
+        if block.prefetch[0]:
+            self.prefetch_share(tir.indexmod(number * self.part + at, block.prefetch[0] * block.steps))
+
+    def lhs(self, i: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        number, at = step
+        tile = tir.indexmod(number, self.block.blocks) * self.block.m + i
+        return super().lhs(tile, (tir.indexdiv(number, self.block.blocks) * self.part + at, 0, 0))
+
+    def rhs(self, j: int, step: tuple[Any, ...]) -> tuple[Buffer, Any, Any]:
+        number, at = step
+        return super().rhs(j, (tir.indexdiv(number, self.block.blocks) * self.part + at, 0, 0))
+
+    def store_before(self, number: Any, i: int, j: int) -> None:
+        """Store a tile of the sums of the register block before."""
+        (rows, columns, _), wide = self.block.shape.sizes, self.block.wide
+        at = (tir.indexmod(number, 2) * self.tall + i * rows) * wide + j * columns
+        self.move("store", "sums", i * self.block.n + j, (self.scratch, at, wide))
+
+    def finish(self, number: Any, row: Any, adds: bool) -> None:
+        """Add a row of the sums of the register block before to those in memory, or copy it there."""
+        wide, blocks = self.block.wide, self.block.blocks
+        vector = f"{self.block.shape.kind.sums}x{wide}" if wide > 1 else None
+        # Rows of all tiles are equally apart: those of a register block are counted from its first tile on.
+        place = tir.indexmod(number + blocks - 1, blocks) * self.block.m, row, 0
+        sums = self.scratch.vload((tir.indexmod(number, 2) * self.tall + row, 0), vector)
+        self.ib.emit(self.z.vstore(place, self.z.vload(place, vector) + sums if adds else sums))
+
+
 @functools.cache
 def block_product(block: Block, name: str | None = None) -> TensorIntrin:
-    """Set sums in memory to the product of a block, or add it for a matmul; they are in registers meanwhile. One with
-    a ``name`` has a window, and a single axis of rows, of columns and of channels."""
+    """Set sums in memory to the product of a block or a panel; those of a block are in registers meanwhile. A block
+    with a ``name`` has a window, and a single axis of rows, of columns and of channels, and may add to the sums."""
     window = block.window
     c, binds = (_matrix_sum if name else _window_sum)(block, window) if window else _matmul_sum(block)
 
     def bodies(ins: Any, outs: Any) -> Any:
-        if window and not name:
+        if name:
+            return _BlockCode(block, ins, outs).write(True), None, _BlockCode(block, ins, outs).write(False)
+        if window:
             return _WindowCode(block, window, ins, outs).write(True)
-        return _BlockCode(block, ins, outs).write(True), None, _BlockCode(block, ins, outs).write(False)
+        return (_PanelCode if block.blocks * block.parts > 1 else _BlockCode)(block, ins, outs).write(True)
 
     return te.decl_tensor_intrin(c.op, bodies, name or "block_product", binds=binds)
 
