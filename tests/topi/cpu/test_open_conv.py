@@ -298,6 +298,17 @@ def test_tiles_of_winograd_where_vectors_are_long():
     assert [winograd_any_image.run_length(c, machine) for c in (64, 128, 256, 512)] == [12, 10, 10, 14]
 
 
+@pytest.mark.parametrize("channels, filters", [(32, 32), (64, 64), (128, 128), (256, 256), (512, 128), (1024, 32)])
+def test_winograd_of_any_image_has_runs_for_any_number_of_channels(channels, filters):
+    height, width = (tvm.tir.SizeVar(name, "int64") for name in ("height", "width"))
+    tile, vectors = winograd_any_image.plan(channels, filters, (16, 16), Machine(X86)) or (2, 2)
+    shape = (filters // 16 // vectors, tile + 2, tile + 2, channels // 16, 16, vectors, 16)
+    types = [relay.TensorType(s, "float32") for s in ([1, channels // 16, height, width, 16], shape)]
+    function = primitive(lambda x, w: contrib_conv2d_winograd_nchwc(x, w, (1, 1)), types)
+    kernel = KernelCompiler(X86).lower(primitive_form(function).function)
+    assert "vfmadd" in tvm.build(kernel.module, target=X86).get_source("asm")
+
+
 @pytest.mark.parametrize("shared, classes", [(1 << 20, 1), (16, 0)], ids=["one run is shared", "all are shared"])
 def test_filters_of_winograd_that_exceed_the_cache(monkeypatch, shared, classes):
     """Matrix after matrix where threads share filters: images of one run, of several, and none."""
