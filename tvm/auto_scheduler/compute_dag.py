@@ -234,7 +234,20 @@ class ComputeDAG:
 
     def layouts_key(self, state: State | StateObject, layout_rewrite: int) -> str:
         """In which order the function of a state takes the elements of its arguments, as text. Two orders may have the
-        same shape."""
+        same shape.
+
+        Parameters
+        ----------
+        state : State
+            The state.
+        layout_rewrite : int
+            A value of LayoutRewriteOption.
+
+        Returns
+        -------
+        layouts : str
+            The orders; empty where they are those of the computation.
+        """
         if layout_rewrite != LayoutRewriteOption.REWRITE_FOR_PRE_TRANSFORMED:
             return ""
         layouts = layouts_of(self, state.transform_steps)

@@ -159,10 +159,10 @@ class MatmulTiles(CPUTemplate):
 
     def choose(self, op: ComputeOp, machine: Machine) -> dict[str, Any]:
         """Sums are held for parts of k whose panel stays in the L1 cache, if there are several register blocks that use
-        it there, else for all of k. A panel that exceeds the L1 cache by little is read from the L2 cache where it does:
-        only beside an epilogue that overlaps with products is that slower than adding up parts. Blocks of rows stay in
-        two thirds of the L2 cache, beside panels and sums. Packed rows pass by the L1 cache; those that lie apart are
-        faster through it."""
+        it there, else for all of k. A panel that exceeds the L1 cache by little is read from the L2 cache where it
+        does: only beside an epilogue that overlaps with products is that slower than adding up parts. Blocks of rows
+        stay in two thirds of the L2 cache, beside panels and sums. Packed rows pass by the L1 cache; those that lie
+        apart are faster through it."""
         x, space = extents(op), self.space(op, machine)
         tile = ROW_BYTES * ROWS
         near = machine.l1_bytes * 3 // 4 // (2 * tile)

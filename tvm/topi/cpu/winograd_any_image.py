@@ -114,7 +114,7 @@ class WinogradOfAnyImage(CPUTemplate):
         unrolled = [u for u in (1, 2, 4, 8, 16)
                     if in_block % u == 0 and u * length * vectors <= 128 and u <= machine.max_unroll]  # fmt: skip
         return {
-            "runs": max(n for n in range(1, max(most // length, 1) + 1) if n == 1 or n * held <= room * machine.l2_bytes),
+            "runs": max((n for n in range(2, most // length + 1) if n * held <= room * machine.l2_bytes), default=1),
             "groups": -(-groups // 2) if is_shared else groups,
             "unroll_ic": max(unrolled, default=1),
             "ahead": winograd.PREFETCH_BYTES // (4 * vectors * out_block) if machine.registers >= 32 or is_large else 0,
