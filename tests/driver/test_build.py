@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 
@@ -75,13 +77,17 @@ def test_a_function_that_comes_again_is_one():
     assert set(out.numpy().tolist()) == {4.0}
 
 
-def test_an_error_while_kernels_are_lowered_is_that_of_the_build():
+def test_an_error_while_kernels_are_lowered_is_that_of_the_build(monkeypatch):
     def failing():
         yield from kernels(20)
         raise TVMError("there is no schedule")
 
+    shutdown, ended = ThreadPoolExecutor.shutdown, []
+    monkeypatch.setattr(ThreadPoolExecutor, "shutdown", lambda *a, **k: (ended.append(k), shutdown(*a, **k)))
     with pytest.raises(TVMError, match="there is no schedule"):
         build_kernels(failing(), tvm.target.Target("llvm"))
+    # Nobody waits for code that has not been begun with.
+    assert ended == [{"wait": False, "cancel_futures": True}]
 
 
 def test_text_that_llvm_refuses_is_told_whichever_kernels_bring_it(monkeypatch):

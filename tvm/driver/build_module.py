@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 from ..error import TVMError
@@ -153,7 +154,7 @@ def _input_module(inputs, args, name: str, binds) -> IRModule:
     )
 
 
-class _Together:
+class _Together(AbstractContextManager):
     """Functions that a back end takes all at once."""
 
     def __init__(self, target: Target):
@@ -164,6 +165,9 @@ class _Together:
 
     def finish(self) -> Any:
         return _generate(self.mod, self.target)
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing is under way."""
 
 
 def build_parts(parts: dict[Target, IRModule], host: Target):
@@ -182,17 +186,18 @@ def _compiled(modules: Iterable[tuple[Target, IRModule]], host: Target, code: An
     ctx = PassContext.current()
     devices: dict[Target, IRModule] = {}
     found = 0
-    for target, mod in modules:
-        backend_of(target)
-        host_part, device_part = pipeline.split_host_device(mod, target, host, ctx)
-        code.add(host_part)
-        found += len(host_part)
-        if len(device_part):
-            devices.setdefault(target, IRModule()).update(device_part)
-    if not found:
-        raise TVMError("build: there is no function to compile")
-    generated = [_generate(part, target) for target, part in devices.items()]
-    built = code.finish()
+    with code:
+        for target, mod in modules:
+            backend_of(target)
+            host_part, device_part = pipeline.split_host_device(mod, target, host, ctx)
+            code.add(host_part)
+            found += len(host_part)
+            if len(device_part):
+                devices.setdefault(target, IRModule()).update(device_part)
+        if not found:
+            raise TVMError("build: there is no function to compile")
+        generated = [_generate(part, target) for target, part in devices.items()]
+        built = code.finish()
     for device in generated:
         built.import_module(device)
     return built

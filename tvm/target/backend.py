@@ -55,7 +55,8 @@ class Backend:
     fusion_rules: Reference | None = None
     # () -> the tensor intrinsics that searches may use, auto_scheduler.intrinsics.SearchIntrinsic by name.
     search_intrinsics: Reference | None = None
-    # Target -> an object that takes modules for ``build`` as they come, by add(mod), and makes one of all by finish().
+    # Target -> a context manager that takes modules for ``build`` as they come, by add(mod), and makes one of all by
+    # finish(); left without it, it gives up.
     compilation: Reference | None = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 from ...dtype import info
@@ -211,12 +212,13 @@ def compile_module(mod: IRModule, target: Target) -> CompiledCode:
     return CompiledCode(module.cpu, level, dict(module.names), [part_of(module)])
 
 
-class Compilation:
+class Compilation(AbstractContextManager):
     """Compiles modules as they come: a thread lets LLVM, which needs no lock of the interpreter, optimize some while
     others are lowered. Which functions LLVM sees together depends on their order alone."""
 
     def __init__(self, target: Target):
         self.target, self.cpu, self.level = target, resolve_cpu(target), opt_level(target)
+        self.thread = ThreadPoolExecutor(1)
         self.waiting = IRModule()
         self.modules: list[ModuleText] = []
         self.parts: list[Part] = []
@@ -233,14 +235,15 @@ class Compilation:
             return build(self.waiting, self.target)
         self._begin()
         optimized = llvm_jit.linked([one.result() for one in self.optimized])
-        self.thread.shutdown()
         symbols = {name: own for module in self.modules for name, own in module.names.items()}
         return _module_of(CompiledCode(self.cpu, self.level, symbols, self.parts, optimized), None)
 
+    def __exit__(self, *error: object) -> None:
+        """What LLVM has not begun with is of no use after an error, or after Ctrl-C, which should not wait for it."""
+        self.thread.shutdown(wait=False, cancel_futures=True)
+
     def _begin(self) -> None:
         """Let LLVM begin with the functions that wait."""
-        if not self.parts:
-            self.thread = ThreadPoolExecutor(1)
         flags = _float_flags(self.target)
         self.modules.append(emit_module(prim_functions(self.waiting), self.cpu, flags, self.modules))
         self.waiting = IRModule()
