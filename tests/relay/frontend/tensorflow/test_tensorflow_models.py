@@ -6,6 +6,7 @@ import pytest
 from model_files import model_file, recorded
 from tensorflow_writer import runner
 
+from tvm import relay
 from tvm.relay.frontend import from_tensorflow
 
 
@@ -22,3 +23,13 @@ def test_a_real_model_gives_what_tensorflow_gave(name, arrays):
     module, params = from_tensorflow(path, shape=shapes)
     assert not params
     assert not runner().compared(runner().run_module(module, feeds), wanted)
+
+
+@pytest.mark.slow
+def test_a_frozen_graph_that_does_not_say_the_shape_of_its_input_takes_any_image():
+    feeds, wanted = recorded(model_file("formats/tf_frozen/FSRCNN-small_x2.npz"))
+    module, _ = from_tensorflow(model_file("formats/tf_frozen/FSRCNN-small_x2.pb"))
+    function = relay.create_executor("vm", mod=module, target="llvm").evaluate()
+    got = function(**feeds)
+    (want,) = wanted
+    assert abs(got.numpy() - want).max() <= 1e-4 * abs(want).max()

@@ -77,6 +77,32 @@ def test_a_product_is_dense_or_matmul():
     assert "nn.matmul" in str(from_tensorflow(graph(*nodes), convert_config={"use_dense": False})[0])
 
 
+@pytest.mark.parametrize("op, weight, attrs, shape", [
+    ("Conv2D", (3, 3, 2, 4), {}, "(?, ?, ?, 2)"),
+    ("Conv2D", (3, 3, 2, 4), {"data_format": "NCHW"}, "(?, 2, ?, ?)"),
+    ("DepthwiseConv2dNative", (3, 3, 5, 1), {"data_format": "NHWC"}, "(?, ?, ?, 5)"),
+    ("Conv3D", (1, 1, 1, 3, 2), {"data_format": "NDHWC", "strides": [1] * 5}, "(?, ?, ?, ?, 3)"),
+    ("MatMul", (3, 4), {}, "(?, 3)"),
+    ("MatMul", (3, 4), {"transpose_b": True}, "(?, 4)"),
+    ("MatMul", (3, 4), {"transpose_a": True}, "(3, ?)"),
+])  # fmt: skip
+def test_an_input_without_a_shape_has_the_sizes_that_weights_ask_for(op, weight, attrs, shape):
+    """Weights stand behind an Identity where a graph was frozen."""
+    window = {} if op == "MatMul" else {"strides": [1, 1, 1, 1], "padding": "SAME"}
+    nodes = [("x", "Placeholder", [], {"dtype": np.dtype("float32")}), constant("w", np.ones(weight)),
+             ("read", "Identity", ["w"], {}), ("y", op, ["x", "read"], {**window, **attrs})]
+    module = from_tensorflow(graph(*nodes))[0]
+    assert f"%x: Tensor[{shape}, float32]" in str(module)
+
+
+@pytest.mark.parametrize("op, inputs", [("Relu", ["x"]), ("AddV2", ["x", "w"]), ("MatMul", ["w", "x"])])
+def test_an_input_whose_shape_nothing_says_is_refused(op, inputs):
+    without = "x", "Placeholder", [], {"dtype": np.dtype("float32")}
+    nodes = [without, constant("w", np.ones((2, 2))), ("y", op, inputs, {})]
+    with pytest.raises(TVMError, match=r"the model does not say the shape of input 'x'; give it: shape="):
+        from_tensorflow(graph(*nodes))
+
+
 def test_channels_come_first_where_the_layout_says_so(rng):
     weight = rng.uniform(-1, 1, (3, 3, 2, 4)).astype("float32")
     nodes = [placeholder("x", 1, 5, 6, 2), constant("w", weight),

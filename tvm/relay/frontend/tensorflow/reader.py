@@ -26,6 +26,8 @@ from .variables import Variables
 _MOST_CALLS = 64
 _INPUTS = ("Placeholder", "PlaceholderV2", "IteratorGetNext", "IteratorV2", "OneShotIterator")
 _OPTIONS = ("use_dense", "use_nt_batch_matmul")
+# Convolutions of data in one group, and the dimensions of their weights.
+_CONVOLUTIONS = {"Conv2D": 4, "DepthwiseConv2dNative": 4, "Conv3D": 5}
 
 
 class Scope:
@@ -160,6 +162,8 @@ class Importer(GraphImporter):
             name, info = self.named.get((node.name, i), (f"{node.name}:{i}" if i else node.name, None))
             if info is not None and info.HasField("tensor_shape"):
                 dims = shape_of(info.tensor_shape)
+            if dims is None and name not in self.shapes:
+                dims = _dims_of_weights(Ref(node.name, i), self.main.nodes)
             known.append(name)
             values.append(self.input(name, dims, dtype))
         return values
@@ -264,6 +268,26 @@ def in_words(value) -> str:
     """What a value that is no tensor is."""
     return {"Text": "text", "Handle": "a variable or a table", "TensorList": "a list of tensors"}.get(
         type(value).__name__, "no tensor")
+
+
+def _dims_of_weights(ref: Ref, nodes: Mapping[str, Node]) -> list[int] | None:
+    """The sizes that known weights ask of an input whose shape nothing says, -1 for others: those of a convolution or
+    matmul that takes it; None without one."""
+    for user in nodes.values():
+        weight = nodes.get(user.inputs[1].node) if user.inputs[:1] == [ref] and len(user.inputs) > 1 else None
+        while weight is not None and weight.op == "Identity" and weight.inputs:
+            weight = nodes.get(weight.inputs[0].node)
+        dims = shape_of(weight.attrs["value"].tensor_shape) if weight is not None and weight.op == "Const" else None
+        if not dims:
+            continue
+        if user.op in _CONVOLUTIONS and len(dims) == _CONVOLUTIONS[user.op]:
+            sizes = [-1] * len(dims)
+            sizes[-1 if str(user.attrs.get("data_format", "NHWC")).endswith("C") else 1] = dims[-2]
+            return sizes
+        if user.op == "MatMul" and len(dims) == 2:
+            size = dims[1 if user.attrs.get("transpose_b") else 0]
+            return [size, -1] if user.attrs.get("transpose_a") else [-1, size]
+    return None
 
 
 def _in_words(node: Node, problem: Exception) -> str:
