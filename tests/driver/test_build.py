@@ -77,6 +77,16 @@ def test_a_function_that_comes_again_is_one():
     assert set(out.numpy().tolist()) == {4.0}
 
 
+def test_another_function_with_the_symbol_of_one_is_refused_wherever_it_comes():
+    def another():
+        yield from kernels(20)
+        (function,) = adding(3).functions.values()
+        yield tvm.target.Target("llvm"), tvm.IRModule({"another": function})
+
+    with pytest.raises(TVMError, match="two functions of the module have the symbol 'add_3'"):
+        build_kernels(another(), tvm.target.Target("llvm"))
+
+
 def test_an_error_while_kernels_are_lowered_is_that_of_the_build(monkeypatch):
     def failing():
         yield from kernels(20)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
@@ -27,25 +27,27 @@ from .stmt import emit
 ENOUGH_FUNCTIONS = 8
 
 
-def function_name(var, function: PrimFunc) -> str:
-    return str(function.attrs.get("global_symbol") or var.name_hint)
+def function_name(name: str, function: PrimFunc) -> str:
+    """The name users know a function by, given the one it is called by inside its module."""
+    return str(function.attrs.get("global_symbol") or name)
 
 
 def emit_module(
     functions: Iterable[tuple[str, PrimFunc]], cpu: ResolvedCPU, float_flags: str = "",
-    before: Sequence[ModuleText] = (),
+    before: Mapping[str, str] | None = None, regions: int = 0,
 ) -> ModuleText:  # fmt: skip
     """LLVM text of functions, given with the name each is called by inside the module.
 
-    It will be linked with those of ``before``: a function that is there as well is private here."""
-    module = ModuleText(cpu, float_flags)
-    module.parallel_regions = before[-1].parallel_regions if before else 0
+    It will be linked with text that has the functions of ``before``, by their symbols, and so many parallel
+    ``regions``: a function that is there as well is private here."""
+    module, before = ModuleText(cpu, float_flags), before or {}
+    module.parallel_regions = regions
     rows = []
     for name, function in functions:
-        public = str(function.attrs.get("global_symbol") or name)
-        if public in module.names or any(public in m.names and name not in m.callees for m in before):
+        public = function_name(name, function)
+        if public in module.names or before.get(public, name) != name:
             raise TVMError(f"two functions of the module have the symbol '{public}'")
-        if any(public in m.names for m in before):
+        if public in before:
             module.private.add(public)
         result = _result_type(module, function)
         symbol_name = module.names[public] = symbol_of(public)
@@ -220,7 +222,10 @@ class Compilation(AbstractContextManager):
         self.target, self.cpu, self.level = target, resolve_cpu(target), opt_level(target)
         self.thread = ThreadPoolExecutor(1)
         self.waiting = IRModule()
-        self.modules: list[ModuleText] = []
+        # The functions of all parts: their names by the symbols that users know, and what code calls them.
+        self.functions: dict[str, str] = {}
+        self.symbols: dict[str, str] = {}
+        self.regions = 0
         self.parts: list[Part] = []
         self.optimized: list[Future] = []
 
@@ -235,8 +240,7 @@ class Compilation(AbstractContextManager):
             return build(self.waiting, self.target)
         self._begin()
         optimized = llvm_jit.linked([one.result() for one in self.optimized])
-        symbols = {name: own for module in self.modules for name, own in module.names.items()}
-        return _module_of(CompiledCode(self.cpu, self.level, symbols, self.parts, optimized), None)
+        return _module_of(CompiledCode(self.cpu, self.level, self.symbols, self.parts, optimized), None)
 
     def __exit__(self, *error: object) -> None:
         """What LLVM has not begun with is of no use after an error, or after Ctrl-C, which should not wait for it."""
@@ -244,10 +248,13 @@ class Compilation(AbstractContextManager):
 
     def _begin(self) -> None:
         """Let LLVM begin with the functions that wait."""
-        flags = _float_flags(self.target)
-        self.modules.append(emit_module(prim_functions(self.waiting), self.cpu, flags, self.modules))
+        functions = prim_functions(self.waiting)
         self.waiting = IRModule()
-        part = part_of(self.modules[-1])
+        module = emit_module(functions, self.cpu, _float_flags(self.target), self.functions, self.regions)
+        self.functions.update((function_name(name, function), name) for name, function in functions)
+        self.symbols.update(module.names)
+        self.regions = module.parallel_regions
+        part = part_of(module)
         self.parts.append(part)
         self.optimized.append(self.thread.submit(
             llvm_jit.optimized_bitcode, part.text, self.cpu, self.level, part.imports
@@ -264,7 +271,7 @@ def _float_flags(target: Target) -> str:
 
 def entry_name(mod: IRModule) -> str | None:
     """The function marked as entry, or the only one there is beside raw entries."""
-    functions = {function_name(v, f): f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
+    functions = {function_name(v.name_hint, f): f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
     packed = [name for name in functions if name.removesuffix("_compute_") == name]
     for name in packed:
         if len(packed) == 1 or functions[name].attrs.get("tir.is_entry_func"):

@@ -95,12 +95,15 @@ def test_an_input_without_a_shape_has_the_sizes_that_weights_ask_for(op, weight,
     assert f"%x: Tensor[{shape}, float32]" in str(module)
 
 
-@pytest.mark.parametrize("op, inputs", [("Relu", ["x"]), ("AddV2", ["x", "w"]), ("MatMul", ["w", "x"])])
+@pytest.mark.parametrize("op, inputs", [
+    ("Relu", ["x"]), ("AddV2", ["x", "w"]), ("MatMul", ["w", "x"]), ("MatMul", ["x", "circle"]),
+])  # fmt: skip
 def test_an_input_whose_shape_nothing_says_is_refused(op, inputs):
     without = "x", "Placeholder", [], {"dtype": np.dtype("float32")}
-    nodes = [without, constant("w", np.ones((2, 2))), ("y", op, inputs, {})]
+    circle = [("circle", "Identity", ["back"], {}), ("back", "Identity", ["circle"], {})]
+    nodes = [without, constant("w", np.ones((2, 2))), *circle, ("y", op, inputs, {})]
     with pytest.raises(TVMError, match=r"the model does not say the shape of input 'x'; give it: shape="):
-        from_tensorflow(graph(*nodes))
+        from_tensorflow(graph(*nodes), outputs=["y"])
 
 
 def test_channels_come_first_where_the_layout_says_so(rng):

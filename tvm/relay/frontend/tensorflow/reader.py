@@ -26,7 +26,7 @@ from .variables import Variables
 _MOST_CALLS = 64
 _INPUTS = ("Placeholder", "PlaceholderV2", "IteratorGetNext", "IteratorV2", "OneShotIterator")
 _OPTIONS = ("use_dense", "use_nt_batch_matmul")
-# Convolutions of data in one group, and the dimensions of their weights.
+# Convolutions and the dimensions of their weights, the last but one of which are the channels of data in one group.
 _CONVOLUTIONS = {"Conv2D": 4, "DepthwiseConv2dNative": 4, "Conv3D": 5}
 
 
@@ -274,8 +274,11 @@ def _dims_of_weights(ref: Ref, nodes: Mapping[str, Node]) -> list[int] | None:
     """The sizes that known weights ask of an input whose shape nothing says, -1 for others: those of a convolution or
     matmul that takes it; None without one."""
     for user in nodes.values():
-        weight = nodes.get(user.inputs[1].node) if user.inputs[:1] == [ref] and len(user.inputs) > 1 else None
-        while weight is not None and weight.op == "Identity" and weight.inputs:
+        if user.inputs[:1] != [ref] or len(user.inputs) < 2 or user.op not in (*_CONVOLUTIONS, "MatMul"):
+            continue
+        weight = nodes.get(user.inputs[1].node)
+        if weight is not None and weight.op == "Identity" and weight.inputs:
+            # Frozen graphs read each weight through one.
             weight = nodes.get(weight.inputs[0].node)
         dims = shape_of(weight.attrs["value"].tensor_shape) if weight is not None and weight.op == "Const" else None
         if not dims:
