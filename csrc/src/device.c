@@ -250,13 +250,13 @@ void *tvm_driver_library(const char *variable, const char *names) {
 }
 
 /* Large arrays ask for huge pages: page walks, not arithmetic, limit strided kernels otherwise. */
-enum { HUGE_PAGE_FROM = 4 << 20, PAGE = 4096 };
+enum { HUGE_PAGE_FROM = 2 * TVM_HUGE_PAGE };
 
 static void *cpu_alloc(DLDevice device, size_t nbytes, size_t alignment) {
   (void)device;
   void *data = NULL;
-  bool large = nbytes >= HUGE_PAGE_FROM;
-  if (large && alignment < PAGE) alignment = PAGE;
+  bool large = nbytes >= HUGE_PAGE_FROM || alignment >= TVM_HUGE_PAGE;
+  if (large && alignment < TVM_HUGE_PAGE) alignment = TVM_HUGE_PAGE;
   /* One byte at least, so that empty arrays have distinct valid addresses. */
   if (posix_memalign(&data, alignment, nbytes ? nbytes : 1)) {
     tvm_set_error("cpu: cannot allocate %zu bytes", nbytes);

@@ -24,6 +24,9 @@ _Static_assert(sizeof(LaunchSizes) == LAUNCH_FIELDS * sizeof(int64_t), "the fiel
 /* Guards what a driver keeps for a module. */
 pthread_mutex_t *tvm_module_lock(DeviceModule *module);
 
+/* Memory aligned to one asks for huge pages. */
+enum { TVM_HUGE_PAGE = 2 << 20 };
+
 /* Device types are below this number: classic TVM's remote devices are numbered from there. */
 enum { DEVICE_TYPES = 128 };
 extern const DeviceApi tvm_cpu_api, tvm_opencl_api, tvm_cuda_api;

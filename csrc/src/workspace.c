@@ -53,8 +53,14 @@ void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, 
   pthread_once(&once, make_key);
   Block *first = pthread_getspecific(key), *block = find_idle(first, (size_t)nbytes);
   if (!block) {
-    size_t size = nbytes < SMALLEST ? SMALLEST : ((size_t)nbytes + HEADER - 1) / HEADER * HEADER;
-    block = api->alloc(device, size + HEADER, HEADER);
+    size_t size = nbytes < SMALLEST ? SMALLEST : ((size_t)nbytes + HEADER - 1) / HEADER * HEADER, alignment = HEADER;
+    /* Kernels read packed operands again and again: small pages of a megabyte miss the first-level TLB. A huge page takes
+     * at most twice the memory. */
+    if (size + HEADER > TVM_HUGE_PAGE / 2 && size < PTRDIFF_MAX - 2 * (size_t)TVM_HUGE_PAGE) {
+      alignment = TVM_HUGE_PAGE;
+      size = (size + HEADER + TVM_HUGE_PAGE - 1) / TVM_HUGE_PAGE * TVM_HUGE_PAGE - HEADER;
+    }
+    block = api->alloc(device, size + HEADER, alignment);
     if (!block) return NULL;
     block->magic = MAGIC;
     block->size = size;

@@ -17,6 +17,21 @@ static void test_blocks_are_aligned_distinct_and_reused(void) {
   OK(TVMBackendFreeWorkspace(kDLCPU, 0, first));
 }
 
+static void test_large_blocks_lie_in_huge_pages(void) {
+  enum { HUGE_PAGE = 2 << 20, HEADER = 64 };
+  char *large = TVMBackendAllocWorkspace(kDLCPU, 0, HUGE_PAGE / 2, kDLFloat, 32);
+  CHECK(large && (uintptr_t)large % HUGE_PAGE == HEADER);
+  memset(large, 1, HUGE_PAGE / 2);
+  OK(TVMBackendFreeWorkspace(kDLCPU, 0, large));
+  /* All of the page is the block's. */
+  CHECK(TVMBackendAllocWorkspace(kDLCPU, 0, HUGE_PAGE - HEADER, kDLFloat, 32) == large);
+  memset(large, 2, HUGE_PAGE - HEADER);
+  OK(TVMBackendFreeWorkspace(kDLCPU, 0, large));
+  char *larger = TVMBackendAllocWorkspace(kDLCPU, 0, HUGE_PAGE, kDLFloat, 32);
+  CHECK(larger && larger != large && (uintptr_t)larger % HUGE_PAGE == HEADER);
+  OK(TVMBackendFreeWorkspace(kDLCPU, 0, larger));
+}
+
 static void test_bad_requests_are_refused(void) {
   CHECK(TVMBackendAllocWorkspace(kDLCPU, 0, UINT64_MAX, kDLFloat, 32) == NULL);
   CHECK(strstr(TVMGetLastError(), "more than memory can hold"));
@@ -59,6 +74,7 @@ static void test_threads_have_their_own_blocks(void) {
 
 int main(void) {
   RUN(test_blocks_are_aligned_distinct_and_reused);
+  RUN(test_large_blocks_lie_in_huge_pages);
   RUN(test_bad_requests_are_refused);
   RUN(test_threads_have_their_own_blocks);
   return 0;

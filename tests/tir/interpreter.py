@@ -450,7 +450,6 @@ SPECIAL = {
     "tvm_stack_make_shape": lambda self, e: [int(self.eval(a)) for a in e.args],
     "address_of": lambda self, e: self.address_of(e),
     "prefetch": lambda self, e: self.eval(e.args[0]) and 0,
-    "overlap_point": lambda self, e: self.eval(e.args[0]) and 0,
     "tvm_storage_sync": lambda self, e: 0,
     "ret": _return,
     "fma": lambda self, e: self.cast(self.eval(e.args[0]) * self.eval(e.args[1]) + self.eval(e.args[2]), e.dtype),

@@ -70,7 +70,6 @@ INTRINSICS = {
     "handle_add_byte_offset": "A handle some bytes further on.",
     "lookup_param": "A parameter of the model by its name.",
     "prefetch": "A hint to bring an address into a cache.",
-    "overlap_point": "A place of a product, one of a count, where rows of the epilogue before it may be written.",
     "atomic_add": "Add to memory in one step that no other thread divides; the value before.",
     "create_barriers": "Reserve barriers in shared memory.",
     "tvm_load_matrix_sync": "Load a fragment of a matrix with all threads of a warp.",

@@ -52,7 +52,7 @@ PURE = {
 READS = {"tvm_context_id": 0, "tvm_struct_get": 3, "undef": 0, "anylist_getitem": 2}
 
 UPDATES = {
-    "call_extern": -1, "call_llvm_intrin": -1, "prefetch": 4, "overlap_point": 2,
+    "call_extern": -1, "call_llvm_intrin": -1, "prefetch": 4,
     "tvm_struct_set": 4, "lookup_param": 1, "tvm_throw_last_error": 0, "tvm_check_return": 3,
     "tvm_stack_alloca": 2, "tvm_stack_make_shape": -1, "tvm_stack_make_array": 6,
     "tvm_call_packed": -1, "tvm_call_cpacked": -1, "tvm_call_trace_packed": -1,

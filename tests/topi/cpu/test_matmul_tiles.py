@@ -1,5 +1,7 @@
 """Matmuls by products of tiles: exact with every knob, and the blocks that are chosen."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -73,14 +75,18 @@ def test_every_blocking_of_packed_rows_is_exact(kind, knobs, monkeypatch):
     (BFLOAT16, {"steps": 16, "rows": 4, "streams": True}), (BFLOAT16, {"steps": 8, "rows": 2}),
     (BYTES, {"steps": 4, "rows": 4, "streams": True}),
 ], ids=str)  # fmt: skip
-def test_the_epilogue_of_a_panel_is_done_in_the_products_of_the_next(kind, knobs, monkeypatch):
+def test_rows_of_a_panel_are_written_with_the_last_part_and_panels_follow_each_other(kind, knobs, monkeypatch):
     with_knobs(monkeypatch, knobs)
     with emulated() as target:
         text = check(128, 104, 32 * kind.k, kind, target + " -num-cores=1", has_bias=True)
-    # Its first row is written before the second step, and all of the last panel of the loop behind the last one.
-    rows = [place for place in range(len(text)) if text.startswith("T.max(", place)]
-    products = [place for place in range(len(text)) if text.startswith("T.tvm_mma_sync(", place)]
-    assert products[3] < rows[0] < products[4] and rows[-1] > products[-1]
+    before, panels = text.split("for j_outer", 1)
+    # Three whole panels follow each other: sums begin as zero once, and no other loop writes the rows of the result.
+    assert before.count("T.tvm_fill_fragment(") == 4
+    panels = panels[: panels.index("T.allocate(")]
+    products, rows = ([m.start() for m in re.finditer(x, panels)] for x in (r"T\.tvm_mma_sync\(", r"T\.max\(row_sums"))
+    # The first ones belong to the panel before, the last ones to the last register block, behind all products.
+    assert products[7] < panels.index("if 0 < j_outer") < rows[0] < products[15] and rows[-1] > products[-1]
+    assert panels.count("T.max(") == len(rows)
     assert "overlap" not in text
 
 

@@ -23,7 +23,6 @@ _PLAIN_CALLS = {
     "undef": ("int32", ""),
     "lookup_param": ("handle", "param_name"),
     "prefetch": ("int32", "address rw locality cache_type"),
-    "overlap_point": ("void", "number count"),
     "start_profile_intrinsic": ("handle", "id"),
     "end_profile_intrinsic": ("handle", "id"),
     "tvm_tuple": ("handle", "*value"),

@@ -11,8 +11,11 @@ the products of other registers are. Code generation keeps that order.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
+from collections.abc import Iterator
+from contextlib import nullcontext as nothing
 from typing import Any, NamedTuple
 
 from ... import te, tir
@@ -32,6 +35,8 @@ SUM_BYTES = 4
 REGISTERS = 8
 # The most steps that are unrolled.
 MAX_UNROLLED = 16
+# The most rows of sums that a step finishes by code of their own.
+MAX_ROWS_UNROLLED = 4
 # The first step of a register block that finishes sums of the one before, which its step 0 stores.
 FIRST_TO_FINISH = 2
 SCOPES = {"a": "wmma.matrix_a", "b": "wmma.matrix_b", "sums": "wmma.accumulator"}
@@ -415,60 +420,68 @@ class _PanelCode(_BlockCode):
     follow each other as steps do: the last step of one loads the operands of the other, whose first step stores the
     sums of the one before, each right before it begins anew. They go to a scratch that stays in the L1 cache, from
     which vectors add them to those of the parts before, a few rows in each step, so that products wait for no sums.
+    Attributes say which rows are final and how panels may follow each other in the same way (``OverlapEpilogue``).
 
     A step is the number of a register block, of all over all parts, and the place in its part."""
 
     def __init__(self, block: Block, ins: Any, outs: Any):
         super().__init__(block, ins, outs)
         self.tall, self.part = block.m * block.shape.rows, block.steps // block.parts
-        # The sums of two register blocks by turns, so that those which are being finished are not written.
-        scratch: Any = self.ib.allocate(block.shape.kind.sums, (2 * self.tall, block.wide), "scratch")
+        scratch: Any = self.ib.allocate(block.shape.kind.sums, (self.tall, block.wide), "scratch")
         self.scratch: Buffer = scratch.as_parameter()
 
+    @contextlib.contextmanager
+    def attribute(self, key: str, value: Any = 1, node: Any = 0) -> Iterator[None]:
+        with self.ib.new_scope():
+            self.ib.scope_attr(tir.const(node), key, value)
+            yield
+
     def write(self, starts: bool = True) -> Any:
-        blocks, total = self.block.blocks, self.block.blocks * self.block.parts
-        self.begin("fill", (0, 0), True)
-        # The first block finishes sums of zero in place of others, in rows that the first part sets.
-        copied = min(blocks + 1, total)
-        for begin, end in ((0, copied), (copied, total)):
-            if begin < end:
-                with self.ib.for_range(begin, end, name="number") as number:
-                    self.register_block(number, begin > 0)
-        for i, j in self.block.order:
-            self.store_before(total, i, j)
-        with self.ib.for_range(0, self.tall, name="row") as row:
-            self.finish(total, row, total > blocks)
+        blocks, parts = self.block.blocks, self.block.parts
+        total = blocks * parts
+        with self.attribute("overlap_first"):
+            self.begin("fill", (0, 0), True)
+        # The sums of the register block before are those of the panel before, of the first part, of a part between, or
+        # of the last one.
+        phases = sorted({0, 1, min(blocks + 1, total), (parts - 1) * blocks + 1, total})
+        for begin, end in itertools.pairwise(phases):
+            with self.ib.for_range(begin, end, name="number") as number:
+                self.register_block(number, (begin or total) - 1, begin == 0, end == total)
+        with self.attribute("overlap_last"):
+            for i, j in self.block.order:
+                self.store_before(i, j)
+            self.finish(total, total - 1, 0, self.tall)
         return self.ib.get()
 
-    def register_block(self, number: Any, adds: bool) -> None:
-        """The products of a register block over a part. Steps finish equal shares of the sums of the block before, and
-        the last one all that is left."""
+    def register_block(self, number: Any, before: int, is_first: bool, is_last: bool) -> None:
+        """The products of a register block over a part. Steps finish equal shares of the sums of the one ``before``, or
+        of another over the same part, and the last one all that is left. The first register block finishes those of
+        the panel before, the last one loads operands of the panel that follows."""
         last = self.part - 1
         first = min(FIRST_TO_FINISH, last)
         share = self.tall // (self.part - first)
-        following = tir.indexmod(number + 1, self.block.blocks * self.block.parts)
+        total = self.block.blocks * self.block.parts
+        following = tir.indexmod(number + 1, total)
         for begin, end in itertools.pairwise(sorted({0, min(1, last), first, last, self.part})):
             with self.ib.for_range(begin, end, name="step") as at:
-                # Behind the last step of all come loads of the first step's operands, which nothing uses.
-                self.products((number, at), (following, 0) if begin == last else (number, at + 1), begin == 0)
-                if begin == last:
-                    with self.ib.for_range(share * (last - first), self.tall, name="row") as row:
-                        self.finish(number, row, adds)
-                elif begin == first:
-                    for row in range(share):
-                        self.finish(number, (at - first) * share + row, adds)
-                # Rows of the epilogue of the panel before may follow.
-                points = self.block.blocks * self.block.steps
-                self.ib.emit(tir.call_intrin("void", "tir.overlap_point", number * self.part + at, points))
+                ahead = tir.indexdiv(number + 1, total) if is_last and begin == last else 0
+                self.products((number, at), (following, 0) if begin == last else (number, at + 1), ahead, begin == 0)
+                with self.attribute("overlap_previous") if is_first else nothing():
+                    if begin == last:
+                        self.finish(number, before, share * (last - first), self.tall - share * (last - first))
+                    elif begin == first:
+                        self.finish(number, before, (at - first) * share, share)
 
-    def products(self, step: tuple[Any, ...], after: tuple[Any, ...], is_first: bool) -> None:
+    def products(self, step: tuple[Any, ...], after: tuple[Any, ...], ahead: Any, is_first: bool) -> None:
+        """The products of a step, and the loads of the one after it, so many panels ``ahead``."""
         block, (number, at) = self.block, step
         for place, (i, j) in enumerate(block.order):
             if is_first:
-                self.store_before(number, i, j)
+                self.store_before(i, j)
                 self.sum_tile("fill", i, j)
             self.add_product(i, j)
-            self.load_next(place, after, True)
+            with self.attribute("overlap_next", ahead):
+                self.load_next(place, after, True)
         if block.prefetch[0]:
             self.prefetch_share(tir.indexmod(number * self.part + at, block.prefetch[0] * block.steps))
 
@@ -481,20 +494,33 @@ class _PanelCode(_BlockCode):
         number, at = step
         return super().rhs(j, (tir.indexdiv(number, self.block.blocks) * self.part + at, 0, 0))
 
-    def store_before(self, number: Any, i: int, j: int) -> None:
+    def store_before(self, i: int, j: int) -> None:
         """Store a tile of the sums of the register block before."""
         (rows, columns, _), wide = self.block.shape.sizes, self.block.wide
-        at = (tir.indexmod(number, 2) * self.tall + i * rows) * wide + j * columns
-        self.move("store", "sums", i * self.block.n + j, (self.scratch, at, wide))
+        self.move("store", "sums", i * self.block.n + j, (self.scratch, i * rows * wide + j * columns, wide))
 
-    def finish(self, number: Any, row: Any, adds: bool) -> None:
-        """Add a row of the sums of the register block before to those in memory, or copy it there."""
-        wide, blocks = self.block.wide, self.block.blocks
+    def finish(self, number: Any, before: int, begin: Any, count: int) -> None:
+        """Add rows of the sums of the register block before one to those in memory, or set those. The number of one
+        over the same part, ``before``, tells which."""
+        if count <= MAX_ROWS_UNROLLED:
+            for row in range(count):
+                self.finish_row(number, before, begin + row)
+        else:
+            with self.ib.for_range(begin, begin + count, name="row") as row:
+                self.finish_row(number, before, row)
+
+    def finish_row(self, number: Any, before: int, row: Any) -> None:
+        wide, blocks, part = self.block.wide, self.block.blocks, before // self.block.blocks
         vector = f"{self.block.shape.kind.sums}x{wide}" if wide > 1 else None
         # Rows of all tiles are equally apart: those of a register block are counted from its first tile on.
-        place = tir.indexmod(number + blocks - 1, blocks) * self.block.m, row, 0
-        sums = self.scratch.vload((tir.indexmod(number, 2) * self.tall + row, 0), vector)
-        self.ib.emit(self.z.vstore(place, self.z.vload(place, vector) + sums if adds else sums))
+        tile = tir.indexmod(number + blocks - 1, blocks) * self.block.m
+        place = tile, row, 0
+        sums = self.scratch.vload((row, 0), vector)
+        value = self.z.vload(place, vector) + sums if part else sums
+        is_final = part == self.block.parts - 1
+        whole = tile * self.block.shape.rows + row
+        with self.attribute("overlap_row", whole, blocks * self.tall) if is_final else nothing():
+            self.ib.emit(self.z.vstore(place, value))
 
 
 @functools.cache
