@@ -74,6 +74,8 @@ def test_a_script_is_compiled_without_a_shape_flag_and_run(tmp_path, capsys):
     np.savez(inputs, **{**given, "times": np.int64(-1)})
     assert main(["run", "--inputs", inputs, package])
     assert "a negative number of times" in capsys.readouterr().err
+    some = load_model(script, shape_dict={"x": [5, 3], "total": [3]}).mod["main"].params
+    assert [str(p.type_annotation) for p in some] == ["Tensor[(5, 3), float32]", "int64", "Tensor[(3), float32]"]
 
 
 def test_a_script_that_takes_no_open_sizes_asks_for_the_flag(tmp_path):

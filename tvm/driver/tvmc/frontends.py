@@ -167,13 +167,13 @@ class PyTorchFrontend(Frontend):
         return self.script(model, shape_dict or {}, **kwargs)
 
     def script(self, model, given: dict, **kwargs):
-        """A model of TorchScript, which says no shapes of its inputs. Shapes under names of the caller's are in the
-        order of the inputs."""
+        """A model of TorchScript, which says no shapes of its inputs. Shapes of which none has the name of an input are
+        in the order of the inputs."""
         from ...relay.frontend.pytorch import from_pytorch
         from ...relay.frontend.pytorch.open_inputs import UnknownShapes, inputs_of
 
         names = [row.name for row in inputs_of(model)]
-        in_order = len(given) >= len(names) and not set(names) <= set(given)
+        in_order = len(given) >= len(names) and not set(names) & set(given)
         try:
             mod, params = from_pytorch(model, list(given.items()) if in_order else given, keep_quantized_weight=True,
                                        **kwargs)
