@@ -20,6 +20,7 @@ from .legacy_frontends import (  # noqa: F401 (public names of this module)
     PaddleFrontend,
 )
 from .model import TVMCModel
+from .module_sizes import inputs_of as sizes_of_inputs
 from .open_sizes import is_open, settled, shown
 
 logger = logging.getLogger("TVMC")
@@ -154,7 +155,7 @@ class PyTorchFrontend(Frontend):
         return is_archive(path)
 
     def load(self, path, shape_dict=None, **kwargs):
-        from ...relay.frontend.pytorch import from_exported_program, from_pytorch
+        from ...relay.frontend.pytorch import from_exported_program
         from ...relay.frontend.pytorch.load import EXPORTED, file_kind, load_file
 
         file_kind(path)
@@ -163,11 +164,30 @@ class PyTorchFrontend(Frontend):
         if kind == EXPORTED:
             given = {name: shape for name, shape in (shape_dict or {}).items() if not is_open(shape)}
             return from_exported_program(model, shape=given, **kwargs)
-        if not shape_dict:
-            raise TVMCException(
-                "TorchScript does not say the shapes of its inputs; give them: --input-shapes \"x:[1,3,224,224]\""
-            )
-        return from_pytorch(model, list(shape_dict.items()), keep_quantized_weight=True, **kwargs)
+        return self.script(model, shape_dict or {}, **kwargs)
+
+    def script(self, model, given: dict, **kwargs):
+        """A model of TorchScript, which says no shapes of its inputs. Shapes of which none has the name of an input are
+        in the order of the inputs."""
+        from ...relay.frontend.pytorch import from_pytorch
+        from ...relay.frontend.pytorch.open_inputs import UnknownShapes, inputs_of
+
+        names = [row.name for row in inputs_of(model)]
+        in_order = len(given) >= len(names) and not set(names) & set(given)
+        try:
+            mod, params = from_pytorch(model, list(given.items()) if in_order else given, keep_quantized_weight=True,
+                                       **kwargs)
+        except UnknownShapes as problem:
+            wanted = " ".join(f"{name}:[1,3,224,224]" for name in problem.names)
+            raise TVMCException(f'{problem}; give shapes that it takes: --input-shapes "{wanted}"') from problem
+        rows = sizes_of_inputs(mod, params)
+        for taken in mod["main"].params:
+            name, kind = taken.name_hint, taken.type_annotation
+            if name in rows and name not in given and not in_order:
+                what = "the file gives no shape" if name in names else "state, which a run leaves as a result"
+                sizes = f"[{shown(rows[name])}]" if rows[name] else "one"
+                print(f"input '{name}': {what}; taken as {sizes} {kind.dtype}")
+        return mod, params
 
 
 class TensorflowFrontend(Frontend):

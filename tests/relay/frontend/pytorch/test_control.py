@@ -125,6 +125,100 @@ def test_a_tensor_without_elements_keeps_its_number_of_dimensions_where_a_script
         relay.frontend.from_pytorch(many, [("x", (3, 4))])
 
 
+def _vm(function, *calls) -> None:
+    """Open inputs; where PyTorch raises an exception of the model's, the run ends with its words."""
+    script = torch.jit.script(function)
+    mod, params = relay.frontend.from_pytorch(script)
+    names = [p.name_hint for p in mod["main"].params if p.name_hint not in params]
+    for values in calls:
+        given = {n: array(torch.as_tensor(v)) for n, v in zip(names, values)}
+        try:
+            wanted = script(*values)
+        except torch.jit.Error as problem:
+            with pytest.raises(TVMError, match=str(problem).strip().rpartition("ValueError: ")[2]):
+                run(mod, params, given, "vm")
+            continue
+        same(run(mod, params, given, "vm"), wanted if isinstance(wanted, tuple) else [wanted])
+
+
+def test_an_exception_that_data_decides_on_ends_the_run():
+    def halves(x, k: int):
+        if k > 3:
+            raise ValueError("k is too large")
+        elif k == 2:
+            y = x[:, ::k]
+        else:
+            if x.size(1) == 0:
+                raise ValueError("nothing is there")
+            y = x * 2
+        return y, y.sum()
+
+    some, none = torch.arange(6.0).view(2, 3), torch.zeros(2, 0)
+    _vm(halves, (some, 1), (some, 2), (some, 4), (none, 1), (none, 2), (none, 4))
+
+    def nested(x, k: int):
+        if k in [1, 2]:
+            if x.size(0) > 2:
+                raise ValueError("two rows at most")
+        for i in range(k):
+            if i > 2:
+                raise ValueError("three steps at most")
+            x = x + i
+        return x
+
+    tall = torch.zeros(3, 1)
+    _vm(nested, (some, 2), (tall, 2), (tall, 3), (tall, 4), (some, 0))
+
+
+def test_a_branch_that_always_raises_is_the_other_branch():
+    def one(x, k: int):
+        y = x.clone()
+        if k == 1:
+            y.add_(1)
+            z = y * 3
+        elif k == 2:
+            z = y - 1
+        else:
+            y.mul_(7)
+            raise ValueError("one or two")
+        return y, z
+
+    _vm(one, *((torch.ones(2, 2), k) for k in (1, 2, 3)))
+
+    def none(x, k: int):
+        if k == 1:
+            raise ValueError("one")
+        else:
+            raise ValueError("other")
+        return x
+
+    with pytest.raises(TVMError, match="the model raises an exception here"):
+        relay.frontend.from_pytorch(torch.jit.script(none))
+
+
+def test_a_size_that_a_script_takes_away_must_be_one():
+    def last(x):
+        return torch.conv1d(x.unsqueeze(1), torch.ones(4, 1, 3), stride=3).squeeze(-1) + torch.ones(4)
+
+    script = torch.jit.script(last)
+    mod, params = relay.frontend.from_pytorch(script)
+    for size in (3, 4, 5):
+        x = torch.randn(2, size)
+        same(run(mod, params, {"x": array(x)}, "vm"), [script(x)])
+    with pytest.raises(TVMError, match="1"):
+        run(mod, params, {"x": array(torch.randn(2, 6))}, "vm")
+
+
+def test_a_tensor_without_elements_stands_for_one_of_other_dimensions():
+    def cleared(x, k: int):
+        kept = x * 2
+        if k > 0:
+            kept = torch.zeros([0])
+        return x.sum() + len(kept)
+
+    _vm(cleared, (torch.ones(2, 3), 0), (torch.ones(2, 3), 1))
+
+
 @torch.jit.script
 class Pair:
     def __init__(self, first: torch.Tensor, sizes: List[int]):  # noqa: UP006

@@ -72,7 +72,11 @@ def list_(ctx, self):
 
 @op("__contains__")
 def contains(ctx, self, item=None, key=None, other=None):
-    return next((v for v in (item, key, other) if v is not None), None) in self
+    wanted = next((v for v in (item, key, other) if v is not None), None)
+    if not isinstance(wanted, Number):
+        return wanted in self
+    found = [ctx.convert("eq", wanted, v) for v in self]
+    return functools.reduce(lambda a, b: ctx.convert("__or__", a, b), found) if found else False
 
 
 @op("keys")

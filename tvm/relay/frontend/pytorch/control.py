@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from ...transform import FoldConstantExpr
 from ..common.context import MOST_STEPS
 from ..common.incremental import tensor_type
 from .importer import TorchImporter
-from .table import Context, Number
+from .table import Context, Number, Raised
 
 # Sizes that change from step to step are found by trying: each try opens at least one more.
 _MOST_TRIES = 8
@@ -36,28 +37,77 @@ def branch(importer: TorchImporter, where: str, condition, then: Callable[[], li
     if not isinstance(condition, Number):
         return then() if condition else other()
     taken = _unless_empty(context, condition)
-    (yes, yes_values), (no, no_values) = (_apart(importer, "a branch", act) for act in (then, other))
-    changed = sorted({*yes_values, *no_values})
-    count = len(yes)
-    kept = {k: importer.value(k, where) for k in changed}
-    yes = _as_tensors(context, [*yes, *{**kept, **yes_values}.values()])
-    no = _as_tensors(context, [*no, *{**kept, **no_values}.values()])
-    if not yes:
-        return []
-    if taken is not None and any(_rank(context, a) != _rank(context, b) for a, b in zip(yes, no)):
+    # Where the model raises an exception, the run ends; the rest is the other branch.
+    yes = _apart(importer, "a branch", then)
+    if isinstance(yes.results, Raised):
+        importer.checks.append((context.infer(relay.logical_not(condition.expr)), str(yes.results)))
+        return other()
+    no = _apart(importer, "a branch", other)
+    if isinstance(no.results, Raised):
+        importer.checks.append((condition.expr, str(no.results)))
+        return _entered(importer, yes, where)
+    kept = {k: importer.value(k, where) for k in sorted({*yes.values, *no.values})}
+    state = {p: importer.state_at(p) for p in sorted({*yes.left, *no.left})}
+    count = len(yes.results)
+    ways = [_as_tensors(context, [*c.results, *{**kept, **c.values}.values(), *{**state, **c.left}.values()])
+            for c in (yes, no)]
+    if taken is not None and any(_rank(context, a) != _rank(context, b) for a, b in zip(*ways)):
         return then() if taken else other()
-    yes, no = (list(v) for v in zip(*(_alike(context, a, b) for a, b in zip(yes, no))))
+    _check(context, yes.checks, ways[0], relay.logical_not(condition.expr))
+    _check(context, no.checks, ways[1], condition.expr)
+    if not ways[0]:
+        return []
+    values = _chosen(context, condition, *(list(v) for v in zip(*(_alike(context, a, b) for a, b in zip(*ways)))))
+    changes = iter(values[count:])
+    return _entered(importer, Course(values[:count], dict(zip(kept, changes)), dict(zip(state, changes)), []), where)
+
+
+def _chosen(context: Context, condition: Number, yes: list, no: list) -> list:
+    """The values of one of two branches."""
     chosen = [i for i, (a, b) in enumerate(zip(yes, no)) if a is not b]
-    made = If(context.tensor(condition, "bool"), Tuple([_expr(yes[i]) for i in chosen]),
+    importer = context.importer
+    # What the model raises an exception for before the branch does not come to it.
+    waiting, importer.awaited = importer.checks[importer.awaited:], len(importer.checks)
+    test = checked(context, context.tensor(condition, "bool"), waiting)
+    made = If(test, Tuple([_expr(yes[i]) for i in chosen]),
               Tuple([_expr(no[i]) for i in chosen]))
     types = [_joined_type(_expr(yes[i]), _expr(no[i])) for i in chosen]
     with_type(made, TupleType(tuple(types)))
     results = list(yes)
     for k, i in enumerate(chosen):
         results[i] = _given(made, k, types[k], yes[i])
-    for key, value in zip(changed, results[count:]):
+    return results
+
+
+def _entered(importer: TorchImporter, course: Course, where: str) -> list:
+    """The results of a block whose changes are made outside too."""
+    for key, value in course.values.items():
         importer.write(key, value, where)
-    return results[:count]
+    importer.left.update(course.left)
+    importer.checks += course.checks
+    return course.results
+
+
+def _check(context: Context, checks: list, values: list, otherwise: RelayExpr) -> None:
+    """Checks of a branch are made where it is taken: its first value is given on where they hold. Those of a branch
+    without values are the model's own, which hold too where ``otherwise``."""
+    at = next((i for i, v in enumerate(values) if isinstance(v, (RelayExpr, Number))), None)
+    if at is None:
+        context.importer.checks += [(context.infer(relay.logical_or(otherwise, c)), words) for c, words in checks]
+        return
+    value = checked(context, _expr(values[at]), checks)
+    values[at] = Number(value) if isinstance(values[at], Number) else value
+
+
+def checked(context: Context, value: RelayExpr, checks: list[tuple[RelayExpr, str]]) -> RelayExpr:
+    """A tensor that is given on where conditions hold when the model runs."""
+    value = context.infer(value)
+    for condition, words in checks:
+        rows = value if context.rank(value) else relay.reshape(value, (1,))
+        made = context.infer(relay.dynamic.checked(rows, condition, words))
+        sizes = [context.size(value, 0), *[-1] * (context.rank(value) - 1)] if context.rank(value) else []
+        value = context.sized(made, sizes) if sizes else context.infer(relay.reshape(made, ()))
+    return value
 
 
 def _rank(context: Context, value) -> int | None:
@@ -83,15 +133,32 @@ def _unless_empty(context: Context, condition: Number) -> bool | None:
     return others[0] if None not in others and len(set(others)) == 1 and nothing != others[0] else None
 
 
+class Course(NamedTuple):
+    """What a block of a course that data decides gives, or the exception that it raises. ``values`` are the tensors
+    from outside that it changes in place, by name, ``left`` the state that it changes in attributes, by path."""
+
+    results: Any
+    values: dict[str, Any]
+    left: dict[tuple[str, ...], Any]
+    checks: list[tuple[RelayExpr, str]]
+
+
 def _apart(importer: TorchImporter, what: str, act: Callable[[], list], given: dict[str, object] | None = None):
-    """What a block of a course that data decides gives, and by their names the tensors from outside that it changes in
-    place; outside they are as before. ``given`` are values of such tensors that the block begins with."""
+    """The course of a block; outside everything is as before. ``given`` are values of tensors from outside that the
+    block begins with."""
     states, attributes = dict(importer.states), importer.attribute_changes
+    left, checks, awaited = importer.left, importer.checks, importer.awaited
+    importer.left, importer.checks, importer.awaited = dict(left), [], 0
     held = [(v, list(v)) for scope in importer.scopes for v in scope.values() if isinstance(v, (list, dict))]
     with importer.inner_scope(dict(given or {})) as values:
         for key in given or ():
             importer.states[key] = importer.states.get(key, 0) + 1
-        results = act()
+        try:
+            results = act()
+        except Raised as problem:
+            results = problem
+    new_left, new_checks = importer.left, importer.checks
+    importer.left, importer.checks, importer.awaited = left, checks, awaited
     if importer.attribute_changes != attributes or any(
             len(now) != len(then) or any(a is not b for a, b in zip(now, then)) for now, then in held):
         raise TVMError(f"an attribute or a list is changed in {what} that data decides on; this is not supported")
@@ -101,7 +168,8 @@ def _apart(importer: TorchImporter, what: str, act: Callable[[], list], given: d
             importer.views[key].state = -1
     outside = {key for scope in importer.scopes for key in scope}
     changed = [key for key, state in importer.states.items() if state != states.get(key, 0) and key in outside]
-    return results, {key: values[key] for key in changed}
+    new = {path: value for path, value in new_left.items() if path not in left or left[path] is not value}
+    return Course(results, {key: values[key] for key in changed if key in values}, new, new_checks)
 
 
 def _expr(value) -> RelayExpr:
@@ -132,10 +200,20 @@ def _alike(context: Context, a, b):
             return a, a
         raise TVMError("data decides on a branch whose results are no tensors of one kind; this is not supported")
     x, y = _expr(a), _expr(b)
+    if context.rank(x) != context.rank(y):
+        x, y = _nothing_like(context, x, y), _nothing_like(context, y, x)
     if context.dtype(x) != context.dtype(y) or context.rank(x) != context.rank(y):
         raise TVMError("data decides on a branch whose results differ in type or number of dimensions: "
                        f"{context.type(x)} and {context.type(y)}")
-    return a, b
+    return (a, b) if isinstance(a, Number) else (x, y)
+
+
+def _nothing_like(context: Context, e: RelayExpr, other: RelayExpr) -> RelayExpr:
+    """A tensor without elements with as many dimensions as another, which some models give in place of it."""
+    if 0 not in context.shape(e) or not context.rank(other):
+        return e
+    sizes = [d if isinstance(d, int) else 0 for d in context.shape(other)[1:]]
+    return context.infer(const(np.zeros((0, *sizes), context.dtype(e))))
 
 
 def _joined_type(a: RelayExpr, b: RelayExpr) -> TensorType:
@@ -176,7 +254,11 @@ def _late_loop(context: Context, step: int, limit, going, states: list, body) ->
         variables = [typed_var(f"loop_{i}", t) for i, t in enumerate(types)]
         inner = [Number(v) if isinstance(s, Number) else v for v, s in zip(variables, start)]
         act = functools.partial(body, inner[0], inner[2:count])
-        results, changed = _apart(importer, "a loop", act, dict(zip(carried, inner[count:])))
+        results, changed, left, checks = _apart(importer, "a loop", act, dict(zip(carried, inner[count:])))
+        if isinstance(results, Raised):
+            raise results
+        if left:
+            raise TVMError("an attribute is changed in a loop that data decides on; this is not supported")
         more = [key for key in changed if key not in carried]
         if more:
             carried += more
@@ -185,6 +267,7 @@ def _late_loop(context: Context, step: int, limit, going, states: list, body) ->
             types += [tensor_type(importer.typer.typed(v)) for v in outer]
             continue
         results = _as_tensors(context, [*results, *(changed[key] for key in carried)])
+        _check(context, checks, results, const(True))
         new = [context.infer(relay.add(variables[0], const(1, "int64"))), *(_expr(v) for v in results)]
         found = [_wider(t, tensor_type(importer.typer.typed(v))) for t, v in zip(types, new)]
         if all(a is b for a, b in zip(found, types)):
@@ -218,4 +301,4 @@ def _called(context: Context, variables: list[Var], new: list, start: list, end:
     return [_given(whole, i, types[i], start[i]) for i in range(2, len(start))]
 
 
-__all__ = ["branch", "loop"]
+__all__ = ["branch", "checked", "loop"]

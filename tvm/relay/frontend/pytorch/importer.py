@@ -60,11 +60,19 @@ class TorchImporter(GraphImporter):
         self.keep_quantized = False
         self.weights: dict[str, RelayExpr] = {}
         self.views: dict[str, View] = {}
-        # How often the tensor that a name stands for was changed, and how often an attribute was.
+        # How often the tensor that a name stands for was changed, and how often an attribute of an object was.
         self.states: dict[str, int] = {}
         self.attribute_changes = 0
+        # State that a run leaves in attributes, by its path.
+        self.left: dict[tuple[str, ...], Any] = {}
+        # What must hold when the model runs, and the words of the error where it does not.
+        self.checks: list[tuple[RelayExpr, str]] = []
+        # How many of them the branches so far wait for.
+        self.awaited = 0
         # By identity: open sizes with their variables.
         self.symbols: dict[int, tuple[Any, SizeVar]] = {}
+        # Whether squeezing an axis says that its size is 1. In an exported program no open size is.
+        self.names_ones = False
         # Where the model says it: how the first argument of the operator being converted lies in memory.
         self.strides: list[int] | None = None
         # How many parts the model takes out of the list that the operator being converted makes.
@@ -86,6 +94,10 @@ class TorchImporter(GraphImporter):
             if before is not None:
                 scope[name] = before
         return self.weights[name]
+
+    def state_at(self, path: tuple[str, ...]):
+        """What an attribute holds at this point."""
+        return self.left[path]
 
     # -- values and views -----------------------------------------------------------------------------------------
 

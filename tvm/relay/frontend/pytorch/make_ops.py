@@ -11,7 +11,7 @@ from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from .dtypes import category, dtype_name
 from .elementwise import cast
-from .table import Number, op, shown
+from .table import Number, Raised, op, shown
 
 # Larger tensors of one value are operators, smaller ones constants.
 _SMALL = 1 << 16
@@ -288,7 +288,7 @@ def checked(ctx, **given):
 
 @op("prim::RaiseException")
 def raise_exception(ctx, self=None, msg=None, cls=None):
-    raise TVMError(f"the model raises an exception here: {shown(msg if msg is not None else self)}")
+    raise Raised(f"the model raises an exception here: {shown(msg if msg is not None else self)}")
 
 
 __all__ = ["filled"]

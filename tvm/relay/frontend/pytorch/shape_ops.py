@@ -7,9 +7,11 @@ import math
 import numpy as np
 
 from ....error import TVMError
+from ....ir.prim import SizeVar
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from ...op.rules import broadcast_dims
+from ..common import run_time
 from .table import Number, axis_of, op
 from .views import moved_axes, part_sizes, set_slice
 
@@ -105,7 +107,11 @@ def squeeze(ctx, self, dim=None):
     if not ctx.rank(self):
         return self
     axes = ctx.axes(self, dim) if dim is not None else list(range(ctx.rank(self)))
-    axes = [a for a in axes or [] if ctx.shape(self)[a] == 1]
+    # How many dimensions there are cannot depend on a size that is computed when the model runs: one that a script
+    # names is taken for 1, and checked.
+    named = dim is not None and ctx.importer.names_ones
+    axes = [a for a in axes or [] if (size := ctx.shape(self)[a]) == 1
+            or named and not isinstance(size, (int, SizeVar))]
     return relay.squeeze(self, axes) if axes else self
 
 
@@ -176,19 +182,21 @@ def slice_(ctx, self, dim=0, start=None, end=None, step=1):
     axis = ctx.axis(self, dim)
     size = ctx.shape(self)[axis]
     start, end = (v if v is None else ctx.sizes(v)[0] for v in (start, end))
-    step = ctx.known_int(step, "the step of a slice")
-    if isinstance(size, int) and not isinstance(start, Number) and not isinstance(end, Number):
+    step = ctx.sizes(step)[0]
+    if isinstance(size, int) and not any(isinstance(v, Number) for v in (start, end, step)):
         a, b, _ = slice(start, end, step).indices(size)
         return self if (a, b, step) == (0, size, 1) else relay.strided_slice(self, [a], [max(a, b)], [step], [axis])
     whole = end is None or isinstance(end, int) and end >= (1 << 31) - 1
-    if (start is None or start == 0) and step == 1:
+    if isinstance(step, Number):
+        step = Number(run_time.at_least(ctx, step.expr, 1, "the step of a slice"))
+    elif (start is None or start == 0) and step == 1:
         if whole or ctx.is_same(end, size):
             return self
     return _late_slice(ctx, self, axis, 0 if start is None else start, None if whole else end, step)
 
 
-def _late_slice(ctx, x, axis: int, start, end, step: int):
-    """A slice whose bounds are known when the model runs."""
+def _late_slice(ctx, x, axis: int, start, end, step):
+    """A slice whose bounds or step are known when the model runs."""
     size = ctx.size(x, axis)
     limit = ctx.tensor(size, "int64")
     bounds = []
@@ -198,10 +206,10 @@ def _late_slice(ctx, x, axis: int, start, end, step: int):
         bounds.append(relay.minimum(relay.maximum(e, const(0, "int64")), limit))
     bounds[1] = relay.maximum(bounds[0], bounds[1])
     begin, stop = (ctx.infer(relay.reshape(b, (1,))) for b in bounds)
-    if isinstance(begin, Constant) and isinstance(stop, Constant):
+    if isinstance(begin, Constant) and isinstance(stop, Constant) and not isinstance(step, Number):
         ends = [int(b.data.numpy()[0]) for b in (begin, stop)]
         return relay.strided_slice(x, [ends[0]], [ends[1]], [step], [axis])
-    return kept_sizes(ctx, relay.strided_slice(x, begin, stop, const([step], "int64"), [axis]), x, {axis})
+    return kept_sizes(ctx, relay.strided_slice(x, begin, stop, ctx.shape_vector([step]), [axis]), x, {axis})
 
 
 def kept_sizes(ctx, made, x, changed: set[int]):
@@ -498,9 +506,12 @@ def padded(ctx, x, amounts: list[int], value=None):
     return relay.nn.pad(x, pairs, ctx.like(0 if value is None else value, x))
 
 
-def padded_by_index(ctx, x, amounts: list[int], mode: str):
-    for axis, (before, after) in enumerate(_both_sides(ctx.rank(x), amounts)):
-        if before or after:
+def padded_by_index(ctx, x, pad: list[int], mode: str):
+    for axis, (before, after) in enumerate(_both_sides(ctx.rank(x), pad)):
+        if min(before, after) >= 0 < max(before, after) and not isinstance(ctx.shape(x)[axis], int):
+            amounts = const(np.array([before, after], "int64"))
+            x = run_time.padded(ctx, x, amounts, const(np.array([axis], "int64")), ctx.like(0, x), mode)
+        elif before or after:
             size = ctx.known_size(x, axis)
             places = np.arange(size, dtype="int64")[max(-before, 0) : size - max(-after, 0)]
             x = relay.take(x, const(np.pad(places, (max(before, 0), max(after, 0)), mode)), axis)

@@ -59,6 +59,10 @@ class Number:
         self.expr = expr
 
 
+class Raised(TVMError):
+    """The model raises an exception wherever this point is reached."""
+
+
 class Complex:
     """A tensor of complex numbers, as its real and its imaginary part."""
 
@@ -284,6 +288,6 @@ def _scalar(value, dtype: str):
 
 
 __all__ = [
-    "CONVERTERS", "Complex", "Context", "Number", "Parameter", "arguments", "axis_of", "check_steps",
+    "CONVERTERS", "Complex", "Context", "Number", "Parameter", "Raised", "arguments", "axis_of", "check_steps",
     "dtype_name", "find", "op", "shown",
 ]  # fmt: skip

@@ -18,10 +18,11 @@ from ....ir.prim import Any_
 from ...expr import Constant, RelayExpr, Tuple
 from ..common.importer import UnknownInput
 from ..common.incremental import tensor_type
-from .control import branch, loop
+from .control import branch, checked, loop
 from .dtypes import dtype_name
 from .exported import FxReader, taken_apart
 from .importer import MOST_NODES, Site, TorchImporter, in_words
+from .open_inputs import KeptState, import_open, inputs_of, state_info
 from .quantized import Packed
 from .table import Context, Number, Parameter
 from .tensors import array_of
@@ -29,7 +30,7 @@ from .tensors import array_of
 
 def from_pytorch(
     script_module,
-    input_infos,
+    input_infos=None,
     custom_convert_map=None,
     default_dtype="float32",
     use_parser_friendly_name=False,
@@ -46,11 +47,13 @@ def from_pytorch(
     ----------
     script_module : torch.jit.ScriptModule or torch.jit.ScriptFunction
         What ``torch.jit.trace`` or ``torch.jit.script`` gave.
-    input_infos : list of tuple
+    input_infos : list of tuple, or dict, optional
         For each input its name with its shape, or with its shape and element type: ``("x", (1, 3))`` or
         ``("x", ((1, 3), "int64"))``. A number stands for an input that is a number: ``("rate", 16000)``. State that
         the model keeps in attributes is named after the inputs, by its path: ``("state", (2, 1, 128))`` makes it an
         input, whose new value is a further result; ``("calls", 7)`` is a number that a run finds and leaves.
+        A dictionary has some of the inputs by the names of the model's code. The others have open sizes, in as many
+        dimensions as the model takes, numbers are inputs, and so is state, under the path of its attribute.
     custom_convert_map : dict of str to callable, optional
         Converters by the name of an operator (``"aten::relu"``) in place of the built-in ones; each takes the list of
         arguments and the list of their types (element types, ``"ListType"``, None of what is neither number nor list),
@@ -76,7 +79,8 @@ def from_pytorch(
     TypeError
         ``script_module`` is no TorchScript, or ``input_infos`` is no list of pairs.
     TVMError
-        The model keeps state in an attribute that ``input_infos`` does not name.
+        The model keeps state in an attribute that a list does not name, or takes an input of no number of dimensions
+        with open sizes.
     OpNotImplemented
         For operators without a converter; all of them are named.
     """
@@ -84,13 +88,23 @@ def from_pytorch(
     if graph is None:
         raise TypeError("from_pytorch: a module or function of torch.jit.trace or torch.jit.script is wanted, got "
                         f"{type(script_module).__name__}")
-    if not isinstance(input_infos, (list, tuple)):
-        raise TypeError(f"from_pytorch: input_infos is a list of (name, shape), got {type(input_infos).__name__}")
-    reader = ScriptReader(graph, script_module, default_dtype, custom_convert_map, preserve_pytorch_scopes)
-    reader.keep_quantized = keep_quantized_weight
-    if use_parser_friendly_name:
-        reader.separator = "_"
-    result = reader.run(list(input_infos))
+    if not isinstance(input_infos, (list, tuple, dict, type(None))):
+        raise TypeError("from_pytorch: input_infos is a list of (name, shape), or a dictionary of some of them, got "
+                        f"{type(input_infos).__name__}")
+    reader: Any = None
+
+    def new_reader() -> ScriptReader:
+        nonlocal reader
+        reader = ScriptReader(graph, script_module, default_dtype, custom_convert_map, preserve_pytorch_scopes)
+        reader.keep_quantized = keep_quantized_weight
+        if use_parser_friendly_name:
+            reader.separator = "_"
+        return reader
+
+    if isinstance(input_infos, (list, tuple)):
+        result = new_reader().run(list(input_infos))
+    else:
+        result = import_open(new_reader, inputs_of(script_module), input_infos or {})
     if export_renamed_c_graph_path:
         reader.export(export_renamed_c_graph_path)
     return result
@@ -115,6 +129,12 @@ class ScriptReader(TorchImporter):
 
     def __init__(self, graph, module, default_dtype: str, custom: Mapping | None, scopes: bool):
         super().__init__(False, default_dtype, custom)
+        self.names_ones = True
+        # Whether state that a run leaves in attributes becomes an input without being named.
+        self.opens_state = False
+        # The node that was begun last, and how many were.
+        self.at: Any = None
+        self.steps = 0
         self.graph = graph
         self.live = module
         self.use_scopes = scopes
@@ -126,11 +146,10 @@ class ScriptReader(TorchImporter):
         self.functions: dict[str, Any] = {}
         # Nodes without a converter that PyTorch takes apart, by the name of their first result.
         self.apart: set[str] = set()
+        # State that a run finds in attributes, by its path.
+        self.found: dict[tuple[str, ...], Any] = {}
         # Nodes of branches and loops that were written out.
         self.written_out = 0
-        # State in attributes, by its path: what a run finds, and what it leaves.
-        self.found: dict[tuple[str, ...], Any] = {}
-        self.left: dict[tuple[str, ...], Any] = {}
 
     def run(self, infos: list) -> tuple[IRModule, dict[str, Any]]:
         self.check()
@@ -141,27 +160,44 @@ class ScriptReader(TorchImporter):
         # A tuple of results is the results.
         if len(outputs) == 1 and isinstance(outputs[0], Tuple) and (state or len(outputs[0].fields) > 1):
             outputs = list(outputs[0].fields)
+        if outputs and self.checks:
+            outputs[0] = self.checked_result(outputs[0])
         return self.finish([*outputs, *state])
 
+    def checked_result(self, value: RelayExpr) -> RelayExpr:
+        """A result that the model gives only where it raises no exception."""
+        if isinstance(value, Tuple) and value.fields:
+            return Tuple([self.checked_result(value.fields[0]), *value.fields[1:]])
+        return checked(Context(self, "aten::_assert", "the model's result"), value, self.checks)
+
     def new_state(self) -> list:
-        """The tensors that a run leaves in attributes, as results. Numbers must be as the run found them."""
+        """What a run leaves in attributes that are inputs, as results. Other numbers must be as the run found them."""
+        wanted: dict[str, Any] = {}
         for path, value in self.left.items():
-            name = self.separator.join(path)
-            before = self.found[path] if path in self.found else _plain(_held(self.live, path), self, name)
-            if _is_same(value, before) or isinstance(value, RelayExpr) and path in self.found:
+            name, before = self.separator.join(path), self.as_found(path)
+            if _is_same(value, before):
                 continue
-            if isinstance(value, RelayExpr):
-                shape = ", ".join(str(d) for d in tensor_type(self.typer.typed(value)).shape)
-                raise TVMError(f"from_pytorch: the model keeps state in its attribute '{name}'; name it in input_infos "
-                               f"after the inputs, as ('{name}', ({shape})): it becomes an input and a result")
-            if isinstance(value, (Record, list)):
-                raise TVMError(f"from_pytorch: the model makes its attribute '{name}' anew; run it once before it is "
-                               "imported if only its first run does")
-            raise TVMError(f"from_pytorch: the model changes its attribute '{name}' from {before!r} to {value!r}; "
-                           f"name it in input_infos after the inputs, as ('{name}', {value!r}), for every run but "
-                           "the first")
-        kept = [path for path, value in self.found.items() if isinstance(value, RelayExpr)]
+            if isinstance(value, (Record, list)) or self.opens_state and not _is_like(value, before):
+                raise KeptState(f"from_pytorch: the model makes its attribute '{name}' anew; run it once before it is "
+                                "imported if only its first run does")
+            if self.opens_state:
+                info = state_info(name, self.inferred(before), self.inferred(value), path in self.found)
+                wanted |= {} if info is None else {".".join(path): info}
+            elif not isinstance(self.found.get(path), (RelayExpr, Number)):
+                raise KeptState(_named_state(name, before, self.inferred(value)))
+        if wanted:
+            raise KeptState(f"from_pytorch: the model keeps state in its attribute '{next(iter(wanted))}'", wanted)
+        kept = [path for path, value in self.found.items() if isinstance(value, (RelayExpr, Number))]
         return [self.result(self.left.get(path, self.found[path])) for path in kept]
+
+    def as_found(self, path: tuple[str, ...]):
+        """What a run finds in an attribute."""
+        if path in self.found:
+            return self.found[path]
+        return _plain(_held(self.live, path), self, self.separator.join(path))
+
+    def state_at(self, path: tuple[str, ...]):
+        return self.left[path] if path in self.left else self.as_found(path)
 
     # -- before the walk ------------------------------------------------------------------------------------------
 
@@ -288,7 +324,9 @@ class ScriptReader(TorchImporter):
         for value, (name, info) in zip(values, infos):
             self.scopes[0][value.debugName()] = self.input_value(name, info, value)
         for path, (name, info) in zip(more, infos[len(values):]):
-            self.found[path] = self.input_value(name, info, None)
+            made = self.input_value(name, info, None)
+            is_number = isinstance(made, RelayExpr) and isinstance(_held(self.live, path), (bool, int, float))
+            self.found[path] = Number(made) if is_number else made
 
     def input_value(self, name: str, info, value):
         if isinstance(info, (bool, int, float, str)) or info is None:
@@ -310,6 +348,7 @@ class ScriptReader(TorchImporter):
     def block_nodes(self, block) -> None:
         for node in block.nodes():
             where = f"{node.kind()} node '{self.name_of(node)}'"
+            self.at, self.steps = node, self.steps + 1
             if len(self.scopes) > 1:
                 self.written_out += 1
                 if self.written_out > MOST_NODES:
@@ -392,9 +431,9 @@ class ScriptReader(TorchImporter):
 
     def set_attribute(self, node, where: str) -> None:
         owner, value = self.values_of(node, where)
-        # A branch that data decides on must not leave one state or another, but in an object that it makes itself.
-        self.attribute_changes += not isinstance(owner, Record) or len(self.scopes) > owner.depth
+        # Objects are no values: a branch that data decides on changes those only that it makes itself.
         if isinstance(owner, Record):
+            self.attribute_changes += len(self.scopes) > owner.depth
             owner.fields[node.s("name")] = value
         else:
             self.left[(*owner.path, node.s("name"))] = value
@@ -443,6 +482,23 @@ def _is_same(value, before) -> bool:
     if isinstance(value, list) and isinstance(before, list):
         return len(value) == len(before) and all(map(_is_same, value, before))
     return value is before or not isinstance(value, RelayExpr) and not isinstance(before, RelayExpr) and value == before
+
+
+def _is_like(value, before) -> bool:
+    """Whether both are tensors, or both numbers."""
+    numbers = (Number, bool, int, float)
+    return isinstance(value, (RelayExpr if isinstance(before, RelayExpr) else numbers)) and isinstance(
+        before, (RelayExpr, *numbers))
+
+
+def _named_state(name: str, before, value) -> str:
+    """How state is made an input, in words."""
+    if isinstance(value, (RelayExpr, Number)):
+        shape = ", ".join(str(d) for d in tensor_type(getattr(value, "expr", value)).shape)
+        return (f"from_pytorch: the model keeps state in its attribute '{name}'; name it in input_infos after the "
+                f"inputs, as ('{name}', ({shape})): it becomes an input and a result")
+    return (f"from_pytorch: the model changes its attribute '{name}' from {before!r} to {value!r}; name it in "
+            f"input_infos after the inputs, as ('{name}', {value!r}), for every run but the first")
 
 
 def _class_of(kind) -> str:

@@ -1,0 +1,270 @@
+"""Inputs of TorchScript whose shapes nobody gives: a file has only the names and kinds of inputs.
+
+What the model's own code takes decides. Sizes are open, and numbers of dimensions are tried until the model can be
+imported: where an operator refuses one, or the model itself raises an exception, the inputs that come there take the
+next. State that a run leaves in attributes becomes inputs.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ....error import TVMError
+from ....ir.module import IRModule
+from ....ir.prim import Any_, IntImm
+from ....ir.tensor_type import TensorType
+from ....ir.visit import post_order
+from ...expr import Call, RelayExpr
+from ...infer import infer_module
+from ...symbolic import named_sizes, with_types
+from ..common.incremental import tensor_type
+from .table import Number
+from .views import VIEWS
+
+if TYPE_CHECKING:
+    from .torchscript import ScriptReader
+
+# Numbers of dimensions in the order in which they are tried: the first dimension of most inputs is a batch.
+_RANKS = (2, 3, 4, 5, 1, 0)
+# Imports, most of which end at the first operator that refuses a number of dimensions.
+_MOST_TRIES = 24
+# Imports with one number of dimensions, each with more of the state as inputs or with more of its sizes open.
+_MOST_STATES = 4
+# Element types by the names of arguments in schemas, and operators whose result is of the type of their first argument.
+_KINDS = {"index": "int64", "indices": "int64", "mask": "bool", "condition": "bool"}
+_SAME_KIND = {*VIEWS, "add", "sub", "mul", "clamp", "contiguous", "clone", "prim::ListConstruct"}
+_NUMBERS = ("IntType", "FloatType", "BoolType", "NumberType")
+
+Made = tuple[IRModule, dict[str, Any]]
+
+
+class UnknownShapes(TVMError):
+    """Nothing says the shapes of inputs, whose names are ``names``."""
+
+    def __init__(self, words: str, names: Iterable[str] = ()):
+        super().__init__(words)
+        self.names = list(names)
+
+
+class KeptState(TVMError):
+    """The model keeps state that is no input; ``infos`` has the shape and element type of each attribute."""
+
+    def __init__(self, words: str, infos: Mapping[str, Any] | None = None):
+        super().__init__(words)
+        self.infos = dict(infos or {})
+
+
+class Input(NamedTuple):
+    """An input of a graph: its name in the model's code, its value in the graph, and what else the graph says."""
+
+    name: str
+    value: Any
+    kind: str
+    default: Any
+    has_default: bool
+
+
+def inputs_of(module) -> list[Input]:
+    """The inputs of a module or function, without the module itself."""
+    values = list(module.inlined_graph.inputs())
+    if values and str(values[0].type().kind()) == "ClassType":
+        values = values[1:]
+    rows = list(getattr(module, "forward", module).schema.arguments)
+    return [Input(row.name, v, str(v.type().kind()), row.default_value, row.has_default_value())
+            for row, v in zip(rows[len(rows) - len(values):], values)]
+
+
+def import_open(new_reader: Callable[[], ScriptReader], inputs: list[Input], given: Mapping[str, Any]) -> Made:
+    """The module of a model of which ``given`` are the shapes of some inputs, and its parameters."""
+    infos = {i.name: given[i.name] if i.name in given else _known(i) for i in inputs}
+    state = {name: info for name, info in given.items() if name not in infos}
+    search = _Search(new_reader, inputs, infos, state)
+    names = [i.name for i in inputs if infos[i.name] is _OPEN]
+    search.go(names)
+    module, params = search.result()
+    return _with_known_sizes(module, set(names)), params
+
+
+def _with_known_sizes(module: IRModule, names: set[str]) -> IRModule:
+    """The module with the sizes of open inputs that its operators ask for, as those of weights are."""
+    main = module["main"]
+    asked = named_sizes(infer_module(module)["main"], module).params
+    types: list[TensorType | None] = [None] * len(asked)
+    for i, (have, wants) in enumerate(zip(main.params, asked)):
+        if have.name_hint in names:
+            kind = have.type_annotation
+            shape = [q if isinstance(q, IntImm) else p for p, q in zip(kind.shape, wants.type_annotation.shape)]
+            types[i] = TensorType(shape, kind.dtype)
+    opened = with_types(main, types, None)
+    return module.map_functions(lambda var, function: opened if var.name_hint == "main" else function)
+
+
+_OPEN: Any = object()
+
+
+def _known(row: Input):
+    """What is known of an input without its shape: numbers have none, and defaults are taken."""
+    if row.kind == "TensorType":
+        return _OPEN
+    if row.has_default:
+        return row.default
+    if row.kind in _NUMBERS:
+        return ()
+    raise TVMError(f"from_pytorch: the input '{row.name}' is a {row.value.type()}, which no shape says; give it in "
+                   "input_infos")
+
+
+class _Search:
+    """The numbers of dimensions that the model takes. ``infos`` are the inputs in order, some of them open, ``state``
+    the attributes whose shapes are given."""
+
+    def __init__(self, new_reader: Callable[[], ScriptReader], inputs: list[Input], infos: dict[str, Any],
+                 state: dict[str, Any]):
+        self.new_reader = new_reader
+        self.inputs = {i.value.debugName(): i.name for i in inputs}
+        self.infos, self.state = infos, state
+        self.kinds: dict[str, str] = {}
+        self.made: Made | None = None
+        # The error of the import that came farthest, and how far that was.
+        self.problem: tuple[int, TVMError] | None = None
+
+    def go(self, names: list[str]) -> None:
+        """Try numbers of dimensions, which are places in the list of them."""
+        waiting = deque([dict.fromkeys(names, 0)])
+        tried: list[dict[str, int]] = []
+        while waiting and len(tried) < _MOST_TRIES:
+            places = waiting.popleft()
+            if places in tried:
+                continue
+            tried.append(places)
+            reader, made = self.attempt(places)
+            if made is None and self.made is None:
+                blamed = self.reaching(reader.at) & set(names) or set(names)
+                waiting += _next(places, [blamed, *({name} for name in sorted(blamed) if len(blamed) > 1)])
+                continue
+            if made is None:
+                return
+            # A model that only adds a dimension to its input takes one with a batch, too.
+            without, is_first = {name for name in names if _is_widened(made[0], name)}, self.made is None
+            if is_first or not without:
+                self.made = made
+            if not is_first or not without:
+                return
+            waiting = deque(_next(places, [without]))
+
+    def attempt(self, places: Mapping[str, int]) -> tuple[ScriptReader, Made | None]:
+        """One import, and those with state that it asks for."""
+        state = dict(self.state)
+        for _ in range(_MOST_STATES):
+            reader = self.new_reader()
+            reader.opens_state = True
+            self.kinds = self.kinds or _kinds(reader, self.inputs)
+            infos = [(name, self.open_info(name, _RANKS[places[name]]) if name in places else info)
+                     for name, info in self.infos.items()]
+            try:
+                return reader, reader.run([*infos, *state.items()])
+            except KeptState as problem:
+                if not problem.infos:
+                    raise
+                state |= problem.infos
+            except TVMError as problem:
+                if reader.at is None:
+                    raise
+                if self.problem is None or reader.steps > self.problem[0]:
+                    self.problem = reader.steps, problem
+                return reader, None
+        raise TVMError("from_pytorch: the sizes of the state that the model keeps in attributes could not be found")
+
+    def open_info(self, name: str, rank: int):
+        dims = tuple(Any_() for _ in range(rank))
+        return (dims, self.kinds[name]) if name in self.kinds else dims
+
+    def result(self) -> Made:
+        if self.made is not None:
+            return self.made
+        assert self.problem is not None
+        names = [name for name, info in self.infos.items() if info is _OPEN]
+        if not names:
+            raise self.problem[1]
+        inputs = " and ".join(f"'{name}'" for name in names)
+        raise UnknownShapes(f"from_pytorch: TorchScript does not say the shape of {inputs}, and the model takes none "
+                            f"with open sizes and 0 to 5 dimensions ({self.problem[1]})", names)
+
+    def reaching(self, node) -> set[str]:
+        """The names of the inputs that the values of a node come from, or the test of the branch that it stands in."""
+        branch = node.owningBlock().owningNode()
+        waiting = list((branch if branch is not None and node.kind() == "prim::RaiseException" else node).inputs())
+        found: set[str] = set()
+        seen: set[str] = set()
+        while waiting:
+            value = waiting.pop()
+            key = value.debugName()
+            if key in seen:
+                continue
+            seen.add(key)
+            if key in self.inputs:
+                found.add(self.inputs[key])
+            else:
+                maker = value.node()
+                waiting += [*maker.inputs(), *(o for block in maker.blocks() for o in block.outputs())]
+        return found
+
+
+def _next(places: dict[str, int], groups: Iterable[Iterable[str]]) -> list[dict[str, int]]:
+    """The inputs of each group with their next number of dimensions."""
+    made = [{**places, **{name: places[name] + 1 for name in group}} for group in groups]
+    return [m for m in made if all(place < len(_RANKS) for place in m.values())]
+
+
+def _is_widened(module: IRModule, name: str) -> bool:
+    """Whether nothing is done with an input but that it gets another dimension."""
+    main = module["main"]
+    variable = next((p for p in main.params if p.name_hint == name), None)
+    users = {getattr(n.op, "name", "a function")
+             for n in post_order(main.body) if isinstance(n, Call) and n.args and n.args[0] is variable}
+    return "expand_dims" in users and users <= {"expand_dims", "shape_of"}
+
+
+def _kinds(reader: ScriptReader, names: Mapping[str, str]) -> dict[str, str]:
+    """The element types of inputs that are indices and masks of operators, by name."""
+    found: dict[str, str] = {}
+    blocks = [reader.graph]
+    for block in blocks:
+        for node in block.nodes():
+            blocks += node.blocks()
+            if not node.kind().startswith("aten::"):
+                continue
+            for row, value in zip(reader.parameters_of(node), node.inputs()):
+                while row.name in _KINDS and value.debugName() not in names and value.node().inputsSize() and (
+                        value.node().kind().removeprefix("aten::") in _SAME_KIND):
+                    value = value.node().inputsAt(0)
+                if row.name in _KINDS and value.debugName() in names:
+                    found.setdefault(names[value.debugName()], _KINDS[row.name])
+    return found
+
+
+def state_info(name: str, before, after, is_input: bool) -> tuple[tuple, str] | None:
+    """The shape and element type of state that is an input: of what a run finds in an attribute and of what it leaves
+    there; sizes that differ are open. None where what a run finds is an input that takes what a run leaves."""
+    if not isinstance(after, RelayExpr):
+        held = after if isinstance(before, Number) else before
+        kinds = {bool: "bool", int: "int64", float: "float64"}
+        return None if is_input else ((), kinds.get(type(held)) or tensor_type(after.expr).dtype)
+    found, left = (tensor_type(v).shape for v in (before, after))
+    known = [d.value if isinstance(d, IntImm) else None for d in left]
+    if len(found) == len(left):
+        known = [k if isinstance(d, IntImm) and d.value == k else None for d, k in zip(found, known)]
+        if is_input and sum(isinstance(d, IntImm) for d in found) == len(known) - known.count(None):
+            return None
+    elif any(isinstance(d, IntImm) and d.value == 0 for d in found):
+        # A tensor without elements stands for state that is not there yet.
+        known[:1] = [None]
+    else:
+        raise TVMError(f"from_pytorch: the model's attribute '{name}' has {len(found)} dimensions before a run and "
+                       f"{len(left)} after it; state of one number of dimensions is supported")
+    return tuple(Any_() if k is None else k for k in known), tensor_type(after).dtype
+
+
+__all__ = ["Input", "KeptState", "UnknownShapes", "import_open", "inputs_of", "state_info"]
