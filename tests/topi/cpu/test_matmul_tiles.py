@@ -98,6 +98,8 @@ def test_rows_of_a_panel_are_written_with_the_last_part_and_panels_follow_each_o
     (96, 4, {"steps": 2, "prefetch_distance": 3}), (96, 3, {"steps": 1, "prefetch_distance": 2}),
     # The last tiles of rows and of k are cut off.
     (77, 6, {"steps": 3}), (197, 12, {"steps": 4, "streams": True}),
+    # The last of 26 tiles of 16 rows is empty; one block of rows, and several.
+    (391, 4, {"steps": 2, "rows": 26}), (391, 4, {"steps": 2, "rows": 2}),
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("kind", [BFLOAT16, BYTES], ids=["bf16", "int8"])
 def test_panels_of_parts_are_exact(kind, m, steps, knobs, monkeypatch):

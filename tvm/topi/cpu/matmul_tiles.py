@@ -190,8 +190,10 @@ class MatmulTiles(CPUTemplate):
         image = epilogue(planner, host)
         host.compute_inline()
         m = 2 - x["tiles"] % 2
-        is_whole = config["steps"] == x["steps"]
         *lead, i, j = image.op.axis
+        # The rows of a single block may end before its last tile, which a panel would compute and nobody asks for.
+        is_short = config["rows"] == x["tiles"] and (x["tiles"] - 1) * x["rows"] >= (access.extent_of(i) or 0)
+        is_whole = config["steps"] == x["steps"] or is_short
         i_outer, i = image.split(i, factor=config["rows"] * x["rows"])
         j_outer, j = image.split(j, factor=x["width"])
         of_panel = []
