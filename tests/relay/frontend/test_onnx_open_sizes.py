@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from machine import Machine
 from onnx import TensorProto, helper
 from small_models import graph_model
 
@@ -105,3 +106,14 @@ def test_sizes_that_an_operator_does_not_need_stay_open(name, rng):
         x = rng.standard_normal([sizes.get(d, d) for d in dims]).astype("float32")
         want = relay.create_executor("debug", from_onnx(model, shape={"x": x.shape})[0]).evaluate()(x)
         np.testing.assert_allclose(machine.run(x).numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ReduceSum", "ReduceMax", "ReduceProd", "ReduceLogSumExp"])
+def test_an_axis_without_elements_is_reduced_beside_open_ones(name):
+    info = helper.make_tensor_value_info
+    node = helper.make_node(name, ["x", "axes"], ["y"], keepdims=0)
+    x, y = info("x", TensorProto.FLOAT, [0, "N"]), info("y", TensorProto.FLOAT, None)
+    model = graph_model([node], [x], [y], {"axes": np.array([0])}, opset=18)
+    machine = Machine(model)
+    for size in (3, 0):
+        machine.check(x=np.zeros((0, size), "float32"))

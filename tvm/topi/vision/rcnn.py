@@ -11,7 +11,7 @@ from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
-from ..assumptions import agree
+from ..assumptions import agree, refuse_empty
 from ..loops import nest
 from ..sort import merge_sort, sorted_parts
 from ..utils import check_tensor, get_const_int, simplify
@@ -75,6 +75,8 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
     dtype = data.dtype
     shape = list(data.shape)
     shape[0], shape[at], shape[at + 1] = rois.shape[0], *pooled
+    for dim in (images, height, width):
+        refuse_empty(dim, shape, "roi_align")
 
     def statement(ins, outs):
         ib = create()
@@ -238,6 +240,8 @@ def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
         return ib.get()
 
     shape = stored(rois.shape[0], channels, *pooled)
+    # An image without elements has empty bins, but there must be an image.
+    refuse_empty(images, shape, "roi_pool")
     return te.extern([shape], [data, rois], statement, dtype=dtype, name="roi_pool", tag="roi_pool")
 
 
