@@ -118,6 +118,9 @@ def test_an_axis_without_elements_is_reduced_beside_open_ones(name):
     machine = Machine(model)
     for size in (3, 0):
         machine.check(x=np.zeros((0, size), "float32"))
+    late = graph_model([node], [x, info("axes", TensorProto.INT64, [1])], [y], opset=18)
+    found = Machine(late)(x=np.zeros((0, 3), "float32"), axes=np.array([0]))
+    np.testing.assert_array_equal(found[0], machine(x=np.zeros((0, 3), "float32"))[0])
 
 
 @pytest.mark.parametrize("attributes", [
@@ -150,3 +153,11 @@ def test_a_slice_of_a_known_axis_meets_the_whole_with_one_element_too(rng):
         machine.check(x=rng.standard_normal((3, 4)).astype("float32"), n=np.zeros(size, "float32"))
     with pytest.raises(TVMError, match="a size that is 3 or 1"):
         machine(x=np.zeros((3, 4), "float32"), n=np.zeros(2, "float32"))
+
+
+def test_an_axis_that_may_be_empty_has_a_hardmax(rng):
+    info = helper.make_tensor_value_info
+    node, sides = helper.make_node("Hardmax", ["x"], ["y"], axis=1), [info("x", TensorProto.FLOAT, ["N", "M"])]
+    machine = Machine(graph_model([node], sides, [info("y", TensorProto.FLOAT, None)]))
+    for shape in ((3, 5), (2, 0), (0, 3), (2, 1)):
+        machine.check(x=rng.integers(0, 3, shape).astype("float32"))
