@@ -161,3 +161,20 @@ def test_an_axis_that_may_be_empty_has_a_hardmax(rng):
     machine = Machine(graph_model([node], sides, [info("y", TensorProto.FLOAT, None)]))
     for shape in ((3, 5), (2, 0), (0, 3), (2, 1)):
         machine.check(x=rng.integers(0, 3, shape).astype("float32"))
+
+
+@pytest.mark.parametrize("known", [2, 6, 16, 17])
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+def test_an_axis_that_is_no_longer_than_a_vector_lies_in_one(name, known, rng):
+    """Its length is that of another axis, but at most so many."""
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Shape", ["x"], ["end"], start=1, end=2),
+        helper.make_node("Slice", ["x", "begin", "end", "axis"], ["part"]),
+        helper.make_node(name, ["part"], ["y"], axis=0),
+    ]
+    weights = {"begin": np.array([0]), "axis": np.array([2])}
+    sides = [info("x", TensorProto.FLOAT, ["L", "B", known])]
+    machine = Machine(graph_model(nodes, sides, [info("y", TensorProto.FLOAT, None)], weights))
+    for size in (1, 3, 19):
+        machine.check(x=rng.standard_normal((4, size, known)).astype("float32"))
