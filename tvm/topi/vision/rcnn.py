@@ -32,12 +32,15 @@ def _pooled(pooled_size: Any) -> tuple[int, int]:
     return values[0], values[1]
 
 
-def _check_rois(data: Any, rois: Any, what: str) -> None:
+def _check_rois(data: Any, rois: Any, what: str, *wanted: int) -> None:
+    """What the operators take; along the dimensions that are ``wanted`` there must be elements to take."""
     check_tensor(data, what), check_tensor(rois, what)
     if len(data.shape) != 4:
         raise ExprValueError(f"{what}: images have 4 dimensions, got {len(data.shape)}")
     if len(rois.shape) != 2 or get_const_int(rois.shape[1]) != 5:
         raise ExprValueError(f"{what}: regions are rows of (image, x1, y1, x2, y2), got {list(rois.shape)}")
+    for place in wanted:
+        refuse_empty(data.shape[place], rois.shape, what)
 
 
 def _neighbours(read: Callable, y: PrimExpr, x: PrimExpr, height: PrimExpr, width: PrimExpr) -> list[PrimExpr]:
@@ -66,7 +69,7 @@ def _neighbours(read: Callable, y: PrimExpr, x: PrimExpr, height: PrimExpr, widt
 
 
 def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: int, aligned: bool, weighted_max: bool):
-    _check_rois(data, rois, "roi_align")
+    _check_rois(data, rois, "roi_align", 0, at, at + 1)
     mode = _mode(mode)
     pooled = _pooled(pooled_size)
     sample_ratio = get_const_int(sample_ratio)
@@ -75,8 +78,6 @@ def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: i
     dtype = data.dtype
     shape = list(data.shape)
     shape[0], shape[at], shape[at + 1] = rois.shape[0], *pooled
-    for dim in (images, height, width):
-        refuse_empty(dim, shape, "roi_align")
 
     def statement(ins, outs):
         ib = create()
@@ -199,7 +200,8 @@ def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
 
 def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
     """Each region (image, x1, y1, x2, y2) as ``pooled_size`` bins, each the maximum of its elements; 0 of none."""
-    _check_rois(data, rois, "roi_pool")
+    # An image without elements has empty bins, but there must be an image.
+    _check_rois(data, rois, "roi_pool", layout.index("N"))
     pooled = _pooled(pooled_size)
     images, channels, height, width = (data.shape[layout.index(c)] for c in "NCHW")
     dtype = data.dtype
@@ -240,8 +242,6 @@ def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
         return ib.get()
 
     shape = stored(rois.shape[0], channels, *pooled)
-    # An image without elements has empty bins, but there must be an image.
-    refuse_empty(images, shape, "roi_pool")
     return te.extern([shape], [data, rois], statement, dtype=dtype, name="roi_pool", tag="roi_pool")
 
 
