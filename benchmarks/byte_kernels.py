@@ -3,9 +3,9 @@
     python -m benchmarks.byte_kernels [--rounds 100] [--json FILE]
 
 Both are timed by the processor time of their process, so that other programs of a shared machine do not count; but a
-program on the other thread of a core takes a part of its multipliers from both. So a round of a kernel is short, and
-is held against the rounds of the bare loop just before and after it. The share is the median of the rounds; speeds are
-their 80th percentiles.
+program on the other thread of a core takes a part of its multipliers from both. So a round of a kernel is short, a
+tenth of a second, and is held against the rounds of the bare loop just before and after it; in a shorter one its
+operands would come from the memory. The share is the median of the rounds; speeds are their 80th percentiles.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ from tvm.relay.op.nn.packed import contrib_conv2d_nchwc_int8
 
 from .harness import percentile
 from .machine import Loop
+
+# Multiplications of a round.
+PRODUCTS = 15_000_000_000
 
 
 def _matmul(m: int, n: int, k: int):
@@ -65,7 +68,7 @@ class _Kernel:
         shape = [int(d) for d in func.params[0].type_annotation.shape]
         self.model.set_input("x", np.random.default_rng(1).integers(0, 256, shape).astype("uint8"))
         self.products, self.times = products, []
-        self.number = max(1, int(2e8 // products))
+        self.number = max(1, PRODUCTS // products)
 
     def round(self) -> None:
         begin = time.process_time()
