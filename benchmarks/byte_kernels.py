@@ -1,11 +1,12 @@
 """Products of bytes beside the bare loop of ``byte_peak.c``, in turn on one core: which share of the peak they reach.
 
     python -m benchmarks.byte_kernels [--rounds 100] [--json FILE]
+    python -m benchmarks.byte_kernels --target "llvm -mattr=-amx-int8"      where products would be those of tiles
 
 Both are timed by the processor time of their process, so that other programs of a shared machine do not count; but a
-program on the other thread of a core takes a part of its multipliers from both. So a round of a kernel is short, and
-is held against the rounds of the bare loop just before and after it. The share is the median of the rounds; speeds are
-their 80th percentiles.
+program on the other thread of a core takes a part of its multipliers from both. So a round of a kernel is short, a
+tenth of a second, and is held against the rounds of the bare loop just before and after it; in a shorter one its
+operands would come from the memory. The share is the median of the rounds; speeds are their 80th percentiles.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from tvm.relay.op.nn.packed import contrib_conv2d_nchwc_int8
 
 from .harness import percentile
 from .machine import Loop
+
+# Multiplications of a round.
+PRODUCTS = 15_000_000_000
 
 
 def _matmul(m: int, n: int, k: int):
@@ -57,15 +61,15 @@ KERNELS = {
 class _Kernel:
     """A compiled kernel and its times."""
 
-    def __init__(self, body, products: int):
+    def __init__(self, body, products: int, target: str):
         func = relay.Function(relay.analysis.free_vars(body), body)
         with tvm.transform.PassContext(opt_level=3):
-            library = relay.build(tvm.IRModule.from_expr(func), target="llvm")
+            library = relay.build(tvm.IRModule.from_expr(func), target=target)
         self.model = graph_executor.GraphModule(library["default"](tvm.cpu()))
         shape = [int(d) for d in func.params[0].type_annotation.shape]
         self.model.set_input("x", np.random.default_rng(1).integers(0, 256, shape).astype("uint8"))
         self.products, self.times = products, []
-        self.number = max(1, int(2e8 // products))
+        self.number = max(1, PRODUCTS // products)
 
     def round(self) -> None:
         begin = time.process_time()
@@ -78,9 +82,9 @@ class _Kernel:
         return 2 * self.products / self.times[-1] / 1e9
 
 
-def measure(rounds: int) -> dict:
+def measure(rounds: int, target: str) -> dict:
     """The peak, and for each kernel its operations a second (two a product) and their share of the peak."""
-    kernels = {name: _Kernel(*given) for name, given in KERNELS.items()}
+    kernels = {name: _Kernel(*given, target) for name, given in KERNELS.items()}
     loop, shares, peaks = Loop("byte_peak.c"), {name: [] for name in kernels}, []
 
     def peak() -> float:
@@ -111,9 +115,10 @@ def measure(rounds: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--target", default="llvm")
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args()
-    result = measure(args.rounds)
+    result = measure(args.rounds, args.target)
     print(f"peak {result['peak_gops']} GOPS")
     for row in result["rows"]:
         print(f"{row['gops']:8.1f} GOPS {row['share']:6.2f}  {row['kernel']}")

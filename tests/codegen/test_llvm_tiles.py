@@ -144,20 +144,23 @@ def matmul_assembly(m, n, k, kind, result=None):
     return tvm.build(schedule_for([out], target), [data, panels, out], target).get_source("asm")
 
 
-@pytest.mark.parametrize("kind", [BFLOAT16, Kind("uint8", "int8", "int32", 4)], ids=["bf16", "int8"])
-def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_none(kind, caches):
+@pytest.mark.parametrize("kind, phases", [
+    # Register blocks finish sums of the panel before, of the first part of k, of parts between, and of the last part.
+    (BFLOAT16, 4), (Kind("uint8", "int8", "int32", 4), 3),
+], ids=["bf16", "int8"])  # fmt: skip
+def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_none(kind, phases, caches):
     assembly = matmul_assembly(2048, 2048, 2048, kind)
     product = "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
     # Rows come from the L2 cache and leave the part of the panel in the L1 cache.
     step = [product] * 2 + ["tileloaddt1", product, "tileloadd", product, "tileloadd", "tileloaddt1"]
     swap = ["tilestored", "tilezero", product]
-    first = [*swap, *swap, "tileloaddt1", *swap, "tileloadd", *swap, "tileloadd", "tileloaddt1"]
-    # The first part of k sets sums, the others add to them. The first step stores the sums of the block before, and
-    # the last one loads the operands of the block that follows. Rows of the panel before are written between steps.
+    first = [*swap, *swap, "tileloaddt1", *swap, "tileloadd", *swap, "tileloadd", "tileloaddt1", *step]
+    # The first step stores the sums of the block before, and the last one loads the operands of the one that follows.
     found = runs(assembly)
-    assert all(run in (first, step) for run in found) and found.count(first) == 2 and len(found) >= 2 * 4
-    assert assembly.count("tilestored") == assembly.count("tilezero") == 3 * 4
-    assert assembly.count("tileload") == 4 + 4 * len(found)
+    assert all(run in (first, step) for run in found) and found.count(first) == phases and len(found) >= 3 * phases
+    # Sums begin as zero once more before the first panel, and are stored once more behind the last.
+    assert assembly.count("tilestored") == assembly.count("tilezero") == 4 * (phases + 1)
+    assert assembly.count("tileload") == 4 + 4 * (len(found) + phases)
     # What passes by the caches is waited for once, where the function is left.
     assert "vmovnt" in assembly and 0 < assembly.count("sfence") <= assembly.count("tilerelease")
 
@@ -165,14 +168,15 @@ def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_n
 def test_the_vectors_of_a_step_finish_two_rows_of_the_block_before(caches):
     assembly = matmul_assembly(2048, 2048, 2048, BFLOAT16, "bfloat16")
     parts = re.split(r"^\.L\w+:|^\s+j\w+\s.*$", assembly, flags=re.MULTILINE)
-    copies, adds = (part for part in parts if part.count("tdpbf16ps") == 4 and part.count("vmovaps") == 2 * 4)
-    assert "vadd" not in copies and adds.count("vaddps") == 4
+    steps = [part for part in parts if part.count("tdpbf16ps") == 4 and "vmovaps" in part]
+    # Rows of the first part of k are copied, those of parts between are added to sums in memory. With the last part
+    # they are rounded where they are added up: that of the register block before, and of the panel before.
+    copies, adds, *finals = steps
+    assert copies.count("vmovaps") == adds.count("vmovaps") == 2 * 4
+    assert "vadd" not in copies and adds.count("vaddps") == 4 and "vcvt" not in copies + adds
+    assert finals and all(part.count("vaddps") == part.count("vcvtneps2bf16") == 4 for part in finals)
     # The next panel is fetched by as many prefetches in each step.
-    assert copies.count("prefetcht1") == adds.count("prefetcht1") == 2
-    # A row of the panel before is rounded in every second step, of which one is the first.
-    rounded = [place for place, part in enumerate(parts) if "vcvtneps2bf16" in part]
-    products = [place for place, part in enumerate(parts) if "tdpbf16ps" in part]
-    assert len([place for place in rounded if place < products[-1]]) == 4 and rounded[-1] > products[-1]
+    assert all(part.count("prefetcht1") == 2 for part in steps)
 
 
 def test_results_of_bfloat16_pass_by_the_caches(caches):

@@ -7,13 +7,15 @@ import pytest
 from lowered import of, same_result, var
 
 import tvm
+from tvm.arith import Analyzer
 from tvm.ir.pass_config import LoopPartitionConfig
-from tvm.ir.prim import Call, Min, Select, const
+from tvm.ir.prim import Call, IterVar, Min, Range, Select, const
+from tvm.ir.subst import substitute
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import if_then_else, likely
-from tvm.tir.stmt import AttrStmt, BufferStore, For, ForKind, IfThenElse
-from tvm.tir.transform.loop_partition import loop_partition
+from tvm.tir.stmt import AttrStmt, BufferRealize, BufferStore, Evaluate, For, ForKind, IfThenElse, seq
+from tvm.tir.transform.loop_partition import acts_only_under, loop_partition
 from tvm.tir.transform.remove_no_op import remove_no_op
 from tvm.tir.transform.simplify import simplify
 
@@ -145,3 +147,60 @@ def test_a_choice_that_ends_with_the_interior_is_made_in_the_rest(n):
     interior, rest = new.body.seq
     assert not of(Select, interior) and not of(Min, interior)
     assert not of(Select, rest) and of(Min, rest)
+
+
+def blocks_of_tiles(more=lambda b, at, i, inner: inner):
+    """Two blocks of six tiles of four elements, of which the second has 11 elements in three tiles."""
+    a, b = decl_buffer((35,), "int32", "A"), decl_buffer((64,), "int32", "B")
+    block, i, j = var("block"), var("i"), var("j")
+    at = block * 24 + i * 4 + j
+    inner = For(j, 0, 4, 0, IfThenElse(likely(at < 35), BufferStore(b, a[at] + 1, [at])))
+    tiles = For(i, 0, 6, 0, more(b, at, i, inner), None, {"pragma_loop_partition_hint": 1})
+    func = PrimFunc([a, b], For(block, 0, 2, 0, tiles))
+    new = same_result(loop_partition, func, np.arange(35, dtype="int32"), np.zeros(64, "int32"))
+    extents = [f.extent for f in of(For, new) if f.loop_var.name == "i"]
+    at = [{new.body.loop_var: const(n)} for n in (0, 1)]
+    return [tuple(int(Analyzer().simplify(substitute(extent, block))) for extent in extents) for block in at]
+
+
+def test_iterations_that_do_nothing_are_left_out():
+    assert blocks_of_tiles() == [(6, 0), (2, 1)]
+
+
+def test_what_is_written_to_memory_of_an_iteration_is_not_seen_outside():
+    own = decl_buffer((4,), "int32", "own")
+
+    def with_own(b, at, i, inner):
+        return BufferRealize(own, [Range(0, 4)], const(True), seq(BufferStore(own, i, [0]), inner))
+
+    assert blocks_of_tiles(with_own) == [(6, 0), (2, 1)]
+
+
+@pytest.mark.parametrize("is_guarded", [False, True])
+def test_iterations_that_still_do_something_stay(is_guarded):
+    def with_store(b, at, i, inner):
+        store = BufferStore(b, i, [i + 40])
+        return seq(IfThenElse(i < 5, store) if is_guarded else store, inner)
+
+    assert blocks_of_tiles(with_store)[1] == (2, 4)
+
+
+def test_calls_with_effects_are_seen_outside():
+    a, i = decl_buffer((8,), "int32", "A"), var("i")
+    inside, store = i < 3, BufferStore(a, 1, [i])
+    assert acts_only_under(IfThenElse(tvm.tir.all(likely(inside), i > 0), store), {inside})
+    assert not acts_only_under(IfThenElse(likely(i < 4), store), {inside})
+    assert not acts_only_under(IfThenElse(likely(inside), store, store), {inside})
+    assert not acts_only_under(Evaluate(tvm.tir.call_extern("void", "abs", i)), {inside})
+
+
+def test_threads_that_wait_for_each_other_take_the_same_iterations():
+    a, shared = decl_buffer((35,), "int32", "A"), decl_buffer((8,), "int32", "S", scope="shared")
+    thread = IterVar(Range(0, 8), var("threadIdx.x"), IterVar.ThreadIndex, "threadIdx.x")
+    i, j = var("i"), var("j")
+    at = thread.var * 5 + i * 2 + j
+    store = For(j, 0, 2, 0, IfThenElse(likely(at < 35), BufferStore(a, shared[thread.var] + 1, [at])))
+    body = BufferRealize(shared, [Range(0, 8)], const(True), seq(BufferStore(shared, i, [thread.var]), store))
+    nest = For(i, 0, 6, 0, body, None, {"pragma_loop_partition_hint": 1})
+    func = PrimFunc([a], AttrStmt(thread, "thread_extent", const(8), nest))
+    assert [int(f.extent) for f in of(For, loop_partition(func)) if f.loop_var.name == "i"] == [6]

@@ -286,6 +286,19 @@ def test_prefetch_scope_fetches_a_later_iteration():
     assert isinstance(new.body.body, SeqStmt)
 
 
+def test_prefetch_scope_fetches_what_an_intrinsic_reads():
+    a, b, window = decl_buffer((8, 32), "int32", "A"), decl_buffer((8,), "int32", "B"), decl_buffer((4,), "int32", "W")
+
+    def body(i, j):
+        bind = tvm.tir.call_intrin("handle", "tir.tvm_tuple", i, 1, j * 4, 4)
+        return AttrStmt((window, a), "buffer_bind_scope", bind, BufferStore(b, window[0], [i]))
+
+    nest = loop(8, lambda i: AttrStmt(a, "prefetch_scope", const(2), loop(8, lambda j: body(i, j), "j")))
+    fetch = of(Prefetch, inject_prefetch(PrimFunc([a, b], nest)))[0]
+    assert str(fetch.bounds[0].min) == "i + 2" and int(fetch.bounds[0].extent) == 1
+    assert int(fetch.bounds[1].min) == 0 and int(fetch.bounds[1].extent) == 32
+
+
 def test_runs_of_a_loop_share_its_prefetches():
     a, b = decl_buffer((16, 32), "int32", "A"), decl_buffer((8,), "int32", "B")
     pair = Call("handle", Op.get("tir.tvm_tuple"), (const(8), const(4)))

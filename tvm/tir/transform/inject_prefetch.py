@@ -27,6 +27,10 @@ def touched_region(body: Stmt, buffer: Buffer) -> list[Range] | None:
     for n in post_order(body):
         if isinstance(n, (BufferLoad, BufferStore)) and n.buffer is buffer:
             found.append([eval_set(i, sets) for i in n.indices])
+    for n in statements_in(body):
+        if isinstance(n, AttrStmt) and n.attr_key == "buffer_bind_scope" and n.node[1] is buffer:
+            begins, sizes = n.value.args[::2], n.value.args[1::2]
+            found.append([union([eval_set(b, sets), eval_set(b + s - 1, sets)]) for b, s in zip(begins, sizes)])
     if not found:
         return None
     region = []

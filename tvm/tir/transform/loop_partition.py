@@ -45,7 +45,21 @@ from ...ir.structural import structural_equal
 from ...ir.subst import substitute
 from ...ir.visit import post_order, rewrite
 from ..function import PrimFunc
-from ..stmt import Allocate, AttrStmt, BufferRealize, BufferStore, For, ForKind, IfThenElse, LetStmt, Stmt, seq
+from ..stmt import (
+    Allocate,
+    AttrStmt,
+    BufferRealize,
+    BufferStore,
+    Evaluate,
+    For,
+    ForKind,
+    IfThenElse,
+    LetStmt,
+    Prefetch,
+    SeqStmt,
+    Stmt,
+    seq,
+)
 from .facts import analyzer_of
 from .statement import KEPT, StmtRewriter, int_value, is_call, statements_in
 from .unroll_loop import rename_bound
@@ -217,12 +231,37 @@ class Partitioner(StmtRewriter):
         body = without(node.body, certain)
         if int_value(size) is not None and int_value(size) == int_value(node.extent):
             return self.loop(node.replace(body=body), hinted, unroll=False)
+        stop = self.stop(node, analyzer, certain, after, end)
         parts = (
             self.piece(node, analyzer, begin, middle, node.body, hinted, fresh=True),
             self.piece(node, analyzer, middle, after, body, hinted, fresh=False),
-            self.piece(node, analyzer, after, end, self.beyond(node, analyzer, interval, certain), hinted, fresh=True),
+            self.piece(node, analyzer, after, stop, self.beyond(node, analyzer, interval, certain), hinted, fresh=True),
         )
         return seq(*[part for part in parts if part is not None])
+
+    def stop(
+        self, node: For, analyzer: Analyzer, certain: dict[PrimExpr, bool], after: PrimExpr, end: PrimExpr
+    ) -> PrimExpr:  # fmt: skip
+        """Where the iterations ``after`` an interior may end: from there on no condition holds under which they do
+        anything. The last block of rows, say, has fewer tiles than the others."""
+        relax = {v: as_set(r) for v, r in inner_ranges(node.body).items()}
+        hidden = {n.var for n in post_order(node.body) if isinstance(n, (LetStmt, Let))}.union(relax, [node.loop_var])
+        never: dict[PrimExpr, PrimExpr] = {}
+        for condition in (c for c, value in certain.items() if value and type(c) in OPPOSITE):
+            opposite = OPPOSITE[type(condition)](condition.a, condition.b)
+            where = deduce_bound(node.loop_var, opposite, self.outer, relax)
+            if where.has_lower_bound() and not where.has_upper_bound():
+                if same_before_the_loop(where.min_value, hidden, self.counts):
+                    never[condition] = where.min_value
+        if not never:
+            return end
+        first = next(iter(never.values()))
+        same = {c for c, value in never.items() if structural_equal(value, first)}
+        if not acts_only_under(node.body, same):
+            return end
+        if self.threads.intersection(post_order(first)) and waits_for_other_threads(node.body):
+            return end
+        return clamp(analyzer, primop.cast(node.loop_var.dtype, first), after, end)
 
     def beyond(
         self, node: For, analyzer: Analyzer, interval: IntervalSet, certain: dict[PrimExpr, bool]
@@ -287,6 +326,39 @@ class Partitioner(StmtRewriter):
         if isinstance(test, IntImm):
             return node.replace(body=complete)
         return node.replace(body=IfThenElse(test, complete, self.stmt(rename_bound(node.body))))
+
+
+def acts_only_under(body: Stmt, conditions: set[PrimExpr]) -> bool:
+    """Whether all that is seen outside of ``body`` happens under one of the conditions."""
+    own: set[Any] = set()
+    stack = [body]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, IfThenElse):
+            said = (c.args[0] if is_call(c, "tir.likely") else c for c in conjuncts(node.condition))
+            if conditions.isdisjoint(part for c in said for part in conjuncts(c)):
+                stack.append(node.then_case)
+            if node.else_case is not None:
+                stack.append(node.else_case)
+        elif isinstance(node, BufferStore):
+            if node.buffer not in own and node.buffer.data not in own:
+                return False
+        elif isinstance(node, Evaluate):
+            if isinstance(node.value, Call) and not is_pure(node.value):
+                return False
+        elif isinstance(node, (AttrStmt, Allocate, BufferRealize, For, LetStmt)):
+            if isinstance(node, BufferRealize):
+                own.add(node.buffer)
+            elif isinstance(node, Allocate):
+                own.add(node.buffer_var)
+            elif isinstance(node, AttrStmt) and node.attr_key == "buffer_bind_scope" and node.node[1] in own:
+                own.add(node.node[0])
+            stack.append(node.body)
+        elif isinstance(node, SeqStmt):
+            stack.extend(node.seq)
+        elif not isinstance(node, Prefetch):
+            return False
+    return True
 
 
 class Conditions:

@@ -61,20 +61,23 @@ def products(lhs: Tensor, rhs: Tensor, shape: tuple[Any, ...], name: str, one_lh
     return te.compute(shape, body, name=name, tag="matmul_dots")
 
 
+def shares_sets(lhs: Tensor, k: int) -> bool:
+    """Whether the rows of a register tile would share the lines of few sets of the L1 cache: their distance is a
+    multiple of ``ALIASED`` bytes."""
+    rows = lhs.shape[-2]
+    return k * info(lhs.dtype).bytes % ALIASED == 0 and isinstance(rows, IntImm) and rows.value >= MIN_SHIFTED_ROWS
+
+
 def padded_lhs(lhs: Tensor, k: int) -> Tensor:
-    """The lhs with as many elements in a row as panels have. Rows whose distance is a multiple of ``ALIASED`` bytes
-    would share the lines of few sets of the L1 cache, so that a row of them gets a line more."""
-    size = info(lhs.dtype).bytes
+    """The lhs with as many elements in a row as panels have, copied where its rows are to be apart (``apply``)."""
     depth = depth_of(lhs.dtype)
-    shares = k * size % ALIASED == 0 and isinstance(lhs.shape[-2], IntImm) and lhs.shape[-2].value >= MIN_SHIFTED_ROWS
-    if k % depth == 0 and not shares:
+    if k % depth == 0 and not shares_sets(lhs, k):
         return lhs
-    shape = (*lhs.shape[:-1], k + LINE // size if shares else -(-k // depth) * depth)
 
     def body(*at):
         return tir.if_then_else(at[-1] < k, lhs(*at), tir.const(0, lhs.dtype))
 
-    return te.compute(shape, body, name="T_matmul_dots_lhs", tag="pad,step")
+    return te.compute((*lhs.shape[:-1], -(-k // depth) * depth), body, name="T_matmul_dots_lhs", tag="pad,step")
 
 
 def panels(rhs: Tensor, n: int, k: int, transposed: bool) -> Tensor:
@@ -134,10 +137,12 @@ class MatmulDots(CPUTemplate):
         words, instruction = access.extent_of(op.reduce_axis[1]) or 1, op.attrs["instruction"]
         rows, count = config["tile"]
         *lead, i, j = host.op.axis
-        # Rows of the lhs stay in the L2 cache while all panels are multiplied with them.
+        # Rows of the lhs stay in the L2 cache while all panels are multiplied with them; blocks of them are even.
         row = math.prod(access.extent_of(a) or 1 for a in op.reduce_axis[:-1]) * dot_products.LANE_BYTES
-        block = max(planner.machine.l2_bytes // 2 // row // rows, 1) * rows
-        is_blocked = (access.extent_of(i) or 1) > block
+        tiles = -(-(access.extent_of(i) or 1) // rows)
+        blocks = -(-tiles // max(planner.machine.l2_bytes // 2 // row // rows, 1))
+        block = -(-tiles // blocks) * rows
+        is_blocked = blocks > 1
         i_block, i = host.split(i, factor=block) if is_blocked else (None, i)
         i_outer, i_inner = host.split(i, factor=rows)
         j_outer, j_inner = host.split(j, factor=count * PANEL)
@@ -153,6 +158,10 @@ class MatmulDots(CPUTemplate):
         if access.work(op) >= planner.parallel_points:
             host.parallel(task)
         stage.compute_at(host, i_outer)
+        lhs = op.input_tensors[0]
+        if lhs.op.tag == "pad,step" and shares_sets(lhs, int(lhs.shape[-1])):
+            size = info(lhs.dtype).bytes
+            planner.s[lhs].storage_align(lhs.op.axis[-2], ALIASED // size, LINE // size)
         *lead, i, j = stage.op.axis
         k_outer, word, k = stage.op.reduce_axis
         j_panel, lane = stage.split(j, factor=PANEL)
