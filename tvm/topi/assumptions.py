@@ -16,7 +16,7 @@ from ..error import ExprValueError
 from ..ir import primop
 from ..ir.prim import Any_, IntImm, PrimExpr, convert
 from ..ir.visit import post_order
-from .utils import equal_const_int, is_empty_shape, simplify
+from .utils import equal_const_int, simplify
 
 
 class Assumption(NamedTuple):
@@ -103,9 +103,10 @@ def refuse_empty(dim: Any, shape: Sequence[Any], what: str) -> None:
     Raises
     ------
     ExprValueError
-        That is known now; where sizes are not known, it is taken for granted that it is not so.
+        That is known now; where sizes are not known, it is taken for granted that it is not so. A result of unknown
+        size may turn out to have no elements.
     """
-    if equal_const_int(dim, 0) and not is_empty_shape(shape):
+    if equal_const_int(dim, 0) and all(isinstance(d, (int, IntImm)) and int(d) > 0 for d in shape):
         raise ExprValueError(f"{what}: nothing can be taken from a dimension of 0")
     none = [primop.equal(d, 0) for d in shape if not isinstance(d, IntImm) or d.value == 0]
     assume(tir.any(convert(dim) > 0, *none), "a dimension of at least one element to take from")

@@ -24,8 +24,9 @@ def _is_one(dim: PrimExpr) -> bool:
 
 
 def _is_cut(cut: PrimExpr, size: PrimExpr) -> bool:
-    """Whether a size is another one, or a number of more than 1 where that is less."""
-    if not isinstance(cut, Min):
+    """Whether a size is another one that is not known, or a number of more than 1 where that is less. Beside the
+    number itself it may well be 1."""
+    if not isinstance(cut, Min) or isinstance(size, IntImm):
         return False
     limits = [x for x in (cut.a, cut.b) if isinstance(x, IntImm)]
     return len(limits) == 1 and limits[0].value > 1 and any(same_dim(x, size) for x in (cut.a, cut.b))

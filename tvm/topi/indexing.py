@@ -46,7 +46,8 @@ def inside(index: PrimExpr, dim: PrimExpr) -> PrimExpr:
 
 _INSIDE = {
     "clip": lambda index, dim: te.max(te.min(index, dim - 1), 0),
-    "wrap": lambda index, dim: primop.floormod(index, dim),
+    # Nothing is taken from a dimension that is known to be 0, and nothing can be divided by it.
+    "wrap": lambda index, dim: primop.floormod(index, 1 if equal_const_int(dim, 0) else dim),
     "fast": lambda index, dim: index,
 }
 

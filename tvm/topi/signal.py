@@ -13,7 +13,7 @@ from ..ir import primop
 from ..ir.prim import PrimExpr, const, convert
 from . import tag
 from .assumptions import agree
-from .utils import check_tensor, get_const_int
+from .utils import check_tensor, equal_const_int, get_const_int
 
 
 def _table(function, n: PrimExpr, dtype: str, name: str) -> te.Tensor:
@@ -66,6 +66,9 @@ def dft(re_data, im_data, inverse):
 
 def _turn(a: PrimExpr, b: PrimExpr, n: PrimExpr) -> PrimExpr:
     """a * b modulo n, where the product may be beyond int32."""
+    if equal_const_int(n, 0):
+        # There are no angles, and nothing can be divided by their number.
+        return a
     product = primop.cast("int64", a) * primop.cast("int64", b)
     return primop.cast(a.dtype, primop.floormod(product, primop.cast("int64", n)))
 

@@ -233,6 +233,8 @@ def unravel_index(idx: Any, shape: Sequence) -> list:
     indices = []
     for i, dim in enumerate(reversed(shape)):
         last = i == len(shape) - 1
+        # There is no element along a dimension of 0, and nothing can be divided by it.
+        dim = 1 if isinstance(dim, (int, IntImm)) and int(dim) == 0 else dim
         indices.append(idx if last else idx % dim)
         idx = idx if last else idx // dim
     return indices[::-1]

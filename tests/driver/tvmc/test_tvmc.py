@@ -98,7 +98,9 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
     refused(4, "did not specify c target", "compile", "--target", "llvm", "--target-c-mcpu", "x", model_path)
     refused(2, "no pass is named NoSuchPass", "compile", "--disabled-pass", "NoSuchPass", model_path)
     refused(4, "there is no pass option 'no.such'", "compile", "--pass-config", "no.such=1", model_path)
-    refused(2, "is no list of shapes", "compile", "--input-shapes", "data=1", model_path)
+    for shapes in ("data=1", "data:[1,3,9,7] mask:[n,7]", "data:[1,3,9,7"):
+        refused(2, "is no list of shapes", "compile", "--input-shapes", shapes, model_path)
+    refused(2, "has two shapes for 'data'", "compile", "--input-shapes", "data:[1,3,9,7] data:[2,3,9,7]", model_path)
     refused(4, "the model has no input 'x'", "compile", "--input-shapes", "x:[1,2]", model_path)
     refused(4, "cannot write", "compile", "--output", str(tmp_path / "no" / "dir" / "m.tar"), model_path)
     refused(4, "the Model Library Format needs ahead-of-time output", "compile", "-f", "mlf", model_path)
@@ -137,6 +139,7 @@ def test_shapes_top_results_and_trackers():
     from tvm.driver.tvmc.tracker import tracker_host_port_from_cli
 
     assert parse_shape_string("input:[10, 10,10] gpu_0/data_0:[3]") == {"input": [10, 10, 10], "gpu_0/data_0": [3]}
+    assert parse_shape_string("a/b/c-0:1:[2], d: [ 3 ]") == {"a/b/c-0:1": [2], "d": [3]}
     result = tvmc.TVMCResult({"output_0": np.array([[1, 2, 3, 4], [5, 6, 7, 8]])}, [])
     np.testing.assert_array_equal(get_top_results(result, 2), [[3, 2], [4, 3]])
     assert tracker_host_port_from_cli("1.2.3.4:90") == ("1.2.3.4", 90)

@@ -352,6 +352,53 @@ def test_places_in_an_axis_of_length_0_are_refused(operator):
         run(numbers(2, 0))
 
 
+NOTHING = np.zeros((0, 3), "float32")
+TAKING = {
+    "take": (lambda x, i: relay.take(x, i, 0), NOTHING, lambda n: np.zeros(n, "int64")),
+    "take wrap": (lambda x, i: relay.take(x, i, 0, mode="wrap"), NOTHING, lambda n: np.zeros(n, "int64")),
+    "take flat": (relay.take, NOTHING, lambda n: np.zeros(n, "int64")),
+    "take flat wrap": (lambda x, i: relay.take(x, i, mode="wrap"), NOTHING.T, lambda n: np.zeros(n, "int64")),
+    "gather": (lambda x, i: relay.gather(x, 1, i), NOTHING.T, lambda n: np.zeros((3, n), "int64")),
+    "gather_nd": (relay.gather_nd, NOTHING, lambda n: np.zeros((1, n), "int64")),
+    "adv_index": (lambda x, i: relay.adv_index([x, i]), NOTHING, lambda n: np.zeros(n, "int64")),
+    "vision.roi_align": (
+        lambda x, r: relay.vision.roi_align(x, r, (2, 2), 1.0),
+        np.zeros((1, 3, 0, 4), "float32"), lambda n: np.zeros((n, 5), "float32"),
+    ),
+    "vision.roi_pool": (
+        lambda x, r: relay.vision.roi_pool(x, r, (2, 2), 1.0),
+        np.zeros((0, 3, 4, 4), "float32"), lambda n: np.zeros((n, 5), "float32"),
+    ),
+    "image.crop_and_resize": (
+        lambda x, b: relay.image.crop_and_resize(x, b, relay.cast(relay.sum(b, 1), "int32"), (2, 2), "NCHW"),
+        np.zeros((0, 3, 4, 4), "float32"), lambda n: np.zeros((n, 4), "float32"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("all_open", [False, True])
+@pytest.mark.parametrize("name", TAKING)
+def test_no_elements_can_be_taken_from_an_empty_axis_and_others_are_refused(name, all_open):
+    build, data, places = TAKING[name]
+    x = unknown("x", *([None] * data.ndim if all_open else data.shape), dtype="float32")
+    i = unknown("i", *[None if d == 7 else d for d in places(7).shape], dtype=str(places(0).dtype))
+    run = relay.create_executor("vm", tvm.IRModule.from_expr(relay.Function([x, i], build(x, i)))).evaluate()
+    assert 0 in run(data, places(0)).shape
+    words = f"operator {name.partition(' ')[0]}: a dimension of at least one element to take from: .* does not hold"
+    with pytest.raises(tvm.TVMError, match=words):
+        run(data, places(2))
+
+
+def test_operators_that_divide_by_a_size_take_0_for_it():
+    image, row = unknown("x", None, 0, 4, None, dtype="float32"), unknown("x", None, 0, dtype="float32")
+    blocks = relay.Function([image], relay.nn.space_to_depth(image, 2))
+    blocks = relay.create_executor("vm", tvm.IRModule.from_expr(blocks))
+    assert blocks.evaluate()(np.zeros((3, 0, 4, 6), "float32")).shape == (3, 0, 2, 3)
+    waves = relay.Function([row], relay.op.signal.dft(row, row)[0])
+    waves = relay.create_executor("vm", tvm.IRModule.from_expr(waves))
+    assert waves.evaluate()(NOTHING.T).shape == (3, 0)
+
+
 def test_a_known_size_may_be_that_of_a_sum_over_other_axes_of_unknown_sizes():
     x = unknown("x", None, None, dtype="float32")
     run = relay.create_executor("vm", tvm.IRModule.from_expr(relay.Function([x], relay.collapse_sum_to(x, (2,)))))

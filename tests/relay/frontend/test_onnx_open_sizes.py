@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from machine import Machine
 from onnx import TensorProto, helper
 from small_models import graph_model
 
@@ -89,6 +90,7 @@ OPEN = {
     "MaxPool": (["N", 4, "H", "W"], {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 0]}),
     "AveragePool": (["N", 4, "H", "W"], {"kernel_shape": [2, 3], "pads": [0, 1, 1, 1], "count_include_pad": 1}),
     "LRN": (["N", 4, "H", "W"], {"size": 3}),
+    "LRN of any channels": (["N", "C", "H"], {"size": 4, "alpha": 0.5}),
     "Hardmax": (["N", 4, "H"], {"axis": 1}),
     "Trilu": (["N", 4, 5], {}),
 }
@@ -98,10 +100,81 @@ OPEN = {
 def test_sizes_that_an_operator_does_not_need_stay_open(name, rng):
     dims, attributes = OPEN[name]
     info = helper.make_tensor_value_info
-    node = helper.make_node(name, ["x"], ["y"], **attributes)
+    node = helper.make_node(name.partition(" ")[0], ["x"], ["y"], **attributes)
     model = graph_model([node], [info("x", TensorProto.FLOAT, dims)], [info("y", TensorProto.FLOAT, None)])
     machine = tvm.runtime.vm.VirtualMachine(relay.vm.compile(from_onnx(model)[0], "llvm"), tvm.cpu())
-    for sizes in ({"N": 2, "H": 5, "W": 7}, {"N": 1, "H": 3, "W": 4}):
+    for sizes in ({"N": 2, "C": 3, "H": 5, "W": 7}, {"N": 1, "C": 7, "H": 3, "W": 4}):
         x = rng.standard_normal([sizes.get(d, d) for d in dims]).astype("float32")
         want = relay.create_executor("debug", from_onnx(model, shape={"x": x.shape})[0]).evaluate()(x)
         np.testing.assert_allclose(machine.run(x).numpy(), want.numpy(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["ReduceSum", "ReduceMax", "ReduceProd", "ReduceLogSumExp"])
+def test_an_axis_without_elements_is_reduced_beside_open_ones(name):
+    info = helper.make_tensor_value_info
+    node = helper.make_node(name, ["x", "axes"], ["y"], keepdims=0)
+    x, y = info("x", TensorProto.FLOAT, [0, "N"]), info("y", TensorProto.FLOAT, None)
+    model = graph_model([node], [x], [y], {"axes": np.array([0])}, opset=18)
+    machine = Machine(model)
+    for size in (3, 0):
+        machine.check(x=np.zeros((0, size), "float32"))
+    late = graph_model([node], [x, info("axes", TensorProto.INT64, [1])], [y], opset=18)
+    found = Machine(late)(x=np.zeros((0, 3), "float32"), axes=np.array([0]))
+    np.testing.assert_array_equal(found[0], machine(x=np.zeros((0, 3), "float32"))[0])
+
+
+@pytest.mark.parametrize("attributes", [
+    {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]},
+    {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1, "storage_order": 1},
+    {"kernel_shape": [2, 2], "dilations": [2, 1], "pads": [1, 1, 1, 1]},
+    {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_UPPER"},
+])  # fmt: skip
+@pytest.mark.parametrize("dims", [["N", 3, "H", "W"], ["N", "C", 6, 5]])
+def test_places_of_maxima_need_no_known_size(attributes, dims, rng):
+    info = helper.make_tensor_value_info
+    node = helper.make_node("MaxPool", ["x"], ["y", "i"], **attributes)
+    outputs = [info("y", TensorProto.FLOAT, None), info("i", TensorProto.INT64, None)]
+    machine = Machine(graph_model([node], [info("x", TensorProto.FLOAT, dims)], outputs))
+    for sizes in ({"N": 2, "C": 4, "H": 7, "W": 6}, {"N": 1, "C": 1, "H": 3, "W": 3}, {"N": 0, "C": 1, "H": 5, "W": 4}):
+        # Few different values, so that the first of equal ones is asked for.
+        machine.check(x=rng.integers(-3, 3, [sizes.get(d, d) for d in dims]).astype("float32"))
+
+
+def test_a_slice_of_a_known_axis_meets_the_whole_with_one_element_too(rng):
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Shape", ["n"], ["end"]),
+        helper.make_node("Slice", ["x", "begin", "end", "begin"], ["part"]),
+        helper.make_node("Min", ["x", "part"], ["y"]),
+    ]
+    sides = [info("x", TensorProto.FLOAT, [3, "M"]), info("n", TensorProto.FLOAT, ["N"])]
+    machine = Machine(graph_model(nodes, sides, [info("y", TensorProto.FLOAT, None)], {"begin": np.array([0])}))
+    for size in (1, 3, 5):
+        machine.check(x=rng.standard_normal((3, 4)).astype("float32"), n=np.zeros(size, "float32"))
+    with pytest.raises(TVMError, match="a size that is 3 or 1"):
+        machine(x=np.zeros((3, 4), "float32"), n=np.zeros(2, "float32"))
+
+
+def test_an_axis_that_may_be_empty_has_a_hardmax(rng):
+    info = helper.make_tensor_value_info
+    node, sides = helper.make_node("Hardmax", ["x"], ["y"], axis=1), [info("x", TensorProto.FLOAT, ["N", "M"])]
+    machine = Machine(graph_model([node], sides, [info("y", TensorProto.FLOAT, None)]))
+    for shape in ((3, 5), (2, 0), (0, 3), (2, 1)):
+        machine.check(x=rng.integers(0, 3, shape).astype("float32"))
+
+
+@pytest.mark.parametrize("known", [2, 6, 16, 17])
+@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+def test_an_axis_that_is_no_longer_than_a_vector_lies_in_one(name, known, rng):
+    """Its length is that of another axis, but at most so many."""
+    info = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("Shape", ["x"], ["end"], start=1, end=2),
+        helper.make_node("Slice", ["x", "begin", "end", "axis"], ["part"]),
+        helper.make_node(name, ["part"], ["y"], axis=0),
+    ]
+    weights = {"begin": np.array([0]), "axis": np.array([2])}
+    sides = [info("x", TensorProto.FLOAT, ["L", "B", known])]
+    machine = Machine(graph_model(nodes, sides, [info("y", TensorProto.FLOAT, None)], weights))
+    for size in (1, 3, 19):
+        machine.check(x=rng.standard_normal((4, size, known)).astype("float32"))

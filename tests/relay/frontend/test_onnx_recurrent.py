@@ -34,6 +34,10 @@ def test_a_recurrent_network_takes_sequences_and_batches_of_any_size(kind, direc
         if lengths:
             feed["n"] = rng.integers(1, steps + 1, batch).astype("int32")
         machine.check(**feed, rtol=1e-4, atol=1e-5)
+    # Of no steps there are no outputs, and the state is still as large as the batch.
+    lengths = {"n": np.zeros(3, "int32")} if lengths else {}
+    found = machine(x=np.zeros((0, 3, 2), "float32"), **lengths)
+    assert [f.shape for f in found] == [(0, both, 3, hidden), *[(both, 3, hidden)] * (len(outputs) - 1)]
 
 
 def lstm_step() -> list:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 
-_ENTRY = re.compile(r"(?:\w+/)?[:\w.]+:\s*\[\s*-?\d+(?:\s*,\s*-?\d+)*\s*\]")
+# A name may hold anything but what parts entries and begins the sizes.
+_ENTRY = re.compile(r"[^\s\[\],;]+:\s*\[\s*-?\d+(?:\s*,\s*-?\d+)*\s*\]")
 
 
 def parse_shape_string(inputs_string: str) -> dict[str, list]:
@@ -13,7 +14,8 @@ def parse_shape_string(inputs_string: str) -> dict[str, list]:
     from ...relay.expr import Any
 
     found = _ENTRY.findall(inputs_string)
-    if not found:
+    # What is no shape is no shape of an input that may be left out either.
+    if not found or _ENTRY.sub("", inputs_string).strip(" \t\n,;"):
         raise argparse.ArgumentTypeError(
             f"'{inputs_string}' is no list of shapes; write for example --input-shapes \"data:[1,3,224,224]\""
         )
@@ -21,5 +23,7 @@ def parse_shape_string(inputs_string: str) -> dict[str, list]:
     for entry in found:
         name, _, text = entry.rpartition(":")
         sizes = [int(v) for v in text.strip()[1:-1].split(",")]
+        if name in out:
+            raise argparse.ArgumentTypeError(f"'{inputs_string}' has two shapes for '{name}'")
         out[name] = [Any() if s <= 0 else s for s in sizes]
     return out

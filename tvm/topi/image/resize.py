@@ -18,7 +18,7 @@ from ...ir import primop
 from ...ir.prim import IntImm, PrimExpr, const, convert
 from ...target.layout import Layout
 from .. import tag, utils
-from ..assumptions import agree, assume
+from ..assumptions import agree, assume, refuse_empty
 from ..indexing import as_index
 from ..utils import check_tensor
 
@@ -376,6 +376,7 @@ def crop_and_resize(
     out_dtype = canonical(out_dtype) if out_dtype else data.dtype
     shape = list(data.shape)
     shape[0], shape[at_h], shape[at_h + 1] = boxes.shape[0], *sizes
+    refuse_empty(data.shape[0], shape, "crop_and_resize")
     outside = convert(0.0 if extrapolation_value is None else float(extrapolation_value))
     taking = Filter("linear" if method == "bilinear" else method, "round", -0.5, False, False, "float32")
 

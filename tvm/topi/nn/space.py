@@ -8,7 +8,7 @@ from ... import te, tir
 from ...error import TVMError
 from ..assumptions import divides
 from ..tag import INJECTIVE
-from ..utils import get_const_int, normalize_axis, simplify
+from ..utils import equal_const_int, get_const_int, normalize_axis, simplify
 from .pad import pad
 
 
@@ -98,13 +98,15 @@ def space_to_depth(data, block_size, layout="NCHW"):
             raise TVMError(f"space_to_depth: {data.shape[place]} points cannot be divided into blocks of {size}")
     shape = list(data.shape)
     depth = data.shape[c]
+    # Of no channels there are no elements to find, and nothing can be divided by their number.
+    each = 1 if equal_const_int(depth, 0) else depth
     shape[c] = simplify(depth * size * size)
     shape[h], shape[w] = simplify(data.shape[h] // size), simplify(data.shape[w] // size)
 
     def body(*at):
         index = list(at)
-        block = te.indexdiv(at[c], depth)
-        index[c] = te.indexmod(at[c], depth)
+        block = te.indexdiv(at[c], each)
+        index[c] = te.indexmod(at[c], each)
         index[h] = at[h] * size + te.indexdiv(block, size)
         index[w] = at[w] * size + te.indexmod(block, size)
         return data(*index)

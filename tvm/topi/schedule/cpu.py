@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from ...arith import Analyzer
 from ...ir.prim import IntImm, IterVar, PrimExpr, ProducerLoad
 from ...target import Target
 from ...te.schedule import AttachType, Schedule, Stage, create_schedule
@@ -227,7 +228,7 @@ class Planner:
             kinds = {access.runs_along(x, axis.var) for x in access.loads(op.body)}
             if "far" in kinds and (n is None or n < 4 or self.row_vector(op, lanes)):
                 return None
-            return place, vector_factor(n, lanes)
+            return place, vector_factor(n, lanes) if n is not None else _lanes_below(axis.dom.extent, lanes)
         return None
 
     def row_vector(self, op: ComputeOp, lanes: int) -> bool:
@@ -358,6 +359,15 @@ def _tiles(choices: list[tuple[int, list[int]]]) -> Iterator[dict[int, int]]:
 
 def largest_divisor(n: int, limit: int) -> int:
     return next(d for d in range(min(limit, n), 0, -1) if n % d == 0)
+
+
+def _lanes_below(extent: PrimExpr, lanes: int) -> int:
+    """Lanes for an axis of an unknown length: fewer than it has at most, or the sums of a vector would be taken for
+    those of the whole axis, of which there is no constant number."""
+    most = Analyzer().const_int_bound(extent).max_value
+    while lanes > 1 and lanes >= most:
+        lanes //= 2
+    return lanes
 
 
 def vector_factor(n: int | None, lanes: int) -> int:

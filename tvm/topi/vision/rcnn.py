@@ -11,7 +11,7 @@ from ...error import ExprValueError
 from ...ir import primop
 from ...ir.prim import PrimExpr, const
 from ...tir.ir_builder import create
-from ..assumptions import agree
+from ..assumptions import agree, refuse_empty
 from ..loops import nest
 from ..sort import merge_sort, sorted_parts
 from ..utils import check_tensor, get_const_int, simplify
@@ -32,12 +32,15 @@ def _pooled(pooled_size: Any) -> tuple[int, int]:
     return values[0], values[1]
 
 
-def _check_rois(data: Any, rois: Any, what: str) -> None:
+def _check_rois(data: Any, rois: Any, what: str, *wanted: int) -> None:
+    """What the operators take; along the dimensions that are ``wanted`` there must be elements to take."""
     check_tensor(data, what), check_tensor(rois, what)
     if len(data.shape) != 4:
         raise ExprValueError(f"{what}: images have 4 dimensions, got {len(data.shape)}")
     if len(rois.shape) != 2 or get_const_int(rois.shape[1]) != 5:
         raise ExprValueError(f"{what}: regions are rows of (image, x1, y1, x2, y2), got {list(rois.shape)}")
+    for place in wanted:
+        refuse_empty(data.shape[place], rois.shape, what)
 
 
 def _neighbours(read: Callable, y: PrimExpr, x: PrimExpr, height: PrimExpr, width: PrimExpr) -> list[PrimExpr]:
@@ -66,7 +69,7 @@ def _neighbours(read: Callable, y: PrimExpr, x: PrimExpr, height: PrimExpr, widt
 
 
 def _roi_align(data, rois, pooled_size, spatial_scale, mode, sample_ratio, at: int, aligned: bool, weighted_max: bool):
-    _check_rois(data, rois, "roi_align")
+    _check_rois(data, rois, "roi_align", 0, at, at + 1)
     mode = _mode(mode)
     pooled = _pooled(pooled_size)
     sample_ratio = get_const_int(sample_ratio)
@@ -197,7 +200,8 @@ def roi_pool_nchw(data, rois, pooled_size, spatial_scale):
 
 def roi_pool(data, rois, pooled_size, spatial_scale, layout="NCHW"):
     """Each region (image, x1, y1, x2, y2) as ``pooled_size`` bins, each the maximum of its elements; 0 of none."""
-    _check_rois(data, rois, "roi_pool")
+    # An image without elements has empty bins, but there must be an image.
+    _check_rois(data, rois, "roi_pool", layout.index("N"))
     pooled = _pooled(pooled_size)
     images, channels, height, width = (data.shape[layout.index(c)] for c in "NCHW")
     dtype = data.dtype

@@ -426,9 +426,7 @@ def reduced(ctx, data, axes, keepdims: bool, form):
     own, gone = relay.where(hit, one, sizes), relay.where(hit, sizes, one)
     rows, columns = (places(ctx, ctx.made(part), sizes, rank) for part in (own, gone))
     index = relay.add(relay.expand_dims(rows, 1), relay.expand_dims(columns, 0))
-    # Of no elements none is taken; a kernel wants one that it could take.
-    flat = relay.full(ctx.like(0, data), (1,)) if 0 in ctx.shape(data) else relay.reshape(data, (-1,))
-    taken = ctx.made(relay.take(flat, ctx.made(index), 0))
+    taken = ctx.made(relay.take(relay.reshape(data, (-1,)), ctx.made(index), 0))
     out = form(taken, [1], False)
     if keepdims:
         return relay.reshape(out, ctx.made(own), True)

@@ -6,6 +6,7 @@ import numpy as np
 
 from ....error import TVMError
 from ... import op as relay
+from ...expr import const
 from ..common import run_time
 from ..common.formulas import log_softmax
 from ..common.product import product
@@ -331,8 +332,14 @@ def _softmax(ctx, x, axis: int):
 
 
 def _hardmax(ctx, x, axis: int):
-    place = relay.cast(relay.argmax(x, axis=axis, keepdims=True), "int64")
     places = run_time.along(ctx, run_time.counted(ctx, run_time.size_of(ctx, x, axis)), axis, ctx.rank(x))
+    if isinstance(ctx.shape(x)[axis], int):
+        place = relay.cast(relay.argmax(x, axis=axis, keepdims=True), "int64")
+    else:
+        # An axis without elements has no place of a maximum, which is no error here: the result is as empty.
+        below = relay.less(x, relay.max(x, axis=axis, keepdims=True))
+        none = const(np.iinfo("int64").max, "int64")
+        place = relay.min(relay.where(below, none, places), axis=axis, keepdims=True)
     return relay.cast(relay.equal(place, places), ctx.dtype(x))
 
 

@@ -187,7 +187,10 @@ def lrn(ctx, inputs, attrs):
     low, high = (size - 1) // 2, size - 1 - (size - 1) // 2
     square = relay.multiply(x, x)
     wide = relay.nn.pad(square, [(0, 0), (low, high)] + [(0, 0)] * (rank - 2), ctx.like(0, x))
-    channels = ctx.known_size(x, 1)
+    channels = ctx.shape(x)[1]
+    if not isinstance(channels, int):
+        rest = {name: attrs.get(name, value) for name, value in (("bias", 1.0), ("alpha", 0.0001), ("beta", 0.75))}
+        return relay.nn.lrn(x, size, 1, **rest)
     total = None
     for i in range(size):
         part = relay.strided_slice(wide, [i], [i + channels], [1], [1])

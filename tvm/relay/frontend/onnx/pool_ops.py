@@ -51,6 +51,8 @@ def _power(ctx, x, p):
 
 
 _MAX = {1: relay.nn.max_pool1d, 2: relay.nn.max_pool2d, 3: relay.nn.max_pool3d}
+# Behind the end of any axis.
+_END = (1 << 31) - 1
 _AVG = {1: relay.nn.avg_pool1d, 2: relay.nn.avg_pool2d, 3: relay.nn.avg_pool3d}
 
 
@@ -133,7 +135,10 @@ def max_pool(ctx, inputs, attrs):
     data = inputs[0]
     window = Window(ctx, data, attrs, limits(ctx.dtype(data))[0])
     if ctx.wants(1):
-        return _max_and_place(ctx, data, window, attrs.get("storage_order", 0))
+        column_major = attrs.get("storage_order", 0)
+        if all(isinstance(d, int) for d in ctx.shape(data)):
+            return _max_and_place(ctx, data, window, column_major)
+        return _open_max_and_place(ctx, data, window, attrs, column_major)
     is_plain = ctx.is_float(data) or ctx.dtype(data) in ("int8", "uint8")
     if len(window.kernel) in _MAX and (is_plain or not window.known):
         return window.pooled(window.data, _MAX[len(window.kernel)])
@@ -167,6 +172,36 @@ def _max_and_place(ctx, data, window: Window, column_major: int):
             place = relay.where(better, here, place)
             best = relay.where(better, part, best)
     return [best, place]
+
+
+def _open_max_and_place(ctx, data, window: Window, attrs, column_major: int):
+    """The same where sizes are not known: the places of an image, cut like the image, say where each maximum is."""
+    n = len(window.kernel)
+    if n not in _MAX:
+        raise TVMError("a window of four dimensions and more needs data of known sizes; give the model's input shapes")
+    check_steps("a window", math.prod(window.kernel))
+    best, axes = ctx.made(window.pooled(window.data, _MAX[n])), list(range(2, n + 2))
+    sizes = [run_time.size_of(ctx, data, axis) for axis in axes]
+    row, count = None, run_time.number(1)
+    for i in range(n) if column_major else reversed(range(n)):
+        own = run_time.along(ctx, relay.multiply(run_time.counted(ctx, sizes[i]), count), i + 2, n + 2)
+        row = own if row is None else relay.add(row, own)
+        count = ctx.made(relay.multiply(count, sizes[i]))
+    # Padding has no place, and is no maximum even of data that is as low.
+    cut = Window(ctx, ctx.made(row), attrs, fill=-1)
+    values = window.pad(ctx, window.data, ctx.like(limits(ctx.dtype(data))[0], data))
+    places = cut.pad(ctx, cut.data, run_time.number(-1))
+    place = relay.zeros_like(relay.cast(best, "int64"))
+    for offset in reversed(list(np.ndindex(*window.kernel))):
+        begin = [o * l for o, l in zip(offset, window.dilations)]
+        cuts = [relay.strided_slice(e, begin, [_END] * n, window.strides, axes) for e in (values, places)]
+        value, here = (relay.slice_like(e, best, axes) for e in cuts)
+        hit = relay.logical_and(relay.equal(value, best), relay.greater_equal(here, run_time.number(0)))
+        place = relay.where(hit, here, place)
+    images = relay.multiply(run_time.size_of(ctx, data, 0), run_time.size_of(ctx, data, 1))
+    first = relay.multiply(run_time.counted(ctx, ctx.made(images)), count)
+    first = relay.reshape_like(first, data, 0, 1, 0, 2)
+    return [best, relay.add(place, relay.expand_dims(first, 2, n))]
 
 
 @op("AveragePool")

@@ -169,7 +169,8 @@ class Recurrent:
             return Step(None, [infer(n) for n in new], [infer(out)])
 
         states, (y,) = repeated(self.ctx, count, None, states, step)
-        return y, states
+        # Of no steps there is a batch too, which a loop that never ran says nothing of.
+        return relay.reshape_like(y, ahead, 0, 2, 0, 2), states
 
     def shared(self) -> dict:
         """What all steps use."""

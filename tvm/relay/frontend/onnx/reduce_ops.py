@@ -72,7 +72,8 @@ def _reduce(name: str, since_input: int):
             return relay.cast(form(relay.cast(x, "uint8"), axes, keepdims), "bool")
         if name in ("ReduceLogSum", "ReduceLogSumExp", "ReduceL2", "ReduceMean") and not ctx.is_float(x):
             return relay.cast(form(relay.cast(x, "float64"), axes, keepdims), kind)
-        if any(d == 0 for d in (ctx.shape(x)[a] for a in axes)):
+        shape = ctx.shape(x)
+        if any(shape[a] == 0 for a in axes) and all(isinstance(d, int) for d in shape):
             return _empty(ctx, name, x, axes, keepdims)
         return form(x, axes, keepdims)
 
