@@ -144,20 +144,22 @@ def matmul_assembly(m, n, k, kind, result=None):
     return tvm.build(schedule_for([out], target), [data, panels, out], target).get_source("asm")
 
 
-@pytest.mark.parametrize("kind", [BFLOAT16, Kind("uint8", "int8", "int32", 4)], ids=["bf16", "int8"])
-def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_none(kind, caches):
+@pytest.mark.parametrize("kind, loops", [(BFLOAT16, 4), (Kind("uint8", "int8", "int32", 4), 3)], ids=["bf16", "int8"])
+def test_the_loop_of_a_matmul_loads_each_tile_once_for_two_products_and_spills_none(kind, loops, caches):
     assembly = matmul_assembly(2048, 2048, 2048, kind)
     product = "tdpbf16ps" if kind is BFLOAT16 else "tdpbusd"
     # Rows come from the L2 cache and leave the part of the panel in the L1 cache.
     step = [product] * 2 + ["tileloaddt1", product, "tileloadd", product, "tileloadd", "tileloaddt1"]
     swap = ["tilestored", "tilezero", product]
-    first = [*swap, *swap, "tileloaddt1", *swap, "tileloadd", *swap, "tileloadd", "tileloaddt1"]
-    # The first part of k sets sums, the others add to them. The first step stores the sums of the block before, and
-    # the last one loads the operands of the block that follows. Rows of the panel before are written between steps.
+    first = [*swap, *swap, "tileloaddt1", *swap, "tileloadd", *swap, "tileloadd", "tileloaddt1", *step]
+    # The first register block of a panel ends the panel before it; the first part of k sets sums, those between add to
+    # them, and the last part writes rows of the result. Bytes have two parts. The first step of a register block stores
+    # the sums of the block before, with no jump to the second one; the last step loads operands of the block after.
     found = runs(assembly)
-    assert all(run in (first, step) for run in found) and found.count(first) == 2 and len(found) >= 2 * 4
-    assert assembly.count("tilestored") == assembly.count("tilezero") == 3 * 4
-    assert assembly.count("tileload") == 4 + 4 * len(found)
+    assert all(run in (first, step) for run in found) and found.count(first) == loops and len(found) >= 3 * loops
+    # Of the last register block, sums are stored behind the loop.
+    assert assembly.count("tilestored") == assembly.count("tilezero") == 4 * (loops + 1)
+    assert assembly.count("tileload") == 4 + assembly.count(product)
     # What passes by the caches is waited for once, where the function is left.
     assert "vmovnt" in assembly and 0 < assembly.count("sfence") <= assembly.count("tilerelease")
 
@@ -169,10 +171,10 @@ def test_the_vectors_of_a_step_finish_two_rows_of_the_block_before(caches):
     assert "vadd" not in copies and adds.count("vaddps") == 4
     # The next panel is fetched by as many prefetches in each step.
     assert copies.count("prefetcht1") == adds.count("prefetcht1") == 2
-    # A row of the panel before is rounded in every second step, of which one is the first.
-    rounded = [place for place, part in enumerate(parts) if "vcvtneps2bf16" in part]
-    products = [place for place, part in enumerate(parts) if "tdpbf16ps" in part]
-    assert len([place for place in rounded if place < products[-1]]) == 4 and rounded[-1] > products[-1]
+    # Steps of the last part of k round the two rows that they finish, those of the last panel behind all products.
+    steps = [(part.count("vcvtneps2bf16"), part.count("vaddps")) for part in parts if "tdpbf16ps" in part]
+    assert [rounded for rounded in steps if rounded[0]] == [(4, 4)] * 2
+    assert "vcvtneps2bf16" in assembly[assembly.rindex("tdpbf16ps") :]
 
 
 def test_results_of_bfloat16_pass_by_the_caches(caches):
