@@ -9,6 +9,7 @@ import pytest
 
 import tvm
 from tests.relay import random_exact_graphs, random_graphs
+from tests.tile_emulator import emulated
 from tvm import relay
 
 CASES = int(os.environ.get("TVM_FUZZ_CASES", "60"))
@@ -50,6 +51,27 @@ def test_quantized_graphs_and_those_of_bfloat16_are_exact(dtype, case, seed):
     for target in HERE if dtype != "bfloat16" else HERE[:1]:
         got = random_exact_graphs.computed(mod, inputs, target, 3)
         np.testing.assert_array_equal(got, want, f"seed {number}, {dtype}, {target}\n{mod}")
+
+
+@pytest.mark.parametrize("case", range(max(CASES // 20, 1)))
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "bfloat16"])
+def test_quantized_graphs_and_those_of_bfloat16_are_exact_in_tiles(dtype, case, seed):
+    number = seed * 1000 + case
+    mod, inputs, want = random_exact_graphs.graph(number, dtype)
+    with emulated() as target:
+        got = random_exact_graphs.computed(mod, inputs, target, 3)
+    np.testing.assert_array_equal(got, want, f"seed {number}, {dtype}\n{mod}")
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "bfloat16"])
+@pytest.mark.parametrize("name", sorted(PASSES))
+def test_each_pass_alone_keeps_exact_results(name, dtype, seed):
+    number = seed * 1000 + 700
+    mod, inputs, want = random_exact_graphs.graph(number, dtype)
+    with tvm.transform.PassContext(opt_level=4):
+        new = tvm.transform.Sequential([PASSES[name]()])(mod)
+    got = random_exact_graphs.computed(new, inputs, "llvm", 0)
+    np.testing.assert_array_equal(got, want, f"{name} on the graph of seed {number}\nbefore:\n{mod}\nafter:\n{new}")
 
 
 @pytest.mark.parametrize("name", sorted(PASSES))

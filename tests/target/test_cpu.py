@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from unittest import mock
 
 import pytest
 
@@ -288,3 +289,15 @@ def test_this_machine_has_the_features_that_its_kernel_shows():
     assert not host_cpu.lacking(cpu.enabled)
     if cpu.arch == "aarch64" and not host_cpu.lacking(["dotprod"]) and cpu.cpu.startswith(("neoverse", "cortex-a7")):
         assert cpu.has_dotprod == resolve_cpu(Target(f"llvm -mtriple={cpu.triple} -mcpu={cpu.cpu}")).has_dotprod
+
+
+@pytest.mark.parametrize("refuses", [True, False])
+def test_tile_registers_that_the_system_keeps_from_a_process_are_no_features(refuses, monkeypatch):
+    llvm = mock.Mock()
+    llvm.get_host_cpu_features.return_value = {"amx-tile": True, "amx-int8": True, "avx512vnni": True}
+    llvm.get_process_triple.return_value = "x86_64-unknown-linux-gnu"
+    monkeypatch.setattr(llvm_facts, "binding", lambda: llvm)
+    monkeypatch.setattr(llvm_facts, "lib", mock.Mock(TVMBackendUseTiles=lambda sizes: int(refuses)))
+    found = llvm_facts.host.__wrapped__().features
+    assert "+avx512vnni" in found
+    assert [f for f in found if "amx" in f] == (["-amx-int8", "-amx-tile"] if refuses else ["+amx-int8", "+amx-tile"])

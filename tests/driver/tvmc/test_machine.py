@@ -38,6 +38,17 @@ def test_a_package_with_dot_products_is_refused_by_a_core_without_them(board):
         check_machine(wanted)
 
 
+@pytest.mark.parametrize("cpu, feature, here", [
+    ("cascadelake", "avx512vnni", set()), ("sapphirerapids", "amx-int8", {"avx512_vnni", "avx512_bf16"}),
+])  # fmt: skip
+def test_a_package_with_products_of_x86_is_refused_by_a_cpu_without_them(cpu, feature, here, monkeypatch):
+    wanted = machine(Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"))
+    monkeypatch.setattr(host_cpu, "triple", lambda: "x86_64-linux")
+    monkeypatch.setattr(host_cpu, "_flags", lambda: frozenset({"avx2", "avx512f", *here}))
+    with pytest.raises(TVMCException, match=rf"for cpu {cpu}; this machine lacks .*\b{feature}\b.*\. Compile it here"):
+        check_machine(wanted)
+
+
 def test_a_package_of_risc_v_is_refused_by_arm(board):
     board("neoverse-n1")
     with pytest.raises(TVMCException, match="compiled for riscv64-unknown-linux-gnu, this machine is aarch64-linux"):

@@ -93,6 +93,17 @@ def test_a_cpu_without_products_of_bfloat16_is_named(monkeypatch, cpu, has_produ
     assert said == [f"{name} has no fast products of bfloat16: they are done in float32"][has_products:]
 
 
+@pytest.mark.parametrize("command", ["compile", "tune"])
+@pytest.mark.parametrize("switch, options", [
+    ("--mixed-precision", ["--mixed-precision-ops", "nn.dense"]),
+    ("--mixed-precision", ["--mixed-precision-calculation-type", "bfloat16"]),
+    ("--mixed-precision", ["--mixed-precision-acc-type", "float32"]),
+    ("--desired-layout", ["--desired-layout-ops", "nn.conv2d"]),
+])  # fmt: skip
+def test_details_of_what_is_not_done_are_refused(model_file, tmp_path, refused, command, switch, options):
+    refused(4, f"{options[0]} needs {switch}", command, model_file, "-o", str(tmp_path / "made"), *options)
+
+
 def test_code_is_dumped_beside_the_package(compiled, tmp_path):
     compiled("--dump-code", "asm, ll,tir,relay")
     marks = {"asm": ".text", "ll": "define ", "tir": "T.prim_func", "relay": "nn.conv2d"}

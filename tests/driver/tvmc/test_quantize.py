@@ -115,6 +115,8 @@ def test_what_does_not_fit_is_refused(folder, tmp_path, refused):
         "--quantize int8 needs --calibration FOLDER": ["--quantize", "int8"],
         "--calibration needs --quantize int8": ["--calibration", samples],
         "--quantize-skip needs --quantize": ["--quantize-skip", "first"],
+        "there is no layer 'fist'; did you mean 'first'": [*int8, samples, "--quantize-skip", "nn.dense", "fist"],
+        "there is no layer 'lst'; did you mean 'last'": ["--quantize", "weights-int8", "--quantize-skip", "lst"],
         "--calibration-mode needs --quantize int8": ["--quantize", "weights-int4", "--calibration-mode", "max"],
         "--quantize-group needs --quantize weights-int8": [*int8, samples, "--quantize-group", "32"],
         "even number of weights or 0, got 3": ["--quantize", "weights-int4", "--quantize-group", "3"],

@@ -14,7 +14,7 @@ from tvm.ir.subst import substitute
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.op import if_then_else, likely
-from tvm.tir.stmt import AttrStmt, BufferRealize, BufferStore, Evaluate, For, ForKind, IfThenElse, seq
+from tvm.tir.stmt import AttrStmt, BufferRealize, BufferStore, Evaluate, For, ForKind, IfThenElse, LetStmt, no_op, seq
 from tvm.tir.transform.loop_partition import acts_only_under, loop_partition
 from tvm.tir.transform.remove_no_op import remove_no_op
 from tvm.tir.transform.simplify import simplify
@@ -191,7 +191,12 @@ def test_calls_with_effects_are_seen_outside():
     assert acts_only_under(IfThenElse(tvm.tir.all(likely(inside), i > 0), store), {inside})
     assert not acts_only_under(IfThenElse(likely(i < 4), store), {inside})
     assert not acts_only_under(IfThenElse(likely(inside), store, store), {inside})
-    assert not acts_only_under(Evaluate(tvm.tir.call_extern("void", "abs", i)), {inside})
+    call, own = tvm.tir.call_extern("int32", "next", i), decl_buffer((1,), "int32", "own")
+    kept = BufferStore(own, call, [0])
+    with_own = BufferRealize(own, [Range(0, 1)], const(True), kept)
+    others = LetStmt(var("x"), call, no_op()), IfThenElse(call > 0, no_op()), with_own
+    for body in (Evaluate(call), Evaluate(call + 1), *others):
+        assert not acts_only_under(body, {inside})
 
 
 def test_threads_that_wait_for_each_other_take_the_same_iterations():

@@ -139,6 +139,18 @@ def test_sizes_that_tiles_do_not_divide_are_exact(kind, shape):
         check(*shape, kind, target)
 
 
+def test_data_that_is_read_once_is_computed_before_tiles_are_loaded():
+    x, w = te.placeholder((32, 64), "uint8", name="x"), te.placeholder((1, 1, 16, 1, 4), "int8", name="w")
+    data = te.compute(x.shape, lambda *at: te.min(x(*at), te.const(200, "uint8")), name="data", tag="elemwise")
+    sums = matmul_tiles.products(data, w, 1, BYTES)
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 256, (32, 64)).astype("uint8"), rng.integers(-128, 128, (1, 1, 16, 1, 4)).astype("int8")
+    out = tvm.nd.empty((32, 1), "int32")
+    with emulated() as target, tvm.target.Target(target) as where:
+        tvm.build(schedule_for([sums], where), [x, w, sums], where)(tvm.nd.array(a), tvm.nd.array(b), out)
+    np.testing.assert_array_equal(out.numpy(), np.minimum(a, 200).astype("int64") @ b.reshape(64, 1))
+
+
 def test_rows_are_divided_into_pairs_of_tiles():
     for m in range(1, 600):
         count, rows = matmul_tiles.row_tiles(m)

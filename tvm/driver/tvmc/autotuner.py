@@ -27,7 +27,12 @@ from .shape_parser import parse_shape_string
 from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
 from .terminal import note
 from .tracker import tracker_host_port_from_cli
-from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
+from .transform import (
+    apply_graph_transforms,
+    check_transform_args,
+    generate_transform_args,
+    parse_graph_transform_args,
+)
 
 if TYPE_CHECKING:
     from ...tuning import TuningOptions
@@ -173,6 +178,7 @@ def _tune_as(args) -> None:
     _check_sketches(args.enable_autoscheduler, args.build_only, hardware, args.include_simple_tasks,
                     args.log_estimated_latency)
     check_quantization_args(args)
+    check_transform_args(args)
     model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
     if args.quantize:
         model = quantize_from_cli(model, args)

@@ -35,7 +35,12 @@ from .registry import VM, generate_registry_args, reconstruct_registry_entity
 from .shape_parser import parse_shape_string
 from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
 from .terminal import note, size
-from .transform import apply_graph_transforms, generate_transform_args, parse_graph_transform_args
+from .transform import (
+    apply_graph_transforms,
+    check_transform_args,
+    generate_transform_args,
+    parse_graph_transform_args,
+)
 from .workspace_pools import generate_workspace_pools_args, refuse_workspace_pools
 
 if TYPE_CHECKING:
@@ -117,6 +122,7 @@ def compile_file(args: argparse.Namespace, path: str) -> str:
     composite_target.refuse_not_built(others)
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
     check_quantization_args(args)
+    check_transform_args(args)
     tvmc_model = frontends.load_model(path, args.model_format, args.input_shapes)
     if args.quantize:
         tvmc_model = quantize_from_cli(tvmc_model, args)

@@ -87,6 +87,22 @@ def convert_to_mixed_precision(mod, ops=None, calculation_type="float16", acc_ty
             return relay.transform.ToMixedPrecision(calculation_type)(mod)
 
 
+# Options that say more about another one, and what they are without being given.
+DETAILS = {
+    "desired_layout_ops": ("desired_layout", DEFAULT_OPS),
+    "mixed_precision_ops": ("mixed_precision", DEFAULT_MIXED_OPS),
+    "mixed_precision_calculation_type": ("mixed_precision", "float16"),
+    "mixed_precision_acc_type": ("mixed_precision", None),
+}
+
+
+def check_transform_args(args) -> None:
+    """Refuse options that would have no effect."""
+    for option, (needed, usual) in DETAILS.items():
+        if getattr(args, option) != usual and not getattr(args, needed):
+            raise TVMCException(f"--{option.replace('_', '-')} needs --{needed.replace('_', '-')}")
+
+
 def apply_graph_transforms(mod, args):
     """All transforms the arguments ask for."""
     if not args:

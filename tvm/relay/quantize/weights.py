@@ -152,6 +152,8 @@ class WeightQuantization:
         self.skip = frozenset(skip)
         self.losses: list[WeightLoss] = []
         self.left: list[str] = []
+        # Names of all layers, those left and those that share their weights included.
+        self.names: set[str] = set()
         self._made: dict[int, tuple[Constant, Constant, int]] = {}
         mod = prerequisite_optimize(mod, params)
         func: Function = mod["main"]
@@ -161,6 +163,7 @@ class WeightQuantization:
     def _layer(self, node: Any) -> RelayExpr | None:
         if not isinstance(node, Call) or not is_call(node, *SUMS[2:], "nn.matmul"):
             return None
+        self.names.add(name_of(node))
         weight = constant_weight(node)
         if weight is None or self.skip & {name_of(node), node.op.name}:
             self.left.append(name_of(node))

@@ -335,18 +335,22 @@ def acts_only_under(body: Stmt, conditions: set[PrimExpr]) -> bool:
     while stack:
         node = stack.pop()
         if isinstance(node, IfThenElse):
+            if has_effects(node.condition):
+                return False
             said = (c.args[0] if is_call(c, "tir.likely") else c for c in conjuncts(node.condition))
             if conditions.isdisjoint(part for c in said for part in conjuncts(c)):
                 stack.append(node.then_case)
             if node.else_case is not None:
                 stack.append(node.else_case)
         elif isinstance(node, BufferStore):
-            if node.buffer not in own and node.buffer.data not in own:
+            if node.buffer not in own and node.buffer.data not in own or has_effects(node.value):
                 return False
         elif isinstance(node, Evaluate):
-            if isinstance(node.value, Call) and not is_pure(node.value):
+            if has_effects(node.value):
                 return False
         elif isinstance(node, (AttrStmt, Allocate, BufferRealize, For, LetStmt)):
+            if isinstance(node, LetStmt) and has_effects(node.value):
+                return False
             if isinstance(node, BufferRealize):
                 own.add(node.buffer)
             elif isinstance(node, Allocate):
@@ -359,6 +363,15 @@ def acts_only_under(body: Stmt, conditions: set[PrimExpr]) -> bool:
         elif not isinstance(node, Prefetch):
             return False
     return True
+
+
+def has_effects(expr: PrimExpr) -> bool:
+    """Whether something is called in ``expr`` that does more than compute a value."""
+    return any(isinstance(n, Call) and is_action(n) for n in post_order(expr))
+
+
+def is_action(call: Call) -> bool:
+    return not is_call(call, "tir.likely", "tir.if_then_else") and not is_pure(call)
 
 
 class Conditions:
@@ -408,9 +421,7 @@ def meets_other_threads(body: Stmt) -> bool:
     for n in post_order(body):
         if isinstance(n, (BufferLoad, BufferStore)) and n.buffer.scope() not in ("global", "local", ""):
             return True
-        if isinstance(n, (Allocate, BufferRealize)) or (
-            isinstance(n, Call) and not is_call(n, "tir.likely", "tir.if_then_else") and not is_pure(n)
-        ):
+        if isinstance(n, (Allocate, BufferRealize)) or isinstance(n, Call) and is_action(n):
             return True
     return False
 

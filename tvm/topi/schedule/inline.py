@@ -21,6 +21,8 @@ from .. import access
 
 # Places up to which a stage is computed again.
 MOST_PLACES = 16
+# Attributes of operations that an intrinsic computes, which takes what they read from memory.
+INTRINSICS = ("instruction", "kind")
 # An operation that stays, and the values that the axes of what it reads have.
 Place = tuple[Operation, tuple[PrimExpr, ...]]
 
@@ -55,6 +57,10 @@ def _can_inline(stage: Stage, op: Operation) -> bool:
     return isinstance(op, ComputeOp) and not (op.reduce_axis or stage.is_output or stage.group is not None or steps)
 
 
+def _reads_memory(op: Operation) -> bool:
+    return not isinstance(op, ComputeOp) or any(name in op.attrs for name in INTRINSICS)
+
+
 class _Readers:
     """Where the stages seen so far, readers first, read the others."""
 
@@ -62,8 +68,8 @@ class _Readers:
         # Operation -> its readings: the places of each, and how often it reads an element each time. Readings at the
         # same places are one.
         self.readings: dict[Operation, dict[frozenset[Place], float]] = {}
-        # Tensors read by operations without a body of expressions.
-        self.as_memory = {t.op for x in s.stages if not isinstance(x.op, ComputeOp) for t in x.op.input_tensors}
+        # Tensors read by operations without a body of expressions, and by those that an intrinsic computes.
+        self.as_memory = {t.op for x in s.stages if _reads_memory(x.op) for t in x.op.input_tensors}
         self._indices = Interner()
 
     def add(self, op: ComputeOp, places: frozenset[Place] | None) -> None:

@@ -110,6 +110,17 @@ def test_a_convolution_of_one_filter_is_exact(form, size, rng):
     np.testing.assert_array_equal(computed(conv_of(form, "int8", case, weights), x=x), want)
 
 
+@pytest.mark.parametrize("target", HERE)
+def test_padded_data_of_which_strides_leave_out_a_part_is_exact(target, rng):
+    """Each padded element is read at most once, and it is written to memory nonetheless: instructions read it there."""
+    weights = rng.integers(-128, 128, (4, 4, 1, 1), "int8")
+    x = rng.integers(0, 256, (1, 4, 9, 12), "uint8")
+    data = relay.cast(relay.var("x", shape=x.shape, dtype="uint8"), "int32")
+    body = relay.nn.conv2d(data, relay.const(weights.astype("int32")), strides=(3, 3), padding=(1, 1), channels=4,
+                           kernel_size=(1, 1), out_dtype="int32")  # fmt: skip
+    np.testing.assert_array_equal(computed(body, target, x=x), convolved(x, weights, 3, 1, 0))
+
+
 @pytest.mark.parametrize("dtype, zero", [("uint8", 128), ("uint8", 0), ("uint8", 255), ("int8", 0), ("int8", -128)])
 @pytest.mark.parametrize("form", ["float", "qnn"])
 def test_every_zero_point_is_exact(form, dtype, zero, rng):
