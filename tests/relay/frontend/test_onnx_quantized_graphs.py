@@ -239,6 +239,29 @@ def sum_of_two(types: list[str], scales: np.ndarray, zeros: list[int]) -> onnx.M
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
+@pytest.mark.parametrize("name, moved", [("QLinearMatMul", (1, 0)), ("QLinearConv", (0, 1))])
+def test_a_sum_is_brought_to_the_steps_of_its_result_by_one_factor(name, moved):
+    """As onnxruntime does. Many products of these scales lie halfway, and two factors round 482 of them elsewhere."""
+    given = np.float32(0.25), np.float32(0.01), np.float32(0.2)
+    x, w = np.arange(256, dtype="uint8").reshape(256, 1), np.arange(1, 128, dtype="int8").reshape(127, 1)
+    window = (1, 1) if name == "QLinearConv" else ()
+    constants = {"xs": given[0], "xz": np.uint8(0), "w": w.transpose(moved).reshape(*w.transpose(moved).shape, *window),
+                 "ws": given[1], "wz": np.int8(0), "ys": given[2], "yz": np.uint8(0)}  # fmt: skip
+    graph = helper.make_graph(
+        [helper.make_node(name, ["x", *constants], ["y"])], "g",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, [256, 1, *window])],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, [256, 127, *window])],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
+    )  # fmt: skip
+    mod, params = relay.frontend.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    with PassContext(opt_level=3):
+        model = graph_executor.GraphModule(relay.build(mod, "llvm", params=params)["default"](tvm.cpu()))
+    model.run(x=x.reshape(256, 1, *window))
+    factor = np.float32(given[0] * given[1]) / given[2]
+    want = np.clip(np.rint((x.astype("float32") @ w.T.astype("float32")) * factor), 0, 255)
+    np.testing.assert_array_equal(model.get_output(0).numpy().reshape(256, 127), want)
+
+
 def test_the_sum_of_every_pair_of_bytes_is_rounded_from_its_exact_value(rng):
     """In float32 where that gives all pairs the same steps, as with equal scales, whose sums often lie halfway."""
     for types, scales in (

@@ -45,6 +45,15 @@ def quantized(ctx, x, scale, zero, dtype: str, span: tuple[int, int] | None = No
     return within(round_even(steps), zero, dtype, ctx.dtype(x), span)
 
 
+def rescaled(ctx, total, factor, scale, zero, dtype: str):
+    """Sums of whole numbers, which count ``factor`` each, in steps of ``scale`` by one multiplication: two factors in
+    turn would push sums that fall halfway between two steps to either side."""
+    whole = relay.cast(total, "float32")
+    if dtype.startswith("float"):
+        return quantized(ctx, relay.multiply(whole, factor), scale, zero, dtype)
+    return within(round_even(relay.multiply(whole, relay.divide(factor, scale))), zero, dtype)
+
+
 def within(steps, zero, dtype: str, kind: str = "float32", span: tuple[int, int] | None = None):
     """Rounded steps of type ``kind`` from a zero point, kept within the type."""
     if zero is not None:
@@ -287,9 +296,9 @@ def qlinear_conv(ctx, inputs, attrs):
     total = _integer_convolution(ctx, x, w, x_zero, w_zero, attrs)
     if argument(inputs, 8) is not None:
         total = relay.nn.bias_add(total, inputs[8])
-    scale = relay.multiply(spread(ctx, w_scale, total, 1), spread(ctx, x_scale, total, 1))
-    real = relay.multiply(relay.cast(total, "float32"), scale)
-    return quantized(ctx, real, spread(ctx, y_scale, total, 1), spread(ctx, y_zero, total, 1), ctx.dtype(y_zero))
+    factor = relay.multiply(spread(ctx, w_scale, total, 1), spread(ctx, x_scale, total, 1))
+    scale, zero = spread(ctx, y_scale, total, 1), spread(ctx, y_zero, total, 1)
+    return rescaled(ctx, total, factor, scale, zero, ctx.dtype(y_zero))
 
 
 @op("MatMulInteger")
@@ -314,13 +323,11 @@ def qlinear_matmul(ctx, inputs, attrs):
     total = product(
         ctx, centered_integers(ctx, a, _rows(ctx, a_zero), -1), centered_integers(ctx, b, b_zero, -1), "int32"
     )
-    scale = relay.multiply(
+    factor = relay.multiply(
         relay.cast(_rows(ctx, spread_row(ctx, a_scale)), "float32"), relay.cast(spread_row(ctx, b_scale), "float32")
     )
-    real = relay.multiply(relay.cast(total, "float32"), scale)
-    return quantized(
-        ctx, real, relay.cast(spread_row(ctx, y_scale), "float32"), spread_row(ctx, y_zero), ctx.dtype(y_zero)
-    )
+    scale = relay.cast(spread_row(ctx, y_scale), "float32")
+    return rescaled(ctx, total, factor, scale, spread_row(ctx, y_zero), ctx.dtype(y_zero))
 
 
 def spread_row(ctx, vector):
@@ -385,10 +392,9 @@ def qgemm(ctx, inputs, attrs):
     total = total if c is None else relay.add(total, c)
     scale = relay.multiply(spread_row(ctx, a_scale), spread_row(ctx, b_scale))
     scale = relay.multiply(scale, ctx.like(attrs.get("alpha", 1.0), scale))
-    real = relay.multiply(relay.cast(total, "float32"), scale)
     if y_scale is None:
-        return real
-    return quantized(ctx, real, spread_row(ctx, y_scale), spread_row(ctx, y_zero), ctx.dtype(y_zero))
+        return relay.multiply(relay.cast(total, "float32"), scale)
+    return rescaled(ctx, total, scale, spread_row(ctx, y_scale), spread_row(ctx, y_zero), ctx.dtype(y_zero))
 
 
 def _around(name: str, arity: int):
