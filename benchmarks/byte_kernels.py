@@ -4,9 +4,9 @@
     python -m benchmarks.byte_kernels --target "llvm -mattr=-amx-int8"      where products would be those of tiles
 
 Both are timed by the processor time of their process, so that other programs of a shared machine do not count; but a
-program on the other thread of a core takes a part of its multipliers from both. So a round of a kernel is short, a
-tenth of a second, and is held against the rounds of the bare loop just before and after it; in a shorter one its
-operands would come from the memory. The share is the median of the rounds; speeds are their 80th percentiles.
+program on the other thread of a core takes a part of its multipliers from both. So a round of a kernel is less
+than a tenth of a second, and is held against the rounds of the bare loop just before and after it; in a much shorter
+one its operands would still come from memory. The share is the median of the rounds; speeds are their 80th percentiles.
 """
 
 from __future__ import annotations

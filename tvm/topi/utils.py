@@ -234,7 +234,7 @@ def unravel_index(idx: Any, shape: Sequence) -> list:
     for i, dim in enumerate(reversed(shape)):
         last = i == len(shape) - 1
         # There is no element along a dimension of 0, and nothing can be divided by it.
-        dim = 1 if isinstance(dim, (int, IntImm)) and int(dim) == 0 else dim
+        dim = 1 if equal_const_int(dim, 0) else dim
         indices.append(idx if last else idx % dim)
         idx = idx if last else idx // dim
     return indices[::-1]

@@ -239,7 +239,7 @@ def sum_of_two(types: list[str], scales: np.ndarray, zeros: list[int]) -> onnx.M
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
 
 
-@pytest.mark.parametrize("name, moved", [("QLinearMatMul", (1, 0)), ("QLinearConv", (0, 1))])
+@pytest.mark.parametrize("name, moved", [("QLinearMatMul", (1, 0)), ("QLinearConv", (0, 1)), ("QGemm", (1, 0))])
 def test_a_sum_is_brought_to_the_steps_of_its_result_by_one_factor(name, moved):
     """As onnxruntime does. Many products of these scales lie halfway, and two factors round 482 of them elsewhere."""
     given = np.float32(0.25), np.float32(0.01), np.float32(0.2)
@@ -247,13 +247,17 @@ def test_a_sum_is_brought_to_the_steps_of_its_result_by_one_factor(name, moved):
     window = (1, 1) if name == "QLinearConv" else ()
     constants = {"xs": given[0], "xz": np.uint8(0), "w": w.transpose(moved).reshape(*w.transpose(moved).shape, *window),
                  "ws": given[1], "wz": np.int8(0), "ys": given[2], "yz": np.uint8(0)}  # fmt: skip
+    # QGemm may have a bias before the steps of its result.
+    bias, domain = ([""], "com.microsoft") if name == "QGemm" else ([], "")
+    places = list(constants)
+    node = helper.make_node(name, ["x", *places[:5], *bias, *places[5:]], ["y"], domain=domain)
     graph = helper.make_graph(
-        [helper.make_node(name, ["x", *constants], ["y"])], "g",
-        [helper.make_tensor_value_info("x", TensorProto.UINT8, [256, 1, *window])],
+        [node], "g", [helper.make_tensor_value_info("x", TensorProto.UINT8, [256, 1, *window])],
         [helper.make_tensor_value_info("y", TensorProto.UINT8, [256, 127, *window])],
         [numpy_helper.from_array(np.asarray(a), n) for n, a in constants.items()],
     )  # fmt: skip
-    mod, params = relay.frontend.from_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]))
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    mod, params = relay.frontend.from_onnx(helper.make_model(graph, opset_imports=opsets))
     with PassContext(opt_level=3):
         model = graph_executor.GraphModule(relay.build(mod, "llvm", params=params)["default"](tvm.cpu()))
     model.run(x=x.reshape(256, 1, *window))

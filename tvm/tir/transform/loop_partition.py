@@ -239,20 +239,26 @@ class Partitioner(StmtRewriter):
         )
         return seq(*[part for part in parts if part is not None])
 
+    def false_from(self, node: For, certain: dict[PrimExpr, bool]) -> dict[PrimExpr, PrimExpr]:
+        """The iterations from which on conditions that hold in the interior do not, whatever inner loops do."""
+        relax = {v: as_set(r) for v, r in inner_ranges(node.body).items()}
+        found: dict[PrimExpr, PrimExpr] = {}
+        for condition in (c for c, value in certain.items() if value and type(c) in OPPOSITE):
+            opposite = OPPOSITE[type(condition)](condition.a, condition.b)
+            where = deduce_bound(node.loop_var, opposite, self.outer, relax)
+            if where.has_lower_bound() and not where.has_upper_bound():
+                found[condition] = where.min_value
+        return found
+
     def stop(
         self, node: For, analyzer: Analyzer, certain: dict[PrimExpr, bool], after: PrimExpr, end: PrimExpr
     ) -> PrimExpr:  # fmt: skip
         """Where the iterations ``after`` an interior may end: from there on no condition holds under which they do
         anything. The last block of rows, say, has fewer tiles than the others."""
-        relax = {v: as_set(r) for v, r in inner_ranges(node.body).items()}
-        hidden = {n.var for n in post_order(node.body) if isinstance(n, (LetStmt, Let))}.union(relax, [node.loop_var])
-        never: dict[PrimExpr, PrimExpr] = {}
-        for condition in (c for c, value in certain.items() if value and type(c) in OPPOSITE):
-            opposite = OPPOSITE[type(condition)](condition.a, condition.b)
-            where = deduce_bound(node.loop_var, opposite, self.outer, relax)
-            if where.has_lower_bound() and not where.has_upper_bound():
-                if same_before_the_loop(where.min_value, hidden, self.counts):
-                    never[condition] = where.min_value
+        inside = inner_ranges(node.body)
+        hidden = {n.var for n in post_order(node.body) if isinstance(n, (LetStmt, Let))}.union(inside, [node.loop_var])
+        never = {c: first for c, first in self.false_from(node, certain).items()
+                 if same_before_the_loop(first, hidden, self.counts)}  # fmt: skip
         if not never:
             return end
         first = next(iter(never.values()))
@@ -269,14 +275,8 @@ class Partitioner(StmtRewriter):
         """The body after an interior of unknown end, where conditions that end with the interior do not hold."""
         if not interval.has_upper_bound() or int_value(interval.max_value) is not None:
             return node.body
-        relax = {v: as_set(r) for v, r in inner_ranges(node.body).items()}
-        never = {}
-        for condition in (c for c, value in certain.items() if value and type(c) in OPPOSITE):
-            opposite = OPPOSITE[type(condition)](condition.a, condition.b)
-            where = deduce_bound(node.loop_var, opposite, self.outer, relax)
-            if where.has_lower_bound() and not where.has_upper_bound():
-                if analyzer.can_prove(where.min_value <= interval.max_value + 1):
-                    never[condition] = False
+        never = {c: False for c, first in self.false_from(node, certain).items()
+                 if analyzer.can_prove(first <= interval.max_value + 1)}  # fmt: skip
         return without(node.body, never) if never else node.body
 
     def piece(

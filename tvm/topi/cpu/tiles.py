@@ -15,7 +15,6 @@ import contextlib
 import functools
 import itertools
 from collections.abc import Iterator
-from contextlib import nullcontext as nothing
 from typing import Any, NamedTuple
 
 from ... import te, tir
@@ -466,7 +465,7 @@ class _PanelCode(_BlockCode):
             with self.ib.for_range(begin, end, name="step") as at:
                 ahead = tir.indexdiv(number + 1, total) if is_last and begin == last else 0
                 self.products((number, at), (following, 0) if begin == last else (number, at + 1), ahead, begin == 0)
-                with self.attribute("overlap_previous") if is_first else nothing():
+                with self.attribute("overlap_previous") if is_first else contextlib.nullcontext():
                     if begin == last:
                         self.finish(number, before, share * (last - first), self.tall - share * (last - first))
                     elif begin == first:
@@ -519,7 +518,7 @@ class _PanelCode(_BlockCode):
         value = self.z.vload(place, vector) + sums if part else sums
         is_final = part == self.block.parts - 1
         whole = tile * self.block.shape.rows + row
-        with self.attribute("overlap_row", whole, blocks * self.tall) if is_final else nothing():
+        with self.attribute("overlap_row", whole, blocks * self.tall) if is_final else contextlib.nullcontext():
             self.ib.emit(self.z.vstore(place, value))
 
 

@@ -112,7 +112,7 @@ def _model_file() -> Path | None:
     return next((path for path in found if path.is_file()), None)
 
 
-@pytest.mark.skipif(_model_file() is None, reason="the models of the issues are not beside the checkout")
+@pytest.mark.skipif(_model_file() is None, reason="the trained models are not beside the checkout")
 def test_a_voice_detector_gives_what_pytorch_gave():
     path = _model_file()
     assert path is not None
@@ -130,7 +130,7 @@ def test_a_voice_detector_gives_what_pytorch_gave():
         np.testing.assert_allclose(got, want, rtol=1e-4)
 
 
-@pytest.mark.skipif(_model_file() is None, reason="the models of the issues are not beside the checkout")
+@pytest.mark.skipif(_model_file() is None, reason="the trained models are not beside the checkout")
 def test_a_voice_detector_without_shapes_takes_both_rates_and_any_batch():
     """State begins anew where the rate or the batch changes, as in PyTorch."""
     model = torch.jit.load(str(_model_file()), map_location="cpu").eval()
