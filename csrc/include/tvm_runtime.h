@@ -333,8 +333,10 @@ TVM_DLL void *TVMModGetSymbol(TVMModuleHandle mod, const char *name);
 TVM_DLL int TVMModGetImportBlob(TVMModuleHandle mod, const void **out_data, size_t *out_size);
 /* Checksum of a library file. A file that ends in TVM_SEAL_MAGIC followed by the checksum of all bytes before the
  * magic is refused when they disagree; files without that tail are loaded unchecked. */
-#define TVM_SEAL_MAGIC "TVMSEAL1"
+#define TVM_SEAL_MAGIC "TVMSEAL2"
 TVM_DLL uint64_t TVMChecksum(const void *data, size_t size);
+/* The checksum of bytes that lie in several parts. */
+TVM_DLL uint64_t TVMChecksumOfParts(const void *const *parts, const size_t *sizes, int count);
 /* Kernels of a device. Bytes: "TVMDEV01", the length of a JSON text in eight bytes (little endian), the text, images.
  * The text: {"kind": "opencl", "cuda" or another device's name, "images": [{"format", "arch", "offset" from the end of the text, "size"}],
  * "kernels": {name: {"args": [types], "launch": [thread tags], "threads": N, "shared": bytes}}}. A kernel is a function

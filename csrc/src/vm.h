@@ -66,7 +66,7 @@ int vm_value_from(TVMValue value, int code, VMValue *out);
 int vm_value_to(const VMValue *value, TVMValue *out, int *out_code);
 
 /* ---- executables ---- */
-#define VM_VERSION 2
+#define VM_VERSION 3
 #define VM_MAGIC "TVMVMEXE"
 
 /* Numbers of the instructions: those of classic TVM, and VM_SET_FIELD for references. */

@@ -34,7 +34,7 @@ def compile_raw(function: PrimFunc, target: str = "llvm"):
     """A callable that takes arrays (as pointers) and numbers for the parameters."""
     text, cpu = emit(function, target)
     name = function.attrs["global_symbol"]
-    addresses, library = llvm_jit.load_object(llvm_jit.compile_object(text, cpu), [name])
+    addresses, library = llvm_jit.load_objects([llvm_jit.compile_object(text, cpu)], [name])
     kinds = [ctypes.c_void_p if p.dtype == "handle" else _SCALARS[p.dtype] for p in function.params]
     call = ctypes.CFUNCTYPE(ctypes.c_int32, *kinds)(addresses[name])
 

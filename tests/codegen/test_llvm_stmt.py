@@ -405,7 +405,7 @@ def test_functions_of_one_module_call_each_other():
     code = llvm.compile_module(IRModule({"helper_compute_": helper, "main_compute_": main}), Target("llvm"))
     import ctypes
 
-    addresses, keep = llvm_jit.load_object(code.object, code.names)
+    addresses, keep = llvm_jit.load_objects(code.objects(), code.names)
     got = numpy.array([5], "int32")
     assert ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)(addresses["main_compute_"])(got.ctypes.data) == 0
     assert got[0] == 12 and keep is not None

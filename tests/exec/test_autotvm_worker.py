@@ -18,7 +18,7 @@ message = {"triple": cpu.triple, "cpu": cpu.cpu, "features": cpu.features_text, 
 
 def candidate():
     _, code = build(message, b"define i32 @f(i32 %x) { %y = add i32 %x, 1 ret i32 %y }")
-    llvm_jit.load_object(code, ["f"], ENGINES.get())
+    llvm_jit.load_objects([code], ["f"], ENGINES.get())
 
 for number in range(400):
     if number == 100:

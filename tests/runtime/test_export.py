@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import io
 import os
 import shutil
@@ -15,6 +16,7 @@ from tvm.error import TVMError
 from tvm.runtime import export, link
 from tvm.runtime import module as module_api
 from tvm.runtime import ndarray as nd
+from tvm.runtime._lib import checksum
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -136,6 +138,48 @@ def test_loaded_library_is_not_exported_again(kernels, tmp_path):
         kernels.export_library(tmp_path / "x.so")
     with pytest.raises(TVMError, match="cannot be saved"):
         kernels.save(tmp_path / "x.o")
+
+
+def test_a_module_of_several_objects_is_linked_from_all(object_code, compiler, tmp_path):
+    (tmp_path / "two.c").write_text("int second_part(void) { return 2; }")
+    subprocess.run([compiler, "-fPIC", "-c", "-o", tmp_path / "two.o", tmp_path / "two.c"], check=True)
+    parts = (object_code, (tmp_path / "two.o").read_bytes())
+    given = []
+
+    def keep(output, files):
+        given.extend(os.path.basename(f) for f in files)
+        link.create_shared(output, files)
+
+    path = tmp_path / "out.so"
+    module_api.from_code(None, ["add"], objects=lambda: iter(parts)).export_library(path, fcompile=keep)
+    assert given == ["lib0.o", "lib1.o"]
+    check_add(runtime.load_module(path))
+    assert ctypes.CDLL(str(path)).second_part() == 2
+
+
+def test_a_failed_export_leaves_what_was_there(object_code, tmp_path):
+    path = tmp_path / "out.so"
+    path.write_bytes(b"before")
+
+    def fails(output, files):
+        with open(output, "wb") as file:
+            file.write(b"half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compiled(object_code).export_library(path, fcompile=fails)
+    assert path.read_bytes() == b"before" and [entry.name for entry in tmp_path.iterdir()] == ["out.so"]
+
+
+def test_a_checksum_is_that_of_the_bytes_however_they_are_parted(rng):
+    data = rng.bytes(1000)
+    whole = checksum([data])
+    for _ in range(200):
+        cuts = [0, *sorted(rng.integers(0, 1001, rng.integers(0, 8)).tolist()), 1000]
+        assert checksum([memoryview(data)[a:b] for a, b in zip(cuts, cuts[1:])]) == whole
+    for place in range(1000):
+        assert checksum([data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]]) != whole
+    assert checksum([data, b"\0"]) != whole
 
 
 def test_own_compile_function_gets_files_and_options(object_code, tmp_path):

@@ -14,7 +14,7 @@ from tvm import te
 from tvm.error import TVMError
 from tvm.runtime import vm
 from tvm.runtime.container import ADT
-from tvm.runtime.vm_code import Code, ConstantSlot, Function, Param, dtype_word, instruction, seal, to_words
+from tvm.runtime.vm_code import VERSION, Code, ConstantSlot, Function, Param, dtype_word, instruction, seal, to_words
 
 FLOAT = dtype_word("float32")
 
@@ -317,8 +317,8 @@ def test_a_saved_executable_runs_elsewhere_and_damage_is_seen(library, tmp_path)
     run = vm.VirtualMachine(loaded, tvm.cpu())
     assert run.run(three(1, 1, 1), b=three(0, 0, 0)).numpy().tolist() == [8, 9, 10]
     other = bytearray(saved)
-    other[8:16] = struct.pack("<Q", 3)
-    with pytest.raises(TVMError, match="it has version 3, and this runtime reads version 2"):
+    other[8:16] = struct.pack("<Q", VERSION + 1)
+    with pytest.raises(TVMError, match=f"it has version {VERSION + 1}, and this runtime reads version {VERSION}"):
         vm.Executable.load_exec(other, lib)
     for at in (20, 40, len(saved) // 2, len(saved) - 1):
         other = bytearray(saved)

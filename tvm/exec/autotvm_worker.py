@@ -41,7 +41,7 @@ def _module(message: dict[str, Any], payload: bytes) -> Module:
     if message.get("filename"):
         return load_module(message["filename"])
     names, size = message["names"], message["object"]
-    addresses, library = llvm_jit.load_object(payload[:size], (*names, TABLE, CONTEXT), ENGINES.get())
+    addresses, library = llvm_jit.load_objects([payload[:size]], (*names, TABLE, CONTEXT), ENGINES.get())
     table, context = addresses.pop(TABLE), addresses.pop(CONTEXT)
     module = from_jit(addresses, table, context, library, entry_name=message["entry"])
     if len(payload) > size:

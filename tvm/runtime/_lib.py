@@ -166,7 +166,7 @@ _SIGNATURES: dict[str, tuple] = {
     "TVMModImportCount": (_INT, (_ADDRESS,)),
     "TVMModGetImport": (_STATUS, (_ADDRESS, _INT, _ADDRESS)),
     "TVMModGetFunction": (_STATUS, (_ADDRESS, _TEXT, _INT, _ADDRESS)),
-    "TVMChecksum": (_U64, (_TEXT, _SIZE)),
+    "TVMChecksumOfParts": (_U64, (_ADDRESS, _ADDRESS, _INT)),
     "TVMModGetSymbol": (_ADDRESS, (_ADDRESS, _TEXT)),
     "TVMReleaseFreeMemory": (None, ()),
     "TVMThreadPoolSize": (_INT, ()),
@@ -519,10 +519,14 @@ def bytes_argument(data: bytes | bytearray) -> tuple[int, object]:
     return ctypes.addressof(record), (holder, record)
 
 
-def checksum_from(data: bytearray, start: int) -> int:
-    """The checksum of what lies from ``start`` on, without a copy of it."""
-    size = len(data) - start
-    return lib.TVMChecksum((ctypes.c_char * size).from_buffer(data, start), size)
+def checksum(parts: Sequence[bytes | memoryview]) -> int:
+    """The checksum of bytes that lie in several parts, without a copy of them."""
+    import numpy
+
+    arrays = [numpy.frombuffer(part, "uint8") for part in parts if len(part)]
+    addresses = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
+    sizes = (_SIZE * len(arrays))(*(array.size for array in arrays))
+    return lib.TVMChecksumOfParts(addresses, sizes, len(arrays))
 
 
 def read_text(address: int) -> str:

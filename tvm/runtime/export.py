@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import itertools
+import mmap
 import os
 import shlex
 import shutil
 import struct
 import tarfile
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..error import TVMError
 from . import blob_object, host_cpu, link
-from ._lib import lib
+from ._lib import checksum
 
 if TYPE_CHECKING:
     from .module import Module
 
 _SEALED_SUFFIXES = (".so", ".tar")
-_SEAL_MAGIC = b"TVMSEAL1"
+_SEAL_MAGIC = b"TVMSEAL2"
 # The comment of an archive that ends with its checksum, so that one that lost its end is seen, too.
-_SEALED = "ends with TVMSEAL1 and a checksum"
+_SEALED = "ends with TVMSEAL2 and a checksum"
 # Suffixes of files a compiler takes as input.
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
 
@@ -30,12 +32,12 @@ _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
 _ROOT = 2**64 - 1
 
 
-# The type key of the module that stands above a library, and its packed form where that starts at a given byte of the
-# blob's symbol.
-Root = tuple[str, Callable[[int], bytes | bytearray]]
+# The type key of the module that stands above a library, and the parts of its packed form where that starts at a given
+# byte of the blob's symbol.
+Root = tuple[str, Callable[[int], Sequence[bytes | memoryview]]]
 
 
-def pack_imports(module: Module, root: Root | None = None) -> list[bytes | bytearray]:
+def pack_imports(module: Module, root: Root | None = None) -> list[bytes | memoryview]:
     """The modules that cannot be linked, as the parts of the blob the loader reads, which starts with its length; empty
     when there are none."""
     found = list(module.walk_imports())
@@ -49,11 +51,11 @@ def pack_imports(module: Module, root: Root | None = None) -> list[bytes | bytea
             raise TVMError(
                 f"export_library: the '{item.type_key}' module can neither be linked nor packed into the library"
             )
-        packed.append((item.type_key.encode(), item._info.to_bytes(), numbers[parent] if parent >= 0 else 0))
+        packed.append((item.type_key.encode(), [item._info.to_bytes()], numbers[parent] if parent >= 0 else 0))
         numbers.append(len(packed))
     if root is not None:
         # The symbol starts with the length of the blob, the blob with a count, and every entry has three words.
-        start = 16 + sum(24 + len(key) + len(body) for key, body, _ in packed) + 16 + len(root[0])
+        start = 16 + sum(24 + len(key) + _size(body) for key, body, _ in packed) + 16 + len(root[0])
         packed.append((root[0].encode(), root[1](start), _ROOT))
     if not packed:
         return []
@@ -62,11 +64,15 @@ def pack_imports(module: Module, root: Root | None = None) -> list[bytes | bytea
         parts += [
             struct.pack("<Q", len(type_key)),
             type_key,
-            struct.pack("<Q", len(body)),
-            body,
+            struct.pack("<Q", _size(body)),
+            *body,
             struct.pack("<Q", parent),
         ]
-    return [struct.pack("<Q", sum(map(len, parts))), *parts]
+    return [struct.pack("<Q", _size(parts)), *parts]
+
+
+def _size(parts: Sequence[bytes | memoryview]) -> int:
+    return sum(map(len, parts))
 
 
 def blob_source(data: bytes) -> str:
@@ -77,18 +83,26 @@ def blob_source(data: bytes) -> str:
     return f"{export} const unsigned long long __tvm_dev_mblob[{len(data) // 8}] = {{\n{words}\n}};\n"
 
 
-def _write_objects(module: Module, folder: str) -> list[str]:
+def _write_code(module: Module, folder: str) -> Iterator[str]:
+    """Write the code that is linked: its files, one by one, as compilers finish them."""
     if not module.is_dso_exportable:
         raise TVMError(
             f"export_library: a '{module.type_key}' module has no code to link; export the module tvm.build returned"
         )
-    files: list[str] = []
-    linkable = [item for item, _ in module.walk_imports() if item.is_dso_exportable]
-    for index, item in enumerate(linkable):
-        path = os.path.join(folder, f"lib{index}.{item.format or 'o'}")
-        item.save(path)
-        files.append(path)
-    return files
+    stems = (os.path.join(folder, f"lib{number}") for number in itertools.count())
+    for item, _ in module.walk_imports():
+        if not item.is_dso_exportable:
+            continue
+        if item._info.objects is None:
+            path = f"{next(stems)}.{item.format or 'o'}"
+            item.save(path)
+            yield path
+            continue
+        for data in item._info.objects():
+            path = f"{next(stems)}.o"
+            with open(path, "wb") as file:
+                file.write(data)
+            yield path
 
 
 def _archive(output: str, files: Sequence[str], **kwargs) -> None:
@@ -116,15 +130,15 @@ _WRITERS: dict[str, Callable] = {".tar": _archive, ".o": _combine}
 
 
 def _pack(
-    module: Module, fpack_imports: Callable | None, folder: str, root: Root | None, objects: Sequence[str]
+    module: Module, fpack_imports: Callable | None, folder: str, root: Root | None, code: str
 ) -> list[str]:
-    """The file that carries imports which are not linked, if any: for the machine of the code, where that is known."""
+    """The file that carries imports which are not linked, if any: for the machine of ``code``, where that is known."""
     if fpack_imports is not None:
         return [fpack_imports(module, False, "", folder)]
     blob = pack_imports(module, root)
     if not blob:
         return []
-    machine = blob_object.machine_of(objects[0]) if objects else None
+    machine = blob_object.machine_of(code)
     if machine is not None:
         path = os.path.join(folder, "devc.o")
         blob_object.write(path, "__tvm_dev_mblob", blob, machine)
@@ -160,13 +174,15 @@ def export_library(
     with tempfile.TemporaryDirectory(prefix="tvm-export-") as made:
         folder = workspace_dir or made
         os.makedirs(folder, exist_ok=True)
-        files = _write_objects(module, folder)
-        files += _pack(module, fpack_imports, folder, root, files)
-        files += list(addons or ())
+        code = _write_code(module, folder)
+        files = [next(code)]
+        # Weights are written while code is compiled.
+        packed = _pack(module, fpack_imports, folder, root, files[0])
+        files += [*code, *packed, *(addons or ())]
         write = fcompile or _WRITERS.get(os.path.splitext(target)[1], link.create_shared)
         if fcompile is None and write is not _archive:
             kwargs = _with_linker(module, kwargs)
-        return _in_place(target, made, lambda output: write(output, files, **kwargs))
+        return _in_place(target, lambda output: write(output, files, **kwargs))
 
 
 def _with_linker(module: Module, options: dict[str, Any]) -> dict[str, Any]:
@@ -179,38 +195,35 @@ def _with_linker(module: Module, options: dict[str, Any]) -> dict[str, Any]:
 
 def seal(path: str) -> None:
     """Append the checksum by which the loader sees that the file was damaged. Linkers and loaders ignore the tail."""
-    with open(path, "rb") as file:
-        data = file.read()
-    with open(path, "ab") as file:
-        file.write(_SEAL_MAGIC + struct.pack("=Q", lib.TVMChecksum(data, len(data))))
+    with open(path, "r+b") as file:
+        # Mapped, not read: a library has all weights of its model.
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            found = checksum([memoryview(data)])
+        file.seek(0, os.SEEK_END)
+        file.write(_SEAL_MAGIC + struct.pack("=Q", found))
 
 
 def check_seal(path: str, data: bytes, sealed: bool) -> None:
     """Refuse an archive whose checksum does not match, or is gone where there was one."""
     tail = len(_SEAL_MAGIC) + 8
     has_seal = data[-tail:].startswith(_SEAL_MAGIC)
-    if has_seal and struct.unpack("=Q", data[-8:])[0] == lib.TVMChecksum(data[:-tail], len(data) - tail):
+    if has_seal and struct.unpack("=Q", data[-8:])[0] == checksum([memoryview(data)[:-tail]]):
         return
     if has_seal or sealed:
         raise TVMError(f"{path}: the archive is corrupt or truncated: its checksum does not match")
 
 
-def _in_place(target: str, folder: str, write: Callable[[str], object]):
-    """The file appears under its name only when it is complete."""
-    output = os.path.join(folder, "out-" + os.path.basename(target))
-    result = write(output)
-    if not os.path.isfile(output):
-        raise TVMError(f"export_library: the compile function did not write {os.path.basename(target)}")
-    if target.endswith(_SEALED_SUFFIXES):
-        seal(output)
-    partial = f"{target}.{os.getpid()}.part"
-    try:
-        shutil.copyfile(output, partial)
-        shutil.copymode(output, partial)
-        os.replace(partial, target)
-    finally:
-        if os.path.exists(partial):
-            os.unlink(partial)
+def _in_place(target: str, write: Callable[[str], object]):
+    """The file appears under its name only when it is complete; beside it, so that nothing has to be copied."""
+    place, name = os.path.split(target)
+    with tempfile.TemporaryDirectory(dir=place, prefix=".tvm-export-") as folder:
+        output = os.path.join(folder, name)
+        result = write(output)
+        if not os.path.isfile(output):
+            raise TVMError(f"export_library: the compile function did not write {name}")
+        if target.endswith(_SEALED_SUFFIXES):
+            seal(output)
+        os.replace(output, target)
     return result
 
 

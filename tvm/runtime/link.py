@@ -105,8 +105,9 @@ def create_shared(
     files = [objects] if isinstance(objects, str) else list(objects)
     flags = ["-shared", "-fPIC", "-O2", *(SOURCE_FLAGS if any(f.endswith(".c") for f in files) else ())]
     if sys.platform == "linux":
-        # A function of the library that is named like one of the C library stays the library's own.
-        flags.append("-Wl,-Bsymbolic")
+        # A function of the library that is named like one of the C library stays the library's own. A build id is a
+        # hash of the whole file, weights included, which takes several times as long as linking.
+        flags += ["-Wl,-Bsymbolic", "-Wl,--build-id=none"]
     run_compiler([*find_compiler(cc), *flags, "-o", output, *files, *(options or ()), "-lm"], f"linking {output}")
 
 

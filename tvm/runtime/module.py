@@ -28,7 +28,8 @@ from .packed_func import (
 )
 from .registry import get_device_func, get_global_func
 
-# (type key, name) -> a function of modules of that type that is written in Python; the module is its first argument.
+# (type key, name) -> a function of modules of that type that is written in Python, where C has one of the name as well
+# in its place; the module is its first argument.
 PYTHON_FUNCTIONS: dict[tuple[str, str], Callable[..., Any]] = {}
 
 
@@ -56,7 +57,8 @@ class CodeInfo(NamedTuple):
     """What only the compiler knows about a module; each field may be None.
 
     ``load()`` gives the JitCode at the first call of a function. ``source(fmt)`` gives text. ``save(path, fmt)``
-    writes a file in one of the formats of the back end. ``to_bytes()`` gives what `load_binary` of the type key reads.
+    writes a file in one of the formats of the back end; ``objects()`` gives objects that are linked together, where the
+    compiler has several. ``to_bytes()`` gives what `load_binary` of the type key reads.
     ``triple`` is the machine that the code is for, where it is machine code.
     """
 
@@ -68,6 +70,7 @@ class CodeInfo(NamedTuple):
     format: str = ""
     exportable: bool = False
     triple: str = ""
+    objects: Callable[[], Iterable[bytes]] | None = None
 
 
 class Module:
@@ -145,11 +148,13 @@ class Module:
                 f"'{name}' is code for linking only ({made_for}; this machine is {host_cpu.triple()}); write it with "
                 "export_library and load it where it can run"
             )
-        handle = _lib.module_function(self._module, name, False)
-        if handle is not None:
-            return function_from_handle(handle)
         written = PYTHON_FUNCTIONS.get((self.type_key, name))
-        return None if written is None else convert_to_function(partial(written, self))
+        return self._function_of_c(name) if written is None else convert_to_function(partial(written, self))
+
+    def _function_of_c(self, name: str) -> PackedFunc | None:
+        """A function of the module that is not written in Python."""
+        handle = _lib.module_function(self._module, name, False)
+        return None if handle is None else function_from_handle(handle)
 
     def get_function(self, name: str, query_imports: bool = False) -> PackedFunc:
         """The function ``name``, also of imported modules when ``query_imports``.
@@ -519,12 +524,20 @@ def _borrow_module(handle: int) -> Module:
     return module_from_handle(handle)
 
 
+class Unloaded(NamedTuple):
+    """A module as the argument of a function in C that calls none of its functions yet."""
+
+    module: Module
+
+
 def _encode_module(module: Module) -> tuple:
-    module._load()
+    for part in module.with_imports():
+        part._load()
     return module._module, _lib.MODULE, module
 
 
 register_encoder(Module, _encode_module)
+register_encoder(Unloaded, lambda given: (given.module._module, _lib.MODULE, given.module))
 register_decoder(_lib.MODULE, module_from_handle, _borrow_module)
 
 
@@ -559,6 +572,7 @@ def from_code(
     to_bytes: Callable[[], bytes] | None = None,
     exportable: bool = True,
     triple: str = "",
+    objects: Callable[[], Iterable[bytes]] | None = None,
 ) -> Module:
     """A module of a back end. ``load`` runs at the first call of a function; None for code of another machine, which
     ``triple`` names."""
@@ -566,7 +580,8 @@ def from_code(
     packed = frozenset(
         name for name in known if not name.endswith("_compute_") or name[: -len("_compute_")] not in known
     )
-    module = _create(type_key, CodeInfo(load, packed, source, save, to_bytes, format, exportable, triple), entry_name)
+    info = CodeInfo(load, packed, source, save, to_bytes, format, exportable, triple, objects)
+    module = _create(type_key, info, entry_name)
     module._loaded = load is None
     return module
 

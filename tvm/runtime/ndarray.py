@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from .. import dtype as _dtype
 from ..error import TVMError
@@ -507,24 +508,41 @@ _MANY = 1 << 22
 
 
 def _copy_in_blocks(target, source) -> None:
-    """Copy a NumPy array in another order of elements to a compact one. Elements that come to lie side by side may be
-    a row apart before: the rows are then taken a few at a time, so that a cache line is read once for all it has."""
-    size = source.shape[-1]
-    block = _LINES if abs(source.strides[-1]) >= _LINE else size
+    """Copy a NumPy array in another order of elements to a compact one, many of them in several threads. Elements that
+    come to lie side by side may be a row apart before: the rows are then taken a few at a time, so that a cache line is
+    read once for all it has."""
+    from .host_cpu import usable_cores
+
+    is_strided = abs(source.strides[-1]) >= _LINE
+    threads = min(usable_cores(), 8) if target.nbytes >= _MANY else 1
+    axis = target.ndim - 1 if is_strided else 0
+    size = target.shape[axis]
+    block = _LINES if is_strided else -(-size // threads)
 
     def copy(first: int) -> None:
-        target[..., first : first + block] = source[..., first : first + block]
+        part = (*[slice(None)] * axis, slice(first, first + block))
+        target[part] = source[part]
 
-    if size <= block or target.nbytes < _MANY:
-        for first in range(0, size, block):
+    places = range(0, size, max(block, 1))
+    if threads == 1 or len(places) == 1:
+        for first in places:
             copy(first)
         return
     from concurrent.futures import ThreadPoolExecutor
 
-    from .host_cpu import usable_cores
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(copy, places))
 
-    with ThreadPoolExecutor(min(usable_cores(), 8)) as threads:
-        list(threads.map(copy, range(0, size, block)))
+
+def assembled(shape: tuple[int, ...], dtype: str, pieces: Iterable[tuple[Any, Any]]) -> NDArray:
+    """An array of the host whose memory takes ``pieces``: where each goes, as NumPy indexes, and its elements, many and
+    in any order."""
+    made = empty(shape, dtype)
+    memory = _host_memory(made)
+    if memory is not None:
+        for where, source in pieces:
+            _copy_in_blocks(memory[where], source)
+    return made
 
 
 def numpyasarray(np_data):

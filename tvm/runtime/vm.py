@@ -11,7 +11,7 @@ from . import image_files, vm_code
 from .benchmark import BenchmarkResult
 from .container import ADT
 from .devices import RPC_SESS_MASK, Device
-from .module import PYTHON_FUNCTIONS, Module
+from .module import PYTHON_FUNCTIONS, Module, Unloaded
 from .ndarray import NDArray, array
 from .params import load_param_dict_from_file, pack_params, save_param_dict_to_file
 from .registry import get_global_func, register_func
@@ -70,15 +70,15 @@ class Executable:
         tuple of bytearray and Module
             What ``load_exec`` takes.
         """
-        return self._packed_at(None), self.lib
+        return bytearray().join(self._packed_at(None)), self.lib
 
-    def _packed_at(self, start: int | None) -> bytearray:
-        """The saved form; with the constants aligned, where it begins at byte ``start`` of aligned memory."""
+    def _packed_at(self, start: int | None) -> list[bytes | memoryview]:
+        """The parts of the saved form, with the constants aligned if it begins at byte ``start`` of aligned memory."""
         words = self.mod["get_words"]()
         arrays = {s.name: a for s, a in zip(self.code.constants, self._arrays()) if a is not None}
         before = vm_code.header_size() + len(words)
         blob = pack_params(arrays, None if start is None else start + before) if arrays else ()
-        return vm_code.seal(words, *blob)
+        return vm_code.sealed_parts(words, *blob)
 
     @staticmethod
     def load_exec(bytecode: bytes | bytearray, lib: Module | None) -> Executable:
@@ -106,10 +106,8 @@ class Executable:
             raise TypeError(f"load_exec: the code is bytes, got {type(bytecode).__name__}")
         if lib is not None and not isinstance(lib, Module):
             raise TypeError(f"load_exec: the library is a Module, got {type(lib).__name__}")
-        for part in lib.with_imports() if lib is not None else ():
-            # C looks kernels up by itself: code that is compiled when first asked for must be there.
-            part._load()
-        mod = get_global_func("runtime.vm.load_executable")(bytearray(bytecode), lib)
+        library = None if lib is None else Unloaded(lib)
+        mod = get_global_func("runtime.vm.load_executable")(bytearray(bytecode), library)
         # What the compiler attached to the library's object must stay, for exports.
         mod._keeper.append(lib)
         return Executable(mod)
@@ -292,11 +290,20 @@ class Executable:
 
 VMExecutable = Executable
 
+
+def _new_machine(mod: Module) -> Module:
+    """A machine, which looks its kernels up in C: code that is compiled when first asked for must be there."""
+    for part in mod.with_imports():
+        part._load()
+    return mod._function_of_c("vm_load_executable")()
+
+
 # A library that was loaded takes its constants by these names, as other modules have their functions.
 PYTHON_FUNCTIONS.update({
     (_TYPE_KEY, name): lambda mod, given, name=name: getattr(Executable(mod), name)(given)
     for name in ("load_late_bound_consts", "load_late_bound_consts_from_map")
 })
+PYTHON_FUNCTIONS[_TYPE_KEY, "vm_load_executable"] = _new_machine
 
 
 def _shape_text(value: NDArray) -> str:

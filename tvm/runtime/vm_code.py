@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ..error import TVMError
-from ._lib import checksum_from
+from ._lib import checksum
 from .ndarray import dtype_text, dtype_triple
 
 MAGIC = b"TVMVMEXE"
-VERSION = 2
+VERSION = 3
 _HEADER = struct.Struct("<8sQQQ")
 
 
@@ -202,13 +202,16 @@ def to_words(code: Code) -> bytes:
     return struct.pack(f"<{len(words)}q", *words)
 
 
-def seal(words: bytes, *constants: bytes | memoryview) -> bytearray:
-    """The saved form: a header with version and checksum, the words, the parts of the constants' parameter blob."""
-    # Constants may be gigabytes: they are copied once. The checksum is of all that is behind it.
-    head = struct.calcsize("<8sQQ")
-    made = bytearray().join((bytes(head), struct.pack("<Q", len(words) // 8), words, *constants))
-    struct.pack_into("<8sQQ", made, 0, MAGIC, VERSION, checksum_from(made, head))
-    return made
+def seal(words: bytes) -> bytearray:
+    """The saved form of an executable without constants."""
+    return bytearray().join(sealed_parts(words))
+
+
+def sealed_parts(words: bytes, *constants: bytes | memoryview) -> list[bytes | memoryview]:
+    """The parts of the saved form: a header with version and checksum, the words, the constants' parameter blob."""
+    # Constants may be gigabytes: they are not copied. The checksum is of all that is behind it.
+    sealed = [struct.pack("<Q", len(words) // 8), words, *constants]
+    return [struct.pack("<8sQQ", MAGIC, VERSION, checksum(sealed)), *sealed]
 
 
 def header_size() -> int:

@@ -14,6 +14,7 @@ import pytest
 
 import tvm
 from tvm import relay
+from tvm.codegen.llvm.build import ENOUGH_FUNCTIONS
 from tvm.contrib import graph_executor
 from tvm.relay.backend import library_cache, te_compiler
 
@@ -70,6 +71,28 @@ def test_the_second_compile_is_found_and_right(cache, lowered, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_library_of_several_objects_is_found_and_right(cache, lowered, tmp_path):
+    x = relay.var("x", shape=(2, 8))
+    value = x
+    for number in range(2 * ENOUGH_FUNCTIONS):
+        value = relay.exp(relay.sin(value + relay.const(float(number))))
+    mod = tvm.IRModule.from_expr(relay.Function([x], value))
+    with tvm.transform.PassContext(config={"relay.FuseOps.max_depth": 3}):
+        first = relay.build(mod, "llvm")
+        lowered.clear()
+        second = relay.build(mod, "llvm")
+    assert not lowered and len(list(second.lib._info.objects())) > 1
+    second.export_library(tmp_path / "kept.so")
+    data = np.random.default_rng(0).standard_normal((2, 8)).astype("float32")
+    results = []
+    for lib in (first, second, tvm.runtime.load_module(str(tmp_path / "kept.so"))):
+        executor = graph_executor.GraphModule(lib["default"](tvm.cpu()))
+        executor.run(x=data)
+        results.append(executor.get_output(0).numpy())
+    np.testing.assert_array_equal(results[0], results[1])
+    np.testing.assert_array_equal(results[0], results[2])
+
+
 def test_another_process_finds_it(cache):
     script = """if True:
         import tvm
@@ -132,7 +155,8 @@ def test_a_damaged_entry_is_compiled_again(cache, lowered):
 
 
 @pytest.mark.parametrize(
-    "header", [b"no JSON", b"[]", b"{}", b'{"names": 5}', b'{"names": [1]}', b"[" * 100000, b'"x"']
+    "header", [b"no JSON", b"[]", b"{}", b'{"names": 5, "sizes": []}', b'{"names": [1], "sizes": []}', b"[" * 100000,
+               b'"x"', b'{"names": ["f"], "sizes": 5}', b'{"names": ["f"], "sizes": ["x"]}']
 )
 def test_an_entry_whose_header_is_no_header_is_compiled_again(cache, lowered, header):
     relay.build(model(), "llvm")
@@ -149,8 +173,9 @@ def test_code_that_cannot_be_loaded_is_compiled_again(cache, lowered):
     relay.build(model(), "llvm")
     (entry,) = cache.glob("*.lib")
     names, _ = library_cache._read(entry)
-    header = json.dumps({"names": names}).encode()
-    body = library_cache._MAGIC + struct.pack("<Q", len(header)) + header + b"this is no object file"
+    code = b"this is no object file"
+    header = json.dumps({"names": names, "sizes": [len(code)]}).encode()
+    body = library_cache._MAGIC + struct.pack("<Q", len(header)) + header + code
     entry.write_bytes(body + hashlib.blake2b(body, digest_size=16).digest())
     lowered.clear()
     run(relay.build(model(), "llvm"))

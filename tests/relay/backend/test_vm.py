@@ -37,6 +37,22 @@ def test_a_straight_model_is_compiled_as_for_the_graph_executor(rng):
     np.testing.assert_array_equal(flat.numpy(), got.numpy().reshape(-1))
 
 
+@pytest.mark.parametrize("way", ["machine", "module"])
+def test_code_is_brought_into_memory_for_the_first_machine(way):
+    x = relay.var("x", shape=(relay.Any(),))
+    exe = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x) + x)), "llvm")
+    assert not exe.lib._loaded
+    if way == "machine":
+        result = vm.VirtualMachine(exe, tvm.cpu()).run(np.zeros(3, "float32"))
+    else:
+        run = exe.mod["vm_load_executable"]()
+        run["init"](tvm.cpu().device_type, 0, vm.VirtualMachine.POOLED_ALLOCATOR)
+        run["set_input"]("main", tvm.nd.array(np.zeros(3, "float32")))
+        result = run["invoke"]("main")
+    assert exe.lib._loaded
+    np.testing.assert_array_equal(result.numpy(), np.ones(3))
+
+
 def test_lists_are_mapped_folded_and_zipped():
     mod = with_prelude("""
     def @main(%xs: List[Tensor[(2), float32]], %ys: List[Tensor[(2), float32]], %zero: Tensor[(2), float32]) {

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple
+from threading import Semaphore
+from typing import NamedTuple
 
 from ...dtype import info
 from ...error import TVMError
@@ -131,24 +132,25 @@ def part_of(module: ModuleText) -> Part:
     return Part(text, tuple(llvm_jit.read_import(other) for other in module.imported))
 
 
+# What LLVM makes of a part: optimized bitcode and an object.
+Compiled = tuple[bytes, bytes]
+
+
 class CompiledCode:
-    """The result of compiling a module: the object is the product, everything else is made from the text on demand.
+    """The result of compiling a module: objects are the product, everything else is made on demand.
 
-    ``optimized``: what LLVM made of the parts, where that was done before."""
+    ``parts`` is what LLVM makes of them, at which threads may still be: to ask for it waits for them."""
 
-    def __init__(
-        self, cpu: ResolvedCPU, opt_level: int, symbols: dict[str, str], parts: Sequence[Part], optimized: Any = None
-    ):  # fmt: skip
+    def __init__(self, cpu: ResolvedCPU, opt_level: int, symbols: dict[str, str], parts: Sequence[Future[Compiled]]):
         self.cpu = cpu
         self.opt_level = opt_level
-        self.parts = parts
         self.symbols = symbols
         self.names = tuple(symbols)
-        self.object = llvm_jit.object_of(optimized or self._optimized(), cpu, opt_level)
+        self.parts = parts
 
-    @property
-    def text(self) -> str:
-        return "\n".join(part.text for part in self.parts)
+    def objects(self) -> Iterator[bytes]:
+        """The machine code, which is linked together."""
+        return (part.result()[1] for part in self.parts)
 
     def load(self) -> JitCode:
         """Put the code into this process, whose CPU has all that the code may use."""
@@ -158,7 +160,7 @@ class CompiledCode:
                 f"the code was compiled for cpu {self.cpu.cpu}; this machine lacks {', '.join(lacking)}. Compile it "
                 "with an -mcpu that has none of them, or export it and run it elsewhere"
             )
-        addresses, library = llvm_jit.load_object(self.object, (*self.symbols.values(), TABLE, CONTEXT))
+        addresses, library = llvm_jit.load_objects(self.objects(), (*self.symbols.values(), TABLE, CONTEXT))
         code = {name: addresses[own] for name, own in self.symbols.items()}
         return JitCode(code, addresses[TABLE], addresses[CONTEXT], library)
 
@@ -170,17 +172,15 @@ class CompiledCode:
         raise TVMError(f"an llvm module has no source in format '{fmt}'; it has ll and asm")
 
     def _optimized(self):
-        if len(self.parts) == 1:
-            return llvm_jit.optimized(self.parts[0].text, self.cpu, self.opt_level, self.parts[0].imports)
-        return llvm_jit.linked([
-            llvm_jit.optimized_bitcode(part.text, self.cpu, self.opt_level, part.imports) for part in self.parts
-        ])  # fmt: skip
+        return llvm_jit.linked([part.result()[0] for part in self.parts])
 
     def save(self, path: str, fmt: str = "") -> None:
         """Write the code: o (object), s (assembly), ll (text) or bc (bitcode)."""
         fmt = fmt or path.rpartition(".")[2]
         if fmt in ("o", "obj"):
-            data = self.object
+            data, *others = self.objects()
+            if others:
+                data = llvm_jit.object_of(self._optimized(), self.cpu, self.opt_level)
         elif fmt in ("s", "asm", "ll"):
             data = self.source(fmt).encode()
         elif fmt == "bc":
@@ -199,35 +199,44 @@ def module_text(mod: IRModule, target: Target) -> tuple[ModuleText, int]:
         module.entry_name = entry
     if mod.attrs.get("system_lib_prefix") is not None:
         module.register_symbols()
-    return module, opt_level(target)
+    return module, opt_level(target, module)
 
 
-def opt_level(target: Target) -> int:
+def opt_level(target: Target, module: ModuleText) -> int:
     """How much LLVM should optimize."""
     level = target.attrs.get("opt-level")
-    return 3 if level is None else min(max(int(level), 0), 3)
+    if level is None:
+        return llvm_jit.LEVEL + module.has_loop_conditions
+    return min(max(int(level), 0), 3)
 
 
 def compile_module(mod: IRModule, target: Target) -> CompiledCode:
     """Compile the functions of a module; nothing is loaded."""
     module, level = module_text(mod, target)
-    return CompiledCode(module.cpu, level, dict(module.names), [part_of(module)])
+    part = part_of(module)
+    made: Future[Compiled] = Future()
+    made.set_result(llvm_jit.compiled(part.text, module.cpu, level, part.imports))
+    return CompiledCode(module.cpu, level, dict(module.names), [made])
 
 
 class Compilation(AbstractContextManager):
-    """Compiles modules as they come: a thread lets LLVM, which needs no lock of the interpreter, optimize some while
-    others are lowered. Which functions LLVM sees together depends on their order alone."""
+    """Compiles modules as they come: threads let LLVM, which needs no lock of the interpreter, compile some while
+    others are lowered, and while the result is written. Which functions LLVM sees together depends on their order
+    alone."""
 
     def __init__(self, target: Target):
-        self.target, self.cpu, self.level = target, resolve_cpu(target), opt_level(target)
-        self.thread = ThreadPoolExecutor(1)
+        self.target, self.cpu = target, resolve_cpu(target)
+        cores = host_cpu.usable_cores()
+        self.threads = ThreadPoolExecutor(cores)
+        # One core is left to the thread that lowers, until it has finished.
+        self.cores = Semaphore(max(cores - 1, 1))
         self.waiting = IRModule()
         # The functions of all parts: their names by the symbols that users know, and what code calls them.
         self.functions: dict[str, str] = {}
         self.symbols: dict[str, str] = {}
+        self.level = llvm_jit.LEVEL
         self.regions = 0
-        self.parts: list[Part] = []
-        self.optimized: list[Future] = []
+        self.parts: list[Future[Compiled]] = []
 
     def add(self, mod: IRModule) -> None:
         if len(self.waiting) >= ENOUGH_FUNCTIONS:
@@ -239,12 +248,12 @@ class Compilation(AbstractContextManager):
         if not self.parts:
             return build(self.waiting, self.target)
         self._begin()
-        optimized = llvm_jit.linked([one.result() for one in self.optimized])
-        return _module_of(CompiledCode(self.cpu, self.level, self.symbols, self.parts, optimized), None)
+        self.cores.release()
+        return _module_of(CompiledCode(self.cpu, self.level, self.symbols, self.parts), None)
 
-    def __exit__(self, *error: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """What LLVM has not begun with is of no use after an error, or after Ctrl-C, which should not wait for it."""
-        self.thread.shutdown(wait=False, cancel_futures=True)
+        self.threads.shutdown(wait=False, cancel_futures=kind is not None)
 
     def _begin(self) -> None:
         """Let LLVM begin with the functions that wait."""
@@ -254,11 +263,15 @@ class Compilation(AbstractContextManager):
         self.functions.update((function_name(name, function), name) for name, function in functions)
         self.symbols.update(module.names)
         self.regions = module.parallel_regions
-        part = part_of(module)
-        self.parts.append(part)
-        self.optimized.append(self.thread.submit(
-            llvm_jit.optimized_bitcode, part.text, self.cpu, self.level, part.imports
-        ))  # fmt: skip
+        part, self.level = part_of(module), opt_level(self.target, module)
+        self.parts.append(self.threads.submit(self._compile, part, self.level))
+        if part.imports:
+            # What is wrong with text of the user's is said here, not where the code is put to use.
+            self.parts[-1].result()
+
+    def _compile(self, part: Part, level: int) -> Compiled:
+        with self.cores:
+            return llvm_jit.compiled(part.text, self.cpu, level, part.imports)
 
 
 def _float_flags(target: Target) -> str:
@@ -290,5 +303,6 @@ def _module_of(code: CompiledCode, entry: str | None) -> Module:
         entry_name=entry,
         source=code.source,
         save=code.save,
+        objects=code.objects,
         triple=code.cpu.triple,
     )

@@ -31,7 +31,7 @@ def load_file(path: str, fmt: str = "") -> Module:
     entry = _ENTRY.search(text)
 
     def load() -> JitCode:
-        addresses, library = llvm_jit.load_object(code, (*symbols.values(), *variables))
+        addresses, library = llvm_jit.load_objects([code], (*symbols.values(), *variables))
         return JitCode(
             {name: addresses[symbol] for name, symbol in symbols.items()},
             addresses.get(TABLE, 0),

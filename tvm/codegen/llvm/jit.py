@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
 import threading
@@ -11,6 +12,9 @@ from ...error import TVMError
 from ...target import llvm_facts
 from ...target.cpu import ResolvedCPU
 
+# The pipeline for text that says nothing else: the next one also takes conditions out of loops.
+LEVEL = 2
+
 
 def _binding():
     llvm = llvm_facts.binding()
@@ -19,28 +23,35 @@ def _binding():
     return llvm
 
 
-@functools.lru_cache(maxsize=32)
+def _unlocked(name: str):
+    """A function of LLVM as C has it. llvmlite lets one thread into LLVM at a time; what takes long needs no lock where
+    every module has a context of its own, and every thread a target machine."""
+    function = getattr(_binding().ffi.lib, name)
+    return getattr(function, "_cfn", function)
+
+
 def target_machine(triple: str, cpu: str, features: str, opt_level: int, abi: str = ""):
-    """A machine for position-independent objects; the same one serves every module of the target."""
+    """A machine for position-independent objects; the same one serves every module of the target in a thread."""
+    return _machine_of_thread(threading.get_ident(), triple, cpu, features, opt_level, abi)
+
+
+@functools.lru_cache(maxsize=32)
+def _machine_of_thread(thread: int, triple: str, cpu: str, features: str, opt_level: int, abi: str):
     llvm = _binding()
     target = llvm.Target.from_triple(triple)
     return target.create_target_machine(
-        cpu=cpu, features=features, opt=opt_level, reloc="pic", codemodel="default", abiname=abi
+        cpu=cpu, features=features, opt=3 if opt_level > 1 else opt_level, reloc="pic", codemodel="default",
+        abiname=abi,
     )
 
 
-def machine_for(cpu: ResolvedCPU, opt_level: int = 3):
+def machine_for(cpu: ResolvedCPU, opt_level: int = LEVEL):
     return target_machine(cpu.triple, cpu.cpu, cpu.features_text, opt_level, cpu.abi)
 
 
-def data_layout(cpu: ResolvedCPU) -> str:
-    return _layout_of(machine_for(cpu))
-
-
 @functools.lru_cache(maxsize=32)
-def _layout_of(machine) -> str:
-    # Asked once: a call of LLVM waits where a thread is in another one.
-    return str(machine.target_data)
+def data_layout(cpu: ResolvedCPU) -> str:
+    return str(machine_for(cpu).target_data)
 
 
 def parse(text: str, imports: Iterable[str] = ()):
@@ -71,7 +82,7 @@ def _mergeable(module):
 def optimize(module, machine, opt_level: int, vectorize: bool = True, unroll: bool = False) -> None:
     """LLVM's pipeline without the parts that redo what a schedule decides."""
     llvm = _binding()
-    options = llvm.create_pipeline_tuning_options(speed_level=min(opt_level, 3))
+    options = llvm.create_pipeline_tuning_options(speed_level=opt_level)
     options.loop_vectorization = vectorize
     options.slp_vectorization = False
     options.loop_interleaving = False
@@ -79,22 +90,24 @@ def optimize(module, machine, opt_level: int, vectorize: bool = True, unroll: bo
     builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
     try:
-        manager.run(module, builder)
+        _unlocked("LLVMPY_RunNewModulePassManager")(manager, module, builder)
     finally:
         # A base class of llvmlite's managers hides the method that frees them: left alone, each stays for good.
         llvm.newpassmanagers.NewPassManager._dispose(manager)
         manager.detach()
 
 
-def optimized(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()):
+def optimized(text: str, cpu: ResolvedCPU, opt_level: int = LEVEL, imports: Iterable[str] = ()):
     module = parse(text, imports)
     optimize(module, machine_for(cpu, opt_level), opt_level)
     return module
 
 
-def optimized_bitcode(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()) -> bytes:
-    """What a thread may give to another one: no object of LLVM, whose context must be the last to go."""
-    return optimized(text, cpu, opt_level, imports).as_bitcode()
+def compiled(text: str, cpu: ResolvedCPU, opt_level: int = LEVEL, imports: Iterable[str] = ()) -> tuple[bytes, bytes]:
+    """The optimized module as bitcode, and its machine code. A thread may give them to another one, unlike objects of
+    LLVM, whose context must be the last to go."""
+    module = optimized(text, cpu, opt_level, imports)
+    return module.as_bitcode(), object_of(module, cpu, opt_level)
 
 
 def linked(parts: Sequence[bytes]):
@@ -104,16 +117,25 @@ def linked(parts: Sequence[bytes]):
     first, *others = [llvm.parse_bitcode(part, context) for part in parts]
     for other in others:
         first.link_in(other)
+    first.name = "tvm"
     return first
 
 
-def compile_object(text: str, cpu: ResolvedCPU, opt_level: int = 3, imports: Iterable[str] = ()) -> bytes:
+def compile_object(text: str, cpu: ResolvedCPU, opt_level: int = LEVEL, imports: Iterable[str] = ()) -> bytes:
     return object_of(optimized(text, cpu, opt_level, imports), cpu, opt_level)
 
 
-def object_of(module, cpu: ResolvedCPU, opt_level: int = 3) -> bytes:
+def object_of(module, cpu: ResolvedCPU, opt_level: int = LEVEL) -> bytes:
     """The machine code of a module that is optimized."""
-    return machine_for(cpu, opt_level).emit_object(module)
+    ffi = _binding().ffi
+    with ffi.OutputString() as message:
+        buffer = _unlocked("LLVMPY_TargetMachineEmitToMemory")(machine_for(cpu, opt_level), module, 1, message)
+        if not buffer:
+            raise TVMError(f"LLVM wrote no object: {message}")
+    try:
+        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+    finally:
+        ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
 def read_import(text: str) -> str:
@@ -144,14 +166,17 @@ def new_engine():
 _engine = functools.cache(new_engine)
 
 
-def load_object(data: bytes, names: Iterable[str], engine=None):
-    """Link an object into this process: addresses of ``names``, and what must be kept alive for them to stay valid.
+def load_objects(objects: Iterable[bytes], names: Iterable[str], engine=None):
+    """Link objects into this process: addresses of ``names``, and what must be kept alive for them to stay valid.
 
-    Each object is a library of its own in ``engine``, by default the one JIT of this process.
+    Together they are a library of its own in ``engine``, by default the one JIT of this process.
     """
     llvm = _binding()
     wanted = list(names)
-    builder = llvm.JITLibraryBuilder().add_object_img(data).add_current_process()
+    builder = llvm.JITLibraryBuilder()
+    for data in objects:
+        builder.add_object_img(data)
+    builder.add_current_process()
     for name in wanted:
         builder.export_symbol(name)
     engine = engine if engine is not None else _engine()

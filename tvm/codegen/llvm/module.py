@@ -55,6 +55,8 @@ class ModuleText:
         self._strings: dict[bytes, str] = {}
         self._weights: str | None = None
         self._loop_rules: tuple[str, ...] = ()
+        # Whether loops have conditions that do not change in them, which LLVM should take out.
+        self.has_loop_conditions = False
         # True where a loop is left to LLVM to vectorize.
         self.wants_vectors = False
 

@@ -85,6 +85,8 @@ def _begin(b: Builder, sizes: str) -> None:
         b.entry.extend(b.out[start:])
         del b.out[start:]
         b.module.declare("llvm.x86.tilerelease", "void", "")
+        # Steps of a tile share out the epilogue of the tile before, which the first one has not.
+        b.module.has_loop_conditions = True
     elif b.tile_sizes != sizes:
         raise TVMError(f"{b.name}: fragments of two sizes in one function")
     # What leaves from here has no registers to give back.

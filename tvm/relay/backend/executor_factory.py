@@ -60,18 +60,19 @@ class GraphExecutorFactoryModule:
             arrays = [ndarray.array(a) if not isinstance(a, ndarray.NDArray) else a for a in self.params.values()]
             pairs = [part for pair in zip(self.params, arrays) for part in pair]
             create = get_global_func("tvm.graph_executor_factory.create")
-            self._module = create(bytearray(self._packed(b"")), self.lib, *pairs)
+            self._module = create(bytearray(self._packed()), self.lib, *pairs)
         return self._module
 
-    def _packed(self, params: bytes) -> bytes:
-        """Name, graph and parameters as the factory in C reads them."""
-        blocks = (self.libmod_name.encode(), self.graph_json_str.encode(), params)
-        return b"".join(part for block in blocks for part in (struct.pack("<Q", len(block)), block))
+    def _packed(self, params_size: int = 0) -> bytes:
+        """Name, graph and length of the parameters as the factory in C reads them, the parameters behind them."""
+        blocks = (self.libmod_name.encode(), self.graph_json_str.encode())
+        head = b"".join(part for block in blocks for part in (struct.pack("<Q", len(block)), block))
+        return head + struct.pack("<Q", params_size)
 
-    def _packed_at(self, start: int) -> bytes:
-        """With the parameters aligned, where the packed form begins at byte ``start`` of aligned memory."""
-        before = len(self._packed(b""))
-        return self._packed(b"".join(pack_params(self.params, start + before)) if self.params else b"")
+    def _packed_at(self, start: int) -> list[bytes | memoryview]:
+        """In parts, with the parameters aligned where the packed form begins at byte ``start`` of aligned memory."""
+        params = list(pack_params(self.params, start + len(self._packed()))) if self.params else []
+        return [self._packed(sum(map(len, params))), *params]
 
     def _repr_html_(self) -> str:
         """What notebooks show: the kernels, and the memory that the values between them take."""

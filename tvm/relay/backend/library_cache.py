@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import itertools
 import json
 import os
 import stat
@@ -31,7 +32,7 @@ from ...target.cpu import resolve_cpu
 from ..op.implementation import rules_of
 from .te_compiler import Kernel
 
-_MAGIC = b"TVMLIB01"
+_MAGIC = b"TVMLIB02"
 SUFFIX = ".lib"
 MAX_ENTRIES = 256
 # Where functions of operators come from that are not a user's.
@@ -49,7 +50,7 @@ def library(
     path = folder / (_key(kernels, target, ctx) + SUFFIX)
     found = _read(path)
     if found is not None:
-        return _from_object(*found, compile_all)
+        return _from_objects(*found, compile_all)
     made = compile_all()
     _write(path, made)
     return made
@@ -132,11 +133,11 @@ def _key(kernels: Sequence[Kernel], target: Target, ctx: PassContext) -> str:
     return hashlib.blake2b("\n".join(facts).encode(), digest_size=20).hexdigest()
 
 
-# ---- entries: magic, length of the header, header, object, digest of all before ----
+# ---- entries: magic, length of the header, header, objects, digest of all before ----
 
 
-def _read(path: Path) -> tuple[list[str], bytes] | None:
-    """Names and code of an entry; None for whatever is not whole, which is compiled again."""
+def _read(path: Path) -> tuple[list[str], list[bytes]] | None:
+    """Names and objects of an entry; None for whatever is not whole, which is compiled again."""
     try:
         data = path.read_bytes()
         os.utime(path)  # says that the entry is in use
@@ -148,22 +149,24 @@ def _read(path: Path) -> tuple[list[str], bytes] | None:
     try:
         (size,) = struct.unpack_from("<Q", body, len(_MAGIC))
         start = len(_MAGIC) + 8
-        names = json.loads(body[start : start + size])["names"]
+        header = json.loads(body[start : start + size])
+        names, sizes = header["names"], header["sizes"]
+        ends = itertools.accumulate(sizes, initial=start + size)
+        objects = [body[a:b] for a, b in itertools.pairwise(ends)]
     except (struct.error, ValueError, KeyError, TypeError, RecursionError):
         return None
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return None
-    return names, body[start + size :]
+    return names, objects
 
 
 def _write(path: Path, module: Module) -> None:
     """Keep the code of a library; a folder that cannot be written is no error."""
     try:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=".new-") as folder:
-            code = os.path.join(folder, "lib.o")
-            module.save(code, "o")
-            header = json.dumps({"names": sorted(module._info.names)}).encode()
-            body = _MAGIC + struct.pack("<Q", len(header)) + header + Path(code).read_bytes()
+            objects = list(module._info.objects())
+            header = json.dumps({"names": sorted(module._info.names), "sizes": [*map(len, objects)]}).encode()
+            body = b"".join([_MAGIC, struct.pack("<Q", len(header)), header, *objects])
             entry = os.path.join(folder, "entry")
             Path(entry).write_bytes(body + hashlib.blake2b(body, digest_size=16).digest())
             os.replace(entry, path)
@@ -184,7 +187,7 @@ def _prune(folder: Path) -> None:
         old.unlink(missing_ok=True)
 
 
-def _from_object(names: list[str], code: bytes, compile_all: Callable[[], Module]) -> Module:
+def _from_objects(names: list[str], objects: list[bytes], compile_all: Callable[[], Module]) -> Module:
     """A module of kept code. Its text is not kept: asking for that compiles, and so does code that cannot be loaded."""
 
     def load() -> JitCode:
@@ -192,18 +195,21 @@ def _from_object(names: list[str], code: bytes, compile_all: Callable[[], Module
         from ...codegen.llvm.module import CONTEXT, TABLE
 
         try:
-            addresses, kept = llvm_jit.load_object(code, (*names, TABLE, CONTEXT))
+            addresses, kept = llvm_jit.load_objects(objects, (*names, TABLE, CONTEXT))
         except (TVMError, RuntimeError):
             return compile_all()._info.load()
         table, context = addresses.pop(TABLE), addresses.pop(CONTEXT)
         return JitCode(addresses, table, context, kept)
 
     def save(path: str, fmt: str = "") -> None:
-        if (fmt or path.rpartition(".")[2]) not in ("o", "obj"):
+        if (fmt or path.rpartition(".")[2]) not in ("o", "obj") or len(objects) > 1:
             compile_all().save(path, fmt)
             return
         with open(path, "wb") as file:
-            file.write(code)
+            file.write(objects[0])
+
+    def source(fmt: str) -> str:
+        return compile_all().get_source(fmt)
 
     entry = names[0] if len(names) == 1 else None
-    return from_code(load, names, entry_name=entry, source=lambda fmt: compile_all().get_source(fmt), save=save)
+    return from_code(load, names, entry_name=entry, source=source, save=save, objects=lambda: objects)
