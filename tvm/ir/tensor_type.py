@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from ..dtype import canonical
 from .prim import Any_, IntImm, PrimExpr, Var, const, convert
@@ -33,12 +34,19 @@ def _comparable(size: PrimExpr) -> object:
     return size.value if isinstance(size, IntImm) else size if isinstance(size, Var) else _Size(size)
 
 
+# Sizes in which nothing is unknown: types of a program share them.
+_KNOWN: WeakValueDictionary[int, PrimExpr] = WeakValueDictionary()
+
+
 def _size(given: Any) -> PrimExpr:
     """A size of a shape; one that is computed from an unknown one is unknown."""
     size = convert(given)
-    if isinstance(size, (IntImm, Var, Any_)) or not any(isinstance(e, Any_) for e in post_order(size)):
+    if isinstance(size, (IntImm, Var, Any_)) or _KNOWN.get(id(size)) is size:
         return size
-    return Any_()
+    if any(isinstance(e, Any_) for e in post_order(size)):
+        return Any_()
+    _KNOWN[id(size)] = size
+    return size
 
 
 class TensorType(Type, key="relay.TensorType"):

@@ -6,6 +6,7 @@ inference; it is derived data, so it is the one slot of a node that is written l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from numbers import Integral, Real
 from typing import Any
@@ -134,7 +135,7 @@ def _apply_cast(e, dtype: str):
 _TYPED = {"checked_type_": "None", "virtual_device_": "None"}
 
 
-class Constant(ExprWithOp, key="relay.Constant", derived=_TYPED):
+class Constant(ExprWithOp, key="relay.Constant", derived={**_TYPED, "_view": "None"}):
     """A tensor known when compiling.
 
     Parameters
@@ -149,7 +150,30 @@ class Constant(ExprWithOp, key="relay.Constant", derived=_TYPED):
         self.data = data if isinstance(data, ndarray.NDArray) else ndarray.array(data)
         self.checked_type_ = TensorType(self.data.shape, self.data.dtype)
         self.virtual_device_ = None
+        self._view = None
         self.span = span
+
+    def _transposed(self, axes: Sequence[int]) -> Constant:
+        """This tensor with its axes in another order. Nothing is copied before ``data`` is asked for: who packs the
+        weight of a matmul reads it where it lies, and a weight is transposed before more often than not."""
+        made = Constant.__new__(Constant)
+        shape = self.checked_type_.shape
+        made.checked_type_ = TensorType([shape[axis] for axis in axes], self.checked_type_.dtype)
+        made.virtual_device_ = self.virtual_device_
+        made._view = ndarray.elements(self.data).transpose(axes)
+        made.span = self.span
+        return made
+
+    def _elements(self) -> Any:
+        """The elements for NumPy, where they lie; not contiguous where that is in another order."""
+        return ndarray.elements(self.data) if self._view is None else self._view
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "data" or self._view is None:
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        self.data = ndarray.array(self._view)
+        self._view = None
+        return self.data
 
 
 class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):

@@ -119,6 +119,20 @@ def test_transposes_that_cancel_leave_the_constant_itself(orders):
     assert found is weight
 
 
+def test_a_transposed_constant_is_copied_when_its_elements_are_asked_for():
+    x = relay.var("x", shape=(2, 5))
+    weight = np.arange(15, dtype="float32").reshape(5, 3)
+    found = folded(relay.Function([x], relay.nn.dense(x, relay.transpose(relay.const(weight))))).body.args[1]
+    assert found._view is not None and found.checked_type == relay.TensorType((3, 5), "float32")
+    np.testing.assert_array_equal(found._elements(), weight.T)
+    assert found._view is not None
+    np.testing.assert_array_equal(found.data.numpy(), weight.T)
+    assert found._view is None and found.data is found.data
+    np.testing.assert_array_equal(found._elements(), weight.T)
+    with pytest.raises(AttributeError, match="'Constant' object has no attribute 'dates'"):
+        _ = found.dates
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "int8", "bool"])
 def test_transposes_of_a_constant_are_one(dtype):
     weight = relay.const((np.arange(2 * 70 * 3) % 3).reshape(2, 70, 3).astype("float32"))

@@ -46,7 +46,7 @@ class _Seen:
             return "item", node.index, id(node.tuple_value)
         if kind is Tuple:
             return "tuple", tuple([id(f) for f in node.fields])
-        if kind is Constant and node.data.shape == ():
+        if kind is Constant and not node.checked_type_.shape:
             return "scalar", node.data.dtype, node.data.numpy().tobytes()
         return None
 

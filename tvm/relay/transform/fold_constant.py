@@ -77,7 +77,7 @@ def _transposed(node: RelayExpr) -> Constant | None:
     for order in reversed(orders):
         axes = axes[::-1] if order is None else axes[list(order)]
     is_same = np.array_equal(axes, np.arange(len(axes)))
-    return node if is_same else Constant(elements(node.data).transpose(axes))
+    return node if is_same else node._transposed(axes.tolist())
 
 
 class _Fold:

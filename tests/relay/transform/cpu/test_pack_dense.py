@@ -87,9 +87,20 @@ def test_other_products_with_constants_are_packed(kind):
     np.testing.assert_allclose(got, data.astype("float64") @ weight, rtol=1e-4, atol=1e-4)
 
 
+def test_a_transposed_weight_is_packed_where_it_lies():
+    x, weight = relay.var("x", shape=(8, 64)), normal(64, 40)
+    product = relay.nn.dense(x, relay.transpose(relay.const(weight)))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], product)))
+    mod = relay.transform.FoldConstant()(mod)
+    transposed = mod["main"].body.args[1]
+    panels = PackDense(tvm.target.Target("llvm"))(mod)["main"].body.args[1].data.numpy()
+    assert transposed._view is not None
+    np.testing.assert_array_equal(panels.transpose(1, 0, 2).reshape(64, -1)[:, :40], weight)
+
+
 def test_panels_hold_the_columns_side_by_side():
     weight = normal(10, 3)
-    panels = pack_weight(weight, 4)
+    panels = pack_weight(weight, 4).numpy()
     assert panels.shape == (3, 3, 4)
     np.testing.assert_array_equal(panels.transpose(0, 2, 1).reshape(12, 3)[:10], weight)
     assert not panels[2, :, 2:].any()

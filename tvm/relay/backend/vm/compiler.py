@@ -196,13 +196,15 @@ def _for_no_other(mod: IRModule) -> IRModule:
 
 def prepared(mod: IRModule) -> IRModule:
     """The module as its functions are written. One without control flow is one straight function."""
-    mod = infer_module(_for_no_other(mod))
+    mod = _for_no_other(mod)
+    if len(mod) == 1 and "main" in mod and isinstance(mod["main"], Function) and is_straight(mod["main"].body):
+        # Types are worked out once: those of the model as it was given would only be thrown away.
+        return _straight(mod["main"], mod)
+    mod = infer_module(mod)
     if "main" in mod and isinstance(mod["main"], Function):
         main = straighten(mod["main"], mod)
         if is_straight(main.body):
-            straight = IRModule(None, mod.type_definitions)
-            straight["main"] = sizes_by_name(main)
-            return infer_module(straight)
+            return _straight(main, mod)
         passes = PASSES
     else:
         passes = PASSES[1:]
@@ -210,6 +212,12 @@ def prepared(mod: IRModule) -> IRModule:
     # The machine has no functions inside others, at any level of optimization.
     mod = run_pass(LambdaLift(), lift_called(infer_module(run_pipeline(mod, passes, ctx))), ctx)
     return run_pipeline(mod, (HoistLoops(),), ctx)
+
+
+def _straight(main: Function, mod: IRModule) -> IRModule:
+    straight = IRModule(None, mod.type_definitions)
+    straight["main"] = sizes_by_name(main)
+    return infer_module(straight)
 
 
 def _with_params(mod: Any, params: Mapping[str, Any]) -> IRModule:

@@ -232,7 +232,11 @@ def _key(t: TensorType) -> tuple[str, ...] | None:
     own."""
     if any(isinstance(d, Any_) for d in t.shape):
         return None
-    return tuple(str(d) for d in t.shape)
+    return tuple(map(_text, t.shape))
+
+
+def _text(d: PrimExpr) -> str:
+    return str(d.value) if isinstance(d, IntImm) else d.name if isinstance(d, PrimVar) else str(d)
 
 
 __all__ = ["Entry", "ShapeFunctions", "ShapeKernel", "Shapes", "type_words"]

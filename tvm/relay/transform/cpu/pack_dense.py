@@ -14,7 +14,7 @@ import numpy as np
 from ....ir.module import IRModule
 from ....ir.op import Op
 from ....ir.transform import PassContext
-from ....runtime.ndarray import elements
+from ....runtime.ndarray import NDArray, assembled, elements
 from ....target import Target
 from ....topi.cpu import dot_products, matmul_dots, matmul_nbits
 from ....topi.cpu.dot_products import dot_product
@@ -44,13 +44,17 @@ def _shape(e: RelayExpr) -> tuple[int, ...] | None:
     return tuple(shape) if shape is not None and all(isinstance(d, int) for d in shape) else None
 
 
-def pack_weight(weight: np.ndarray, width: int) -> np.ndarray:
+def pack_weight(weight: np.ndarray, width: int) -> NDArray:
     """A weight (units, features) as panels (units / width, features, width); zeros pad the last."""
     units, features = weight.shape
-    panels = -(-units // width)
-    if panels * width != units:
-        weight = np.concatenate([weight, np.zeros((panels * width - units, features), weight.dtype)])
-    return weight.reshape(panels, width, features).transpose(0, 2, 1)
+    whole, rest = divmod(units, width)
+    full = weight[: whole * width].reshape(whole, width, features).transpose(0, 2, 1)
+    pieces = [(slice(whole), full)] if whole else []
+    if rest:
+        last = np.zeros((1, features, width), weight.dtype)
+        last[0, :, :rest] = weight[whole * width :].T
+        pieces.append((slice(whole, None), last))
+    return assembled((whole + bool(rest), features, width), weight.dtype.name, pieces)
 
 
 class Weight(NamedTuple):
@@ -61,7 +65,7 @@ class Weight(NamedTuple):
     units: int
 
     def rows(self) -> np.ndarray:
-        array = elements(self.constant.data)
+        array = self.constant._elements()
         array = array.reshape(array.shape[-2:])
         return array if self.transposed else array.T
 
@@ -143,7 +147,7 @@ class Packing:
         return Call(node.op, (self.rewritten[id(node.args[0])], *packed), attrs, (), node.span)
 
     def packed_matmul(self, data: RelayExpr, rows: int, weight: Weight) -> RelayExpr:
-        if weight.constant.data.dtype == "bfloat16":
+        if weight.constant.checked_type_.dtype == "bfloat16":
             return self.bfloat16_matmul(data, weight)
         width = panel_width(rows, weight.units, self.machine, "float32")
         key = (width, id(weight.constant), weight.transposed)
@@ -210,7 +214,7 @@ def constant_weight(node: Call, has_tiles: bool = False, has_dots: bool = False)
     transposed = name == "nn.dense" or bool(attrs.transpose_b)
     if name != "nn.dense" and attrs.transpose_a or name == "nn.batch_matmul" and weight_shape[0] != 1:
         return None
-    types = (data.checked_type_.dtype, weight.data.dtype, node.checked_type_.dtype)
+    types = (data.checked_type_.dtype, weight.checked_type_.dtype, node.checked_type_.dtype)
     found = Weight(weight, transposed, weight_shape[-2] if transposed else weight_shape[-1])
     if types == ("bfloat16", "bfloat16", "float32"):
         is_known = all(isinstance(d, int) for d in shape)
