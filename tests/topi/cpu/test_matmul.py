@@ -56,6 +56,16 @@ def test_the_inner_loop_only_multiplies_and_loads(m, k, n):
     assert not stores, stores
 
 
+@pytest.mark.parametrize("target, most", [(AVX512, 48), (AVX2, 48)], ids=["avx512", "avx2"])
+@pytest.mark.parametrize("m, k, n", [(1, 768, 768), (16, 768, 768), (128, 3072, 768)])
+def test_unrolled_bodies_are_short(m, k, n, target, most):
+    s, args = dense(m, k, n, target)
+    (op,) = (op for op in post_order_ops([args[-1].op]) if "dense_pack" in op.tag)
+    config = matmul.TEMPLATE.choose(op, Machine(target))
+    products = config["tile"][0] * config["tile"][1] * config["unroll"]
+    assert most // 2 < products <= most or config["unroll"] == matmul.UNROLL
+
+
 @pytest.mark.parametrize("m, k, n", [(128, 256, 768), (197, 3072, 768), (1024, 768, 96), (1, 4096, 1000)])
 def test_the_space_holds_the_pick(m, k, n):
     with AVX512:
@@ -149,10 +159,14 @@ def test_tiles_of_few_rows_have_no_class_for_blocks_of_sums(arch, mcpu, width, f
     assert choice.classes == 1 if few == 1 else choice.classes in (2, 3)
 
 
-@pytest.mark.parametrize("function, copies", [(topi.tanh, 1), (lambda x: x + 1, 2)], ids=["tanh", "cheap"])
-def test_tiles_of_an_epilogue_with_functions_are_not_repeated_for_the_last_rows(function, copies):
-    """Unknown rows: the last tile may not be full. A polynomial for each of its vectors is long."""
-    a, b = te.placeholder((te.size_var("m", "int64"), 768), name="a"), te.placeholder((24, 768, 32), name="b")
+@pytest.mark.parametrize(
+    "function, k, copies", [(topi.tanh, 128, 1), (lambda x: x + 1, 128, 2), (lambda x: x + 1, 768, 1)],
+    ids=["tanh", "cheap", "deep"],
+)  # fmt: skip
+def test_tiles_are_repeated_for_the_last_rows_where_that_is_cheap_and_pays(function, k, copies):
+    """Unknown rows: the last tile may not be full. A polynomial for each of its vectors is long, and beside long sums
+    conditions on rows cost nothing."""
+    a, b = te.placeholder((te.size_var("m", "int64"), k), name="a"), te.placeholder((24, k, 32), name="b")
     with size_class.compiling(0), AVX512:
         out = function(matmuls.dense_pack(a, b, target=AVX512))
         text = str(tvm.lower(schedule_for([out], AVX512), [a, b, out]))

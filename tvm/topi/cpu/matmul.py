@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 
 # Iterations of k that are unrolled.
 UNROLL = 8
-# Multiplications of vectors in an unrolled body where a kernel has several bodies (tiles for each class of sizes, and
-# those of the last rows): with more of them nothing is gained.
-ENOUGH_UNROLLED = 96
+# Multiplications of vectors in an unrolled body: longer ones took up to a tenth more time with vectors of 256 and of
+# 512 bits. In kernels for any number of rows they are longer where k is in blocks, as each also prefetches, and where
+# products with lanes need several k.
+ENOUGH_UNROLLED, MORE_UNROLLED = 48, 96
+# The least k for which a tile with conditions on its rows costs no more than one without: kernels for any number of
+# rows then have no other.
+DEEP = 256
 # The largest register tile considered, in vectors and in rows.
 MAX_VECTORS, MAX_ROWS = 8, 16
 # The most rows whose addresses fit the general registers, beside those of the loop.
@@ -245,7 +249,7 @@ def _apply_k_blocked(planner: Planner, stage: Stage, consumer: Stage, config: di
     stage.unroll(j_vector)
     if "rows" in op.attrs and block is not None:
         # The last block of rows may not be full.
-        stage.pragma(i_outer, "loop_partition_hint", True)
+        stage.pragma(i_outer, "loop_partition_hint", config["k_block"] < DEEP)
     tile.compute_at(stage, i_outer)
     steps = _accumulate(tile, lanes, config["unroll"], planner.machine)
     _prefetch(tile, op, steps, config, config["k_block"])
@@ -391,15 +395,15 @@ class Matmul(CPUTemplate):
         assert sizes is not None, "applies() was asked"
         m, n, k = sizes
         tile = fastest(self.space(op, machine)["tile"], m, n, _lanes(op, machine), machine)
-        unroll = min(UNROLL, k, machine.max_unroll)
-        if "rows" in op.attrs:
-            most = max(ENOUGH_UNROLLED // (tile[0] * tile[1]), 1)
-            unroll = min(unroll, 1 << most.bit_length() - 1)
-        if "columns" in op.attrs:
-            unroll = min(unroll, UNROLL_OF_ROW)
-        config = {"tile": tile, "unroll": unroll, "k_block": k, "row_parts": 1}
+        config = {"tile": tile, "unroll": min(UNROLL, k, machine.max_unroll), "k_block": k, "row_parts": 1}
         if op.tag == "dense_pack" and (_is_blocked(op) if "rows" in op.attrs else m >= 4 * tile[0]):
             config |= cache_blocks(_width(op), op.output(0).dtype, machine, tile[0], _all_rows(op), k)
+        if "columns" in op.attrs:
+            config["unroll"] = min(config["unroll"], UNROLL_OF_ROW)
+        elif "rows" in op.attrs or not machine.has_lane_operands:
+            has_more = machine.has_lane_operands or "rows" in op.attrs and config["k_block"] < k
+            most = max((MORE_UNROLLED if has_more else ENOUGH_UNROLLED) // (tile[0] * tile[1]), 1)
+            config["unroll"] = min(config["unroll"], 1 << most.bit_length() - 1)
         return config
 
     def apply(self, planner: Planner, stage: Stage, consumer: Stage, config: dict[str, Any]) -> None:
@@ -430,10 +434,11 @@ class Matmul(CPUTemplate):
             consumer.vectorize(lane)
             consumer.unroll(i_inner)
             consumer.unroll(j_vector)
-        if "rows" in op.attrs and (blocks or not shared or _has_functions(planner, op)):
-            # The last block of rows may not be full. Where the tile is cheap or its epilogue long, conditions on rows
-            # cost less than a copy of both for the rows that are left.
-            consumer.pragma(i_outer, "loop_partition_hint", bool(blocks))
+        is_deep = sizes[2] >= DEEP
+        if "rows" in op.attrs and (blocks or is_deep or not shared or _has_functions(planner, op)):
+            # The last block of rows may not be full. Where the tile is cheap beside its conditions, or its epilogue
+            # long, conditions on rows cost less than a copy of both for the rows that are left.
+            consumer.pragma(i_outer, "loop_partition_hint", bool(blocks) and not is_deep)
         panels = None if shared else _panels_stage(planner, op)
         if panels is None:
             inside = _parallelize(planner, consumer, outer, access.work(op))

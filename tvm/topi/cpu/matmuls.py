@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from ... import te, tir
 from ...autotvm.task.topi_integration import mark
+from ...dtype import info
 from ...ir.prim import IntImm, convert
 from ...target import Target
 from ...te.tensor import Tensor
@@ -173,18 +175,19 @@ def dense_pack(
 
 
 def _for_any_rows(data: Tensor, weight: Tensor, dtype: str, machine: Machine) -> Tensor:
-    """A number of rows that is not known, in full register tiles: a single row is computed alone, few rows in small
-    tiles where those of many are larger, as memory is the bound and what is computed of rows that are missing costs
-    little. Where many rows need blocks of k, those that fit the L2 cache with all of k are a class without; elsewhere
-    none has blocks, nor have tiles of few rows: a class of its own for blocks of rows alone, or for panels that are
-    prefetched, costs more time in compiling than it saves."""
+    """A number of rows that is not known, in full register tiles: a single row is computed alone. Where weights stay in
+    the L2 caches, few rows are in small tiles if those of many are larger; elsewhere memory is the bound, and what is
+    computed of rows that are missing costs little. Where many rows need blocks of k, those that fit the L2 cache with
+    all of k are a class without; elsewhere none has blocks, nor have tiles of few rows: a class of its own for blocks
+    of rows alone, or for panels that are prefetched, costs more time in compiling than it saves."""
     rows, width, k = data.shape[-2], int(weight.shape[2]), int(weight.shape[1])
     tile = row_tile(NOMINAL_ROWS, int(weight.shape[0]) * width, width, machine, dtype)
-    few = (1, PACK_FROM_ROWS) if tile > PACK_FROM_ROWS else (1,)
+    is_cached = prod(map(int, weight.shape)) * info(dtype).bytes <= machine.l2_bytes * machine.threads
+    few = (1, PACK_FROM_ROWS) if tile > PACK_FROM_ROWS and is_cached else (1,)
     classes = [rows < most + 1 for most in few]
     fitting = rows_that_fit(width, dtype, machine, k)
     is_blocked = cache_blocks(width, dtype, machine, tile, MANY_ROWS, k).get("k_block", k) < k
-    if is_blocked and len(few) > 1 and PACK_FROM_ROWS < fitting < MANY_ROWS:
+    if is_blocked and tile > PACK_FROM_ROWS and PACK_FROM_ROWS < fitting < MANY_ROWS:
         classes.append(rows <= fitting)
     chosen = size_class.which(classes)
     tile = few[chosen - 1] if 0 < chosen <= len(few) else tile
