@@ -260,7 +260,9 @@ static int take_params(VMExecutable *exe, const char *data, size_t size, bool in
   return status;
 }
 
-static int check_header(const char *data, size_t size, uint64_t *words) {
+/* The checksum is of all that is behind it; in a library of its words alone, whose file has a checksum for constants as
+ * well, which may be gigabytes. */
+static int check_header(const char *data, size_t size, bool in_place, uint64_t *words) {
   uint64_t version, checksum;
   if (size < HEADER || memcmp(data, VM_MAGIC, 8)) return tvm_error("executable: these bytes are no executable of the virtual machine");
   memcpy(&version, data + 8, 8);
@@ -269,14 +271,15 @@ static int check_header(const char *data, size_t size, uint64_t *words) {
   if (version != VM_VERSION)
     return tvm_error("executable: it has version %llu, and this runtime reads version %d; compile the model again",
                      (unsigned long long)version, VM_VERSION);
-  if (checksum != TVMChecksum(data + 24, size - 24)) return damaged("its checksum is another");
-  return *words <= (size - HEADER) / 8 ? 0 : damaged("it ends too early");
+  if (*words > (size - HEADER) / 8) return damaged("it ends too early");
+  size_t covered = in_place ? HEADER - 24 + (size_t)*words * 8 : size - 24;
+  return checksum == TVMChecksum(data + 24, covered) ? 0 : damaged("its checksum is another");
 }
 
 int vm_read(VMExecutable *exe, const char *data, size_t size, bool in_place) {
   static atomic_ullong ids;
   uint64_t count;
-  if (check_header(data, size, &count)) return -1;
+  if (check_header(data, size, in_place, &count)) return -1;
   exe->id = atomic_fetch_add(&ids, 1) + 1;
   exe->word_count = (int64_t)count;
   if (!(exe->words = malloc((size_t)count * 8 + 8))) return tvm_error("out of memory");

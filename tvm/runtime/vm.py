@@ -73,12 +73,12 @@ class Executable:
         return bytearray().join(self._packed_at(None)), self.lib
 
     def _packed_at(self, start: int | None) -> list[bytes | memoryview]:
-        """The parts of the saved form, with the constants aligned if it begins at byte ``start`` of aligned memory."""
+        """The parts of the saved form; in a library, the constants aligned for one that begins at byte ``start``."""
         words = self.mod["get_words"]()
         arrays = {s.name: a for s, a in zip(self.code.constants, self._arrays()) if a is not None}
         before = vm_code.header_size() + len(words)
         blob = pack_params(arrays, None if start is None else start + before) if arrays else ()
-        return vm_code.sealed_parts(words, *blob)
+        return vm_code.sealed_parts(words, *blob, in_library=start is not None)
 
     @staticmethod
     def load_exec(bytecode: bytes | bytearray, lib: Module | None) -> Executable:

@@ -207,11 +207,14 @@ def seal(words: bytes) -> bytearray:
     return bytearray().join(sealed_parts(words))
 
 
-def sealed_parts(words: bytes, *constants: bytes | memoryview) -> list[bytes | memoryview]:
-    """The parts of the saved form: a header with version and checksum, the words, the constants' parameter blob."""
-    # Constants may be gigabytes: they are not copied. The checksum is of all that is behind it.
+def sealed_parts(
+    words: bytes, *constants: bytes | memoryview, in_library: bool = False
+) -> list[bytes | memoryview]:
+    """The parts of the saved form: a header with version and checksum, the words, the constants' parameter blob.
+    ``in_library``: the checksum leaves constants to that of the library's file."""
+    # Constants may be gigabytes: they are not copied.
     sealed = [struct.pack("<Q", len(words) // 8), words, *constants]
-    return [struct.pack("<8sQQ", MAGIC, VERSION, checksum(sealed)), *sealed]
+    return [struct.pack("<8sQQ", MAGIC, VERSION, checksum(sealed[:2] if in_library else sealed)), *sealed]
 
 
 def header_size() -> int:

@@ -8,6 +8,7 @@ be that small.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -31,6 +32,7 @@ from ...ir.prim import (
     Var,
     const,
 )
+from ...ir.structural import structural_equal
 from ...ir.visit import rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
@@ -64,9 +66,31 @@ class Layout:
     strides: tuple[PrimExpr, ...]
     offset: PrimExpr
     wide: bool  # index arithmetic needs 64 bits
+    compact: bool = False  # the strides are those of extents that lie side by side
 
 
 _LINEAR = (Add, Sub, Mul, FloorDiv, FloorMod)
+
+
+def _rejoined(indices: Sequence[PrimExpr], where: Layout) -> list[tuple[PrimExpr, PrimExpr]]:
+    """Indices with their strides. The quotient and the remainder of a loop over fused axes are that loop again where the
+    axes lie side by side: among sizes that are not known, nobody would find it in the sum of their products."""
+    found: list[tuple[PrimExpr, PrimExpr]] = []
+    is_open = where.compact and any(int_value(e) is None for e in where.extents)
+    for index, extent, stride in zip(indices, where.extents, where.strides):
+        if is_open and found and _is_rest(found[-1][0], index, extent):
+            index = index.a
+            found.pop()
+        found.append((index, stride))
+    return found
+
+
+def _is_rest(quotient: PrimExpr, index: PrimExpr, extent: PrimExpr) -> bool:
+    """Whether two indices are the quotient and the remainder of one number by the extent of the second."""
+    if not isinstance(quotient, FloorDiv) or not isinstance(index, FloorMod):
+        return False
+    pairs = ((quotient.a, index.a), (quotient.b, index.b), (index.b, extent))
+    return all(structural_equal(x, y) for x, y in pairs)
 
 
 def widen(e: PrimExpr) -> PrimExpr:
@@ -189,7 +213,8 @@ class Flattener(StmtRewriter):
             data = self.expr(buffer.data)
             size = buffer.shape[0] if len(buffer.shape) == 1 and not buffer.strides else product(extents)
             flat = self.flat_buffer(buffer, data, size)
-            got = Layout(flat, (), extents, strides, offset, _needs_int64(extents, strides, offset))
+            wide = _needs_int64(extents, strides, offset)
+            got = Layout(flat, (), extents, strides, offset, wide, not buffer.strides)
             self.layouts[buffer] = got
         return got
 
@@ -206,9 +231,8 @@ class Flattener(StmtRewriter):
         total = widen(where.offset) if wide else where.offset
         if not indices:
             return total
-        for i, (index, stride) in enumerate(zip(indices, where.strides)):
-            if where.mins:
-                index = index - where.mins[i]
+        shifted = [index - least for index, least in zip(indices, where.mins)] if where.mins else indices
+        for index, stride in _rejoined(shifted, where):
             if wide:
                 index, stride = widen(index), widen(stride)
             total = total + index * stride

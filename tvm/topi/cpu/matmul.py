@@ -321,9 +321,10 @@ def _panels_stage(planner: Planner, op: ComputeOp) -> Stage | None:
 
 
 def _parallelize_with_panels(
-    planner: Planner, consumer: Stage, panels: Stage, outer: list[IterVar], lanes: int, points: int
+    planner: Planner, consumer: Stage, panels: Stage, outer: list[IterVar], lanes: int, points: int, is_cut: bool
 ) -> IterVar:
-    """Each task packs the panels it needs: those of a matrix, or a single one where the batch is small."""
+    """Each task packs the panels it needs: those of a matrix, or a single one where the batch is small. Where the last
+    panel may be cut off, conditions are on the columns that are stored alone."""
     *lead, j_outer, i_outer = outer
     count = 1
     for axis in lead:
@@ -334,7 +335,7 @@ def _parallelize_with_panels(
         consumer.parallel(task)
     if is_matrix:
         # The last panel may not be full.
-        consumer.pragma(j_outer, "loop_partition_hint", True)
+        consumer.pragma(j_outer, "loop_partition_hint", not is_cut)
     *others, k, column = panels.op.axis
     column_outer, lane = panels.split(column, factor=lanes)
     # Where lanes are far apart in memory, neighbours along k come from the same cache lines.
@@ -443,7 +444,7 @@ class Matmul(CPUTemplate):
         if panels is None:
             inside = _parallelize(planner, consumer, outer, access.work(op))
         else:
-            inside = _parallelize_with_panels(planner, consumer, panels, outer, lanes, access.work(op))
+            inside = _parallelize_with_panels(planner, consumer, panels, outer, lanes, access.work(op), is_cut)
         stage.compute_at(consumer, inside)
         if is_cut:
             _keep_tile(planner, stage, lanes).compute_at(consumer, inside)

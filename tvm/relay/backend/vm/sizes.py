@@ -28,10 +28,20 @@ VECTOR = 64
 class ShapeKernel(NamedTuple):
     """A shape function as a part of the library."""
 
-    name: str
+    function: ShapeFunction
     key: str
-    module: IRModule
     target: Target
+    settings: Settings
+
+    @property
+    def name(self) -> str:
+        return self.function.name
+
+    @property
+    def module(self) -> IRModule:
+        """The lowered function; nothing before it waits for that."""
+        with self.settings.in_force(), self.target:
+            return self.function.module
 
 
 class Entry(NamedTuple):
@@ -83,8 +93,7 @@ class ShapeFunctions:
     def kernels(self) -> list[ShapeKernel]:
         """What the library needs of them."""
         called = [(key, f) for key, f in self.made.items() if f.name in self.called]
-        with self.settings.in_force(), self.host:
-            return [ShapeKernel(f.name, f"shape {key}", f.module, self.host) for key, f in called]
+        return [ShapeKernel(f, f"shape {key}", self.host, self.settings) for key, f in called]
 
 
 class Shapes:
