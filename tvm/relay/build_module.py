@@ -14,6 +14,7 @@ from ..autotvm.task.dispatcher import DispatchContext, FallbackContext
 from ..driver.build_module import build_kernels
 from ..error import TVMError
 from ..ir.module import IRModule
+from ..ir.op import OPS
 from ..ir.transform import PassContext, run_pipeline
 from ..runtime import ndarray
 from ..runtime.devices import Device, device
@@ -29,6 +30,7 @@ from .backend.rare_collections import rare_collections
 from .backend.te_compiler import Kernel
 from .expr import Constant, Function
 from .infer import infer_module
+from .op.record import OpPattern, pattern_of
 from .substitute import bind
 from .transform.auto_schedule import PlaceKernels
 from .transform.fuse_ops import constants_outside, fuse_function
@@ -243,7 +245,8 @@ def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, p
     """The code of all kernels as one module."""
 
     def lowered():
-        for done, kernel in enumerate(kernels):
+        # Those that the back end takes longest for come first: it compiles them while others are scheduled.
+        for done, kernel in enumerate(sorted(kernels, key=is_light)):
             progress("scheduling kernels", done, len(kernels))
             yield kernel.target, kernel.module
         if not kernels:
@@ -256,6 +259,12 @@ def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, p
     if len(targets) > 1:
         return compile_all()
     return library_cache.library(kernels, targets[0], host, PassContext.current(), compile_all)
+
+
+def is_light(kernel: Any) -> bool:
+    """Whether a kernel has no operator whose code is long: no matmul, convolution, or the like."""
+    names = getattr(kernel, "operators", ())
+    return not any(pattern_of(OPS[name]) == OpPattern.OUT_ELEMWISE_FUSABLE for name in names if name in OPS)
 
 
 def _empty() -> IRModule:

@@ -25,7 +25,7 @@ from .module import CONTEXT, TABLE, ModuleText
 from .stmt import emit
 
 # From so many functions on LLVM begins with them while others are lowered.
-ENOUGH_FUNCTIONS = 8
+ENOUGH_FUNCTIONS = 4
 
 
 def function_name(name: str, function: PrimFunc) -> str:
