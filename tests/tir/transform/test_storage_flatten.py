@@ -9,12 +9,13 @@ from interpreter import run
 import tvm
 from tvm.error import TVMError
 from tvm.ir.op import Op
-from tvm.ir.prim import BufferLoad, Call, IntImm, Range, Var, const
+from tvm.ir.prim import BufferLoad, Call, FloorDiv, FloorMod, IntImm, Range, Var, const
 from tvm.ir.visit import post_order
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
 from tvm.tir.stmt import Allocate, AttrStmt, BufferRealize, BufferStore, Evaluate, For, ForKind, Prefetch, seq
 from tvm.tir.transform.storage_flatten import storage_flatten
+from tvm.topi.utils import simplify
 
 
 def nest(extents, body, names="ijkl"):
@@ -139,6 +140,21 @@ def test_symbolic_rows_are_indexed_in_64_bits_and_vectors_are_not():
     x, y = np.zeros((3, 4), "float32"), np.zeros(3, "float32")
     run(func, x, y)
     assert x.all() and y.all()
+
+
+@pytest.mark.parametrize("shape, divisions", [((None, 12, None), 0), ((None, 12, 5), 0), ((None, 3, None), 4)])
+def test_quotients_of_fused_axes_are_the_loop_again_where_the_axes_lie_side_by_side(shape, divisions):
+    """The loop is over axes of sizes n, 12 and m or 5; a buffer of another shape is read by its quotients."""
+    n, m, f = Var("n", "int64"), Var("m", "int64"), Var("f", "int64")
+    last = 5 if shape[2] == 5 else m
+    a = decl_buffer((n, shape[1], last), "float32", "A")
+    both = f // last
+    body = BufferStore(a, const(1, "float32"), [both // 12, both % 12, f % last])
+    func = storage_flatten(PrimFunc([a], For(f, const(0, "int64"), n * 12 * last, ForKind.SERIAL, body)))
+    index = stores(func)[0].indices[0]
+    assert sum(isinstance(node, (FloorDiv, FloorMod)) for node in post_order(index)) == divisions
+    if not divisions:
+        assert simplify(index) is f
 
 
 def test_bool_is_stored_as_bytes():

@@ -73,8 +73,8 @@ _LINEAR = (Add, Sub, Mul, FloorDiv, FloorMod)
 
 
 def _rejoined(indices: Sequence[PrimExpr], where: Layout) -> list[tuple[PrimExpr, PrimExpr]]:
-    """Indices with their strides. The quotient and the remainder of a loop over fused axes are that loop again where the
-    axes lie side by side: among sizes that are not known, nobody would find it in the sum of their products."""
+    """Indices with their strides. The quotient and the remainder of a loop over fused axes are that loop again where
+    the axes lie side by side: among sizes that are not known, nobody would find it in the sum of their products."""
     found: list[tuple[PrimExpr, PrimExpr]] = []
     is_open = where.compact and any(int_value(e) is None for e in where.extents)
     for index, extent, stride in zip(indices, where.extents, where.strides):
@@ -89,8 +89,9 @@ def _is_rest(quotient: PrimExpr, index: PrimExpr, extent: PrimExpr) -> bool:
     """Whether two indices are the quotient and the remainder of one number by the extent of the second."""
     if not isinstance(quotient, FloorDiv) or not isinstance(index, FloorMod):
         return False
-    pairs = ((quotient.a, index.a), (quotient.b, index.b), (index.b, extent))
-    return all(structural_equal(x, y) for x, y in pairs)
+    known = int_value(index.b)
+    is_extent = structural_equal(index.b, extent) if known is None else known == int_value(extent)
+    return is_extent and structural_equal(quotient.a, index.a) and structural_equal(quotient.b, index.b)
 
 
 def widen(e: PrimExpr) -> PrimExpr:
