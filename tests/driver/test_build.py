@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +15,8 @@ import tvm
 from tvm import te
 from tvm.driver.build_module import build_kernels
 from tvm.error import TVMError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.parametrize("kind", ["hexagon", "webgpu"])
@@ -85,6 +91,34 @@ def test_another_function_with_the_symbol_of_one_is_refused_wherever_it_comes():
 
     with pytest.raises(TVMError, match="two functions of the module have the symbol 'add_3'"):
         build_kernels(another(), tvm.target.Target("llvm"))
+
+
+FORKED = """
+import os, time
+import numpy as np
+import tvm
+from tvm.codegen.llvm import build, jit
+from tvm.driver.build_module import build_kernels
+from tests.driver.test_build import kernels
+
+compiled = jit.compiled
+jit.compiled = lambda *args: (time.sleep(0.5), compiled(*args))[1]
+built = build_kernels(kernels(9, begin=1), tvm.target.Target("llvm"))
+assert not all(part.done() for part in build._UNFINISHED)
+child = os.fork()
+out = tvm.nd.array(np.zeros(32, "float32"))
+built["add_3"](tvm.nd.array(np.ones(32, "float32")), out)
+assert set(out.numpy().tolist()) == {4.0}
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
+def test_a_process_that_is_forked_while_llvm_compiles_has_the_code():
+    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, cwd=ROOT)
+    assert done.returncode == 0, done.stderr[-2000:]
 
 
 def test_an_error_while_kernels_are_lowered_is_that_of_the_build(monkeypatch):

@@ -169,11 +169,14 @@ class Constant(ExprWithOp, key="relay.Constant", derived={**_TYPED, "_view": "No
         return ndarray.elements(self.data) if self._view is None else self._view
 
     def __getattr__(self, name: str) -> Any:
-        if name != "data" or self._view is None:
+        if name != "data":
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
-        self.data = ndarray.array(self._view)
-        self._view = None
-        return self.data
+        view = self._view
+        if view is not None:
+            # In this order, so that several threads may ask at once.
+            self.data = ndarray.array(view)
+            self._view = None
+        return object.__getattribute__(self, "data")
 
 
 class Tuple(ExprWithOp, key="relay.Tuple", derived=_TYPED):

@@ -219,7 +219,7 @@ def _in_place(target: str, write: Callable[[str], object]):
     with tempfile.TemporaryDirectory(dir=place, prefix=".tvm-export-") as folder:
         output = os.path.join(folder, name)
         result = write(output)
-        if not os.path.isfile(output):
+        if not os.path.isfile(output) or not os.path.getsize(output):
             raise TVMError(f"export_library: the compile function did not write {name}")
         if target.endswith(_SEALED_SUFFIXES):
             seal(output)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from threading import Semaphore
 from typing import NamedTuple
+from weakref import WeakSet
 
 from ...dtype import info
 from ...error import TVMError
@@ -219,6 +221,12 @@ def compile_module(mod: IRModule, target: Target) -> CompiledCode:
     return CompiledCode(module.cpu, level, dict(module.names), [made])
 
 
+# What threads have not finished yet: a process that is forked has none of these threads.
+_UNFINISHED: WeakSet[Future[Compiled]] = WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=lambda: wait(list(_UNFINISHED)))
+
+
 class Compilation(AbstractContextManager):
     """Compiles modules as they come: threads let LLVM, which needs no lock of the interpreter, compile some while
     others are lowered, and while the result is written. Which functions LLVM sees together depends on their order
@@ -265,6 +273,7 @@ class Compilation(AbstractContextManager):
         self.regions = module.parallel_regions
         part, self.level = part_of(module), opt_level(self.target, module)
         self.parts.append(self.threads.submit(self._compile, part, self.level))
+        _UNFINISHED.add(self.parts[-1])
         if part.imports:
             # What is wrong with text of the user's is said here, not where the code is put to use.
             self.parts[-1].result()
