@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextvars import ContextVar
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,6 +135,13 @@ def _apply_cast(e, dtype: str):
 _TYPED = {"checked_type_": "None", "virtual_device_": "None"}
 
 
+class _View(NamedTuple):
+    """Elements of a constant for NumPy, not in order, and their type."""
+
+    elements: Any
+    dtype: str
+
+
 class Constant(ExprWithOp, key="relay.Constant", derived={**_TYPED, "_view": "None"}):
     """A tensor known when compiling.
 
@@ -147,22 +154,20 @@ class Constant(ExprWithOp, key="relay.Constant", derived={**_TYPED, "_view": "No
     data: Any
 
     def __init__(self, data, span=None):
-        self.data = data if isinstance(data, ndarray.NDArray) else ndarray.array(data)
-        self.checked_type_ = TensorType(self.data.shape, self.data.dtype)
-        self.virtual_device_ = None
         self._view = None
+        if isinstance(data, _View):
+            self._view = data.elements
+            self.checked_type_ = TensorType(data.elements.shape, data.dtype)
+        else:
+            self.data = data if isinstance(data, ndarray.NDArray) else ndarray.array(data)
+            self.checked_type_ = TensorType(self.data.shape, self.data.dtype)
+        self.virtual_device_ = None
         self.span = span
 
     def _transposed(self, axes: Sequence[int]) -> Constant:
         """This tensor with its axes in another order. Nothing is copied before ``data`` is asked for: who packs the
         weight of a matmul reads it where it lies, and a weight is transposed before more often than not."""
-        made = Constant.__new__(Constant)
-        shape = self.checked_type_.shape
-        made.checked_type_ = TensorType([shape[axis] for axis in axes], self.checked_type_.dtype)
-        made.virtual_device_ = self.virtual_device_
-        made._view = ndarray.elements(self.data).transpose(axes)
-        made.span = self.span
-        return made
+        return Constant(_View(ndarray.elements(self.data).transpose(axes), self.checked_type_.dtype), self.span)
 
     def _elements(self) -> Any:
         """The elements for NumPy, where they lie; not contiguous where that is in another order."""

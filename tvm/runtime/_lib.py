@@ -529,6 +529,11 @@ def checksum(parts: Sequence[bytes | memoryview]) -> int:
     return lib.TVMChecksumOfParts(addresses, sizes, len(arrays))
 
 
+def bytes_at(address: int, size: int) -> bytes:
+    """A copy of memory."""
+    return ctypes.string_at(address, size)
+
+
 def read_text(address: int) -> str:
     return ctypes.string_at(address).decode("utf-8", "replace")
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import functools
 import itertools
 import threading
 from collections.abc import Iterable, Sequence
 
 from ...error import TVMError
+from ...runtime._lib import bytes_at
 from ...target import llvm_facts
 from ...target.cpu import ResolvedCPU
 
@@ -133,7 +133,7 @@ def object_of(module, cpu: ResolvedCPU, opt_level: int = LEVEL) -> bytes:
         if not buffer:
             raise TVMError(f"LLVM wrote no object: {message}")
     try:
-        return ctypes.string_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
+        return bytes_at(ffi.lib.LLVMPY_GetBufferStart(buffer), ffi.lib.LLVMPY_GetBufferSize(buffer))
     finally:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
