@@ -104,7 +104,7 @@ from tests.driver.test_build import kernels
 compiled = jit.compiled
 jit.compiled = lambda *args: (time.sleep(0.5), compiled(*args))[1]
 built = build_kernels(kernels(9, begin=1), tvm.target.Target("llvm"))
-assert not all(part.done() for part in build._UNFINISHED)
+assert not all(part.done() for part in build._PARTS)
 child = os.fork()
 out = tvm.nd.array(np.zeros(32, "float32"))
 built["add_3"](tvm.nd.array(np.ones(32, "float32")), out)
@@ -115,9 +115,39 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
+FORKED_AFTER_AN_ERROR = """
+import os, time
+import tvm
+from tvm.codegen.llvm import build, jit
+from tvm.driver.build_module import build_kernels
+from tests.driver.test_build import kernels
+
+compiled, kept = jit.compiled, []
+jit.compiled = lambda *args: (time.sleep(0.5), compiled(*args))[1]
+
+def failing():
+    for number in range(1, 60):
+        if number % 10:
+            yield from kernels(1, begin=number)
+    kept.extend(build._PARTS)
+    raise tvm.TVMError("there is no schedule")
+
+try:
+    build_kernels(failing(), tvm.target.Target("llvm"))
+except tvm.TVMError:
+    pass
+assert any(part.cancelled() for part in kept)
+child = os.fork()
+if not child:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.parametrize("script", [FORKED, FORKED_AFTER_AN_ERROR], ids=["compiling", "cancelled"])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
-def test_a_process_that_is_forked_while_llvm_compiles_has_the_code():
-    done = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, text=True, timeout=60, cwd=ROOT)
+def test_a_process_that_is_forked_while_llvm_compiles_has_the_code(script):
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
 
 

@@ -246,7 +246,7 @@ def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, p
 
     def lowered():
         # Those that the back end takes longest for come first: it compiles them while others are scheduled.
-        for done, kernel in enumerate(sorted(kernels, key=is_light)):
+        for done, kernel in enumerate(sorted(kernels, key=_is_light)):
             progress("scheduling kernels", done, len(kernels))
             yield kernel.target, kernel.module
         if not kernels:
@@ -261,7 +261,7 @@ def library_of(kernels: Sequence[Kernel], targets: list[Target], host: Target, p
     return library_cache.library(kernels, targets[0], host, PassContext.current(), compile_all)
 
 
-def is_light(kernel: Any) -> bool:
+def _is_light(kernel: Any) -> bool:
     """Whether a kernel has no operator whose code is long: no matmul, convolution, or the like."""
     names = getattr(kernel, "operators", ())
     return not any(pattern_of(OPS[name]) == OpPattern.OUT_ELEMWISE_FUSABLE for name in names if name in OPS)

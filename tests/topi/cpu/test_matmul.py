@@ -56,14 +56,14 @@ def test_the_inner_loop_only_multiplies_and_loads(m, k, n):
     assert not stores, stores
 
 
-@pytest.mark.parametrize("target, most", [(AVX512, 48), (AVX2, 48)], ids=["avx512", "avx2"])
+@pytest.mark.parametrize("target", [AVX512, AVX2], ids=["avx512", "avx2"])
 @pytest.mark.parametrize("m, k, n", [(1, 768, 768), (16, 768, 768), (128, 3072, 768)])
-def test_unrolled_bodies_are_short(m, k, n, target, most):
+def test_unrolled_bodies_are_short(m, k, n, target):
     s, args = dense(m, k, n, target)
     (op,) = (op for op in post_order_ops([args[-1].op]) if "dense_pack" in op.tag)
     config = matmul.TEMPLATE.choose(op, Machine(target))
     products = config["tile"][0] * config["tile"][1] * config["unroll"]
-    assert most // 2 < products <= most or config["unroll"] == matmul.UNROLL
+    assert 24 < products <= 48 or products < 48 and config["unroll"] == matmul.UNROLL
 
 
 @pytest.mark.parametrize("m, k, n", [(128, 256, 768), (197, 3072, 768), (1024, 768, 96), (1, 4096, 1000)])

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from threading import Semaphore
 from typing import NamedTuple
 from weakref import WeakSet
@@ -221,10 +221,18 @@ def compile_module(mod: IRModule, target: Target) -> CompiledCode:
     return CompiledCode(module.cpu, level, dict(module.names), [made])
 
 
-# What threads have not finished yet: a process that is forked has none of these threads.
-_UNFINISHED: WeakSet[Future[Compiled]] = WeakSet()
+# Parts that threads were given. A process that is forked has none of these threads, so a fork waits for them.
+_PARTS: WeakSet[Future[Compiled]] = WeakSet()
+
+
+def _finish_parts() -> None:
+    for part in list(_PARTS):
+        with suppress(CancelledError):
+            part.exception()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=lambda: wait(list(_UNFINISHED)))
+    os.register_at_fork(before=_finish_parts)
 
 
 class Compilation(AbstractContextManager):
@@ -273,7 +281,7 @@ class Compilation(AbstractContextManager):
         self.regions = module.parallel_regions
         part, self.level = part_of(module), opt_level(self.target, module)
         self.parts.append(self.threads.submit(self._compile, part, self.level))
-        _UNFINISHED.add(self.parts[-1])
+        _PARTS.add(self.parts[-1])
         if part.imports:
             # What is wrong with text of the user's is said here, not where the code is put to use.
             self.parts[-1].result()
