@@ -18,7 +18,7 @@ LARGE = 800
 # Most lines of a folder, everything below it counted: the package has those of 0.2.0 with AutoScheduler, the
 # pictures, tvmc bench, RPC, cross-compiling, the VM, ten importers, quantization, matrix units and passes for
 # accelerators, the runtime what ahead-of-time code still to come leaves it.
-BUDGET = {"tvm": 183_000, "csrc": 17_200}
+BUDGET = {"tvm": 200_000, "csrc": 18_000}
 
 
 def git(*arguments: str) -> list[str]:
