@@ -276,6 +276,7 @@ class Compilation(AbstractContextManager):
         functions = prim_functions(self.waiting)
         self.waiting = IRModule()
         module = emit_module(functions, self.cpu, _float_flags(self.target), self.functions, self.regions)
+        module.defines_variables = not self.parts
         self.functions.update((function_name(name, function), name) for name, function in functions)
         self.symbols.update(module.names)
         self.regions = module.parallel_regions

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import re
 import threading
 from collections.abc import Iterable, Sequence
 
@@ -138,15 +139,21 @@ def object_of(module, cpu: ResolvedCPU, opt_level: int = LEVEL) -> bytes:
         ffi.lib.LLVMPY_DisposeMemoryBuffer(buffer)
 
 
+_NEAR_GLOBAL = re.compile(r"^((?:@|declare |define )[^\n({\[\"]*?)\bdso_local ", re.MULTILINE)
+
+
 def read_import(text: str) -> str:
-    """LLVM text as given, or the contents of the .ll file that is named instead."""
-    if "\n" in text or not text.endswith((".ll", ".bc")):
-        return text
-    if text.endswith(".bc"):
+    """LLVM text as given, or the contents of the .ll or .bc file that is named instead.
+
+    Compilers mark symbols of a program as ``dso_local``, which promises that they are within 2 GiB. In a JIT and in a
+    shared library that is not so."""
+    if "\n" not in text and text.endswith(".bc"):
         with open(text, "rb") as file:
-            return str(_binding().parse_bitcode(file.read()))
-    with open(text, encoding="utf-8") as file:
-        return file.read()
+            text = str(_binding().parse_bitcode(file.read()))
+    elif "\n" not in text and text.endswith(".ll"):
+        with open(text, encoding="utf-8") as file:
+            text = file.read()
+    return _NEAR_GLOBAL.sub(r"\1", text)
 
 
 _lock = threading.Lock()

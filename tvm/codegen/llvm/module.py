@@ -46,6 +46,8 @@ class ModuleText:
         # Functions of ours that others call: formulas for exp and the like, by symbol.
         self.helpers: dict[str, str] = {}
         self.entry_name = ""
+        # False where another text, which this one is linked with, defines the variables that the loader writes.
+        self.defines_variables = True
         self.parallel_regions = 0
         self.pointer_bytes = 4 if self.index_type == "i32" else 8
         # Functions of the module by the name other functions call them: (symbol, LLVM result type).
@@ -166,7 +168,13 @@ class ModuleText:
         return "\n".join(lines) + "\n"
 
     def runtime_lines(self) -> list[str]:
-        """The variables the loader fills in, and the name of the entry."""
+        """The variables that the loader writes, and the name of the entry.
+
+        Only one text of a library may define the variables: code accesses a variable of its own object relative to the
+        program counter, and one of another object through a table of addresses. A JIT maps each object separately, and
+        in a process with large mappings objects may be more than 2 GiB apart."""
+        if not self.defines_variables:
+            return [f"@{TABLE} = external global ptr, align 8", f"@{CONTEXT} = external global ptr, align 8"]
         guard = "protected " if "linux" in self.cpu.triple or "elf" in self.cpu.triple else ""
         lines = [f"@{TABLE} = weak {guard}global ptr null, align 8"]
         lines.append(f"@{CONTEXT} = weak {guard}global ptr null, align 8")
