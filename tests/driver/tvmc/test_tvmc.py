@@ -97,7 +97,13 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
     refused(4, "'foo' is no target", "compile", "--target", "foo", model_path)
     refused(4, "did not specify c target", "compile", "--target", "llvm", "--target-c-mcpu", "x", model_path)
     refused(2, "no pass is named NoSuchPass", "compile", "--disabled-pass", "NoSuchPass", model_path)
-    refused(4, "there is no pass option 'no.such'", "compile", "--pass-config", "no.such=1", model_path)
+    refused(4, "unknown pass option 'no.such'; the options are relay.FuseOps.link_params, ",
+            "compile", "--pass-config", "no.such=1", model_path)
+    refused(4, "executor aot is not supported yet; use graph for static shapes, or vm (",
+            "compile", "--executor", "aot", model_path)
+    for layout in ("NHCW", "NXYZ", "nhwc", "OIHW:NHWC"):
+        words = f"--desired-layout {layout}: '{layout.partition(':')[0]}' is not a layout of nn.conv2d; there are NCHW, "
+        refused(4, words, "compile", model_path, "--desired-layout", layout)
     for shapes in ("data=1", "data:[1,3,9,7] mask:[n,7]", "data:[1,3,9,7"):
         refused(2, "is no list of shapes", "compile", "--input-shapes", shapes, model_path)
     refused(2, "has two shapes for 'data'", "compile", "--input-shapes", "data:[1,3,9,7] data:[2,3,9,7]", model_path)
@@ -118,6 +124,7 @@ def test_bad_models_and_packages_are_refused(model_path, package, tmp_path, refu
     text = tmp_path / "text.tar"
     text.write_text("not an archive")
     refused(4, "Could not read model from archive", "run", str(text))
+    refused(4, f"compile it first: tvmc compile --target llvm --output module.tar {model_path}", "run", model_path)
     evil = tmp_path / "evil.tar"
     with tarfile.open(evil, "w") as archive:
         entry = tarfile.TarInfo("../mod.so")
@@ -131,6 +138,15 @@ def test_bad_models_and_packages_are_refused(model_path, package, tmp_path, refu
     np.savez(tmp_path / "shape.npz", data=np.zeros((1, 3, 3, 3), "float32"))
     refused(4, "input 'data' has shape [1, 3, 3, 3], the model wants [1, 3, 9, 7]", "run", "-i",
             str(tmp_path / "shape.npz"), package)
+
+
+def test_a_size_of_zero_is_a_dynamic_dimension_and_reported(capsys):
+    from tvm.driver.tvmc.shape_parser import parse_shape_string
+
+    assert not isinstance(parse_shape_string("x:[-1,4]")["x"][0], int)
+    assert capsys.readouterr().err == ""
+    assert not isinstance(parse_shape_string("x:[0,4]")["x"][0], int)
+    assert capsys.readouterr().err == "--input-shapes: the size 0 of 'x' stands for a dynamic dimension\n"
 
 
 def test_shapes_top_results_and_trackers():

@@ -56,7 +56,7 @@ def test_an_option_that_a_writer_refuses_is_named(written):
         relay.build(module(), "llvm", executor=Executor("list", {"verbose": True}))
     with pytest.raises(tvm.TVMError, match="executor list runs on the runtime cpp, not on crt"):
         relay.build(module(), "llvm", executor="list", runtime="crt")
-    with pytest.raises(tvm.TVMError, match="executor aot is not supported yet; use graph or list"):
+    with pytest.raises(tvm.TVMError, match="executor aot is not supported yet; use graph or list for static shapes"):
         relay.build(module(), "llvm", executor="aot")
     with pytest.raises(ValueError, match="Executor 'list' is registered already"):
         Executor.register("list")

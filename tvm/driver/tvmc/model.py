@@ -309,7 +309,10 @@ def _extract(path: str, folder: str) -> None:
         raise TVMCException(f"File {path} does not exist.")
     try:
         if not tarfile.is_tarfile(path):
-            raise TVMCException(f"Could not read model from archive {path}!")
+            raise TVMCException(
+                f"Could not read model from archive {path}! It is not a package that tvmc compile writes; if it is a "
+                f"model, compile it first: tvmc compile --target llvm --output module.tar {path}"
+            )
         untar(path, folder)
     except OSError as problem:
         raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from ...ir.attrs import near_matches
+from ...error import did_you_mean
 from ...ir.transform import PassContext
 from ...runtime.registry import get_global_func
 from .errors import TVMCException, TVMCModuleNotFoundError
@@ -66,7 +66,8 @@ def parse_configs(input_configs: list[str] | None) -> dict[str, Any]:
         if not equals:
             raise TVMCException(f"a pass option is written name=value, got '{text}'")
         if name not in known:
-            raise TVMCException(f"there is no pass option '{name}'; {near_matches(name, known)}")
+            hint = did_you_mean(name, known, cutoff=0.5) or f"the options are {', '.join(sorted(known))}"
+            raise TVMCException(f"unknown pass option '{name}'; {hint}")
         got = get_pass_config_value(name, value, known[name]["type"])
         out[name] = out[name] + got if isinstance(got, list) and name in out else got
     return out

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 
 # A name may hold anything but what parts entries and begins the sizes.
 _ENTRY = re.compile(r"[^\s\[\],;]+:\s*\[\s*-?\d+(?:\s*,\s*-?\d+)*\s*\]")
 
 
 def parse_shape_string(inputs_string: str) -> dict[str, list]:
-    """``"data:[1,3,224,224] mask:[1]"`` as a dictionary; sizes below one are unknown."""
+    """``"data:[1,3,224,224] mask:[1]"`` as a dictionary; sizes below one are dynamic dimensions."""
     from ...relay.expr import Any
 
     found = _ENTRY.findall(inputs_string)
@@ -25,5 +26,7 @@ def parse_shape_string(inputs_string: str) -> dict[str, list]:
         sizes = [int(v) for v in text.strip()[1:-1].split(",")]
         if name in out:
             raise argparse.ArgumentTypeError(f"'{inputs_string}' has two shapes for '{name}'")
+        if 0 in sizes:
+            print(f"--input-shapes: the size 0 of '{name}' stands for a dynamic dimension", file=sys.stderr)
         out[name] = [Any() if s <= 0 else s for s in sizes]
     return out

@@ -23,6 +23,8 @@ def convert_graph_layout(mod, desired_layouts, ops=None):
     if len(layouts) == 1:
         layouts = layouts * len(ops)
     _check_ops("--desired-layout-ops", ops)
+    for op, layout in zip(ops, layouts):
+        _check_layout(op, layout)
     table = {o: [*layout.split(":"), "default"][:2] for o, layout in zip(ops, layouts)}
     passes = (relay.transform.RemoveUnusedFunctions(), relay.transform.ConvertLayout(table))
     given = PassContext.current()
@@ -36,6 +38,22 @@ def _check_ops(option: str, names) -> None:
     unknown = [n for n in names if OPS.get(n) is None]
     if unknown:
         raise TVMCException(f"{option}: there is no operator '{unknown[0]}'; {near_matches(unknown[0], OPS.names())}")
+
+
+def _check_layout(op: str, text: str) -> None:
+    """Reject a layout that no graph can have, also where the graph has no such operator."""
+    from ...relay.op.layout import is_blocked
+    from ...relay.op.nn.convolution import without_blocks
+    from ...relay.transform.convert_layout import KERNELS
+
+    layout, _, kernel = text.partition(":")
+    has_axes = any(sorted(without_blocks(layout)) == sorted(name) for name in KERNELS)
+    needs_kernel = "conv" in op and not is_blocked(layout) and layout not in KERNELS
+    if layout != "default" and not (has_axes and (kernel or not needs_kernel)):
+        raise TVMCException(
+            f"--desired-layout {text}: '{layout}' is not a layout of {op}; there are {', '.join(KERNELS)}, blocked "
+            "layouts such as NCHW8c, and any other order of these axes with a layout of the weights (NHCW:OIHW)"
+        )
 
 
 RULE = "FTVMMixedPrecisionConversionType"

@@ -64,7 +64,10 @@ def choose(
         runtimes = [name for of, name in _WRITERS if of == executor.name]
         if not runtimes:
             executors = " or ".join(dict.fromkeys(of for of, _ in _WRITERS))
-            raise TVMError(f"executor {executor.name} is not supported yet; use {executors}")
+            raise TVMError(
+                f"executor {executor.name} is not supported yet; use {executors} for static shapes, or vm "
+                "(relay.vm.compile, tvmc --executor vm) for dynamic shapes and control flow"
+            )
         raise TVMError(f"executor {executor.name} runs on the runtime {' or '.join(runtimes)}, not on {runtime.name}; "
                        "microcontrollers are not supported")
     for choice in (executor, runtime):
