@@ -1,4 +1,5 @@
-"""What must be on this machine: ``TVM_TEST_REQUIRED="opencl lld browser emulator"`` makes a missing part a failure."""
+"""What must be on this machine: with ``TVM_TEST_REQUIRED="opencl lld browser emulator network"`` a missing part is a
+failure."""
 
 from __future__ import annotations
 

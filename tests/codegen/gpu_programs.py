@@ -8,6 +8,9 @@ from tvm.ir.module import IRModule
 from tvm.target import Target
 from tvm.tir import pipeline
 
+# The oldest architecture: its text compiles for all of them. A target without one is that of the GPU of the machine.
+CUDA = "cuda -arch=sm_50"
+
 
 def kernels_of(schedule, args, target: str, name: str = "f") -> IRModule:
     """The kernels of a schedule, as code generation gets them."""
@@ -95,7 +98,7 @@ def by_hand(buffers: dict[str, tuple[tuple[int, ...], str]], body, threads: int 
     return function.with_attr({"global_symbol": "f", "tir.noalias": True})
 
 
-def written_by_hand(buffers: dict[str, tuple[tuple[int, ...], str]], body, threads: int = 32, target: str = "cuda"):
+def written_by_hand(buffers: dict[str, tuple[tuple[int, ...], str]], body, threads: int = 32, target: str = CUDA):
     """The kernels of such a function."""
     lowered = tvm.lower(by_hand(buffers, body, threads), name="f")
     return pipeline.split_host_device(lowered, Target(target), Target("llvm"))[1]

@@ -25,7 +25,7 @@ pytestmark = needs_compiler
 
 
 def text_of(mod) -> str:
-    return cuda.emit(mod, Target("cuda"))[0]
+    return cuda.emit(mod, Target(programs.CUDA))[0]
 
 
 def kernel_of(text: str) -> str:
@@ -49,7 +49,7 @@ def call(name: str, *args, dtype: str = "handle"):
 
 
 def test_a_vector_is_one_access():
-    text = text_of(programs.kernels_of(*programs.elementwise(lambda x: x * 2.0 + 1.0, lanes=4), "cuda"))
+    text = text_of(programs.kernels_of(*programs.elementwise(lambda x: x * 2.0 + 1.0, lanes=4), programs.CUDA))
     assert kernel_of(text) == """\
 extern "C" __global__ void __launch_bounds__(16) f_kernel(const float* __restrict__ A, float* __restrict__ B) {
   const int blockIdx_x = (int)blockIdx.x; /* blockIdx.x */
@@ -74,7 +74,7 @@ def test_an_access_is_as_wide_as_its_alignment_allows():
         b = te.compute((256,), lambda i: a[i + offset] + tir.const(1, dtype), name="B")
         s = te.create_schedule(b.op)
         programs.bind(s, b, 16, lanes)
-        return kernel_of(text_of(programs.kernels_of(s, [a, b], "cuda")))
+        return kernel_of(text_of(programs.kernels_of(s, [a, b], programs.CUDA)))
 
     assert shifted(4).count("const float4*") == 1
     assert shifted(2).count("const float2*") == 2
@@ -96,7 +96,7 @@ def test_every_type_compiles(dtype: str):
         return tir.Select(tir.isnan(y), tir.const(float("nan"), dtype), y.astype("int32").astype(dtype))
 
     for lanes, architectures in ((1, ("sm_75", "sm_90")), (4, ("sm_80",))):
-        mod = programs.kernels_of(*programs.elementwise(function, dtype, lanes=lanes), "cuda")
+        mod = programs.kernels_of(*programs.elementwise(function, dtype, lanes=lanes), programs.CUDA)
         compile_everywhere(text_of(mod), architectures)
 
 
@@ -113,12 +113,12 @@ def test_every_function_compiles(dtype: str):
         total = total + call("ldexp", total, tir.const(3, "int32"), dtype=dtype)
         return total + tir.isinf(x).astype(dtype) + tir.isfinite(x).astype(dtype)
 
-    compile_everywhere(text_of(programs.kernels_of(*programs.elementwise(function, dtype), "cuda")), ("sm_80",))
+    compile_everywhere(text_of(programs.kernels_of(*programs.elementwise(function, dtype), programs.CUDA)), ("sm_80",))
 
 
 def test_tiles_live_in_shared_memory_and_registers():
-    mod = programs.kernels_of(*programs.matmul(), "cuda")
-    text, kernels = cuda.emit(mod, Target("cuda"))
+    mod = programs.kernels_of(*programs.matmul(), programs.CUDA)
+    text, kernels = cuda.emit(mod, Target(programs.CUDA))
     assert text.count("__syncthreads();") == 2
     assert (kernels["f_kernel"].threads, kernels["f_kernel"].shared) == (64, 2048)
     for ptx in compile_everywhere(text).values():
@@ -127,8 +127,8 @@ def test_tiles_live_in_shared_memory_and_registers():
 
 
 def test_dynamic_shared_memory_is_one_array():
-    mod = programs.kernels_of(*programs.matmul(dtype="float16", scope="shared.dyn"), "cuda")
-    text, kernels = cuda.emit(mod, Target("cuda"))
+    mod = programs.kernels_of(*programs.matmul(dtype="float16", scope="shared.dyn"), programs.CUDA)
+    text, kernels = cuda.emit(mod, Target(programs.CUDA))
     assert text.count("extern __shared__ __align__(128) unsigned char buf_dyn_shmem[];") == 1
     assert text.count("__syncthreads();") == 2
     row = kernels["f_kernel"]
@@ -137,14 +137,14 @@ def test_dynamic_shared_memory_is_one_array():
 
 
 def test_threads_reduce_together():
-    compile_everywhere(text_of(programs.kernels_of(*programs.row_sums(), "cuda")))
+    compile_everywhere(text_of(programs.kernels_of(*programs.row_sums(), programs.CUDA)))
 
 
 def test_halves_are_computed_as_halves():
     def function(x):
         return tir.max(x * x + x, tir.const(0, "float16"))
 
-    text = text_of(programs.kernels_of(*programs.elementwise(function, "float16", lanes=2), "cuda"))
+    text = text_of(programs.kernels_of(*programs.elementwise(function, "float16", lanes=2), programs.CUDA))
     assert cuda_half.TYPES["half_t"] in text and "bfloat16_t" not in text
     ptx = compile_everywhere(text)["sm_75"]
     assert "mul.rn.f16" in ptx and "add.rn.f16" in ptx and "setp.gt.f16" in ptx
@@ -323,7 +323,7 @@ def test_build_holds_machine_code_ptx_and_the_text():
     built = tvm.build(*programs.elementwise(lambda x: x + 1.0), "cuda -arch=sm_80", name="plus")
     (device,) = built.imported_modules
     assert "void __launch_bounds__(16) plus_kernel(" in device.get_source()
-    text, kernels = cuda.emit(programs.kernels_of(*programs.row_sums(), "cuda"), Target("cuda"))
+    text, kernels = cuda.emit(programs.kernels_of(*programs.row_sums(), programs.CUDA), Target(programs.CUDA))
     images = cuda.compiled(text, Target("cuda -arch=sm_80"))
     assert [(image.format, image.arch) for image in images] == [("cubin", "sm_80"), ("ptx", "sm_80")]
     table, back = device_module.unpack(device_module.pack("cuda", images, kernels))
@@ -408,7 +408,7 @@ def test_the_public_compile_function():
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not on PATH")
 def test_nvcc_takes_the_same_text(monkeypatch):
-    text = text_of(programs.kernels_of(*programs.matmul(dtype="float16"), "cuda"))
+    text = text_of(programs.kernels_of(*programs.matmul(dtype="float16"), programs.CUDA))
     monkeypatch.setattr(nvrtc, "library", lambda: None)
     code = nvrtc.compile_all(text, "sm_90")
     assert code["cubin"][:4] == b"\x7fELF" and b".target sm_90" in code["ptx"]
@@ -455,7 +455,7 @@ def test_limits_of_the_architecture():
         cuda.emit(shared("shared.dyn", 20000), Target("cuda -arch=sm_75"))
     assert cuda.emit(shared("shared.dyn", 20000), Target("cuda -arch=sm_90"))
     with pytest.raises(TVMError, match=r"f_kernel takes 2048 threads in a block, but the target allows 1024"):
-        text_of(programs.kernels_of(*programs.elementwise(lambda x: x, size=4096, threads=2048), "cuda"))
+        text_of(programs.kernels_of(*programs.elementwise(lambda x: x, size=4096, threads=2048), programs.CUDA))
 
 
 def test_types_without_values_are_named():

@@ -63,7 +63,7 @@ def test_what_says_nothing_is_on_the_device():
 def test_text_that_is_made_here_says_where_everything_is():
     for target in ("cuda -arch=sm_75", "cuda -arch=sm_90"):
         for dtype in ("float16", "float32"):
-            kernels = programs.kernels_of(*programs.matmul(dtype=dtype), "cuda")
+            kernels = programs.kernels_of(*programs.matmul(dtype=dtype), target)
             text, _ = cuda.emit(kernels, Target(target))
             assert on_device(text) == text
 

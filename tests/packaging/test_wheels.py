@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import sys
 import sysconfig
 from pathlib import Path
@@ -10,6 +12,7 @@ import pytest
 
 from tests.architecture.test_layers import LAYERS, imports
 from tests.packaging.wheels import ROOT, deploy_programs, files_of, run
+from tests.required import required
 
 CONTENTS = (ROOT / "packaging" / "runtime" / "contents.txt").read_text(encoding="utf-8").split()
 COMPILER_NAMES = """
@@ -25,9 +28,20 @@ for ask in asked:
 WHERE = "import os, tvm; print(os.path.basename(os.path.dirname(tvm.__file__)))"
 
 
+def check_network(folder: Path) -> None:
+    """Skip where pip cannot get the build system, which it installs for every build of a wheel."""
+    (wanted,) = re.findall(r'^requires = \["(.*)"\]$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    options = ["--quiet", "--no-deps", "--retries", "1", "--timeout", "10", "--dest", folder]
+    done = subprocess.run([sys.executable, "-m", "pip", "download", *options, wanted], capture_output=True, text=True)
+    if done.returncode and not required("network"):
+        pytest.skip(f"no network, or no package index in it: pip cannot download {wanted}")
+    assert not done.returncode, done.stderr
+
+
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory) -> dict[str, Path]:
     """Both wheels, compiled by the compiler of this machine."""
+    check_network(tmp_path_factory.mktemp("build-system"))
     made = {}
     for name, source in (("tvm-classic", ROOT), ("tvm-classic-runtime", ROOT / "packaging" / "runtime")):
         folder = tmp_path_factory.mktemp(name)

@@ -214,7 +214,13 @@ def test_time_evaluator_flushes_caches(kernels):
 def test_enabled_targets():
     assert runtime.enabled("c") and runtime.enabled("cpu")
     assert not runtime.enabled("no_such_target")
-    assert not runtime.enabled("cuda")
+    assert runtime.enabled("cuda") == runtime.cuda(0).exist
+    assert runtime.enabled("cuda -arch=sm_80") == runtime.cuda(0).exist
+
+
+def test_a_target_whose_driver_is_missing_is_not_enabled():
+    env = {**os.environ, "TVM_CUDA_LIBRARY": "/nowhere/libcuda.so"}
+    subprocess.run([sys.executable, "-c", "import tvm; assert not tvm.runtime.enabled('cuda')"], env=env, check=True)
 
 
 def test_missing_runtime_library_says_how_to_build(tmp_path):

@@ -75,7 +75,8 @@ def test_refusals_say_what_and_how_much(scale):
     with pytest.raises(TVMError, match="starts 4 bytes into its memory"):
         run(out, a._create_view((8,), byte_offset=4), 1.0, 8, 1, 8)
     limit = device.max_threads_per_block
-    with pytest.raises(TVMError, match=rf"= {limit * 2} threads .* allows {limit} threads"):
+    # A kernel may have a lower limit than the device.
+    with pytest.raises(TVMError, match=rf"= {limit * 2} threads .* allows \d+ threads for this kernel \({limit} in all"):
         run(out, a, 1.0, 64, 1, limit * 2)
     with pytest.raises(TVMError, match=r"cannot allocate \d+ bytes; the device has \d+ in all"):
         tvm.nd.empty((1 << 42,), "float32", device)
@@ -225,13 +226,6 @@ def run_elsewhere(code: str, **environment: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-def test_missing_driver_is_one_clear_error():
-    code = "try: tvm.nd.empty((1,), device=tvm.cl(0))\nexcept tvm.TVMError as e: print(e, tvm.cl(0).exist)"
-    nowhere = run_elsewhere(code, TVM_OPENCL_LIBRARY="/nowhere/libOpenCL.so")
-    assert "opencl(0): the library '/nowhere/libOpenCL.so'" in nowhere and "False" in nowhere
-    assert "opencl(0): no OpenCL platform found: install a driver" in run_elsewhere(code, OCL_ICD_VENDORS="/nowhere/")
 
 
 def test_fork_is_refused_in_the_child():

@@ -8,6 +8,9 @@ import re
 import sys
 from collections.abc import Iterable
 from functools import cache
+from typing import NamedTuple
+
+from ..error import TVMError
 
 # Features of CPUs by LLVM's names, and how Linux calls them where the name differs. Those that Linux has shown only for
 # a few years are left out: where they are not shown they may be there. So are all that no compiled code uses.
@@ -36,9 +39,48 @@ def triple() -> str:
     return f"{platform.machine().lower()}-{sys.platform}"
 
 
+class Described(NamedTuple):
+    """The CPU that ``TVM_HOST_CPU`` describes; zeros where it leaves something open."""
+
+    name: str
+    features: tuple[str, ...] = ()
+    cores: int = 0
+    caches: tuple[int, int, int] = (0, 0, 0)
+
+
+_SIZE = re.compile(r"(\d+)([KMG]?)")
+
+
+@cache
+def described() -> Described | None:
+    """The CPU that code for ``llvm`` is compiled for in place of this machine's, None where none is described.
+
+    ``TVM_HOST_CPU="znver3,+avx512f,cores=16,l1=32K,l2=512K,l3=32M"``: the name LLVM has for it, features that are
+    added or taken away, the number of cores and the sizes of the data caches, of which all but the name may be left
+    out."""
+    text = os.environ.get("TVM_HOST_CPU", "")
+    if not text:
+        return None
+    name, *words = (word.strip() for word in text.split(","))
+    features = tuple(word for word in words if word[:1] in ("+", "-"))
+    numbers = {"cores": 0, "l1": 0, "l2": 0, "l3": 0}
+    for key, _, value in (word.partition("=") for word in words if word not in features):
+        found = _SIZE.fullmatch(value)
+        if key not in numbers or found is None:
+            raise TVMError(
+                f"TVM_HOST_CPU='{text}': '{key}' is not understood; write NAME,+feature,-feature,cores=N,l1=32K,l2=1M,l3=8M"
+            )
+        numbers[key] = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]]
+    cores, *caches = numbers.values()
+    return Described(name, features, cores, (caches[0], caches[1], caches[2]))
+
+
 @cache
 def usable_cores() -> int:
     """Cores this process may use: its affinity, cut down to the cgroup's CPU quota."""
+    machine = described()
+    if machine is not None and machine.cores:
+        return machine.cores
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
         with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tvm.error import TargetError
-from tvm.runtime.host_cpu import arch_of, machine_of, usable_cores
+from tvm.runtime.host_cpu import arch_of, described, machine_of, usable_cores
 from tvm.target import arm, boards, llvm_facts
 from tvm.target.cpu_families import FAMILIES, X86_32_REGISTERS, family_of
 from tvm.target.parse import near
@@ -330,6 +330,9 @@ def _check_width(target: Target, bits: int) -> None:
 def host_caches() -> tuple[int, int, int]:
     """Bytes of the first core's data caches, by level; usual sizes where the system does not say."""
     usual = family_of(arch_of(llvm_facts.host().triple)).caches
+    machine = described()
+    if machine is not None:
+        return tuple(size or usual[level] for level, size in enumerate(machine.caches))
     found: dict[int, int] = {}
     for index in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 import re
 import sys
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from tvm.error import TargetError
 from tvm.runtime._lib import lib
-from tvm.runtime.host_cpu import arch_of, lacking
+from tvm.runtime.host_cpu import Described, arch_of, described, lacking
 from tvm.target.cpu_families import family_of
 
 
@@ -35,7 +36,8 @@ class HostCPU(NamedTuple):
 @functools.cache
 def host() -> HostCPU:
     """This machine, as LLVM sees it: both present (+) and absent (-) features. Where LLVM takes most features from the
-    name of the CPU, those that the kernel does not show, as in a virtual machine, are absent."""
+    name of the CPU, those that the kernel does not show, as in a virtual machine, are absent. ``TVM_HOST_CPU`` describes
+    another CPU of the same architecture."""
     llvm = binding()
     if llvm is None:
         import platform
@@ -44,6 +46,9 @@ def host() -> HostCPU:
     flags = llvm.get_host_cpu_features()
     features = tuple(("+" if flags[name] else "-") + name for name in sorted(flags))
     triple = llvm.get_process_triple()
+    machine = described()
+    if machine is not None:
+        return _described_host(triple, machine, sorted(flags))
     if flags.get("amx-tile") and lib.TVMBackendUseTiles(None):
         # The system keeps the tile registers from this process.
         features = tuple("-" + f[1:] if f.startswith("+amx") else f for f in features)
@@ -51,6 +56,19 @@ def host() -> HostCPU:
     if not family.host_list_is_whole:
         features += tuple(f"-{name}" for name in lacking(family.features) if name not in flags)
     return HostCPU(triple, llvm.get_host_cpu_name(), features)
+
+
+def _described_host(triple: str, machine: Described, listed: Sequence[str]) -> HostCPU:
+    """The CPU that ``TVM_HOST_CPU`` describes; ``listed`` are the features that LLVM lists for a host."""
+    family = family_of(arch_of(triple))
+    if machine.name not in family.cpus and machine.name not in known_cpus(triple):
+        raise TargetError(f"TVM_HOST_CPU: LLVM knows no CPU '{machine.name}' for {triple}")
+    unknown = [name for name in machine.features if name[1:] not in (*listed, *known_features(triple))]
+    if unknown:
+        raise TargetError(f"TVM_HOST_CPU: LLVM knows no feature '{unknown[0][1:]}' for {triple}")
+    asked = tuple(sorted({*listed, *family.features}))
+    enabled = enabled_features(triple, machine.name, ",".join(machine.features), asked)
+    return HostCPU(triple, machine.name, tuple(("+" if name in enabled else "-") + name for name in asked))
 
 
 @functools.cache

@@ -17,7 +17,7 @@ from tvm.tir import pipeline
 from tvm.tir import transform as T
 
 GOLDEN = Path(__file__).parent / "golden"
-CUDA = tvm.target.Target("cuda", host="llvm")
+CUDA = tvm.target.Target("cuda -arch=sm_50", host="llvm")
 
 
 def run(mod, *passes):

@@ -10,13 +10,11 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ... import __version__
-from ...codegen.cuda import nvrtc
 from ...error import TVMError
 from ...ir.instrument import PassPrintingInstrument, PassTimingInstrument
 from ...ir.transform import PassContext
 from ...relay.backend import writers
 from ...target.backend import compiled_cpu
-from ...target.detect import local_arch
 from ...utils.progress import Progress
 from . import composite_target, frontends, vm_package
 from .arguments import add_command, add_verbose, apply_defaults, register_parser
@@ -33,7 +31,7 @@ from .pass_list import parse_pass_list_str, parse_printed_passes
 from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
 from .registry import VM, generate_registry_args, reconstruct_registry_entity
 from .shape_parser import parse_shape_string
-from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
+from .target import check_code, default_architecture, generate_target_args, reconstruct_target_args, target_from_cli
 from .terminal import note, size
 from .transform import (
     apply_graph_transforms,
@@ -283,7 +281,7 @@ def compile_model(
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
     try:
-        _say_target(tvm_target, str(target))
+        _say_target(tvm_target, default_architecture(str(target), additional_target_options))
         _say_precision(tvm_target, transforms)
         check_linker(tvm_target, cross, output_format)
         records = _records(tuning_records)
@@ -368,15 +366,15 @@ def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | Non
     return mod, build_graph if reason is None else build_for_machine, reason
 
 
-def _say_target(target, given: str) -> None:
-    """What is compiled for, where the user's text leaves it open."""
+def _say_target(target, default_arch: str) -> None:
+    """Print what the user's text leaves open: the CPU, or the architecture of a GPU."""
     cpu = compiled_cpu(target)
     if cpu is not None:
         note(f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
              f"{cpu.cores} cores")
-    elif target.arch and "arch" not in given and local_arch() is None:
-        arch = nvrtc.usable(str(target.attrs["arch"]))
-        print(f"target {given}: no GPU is here to ask and no -arch is given; compiling for {arch}", flush=True)
+    elif default_arch:
+        print(f"target {target.kind.name}: no -arch is given and there is no GPU; compiling for {default_arch}, whose "
+              "code runs on every newer GPU", flush=True)
     else:
         note(f"target {str(target).strip()}")
 

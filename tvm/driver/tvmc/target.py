@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 from ...error import TVMError, did_you_mean
@@ -85,32 +86,55 @@ def validate_targets(parse_targets: list[dict[str, Any]], additional_target_opti
 
 def target_from_cli(target: str, additional_target_options: dict | None = None) -> tuple[Target, list]:
     """The target (with its host) and the code generators that take parts of the model before it."""
-    text = target.strip()
-    # The machine this runs on is what llvm means when no CPU is named.
-    text = re.sub(r"^native\b", "llvm", text)
     try:
-        if text.startswith("{"):
-            return Target(json.loads(text)), []
-        if os.path.isfile(text):
-            with open(text, encoding="utf-8") as f:
-                return Target(json.load(f)), []
-        parsed = parse_target(text)
-        validate_targets(parsed, additional_target_options)
-        extra = [{**t, "opts": {**t["opts"], **(additional_target_options or {}).get(t["name"], {})}}
-                 for t in parsed if not t["is_tvm_target"]]
-        kinds = [
-            _with_options(t, (additional_target_options or {}).get(t["name"])) for t in parsed if t["is_tvm_target"]
-        ]
-        return Target(kinds[0], Target(kinds[1])) if len(kinds) > 1 else Target(kinds[0]), extra
+        kinds, extra = _parts(target, additional_target_options)
+        arch = _default_architecture(kinds[0])
+        if arch:
+            kinds[0] = {**kinds[0], "opts": {**kinds[0]["opts"], "arch": arch}}
+        return Target(_config(kinds[0]), *(Target(_config(host)) for host in kinds[1:])), extra
     except TVMCException:
         raise
     except (ValueError, TypeError, OSError, RecursionError, TVMError) as problem:
         raise TVMCException(f"target '{target}': {problem}") from problem
 
 
-def _with_options(parsed: dict[str, Any], extra: dict | None) -> str:
+def default_architecture(target: str, additional_target_options: dict | None = None) -> str:
+    """The architecture of a CUDA target that names none, where there is no GPU; empty for every other target."""
+    return _default_architecture(_parts(target, additional_target_options)[0][0])
+
+
+def _parts(target: str, additional_target_options: dict | None) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The target and its host as names with options, and the code generators before them."""
+    text = target.strip()
+    # The machine this runs on is what llvm means when no CPU is named.
+    text = re.sub(r"^native\b", "llvm", text)
+    if text.startswith("{") or os.path.isfile(text):
+        config = json.loads(text if text.startswith("{") else Path(text).read_text(encoding="utf-8"))
+        return [{"name": config.get("kind") if isinstance(config, dict) else "", "opts": config, "is_json": True}], []
+    parsed = parse_target(text)
+    validate_targets(parsed, additional_target_options)
+    given = additional_target_options or {}
+    parsed = [{**t, "opts": {**t["opts"], **given.get(t["name"], {})}} for t in parsed]
+    return [t for t in parsed if t["is_tvm_target"]], [t for t in parsed if not t["is_tvm_target"]]
+
+
+def _default_architecture(parsed: dict[str, Any]) -> str:
+    """The oldest architecture that the CUDA compiler supports: its code runs on every later GPU."""
+    from ...codegen.cuda import nvrtc
+    from ...target import nvidia
+    from ...target.detect import local_arch
+
+    if parsed["name"] != "cuda" or {"arch", "from_device"} & set(parsed["opts"]) or local_arch() is not None:
+        return ""
+    return nvrtc.usable(nvidia.DEFAULT)
+
+
+def _config(parsed: dict[str, Any]) -> str | dict[str, Any]:
+    """What a Target is made from."""
+    if parsed.get("is_json"):
+        return parsed["opts"]
     words = [parsed["name"]]
-    for key, value in {**parsed["opts"], **(extra or {})}.items():
+    for key, value in parsed["opts"].items():
         words.append(
             f"-{key}" if value is True else f"-{key}={value}" if " " not in str(value) else f"-{key}='{value}'"
         )
