@@ -8,6 +8,7 @@ from ....error import TVMError
 from ....ir.tensor_type import TensorType
 from ... import op as relay
 from ...expr import const
+from ..common import run_time
 from .load import onnx_dtype
 from .loops import Step, repeated, scalar
 from .shape_ops import split_sizes
@@ -147,10 +148,12 @@ def _split_by_run(ctx, data, sizes, axis: int, keepdims: bool):
     listed = sizes is not None and ctx.rank(sizes) == 1
     if listed:
         count = infer(relay.take(relay.shape_of(sizes, "int64"), zero, 0))
-        sizes = infer(relay.cast(sizes, "int64"))
+        sizes = run_time.at_least(ctx, infer(relay.cast(sizes, "int64")), 0, "each size of a part")
+        whole = infer(relay.equal(infer(relay.sum(sizes)), total))
+        count = run_time.checked(ctx, count, whole, f"the sizes of the parts do not add up to the size of axis {axis}")
     else:
-        each = one if sizes is None else relay.maximum(scalar(ctx, sizes, "int64"), one)
-        each = infer(each)
+        each = one if sizes is None else scalar(ctx, sizes, "int64")
+        each = run_time.at_least(ctx, infer(each), 1, "the size of the parts")
         count = infer(relay.floor_divide(relay.subtract(relay.add(total, each), one), each))
 
     def step(number, values: list) -> Step:
