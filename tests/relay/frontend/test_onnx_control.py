@@ -97,6 +97,40 @@ def test_a_rank_that_the_model_does_not_declare_ends_the_run(rng):
         from_onnx(model)
 
 
+def test_a_squeeze_without_axes_drops_the_dynamic_dimensions_of_one_element(rng):
+    squeeze = node("Squeeze", ["x"], ["s"])
+    model = graph_model(
+        [squeeze, node("Slice", ["s", "zero", "two"], ["t"]), node("ReduceSum", ["t"], ["y"], keepdims=0)],
+        [info("x", F, ["n", 4])],
+        [info("y", F, [])],
+        {"zero": np.array([0]), "two": np.array([2])},
+    )
+    machine = Machine(model)
+    for n in (1, 3):
+        machine.check(x=rng.standard_normal((n, 4)).astype("float32"))
+
+
+def test_each_dynamic_dimension_may_be_one_that_a_squeeze_drops(rng):
+    nodes = [node("Squeeze", ["x"], ["s"]), node("Shape", ["s"], ["y"])]
+    model = graph_model(nodes, [info("x", F, ["n", 1, "m"])], [info("y", I)])
+    machine = Machine(model)
+    for shape, want in (((1, 1, 1), []), ((2, 1, 3), [2, 3]), ((1, 1, 2), [2]), ((0, 1, 1), [0])):
+        assert machine.check(x=np.zeros(shape, "float32"))[0].tolist() == want
+
+
+@pytest.mark.parametrize(
+    "shape, words",
+    [
+        (["n", 4], "output 'y': its number of dimensions is known only when the model runs"),
+        (["a", "b", "c", "d"], "without axes, 4 dynamic dimensions decide the rank of the output"),
+    ],
+)
+def test_a_squeeze_whose_rank_cannot_be_compiled_is_rejected(shape, words):
+    model = graph_model([node("Squeeze", ["x"], ["y"])], [info("x", F, shape)], [info("y")])
+    with pytest.raises(TVMError, match=words):
+        from_onnx(model)
+
+
 # -- loops --------------------------------------------------------------------------------------------------------
 
 
@@ -192,6 +226,28 @@ def test_weights_that_are_parameters_are_seen_inside_a_loop(rng):
 
 
 # -- scans --------------------------------------------------------------------------------------------------------
+
+
+def scan_of_two(first, second):
+    body = helper.make_graph([node("Add", ["a", "b"], ["r"])], "body", [info(n, F, [2]) for n in "ab"], [info("r")])
+    scan = node("Scan", ["x", "z"], ["y"], body=body, num_scan_inputs=2)
+    return graph_model([scan], [info("x", F, [first, 2]), info("z", F, [second, 2])], [info("y")])
+
+
+@pytest.mark.parametrize(("first", "second"), [("n", "m"), ("n", 3)])
+def test_scanned_inputs_of_different_lengths_end_the_run(first, second, rng):
+    machine = Machine(scan_of_two(first, second))
+    x = rng.standard_normal((3, 2)).astype("float32")
+    machine.check(x=x, z=x + 1)
+    short = x[:2]
+    feed = {"x": x, "z": short} if isinstance(second, str) else {"x": short, "z": x}
+    with pytest.raises(TVMError, match="the length of scanned input [01] differs from that of input [01]"):
+        machine(**feed)
+
+
+def test_scanned_inputs_of_different_known_lengths_are_rejected():
+    with pytest.raises(TVMError, match="the inputs that are scanned have different lengths: 3, 4"):
+        from_onnx(scan_of_two(3, 4))
 
 
 @pytest.mark.parametrize(("backward", "axes", "reverse"), [([0, 1], [1, 0], [1, 0]), ([1, 0], [0, -1], [0, 1])])

@@ -248,3 +248,13 @@ def test_how_many_dimensions_a_result_has_is_known_when_compiling():
     node = helper.make_node("Reshape", ["x", "s"], ["y"], "here")
     with pytest.raises(TVMError, match="Reshape node 'here': the shape: a vector of a known number of elements"):
         from_onnx(graph_model([node], [info("x", (6,)), info("s", ("n",), I64)], [info("y", None)]))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_sizes_of_the_run_that_are_too_large_are_rejected_before_anything_is_allocated(mode):
+    node = helper.make_node("Resize", ["x", "", "", "s"], ["y"], "here", mode=mode)
+    inputs = [helper.make_tensor_value_info("x", 1, [1, 1, 4, 4]), helper.make_tensor_value_info("s", 7, [4])]
+    compiled = onnx_backend.prepare(graph_model([node], inputs, [helper.make_tensor_value_info("y", 1, None)]))
+    for sizes in ([1, 1, 1 << 31, 1 << 31], [1, 1, 1 << 28, 1 << 28], [1 << 40, 1, 2, 2]):
+        with pytest.raises(TVMError, match="Resize node 'here': sizes must be at most 268435456, and the output"):
+            compiled.run([np.ones((1, 1, 4, 4), "float32"), np.array(sizes)])

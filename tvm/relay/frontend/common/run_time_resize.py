@@ -12,6 +12,10 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import RelayExpr, const
 from . import run_time
+from .context import MOST_ELEMENTS
+
+# The most elements of an output along the axes that are resized.
+LARGEST = 1 << 40
 
 
 def real(value) -> RelayExpr:
@@ -168,13 +172,13 @@ class LateSizes:
             flat = relay.cast(relay.reshape(scales, (-1,)), "float64")
             flat = run_time.checked(ctx, ctx.made(flat), ctx.made(_is_scale(flat)), "scales must be positive numbers")
             self.scales = [run_time.element(ctx, flat, i) for i in range(count)]
-            self.out = [self._floor(h, s, 0.0) for h, s in zip(self.have, self.scales)]
+            self.out = self._floors(0.0)
             return
         # Nothing may become nothing; other sizes of 0 have no scale.
         wanted = run_time.vector(ctx, sizes)
         least = ctx.made(relay.minimum(run_time.joined(ctx, self.have), run_time.number(1)))
         wanted = run_time.checked(ctx, wanted, ctx.made(relay.greater_equal(wanted, least)), "sizes must be positive")
-        self.out = [run_time.element(ctx, wanted, i) for i in range(count)]
+        self.out = self._limited([run_time.element(ctx, wanted, i) for i in range(count)])
         wide = [relay.cast(relay.maximum(h, run_time.number(1)), "float64") for h in self.have]
         self.scales = [ctx.made(relay.divide(relay.cast(o, "float64"), h)) for o, h in zip(self.out, wide)]
         policy = attrs.get("keep_aspect_ratio_policy", "stretch")
@@ -183,11 +187,25 @@ class LateSizes:
             for s in self.scales[1:]:
                 one = relay.minimum(one, s) if policy == "not_larger" else relay.maximum(one, s)
             self.scales = [ctx.made(one)] * count
-            self.out = [self._floor(h, s, 0.5) for h, s in zip(self.have, self.scales)]
+            self.out = self._floors(0.5)
 
-    def _floor(self, have, scale, more: float) -> RelayExpr:
-        product = relay.multiply(relay.cast(have, "float64"), scale)
-        return self.ctx.made(relay.cast(relay.floor(relay.add(product, real(more))), "int64"))
+    def _floors(self, more: float) -> list[RelayExpr]:
+        sizes = [relay.multiply(relay.cast(h, "float64"), s) for h, s in zip(self.have, self.scales)]
+        return self._limited([self.ctx.made(relay.floor(relay.add(s, real(more)))) for s in sizes])
+
+    def _limited(self, sizes: list[RelayExpr]) -> list[RelayExpr]:
+        """The sizes as integers. Sizes for which tables or the output would be too large are rejected before anything
+        of these sizes is allocated."""
+        ctx, numbers = self.ctx, [self.ctx.made(relay.cast(s, "float64")) for s in sizes]
+        whole = ctx.made(relay.prod(run_time.joined(ctx, numbers)))
+        out = []
+        for size, number in zip(sizes, numbers):
+            fits = relay.less_equal(number, real(float(MOST_ELEMENTS)))
+            if ctx.value(size) is None or ctx.value(whole) is not None:
+                fits = relay.logical_and(fits, relay.less_equal(whole, real(float(LARGEST))))
+            words = f"sizes must be at most {MOST_ELEMENTS}, and the output have at most {LARGEST} elements"
+            out.append(ctx.made(relay.cast(run_time.checked(ctx, size, ctx.made(fits), words), "int64")))
+        return out
 
     def stays(self, i: int) -> bool:
         """Whether an axis is known to keep its elements."""

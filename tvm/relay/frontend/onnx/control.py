@@ -5,6 +5,9 @@ from __future__ import annotations
 from ....error import TVMError
 from ... import op as relay
 from ...expr import const
+from ...op.dynamic import checked
+from ...size_values import plain, same_size
+from ..common import run_time
 from .check import MOST_NODES, all_nodes
 from .loops import Step, chosen, repeated, scalar
 from .table import MOST_STEPS, argument, axis_of, check_steps, op
@@ -120,11 +123,32 @@ def scan(ctx, inputs, attrs):
     for what, (numbers, wanted) in given.items():
         if len(numbers) != wanted:
             raise TVMError(f"{what} has {len(numbers)} numbers; {wanted} are wanted")
-    steps = ctx.shape(sequences[0])[axes[0]]
+    sequences, steps = _same_lengths(ctx, sequences, axes)
     rows, results = list(zip(sequences, axes, back)), list(zip(out_axes, out_back))
     if isinstance(steps, int) and 0 < steps <= MOST_STEPS and steps * len(all_nodes(body)) <= MOST_NODES:
         return _scan_written_out(ctx, body, steps, states, rows, results)
     return _scan_repeated(ctx, body, states, rows, results)
+
+
+def _same_lengths(ctx, sequences: list, axes: list[int]):
+    """The sequences, each of the length of the first one of known length, or of the first one; and that length. A
+    length that differs when the model runs ends the run with an error."""
+    lengths = [plain(ctx.type(s).shape[a]) for s, a in zip(sequences, axes)]
+    known = [i for i, length in enumerate(lengths) if isinstance(length, int)]
+    if len({lengths[i] for i in known}) > 1:
+        raise TVMError(f"the inputs that are scanned have different lengths: {', '.join(map(str, lengths))}")
+    lead = known[0] if known else 0
+    steps, wanted = lengths[lead], run_time.size_of(ctx, sequences[lead], axes[lead])
+    out = []
+    for i, (data, axis) in enumerate(zip(sequences, axes)):
+        if i != lead and not same_size(lengths[i], steps):
+            same = ctx.made(relay.equal(run_time.size_of(ctx, data, axis), wanted))
+            sizes = [plain(d) for d in ctx.type(data).shape]
+            sizes[axis] = steps
+            words = f"{ctx.where}: the length of scanned input {i} differs from that of input {lead}"
+            data = run_time.sharpened(ctx, checked(data, same, words), sizes)
+        out.append(data)
+    return out, steps
 
 
 def _scan_written_out(ctx, body, steps: int, states: list, sequences: list, results: list) -> list:

@@ -12,10 +12,11 @@ from ....ir.tensor_type import TensorType
 from ....ir.type import IncompleteType, Type, TypeCall
 from ... import op as relay
 from ...adt import Clause, Match, Pattern, PatternConstructor, PatternVar, PatternWildcard
-from ...expr import Call, Constant, Function, RelayExpr, Var, const
+from ...expr import Call, Function, RelayExpr, Var, const
 from ...infer import infer_module
 from ...parser import Parser
 from ...prelude import PRELUDE
+from ..common import run_time
 from .load import onnx_dtype
 from .small_types import small_type
 from .values import Choice, Nothing, Sequence, in_words, is_list, is_option, is_type, joined_type, opened
@@ -23,8 +24,14 @@ from .values import Choice, Nothing, Sequence, in_words, is_list, is_option, is_
 if TYPE_CHECKING:
     from .reader import Importer
 
-# Positions count from the front, and are tested by the functions: a match without a clause for the value is an error.
+# Positions count from the front; ``Lists.place`` checks them.
 LIBRARY = """
+def @sequence_is_longer[A](%xs: List[A], %n: int64) -> bool {
+  if (%n < 0i64) { True } else {
+    match (%xs) { Cons(_, %rest) => @sequence_is_longer(%rest, %n - 1i64), Nil => False, }
+  }
+}
+
 def @sequence_count[A](%xs: List[A], %n: int64) -> int64 {
   match (%xs) { Cons(_, %rest) => @sequence_count(%rest, %n + 1i64), Nil => %n, }
 }
@@ -217,13 +224,24 @@ class Lists:
     def count(self, xs: RelayExpr) -> RelayExpr:
         return self.call("sequence_count", [xs, const(0, "int64")], TensorType((), "int64"))
 
-    def place(self, xs: RelayExpr, position: RelayExpr) -> RelayExpr:
-        """A position, counted from the front."""
+    def place(self, ctx, xs: RelayExpr, position: RelayExpr | None, ends: int = 0) -> RelayExpr:
+        """A position, counted from the front; None is the last one. Outside the sequence the run ends with an error;
+        ``ends`` is 1 where the position behind the last element is inside."""
         infer = self.importer.typer.infer
-        at = infer(relay.cast(relay.reshape(position, ()), "int64"))
-        if isinstance(at, Constant) and int(at.data.numpy()) >= 0:
-            return at
-        return infer(relay.where(relay.less(at, const(0, "int64")), relay.add(at, self.count(xs)), at))
+        at = const(-1, "int64") if position is None else infer(relay.cast(relay.reshape(position, ()), "int64"))
+        known = ctx.value(at)
+        if position is None:
+            words = "nothing can be taken from an empty sequence"
+        elif known is not None:
+            words = f"the sequence has no position {int(known)}"
+        else:
+            words = f"the position that input '{ctx.node.input[1 + ends]}' gives is outside the sequence"
+        if known is None or int(known) < 0:
+            at = infer(relay.where(relay.less(at, const(0, "int64")), relay.add(at, self.count(xs)), at))
+        before = infer(relay.subtract(at, const(ends, "int64")))
+        inside = self.call("sequence_is_longer", [xs, before], TensorType((), "bool"))
+        inside = relay.logical_and(relay.greater_equal(at, const(0, "int64")), inside)
+        return run_time.checked(ctx, at, infer(inside), words)
 
     # -- what cannot go on --------------------------------------------------------------------------------------------
 

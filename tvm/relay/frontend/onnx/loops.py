@@ -17,7 +17,7 @@ from ... import op as relay
 from ...expr import Call, Constant, Function, If, RelayExpr, Tuple, TupleGetItem, const
 from ..common.importer import ClosedScope
 from .check import node_name
-from .values import Choice, Nothing, Sequence, joined_type, opened, same_type
+from .values import Choice, Nothing, Sequence, is_tensor, joined_type, opened, same_type
 
 BOOL = TensorType((), "bool")
 INT64 = TensorType((), "int64")
@@ -128,6 +128,13 @@ def _met(ctx, condition: RelayExpr, a, b):
         return a if a is b else Choice(condition, a, b)
     types = [ctx.importer.lists.type_of(v) for v in (a, b)]
     return chosen(ctx, condition, [a], [b])[0] if same_type(*types) else Choice(condition, a, b)
+
+
+def ranks_of(ctx, value) -> set[int]:
+    """The numbers of dimensions that a value may have; -1 for what is no tensor."""
+    if isinstance(value, Choice):
+        return ranks_of(ctx, value.yes) | ranks_of(ctx, value.no)
+    return {ctx.rank(value) if is_tensor(value) else -1}
 
 
 def of_rank(ctx, value, rank: int):
@@ -243,4 +250,4 @@ class _Loop:
         return last, [lists.concatenated(c, t, 0, empty=True) for c, t in zip(back, self.parts)]
 
 
-__all__ = ["Step", "both_ways", "chosen", "of_rank", "open_choice", "repeated", "scalar"]
+__all__ = ["Step", "both_ways", "chosen", "of_rank", "open_choice", "ranks_of", "repeated", "scalar"]

@@ -34,7 +34,7 @@ from .external import Folder
 from .functions import function_body, resolved
 from .lists import Lists
 from .load import ModelFile, load_file, onnx_dtype, sparse_array, tensor_array
-from .loops import both_ways, of_rank, open_choice
+from .loops import both_ways, of_rank, open_choice, ranks_of
 from .open_sizes import named_sizes, sizes_of
 from .quantize import MOVE_BYTES, moved_bytes
 from .rename import save_renamed
@@ -199,7 +199,9 @@ class Importer(GraphImporter):
         """A result of the model; a sequence of known length is a tuple of its tensors."""
         value = self.value(output.name, "the graph's outputs")
         if isinstance(value, Choice):
-            value = of_rank(NodeContext(self, f"output '{output.name}'"), value, declared_rank(output))
+            context, rank = NodeContext(self, f"output '{output.name}'"), declared_rank(output)
+            ranks = ranks_of(context, value)
+            value = of_rank(context, value, min(ranks) if rank < 0 and len(ranks) == 1 else rank)
         if isinstance(value, Choice):
             raise TVMError(f"output '{output.name}': its number of dimensions is known only when the model runs")
         if isinstance(value, Nothing):

@@ -8,6 +8,7 @@ from ....error import TVMError
 from ....ir.tensor_type import TensorType
 from ... import op as relay
 from ...expr import const
+from ..common import run_time
 from .load import onnx_dtype
 from .loops import Step, repeated, scalar
 from .shape_ops import split_sizes
@@ -51,7 +52,7 @@ def sequence_at(ctx, inputs, attrs):
         return value.items[_place(ctx, position, len(value.items), 0)]
     lists = ctx.importer.lists
     xs = lists.as_list(value)
-    return lists.call("sequence_at", [xs, lists.place(xs, position)], lists.element(xs))
+    return lists.call("sequence_at", [xs, lists.place(ctx, xs, position)], lists.element(xs))
 
 
 @op("SequenceLength")
@@ -73,7 +74,7 @@ def sequence_insert(ctx, inputs, attrs):
     t = lists.list_of(joined_type(xs.checked_type_.args[0], lists.type_of(tensor)))
     if position is None:
         return lists.call("sequence_append", [xs, tensor], t)
-    return lists.call("sequence_insert", [xs, lists.place(xs, position), tensor], t)
+    return lists.call("sequence_insert", [xs, lists.place(ctx, xs, position, 1), tensor], t)
 
 
 @op("SequenceErase")
@@ -82,8 +83,7 @@ def sequence_erase(ctx, inputs, attrs):
     if _of_run(ctx, value, position):
         lists = ctx.importer.lists
         xs = lists.as_list(value)
-        at = lists.place(xs, const(-1, "int64") if position is None else position)
-        return lists.call("sequence_erase", [xs, at], xs.checked_type_)
+        return lists.call("sequence_erase", [xs, lists.place(ctx, xs, position)], xs.checked_type_)
     items = value.items
     if not items:
         raise TVMError("nothing can be taken from an empty sequence")
@@ -148,9 +148,13 @@ def _split_by_run(ctx, data, sizes, axis: int, keepdims: bool):
     if listed:
         count = infer(relay.take(relay.shape_of(sizes, "int64"), zero, 0))
         sizes = infer(relay.cast(sizes, "int64"))
+        whole = relay.equal(relay.sum(sizes), total)
+        fit = infer(relay.logical_and(whole, relay.all(relay.greater_equal(sizes, zero))))
+        words = f"the sizes of the parts must be at least 0 and add up to the size of axis {axis}"
+        count = run_time.checked(ctx, count, fit, words)
     else:
-        each = one if sizes is None else relay.maximum(scalar(ctx, sizes, "int64"), one)
-        each = infer(each)
+        each = one if sizes is None else scalar(ctx, sizes, "int64")
+        each = run_time.at_least(ctx, infer(each), 1, "the size of the parts")
         count = infer(relay.floor_divide(relay.subtract(relay.add(total, each), one), each))
 
     def step(number, values: list) -> Step:

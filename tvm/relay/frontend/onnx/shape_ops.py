@@ -14,6 +14,10 @@ from ..common import run_time
 from . import declared
 from .load import check_count, onnx_dtype
 from .table import argument, axis_of, op
+from .values import Choice
+
+# Operators behind a Squeeze without axes are converted for each rank that its dynamic dimensions may give.
+MOST_DYNAMIC = 3
 
 
 @op("Reshape")
@@ -107,12 +111,31 @@ def squeeze(ctx, inputs, attrs):
     axes = axes_of(ctx, inputs, attrs, 13)
     dims = ctx.shape(inputs[0])
     if axes is None:
-        # A size that is known only when the model runs stays: how many dimensions there are does not depend on it.
-        axes = [i for i, d in enumerate(dims) if isinstance(d, int) and d == 1]
+        return _squeezed_ones(ctx, inputs[0])
     bad = [a for a in axes if isinstance(dims[a], int) and dims[a] != 1]
     if bad:
         raise TVMError(f"axis {bad[0]} has {dims[bad[0]]} elements; only axes of one element can be left out")
     return relay.squeeze(inputs[0], axes) if axes else inputs[0]
+
+
+def _squeezed_ones(ctx, data):
+    """The data without its axes of one element. The sizes of dynamic axes decide the rank when the model runs."""
+    ones = [i for i, d in enumerate(ctx.shape(data)) if isinstance(d, int) and d == 1]
+    data = ctx.made(relay.squeeze(data, ones)) if ones else data
+    dynamic = [i for i, d in enumerate(ctx.shape(data)) if not isinstance(d, int)]
+    if len(dynamic) > MOST_DYNAMIC:
+        raise TVMError(f"without axes, {len(dynamic)} dynamic dimensions decide the rank of the output; at most "
+                       f"{MOST_DYNAMIC} are supported: give the axes, or fix input shapes")  # fmt: skip
+    return _by_sizes(ctx, data, dynamic, [])
+
+
+def _by_sizes(ctx, data, dynamic: list[int], ones: list[int]):
+    """The data without the axes in ``ones``, and without each dynamic axis that has one element when the model runs."""
+    if not dynamic:
+        return ctx.made(relay.squeeze(data, ones)) if ones else data
+    axis, rest = dynamic[0], dynamic[1:]
+    is_one = ctx.made(relay.equal(run_time.size_of(ctx, data, axis), run_time.number(1)))
+    return Choice(is_one, _by_sizes(ctx, data, rest, [*ones, axis]), _by_sizes(ctx, data, rest, ones))
 
 
 @op("Unsqueeze")
