@@ -12,6 +12,7 @@ import numpy as np
 from ..dtype import info
 from ..ir.module import IRModule
 from ..ir.tensor_type import TensorType
+from ..ir.transform import PassContext
 from ..ir.type import TupleType
 from ..target import Target
 from .checked_type import with_type, with_type_of
@@ -151,12 +152,9 @@ def _sized(node: Call, arrays: list) -> Call:
 
 
 def _run_compiled(node: Call, arrays: list) -> Any:
-    from ..driver.build_module import build_parts
     from ..ir.structural import structural_key
     from ..runtime import ndarray
-    from .backend.shape_func import shape_function
-    from .backend.te_compiler import KernelCompiler
-    from .symbolic import flatten_type, has_unknown_sizes
+    from .symbolic import flatten_type
 
     params, args = [], []
     for arg in node.args:
@@ -172,13 +170,9 @@ def _run_compiled(node: Call, arrays: list) -> Any:
     function = Function(params, body, node.checked_type_, (), {"Primitive": 1})
     key = (structural_key(function), rules_of(node.op))
     if key not in _COMPILED:
-        target = Target("llvm")
-        kernel = KernelCompiler(target, "fold").lower(function)
-        sizes = shape_function(function, "fold_shape") if has_unknown_sizes(node.checked_type_) else None
-        parts = IRModule()
-        for module in (kernel.module, *([] if sizes is None else [sizes.module])):
-            parts.update(module)
-        _COMPILED[key] = (build_parts({target: parts}, target), kernel.name, sizes)
+        # A kernel is compiled once for all contexts, so the user's options and instruments do not apply to it.
+        with PassContext():
+            _COMPILED[key] = _compiled(function)
     lib, name, sizes = _COMPILED[key]
     types = flatten_type(node.checked_type_)
     shapes = [t.shape for t in types] if sizes is None else _shapes(lib, sizes, arrays)
@@ -186,6 +180,22 @@ def _run_compiled(node: Call, arrays: list) -> Any:
     lib[name](*[ndarray.array(np.asarray(a, order="C")) for a in arrays], *outs)
     results = [o.numpy() for o in outs]
     return results if isinstance(node.checked_type_, TupleType) else results[0]
+
+
+def _compiled(function: Function) -> tuple[Any, str, Any]:
+    """The library of a function, the name of its kernel, and its shape function where sizes follow from data."""
+    from ..driver.build_module import build_parts
+    from .backend.shape_func import shape_function
+    from .backend.te_compiler import KernelCompiler
+    from .symbolic import has_unknown_sizes
+
+    target = Target("llvm")
+    kernel = KernelCompiler(target, "fold").lower(function)
+    sizes = shape_function(function, "fold_shape") if has_unknown_sizes(function.ret_type) else None
+    parts = IRModule()
+    for module in (kernel.module, *([] if sizes is None else [sizes.module])):
+        parts.update(module)
+    return build_parts({target: parts}, target), kernel.name, sizes
 
 
 def _shapes(lib: Any, sizes: Any, arrays: list) -> list:

@@ -71,14 +71,18 @@ def test_other_processors_compute_the_same(target, rng):
     np.testing.assert_allclose(got, x @ matrix_of(grouped(weight, 4, 32), 4, 96).T, rtol=1e-4, atol=1e-4)
 
 
-def test_rows_that_are_not_known(rng):
+@pytest.mark.parametrize("opt_level", [2, 3])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_dynamic_number_of_rows(bits, opt_level, rng):
     weight = rng.normal(size=(40, 96)).astype("float32")
     mod = tvm.IRModule.from_expr(relay.nn.dense(relay.var("x", shape=(relay.Any(), 96)), relay.const(weight)))
-    mod = quantize_weights(mod, bits=4)
-    evaluate = relay.create_executor("vm", mod, target="llvm").evaluate()
+    mod = quantize_weights(mod, bits=bits)
+    with tvm.transform.PassContext(opt_level=opt_level):
+        evaluate = relay.create_executor("vm", mod, target="llvm").evaluate()
+    meant = matrix_of(grouped(weight, bits, 96 if bits == 8 else 32), bits, 96)
     for rows in (1, 7, 50):
         x = rng.normal(size=(rows, 96)).astype("float32")
-        want = x @ matrix_of(grouped(weight, 4, 32), 4, 96).T
+        want = x @ meant.T
         np.testing.assert_allclose(evaluate(x).numpy(), want, rtol=1e-4, atol=1e-4)
 
 

@@ -143,3 +143,39 @@ def test_transposes_of_a_constant_are_one(dtype):
     for found, order in zip(body.fields, ((2, 0, 1), (2, 1, 0))):
         assert isinstance(found, relay.Constant) and found.data.dtype == dtype
         np.testing.assert_array_equal(found.data.numpy(), plain.transpose(order))
+
+
+@tvm.instrument.pass_instrument
+class Modules:
+    """Names of the passes that got a module without ``main``, and of all of them."""
+
+    def __init__(self):
+        self.without_main, self.names = [], []
+
+    def run_before_pass(self, mod, info):
+        self.names.append(info.name)
+        if "main" not in [v.name_hint for v in mod.get_global_vars()]:
+            self.without_main.append(info.name)
+
+
+def test_instruments_see_the_users_module_alone_while_constants_are_computed():
+    x = relay.var("x", shape=(1, 3, 7, 9))
+    # No other test has filters of these sizes, whose kernel would be compiled already.
+    conv = relay.nn.conv2d(x, relay.const(np.ones((5, 3, 3, 2), "float32")), channels=5, kernel_size=(3, 2))
+    mod = tvm.IRModule.from_expr(conv)
+    seen = Modules()
+    passes = [transform.ConvertLayout({"nn.conv2d": ["NHWC", "HWIO"]}), transform.FoldConstant()]
+    with tvm.transform.PassContext(opt_level=3, instruments=[seen]):
+        mod = tvm.transform.Sequential(passes)(mod)
+    assert "FoldConstant" in seen.names and not seen.without_main
+    assert tuple(mod["main"].body.args[0].args[1].data.shape) == (3, 2, 3, 5)
+
+
+def test_options_of_the_user_do_not_change_how_constants_are_computed():
+    """The kernels are kept for all contexts: one that leaves passes out must not decide for the next."""
+    func = relay.Function([], relay.cumsum(relay.const(np.arange(13, dtype="float32"))))
+    seen = Modules()
+    with tvm.transform.PassContext(disabled_pass=["tir.LowerIntrin", "tir.MakePackedAPI"], instruments=[seen]):
+        got = folded(func).body
+    np.testing.assert_array_equal(got.data.numpy(), np.arange(13).cumsum())
+    assert not seen.without_main

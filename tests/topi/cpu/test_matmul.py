@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tvm
-from tvm import te, topi
+from tvm import relay, te, topi
 from tvm.relay.transform.cpu.pack_dense import pack_weight
 from tvm.te.graph import post_order_ops
 from tvm.topi import size_class
@@ -172,3 +172,17 @@ def test_tiles_are_repeated_for_the_last_rows_where_that_is_cheap_and_pays(funct
         text = str(tvm.lower(schedule_for([out], AVX512), [a, b, out]))
     stores = [line for line in text.splitlines() if re.match(rf"\s+{out.op.name}\w*\[.*\] = ", line)]
     assert len(stores) == copies
+
+
+@pytest.mark.parametrize("m", [1, 8])
+@pytest.mark.parametrize("unknown", [(0,), (3,), (2,), (5,), (0, 5), (2, 3)])
+def test_sizes_that_one_operand_alone_states(m, unknown, rng):
+    """A size that one operand states and the other does not, as in ``(Any, 8, 4)`` times ``(2, 5, 4)``."""
+    sizes = [relay.Any() if i in unknown else d for i, d in enumerate((2, m, 4, 2, 20, 4))]
+    a, b = relay.var("a", shape=sizes[:3]), relay.var("b", shape=sizes[3:])
+    exe = relay.vm.compile(tvm.IRModule.from_expr(relay.Function([a, b], relay.nn.batch_matmul(a, b))), "llvm")
+    vm = tvm.runtime.vm.VirtualMachine(exe, tvm.cpu())
+    # A batch that is dynamic may be 1, which is broadcast.
+    for batches in [(2, 2), *[(1, 2)] * (0 in unknown), *[(2, 1)] * (3 in unknown)]:
+        x, y = (rng.normal(size=(n, *shape)).astype("float32") for n, shape in zip(batches, ((m, 4), (20, 4))))
+        np.testing.assert_allclose(vm.invoke("main", x, y).numpy(), x @ y.transpose(0, 2, 1), rtol=1e-5, atol=1e-5)

@@ -80,6 +80,17 @@ def test_batches_of_matmuls_whose_sizes_are_all_unknown(rng):
 
 
 @needs_emulator
+def test_a_batch_known_on_one_side_alone_is_broadcast_where_the_other_is_one(rng):
+    made = OnEmulator(relay.nn.batch_matmul, (typed(None, 8, 16), typed(2, 24, 16)))
+    b = halves(rng, 2, 24, 16)
+    for count in (1, 2):
+        a = halves(rng, count, 8, 16)
+        # Rows after those of a batch of one would be read if it were indexed by the batch.
+        memory = np.concatenate([a, np.full((1, 8, 16), 7, "float16")])
+        close(made.run([memory[:count], b], (2, 8, 24)), a.astype("float32") @ b.transpose(0, 2, 1).astype("float32"))
+
+
+@needs_emulator
 def test_a_matmul_reads_heads_of_unknown_number_and_length_in_place(rng):
     n, length = (tvm.tir.SizeVar(name, "int64") for name in ("n", "length"))
 

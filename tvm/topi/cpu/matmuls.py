@@ -40,7 +40,7 @@ def batch_matmul(
     panel of the rhs."""
     dtype = out_dtype or tensor_a.dtype
     sizes = batch_sizes(tensor_a, tensor_b, transpose_a, transpose_b)
-    if not all(isinstance(d, IntImm) for d in sizes[:4]):
+    if not tuned.is_known(tensor_a.shape, tensor_b.shape):
         made = _for_any_size(tensor_a, tensor_b, sizes, dtype, (transpose_a, transpose_b), Machine(target))
         if made is not None:
             return made

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from ... import te
+from ...ir.prim import convert
 from ...target import Target
 from ...te.tensor import Tensor
 from .. import nn
+from ..broadcast import broadcast_index
 from ..nn.dense import batch_sizes, matmul_sizes, with_bias
 from . import gemm, tiled_matmul, tuned
 from .classes import as_number
@@ -79,10 +81,10 @@ def batch_matmul(
     batch, m, n, k = map(as_number, sizes[:4])
 
     def lhs(z, r, i):
-        return a(0 if sizes.one_a else z, *((r, i) if transpose_a else (i, r)))
+        return a(*broadcast_index(a.shape[:1], sizes[:1], [convert(z)]), *((r, i) if transpose_a else (i, r)))
 
     def rhs(z, r, j):
-        return b(0 if sizes.one_b else z, *((j, r) if transpose_b else (r, j)))
+        return b(*broadcast_index(b.shape[:1], sizes[:1], [convert(z)]), *((j, r) if transpose_b else (r, j)))
 
     axis_roles = {"batch": (0,), "m": (1,), "n": (2,)}
     workload = tuned.batch_matmul_workload(a, b, dtype, transpose_a, transpose_b)

@@ -1,4 +1,4 @@
-"""Matrix products with weights of 8 or 4 bits: each group of features of a unit has a scale.
+"""Matmuls with weights of 8 or 4 bits: each group of features of a unit has a scale.
 
 A weight of 4 bits has two features in a byte, the first one in its low half; both are signed.
 """
@@ -57,9 +57,9 @@ def dense_nbits(data, weight, scale, bits=8, group_size=32, units=None, out_dtyp
     data : Tensor
         (..., features)
     weight : Tensor
-        int8: (units, bytes of the features, filled up to whole groups).
+        int8: (units, bytes of the features, filled up to whole groups), or in panels (units / n, bytes, n).
     scale : Tensor
-        (units, groups)
+        (units, groups), or in panels (units / n, groups, n)
     bits : int
         8 or 4.
     group_size : int
@@ -83,13 +83,18 @@ def dense_nbits(data, weight, scale, bits=8, group_size=32, units=None, out_dtyp
     features, _ = check_nbits(data, weight, scale, bits, group_size)
     k, in_byte = te.reduce_axis((0, features), name="k"), IN_BYTE[bits]
 
+    width = get_const_int(weight.shape[2]) if len(weight.shape) == 3 else None
+
+    def of_unit(matrix, j, at):
+        return matrix(j, at) if width is None else matrix(te.indexdiv(j, width), at, te.indexmod(j, width))
+
     def body(*at):
         *lead, j = at
-        integer = unpacked(weight(j, te.indexdiv(k, in_byte)), bits, te.indexmod(k, in_byte))
-        real = integer.astype(dtype) * scale(j, te.indexdiv(k, group_size)).astype(dtype)
+        integer = unpacked(of_unit(weight, j, te.indexdiv(k, in_byte)), bits, te.indexmod(k, in_byte))
+        real = integer.astype(dtype) * of_unit(scale, j, te.indexdiv(k, group_size)).astype(dtype)
         return te.sum(data(*lead, k).astype(dtype) * real, axis=k)
 
-    shape = (*data.shape[:-1], weight.shape[0] if units is None else int(units))
+    shape = (*data.shape[:-1], weight.shape[0] * (width or 1) if units is None else int(units))
     return te.compute(shape, body, name="T_dense_nbits", tag="dense_nbits_plain")
 
 
