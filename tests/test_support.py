@@ -16,6 +16,9 @@ def test_libinfo_names_the_build():
     assert os.path.isfile(info["RUNTIME_LIBRARY"])
     assert os.path.isfile(os.path.join(info["INCLUDE_PATH"], "tvm_runtime.h"))
     assert info.get("USE_NOTHING_LIKE_THIS") is None
+    assert info["USE_PROFILER"] == info["USE_GRAPH_EXECUTOR"] == "ON" and info["USE_CUBLAS"] == "OFF"
+    assert info["CUDA_VERSION"] == "NOT-FOUND"
+    assert all(isinstance(value, str) for value in info.values())
 
 
 def test_describe_prints_python_and_every_fact(capsys):

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .relay.parser import fromtext, parse, parse_expr
+from .relay.transform.span_check import SpanCheck
 
-__all__ = ["fromtext", "parse", "parse_expr"]
+__all__ = ["SpanCheck", "fromtext", "parse", "parse_expr"]

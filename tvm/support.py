@@ -11,24 +11,38 @@ from ._ffi.libinfo import __version__
 from .runtime import Module, _lib, find_library, include_path
 from .runtime.module import add_function
 
+# Parts of Apache TVM that are chosen when it is built, and that this build does not have.
+_OFF = """
+ALTERNATIVE_LINKER AMX AOT_EXECUTOR ARM_COMPUTE_LIB ARM_COMPUTE_LIB_GRAPH_EXECUTOR BLAS BNNS BYODT_POSIT CBLAS CCACHE
+CLML CLML_GRAPH_EXECUTOR CMSISNN COREML CPP_RPC CPP_RTVM CUBLAS CUDA CUDNN CURAND CUSTOM_LOGGING CUTLASS DNNL ETHOSN
+ETHOSU FALLBACK_STL_MAP GTEST HEXAGON HEXAGON_EXTERNAL_LIBS HEXAGON_GTEST HEXAGON_RPC HEXAGON_SDK HIPBLAS IOS_RPC
+KHRONOS_SPIRV LIBBACKTRACE LIBTORCH METAL MICRO MICRO_STANDALONE_RUNTIME MIOPEN MKL MLIR MRVL MSCCL MSVC_MT NCCL NNPACK
+NVTX OPENCL OPENCL_ENABLE_HOST_PTR OPENCL_GTEST OPENMP PAPI PIPELINE_EXECUTOR PT_TVMDSOOP RCCL RELAY_DEBUG ROCBLAS ROCM
+RTTI RUST_EXT SPIRV_KHR_INTEGER_DOT_PRODUCT STACKVM_RUNTIME TARGET_ONNX TENSORFLOW_PATH TENSORRT_CODEGEN
+TENSORRT_RUNTIME TFLITE TF_TVMDSOOP THRUST UMA VERILATOR VITIS_AI VULKAN
+""".split()
+_ON = "GRAPH_EXECUTOR GRAPH_EXECUTOR_CUDA_GRAPH LLVM PROFILER RANDOM RPC SORT THREADS".split()
+_UNKNOWN = ("CUDA_VERSION", "GIT_COMMIT_HASH", "GIT_COMMIT_TIME", "MLIR_VERSION", "ROCM_PATH", "TVM_CLML_VERSION",
+            "TVM_CXX_COMPILER_PATH")  # fmt: skip
+
 
 def libinfo() -> dict[str, str]:
-    """Facts about this build, under the names scripts ask for (``USE_LLVM``, ``TVM_VERSION``...)."""
+    """Facts about this build, under the names scripts ask for (``USE_LLVM``, ``TVM_VERSION``...).
+
+    Returns
+    -------
+    dict
+        Text by name: "ON" or "OFF" for parts of the build, "NOT-FOUND" for facts that it does not record.
+    """
     return {
         "TVM_VERSION": __version__,
-        "USE_LLVM": "ON",
         "LLVM_VERSION": _llvm_version(),
         "LLVMLITE_VERSION": importlib.metadata.version("llvmlite"),
-        "USE_THREADS": "ON",
-        "USE_RPC": "ON",
-        "USE_CUDA": "OFF",
-        "USE_OPENCL": "OFF",
-        "USE_METAL": "OFF",
-        "USE_VULKAN": "OFF",
-        "USE_ROCM": "OFF",
-        "USE_CBLAS": "OFF",
         "RUNTIME_LIBRARY": find_library(),
         "INCLUDE_PATH": include_path(),
+        **{f"USE_{name}": "ON" for name in _ON},
+        **{f"USE_{name}": "OFF" for name in _OFF},
+        **dict.fromkeys(_UNKNOWN, "NOT-FOUND"),
     }
 
 

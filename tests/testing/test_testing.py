@@ -219,3 +219,50 @@ def test_ranges_of_element_types(dtype, limits):
     from tvm.testing.aot import get_dtype_range
 
     assert get_dtype_range(dtype) == limits
+
+
+def test_methods_become_fixtures_before_fixtures_had_a_class_of_their_own(monkeypatch):
+    """pytest below 8.4 marks the function of a fixture; a plain method is a function too."""
+    from _pytest import fixtures
+
+    def fixture(function):
+        function._pytestfixturefunction = True
+        return function
+
+    monkeypatch.delattr(fixtures, "FixtureFunctionDefinition", raising=False)
+    monkeypatch.setattr(pytest, "fixture", fixture)
+
+    class Case(tvm.testing.CompareBeforeAfter):
+        def before(self):
+            return None
+
+        @fixture
+        def expected(self):
+            return None
+
+    assert vars(Case)["before"]._pytestfixturefunction and vars(Case)["expected"]._pytestfixturefunction
+
+
+def reasons(decorate) -> list[str]:
+    def test():
+        pass
+
+    return [m.kwargs["reason"] for m in decorate(test).pytestmark if m.name == "skipif" and m.args[0]]
+
+
+def test_gpus_and_toolkits_of_other_versions_are_skipped(monkeypatch):
+    from tvm.contrib import nvcc
+
+    class GPU:
+        exist, compute_version = True, "8.6"
+
+    monkeypatch.setattr(tvm, "cuda", lambda index: GPU)
+    assert "needs compute capability 9.0, found 8.6" in reasons(tvm.testing.requires_cuda_compute_version(9))
+    assert not any("compute" in r for r in reasons(tvm.testing.requires_cuda_compute_version(8, 6)))
+    GPU.exist = False
+    assert "needs compute capability 7.5, found 0.0" in reasons(tvm.testing.requires_cuda_compute_version(7, 5))
+    monkeypatch.setattr(nvcc, "get_cuda_version", lambda: (12, 4))
+    assert not any("toolkit" in r for r in reasons(tvm.testing.requires_nvcc_version(12, 4)))
+    assert "needs the CUDA toolkit 12.4.1, found 12.4" in reasons(tvm.testing.requires_nvcc_version(12, 4, 1))
+    monkeypatch.setenv("SKIP_SLOW_TESTS", "true")
+    assert reasons(tvm.testing.slow) == ["slow, and SKIP_SLOW_TESTS is set"]

@@ -54,6 +54,7 @@ from .op.transform import *
 from .build_module import build, optimize
 from .interpreter import create_executor
 from .parser import fromtext, parse, parse_expr
+from .transform.span_check import SpanCheck
 from .printer import astext, pretty_print
 from .substitute import free_vars
 from . import analysis, base, dataflow_pattern, expr_functor, function, infer_adt, loops, param_dict, prelude

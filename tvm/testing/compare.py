@@ -13,7 +13,7 @@ def _as_fixture(value: Any) -> Any:
     """An attribute of a test class as a fixture: methods may take other fixtures, all else stands for itself."""
     import pytest
 
-    if isinstance(value, type(pytest.fixture(lambda: None))) or hasattr(value, "_pytestfixturefunction"):
+    if _is_fixture(value):
         return value
     if inspect.isfunction(value) and "self" in inspect.signature(value).parameters:
         return pytest.fixture(value)
@@ -23,6 +23,14 @@ def _as_fixture(value: Any) -> Any:
             "PrimFunc or IRModule (reading TVMScript is not available yet)"
         )
     return pytest.fixture(lambda *_instance: value)
+
+
+def _is_fixture(value: Any) -> bool:
+    """Whether ``pytest.fixture`` made the object: a class of its own since pytest 8.4, a marked function before."""
+    from _pytest import fixtures
+
+    definition = getattr(fixtures, "FixtureFunctionDefinition", ())
+    return isinstance(value, definition) or hasattr(value, "_pytestfixturefunction")
 
 
 class CompareBeforeAfter:

@@ -283,6 +283,8 @@ requires_x86_vnni = Feature("x86_vnni", "VNNI", check=_cpu_has("avx512vnni"), pa
 requires_x86_amx = Feature("x86_amx", "AMX", check=_cpu_has("amx-int8"), parents=("x86",))
 requires_aarch64 = Feature("AArch64", "an AArch64 machine", check=lambda: _MACHINE in ("aarch64", "arm64"))
 requires_arm_dot = Feature("arm_dot", "ARM dot products", check=_cpu_has("dotprod"), parents=("AArch64",))
+requires_aarch64_sve = Feature("arm_sve", "SVE", check=_cpu_has("sve"), parents=("AArch64",))
+
 
 def skip_if_wheel_test(func):
     """Skip where the tests are run against an installed wheel."""
@@ -305,7 +307,13 @@ def requires_llvm_minimum_version(major_version: int):
     return _requires(llvm_version_major() >= major_version, f"needs LLVM {major_version}")
 
 
-def requires_nvcc_version(major_version: int, minor_version: int = 0):
+def slow(func):
+    """Skip where the environment variable SKIP_SLOW_TESTS is true."""
+    skipped = os.getenv("SKIP_SLOW_TESTS", "").lower() in ("true", "1")
+    return pytest.mark.skipif(skipped, reason="slow, and SKIP_SLOW_TESTS is set")(func)
+
+
+def requires_nvcc_version(major_version: int, minor_version: int = 0, release_version: int = 0):
     """Skip where the CUDA toolkit is missing or older, or there is no GPU for what it makes."""
     from tvm.contrib import nvcc
 
@@ -313,8 +321,19 @@ def requires_nvcc_version(major_version: int, minor_version: int = 0):
         found = nvcc.get_cuda_version()
     except (OSError, RuntimeError):
         found = (0, 0)
-    wanted = (major_version, minor_version)
-    older = _requires(found >= wanted, f"needs the CUDA toolkit {major_version}.{minor_version}")
+    return _requires_on_cuda(found, (major_version, minor_version, release_version), "the CUDA toolkit")
+
+
+def requires_cuda_compute_version(major_version: int, minor_version: int = 0):
+    """Skip where there is no GPU of NVIDIA, or its compute capability is lower."""
+    gpu = tvm.cuda(0)
+    found = tuple(int(part) for part in gpu.compute_version.split(".")) if gpu.exist else (0, 0)
+    return _requires_on_cuda(found, (major_version, minor_version), "compute capability")
+
+
+def _requires_on_cuda(found: tuple[int, ...], wanted: tuple[int, ...], what: str):
+    have = (*found, *(0,) * (len(wanted) - len(found)))
+    older = _requires(have >= wanted, f"needs {what} {'.'.join(map(str, wanted))}, found {'.'.join(map(str, found))}")
     return lambda func: requires_cuda(older(func))
 
 

@@ -209,3 +209,84 @@ def test_a_rule_of_ones_own_may_leave_a_call_in_float(sine_rule):
     assert tvm.ir.structural_equal(relay.transform.FakeQuantizationToInteger()(mod), mod)
     with pytest.raises(tvm.TVMError, match="the rule of sin does not take this call"):
         relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+
+
+def test_helpers_of_rules_work_on_integers(sine_rule):
+    from tvm.relay.transform import fake_quantization_to_integer as helpers
+
+    data = np.array([1, -7, 100, 0], "int8")
+    helpers.register_unary_identity("reverse")
+    mod = module(relay.reverse(dequantized("x", (4,), 0.1, 0), 0), 0.1, 0)
+    try:
+        new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    finally:
+        relay.op.op.get("reverse").reset_attr("FTVMFakeQuantizationToInteger")
+    assert operators(new) == {"reverse"}
+    np.testing.assert_array_equal(results(new, [data]), data[::-1])
+    mod = module(relay.sin(dequantized("x", (4,), 0.1, 0)), 0.1, 0)
+    helpers.register_unary_qnn("sin", relay.qnn.op.tanh)
+    new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    np.testing.assert_array_equal(results(new, [data]), np.round(np.tanh(data * 0.1) / 0.1))
+    sine_rule(lambda call, types: (_ for _ in ()).throw(NotImplementedError))
+    assert "sin" in operators(relay.transform.FakeQuantizationToInteger()(mod))
+
+
+@pytest.fixture
+def power_rule():
+    from tvm.relay.transform import fake_quantization_to_integer as helpers
+
+    yield helpers
+    relay.op.op.get("power").reset_attr("FTVMFakeQuantizationToInteger")
+
+
+def test_rules_of_two_operands_take_constants_in_float(power_rule):
+    def build(left, right, left_type, right_type, out):
+        return relay.qnn.op.mul(left, right, left_type.scale, left_type.zero_point, right_type.scale,
+                                right_type.zero_point, out.scale, out.zero_point)  # fmt: skip
+
+    power_rule.register_binary_qnn("power", build)
+    data = np.array([10, -7, 60, 0], "int8")
+    pair = dequantized("x", (4,), 0.1, 0), relay.const(0.5)
+    for operands in (pair, pair[::-1]):
+        new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(module(relay.power(*operands), 0.1, 0))
+        assert np.abs(results(new, [data]) - data * 0.5).max() <= 0.5
+    mod = module(relay.power(dequantized("x", (4,)), relay.var("y", shape=(4,))))
+    with pytest.raises(tvm.TVMError, match="Var has no rule"):
+        relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+
+
+def test_a_rule_gets_and_gives_tuples():
+    seen = []
+
+    def split(call, types):
+        x = call.args[0]
+        return [call, tvm.ir.TupleAffineType([types[x], types[x]])]
+
+    def concatenated(call, types):
+        t = types[call.args[0]]
+        seen.append([type(t).__name__, len(t.types)])
+        return [call, t.types[0]]
+
+    halves = relay.split(dequantized("x", (4, 2)), 2)
+    mod = module(relay.concatenate([halves[1], halves[0]], 0), 0.05, 3)
+    from tvm.relay.testing.temp_op_attr import TempOpAttr
+
+    with TempOpAttr("split", "FTVMFakeQuantizationToInteger", split), \
+         TempOpAttr("concatenate", "FTVMFakeQuantizationToInteger", concatenated):
+        new = relay.transform.FakeQuantizationToInteger(hard_fail=True)(mod)
+    assert operators(new) == {"split", "concatenate"} and seen == [["TupleAffineType", 2]]
+    data = rng.integers(-60, 60, (4, 2)).astype("int8")
+    np.testing.assert_array_equal(results(new, [data]), np.roll(data, 2, 0))
+
+
+def test_scales_are_compared_as_numbers():
+    from tvm.relay.transform import fake_quantization_to_integer as helpers
+
+    half = relay.const(0.5)
+    assert helpers.approx_equal(relay.multiply(half, half), relay.const(0.25 + 1e-9))
+    assert not helpers.approx_equal(half, relay.const(0.6)) and not helpers.approx_equal(half, relay.const([0.5, 0.5]))
+    x = relay.var("s", shape=())
+    assert helpers.approx_equal(x, x) and not helpers.approx_equal(x, half)
+    zeros = helpers.get_zeros(relay.const([0.5, 2.0])).data.numpy()
+    assert zeros.dtype == "int32" and zeros.tolist() == [0, 0]
+    assert tuple(helpers.infer_shape(relay.zeros((2, 3), "float32"))) == (2, 3)

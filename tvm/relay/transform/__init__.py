@@ -41,6 +41,7 @@ from .external import MergeCompilerRegions, MergeComposite, PartitionGraph
 from ...docstring import describe_returns as _describe_returns
 from ...not_built import name_of as _name_of
 from .split_args import SplitArgs
+from . import fake_quantization_to_integer
 
 _describe_returns(
     list(globals().values()), "The pass, which gives the changed module when it is called with one.", "Pass"

@@ -35,25 +35,21 @@ def typed(root: RelayExpr) -> RelayExpr:
     return root
 
 
-def expand_function(
-    func: Function, wanted: Callable[[Call], bool], mod: IRModule | None = None, fact: str = "expand"
-) -> Function:
-    """The function with all ``wanted`` calls replaced by what ``fact`` of their operators' records gives. What
-    expansions are made of is expanded too. A rule that gives None leaves the call."""
+def expand_function(func: Function, wanted: Callable[[Call], bool], mod: IRModule | None = None) -> Function:
+    """The function with all ``wanted`` calls replaced by what ``expand`` of their operators' records gives. Expansions
+    are expanded too. A rule that gives None leaves the call."""
 
     def post(node: RelayExpr) -> RelayExpr | None:
         if type(node) is TupleGetItem and isinstance(node.tuple_value, Tuple):
             return node.tuple_value.fields[node.index]
         if type(node) is not Call or not isinstance(node.op, Op):
             return None
-        expand = node.op.attrs.get(fact)
+        expand = node.op.attrs.get("expand")
         if expand is None or not wanted(node):
             return None
         made = expand(node.attrs, node.args, [typed(a).checked_type_ for a in node.args])
         if made is None:
             return None
-        if fact != "expand":
-            return made
         # What an expansion is made of may itself be expanded; its own operands are finished already.
         done = [x for a in node.args for x in ((a, *a.fields) if isinstance(a, Tuple) else (a,))]
         return rewrite(made, post, memo={id(x): (x, x) for x in done})

@@ -5,13 +5,13 @@ Each value carries its ``Affine``: what its integers mean. A row of ``RULES`` ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...ir.affine_type import TensorAffineType
+from ...ir.affine_type import AffineType, TensorAffineType, TupleAffineType
 from ...ir.op import OPS
 from ...ir.structural import structural_equal
 from ..expr import Call, Constant, RelayExpr, Tuple, Var, const
@@ -358,19 +358,44 @@ RULES["nn.leaky_relu"] = _one(lambda node, x, *args: qnn.leaky_relu(x, node.attr
 
 def _of_user(made_by: Callable[..., Any]) -> Rule:
     def made(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
-        """What a function registered for the operator makes of its integers."""
-        if any(isinstance(a, Tuple) for a in node.args):
-            raise NoRule("a rule of one's own takes no tuples")
-        values = [value_of(a) for a in args]
-        call = _again(node, *(v.expr for v in values))
-        types = {e: TensorAffineType(*affine) for e, affine in (*values, (call, out))}
+        """The expression that a function registered for the operator makes of its integers. Operands in float have no
+        affine type; a tuple has those of its fields."""
+        call, types = _over_integers(node, iter(args))
+        types[call] = TensorAffineType(*out)
         try:
             expr, t = made_by(call, types)
         except NotImplementedError:
             raise NoRule(f"the rule of {node.op.name} does not take this call") from None
-        return Value(expr, Affine(infer_type(t.scale), infer_type(t.zero_point), t.dtype, t.axis))
+        parts = t.types if isinstance(t, TupleAffineType) else (t,)
+        have = [Affine(infer_type(p.scale), infer_type(p.zero_point), p.dtype, p.axis) for p in parts]
+        if not have or not all(have[0].same(other) for other in have[1:]):
+            raise NoRule(f"the rule of {node.op.name} gives parts of different scales")
+        return Value(expr, have[0])
 
     return made
+
+
+def _over_integers(node: Call, values: Iterator[Value | RelayExpr]) -> tuple[RelayExpr, dict[RelayExpr, AffineType]]:
+    """A call over the integers of its operands, and the affine types of those that have one."""
+    types: dict[RelayExpr, AffineType] = {}
+
+    def integers(operand: RelayExpr) -> RelayExpr:
+        value = next(values, operand)
+        if not isinstance(value, Value):
+            return value
+        types[value.expr] = TensorAffineType(*value.affine)
+        return value.expr
+
+    arguments = []
+    for argument in node.args:
+        if not isinstance(argument, Tuple):
+            arguments.append(integers(argument))
+            continue
+        fields = [integers(f) for f in argument.fields]
+        arguments.append(Tuple(fields))
+        if all(f in types for f in fields):
+            types[arguments[-1]] = TupleAffineType(tuple(types[f] for f in fields))
+    return _again(node, *arguments), types
 
 
 def registered(key: str) -> dict[str, Rule]:

@@ -12,6 +12,19 @@ from .function_pass import RelayFunctionPass, function_pass, rewrite_typed, targ
 from .layouts import Layouts
 
 
+def follow_rules(func: Function, mod: IRModule, attribute: str) -> Function:
+    """The function with each operator replaced by what its rule under ``attribute`` gives, given the attributes, the
+    operands, and the types of the operands and of the output; None leaves the operator."""
+
+    def rule(node: RelayExpr) -> RelayExpr | None:
+        own = node.op.attrs.get(attribute) if type(node) is Call and type(node.op) is Op else None
+        if own is None:
+            return None
+        return own(node.attrs, list(node.args), [*[a.checked_type_ for a in node.args], node.checked_type_])
+
+    return rewrite_typed(func, rule, mod)
+
+
 def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> RelayFunctionPass:
     """Replace operators by what their rule gives: ``rule(attrs, inputs, types + [result type]) -> expr or None``.
 
@@ -27,15 +40,7 @@ def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> RelayFunctionPass:
 
     @function_pass(opt_level=1, name="Legalize", required=["InferType"])
     def legalize(func: Function, mod: IRModule, ctx: PassContext) -> Function:
-        def rule(node: RelayExpr) -> RelayExpr | None:
-            if type(node) is not Call or type(node.op) is not Op:
-                return None
-            own = node.op.attrs.get(legalize_map_attr_name)
-            if own is None:
-                return None
-            return own(node.attrs, list(node.args), [*[a.checked_type_ for a in node.args], node.checked_type_])
-
-        return rewrite_typed(func, rule, mod)
+        return follow_rules(func, mod, legalize_map_attr_name)
 
     return legalize
 
@@ -74,4 +79,4 @@ def AlterOpLayout(fold: bool = False, target: Target | None = None) -> RelayFunc
     return alter
 
 
-__all__ = ["AlterOpLayout", "Legalize"]
+__all__ = ["AlterOpLayout", "Legalize", "follow_rules"]
