@@ -96,7 +96,6 @@ def write_graph(model: CompiledModel) -> GraphExecutorFactoryModule:
 
 
 register_writer("graph", "cpp", write_graph, {
-    "link-params": "parameters stay in mod.params of a package",
     "system-lib": "a library is loaded from a file or from memory",
 })  # fmt: skip
 
