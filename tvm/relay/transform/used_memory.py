@@ -56,8 +56,8 @@ class _Annotation:
 
     def check(self, let: Let) -> None:
         if not let.value.attrs.get("Primitive"):
-            raise ValueError(f"AnnotateUsedMemory: the function bound to %{let.var.name_hint} is not primitive; the pass "
-                             "takes graphs whose functions are all marked Primitive")
+            raise ValueError(f"AnnotateUsedMemory: the function bound to %{let.var.name_hint} is not primitive; the "
+                             "pass takes graphs whose functions are all marked Primitive")
 
     def value(self, value: RelayExpr, live: set[Var]) -> tuple[RelayExpr, set[Var]]:
         """The value of a let with annotations in its branches, and the variables it reads."""
