@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-import tvm.ir.primop  # noqa: F401  (operators)
+import tvm.ir.primop
 from tvm import relay
 from tvm.ir.attrs import DictAttrs
 from tvm.ir.module import GlobalVar, IRModule
@@ -357,3 +357,13 @@ def test_random_graphs_survive_json(seed):
     for _ in range(50):
         e = random_expression(rng, pool, rng.randint(1, 30))
         assert same(e, load_json(save_json(e)), map_free_vars=True), seed
+
+
+def test_sizes_of_types_are_equal_by_value_whatever_their_integer_type():
+    narrow, wide = (tvm.ir.TensorType([tvm.tir.const(n, dtype) for n in (2, 3)]) for dtype in ("int32", "int64"))
+    other = tvm.ir.TensorType((2, 4))
+    assert tvm.ir.structural_equal(narrow, wide) and tvm.ir.structural_hash(narrow) == tvm.ir.structural_hash(wide)
+    assert not tvm.ir.structural_equal(wide, other)
+    a, b, c = (tvm.relay.Function([x], x) for x in (tvm.relay.Var("x", t) for t in (narrow, wide, other)))
+    assert tvm.ir.structural_equal(a, b) and tvm.ir.structural_hash(a) == tvm.ir.structural_hash(b)
+    assert not tvm.ir.structural_equal(b, c)

@@ -6,9 +6,9 @@ an operator of a graph that is computed once and used twice differs from two tha
 used but not defined inside equals only itself, unless ``map_free_vars`` is given.
 
 Which fields count, in which order, and where variables are defined, a class says in ``_compared``; every other class
-counts all its fields in order. Equality and hash read the same words, so equal nodes have equal hashes; only float
-attributes that were rounded differently are equal with different hashes. Sharing does not enter hashes. They depend on
-content alone: they are the same in every process.
+counts all its fields in order; ``label=attribute`` compares an attribute that stands for the field. Equality and hash
+read the same words, so equal nodes have equal hashes; only float attributes that were rounded differently are equal
+with different hashes. Sharing does not enter hashes. They depend on content alone: they are the same in every process.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .attrs import DictAttrs
 from .module import GlobalVar
 from .node import Node
 from .op import Op
-from .prim import FloatImm, IntImm, StringImm, convert
+from .prim import FloatImm, IntImm, PrimExpr, StringImm, convert
 
 
 class _Plan(NamedTuple):
@@ -72,19 +72,21 @@ def _node_plan(cls: type[Any]) -> _Plan:
     key = cls._type_key if cls.__dict__.get("_type_key") else ""
     spec = cls._compared
     words = list(cls._fields) if spec is None else spec.split()
-    labels = tuple(w.rstrip("!") for w in words)
     defines = tuple(w.endswith("!") for w in words)
+    pairs = [w.rstrip("!").partition("=") for w in words]
+    labels = tuple(label for label, _, _ in pairs)
+    read = tuple(attribute or label for label, _, attribute in pairs)
     tag = key or f"{cls.__module__}.{cls.__qualname__}"
     if not labels:
         return _Plan(_NODE, tag=tag)
     if len(labels) == 1:
-        getter = attrgetter(labels[0])
+        getter = attrgetter(read[0])
 
         def only(node: Any) -> tuple[Any]:
             return (getter(node),)
 
         return _Plan(_NODE, labels, defines, only, tag)
-    return _Plan(_NODE, labels, defines, attrgetter(*labels), tag)
+    return _Plan(_NODE, labels, defines, attrgetter(*read), tag)
 
 
 def _plain(value: Any) -> Any:
@@ -368,10 +370,12 @@ def _variable_type(var: Any) -> str:
 
 
 def _type_text(annotation: Any) -> str:
-    fields = getattr(annotation, "_fields", ())
-    if not fields:
+    if isinstance(annotation, (tuple, list)):
+        return f"({', '.join(map(_type_text, annotation))})"
+    plan = _plan(annotation.__class__)
+    if not plan.labels or isinstance(annotation, PrimExpr):
         return str(annotation)
-    return f"{type(annotation).__name__}({', '.join(_type_text(getattr(annotation, f)) for f in fields)})"
+    return f"{type(annotation).__name__}({', '.join(map(_type_text, plan.parts(annotation)))})"
 
 
 def _kind(value: Any) -> str:

@@ -60,6 +60,9 @@ class TensorType(Type, key="relay.TensorType"):
         The element type.
     """
 
+    # Sizes are equal by value, whatever the integer type they are written in.
+    _compared = "shape=_sizes dtype"
+
     shape: tuple[PrimExpr, ...]
     dtype: str = "float32"
 
@@ -72,6 +75,10 @@ class TensorType(Type, key="relay.TensorType"):
 
     def _content(self):
         return self.dtype, tuple([_comparable(s) for s in self.shape])
+
+    @property
+    def _sizes(self) -> tuple[PrimExpr | int, ...]:
+        return tuple([s.value if isinstance(s, IntImm) else s for s in self.shape])
 
     @property
     def concrete_shape(self) -> tuple[int, ...]:

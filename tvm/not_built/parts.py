@@ -258,7 +258,7 @@ PARTS: dict[str, Part] = {
     "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
     "tvm.relay.transform": Part(
         "the pass",
-        "AnnotateUsedMemory BatchingOps CapturePostDfsIndexInSpans CollagePartition"
+        "BatchingOps CapturePostDfsIndexInSpans CollagePartition"
         " Defunctionalization InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
         " MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"

@@ -24,7 +24,9 @@ from ..target.backend import host_of, is_host
 from . import pipeline
 from .backend import library_cache, writers
 from .backend.compile_program import compile_program
+from .backend.link_params import link_params
 from .backend.memory_plan import plan_program
+from .backend.options import Executor
 from .backend.program import Program
 from .backend.rare_collections import rare_collections
 from .backend.te_compiler import Kernel
@@ -203,7 +205,7 @@ def build(
         scope.enter_context(rare_collections)
         for one in targets:
             scope.enter_context(records_at_hand(one))
-        program, fused, used = _compile_graph(ir_mod, targets, params, mod_name, progress)
+        program, fused, used = _compile_graph(ir_mod, targets, params, mod_name, executor, progress)
         library = library_of(program.kernels, used, host, progress)
     if sum(math.prod(value.shape) for value in program.constants.values()) >= _MANY_WEIGHTS:
         release_free_memory()
@@ -222,7 +224,7 @@ def records_at_hand(target: Target) -> Any:
 
 
 def _compile_graph(
-    ir_mod, targets: list[Target], params, mod_name: str, progress
+    ir_mod, targets: list[Target], params, mod_name: str, executor: Executor, progress
 ) -> tuple[Program, IRModule, list[Target]]:
     """The planned program of a model, the graph it was made from, and the targets whose devices it runs on."""
     progress("improving the graph", 0, 0)
@@ -231,6 +233,8 @@ def _compile_graph(
         mod = mod.clone()
         mod["main"] = bind_params_by_name(mod["main"], params)
     made = compile_program(mod, targets, f"tvmgen_{mod_name}", to_kernels)
+    if executor.options.get("link-params"):
+        link_params(made[0])
     made[0].plan = plan_program(made[0])
     return made
 

@@ -105,7 +105,6 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
             "tir.add_lower_pass=1,tir.transform.Nothing")
     refused(4, "the compiler 'no-such-cc' was not found", *compile_, "--cross-compiler", "no-such-cc")
     refused(4, "executor aot is not supported yet", *compile_, "--executor", "aot")
-    refused(4, "parameters stay in mod.params", *compile_, "--executor-graph-link-params", "1")
     refused(4, "microcontrollers", *compile_, "--runtime", "crt")
     refused(4, "microcontrollers", *compile_, "--workspace-pools", "sram")
     refused(4, "letters, digits and underscores", *compile_, "--module-name", "a/b")

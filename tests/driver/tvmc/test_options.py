@@ -54,6 +54,7 @@ def output(package: str) -> np.ndarray:
         ["--pass-config", "tir.add_lower_pass=1,tir.transform.UnrollLoop"],
         ["--module-name", "other"],
         ["--executor", "graph", "--executor-graph-link-params", "0", "--runtime", "cpp"],
+        ["--executor", "graph", "--executor-graph-link-params", "1"],
         ["--cross-compiler", "cc", "--cross-compiler-options=-O1 -g"],
         ["--mixed-precision", "--mixed-precision-calculation-type", "float32"],
     ],

@@ -121,3 +121,49 @@ def test_building_many_graphs_keeps_nothing_of_them(monkeypatch):
     gc.collect()
     # A graph of three nodes takes thousands of blocks while it is built.
     assert sys.getallocatedblocks() - before < 20 * 100
+
+
+def test_graph_json_and_executor_are_attributes(model):
+    lib, weight = model
+    assert lib.graph_json == lib.get_graph_json() == lib.get_executor_config()
+    check_lib = graph_executor.create(lib.graph_json, lib.lib, tvm.cpu(0))
+    check_lib.set_input(**lib.params)
+    check(check_lib, weight)
+    assert lib.executor == relay.backend.Executor("graph") and lib.libmod_name == "default"
+
+
+def test_iter_cnt_counts_the_parts_that_were_taken(model):
+    lib, _ = model
+    with pytest.warns(DeprecationWarning):
+        parts = iter(lib)
+    assert parts is lib and lib.iter_cnt == 0
+    assert next(parts) == lib.graph_json and lib.iter_cnt == 1
+    assert next(parts) is lib.lib and next(parts) is lib.params
+    assert next(parts, None) is None
+    with pytest.warns(DeprecationWarning):
+        assert len(list(lib)) == 3
+
+
+def test_function_metadata_describes_the_model_and_its_kernels(model):
+    lib, _ = model
+    found = lib.function_metadata
+    main = found["__tvm_main__"]
+    ((target, io),) = main.io_sizes.items()
+    assert str(target).split()[0] == "llvm" and io == (2 * 7 + 2 * 5) * 4
+    # The weight; the scalar 0.25 is part of its kernel.
+    assert main.constant_sizes[target] == 5 * 7 * 4
+    assert main.relay_primfuncs[target] is lib.ir_mod["main"] and not main.tir_primfuncs
+    kernels = {node["attrs"]["func_name"] for node in json.loads(lib.graph_json)["nodes"] if node["op"] == "tvm_op"}
+    assert set(found) - {"__tvm_main__"} == kernels
+    dense = next(info for name, info in found.items() if "dense" in name)
+    assert dense.io_sizes[target] == (2 * 7 + 5 * 7 + 2 * 5) * 4
+    assert isinstance(dense.tir_primfuncs[target], tvm.tir.PrimFunc)
+    assert isinstance(dense.relay_primfuncs[target], relay.Function)
+
+
+def test_workspace_of_the_model_is_the_memory_between_kernels():
+    x = relay.var("x", shape=(3, 5))
+    with tvm.transform.PassContext(opt_level=0):
+        lib = relay.build(tvm.IRModule.from_expr(relay.exp(relay.tanh(x))), "llvm")
+    (size,) = lib.function_metadata["__tvm_main__"].workspace_sizes.values()
+    assert 60 <= size <= 64

@@ -32,7 +32,6 @@ def test_what_there_is_is_taken(executor, runtime):
         ({"executor": Executor("aot")}, "executor aot is not supported yet; use graph"),
         ({"executor": "aot"}, "executor aot is not supported yet"),
         ({"executor": "vm"}, 'Executor "vm" is not defined; there are graph, aot'),
-        ({"executor": Executor("graph", {"link-params": True})}, "option link-params of graph is not supported yet"),
         ({"executor": 3}, "executor: a Executor or its name is wanted, got 3"),
         ({"runtime": Runtime("crt")}, "executor graph runs on the runtime cpp, not on crt"),
         ({"runtime": Runtime("cpp", {"system-lib": True})}, "option system-lib of cpp is not supported yet"),
@@ -56,6 +55,7 @@ def test_options_are_checked_when_they_are_given():
     with pytest.raises(tvm.TVMError, match='should have type "runtime.String" but instead found "IntImm"'):
         Executor("aot", {"interface-api": True})
     assert Executor.list_registered_options("aot")["interface-api"] == "runtime.String"
+    assert Runtime.list_registered_options(Runtime("crt")) == {"system-lib": "IntImm"}
     with pytest.raises(tvm.TVMError, match='Executor "other" is not defined'):
         Executor.list_registered_options("other")
 
@@ -71,3 +71,8 @@ def test_libraries_of_a_target_that_are_not_there_are_said():
     x = relay.var("x", shape=(4,))
     with pytest.warns(UserWarning, match="cblas is not available yet; every operator is compiled"):
         relay.build(tvm.IRModule.from_expr(relay.Function([x], relay.exp(x))), "llvm -libs=cblas")
+
+
+def test_the_text_of_a_choice_is_its_name():
+    assert str(Runtime("cpp")) == "cpp" and str(Runtime("crt", {"system-lib": True})) == "crt"
+    assert str(Executor("aot")) == "aot" and repr(Executor("graph")) == "Executor('graph', {})"

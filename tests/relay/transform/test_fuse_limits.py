@@ -59,6 +59,48 @@ def test_kernels_have_no_more_arguments_than_the_device_takes(target, most):
     assert sum(k.count("exp") for k in kernels(fused)) == 300
 
 
+def shared_size(_):
+    return (SIZE, 20)
+
+
+SIZE = tvm.tir.SizeVar("n", "int32")
+
+
+@pytest.mark.parametrize("target, most", [("opencl", 128), ("metal", 31)])
+@pytest.mark.parametrize("shape, sizes", [(lambda _: (relay.Any(), 20), lambda n: n), (shared_size, lambda n: 1)])
+def test_dynamic_dimensions_are_arguments_too(target, most, shape, sizes):
+    inputs = [relay.var(f"x{i}", shape=shape(i)) for i in range(140)]
+    total = relay.exp(inputs[0])
+    for x in inputs[1:]:
+        total = total + relay.exp(x)
+    with tvm.target.Target(target), tvm.transform.PassContext(config={"relay.FuseOps.max_depth": 2000}):
+        fused = run_opt_pass(relay.Function(inputs, total), transform.FuseOps())
+    calls = [n for n in post_order(fused.body) if isinstance(n, relay.Call) and isinstance(n.op, relay.Function)]
+    tensors = [len(call.op.params) + 1 for call in calls]
+    assert most - 1 <= max(n + sizes(n) for n in tensors) <= most
+    assert sum(k.count("exp") for k in kernels(fused)) == 140
+
+
+@pytest.mark.parametrize("link", [False, True])
+@pytest.mark.parametrize("op, indices", [
+    (lambda data, where: relay.take(data, where), [0]),
+    (lambda data, where: relay.gather_nd(data, where), [[0, 1], [1, 0]]),
+])  # fmt: skip
+def test_indices_are_parameters_or_linked_whatever_the_type_of_sizes(op, indices, link):
+    def size(n):
+        return tvm.tir.const(n, "int64")
+
+    x, table = relay.var("x", shape=(size(10), size(1))), relay.const(indices, dtype="int64")
+    func = relay.Function([x], op(relay.concatenate([x, x], axis=-1), table))
+    p = relay.var("p", shape=(size(10), size(1)))
+    q = relay.var("q", shape=[size(n) for n in np.shape(indices)], dtype="int64")
+    inner = relay.Function([p] if link else [p, q], op(relay.concatenate([p, p], axis=-1), table if link else q))
+    wanted = relay.Function([x], inner.with_attr("Primitive", 1)(*([x] if link else [x, table])))
+    with tvm.transform.PassContext(opt_level=2, config={"relay.FuseOps.link_params": link}):
+        fused = run_opt_pass(func, transform.FuseOps())
+    tvm.ir.assert_structural_equal(fused, run_opt_pass(wanted, transform.InferType()))
+
+
 def linked(link):
     x = relay.var("x", shape=(4, 3))
     table = relay.const(np.array([[2, 0], [1, 1]], "int64"))

@@ -1,10 +1,10 @@
-"""What ``relay.build`` returns: graph, library and parameters together."""
+"""The return value of ``relay.build``: graph, library and parameters in one object."""
 
 from __future__ import annotations
 
 import struct
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...runtime import ndarray
@@ -13,32 +13,92 @@ from ...runtime.params import pack_params
 from ...runtime.registry import get_global_func
 
 
-class GraphExecutorFactoryModule:
-    """A compiled model. ``lib["default"](device)`` gives an executor module; it unpacks as graph, lib, params."""
+class ExecutorFactoryModule:
+    """What ``relay.build`` returns for every executor: the library, the parameters and how the executor is set up."""
+
+    iter_cnt: int = 0
+
+    def get_executor_config(self) -> Any:
+        """What the executor reads to run the model."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_executor_config")
+
+    def get_params(self) -> dict[str, Any]:
+        """The weights by name."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_params")
+
+    def get_lib(self) -> Any:
+        """The library of the kernels."""
+        raise NotImplementedError(f"{type(self).__name__} does not define get_lib")
+
+    def __iter__(self) -> Iterator:
+        warnings.warn(
+            "unpacking the result of relay.build as graph, lib, params is deprecated; use lib['default'](device)",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        self.iter_cnt = 0
+        return self
+
+    def __next__(self) -> Any:
+        parts = (self.get_executor_config, self.get_lib, self.get_params)
+        if self.iter_cnt >= len(parts):
+            raise StopIteration
+        self.iter_cnt += 1
+        return parts[self.iter_cnt - 1]()
+
+
+class GraphExecutorFactoryModule(ExecutorFactoryModule):
+    """A compiled model. ``lib["default"](device)`` gives an executor module; it unpacks as graph, lib, params.
+
+    Parameters
+    ----------
+    ir_mod : IRModule
+        The graph whose functions the kernels compute.
+    target : Target or tuple of Target
+        What it is compiled for.
+    executor : Executor
+        The executor it is written for.
+    graph_json_str : str
+        The graph as JSON.
+    libmod : Module
+        The compiled kernels.
+    libmod_name : str
+        The name of the model.
+    params : dict of str to NDArray
+        The weights by name.
+    function_metadata : dict of str to FunctionInfo or callable
+        The memory and the loops of each function, or what computes them when they are first read.
+    plan : Plan, optional
+        Where every value of the graph is stored.
+    kernels : sequence of Kernel
+        What the library contains.
+    """
 
     def __init__(
-        self,
-        ir_mod,
-        target,
-        graph_json_str: str,
-        libmod,
-        libmod_name: str,
-        params: dict[str, Any],
-        plan=None,
-        kernels=(),
-    ):
+        self, ir_mod, target, executor, graph_json_str: str, libmod, libmod_name: str, params: dict[str, Any],
+        function_metadata: Mapping[str, Any] | Callable[[], Mapping[str, Any]], plan=None, kernels=(),
+    ):  # fmt: skip
         self.ir_mod = ir_mod
         self.target = target
-        self.graph_json_str = graph_json_str
+        self.executor = executor
+        self.graph_json = graph_json_str
         self.lib = libmod
         self.libmod_name = libmod_name
         self.params = dict(params)
         self.memory_plan = plan
         self.kernels = list(kernels)
+        self._function_metadata = function_metadata
         self._module = None
 
+    @property
+    def function_metadata(self) -> Mapping[str, Any]:
+        """The memory, loops and graph of the whole model (``__tvm_main__``) and of each kernel, by name."""
+        if callable(self._function_metadata):
+            self._function_metadata = self._function_metadata()
+        return self._function_metadata
+
     def get_graph_json(self) -> str:
-        return self.graph_json_str
+        return self.graph_json
 
     get_executor_config = get_graph_json
 
@@ -65,7 +125,7 @@ class GraphExecutorFactoryModule:
 
     def _packed(self, params_size: int = 0) -> bytes:
         """Name, graph and length of the parameters as the factory in C reads them, the parameters behind them."""
-        blocks = (self.libmod_name.encode(), self.graph_json_str.encode())
+        blocks = (self.libmod_name.encode(), self.graph_json.encode())
         head = b"".join(part for block in blocks for part in (struct.pack("<Q", len(block)), block))
         return head + struct.pack("<Q", params_size)
 
@@ -80,7 +140,7 @@ class GraphExecutorFactoryModule:
         from ...drawing.page import escape, fragment
 
         words = f"A model of {len(self.kernels)} kernels for {self.target}, {len(self.params)} parameters."
-        return fragment(f"<p>{escape(words)}</p>{memory_body(memory_of(self.graph_json_str))}")
+        return fragment(f"<p>{escape(words)}</p>{memory_body(memory_of(self.graph_json))}")
 
     def __getitem__(self, item: str):
         return self.module[item] if self.module.implements_function(item) else self.lib[item]
@@ -89,11 +149,3 @@ class GraphExecutorFactoryModule:
         """Write the library with the graph and the parameters inside; loading it gives a factory."""
         root = ("GraphExecutorFactory", self._packed_at)
         return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)
-
-    def __iter__(self) -> Iterator:
-        warnings.warn(
-            "unpacking the result of relay.build as graph, lib, params is deprecated; use lib['default'](device)",
-            DeprecationWarning,
-            stacklevel=2,
-        )
-        return iter((self.graph_json_str, self.lib, self.params))

@@ -49,9 +49,10 @@ class Plan:
 
     @property
     def planned_bytes(self) -> int:
-        return sum(size for i, size in enumerate(self.sizes) if i in self._shared())
+        return sum(size for i, size in enumerate(self.sizes) if i in self.shared())
 
-    def _shared(self) -> set[int]:
+    def shared(self) -> set[int]:
+        """The storages that intermediate results share."""
         own = {e.storage for e in self.entries if e.pinned}
         return {e.storage for e in self.entries if not e.pinned} - own
 

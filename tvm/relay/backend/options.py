@@ -45,6 +45,9 @@ class _Choice:
         return hash((self.name, tuple(sorted(self.options.items()))))
 
     def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self.options})"
 
     @classmethod
@@ -59,9 +62,9 @@ class _Choice:
         return list(cls.OPTIONS)
 
     @classmethod
-    def list_registered_options(cls, name: str) -> dict[str, str]:
-        """The options of a kind, with the class of their values under its classic name."""
-        return {option: _TYPE_KEYS[type_] for option, type_ in cls._known(name).items()}
+    def list_registered_options(cls, name: str | _Choice) -> dict[str, str]:
+        """The options of a kind, given by name or as an instance, with the class of their values in Apache TVM."""
+        return {option: _TYPE_KEYS[type_] for option, type_ in cls._known(str(name)).items()}
 
 
 class Executor(_Choice):

@@ -14,6 +14,7 @@ from ...error import TVMError
 from ...ir.module import IRModule
 from ...target import Target
 from .executor_factory import GraphExecutorFactoryModule
+from .function_info import function_metadata
 from .graph_json import graph_json
 from .options import Executor, Runtime
 from .program import Program
@@ -90,14 +91,14 @@ def _as_choice(value: Any, kind: type, usual: str) -> Any:
 def write_graph(model: CompiledModel) -> GraphExecutorFactoryModule:
     """The model for the graph executor: JSON, library and parameters."""
     program = model.program
+    targets = model.target if isinstance(model.target, tuple) else (model.target,)
     return GraphExecutorFactoryModule(
-        model.ir_mod, model.target, graph_json(program), model.library, model.name, program.constants, program.plan,
-        program.kernels,
-    )
+        model.ir_mod, model.target, model.executor, graph_json(program), model.library, model.name, program.constants,
+        lambda: function_metadata(program, model.ir_mod, targets), program.plan, program.kernels,
+    )  # fmt: skip
 
 
 register_writer("graph", "cpp", write_graph, {
-    "link-params": "parameters stay in mod.params of a package",
     "system-lib": "a library is loaded from a file or from memory",
 })  # fmt: skip
 

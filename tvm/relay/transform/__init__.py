@@ -1,5 +1,7 @@
 """Passes over graphs, one file each, under TVM's names."""
 
+import sys as _sys
+
 from ...ir.transform import PassContext, PassInfo, Sequential, module_pass
 from .annotate_spans import AnnotateSpans
 from .annotate_target import AnnotateTarget
@@ -42,6 +44,7 @@ from ...docstring import describe_returns as _describe_returns
 from ...not_built import name_of as _name_of
 from .split_args import SplitArgs
 from . import fake_quantization_to_integer
+from .used_memory import AnnotateUsedMemory
 
 _describe_returns(
     list(globals().values()), "The pass, which gives the changed module when it is called with one.", "Pass"
@@ -49,4 +52,6 @@ _describe_returns(
 
 
 def __getattr__(name: str):
+    if name == "_ffi_api":
+        return _sys.modules[__name__]
     return _name_of(__name__, name)

@@ -20,9 +20,9 @@ from typing import NamedTuple
 from ...dtype import info
 from ...ir.module import IRModule
 from ...ir.op import Op
-from ...ir.prim import Any_
+from ...ir.prim import Any_, IntImm
+from ...ir.prim import Var as PrimVar
 from ...ir.transform import PassContext
-from ...ir.type import TupleType
 from ...ir.visit import post_order, rewrite
 from ...target import Target
 from ...topi.utils import same_dim
@@ -39,6 +39,7 @@ from ..op.record import (
     TUPLE,
     call_pattern,
 )
+from ..symbolic import flatten_type
 from .function_pass import RelayFunctionPass, function_pass, is_call, is_mover, target_of_pass
 
 STOP = "annotation.stop_fusion"
@@ -122,13 +123,9 @@ def _works_along_rows(e: Call) -> bool:
     return [a % len(shape) for a in axes] == [len(shape) - 1] and not any(isinstance(d, Any_) for d in shape)
 
 
-def _outputs(e: RelayExpr) -> int:
-    t = e.checked_type_
-    return len(t.fields) if isinstance(t, TupleType) else 1
-
-
 class Limits(NamedTuple):
-    """The most operators in a kernel, and the most arguments of one; 0 for no limit."""
+    """The most operators in a kernel, and the most arguments of one (tensors and dynamic dimensions); 0 for no
+    limit."""
 
     nodes: int = 256
     arguments: int = 0
@@ -371,9 +368,16 @@ class Fusion:
                 self.merge(g, target)
 
     def arguments(self, groups: set[_Group], sink: _Node) -> int:
-        """How many arguments a kernel of these groups has: what it reads, and what it writes."""
+        """How many arguments a kernel of these groups has: the tensors that it reads and writes, and their dynamic
+        dimensions."""
         read = set().union(*[g.inputs for g in groups]) - set().union(*[g.members for g in groups])
-        return len(read) + _outputs(sink.group.root().root_node.expr)
+        types = [self.graph.by_expr[key].expr.checked_type_ for key in read]
+        types.append(sink.group.root().root_node.expr.checked_type_)
+        tensors = [t for type_ in types for t in flatten_type(type_)]
+        unknown = [d for t in tensors for d in t.shape if not isinstance(d, IntImm)]
+        # A size of unknown origin is an argument of its own for each tensor; variables are shared.
+        own = [d for d in unknown if not isinstance(d, PrimVar)]
+        return len(tensors) + len(own) + len({d for d in unknown if isinstance(d, PrimVar)})
 
     def path(self, node: _Node, sink: _Node, allowed) -> list[_Node] | None:
         """The nodes on all paths from ``node`` to ``sink`` (without it), None if one of them is not allowed or they are
