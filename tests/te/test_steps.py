@@ -113,7 +113,7 @@ def test_log_lines_are_what_they_were_and_make_the_same_schedule():
     assert steps.to_plain(s.steps) == LOG
     again = te.replay(steps.from_plain(LOG), [d.op])
     assert state(again) == state(s)
-    others = {"bind", "tensorize", "env_threads", "rfactor", "pad", "overlap"}
+    others = {"bind", "tensorize", "env_threads", "rfactor", "pad", "overlap", "transform_layout", "rolling_buffer"}
     assert {line[0] for line in LOG} | others == set(steps.STEPS)
 
 

@@ -267,9 +267,9 @@ PARTS: dict[str, Part] = {
     "tvm.relay.analysis": Part("the analysis", "AnnotatedRegionSet"),
     "tvm.tir.transform": Part(
         "the pass",
-        "ApplyLayoutTransforms BF16Legalize DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize"
+        "BF16Legalize DefaultGPUSchedule ExtractPrimFuncConstants FP8ComputeLegalize"
         " FP8StorageLegalize HoistExpression HoistedConditionals HoistedLetBindings InferFragment"
-        " InjectPTXLDG32 InjectPermutedLayout InjectRollingBuffer InjectSoftwarePipeline InstallDebugSpans"
+        " InjectPTXLDG32 InjectPermutedLayout InjectSoftwarePipeline InstallDebugSpans"
         " LegalizePackedCalls LiftAttrScope LiftThreadBinding LowerAsyncDMA LowerAutoCopy LowerCrossThreadReduction"
         " LowerCustomDatatypes LowerVtcmAlloc ManifestSharedMemoryLocalStage ReduceBranchingThroughOvercompute"
         " RemoveStoreUndef RemoveWeightLayoutRewriteBlock RenormalizeSplitPattern TextureFlatten"

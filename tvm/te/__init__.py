@@ -72,6 +72,7 @@ from .primfunc import create_prim_func, extern_primfunc
 from .schedule import Schedule, Stage, create_schedule, replay
 from .tag import tag_scope
 from .condition import SpecializedCondition
+from ..tir.index_map import IndexMap as _IndexMap
 from .tensor import (
     BaseComputeOp,
     ComputeOp,
@@ -86,6 +87,8 @@ from .tensor import (
 )
 from .tensor_intrin import TensorIntrin, decl_tensor_intrin
 from ..not_built import name_of as _name_of
+
+AXIS_SEPARATOR = _IndexMap.AXIS_SEPARATOR
 
 
 def __getattr__(name: str):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..ir.prim import IterVar, convert
 from .attributes import ITER_TYPE_NAMES
+from .layout_steps import layout_axes
 from .steps import AxisRef, StageStep, TensorRef, primitive
 from .tensor import ComputeOp, ScanOp
 
@@ -129,11 +130,12 @@ class TensorizeStep(StageStep):
         attrs.iter_type, attrs.tensor_intrin = IterVar.Tensorized, self.intrin
 
 
-def _own_axis(stage: Stage, axis: AxisRef, factor: Any, kind: str) -> IterVar:
-    """An axis of the operation itself that ``factor`` is to hold for."""
+def _own_axis(stage: Stage, axes: tuple[IterVar, ...], axis: AxisRef, factor: Any, kind: str) -> IterVar:
+    """An axis of the operation itself, or of its layout, that ``factor`` is to hold for."""
     own = stage.axis(axis, kind)
-    if own not in stage.op.axis:
-        stage.refuse(kind, f"axis {own.var.name} is not an axis of the operation itself")
+    if own not in axes:
+        of = "the operation itself" if axes == tuple(stage.op.axis) else "its layout"
+        stage.refuse(kind, f"axis {own.var.name} is not an axis of {of}")
     if int(factor) < 1:
         stage.refuse(kind, f"the factor must be at least 1, got {factor}")
     return own
@@ -149,7 +151,8 @@ class StorageAlignStep(StageStep):
     offset: Any
 
     def change(self, stage: Stage) -> None:
-        axis, offset = _own_axis(stage, self.axis, self.factor, "storage_align"), int(self.offset)
+        axes, offset = layout_axes(stage), int(self.offset)
+        axis = _own_axis(stage, axes, self.axis, self.factor, "storage_align")
         attrs = stage.attributes(axis)
         attrs.dim_align_factor, attrs.dim_align_offset = int(self.factor), offset
 
@@ -163,7 +166,7 @@ class AlignBoundsStep(StageStep):
     factor: Any
 
     def change(self, stage: Stage) -> None:
-        axis = _own_axis(stage, self.axis, self.factor, "align_bounds")
+        axis = _own_axis(stage, stage.op.axis, self.axis, self.factor, "align_bounds")
         stage.attributes(axis).region_factor = int(self.factor)
 
 
@@ -194,7 +197,24 @@ class DoubleBufferStep(StageStep):
             stage.refuse("double_buffer", f"at least two pieces of memory take turns, got {self.stages}")
         if stage.is_output:
             stage.refuse("double_buffer", "it is an output: its memory belongs to the caller")
+        if stage.rolls:
+            stage.refuse("double_buffer", "it is a rolling buffer, whose iterations share their memory")
         stage.double_buffered = int(self.stages)
+
+
+@primitive("rolling_buffer")
+class RollingBufferStep(StageStep):
+    """What the next iteration reads again is kept."""
+
+    stage: int
+
+    def change(self, stage: Stage) -> None:
+        stage.require_compute("rolling_buffer")
+        if stage.is_output:
+            stage.refuse("rolling_buffer", "it is an output: its memory belongs to the caller")
+        if stage.double_buffered:
+            stage.refuse("rolling_buffer", "it has a double buffer, whose pieces take turns")
+        stage.rolls = True
 
 
 @primitive("set_scope")

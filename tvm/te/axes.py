@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Set
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..arith import Analyzer, detect_linear_equation
 from ..arith import interval_set as sets
 from ..ir.prim import IntImm, IterVar, Min, PrimExpr, Range, Var, const
 from ..ir.primop import cast, floordiv, floormod, minimum
 from ..ir.visit import post_order, rewrite
+
+if TYPE_CHECKING:
+    from ..tir.index_map import IndexMap
 
 
 class Relation:
@@ -61,7 +64,31 @@ class Singleton(Relation):
         self.iter = iter
 
 
+class Transform(Relation):
+    """made = forward(parents), parents = inverse(made): the axes of another layout of the same data."""
+
+    __slots__ = ("parents", "made", "forward", "inverse")
+
+    def __init__(self, parents: list[IterVar], made: list[IterVar], forward: IndexMap, inverse: IndexMap):
+        self.parents, self.made, self.forward, self.inverse = parents, made, forward, inverse
+
+    def is_exact(self, ranges: Ranges, analyzer: Analyzer) -> bool:
+        """Whether the ranges of the new axes hold the data of the old ones and nothing else: the map is bijective, so
+        it is enough to count."""
+        sizes = (math.prod((ranges[a].extent for a in axes), start=one("int64")) for axes in (self.parents, self.made))
+        return analyzer.can_prove_equal(*sizes)
+
+
 Ranges = dict[IterVar, Range]
+
+
+def made_by(r: Relation) -> list[IterVar]:
+    """The axes that a relation makes."""
+    if isinstance(r, Split):
+        return [r.outer, r.inner]
+    if isinstance(r, Fuse):
+        return [r.fused]
+    return r.made if isinstance(r, Transform) else [r.iter] if isinstance(r, Singleton) else []
 
 
 def range_of(axis: IterVar) -> Range:
@@ -115,8 +142,19 @@ def pass_down_domain(
                 continue
             outer = cast(r.fused.var.dtype, ranges[r.outer].extent)
             put(r.fused, analyzer.simplify(outer * ranges[r.inner].extent))
-        else:
+        elif isinstance(r, Transform):
+            if all(a in ranges for a in r.parents):
+                ranges.update(zip(r.made, _transformed(r, ranges, analyzer)))
+        elif isinstance(r, Singleton):
             put(r.iter, one())
+
+
+def _transformed(r: Transform, ranges: Ranges, analyzer: Analyzer) -> list[Range]:
+    """The ranges of the axes of another layout. Of a part of the data, they hold more than the part where it does not
+    begin and end at a multiple of what the layout divides by."""
+    if all(ranges[a] is a.dom for a in r.parents):
+        return [range_of(a) for a in r.made]
+    return r.forward.map_ranges([ranges[a] for a in r.parents], analyzer)
 
 
 def fused_dtype(roots: Any, relations: Any, outer: IterVar, inner: IterVar) -> str:
@@ -155,6 +193,13 @@ def pass_up_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimExpr
             inner = cast(r.inner.var.dtype, floormod(value, extent))
             values[r.outer] = _shift(outer, ranges[r.outer].min)
             values[r.inner] = _shift(inner, ranges[r.inner].min)
+        elif isinstance(r, Transform) and all(a in values for a in r.made):
+            _put_mapped(values, r.made, r.inverse, r.parents)
+
+
+def _put_mapped(values: dict[IterVar, PrimExpr], given: list[IterVar], index_map: IndexMap, wanted: list[IterVar]):
+    mapped = index_map.map_indices([values[a] for a in given])
+    values.update({a: cast(a.var.dtype, e) for a, e in zip(wanted, mapped)})
 
 
 def pass_down_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimExpr]) -> None:
@@ -174,7 +219,10 @@ def pass_down_index(relations: Any, ranges: Ranges, values: dict[IterVar, PrimEx
             outer, inner = (v if _is_zero(low) else v - low for v, low in (
                 (values[r.outer], ranges[r.outer].min), (values[r.inner], ranges[r.inner].min)))
             values[r.fused] = outer * ranges[r.inner].extent + inner
-        else:
+        elif isinstance(r, Transform):
+            if all(a in values for a in r.parents):
+                _put_mapped(values, r.parents, r.forward, r.made)
+        elif isinstance(r, Singleton):
             values[r.iter] = zero()
 
 
@@ -232,6 +280,16 @@ def pass_up_domain(relations: Any, ranges: Ranges, state: dict[Any, Any], analyz
             if r.fused not in state:
                 continue
             state[r.outer], state[r.inner] = _unfuse(r, ranges, state[r.fused], analyzer)
+        elif isinstance(r, Transform) and all(a in state for a in r.made):
+            state.update(_untransform(r, ranges, state, analyzer))
+
+
+def _untransform(r: Transform, ranges: Ranges, state: dict[Any, Any], analyzer: Analyzer) -> dict[Any, Any]:
+    if all(covers(state[a], ranges[a], analyzer) for a in r.made):
+        return {a: sets.from_range(ranges[a]) for a in r.parents}
+    given = {v: state[a] for v, a in zip(r.inverse.initial_indices, r.made)}
+    found = {a: sets.eval_set(e, given, analyzer) for a, e in zip(r.parents, r.inverse.final_indices)}
+    return {a: clip(s, ranges[a], analyzer) for a, s in found.items()}
 
 
 def clip(s: Any, r: Range, analyzer: Analyzer):
@@ -288,7 +346,10 @@ def pass_down_mark(relations: Any, marked: dict[IterVar, bool]) -> None:
         elif isinstance(r, Fuse):
             if r.outer in marked or r.inner in marked:
                 marked[r.fused] = marked.get(r.outer, False) or marked.get(r.inner, False)
-        else:
+        elif isinstance(r, Transform):
+            flag = any(marked.get(a, False) for a in r.parents)
+            marked.update(dict.fromkeys(r.made, flag))
+        elif isinstance(r, Singleton):
             marked.setdefault(r.iter, False)
 
 
@@ -327,13 +388,15 @@ def needs_guard(
         elif isinstance(r, Fuse) and r.fused in need and r.fused not in guarded:
             need.add(r.outer)
             need.add(r.inner)
+        elif isinstance(r, Transform) and all(a in ranges for a in r.parents):
+            if any(a in need for a in r.made) or not r.is_exact(ranges, analyzer):
+                need.update(r.parents)
     return need
 
 
 def repeats(relations: Any, ranges: Ranges, uneven: set[IterVar], analyzer: Analyzer) -> list[IterVar]:
     """Axes below the roots whose loops run past their extent. There the same root value comes up twice."""
-    roots_made = [x for r in relations for x in ((r.outer, r.inner) if isinstance(r, Split) else (r.fused,)
-                                                 if isinstance(r, Fuse) else ())]
+    roots_made = [x for r in relations if not isinstance(r, Singleton) for x in made_by(r)]
     out = [a for a in roots_made if a in uneven]
     for r in relations:
         if isinstance(r, Split) and r.parent in roots_made and r.parent in ranges and not r.overlaps:

@@ -17,6 +17,7 @@ from ..tir.stmt import AttrStmt, For, ForKind, IfThenElse, LetStmt, ProducerReal
 from . import axes as algebra
 from . import padding
 from .infer import Bounds
+from .layout_steps import layout_axes, noted_layouts
 from .schedule import AttachType, Fuse, Schedule, Split, Stage
 from .tensor import BaseComputeOp, ComputeOp, ExternOp, HybridOp, PlaceholderOp, ScanOp, TensorComputeOp
 
@@ -230,6 +231,7 @@ class Loops:
         out += [self.values[r.parent] - ranges[r.parent].min >= self.values[r.outer] * ranges[r.inner].extent
                 for r in self.stage.relations if isinstance(r, Split) and r.overlaps and self._computes_once(r.parent)]
         roots = list(op.loops) if isinstance(op, TensorComputeOp) else list(op.axis) + list(op.reduce_axis)
+        mapped = {a for r in self.stage.relations if isinstance(r, algebra.Transform) for a in r.parents}
         for axis in roots:
             if skip_reduction and axis in op.reduce_axis:
                 continue
@@ -237,8 +239,8 @@ class Loops:
             end = dom.min + dom.extent
             if axis in need:
                 limit = r.min + r.extent
-                if not analyzer.can_prove(value < limit):
-                    out.append(analyzer.simplify(value < limit))
+                tests = [value >= r.min, value < limit] if axis in mapped else [value < limit]
+                out += [analyzer.simplify(test) for test in tests if not analyzer.can_prove(test)]
             if r is dom:
                 continue
             if not analyzer.can_prove(r.min >= dom.min) and not analyzer.can_prove(value >= dom.min):
@@ -298,7 +300,9 @@ class Lowering:
         return got
 
     def run(self) -> Stmt:
-        stmt = self.place(None, no_op())
+        return noted_layouts(self.schedule, self._resolved(self.place(None, no_op())))
+
+    def _resolved(self, stmt: Stmt) -> Stmt:
         if not self.values:
             return stmt
         resolved: dict[Var, PrimExpr] = {}
@@ -335,9 +339,11 @@ class Lowering:
                 region = tuple(Range(min=const(0, d.dtype), extent=d) for d in tensor.shape)
             if stage.double_buffered and index == 0:
                 body = AttrStmt(tensor, "double_buffer_scope", const(stage.double_buffered - 1), body)
+            if stage.rolls:
+                body = AttrStmt(tensor, "rolling_buffer_scope", const(1), body)
             body = ProducerRealize(tensor, region, const(True, "bool"), body, self.attach.scope(stage))
             # Strides are asked for before the memory is made.
-            for dim, axis in enumerate(op.axis if isinstance(op, BaseComputeOp) else ()):
+            for dim, axis in enumerate(layout_axes(stage) if isinstance(op, BaseComputeOp) else ()):
                 attrs = stage.peek(axis)
                 if attrs is not None and attrs.dim_align_factor:
                     body = AttrStmt(tensor, "buffer_dim_align", Call("handle", Op.get("tir.tvm_tuple"), (

@@ -16,7 +16,7 @@ from ..error import TVMError
 from ..ir.prim import IterVar, Range, Reduce
 from . import axes as algebra
 from .attributes import ITER_TYPE_NAMES, AttachType
-from .axes import Fuse, Relation, Singleton, Split
+from .axes import Fuse, Relation, Singleton, Split, Transform
 from .schedule import Schedule
 from .stage import Stage
 from .tensor import ComputeOp, PlaceholderOp
@@ -151,6 +151,10 @@ def _ends(relation: Relation) -> tuple[list[tuple[IterVar, str]], list[tuple[Ite
         return [(relation.parent, "Input")], [(relation.outer, "Outer"), (relation.inner, "Inner")]
     if isinstance(relation, Fuse):
         return [(relation.outer, "Outer"), (relation.inner, "Inner")], [(relation.fused, "Fused")]
+    if isinstance(relation, Transform):
+        takes, makes = ([(a, f"{port}_{i}") for i, a in enumerate(axes)]
+                        for port, axes in (("Input", relation.parents), ("Output", relation.made)))
+        return takes, makes
     assert isinstance(relation, Singleton)
     return [], [(relation.iter, "Iter")]
 

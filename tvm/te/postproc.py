@@ -12,6 +12,7 @@ from ..tir.buffer import Buffer, decl_buffer
 from ..tir.function import PrimFunc
 from ..tir.stmt import AttrStmt, BufferRealize, BufferStore, ProducerRealize, ProducerStore, Stmt
 from .axes import range_of
+from .layout_steps import read_layouts
 from .schedule import Schedule
 from .tensor import ComputeOp, Operation, PlaceholderOp, ScanOp, Tensor
 
@@ -24,9 +25,10 @@ def broadcast_inputs(schedule: Schedule) -> set[Tensor]:
         op = stage.op
         if not isinstance(op, ComputeOp):
             continue
+        laid_out = {t for s in schedule.stages if s.layout_transforms for t in s.op.outputs}
         lengths = {a.var: range_of(a).extent for a in (*op.axis, *op.reduce_axis)}
         for load in (n for body in op.body for n in post_order(body) if type(n) is ProducerLoad):
-            if not isinstance(load.producer.op, PlaceholderOp):
+            if not isinstance(load.producer.op, PlaceholderOp) or load.producer in laid_out:
                 continue
             for index, dim in zip(load.indices, load.producer.shape):
                 length = lengths.get(index) if isinstance(index, Var) else None
@@ -73,17 +75,31 @@ class ToBuffers:
         self.table = dict(table)
         # The caller gives the memory of arguments, also of those the schedule computes on the way to its outputs.
         self.given = {id(buffer) for buffer in table.values()}
+        self.separators: dict[Tensor, tuple[int, ...]] = {}
         self.alias: dict[Tensor, Tensor] = {}
         for op in scans:
             for i, output in enumerate(op.outputs):
                 for inner in (op.init[i], op.update[i], op.state_placeholder[i]):
                     self.alias[inner] = output
 
+    def separate(self, args: list[Any], separators: dict[Tensor, tuple[int, ...]]) -> list[Any]:
+        """The arguments, in which tensors whose axes are separated have buffers that say so; others have them when
+        they are made."""
+        changed: dict[Buffer, Buffer] = {}
+        for tensor, buffer in self.table.items():
+            if tensor in separators:
+                changed[buffer] = buffer.replace(axis_separators=separators[tensor])
+        self.table = {tensor: changed.get(buffer, buffer) for tensor, buffer in self.table.items()}
+        self.given = {id(buffer) for buffer in self.table.values()}
+        self.separators = separators
+        return [changed.get(arg, arg) for arg in args]
+
     def buffer(self, tensor: Tensor, scope: str = "") -> Buffer:
         tensor = self.alias.get(tensor, tensor)
         got = self.table.get(tensor)
         if got is None:
-            got = self.table[tensor] = decl_buffer(tensor.shape, tensor.dtype, _clean(tensor.name), scope=scope)
+            got = self.table[tensor] = decl_buffer(tensor.shape, tensor.dtype, _clean(tensor.name), scope=scope,
+                                                   axis_separators=self.separators.get(tensor))
         return got
 
     def __call__(self, stmt: Stmt) -> Stmt:
@@ -147,7 +163,7 @@ def to_prim_func(schedule: Schedule, args: Any, stmt: Stmt, table: dict[Tensor, 
         if stage is not None:
             now[stage.op.output(tensor.value_index)] = buffer
     scans = [stage.op for stage in schedule.stages if isinstance(stage.op, ScanOp)]
-    return _function(args, ToBuffers(now, scans)(stmt), name)
+    return _function(args, ToBuffers(now, scans), stmt, name)
 
 
 def SchedulePostProcToPrimFunc(arg_list: Any, body: Stmt, extern_buffer_opt: Any = None) -> PrimFunc:
@@ -160,10 +176,13 @@ def SchedulePostProcToPrimFunc(arg_list: Any, body: Stmt, extern_buffer_opt: Any
         if tensor not in named.values():
             table[named.get((tensor.name, tensor.value_index), tensor)] = buffer
     scans = list(dict.fromkeys(t.op for t in named.values() if isinstance(t.op, ScanOp)))
-    return _function(args, ToBuffers(table, scans)(body), "main")
+    return _function(args, ToBuffers(table, scans), body, "main")
 
 
-def _function(args: Any, body: Stmt, name: str) -> PrimFunc:
+def _function(args: Any, convert: ToBuffers, stmt: Stmt, name: str) -> PrimFunc:
+    stmt, layouts = read_layouts(stmt)
+    args = convert.separate(args, {tensor: separators for tensor, (_, separators) in layouts.items() if separators})
+    body = convert(stmt)
     params: list[Var] = []
     buffers: dict[Var, Buffer] = {}
     for arg in args:
@@ -173,5 +192,7 @@ def _function(args: Any, body: Stmt, name: str) -> PrimFunc:
             params.append(handle)
         else:
             params.append(arg)
-    return PrimFunc(params, body, None, buffers, {"from_legacy_te_schedule": True, "tir.noalias": True,
-                                                  "global_symbol": name})
+    attrs: dict[str, Any] = {"from_legacy_te_schedule": True, "tir.noalias": True, "global_symbol": name}
+    if layouts:
+        attrs["layout_transform_map"] = {convert.buffer(tensor): list(maps) for tensor, (maps, _) in layouts.items()}
+    return PrimFunc(params, body, None, buffers, attrs)

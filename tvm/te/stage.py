@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.prim import IterVar
+from ..tir.index_map import IndexMap
 from . import annotation_steps as annotation
 from .attach_steps import ComputeAtStep, ComputeInlineStep, ComputeRootStep
+from .layout_steps import TransformLayoutStep
 from .loop_steps import FuseStep, OverlapStep, ReorderStep, SplitStep
 from .stage_state import StageState
 from .steps import AxisRef, StageRef, apply
@@ -425,32 +427,67 @@ class Stage(StageState):
         apply(self.schedule, annotation.DoubleBufferStep(self.uid, stages))
 
     def rolling_buffer(self) -> None:
-        """Keep only the rows of this stage that later iterations read; not supported.
+        """Keep what the next iteration of the loops around this stage reads again, in memory of the size of one
+        iteration: nothing is computed twice along the loops that move its window.
 
         Raises
         ------
         ScheduleError
-            Always: ``compute_at`` with ``double_buffer`` is the nearest thing.
+            The stage is an input or an output, or has a double buffer.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64,), name="A")
+        >>> B = te.compute((64,), lambda i: A[i] * 2.0, name="B")
+        >>> C = te.compute((62,), lambda i: B[i] + B[i + 1] + B[i + 2], name="C")
+        >>> s = te.create_schedule(C.op)
+        >>> s[B].compute_at(s[C], C.op.axis[0])
+        >>> s[B].rolling_buffer()
+        >>> "B_1[i % 3] + B_1[(i + 1) % 3]" in str(tvm.lower(s, [A, C]))
+        True
         """
-        self.require_compute("rolling_buffer")
-        if self.is_output:
-            self.refuse("rolling_buffer", "it is an output: its memory belongs to the caller")
-        self.refuse("rolling_buffer", "not supported; compute_at with double_buffer is the nearest thing")
+        apply(self.schedule, annotation.RollingBufferStep(self.uid))
 
     def transform_layout(self, mapping_function: Any):
-        """Store this stage in another layout; not supported.
+        """Store the result in another layout: element ``i, j, ...`` at the indices ``mapping_function(i, j, ...)``.
+
+        A compute runs its loops in the order of the layout; an input or an output of the function has the shape of the
+        layout for its caller. ``te.AXIS_SEPARATOR`` between two indices cuts the axes into physical ones: memory of
+        as many dimensions, which is not flattened further.
 
         Parameters
         ----------
         mapping_function : Callable
-            The indices in the layout, from those of the stage.
+            The indices in the layout, from those of the result (or of the layout before, where there is one).
+
+        Returns
+        -------
+        tuple of IterVar, optional
+            The loops of a compute over the axes of the layout; None for other operations.
 
         Raises
         ------
         ScheduleError
-            Always: a layout is a compute of its own.
+            Two elements would be stored in one place; or the stage is a compute, and its layout has places for no
+            element, or its loops were split, fused, reordered or annotated already.
+
+        Examples
+        --------
+        >>> A = te.placeholder((64, 64), name="A")
+        >>> B = te.compute((64, 64), lambda i, j: A[i, j] * 2.0, name="B")
+        >>> s = te.create_schedule(B.op)
+        >>> s[B].transform_layout(lambda i, j: [i // 8, j, i % 8])[2].dom.extent
+        8
+        >>> list(tvm.lower(s, [A, B])["main"].buffer_map.values())[1].shape
+        (8, 64, 8)
         """
-        self.refuse("transform_layout", "not supported on te schedules; write the layout as a compute of its own")
+        transforms, outputs = self.layout_transforms, self.op.outputs
+        ndim = len(transforms[-1].final_indices if transforms else outputs[0].shape)
+        wide = any(extent.dtype == "int64" for tensor in outputs for extent in tensor.shape)
+        index_map, separators = IndexMap.from_func_with_separators(
+            mapping_function, ndim, index_dtype="int64" if wide else "int32"
+        )
+        return apply(self.schedule, TransformLayoutStep(self.uid, index_map, tuple(separators))) or None
 
     def set_scope(self, scope: str) -> None:
         """Where the result lives: global, shared, local, warp, ...

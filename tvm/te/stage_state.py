@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..error import ScheduleError
 from ..ir.prim import IterVar, PrimExpr
 from .attributes import AttachType, AxisAttributes
-from .axes import Fuse, Relation, Split
+from .axes import Fuse, Relation, Split, Transform
 from .steps import AxisRef
 from .tensor import ComputeOp, Operation, PlaceholderOp, TensorComputeOp
 
 if TYPE_CHECKING:
+    from ..tir.index_map import IndexMap
     from .schedule import Schedule
     from .stage import Stage
 
@@ -35,6 +36,12 @@ class StageState:
         self.is_output = False
         # Pieces of memory that take turns; 0 where there is one.
         self.double_buffered = 0
+        # Whether its memory keeps what the next iteration of the loops around it reads again.
+        self.rolls = False
+        # How the elements of the result lie in memory: maps of indices, one after the other; and where the axes of the
+        # last layout are cut into physical ones.
+        self.layout_transforms: tuple[IndexMap, ...] = ()
+        self.axis_separators: tuple[int, ...] = ()
         self.env_thread_axes: list[IterVar] = []
         self.store_predicate: PrimExpr | None = None
         self.group: Stage | None = None
@@ -216,6 +223,9 @@ class StageState:
                 break
             if isinstance(r, Fuse) and axis in (r.outer, r.inner):
                 why = f"was fused into {r.fused.var.name}"
+                break
+            if isinstance(r, Transform) and axis in r.parents:
+                why = "was replaced by transform_layout"
                 break
         else:
             why = "is made by an intrinsic" if isinstance(self.op, TensorComputeOp) else "is no loop any more"

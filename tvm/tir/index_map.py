@@ -12,6 +12,9 @@ from ..ir.node import Node
 from ..ir.prim import Add, FloorDiv, FloorMod, IntImm, PrimExpr, Range, Sub, Var, const, convert
 from ..ir.visit import post_order
 
+# Extents from here on are taken for unknown.
+_UNBOUNDED = 1 << 24
+
 
 class IndexMap(Node, key="tir.IndexMap"):
     """``initial_indices`` go to ``final_indices``. ``inverse_index_map`` is given where it cannot be derived.
@@ -28,7 +31,7 @@ class IndexMap(Node, key="tir.IndexMap"):
 
     AXIS_SEPARATOR = "axis_separator"
 
-    initial_indices: tuple
+    initial_indices: tuple[Var, ...]
     final_indices: tuple[PrimExpr, ...]
     inverse_index_map: Any = None
 
@@ -67,7 +70,9 @@ class IndexMap(Node, key="tir.IndexMap"):
         return index_map
 
     @staticmethod
-    def from_func_with_separators(mapping_function, ndim=None, inverse_index_map=None, *, index_dtype="int64"):
+    def from_func_with_separators(
+        mapping_function: Any, ndim: int | None = None, inverse_index_map: Any = None, *, index_dtype: str = "int64"
+    ) -> tuple[IndexMap, list[int]]:
         """As from_func; where AXIS_SEPARATOR stands in the result is returned as well.
 
         Parameters
@@ -145,6 +150,38 @@ class IndexMap(Node, key="tir.IndexMap"):
         for s in sets:
             extent = simplify(s.max_value + const(1, s.max_value.dtype))
             out.append(const(extent.value, dtype) if isinstance(extent, IntImm) else extent)
+        return out
+
+    def map_ranges(self, ranges: Sequence[Range], analyzer: Any = None) -> list[Range]:
+        """The ranges that hold every element of these ranges; where their extents vary, as many elements as there are
+        at most.
+
+        Parameters
+        ----------
+        ranges : list of Range
+            The ranges.
+        analyzer : Analyzer, optional
+            What is known about the variables in them.
+
+        Returns
+        -------
+        list of Range
+            The new ones.
+        """
+        self._check_rank(ranges, "ranges")
+        from ..arith.interval_set import eval_set
+
+        analyzer = _analyzer({}) if analyzer is None else analyzer
+        domain = dict(zip(self.initial_indices, ranges))
+        out = []
+        for index in self.final_indices:
+            found = eval_set(index, domain, analyzer)
+            low = analyzer.simplify(found.min_value)
+            extent = analyzer.simplify(found.max_value - low + const(1, low.dtype))
+            if not isinstance(extent, IntImm):
+                most = analyzer.const_int_bound(extent).max_value
+                extent = const(max(most, 0), low.dtype) if most < _UNBOUNDED else extent
+            out.append(Range(min=low, extent=extent))
         return out
 
     def map_ndarray(self, arr_src: Any) -> Any:

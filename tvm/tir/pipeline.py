@@ -17,10 +17,12 @@ from . import transform
 LOWER_PHASE_0: tuple[Pass, ...] = (
     transform.LowerBlocks(),
     transform.InjectPrefetch(),
+    transform.InjectRollingBuffer(),
 )
 
 # Phase 1: flat memory.
 LOWER_PHASE_1: tuple[Pass, ...] = (
+    transform.ApplyLayoutTransforms(),
     transform.StorageFlatten(64),
     transform.NarrowDataType(32),
     transform.Simplify(),
@@ -117,7 +119,8 @@ def split_host_device(
     mod: IRModule, target: Any, host: Any, ctx: PassContext | None = None
 ) -> tuple[IRModule, IRModule]:
     """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
-    mod = run_pipeline(mod, (transform.BindTarget(target),), ctx)
+    # All memory that code is generated for is flat.
+    mod = run_pipeline(mod, (transform.BindTarget(target), transform.JoinPhysicalAxes()), ctx)
     if is_host(target):
         return run_pipeline(mod, HOST, ctx), IRModule()
     mod = run_pipeline(mod, DEVICE, ctx)

@@ -69,6 +69,17 @@ def Filter(fcond: Callable) -> Pass:
     return PrimFuncPass(lambda func, mod, ctx: func if fcond(func) else None, PassInfo(0, "tir.Filter"))
 
 
+def ApplyLayoutTransforms() -> Pass:
+    """Buffers get the shape of the layout that the attribute ``layout_transform_map`` of the function has for them, and
+    are accessed by its indices."""
+    return _on_functions("ApplyLayoutTransforms", "apply_layout_transforms")
+
+
+def InjectRollingBuffer() -> Pass:
+    """Buffers marked by ``rolling_buffer_scope`` keep what later iterations of the loops around them read again."""
+    return _on_functions("InjectRollingBuffer", "inject_rolling_buffer")
+
+
 def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = False) -> Pass:
     """Buffers of many dimensions become flat memory; realizations become allocations.
 
@@ -85,6 +96,11 @@ def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = Fal
     Pass
     """
     return _on_functions("StorageFlatten", "storage_flatten", cache_line_size, create_bound_attribute)
+
+
+def JoinPhysicalAxes() -> Pass:
+    """Memory of several dimensions, as ``te.AXIS_SEPARATOR`` makes it, becomes flat."""
+    return _on_functions("JoinPhysicalAxes", "storage_flatten", function="join_physical_axes")
 
 
 def FlattenBuffer() -> Pass:

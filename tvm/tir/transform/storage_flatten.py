@@ -49,7 +49,7 @@ from ..stmt import (
     Prefetch,
     Stmt,
 )
-from .statement import StmtRewriter, int_value
+from .statement import StmtRewriter, int_value, statements_in
 
 _INT32_MAX = (1 << 31) - 1
 # Prefetches of a region that are written out one by one rather than in loops.
@@ -67,6 +67,7 @@ class Layout:
     offset: PrimExpr
     wide: bool  # index arithmetic needs 64 bits
     compact: bool = False  # the strides are those of extents that lie side by side
+    cuts: tuple[int, ...] = ()  # where the dimensions are cut into those of a memory of several
 
 
 _LINEAR = (Add, Sub, Mul, FloorDiv, FloorMod)
@@ -155,6 +156,30 @@ def _aligned_strides(extents, alignment: dict[int, tuple[int, int]]) -> tuple[Pr
     return tuple(reversed(out))
 
 
+def _cuts(buffer: Buffer) -> tuple[int, ...]:
+    """Where the dimensions of a buffer are cut into those of its memory, the ends included; empty for flat memory."""
+    return (0, *(int(i) for i in buffer.axis_separators), len(buffer.shape)) if buffer.axis_separators else ()
+
+
+def _strides_between(cuts: tuple[int, ...], extents) -> tuple[PrimExpr, ...]:
+    """Strides of dense memory, in each of its dimensions."""
+    parts = list(zip(cuts, cuts[1:])) or [(0, len(extents))]
+    return tuple(stride for low, high in parts for stride in row_major(extents[low:high]))
+
+
+def _sizes_between(cuts: tuple[int, ...], extents) -> tuple[PrimExpr, ...]:
+    """The dimensions of a memory of several."""
+    return tuple(product(extents[low:high]) for low, high in zip(cuts, cuts[1:]))
+
+
+def _dot(indices: Sequence[PrimExpr], strides: Sequence[PrimExpr], wide: bool) -> PrimExpr:
+    total: Any = None
+    for index, stride in zip(indices, strides):
+        part = widen(index) * widen(stride) if wide else index * stride
+        total = part if total is None else total + part
+    return const(0, "int64" if wide else "int32") if total is None else total
+
+
 def _needs_int64(extents, strides, offset) -> bool:
     """Whether the largest position is not known to fit in 32 bits."""
     largest = int_value(offset)
@@ -180,8 +205,10 @@ def _storage_dtype(dtype: str) -> str:
 
 
 class Flattener(StmtRewriter):
-    def __init__(self, cache_line_size: int = 64, create_bound_attribute: bool = False):
+    def __init__(self, cache_line_size: int = 64, create_bound_attribute: bool = False, joins_axes: bool = False):
         self.cache_line_size = cache_line_size
+        # Whether memory of several dimensions becomes flat, too.
+        self.joins_axes = joins_axes
         self.create_bound_attribute = create_bound_attribute
         self.layouts: dict[Buffer, Layout] = {}
         self.realized: set[Buffer] = set()
@@ -191,12 +218,16 @@ class Flattener(StmtRewriter):
         self.flats: dict[tuple[Var, str], Buffer] = {}
 
     # Layouts --------------------------------------------------------------------------------------------------
-    def flat_buffer(self, buffer: Buffer, data: Var, size: PrimExpr) -> Buffer:
+    def flat_buffer(self, buffer: Buffer, data: Var, sizes: tuple[PrimExpr, ...]) -> Buffer:
         dtype = _storage_dtype(buffer.dtype)
         key = (data, dtype)
         got = self.flats.get(key)
         if got is None:
-            if len(buffer.shape) == 1 and buffer.data is data and not buffer.strides and dtype == buffer.dtype \
+            size = sizes[0]
+            if len(sizes) > 1:
+                got = Buffer(data, dtype, sizes, (), const(0, "int32"), buffer.name, buffer.data_alignment,
+                             axis_separators=tuple(range(1, len(sizes))))
+            elif len(buffer.shape) == 1 and buffer.data is data and not buffer.strides and dtype == buffer.dtype \
                     and int_value(buffer.elem_offset) == 0 and buffer.shape[0] is size:
                 got = buffer
             else:
@@ -209,19 +240,36 @@ class Flattener(StmtRewriter):
         got = self.layouts.get(buffer)
         if got is None:
             extents = tuple(self.expr(e) for e in buffer.shape)
-            strides = tuple(self.expr(s) for s in buffer.strides) or row_major(extents)
+            cuts = () if self.joins_axes else _cuts(buffer)
+            strides = tuple(self.expr(s) for s in buffer.strides) or _strides_between(cuts, extents)
             offset = self.expr(buffer.elem_offset)
             data = self.expr(buffer.data)
             size = buffer.shape[0] if len(buffer.shape) == 1 and not buffer.strides else product(extents)
-            flat = self.flat_buffer(buffer, data, size)
+            flat = self.flat_buffer(buffer, data, _sizes_between(cuts, extents) if cuts else (size,))
             wide = _needs_int64(extents, strides, offset)
-            got = Layout(flat, (), extents, strides, offset, wide, not buffer.strides)
+            got = Layout(flat, (), extents, strides, offset, wide, not buffer.strides, cuts)
             self.layouts[buffer] = got
         return got
+
+    def positions(self, buffer: Buffer, indices) -> tuple[PrimExpr, ...]:
+        """The indices into the memory of an access: one, unless the memory has several dimensions."""
+        where = self.layout(buffer)
+        if not where.cuts:
+            return (self.position(buffer, indices),)
+        if len(indices) != len(where.extents):
+            raise TVMError(
+                f"{buffer.name}: accessed with {len(indices)} indices, but it has {len(where.extents)} dimensions"
+            )
+        shifted = [i - least for i, least in zip(indices, where.mins)] if where.mins else list(indices)
+        return tuple(_dot(shifted[low:high], where.strides[low:high], where.wide)
+                     for low, high in zip(where.cuts, where.cuts[1:]))
 
     def position(self, buffer: Buffer, indices) -> PrimExpr:
         """The flat index of an access whose indices are rewritten already."""
         where = self.layout(buffer)
+        if where.cuts:
+            raise TVMError(f"{buffer.name}: its memory has {len(where.cuts) - 1} dimensions; it is accessed element by "
+                           "element alone, not as a part of flat memory")
         if len(indices) != len(where.extents):
             if len(indices) == 1 and not buffer.strides:
                 return indices[0] + where.offset
@@ -252,21 +300,21 @@ class Flattener(StmtRewriter):
         return None
 
     def load(self, node: BufferLoad) -> PrimExpr:
-        index = self.position(node.buffer, node.indices)
+        indices = self.positions(node.buffer, node.indices)
         flat = self.layout(node.buffer).flat
-        if len(node.indices) == 1 and node.indices[0] is index and flat is node.buffer:
+        if len(node.indices) == 1 and node.indices[0] is indices[0] and flat is node.buffer:
             return node
-        got = BufferLoad(flat, (index,))
+        got = BufferLoad(flat, indices)
         return primop.cast(node.dtype, got) if got.dtype != node.dtype else got
 
     # Statements -----------------------------------------------------------------------------------------------
     def on_BufferStore(self, node: BufferStore) -> Stmt:
         indices = tuple(self.expr(i) for i in node.indices)
         value = self.expr(node.value)
-        index = self.position(node.buffer, indices)
+        indices = self.positions(node.buffer, indices)
         flat = self.layout(node.buffer).flat
         stored = with_lanes(flat.dtype, info(value.dtype).lanes)
-        return BufferStore(flat, primop.cast(stored, value) if stored != value.dtype else value, (index,))
+        return BufferStore(flat, primop.cast(stored, value) if stored != value.dtype else value, indices)
 
     def on_BufferRealize(self, node: BufferRealize) -> Stmt:
         buffer = node.buffer
@@ -276,22 +324,25 @@ class Flattener(StmtRewriter):
         mins = tuple(self.expr(r.min) for r in node.bounds)
         extents = tuple(self.expr(r.extent) for r in node.bounds)
         alignment = self.alignment.get(buffer) or self.alignment.get(buffer.data) or {}
-        strides = _aligned_strides(extents, alignment) if alignment else row_major(extents)
-        if not extents:
-            size: PrimExpr = const(1, "int32")
+        cuts = () if self.joins_axes else _cuts(buffer)
+        strides = _aligned_strides(extents, alignment) if alignment else _strides_between(cuts, extents)
+        sizes: tuple[PrimExpr, ...] = (product(extents),) if extents else (const(1, "int32"),)
+        if cuts:
+            if alignment:
+                raise TVMError(f"{buffer.name}: strides of memory of several dimensions cannot be aligned")
+            sizes = _sizes_between(cuts, extents)
         elif alignment:
-            size = product([strides[0], extents[0]])
-        else:
-            size = product(extents)
+            sizes = (product([strides[0], extents[0]]),)
         self.flats.pop((buffer.data, _storage_dtype(buffer.dtype)), None)
-        flat = self.flat_buffer(buffer, buffer.data, size)
+        flat = self.flat_buffer(buffer, buffer.data, sizes)
         zero = const(0, "int32")
         if all(int_value(m) == 0 for m in mins):
             mins = ()
-        self.layouts[buffer] = Layout(flat, mins, extents, strides, zero, _needs_int64(extents, strides, zero))
+        wide = _needs_int64(extents, strides, zero)
+        self.layouts[buffer] = Layout(flat, mins, extents, strides, zero, wide, cuts=cuts)
         body = self.stmt(node.body)
         return self.bounded(
-            buffer.data, size, Allocate(buffer.data, flat.dtype, (size,), self.expr(node.condition), body)
+            buffer.data, product(sizes), Allocate(buffer.data, flat.dtype, sizes, self.expr(node.condition), body)
         )
 
     def bounded(self, data: Var, size: PrimExpr, body: Stmt) -> Stmt:
@@ -416,7 +467,7 @@ class Flattener(StmtRewriter):
             else:
                 loops.append((var, extent))
                 indices.append(begin + var)
-        load = BufferLoad(where.flat, (self.position(node.buffer, indices),))
+        load = BufferLoad(where.flat, self.positions(node.buffer, indices))
         address = Call("handle", Op.get("tir.address_of"), (load,))
         settings = (const(0, "int32"), const(3, "int32"), const(1, "int32"))
         body: Stmt = Evaluate(Call("void", Op.get("tir.prefetch"), (address, *settings)))
@@ -447,3 +498,8 @@ def storage_flatten(func: PrimFunc, cache_line_size: int = 64, create_bound_attr
     return func.replace(body=body)
 
 
+def join_physical_axes(func: PrimFunc) -> PrimFunc:
+    allocations = (n for n in statements_in(func.body) if isinstance(n, Allocate))
+    if any(b.axis_separators for b in func.buffer_map.values()) or any(len(a.extents) > 1 for a in allocations):
+        return func.replace(body=Flattener(joins_axes=True).stmt(func.body))
+    return func
