@@ -123,8 +123,11 @@ def _default_architecture(parsed: dict[str, Any]) -> str:
     from ...codegen.cuda import nvrtc
     from ...target import nvidia
     from ...target.detect import local_arch
+    from ...target.kinds import KINDS
 
-    if parsed["name"] != "cuda" or {"arch", "from_device"} & set(parsed["opts"]) or local_arch() is not None:
+    kind = KINDS.get(parsed["name"])
+    asks_device = kind is not None and kind.facts.get("nvidia_architecture") == "arch"
+    if not asks_device or {"arch", "from_device"} & set(parsed["opts"]) or local_arch() is not None:
         return ""
     return nvrtc.usable(nvidia.DEFAULT)
 
