@@ -440,7 +440,6 @@ def test_hidden_states_of_an_lstm_are_projected(bias, both, way):
         lambda x: torch.linalg.cross(x[:, :3], x[:, 1:]),
         lambda x: torch.tensordot(x, x, dims=([1], [1])),
         lambda x: torch.hsplit(x, 2)[1] * torch.linalg.norm(x, dim=1, keepdim=True),
-        lambda x: torch.quantile(x, torch.tensor([0.2, 0.7]), dim=1),
     ],
 )
 def test_an_operator_of_a_trace_without_a_converter_is_taken_apart(function):

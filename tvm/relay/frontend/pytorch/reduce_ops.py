@@ -212,3 +212,37 @@ def median(ctx, self, dim=None, keepdim=False):
     k = (ctx.known_size(self, ctx.axis(self, dim)) - 1) // 2 + 1
     return ctx.convert("kthvalue", self, k, dim, keepdim)
 
+
+@op("quantile")
+def quantile(ctx, self, q, dim=None, keepdim=False, interpolation="linear"):
+    """Elements of the sorted axis at fractional indices, interpolated; NaN where the axis contains NaN. The axis of
+    several quantiles comes first."""
+    ones, dtype = [1] * ctx.rank(self), ctx.kind(self)
+    axis = ctx.axis(self, dim or 0)
+    if dim is None:
+        self, axis = ctx.infer(relay.reshape(self, (-1,))), 0
+    q = ctx.tensor(q, dtype)
+    many = ctx.rank(q)
+    index = ctx.infer(relay.multiply(q, const(float(ctx.known_size(self, axis) - 1), dtype)))
+    if interpolation == "nearest":
+        index = ctx.infer(ctx.convert("round", index))
+    in_order = relay.sort(self, axis)
+
+    def at(whole):
+        found = relay.take(in_order, relay.cast(whole, "int64"), axis=axis)
+        return ctx.infer(ctx.convert("movedim", ctx.infer(found), axis, 0) if many else found)
+
+    low, high = at(relay.floor(index)), at(relay.ceil(index))
+    part = relay.subtract(index, relay.floor(index))
+    if many:
+        part = relay.reshape(part, [-1] + [1] * (ctx.rank(low) - 1))
+    if interpolation == "midpoint":
+        part = relay.multiply(relay.ceil(part), const(0.5, dtype))
+    out = {"lower": low, "higher": high}.get(interpolation)
+    if out is None:
+        out = relay.add(low, relay.multiply(part, relay.subtract(high, low)))
+    has_nan = relay.any(relay.isnan(self), axis=[axis])
+    out = ctx.infer(relay.where(has_nan, const(math.nan, dtype), out))
+    if not keepdim:
+        return out
+    return relay.reshape(out, [-1] * many + ones) if dim is None else relay.expand_dims(out, axis + many)
