@@ -47,6 +47,23 @@ def test_operators_with_unknown_sizes_broadcast():
     check(relay.Function([x, y], x + y * x), *[(numbers(*a), numbers(*b)) for a, b in cases])
 
 
+def test_a_convolution_may_be_broadcast_to_the_size_of_another_operand():
+    """Sizes that slices take from data are not known to be equal: each of the two may be 1."""
+    x, ends = unknown("x", 1, 16, 8, None, dtype="float32"), [unknown(n, 1, dtype="int64") for n in "ab"]
+    first = [relay.const(np.array([v])) for v in (0, 1)]
+    kernel = numbers(16, 16, 7, 3, dtype="float32")
+    a, b = (relay.strided_slice(x, first[0], end, first[1], axes=[3]) for end in ends)
+    body = relay.nn.relu(relay.nn.conv2d(a, relay.const(kernel), padding=(3, 1)) + b)
+    data = numbers(1, 16, 8, 5, dtype="float32")
+    with tvm.transform.PassContext(opt_level=3):
+        run = relay.create_executor("vm", tvm.IRModule.from_expr(relay.Function([x, *ends], body))).evaluate()
+    for n, m in ((5, 5), (1, 4), (3, 1)):
+        padded = np.pad(data[..., :n], ((0, 0), (0, 0), (3, 3), (1, 1)))
+        windows = np.lib.stride_tricks.sliding_window_view(padded, (7, 3), (2, 3))
+        want = np.maximum(np.einsum("nchwij,ocij->nohw", windows, kernel) + data[..., :m], 0)
+        np.testing.assert_array_equal(run(data, np.array([n]), np.array([m])).numpy(), want)
+
+
 def test_a_slice_of_an_unknown_axis_may_be_shorter_than_a_vector():
     x = unknown("x", None, None)
     body = relay.strided_slice(x, [0], [2], [1], [1]) + relay.const(1)

@@ -39,6 +39,13 @@ def test_a_field_of_a_tuple_made_in_the_group_stays_in_it():
     assert len(found.params) == 1
 
 
+def test_a_convolution_is_not_fused_with_a_sum_whose_size_another_operand_may_decide():
+    x, w = relay.var("x", shape=(1, 4, 5, relay.Any())), relay.var("w", shape=(4, 4, 1, 1))
+    other, bias = relay.var("other", shape=(1, 4, 5, relay.Any())), relay.var("bias", shape=(4, 1, 1))
+    made = relay.nn.relu(relay.nn.conv2d(x, w) + bias + other)
+    assert [operators(f) for f in functions(made, x, w, bias, other)] == [["nn.conv2d", "add"], ["add", "nn.relu"]]
+
+
 def test_steps_of_a_recurrence_over_fields_are_one_kernel():
     x, w = relay.var("x", shape=(24, 8)), relay.var("w", shape=(8, 8))
     state = relay.zeros((1, 8), "float32")

@@ -116,6 +116,17 @@ def _has_rows_of(e: RelayExpr, other: RelayExpr) -> bool:
     return bool(a and b) and not isinstance(a[-1], Any_) and same_dim(a[-1], b[-1])
 
 
+def _has_sizes_of(arg: RelayExpr, e: Call) -> bool:
+    """Whether an argument of a broadcast has the shape of the result. An unknown size of it may be 1, so every other
+    argument must be known to have 1 there."""
+    if arg.checked_type_ != e.checked_type_:
+        return False
+    shape = e.checked_type_.shape
+    unknown = [i - len(shape) for i, d in enumerate(shape) if isinstance(d, Any_)]
+    others = [a.checked_type_.shape for a in e.args if a is not arg] if unknown else []
+    return all(-axis > len(other) or same_dim(other[axis], 1) for other in others for axis in unknown)
+
+
 def _works_along_rows(e: Call) -> bool:
     """Whether the axis of a row-wise operator is the last one, and data decide on no size."""
     shape, axis = dims(e.checked_type_), e.attrs.axis
@@ -183,7 +194,7 @@ class FusionGraph:
         if isinstance(e, Call) and isinstance(e.op, Op):
             for arg in e.args:
                 pattern = node.pattern
-                if pattern == BROADCAST and arg.checked_type_ == e.checked_type_:
+                if pattern == BROADCAST and _has_sizes_of(arg, e):
                     pattern = ELEMWISE
                 elif pattern == ROWS and arg is not e.args[0]:
                     # Scales and shifts are the same for all rows.
