@@ -276,3 +276,27 @@ def test_config_refuses_unknown_words():
         q.requantize_config(rounding="DOWN")
     with pytest.raises(ValueError, match="int64, float32 or float64"):
         q.requantize_config(compute_dtype="int8")
+
+
+def test_sums_round_each_operand_as_tvm_does():
+    """Values that Apache TVM's own tests expect."""
+    x, y = np.array([[76, 140, 153, 172]], "uint8"), np.array([[136, 119, 128, 17]], "uint8")
+    scales = (0.0156863, 127, 0.0117647, 85, 0.0235294, 128)
+    assert run(lambda a, b: q.add(a, b, *scales), x, y).tolist() == [[120, 154, 167, 124]]
+    # -34 - 25.5, of which the second is rounded up to 26 before it is subtracted.
+    assert run(lambda a, b: q.subtract(a, b, *scales), x, y).tolist()[0][0] == 128 - 34 - 26
+
+
+def test_sums_are_requantized_along_an_axis():
+    x, y = i8(3, 5), i8(3, 5)
+    scales = np.array([[0.25], [0.125], [1.0]], "float32")
+    left, right = relay.const(scales.ravel()), relay.const(np.zeros(3, "int32"))
+    got = run(lambda a, b: q.add(a, b, left, right, 0.25, 2, 0.5, 3, 0, 0), x, y)
+    terms = (np.floor(v / 0.5 + 0.5) for v in (x * scales, (y.astype("float32") - 2) * 0.25))
+    np.testing.assert_array_equal(got, np.clip(sum(terms) + 3, -128, 127))
+
+
+def test_configured_for_floats_the_result_alone_is_rounded():
+    x, y = np.array([76], "uint8"), np.array([136], "uint8")
+    with q.requantize_config(compute_dtype="float32"):
+        assert run(lambda a, b: q.add(a, b, 0.0156863, 127, 0.0117647, 85, 0.0235294, 128), x, y).tolist() == [119]

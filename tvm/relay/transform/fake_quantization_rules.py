@@ -17,6 +17,7 @@ from ...ir.structural import structural_equal
 from ..expr import Call, Constant, RelayExpr, Tuple, Var, const
 from ..infer import dims, infer_type
 from ..op import nn, tensor
+from ..op.record import CallAttrs
 from ..qnn.op import qnn
 
 
@@ -328,7 +329,18 @@ def smaller(node: Call, args: list[Value | RelayExpr], out: Affine) -> Value:
     return Value(_again(node, x.expr, y.expr), out)
 
 
-RULES.update({"add": _two(qnn.add), "subtract": _two(qnn.subtract), "multiply": _two(qnn.mul)})
+def _rounded_once(build) -> Callable[..., Call]:
+    """A sum or difference that rounds its result alone, as the sum of the real numbers between is rounded."""
+
+    def made(*args) -> Call:
+        call = build(*args)
+        return call.replace(attrs=CallAttrs({**call.attrs.entries, "compute_dtype": "float32"}))
+
+    return made
+
+
+RULES.update({"add": _two(_rounded_once(qnn.add)), "subtract": _two(_rounded_once(qnn.subtract)),
+              "multiply": _two(qnn.mul)})  # fmt: skip
 
 
 @rule("concatenate")

@@ -414,11 +414,26 @@ def _two_type(attrs, types):
     return TensorType(broadcast_dims(dims(a), dims(b)), a.dtype)
 
 
-def _sum(function):
+def _sum(function, cancel):
+    """An expansion of a sum or a difference. In int64, as TVM computes it, each operand is requantized to the output's
+    scale and zero point, so that both are rounded; ``cancel`` corrects the zero point, which the result then contains
+    twice or not at all. In float32, which the attribute ``compute_dtype`` or the configuration asks for, the result
+    alone is rounded."""
+
     def expand(attrs, args, types):
-        left = dequantize(args[0], args[2], args[3], attrs.lhs_axis)
-        right = dequantize(args[1], args[4], args[5], attrs.rhs_axis)
-        return quantize(function(left, right), args[6], args[7], out_dtype=types[0].dtype)
+        if attrs.entries.get("compute_dtype", RequantizeConfig.current().compute_dtype) != "int64":
+            left = dequantize(args[0], args[2], args[3], attrs.lhs_axis)
+            right = dequantize(args[1], args[4], args[5], attrs.rhs_axis)
+            return quantize(function(left, right), args[6], args[7], out_dtype=types[0].dtype)
+        left, right = (
+            requantize(x, scale, zero, args[6], args[7], axis=axis, compute_dtype="int64", out_dtype="int32")
+            for x, scale, zero, axis in ((args[0], args[2], args[3], attrs.lhs_axis),
+                                         (args[1], args[4], args[5], attrs.rhs_axis))
+        )  # fmt: skip
+        total, zero = function(left, right), known(args[7])
+        if zero is None or zero.any():
+            total = cancel(total, along(args[7], types[7], 0, 0))
+        return saturate(total, types[0].dtype)
 
     return expand
 
@@ -473,8 +488,8 @@ def _two(name: str, expand, doc: str):
     return build
 
 
-add = _two("add", _sum(tensor_ops.add), "The sum of two quantized tensors.")
-subtract = _two("subtract", _sum(tensor_ops.subtract), "The difference of two quantized tensors.")
+add = _two("add", _sum(tensor_ops.add, tensor_ops.subtract), "The sum of two quantized tensors.")
+subtract = _two("subtract", _sum(tensor_ops.subtract, tensor_ops.add), "The difference of two quantized tensors.")
 mul = _two("mul", _times, "The product of two quantized tensors.")
 
 
