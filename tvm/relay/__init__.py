@@ -49,6 +49,7 @@ from .op.algorithm import *
 from .op.indexing import *
 from .op.reduce import *
 from .op.signal import *
+from .op.sparse import *
 from .op.tensor import *
 from .op.transform import *
 from .build_module import build, optimize

@@ -636,7 +636,8 @@ ELSEWHERE = {
     "bits and logic, test_tensor": "bitwise_and bitwise_not bitwise_or bitwise_xor left_shift right_shift logical_and "
     "logical_not logical_or logical_xor trunc_divide trunc_mod fixed_point_multiply fixed_point_multiply_per_axis",
     "marks of partitioning, tests of external compilers": "annotation.compiler_begin annotation.compiler_end",
-    "results sized by their data, test_dynamic and test_transform": "argwhere unique sparse_reshape sparse_to_dense "
+    "results sized by their data, test_dynamic, test_sparse and test_transform": "argwhere unique sparse_reshape "
+    "sparse_to_dense sparse_fill_empty_rows "
     + " ".join(n for n in OPS.names() if n.startswith("dyn.")),
     "random numbers, tests/topi/test_random": "random.multinomial random.normal random.uniform "
     "random.threefry_generate random.threefry_split",

@@ -13,6 +13,7 @@ from . import (
     random,
     reduce,
     signal,
+    sparse,
     tensor,
     transform,
 )
@@ -50,6 +51,7 @@ from .op import (
 from .record import OpPattern, as_expr, call
 from .reduce import *
 from .signal import *
+from .sparse import *
 from .tensor import *
 from .transform import *
 
@@ -57,7 +59,7 @@ from ...not_built import name_of as _name_of
 from ...topi.descriptions import describe as _describe
 
 # The older path of these names.
-for _source in (indexing, signal):
+for _source in (indexing, signal, sparse):
     transform.__dict__.update({name: getattr(_source, name) for name in _source.__all__})
 _TENSOR = ("concatenate", "ndarray_size", "ones", "shape_of", "stack", "zeros")
 tensor.__dict__.update({name: getattr(transform, name) for name in _TENSOR})

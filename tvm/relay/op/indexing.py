@@ -7,12 +7,11 @@ from ...dtype import canonical
 from ...ir import primop
 from ...ir.prim import Any_
 from ...ir.tensor_type import TensorType
-from ...ir.type import TupleType
-from ..expr import Constant, RelayExpr, TupleWrapper, const
+from ..expr import RelayExpr, TupleWrapper, const
 from .dynamic import is_dynamic
 from .record import BROADCAST, INJECTIVE, OPAQUE, as_expr, call, op
-from .rules import dims, fixed, may_equal, tensor
-from .transform import _ints, expand_dims, repeat, zeros
+from .rules import dims, may_equal, tensor
+from .transform import _ints
 
 
 def _scatter_type(attrs, types):
@@ -221,80 +220,6 @@ def unique(data, is_sorted=True, return_counts=False):
     return TupleWrapper(made, 5 if return_counts else 4)
 
 
-def segment_sum(data, segment_ids, num_segments=None):
-    """The sums of slices that have the same id.
-
-    Raises
-    ------
-    ValueError
-        ``num_segments`` is not given and the ids are no constant.
-    """
-    from ..infer import infer_type
-
-    data, ids = as_expr(data), as_expr(segment_ids)
-    shape, rank = dims(infer_type(data).checked_type_), len(dims(infer_type(ids).checked_type_))
-    if num_segments is None:
-        if not isinstance(ids, Constant):
-            raise ValueError("segment_sum: give num_segments; the ids are only known when running")
-        num_segments = int(ids.data.numpy().max()) + 1
-    for place in range(rank, len(shape)):
-        ids = repeat(expand_dims(ids, place), shape[place], place)
-    return scatter_elements(zeros((int(num_segments), *shape[1:]), data.checked_type_.dtype), ids, data, 0, "add")
-
-
-def _sparse_reshape_type(attrs, types):
-    indices, old, new = (tensor(t) for t in types)
-    if len(dims(indices)) != 2:
-        raise TypeError(f"the indices are a matrix (values, dimensions), got {dims(indices)}")
-    fixed(old, (dims(indices)[1],), "the old shape")
-    if len(dims(new)) != 1:
-        raise TypeError(f"the new shape is a vector, got {dims(new)}")
-    return TupleType((TensorType((dims(indices)[0], dims(new)[0]), indices.dtype), TensorType(dims(new), new.dtype)))
-
-
-def _sparse_reshape_compute(attrs, inputs, out):
-    indices, old, new = inputs
-    before, after = int(old.shape[0]), int(new.shape[0])
-    total = tir.const(1, "int64")
-    for i in range(before):
-        total = total * old[i].astype("int64")
-    known = tir.const(1, "int64")
-    for j in range(after):
-        known = known * tir.Select(new[j] < 0, tir.const(1, "int64"), new[j].astype("int64"))
-    sizes = [
-        tir.Select(new[j] < 0, te.indexdiv(total, te.max(known, tir.const(1, "int64"))), new[j].astype("int64"))
-        for j in range(after)
-    ]
-
-    def place(i, j):
-        flat = tir.const(0, "int64")
-        for d in range(before):
-            flat = flat * old[d].astype("int64") + indices[i, d].astype("int64")
-        result = tir.const(0, "int64")
-        for d in reversed(range(after)):
-            size = te.max(sizes[d], tir.const(1, "int64"))
-            result = tir.Select(j.equal(d), te.indexmod(flat, size), result)
-            flat = te.indexdiv(flat, size)
-        return result.astype(indices.dtype)
-
-    def shape(j):
-        result = sizes[0]
-        for d in range(1, after):
-            result = tir.Select(j.equal(d), sizes[d], result)
-        return result.astype(new.dtype)
-
-    return [
-        te.compute((indices.shape[0], after), place, name="sparse_indices", tag="injective"),
-        te.compute((after,), shape, name="new_shape", tag="injective"),
-    ]
-
-
-@op("sparse_reshape", 3, pattern=OPAQUE, type_rule=_sparse_reshape_type, compute=_sparse_reshape_compute)
-def sparse_reshape(sparse_indices, prev_shape, new_shape):
-    """The indices of a sparse tensor after a reshape (-1 is found), and the new shape."""
-    return TupleWrapper(call("sparse_reshape", sparse_indices, prev_shape, new_shape), 2)
-
-
 __all__ = [
     "adv_index",
     "argwhere",
@@ -307,9 +232,7 @@ __all__ = [
     "scatter_add",
     "scatter_elements",
     "scatter_nd",
-    "segment_sum",
     "sequence_mask",
-    "sparse_reshape",
     "sparse_to_dense",
     "trilu",
     "unique",
