@@ -242,6 +242,7 @@ def _declare_known() -> None:
         ("tir.instrument_lwp", False, "light-weight profiling of loops"),
         ("tir.instr_siblings", True, "light-weight profiling: loops that have siblings only"),
         ("tir.lwp_disable_func_prof", False, "light-weight profiling: no function-level records"),
+        ("tir.reset_start_id", False, "light-weight profiling: numbers begin anew"),
         ("tir.is_entry_func", False, "the lowered function is the entry of its module"),
         ("tir.use_async_copy", False, "asynchronous copies to shared memory"),
         ("tir.merge_async_commit_queue_scope", True, "one commit for neighbouring asynchronous copies"),

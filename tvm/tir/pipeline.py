@@ -110,6 +110,8 @@ def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = Fal
         mod = run_pipeline(mod, user_passes(ctx, phase), ctx)
     if ctx.get_config("tir.instrument_bound_checkers"):
         mod = run_pipeline(mod, (transform.InstrumentBoundCheckers(),), ctx)
+    if ctx.get_config("tir.instrument_lwp"):
+        mod = run_pipeline(mod, (transform.InstrumentProfileIntrinsics(),), ctx)
     if ctx.get_config("tir.disable_assert"):
         mod = run_pipeline(mod, (transform.SkipAssert(),), ctx)
     return mod

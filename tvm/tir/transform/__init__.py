@@ -469,6 +469,13 @@ def ConvertForLoopsToSerial() -> Pass:
     return _on_functions("ConvertForLoopsToSerial", "convert_for_loops_to_serial")
 
 
+def InstrumentProfileIntrinsics() -> Pass:
+    """Functions and loops count under numbers of their own: the light-weight profiling that ``tir.instr_siblings``,
+    ``tir.lwp_max_depth``, ``tir.lwp_min_height``, ``tir.lwp_disable_func_prof`` and ``tir.reset_start_id`` are about.
+    """
+    return _on_module("InstrumentProfileIntrinsics", "instrument_profile_intrinsics")
+
+
 def InstrumentBoundCheckers() -> Pass:
     """Every access is checked at run time against the size of its memory."""
     return _on_functions("InstrumentBoundCheckers", "instrument_bound_checkers")
