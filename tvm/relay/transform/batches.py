@@ -24,7 +24,8 @@ def _resized(var: Var, dim: int, size: Any, name: str) -> Var:
     if not isinstance(old, TensorType):
         raise ValueError(f"{name}: input '{var.name_hint}' has type {old}; a tensor with a shape is needed")
     if not -len(old.shape) <= dim < len(old.shape):
-        raise ValueError(f"{name}: input '{var.name_hint}' has {len(old.shape)} dimensions; there is no dimension {dim}")
+        rank = len(old.shape)
+        raise ValueError(f"{name}: input '{var.name_hint}' has {rank} dimensions; there is no dimension {dim}")
     shape = list(old.shape)
     shape[dim] = size
     return Var(var.name_hint, TensorType(shape, old.dtype))
@@ -115,7 +116,8 @@ class FlexibleShapeDispatch:
         main = mod["main"]
         missing = [i for i in self.input_indices if not 0 <= i < len(main.params)]
         if missing:
-            raise ValueError(f"FlexibleShapeDispatch: main has {len(main.params)} inputs; there is no input {missing[0]}")
+            count = len(main.params)
+            raise ValueError(f"FlexibleShapeDispatch: main has {count} inputs; there is no input {missing[0]}")
         flexible = [main.params[i] for i in self.input_indices]
         table = {p: self.resized(p, Any_()) for p in flexible}
         params = [table.get(p, Var(p.name_hint, p.type_annotation)) for p in main.params]
