@@ -6,12 +6,19 @@ import numpy as np
 import pytest
 
 import tvm
-from tvm import autotvm, relay
+from tvm import autotvm, relay, te
 from tvm.autotvm.graph_tuner import DPTuner, PBQPTuner, utils
 from tvm.contrib import graph_executor
 from tvm.error import TVMError
 
 SHAPE = (1, 16, 12, 12)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Tuners write their log into the current folder."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 def a_model():
@@ -107,3 +114,34 @@ def test_a_graph_is_a_list_of_nodes_with_their_ancestors():
     assert utils.get_out_nodes({2: [0], 5: [2, 0], 9: [5]}) == {0: [2, 5], 2: [5], 5: [9], 9: []}
     with pytest.raises(TypeError, match="target_ops are operators"):
         utils.expr2graph(net, ["nn.dense"], {}, [], "llvm")
+
+
+@pytest.mark.parametrize("tuner", [DPTuner, PBQPTuner])
+def test_records_are_pairs_of_tasks_whose_arguments_a_script_gave(tuner, folder, caplog):
+    """Targets are texts, configurations come from JSON, and the best record of each of three operators is chosen."""
+    mod, params = a_model()
+    (task,) = autotvm.task.extract_from_program(mod["main"], params, "llvm", ops=(relay.op.get("nn.conv2d"),))
+    records = []
+    for number, cost in enumerate((0.04, 0.012, 0.03)):
+        entity = {"index": -1, "code_hash": None, "entity": [["tile_ic", "sp", [number + 1, 1]]]}
+        given = autotvm.MeasureInput("llvm", task, autotvm.task.ConfigEntity.from_json_dict(entity))
+        records.append((given, autotvm.MeasureResult((cost,), 0, -1, -1)))
+    made = tuner(mod, {"data": SHAPE}, records, ["nn.conv2d"], "llvm", log_file="tuner.log", verbose=False)
+    made.run()
+    assert [pair[0].config for pair in made.get_optimal_records()] == [records[1][0].config] * 2
+    made.write_opt_sch2record_file("best.log")
+    assert len((folder / "best.log").read_text().splitlines()) == 2
+    assert "chose records for 2 operators" in (folder / "tuner.log").read_text() and not caplog.records
+
+
+def test_a_change_of_layout_is_a_task():
+    data = te.placeholder((1, 2, 3, 3, 4))
+    task = autotvm.task.create("layout_transform", [data, "NCHW4c", "NCHW8c"], "llvm")
+    assert task.workload == autotvm.task.args_to_workload([data, "NCHW4c", "NCHW8c"], "layout_transform")
+    with tvm.target.Target("llvm"):
+        schedule, args = task.instantiate(task.config_space.get(0))
+        run = tvm.build(schedule, args, "llvm")
+    value = np.arange(72, dtype="float32").reshape(1, 2, 3, 3, 4)
+    out = tvm.nd.empty((1, 1, 3, 3, 8))
+    run(tvm.nd.array(value), out)
+    np.testing.assert_array_equal(out.numpy()[0, 0], np.concatenate(value[0], axis=-1))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -115,7 +116,8 @@ def test_a_run_with_a_number_times_every_node_as_it_is_told(model, monkeypatch, 
     monkeypatch.setattr(debug_executor.time, "sleep", rests.append)
     monkeypatch.setattr(debug_executor, "_seconds", lambda raw: asked.append(len(raw) // 8) or [1e-3] * asked[-1])
     executor.run(number=2, repeat=5, min_repeat_ms=4, cooldown_interval_ms=30, repeats_to_cooldown=2)
-    nodes = len(executor.graph["nodes"])
+    # Inputs and weights are not run.
+    nodes = sum(node["op"] != "null" for node in executor.graph["nodes"])
     assert asked == [2, 2, 1] * 2 * nodes and rests == [0.03] * 4 * nodes
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("Name") and sum(line.startswith("tvmgen_default") for line in lines) >= 3
@@ -127,3 +129,46 @@ def test_a_run_with_a_number_times_every_node_as_it_is_told(model, monkeypatch, 
     executor.run()
     assert asked == [1] * nodes and capsys.readouterr().out.startswith("Name")
     np.testing.assert_array_equal(executor.get_output(0).numpy(), alone.get_output(0).numpy())
+
+
+def test_the_graph_and_the_last_run_can_be_asked_for(model):
+    executor = create(model)
+    nodes = executor.debug_datum.get_graph_nodes()
+    assert [n["op"] == "param" for n in nodes] == [n["op"] == "null" for n in executor.graph["nodes"]]
+    by_name = {n["name"]: n for n in nodes}
+    assert by_name["x"]["shape"] == [1, 16, 40, 40] and by_name["x"]["attrs"]["T"] == "type: float32"
+    assert executor.debug_datum.get_graph_node_shapes() == [n["shape"] for n in nodes]
+    last = nodes[-1]
+    assert last["op"].startswith("tvmgen_default_") and set(last["inputs"]) <= set(by_name)
+    executor.run(number=1)
+    lines = executor.debug_datum.get_debug_result().splitlines()
+    cells = [[c.strip() for c in line.split("  ") if c.strip()] for line in lines]
+    assert cells[0] == ["Node Name", "Ops", "Time(us)", "Time(%)", "Shape", "Inputs", "Outputs", "Measurements(us)"]
+    rows, total = cells[2:-1], cells[-1]
+    times = [float(row[2]) for row in rows]
+    assert {row[1] for row in rows} == {n["op"] for n in nodes if n["op"] not in ("param", "__nop")}
+    assert times == sorted(times, reverse=True) and total[0] == "Total_time"
+    assert float(total[2]) == pytest.approx(sum(times), abs=0.01)
+    outputs = executor.debug_datum.get_output_tensors()
+    np.testing.assert_array_equal(list(outputs.values())[-1].numpy(), executor.get_output(0).numpy())
+
+
+def test_without_a_folder_there_is_a_temporary_one_until_exit(model):
+    executor = create(model)
+    folder = Path(executor._dump_path)
+    assert [f.name for f in folder.iterdir()] == ["_tvmdbg_graph_dump.json"]
+    executor.run(number=None)
+    assert {"_tvmdbg_execution_trace.json", "output_tensors.params"} <= {f.name for f in folder.iterdir()}
+    executor.exit()
+    assert not folder.exists()
+
+
+def test_the_times_of_a_node_have_a_mean(model):
+    executor = create(model)
+    executor.run(number=None)
+    numbers = [i for i, node in enumerate(executor.graph["nodes"]) if node["op"] != "null"]
+    assert executor.run_individual_node(0, number=1, repeat=2).results == (0.0, 0.0)
+    found = executor.run_individual_node(numbers[-1], repeat=3)
+    assert len(found.results) == 3 and found.mean > 0
+    with pytest.raises(tvm.TVMError, match="run_individual_node: there is no node 99; the graph has"):
+        executor.run_individual_node(99)

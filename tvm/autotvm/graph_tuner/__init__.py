@@ -2,5 +2,6 @@
 
 from . import utils
 from .base_graph_tuner import BaseGraphTuner, DPTuner, PBQPTuner
+from .layout_transform import layout_transform
 
-__all__ = ["BaseGraphTuner", "DPTuner", "PBQPTuner", "utils"]
+__all__ = ["BaseGraphTuner", "DPTuner", "PBQPTuner", "layout_transform", "utils"]

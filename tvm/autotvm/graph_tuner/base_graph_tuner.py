@@ -8,6 +8,7 @@ for the graph. Both tuners of classic scripts find it; the file they write is fo
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,7 +28,9 @@ from ..utils import logger
 class BaseGraphTuner:
     """``graph`` is a function or module whose inputs are ``input_shapes``; its other parameters are weights.
 
-    ``records`` is a file of records or pairs of inputs and results; ``target_ops`` are operators or their names."""
+    ``records`` is a file of records or pairs of inputs and results; ``target_ops`` are operators or their names.
+    ``log_file`` gets a line for each step ("" for none) from ``log_level`` on, and the log of ``autotvm`` if
+    ``verbose``."""
 
     def __init__(
         self, graph: Any, input_shapes: Mapping[str, Sequence[int]], records: Any, target_ops: Iterable[Any],
@@ -42,6 +45,18 @@ class BaseGraphTuner:
         self._operators = {getattr(op, "name", op) for op in target_ops}
         self._history = ApplyHistoryBest(records)
         self._best: list[tuple[Any, Any]] | None = None
+        self._name, self._verbose, self._log_file, self._log_level = name, verbose, log_file, log_level
+        self._log(logging.INFO, f"graph of {len(self._mod['main'].params)} parameters for {str(self._target).strip()}")
+
+    def _log(self, level: int, text: str) -> None:
+        """Write a line to the log file and, if ``verbose``, to the log of ``autotvm``."""
+        if level < self._log_level:
+            return
+        if self._verbose:
+            logger.log(level, "%s: %s", self._name, text)
+        if self._log_file:
+            with open(self._log_file, "a", encoding="utf-8") as file:
+                file.write(f"{logging.getLevelName(level)}: {self._name}: {text}\n")
 
     def benchmark_layout_transform(
         self, min_exec_num: int = 100, timeout: int = 10, use_rpc: bool = False, device_key: str | None = None,
@@ -49,7 +64,7 @@ class BaseGraphTuner:
         layout_records: Any = None, target_host: Any = None, infer_layout: bool = False, runner: Any = None,
     ) -> None:
         """There is none to measure: no change of layout depends on a record."""
-        logger.info("graph tuner: layouts do not depend on records, so there are no changes of layout to measure")
+        self._log(logging.INFO, "layouts do not depend on records, so there are no changes of layout to measure")
 
     @property
     def layout_transform_perf_records(self) -> dict[Any, Any]:
@@ -70,7 +85,8 @@ class BaseGraphTuner:
             raise TVMError(f"graph tuner: the records hold none for the operators of this graph ({names}) and target "
                            f"{str(self._target).strip()}; tune its tasks first")
         if missing:
-            logger.warning("graph tuner: no records for %d operators, which are compiled without", len(missing))
+            self._log(logging.WARNING, f"no records for {len(missing)} operators, which are compiled without")
+        self._log(logging.INFO, f"chose records for {len(chosen)} operators")
         self._best = chosen
 
     def get_optimal_records(self) -> list[tuple[Any, Any]]:

@@ -237,6 +237,8 @@ class ApplyHistoryBest(DispatchContext):
         from ..record import iterate_records, measure_str_key
 
         for inp, res in iterate_records(records, self.unread):
+            if isinstance(inp.target, str):
+                inp = inp._replace(target=Target(inp.target))
             if res.error_no == 0 and inp.target is not None:
                 self._latest[measure_str_key(inp)] = (inp, res)
         for table in (self.best_by_targetkey, self.best_by_model, self._by_workload):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import array
 import json
+import tempfile
 import time
 from statistics import median
 
+from ...error import TVMError
 from ...runtime import ndarray, num_threads, profiling
+from ...runtime.benchmark import BenchmarkResult
 from .. import graph_executor
 from .debug_result import DebugResult
 
 
 def create(graph_json_str: str, libmod, device, dump_root: str | None = None) -> GraphModuleDebug:
-    """An executor that can show its nodes; with ``dump_root``, a run leaves its trace and results in that folder.
+    """An executor that can show its nodes. A run leaves its trace and the outputs of all nodes in a folder.
 
     Parameters
     ----------
@@ -24,7 +27,7 @@ def create(graph_json_str: str, libmod, device, dump_root: str | None = None) ->
     device : Device or list of Device
         Where it runs.
     dump_root : str, optional
-        The folder that traces and results are written to.
+        The folder that traces and outputs are written to; without it, a temporary one, which ``exit`` removes.
 
     Returns
     -------
@@ -59,8 +62,8 @@ class GraphModuleDebug(graph_executor.GraphModule):
         Where it runs.
     graph_json_str : str
         The graph as JSON.
-    dump_root : str
-        The folder that traces and results are written to.
+    dump_root : str, optional
+        The folder that traces and outputs are written to; without it, a temporary one, which ``exit`` removes.
     keep : optional
         What must live as long as it.
     """
@@ -72,7 +75,24 @@ class GraphModuleDebug(graph_executor.GraphModule):
         self.graph_json = graph_json_str
         self.graph = json.loads(graph_json_str)
         self._names = [node["name"] for node in self.graph["nodes"]]
-        self.debug_datum = None if dump_root is None else DebugResult(graph_json_str, self.device, dump_root)
+        self._dump_root = dump_root
+        self._temporary: tempfile.TemporaryDirectory | None = None
+        self._datum: DebugResult | None = None
+
+    @property
+    def debug_datum(self) -> DebugResult:
+        """The nodes of the graph, and what runs leave: a table of times, outputs, and the files in the folder."""
+        if self._datum is None:
+            if self._dump_root is None:
+                self._temporary = tempfile.TemporaryDirectory(prefix="tvmdbg_")
+            root = self._dump_root or self._temporary.name
+            self._datum = DebugResult(self.graph_json, self.device, root)
+        return self._datum
+
+    @property
+    def _dump_path(self) -> str:
+        """The folder of the device."""
+        return self.debug_datum.folder
 
     # ---- whole runs ----
 
@@ -80,7 +100,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
         self, number: int | None = 10, repeat: int = 1, min_repeat_ms: int = 1, limit_zero_time_iterations: int = 100,
         cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1, sort_by_time: bool = True, **input_dict,
     ) -> None:  # fmt: skip
-        """Run the model; where results are dumped, node by node, keeping the result and the time of each.
+        """Run the model node by node, and keep the outputs and the time of each node in ``debug_datum``.
 
         Parameters
         ----------
@@ -104,13 +124,12 @@ class GraphModuleDebug(graph_executor.GraphModule):
         """
         if input_dict:
             self.set_input(**input_dict)
+        alone: list[list[float]] = []
         if number is not None:
             how = (repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown)
-            alone = self.run_individual(number, *how)
-            print(self._report(alone, sum(alone)).table(sort=sort_by_time, aggregate=False))
-        if self.debug_datum is None:
-            self._run()
-            return
+            alone = self._times_alone(number, *how)
+            middle = [median(times) for times in alone]
+            print(self._report(middle, sum(middle)).table(sort=sort_by_time, aggregate=False))
         results, seconds = {}, []
         rows = self.graph["node_row_ptr"]
         for number, name in enumerate(self._names):
@@ -122,6 +141,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
                 # Nodes share memory, so a result is copied before the next node runs.
                 value = self.module["get_node_output"](number, k).numpy().copy()
                 results[f"{name}____topo-index:{number}____output-num:{k}"] = ndarray.array(value)
+        self.debug_datum.set_times(alone or [[took] for took in seconds])
         self.debug_datum.dump_output_tensor(results)
         self.debug_datum.dump_chrome_trace(self._report(seconds, sum(seconds)))
 
@@ -157,7 +177,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
         for name, value in self._collect(collectors or ()).items():
             for row in report.device_metrics.values():
                 row[name] = value
-        if self.debug_datum is not None:
+        if self._dump_root is not None:
             self.debug_datum.dump_profile_page(report)
         return report
 
@@ -293,14 +313,18 @@ class GraphModuleDebug(graph_executor.GraphModule):
         list of float
             A time for each node.
         """
-        self._run()
         how = (repeat, min_repeat_ms, limit_zero_time_iterations, cooldown_interval_ms, repeats_to_cooldown)
-        return [median(self.run_individual_node(i, number, *how)) for i in range(len(self._names))]
+        return [median(times) for times in self._times_alone(number, *how)]
+
+    def _times_alone(self, number: int, *how: int) -> list[list[float]]:
+        """The times of every node, run alone after a whole run."""
+        self._run()
+        return [list(self.run_individual_node(i, number, *how).results) for i in range(len(self._names))]
 
     def run_individual_node(
         self, index: int, number: int = 10, repeat: int = 1, min_repeat_ms: int = 0,
         limit_zero_time_iterations: int = 100, cooldown_interval_ms: int = 0, repeats_to_cooldown: int = 1,
-    ) -> list[float]:  # fmt: skip
+    ) -> BenchmarkResult:  # fmt: skip
         """Mean seconds of ``number`` runs of a node, ``repeat`` times; more runs until one repeat is long enough.
 
         Parameters
@@ -322,9 +346,18 @@ class GraphModuleDebug(graph_executor.GraphModule):
 
         Returns
         -------
-        list of float
-            The times.
+        BenchmarkResult
+            The times; those of an input are 0.
+
+        Raises
+        ------
+        TVMError
+            There is no node ``index``.
         """
+        if not 0 <= index < len(self._names):
+            raise TVMError(f"run_individual_node: there is no node {index}; the graph has {len(self._names)}")
+        if self.graph["nodes"][index]["op"] == "null":
+            return BenchmarkResult([0.0] * repeat)
         at_once = min(repeat, repeats_to_cooldown) if cooldown_interval_ms else repeat
         unseen = 0
         while True:
@@ -335,7 +368,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
                 times += _seconds(self.module["time_node"](index, number, min(at_once, repeat - len(times))))
             unseen += min(times) == 0
             if min(times) * number * 1e3 >= min_repeat_ms or number >= 1 << 20 or unseen > limit_zero_time_iterations:
-                return times
+                return BenchmarkResult(times)
             number *= 2
 
     def _node(self, node: int | str) -> int:
@@ -346,7 +379,10 @@ class GraphModuleDebug(graph_executor.GraphModule):
         return self._names.index(node)
 
     def exit(self) -> None:
-        """Older scripts call this; what was dumped stays."""
+        """Remove the temporary folder; a folder that was given stays."""
+        if self._temporary is not None:
+            self._temporary.cleanup()
+            self._temporary = self._datum = None
 
 
 def profile(executor, graph_json_str: str, device) -> profiling.Report:

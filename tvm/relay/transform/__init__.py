@@ -6,11 +6,13 @@ from ...ir.transform import PassContext, PassInfo, Sequential, module_pass
 from .annotate_spans import AnnotateSpans
 from .annotate_target import AnnotateTarget
 from .auto_schedule import AutoSchedulerLayoutRewrite
+from .batches import ChangeBatch, FlexibleShapeDispatch
 from .canonicalize import CanonicalizeCast, CanonicalizeOps
 from .combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .dead_code import DeadCodeElimination, RemoveUnusedFunctions
 from .eliminate_common_subexpr import EliminateCommonSubexpr
 from .dynamic_to_static import DynamicToStatic
+from .div_to_mul import DivToMul
 from .expand_ops import ExpandOps
 from .fake_quantization import FakeQuantizationToInteger
 from .fast_math import FastMath
