@@ -95,7 +95,7 @@ def test_a_run_says_at_its_beginning_and_end_which_part_it_is(root, workers):
     command = [sys.executable, "-m", "pytest", "tests/ir", "-q", "-p", "no:cacheprovider", *workers]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    begin = re.search(r"sample of one in 12 tests, from (\d+) of (\d+) test files, by seed 3; `make test-all` runs all ",
+    begin = re.search(r"sample of one in 12 tests, from (\d+) of (\d+) test files, by seed 3; `make test-all` runs all",
                       done.stdout)  # fmt: skip
     end = re.search(r"a sample: (\d+) of the (\d+) tests in (\d+) of (\d+) test files; `make test SEED=3` repeats it, "
                     "`make test-all` runs all tests", done.stdout)  # fmt: skip
