@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 # every machine sees the same cases of one commit; the fuzzers take it from the clock, so that every run sees new ones.
 JOBS := 2
 SEED :=
+# `make test` runs one of so many parts of the suite; which one follows the seed.
+PARTS := 12
 NEW_SEED := $(or $(SEED),$(shell date +%s))
 TESTS := tests
 # Further variables of the targets below. They are taken from the command line (make fuzz CASES=50), not from the
@@ -27,8 +29,12 @@ help: ## print this list
 demo: setup-run ## compile a trained model, run it on a photo, print the label and the time
 	@$(BIN)/python examples/demo.py
 
-test: setup ## run the test suite (TESTS=tests/te for a part, SEED=1 to repeat random cases)
-	TVM_TEST_SEED=$(SEED) $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS)
+test: setup ## run a sample of the test suite, in less than five minutes (TESTS=tests/te: all tests there; SEED=1 to repeat a sample)
+	TVM_TEST_SEED=$(SEED) TVM_TEST_PARTS=$(if $(filter tests,$(TESTS)),$(PARTS)) \
+	  $(BIN)/python -m pytest $(TESTS) -q -n $(JOBS) --dist worksteal
+
+test-all: PARTS := 1
+test-all: test ## run the whole test suite (SEED=1 to repeat random cases)
 
 test-opencl: setup ## the operator tests on OpenCL, all with the table in docs/opencl_tests.md, or SAMPLE=200 of them
 	TVM_TEST_ON=opencl $(if $(SAMPLE),TVM_TEST_SAMPLE=$(SAMPLE),TVM_TEST_TABLE=docs/opencl_tests.md) $(BIN)/python -m pytest \
@@ -244,5 +250,5 @@ $(VENV)/.stamp-%: pyproject.toml tools/environment.py
 
 # Two installations into one environment would meet.
 .NOTPARALLEL:
-.PHONY: bench-quantization legacy-models fuzz-pytorch conformance-pytorch conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
+.PHONY: test-all bench-quantization legacy-models fuzz-pytorch conformance-pytorch conformance-format fuzz-format conformance-keras fuzz-keras test-keras keras-models help demo test test-torch pytorch-models compile-cost test-opencl test-cuda test-emulated test-cross test-ray fuzz fuzz-rpc fuzz-tune bisect lint format bench bench-compile bench-models bench-vm bench-search peers conformance cpptest sanitize wheel test-wheels replay docs first-hour size clean setup setup-run setup-test setup-lint lib soak-rpc symbolic fuzz-vm conformance-tensorflow tensorflow-models fuzz-tensorflow torch-compile
 .DEFAULT_GOAL := help

@@ -22,7 +22,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
     # Tests that a shell starts in the background have Ctrl-C ignored, and so would the programs have that they send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.on_target", "tests.sampling"]
+pytest_plugins = ["tests.on_target", "tests.every_operator", "tests.sampling", "tests.costs"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -34,12 +34,21 @@ hypothesis.settings.load_profile("suite")
 
 
 def seed_of_commit() -> int:
-    """One seed for each commit: whoever tests it, wherever, sees the same random cases."""
+    """One seed for each commit: whoever tests it, wherever, sees the same random cases and the same sample.
+
+    It is the number of commits up to this one, because successive seeds run all tests (``tests/sampling.py``). Where
+    git has not all of them it is taken from the name of the commit."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
     try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True)
+        if git("rev-parse", "--is-shallow-repository") == "true":
+            return int(git("rev-parse", "HEAD")[:7], 16)
+        return int(git("rev-list", "--count", "HEAD") or 1)
     except OSError:
         return 1
-    return int(done.stdout[:7], 16) if done.returncode == 0 else 1
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -38,7 +39,7 @@ def test_of_the_generators_of_the_process():
 def run_suite(folder: Path, **environment: str) -> list[str]:
     (folder / "test_it.py").write_text(SUITE)
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-p", "tests.conftest", "-p", "no:cacheprovider"]
-    own = ("CI", "TVM_TEST_SEED", "TVM_TEST_SHARE", "TVM_TEST_SKIPPED")
+    own = ("CI", "TVM_TEST_SEED", "TVM_TEST_PARTS", "TVM_TEST_SKIPPED")
     inherited = {key: value for key, value in os.environ.items() if key not in own}
     done = subprocess.run(command, cwd=folder, env={**inherited, **environment}, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -64,15 +65,24 @@ def test_the_end_of_a_run_counts_skips_by_reason_and_a_seed_decides_what_is_draw
     assert other[:5] != drawn(here)[:5] and other[5] != drawn(here)[5] and other[6] != drawn(here)[6]
 
 
-def test_the_seed_is_that_of_the_commit_and_a_constant_outside_a_checkout(tmp_path, monkeypatch):
-    git = ["git", "-C", str(conftest.ROOT), "rev-parse", "HEAD"]
-    try:
-        commit = subprocess.run(git, capture_output=True, text=True).stdout
-    except OSError:
-        commit = ""
-    assert conftest.seed_of_commit() == int(commit[:7] or "1", 16) == conftest.seed_of_commit()
+def test_the_seed_is_the_number_of_commits_and_a_constant_outside_a_checkout(tmp_path, monkeypatch):
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=b", "-C", str(tmp_path / "all")]
+    subprocess.run(["git", "init", "-q", tmp_path / "all"], check=True)
+    for _ in range(3):
+        subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "c"], check=True)
+    monkeypatch.setattr(conftest, "ROOT", tmp_path / "all")
+    assert conftest.seed_of_commit() == 3
+    # A copy without the older commits.
+    subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{tmp_path}/all", tmp_path / "last"], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    monkeypatch.setattr(conftest, "ROOT", tmp_path / "last")
+    assert conftest.seed_of_commit() == int(commit[:7], 16)
+    # Outside a checkout, and without git.
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    monkeypatch.setattr(conftest, "ROOT", tmp_path)
+    (tmp_path / "none").mkdir()
+    monkeypatch.setattr(conftest, "ROOT", tmp_path / "none")
     assert conftest.seed_of_commit() == 1
     monkeypatch.setenv("PATH", "")
     assert conftest.seed_of_commit() == 1

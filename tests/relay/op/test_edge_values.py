@@ -1,7 +1,7 @@
 """Operators on edge values: NaN, zeros of both signs, infinities, integer extremes, empty and 0-d tensors.
 
-The table of what is tried is checked against the records: an operator that is neither tried nor listed at the end
-with the file of its own tests fails the last test.
+The table of what is tried is checked against the records: the last test fails for an operator that is neither tried
+nor in the table of ``tests/every_operator.py`` with another test.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from compiled import check_all, run
 from test_tensor import BINARY, EDGES, UNARY
 
 from tests import on_target
+from tests.every_operator import TESTS_OF_OPERATORS
 from tvm import relay
 from tvm.ir.op import OPS
 
@@ -631,35 +632,6 @@ def test_moving_of_nothing():
     )
 
 
-# Operators without a row here: what they are and where their own tests lie (with edge values for the first group only).
-ELSEWHERE = {
-    "bits and logic, test_tensor": "bitwise_and bitwise_not bitwise_or bitwise_xor left_shift right_shift logical_and "
-    "logical_not logical_or logical_xor trunc_divide trunc_mod fixed_point_multiply fixed_point_multiply_per_axis",
-    "marks of partitioning, tests of external compilers": "annotation.compiler_begin annotation.compiler_end",
-    "results sized by their data, test_dynamic, test_sparse and test_transform": "argwhere unique sparse_reshape "
-    "sparse_to_dense sparse_fill_empty_rows "
-    + " ".join(n for n in OPS.names() if n.startswith("dyn.")),
-    "random numbers, tests/topi/test_random": "random.multinomial random.normal random.uniform "
-    "random.threefry_generate random.threefry_split",
-    "blocked forms that passes make, test_cpu_layout, test_winograd, test_pack_dense and test_integer_products": ""
-    "nn.contrib_conv1d_NCWc nn.contrib_conv2d_NCHWc nn.contrib_conv2d_NCHWc_int8 nn.contrib_conv2d_transpose_NCHWc "
-    "nn.contrib_conv2d_winograd_NCHWc nn.contrib_conv2d_winograd_planes nn.contrib_conv2d_winograd_tiles "
-    "nn.contrib_conv3d_NCDHWc nn.contrib_dense_pack nn.contrib_depthwise_conv2d_NCHWc "
-    "nn.contrib_depthwise_conv2d_NCHWc_int8",
-    "weights of few bits, tests/relay/quantize/test_weights": "nn.contrib_dense_nbits",
-    "quantized forms of tried operators, test_qnn": "qnn.avg_pool2d qnn.batch_matmul qnn.concatenate qnn.conv2d "
-    "qnn.conv2d_transpose qnn.leaky_relu qnn.softmax qnn.simulated_dequantize qnn.simulated_quantize",
-    "geometry of images and boxes, test_image_vision, test_nn and tests/topi/test_vision": ""
-    "image.affine_grid image.crop_and_resize image.dilation2d "
-    "image.grid_sample image.resize1d image.resize2d image.resize3d nn.correlation nn.deformable_conv2d nn.dilate "
-    "vision.all_class_non_max_suppression vision.get_valid_counts vision.multibox_prior "
-    "vision.multibox_transform_loc vision.non_max_suppression vision.proposal vision.roi_align vision.roi_pool "
-    "vision.yolo_reorg",
-    "transforms of signals, tests/topi/test_signal": "dft stft",
-    "files, tests/runtime/test_image_files": "image.decode",
-}
-
-
 def test_every_operator_has_a_row():
     """The names of all tables, gathered here again: the tests above may have run in another process."""
     NAMES_ONLY.append(True)
@@ -675,6 +647,6 @@ def test_every_operator_has_a_row():
     finally:
         NAMES_ONLY.clear()
     names = {n for n in OPS.names() if "TOpPattern" in OPS[n].attrs and "type_rule" in OPS[n].attrs}
-    listed = TRIED | {n for words in ELSEWHERE.values() for n in words.split()}
+    listed = TRIED.union(*TESTS_OF_OPERATORS.values())
     missing = sorted(n for n in names - listed if not n.startswith("test."))
     assert not missing, f"never tried on edge values: {missing}"

@@ -146,6 +146,15 @@ def test_crops_and_dilation():
     )
 
 
+def test_proposals_without_moves_are_the_anchors_with_the_highest_scores():
+    scores = rng.permutation(24).reshape(1, 2, 3, 4).astype("float32")
+    moves, info = np.zeros((1, 4, 3, 4), "float32"), np.array([[12, 16, 1]], "float32")
+    best = [np.unravel_index(i, (3, 4)) for i in np.argsort(-scores[0, 1].ravel())[:5]]
+    want = np.array([[0, 4 * x, 4 * y, 4 * x + 3, 4 * y + 3] for y, x in best], "float32")
+    check_all([("proposal", lambda *t: relay.vision.proposal(*t, [1], [1], 4, 0.5, 12, 5, 1, False),
+                [scores, moves, info], want)])  # fmt: skip
+
+
 def test_regions_as_onnx():
     x = f32(2, 3, 8, 8)
     rois = np.array([[0, 0, 5, 6], [1, 2, 7, 7], [3, 0, 4.5, 4]], "float32")

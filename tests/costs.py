@@ -1,0 +1,59 @@
+"""What tests cost, in processor time of the test and of the programs it started: its sum, and the tests that take more
+than two seconds without a reason (``@pytest.mark.slow("the reason")``), at the end of a run."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+# A test that takes more processor time than this gives its reason.
+SECONDS = 2.0
+# How many of the tests without a reason are listed.
+LISTED = 40
+
+
+def processor_seconds() -> float:
+    """The processor time of this process and of the finished programs that it started."""
+    return sum(os.times()[:4])
+
+
+class Costs:
+    """The plugin that adds up the costs and lists tests that are slow without a reason."""
+
+    def __init__(self) -> None:
+        self.total = 0.0
+        self.unexplained: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self, item: pytest.Item):
+        begin = processor_seconds()
+        try:
+            return (yield)
+        finally:
+            item.user_properties.append(("processor seconds", round(processor_seconds() - begin, 3)))
+            if item.get_closest_marker("slow"):
+                item.user_properties.append(("slow", True))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        properties = dict(report.user_properties)
+        seconds = properties.get("processor seconds")
+        if report.when != "call" or seconds is None:
+            return
+        self.total += seconds
+        if seconds > SECONDS and "slow" not in properties:
+            self.unexplained[report.nodeid] = seconds
+
+    def pytest_terminal_summary(self, terminalreporter) -> None:
+        terminalreporter.write_line(f"processor time of the tests: {self.total / 60:.1f} minutes")
+        if self.unexplained:
+            terminalreporter.write_line(
+                f"{len(self.unexplained)} tests took more than {SECONDS:g} seconds of it without a reason, "
+                '@pytest.mark.slow("..."):'
+            )
+        for name, seconds in sorted(self.unexplained.items(), key=lambda item: -item[1])[:LISTED]:
+            terminalreporter.write_line(f"  {seconds:5.1f} s {name}")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Costs(), "costs")
