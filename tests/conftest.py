@@ -59,7 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = os.environ["TVM_TEST_SEED"]
     # What tests compile is compiled, not found in the cache of whoever runs them.
     os.environ.setdefault("TVM_NO_CACHE", "1")
-    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    # Programs that the tests start run in folders of their own, where a relative path is another one.
+    paths = [str(ROOT), *map(os.path.abspath, filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)))]
     if "TVM_TEST_PYTHON" in os.environ:
         # That interpreter has an installed tvm, which is what is tested.
         paths = []

@@ -66,8 +66,8 @@ MACHINES: Mapping[str, Machine] = {
 
 @contextlib.contextmanager
 def described_cpu(text: str) -> Iterator[None]:
-    """Within it the CPU of this process is the one that the text describes, as in ``TVM_HOST_CPU``. Targets that were
-    made before keep what they have worked out."""
+    """Within it the CPU of this process is the one that the text describes, as in ``TVM_HOST_CPU``; with an empty text it
+    is this machine's. Targets that were made before keep what they have worked out."""
     before = os.environ.get("TVM_HOST_CPU")
     os.environ["TVM_HOST_CPU"] = text
     _forget_the_cpu()

@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 
 import tvm
+from tests.machines import described_cpu
 from tvm.error import TargetError
 from tvm.runtime import host_cpu
 from tvm.target import Target, boards, codegen, llvm_facts, resolve_cpu, x86
@@ -75,7 +76,14 @@ def test_mattr_adds_and_removes_with_what_it_implies():
     assert resolve_cpu(Target(X86 + "x86-64 -mattr=avx2")).features == ("+avx2",)
 
 
-def test_plain_llvm_is_this_machine():
+@pytest.fixture
+def this_machine():
+    """No TVM_HOST_CPU describes another one."""
+    with described_cpu(""):
+        yield
+
+
+def test_plain_llvm_is_this_machine(this_machine):
     cpu = resolve_cpu(Target("llvm"))
     machine = llvm_facts.host()
     assert cpu.is_host
@@ -85,7 +93,7 @@ def test_plain_llvm_is_this_machine():
     assert resolve_cpu(Target("llvm -mcpu=native")).cpu == machine.name
 
 
-def test_features_of_the_host_agree_with_the_kernel():
+def test_features_of_the_host_agree_with_the_kernel(this_machine):
     """/proc/cpuinfo is the independent witness on x86 Linux."""
     if arch_of(llvm_facts.host().triple) != "x86":
         pytest.skip("reads the flags line of an x86 machine")
@@ -284,7 +292,7 @@ def test_intrinsics_have_numbers_and_names():
         codegen.llvm_get_intrinsic_name(3)
 
 
-def test_this_machine_has_the_features_that_its_kernel_shows():
+def test_this_machine_has_the_features_that_its_kernel_shows(this_machine):
     cpu = resolve_cpu(Target("llvm"))
     assert not host_cpu.lacking(cpu.enabled)
     if cpu.arch == "aarch64" and not host_cpu.lacking(["dotprod"]) and cpu.cpu.startswith(("neoverse", "cortex-a7")):
@@ -292,7 +300,7 @@ def test_this_machine_has_the_features_that_its_kernel_shows():
 
 
 @pytest.mark.parametrize("refuses", [True, False])
-def test_tile_registers_that_the_system_keeps_from_a_process_are_no_features(refuses, monkeypatch):
+def test_tile_registers_that_the_system_keeps_from_a_process_are_no_features(refuses, this_machine, monkeypatch):
     llvm = mock.Mock()
     llvm.get_host_cpu_features.return_value = {"amx-tile": True, "amx-int8": True, "avx512vnni": True}
     llvm.get_process_triple.return_value = "x86_64-unknown-linux-gnu"
