@@ -623,6 +623,8 @@ def _hybrid_cases() -> None:
     rows = draw("hybrid depthwise", (1, 3, 3, 6), "int8", -127, 127)
     case("depthwise_hybrid_channels", "DEPTHWISE_CONV_2D", [real(2, 5, 6, 3), constant(rows, scale=per, axis=3), bias],
          [real(2, 5, 6, 6)], {**options, "depth_multiplier": 2})  # fmt: skip
+    case("depthwise_hybrid", "DEPTHWISE_CONV_2D", [real(2, 5, 6, 3), constant(rows, scale=0.005), bias],
+         [real(2, 5, 6, 6)], {**options, "depth_multiplier": 2})  # fmt: skip
     right = constant(draw("hybrid matmul", (2, 5, 6), "int8", -127, 127), scale=0.006)
     for asymmetric in (False, True):
         case(f"batch_matmul_hybrid_{asymmetric}", "BATCH_MATMUL", [real(2, 4, 5), right], [real(2, 4, 6)],

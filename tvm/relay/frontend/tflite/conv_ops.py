@@ -9,7 +9,7 @@ from ... import op as relay
 from ... import qnn
 from ...expr import Constant, RelayExpr
 from .elementwise import activated
-from .hybrid import asymmetric, is_hybrid, symmetric, weight_scale, whole_weight
+from .hybrid import activations, is_hybrid, weight_scale, whole_weight
 from .quantization import finished, real_array, rescaled, rescaled_wide, rounded_away
 from .table import Context, argument, is_quantized, op, quantized
 
@@ -151,7 +151,7 @@ def _real(form):
         data, scale = inputs[0], None
         if is_hybrid(ctx, inputs):
             single = ctx.tensor(1).quantization.is_single and ctx.node.operator == "CONV_2D"
-            data, scale = (symmetric if single else asymmetric)(data, (1, 2, 3))
+            data, scale = activations(ctx, data, (1, 2, 3), single)
             inputs = [data, Constant(whole_weight(ctx, inputs)), *inputs[2:]]
         weight, attrs = form(ctx, inputs, options, scale is None)
         out = relay.nn.conv2d(data, weight, **attrs)
@@ -286,7 +286,7 @@ def _shaped(ctx: Context, out: RelayExpr, shape: tuple) -> RelayExpr:
 def fully_connected(ctx, inputs, options):
     data, shape = _rows(ctx, inputs, options)
     if is_hybrid(ctx, inputs):
-        data, scale = (asymmetric if options.asymmetric_quantize_inputs else symmetric)(data, (1,))
+        data, scale = activations(ctx, data, (1,), not options.asymmetric_quantize_inputs)
         out = relay.nn.dense(data, Constant(whole_weight(ctx, inputs)))
         out = relay.multiply(out, relay.multiply(scale, weight_scale(ctx)))
     else:
@@ -332,10 +332,11 @@ def _swapped(ctx: Context, x: RelayExpr) -> RelayExpr:
 @op("BATCH_MATMUL")
 def batch_matmul(ctx, inputs, options):
     if not is_hybrid(ctx, inputs):
-        a, b, shape = _matrices(ctx, inputs, options)
+        right = weight_array(ctx, inputs, 1, True) if is_quantized(ctx.tensor(1)) else None
+        a, b, shape = _matrices(ctx, inputs if right is None else [inputs[0], Constant(right)], options)
         return relay.reshape(relay.nn.batch_matmul(a, b), shape)
     a, b, shape = _matrices(ctx, [inputs[0], Constant(whole_weight(ctx, inputs))], options)
-    a, scale = (asymmetric if options.asymmetric_quantize_inputs else symmetric)(a, (2,))
+    a, scale = activations(ctx, a, (2,), not options.asymmetric_quantize_inputs)
     product = relay.multiply(relay.nn.batch_matmul(a, b), relay.multiply(scale, weight_scale(ctx)))
     return relay.reshape(product, shape)
 
