@@ -2,8 +2,8 @@
 
 Run it with a Python that has NumPy and the package ai-edge-litert: ``python tools/tflite_reference.py [NAME ...]``. Its
 reference kernels are taken, or the others where an operator has none, or a wrong one; for float activations with
-integer weights its default, which is the delegate XNNPACK. Cases that have outputs keep them, since other machines round
-real numbers otherwise; those named are run again, or ``all``.
+integer weights its default, which is the delegate XNNPACK. Cases that have outputs keep them, since other machines
+round real numbers otherwise; those named are run again, or ``all``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ sys.path[:0] = [str(ROOT), str(FOLDER)]
 
 # Reference kernels that are wrong: one leaves the last neighbour out, one gives -1 for sums of int8.
 FAULTY = ("LOCAL_RESPONSE_NORMALIZATION", "SUM")
-# Operators that the delegate computes with float activations and integer weights.
+# Operators that the delegate alone computes, and those that it computes with float activations and integer weights.
+CUSTOM = ("Convolution2DTransposeBias",)
 DELEGATED = ("BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
@@ -29,7 +30,7 @@ def outputs(name: str, operator: str, model: bytes, feeds: dict, runs: int) -> l
 
     others = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     kernels = others if operator in FAULTY else OpResolverType.BUILTIN_REF
-    if "_hybrid" in name and operator in DELEGATED:
+    if "_hybrid" in name and operator in DELEGATED or operator in CUSTOM:
         kernels = OpResolverType.AUTO
     try:
         interpreter = Interpreter(model_content=model, experimental_op_resolver_type=kernels)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+from types import SimpleNamespace
+
 import numpy as np
 
 from ....error import TVMError
@@ -234,6 +237,24 @@ def _transposed(ctx: Context, inputs: list, options, real: bool, build) -> Relay
 def transpose_conv(ctx, inputs, options):
     out = _transposed(ctx, inputs, options, True, relay.nn.conv2d_transpose)
     return activated(ctx, biased(ctx, out, inputs, 3), options)
+
+
+@op("CUSTOM Convolution2DTransposeBias")
+def transpose_conv_bias(ctx, inputs, options):
+    """A transposed convolution of MediaPipe: data, weights and bias; the options are three numbers of 32 bits."""
+    raw = ctx.node.custom_options
+    if raw is None or len(raw) < 12:
+        raise TVMError("the options have no padding and strides")
+    padding, width, height = struct.unpack_from("<3i", raw)
+    # The numbers of padding begin with one for an unknown padding.
+    window = SimpleNamespace(padding=padding - 1, stride_w=width, stride_h=height)
+    batch, *sizes, _ = ctx.known_shape(inputs[0])
+    outputs, *kernel, _ = ctx.known_shape(inputs[1])
+    same_or_valid(window.padding, kernel, kernel, (height, width), (1, 1))
+    more = [0 if _PADDINGS[window.padding] == "SAME" else max(k - s, 0) for k, s in zip(kernel, (height, width))]
+    shape = [batch, *(d * s + m for d, s, m in zip(sizes, (height, width), more)), outputs]
+    given = [Constant(np.array(shape, "int32")), inputs[1], inputs[0]]
+    return biased(ctx, _transposed(ctx, given, window, True, relay.nn.conv2d_transpose), inputs, 2)
 
 
 @op("CONV_3D_TRANSPOSE")
