@@ -82,7 +82,7 @@ REASONS = {
     "random numbers are others in every implementation": "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM",
     "TensorFlow's converter writes one operator for each direction": "BIDIRECTIONAL_SEQUENCE_LSTM"
     " BIDIRECTIONAL_SEQUENCE_RNN",
-    "weights that are stored sparse are refused": "DENSIFY EMBEDDING_LOOKUP_SPARSE",
+    "lookups by sparse rows are refused": "EMBEDDING_LOOKUP_SPARSE",
     "LiteRT has no kernel": "CALL CONCAT_EMBEDDINGS DELEGATE PLACEHOLDER_FOR_GREATER_OP_CODES",
     "written by other converters than TensorFlow's": "DILATE REDUCE_WINDOW",
 }

@@ -1,8 +1,9 @@
 """Writes what LiteRT makes of the models of tests/relay/frontend/tflite/tflite_cases.py into expected.npz beside them.
 
 Run it with a Python that has NumPy and the package ai-edge-litert: ``python tools/tflite_reference.py [NAME ...]``. Its
-reference kernels are taken, or the others where an operator has none, or a wrong one. Cases that have outputs keep
-them, since other machines round real numbers otherwise; those named are run again, or ``all``.
+reference kernels are taken, or the others where an operator has none, or a wrong one; for float activations with
+integer weights its default, which is the delegate XNNPACK. Cases that have outputs keep them, since other machines
+round real numbers otherwise; those named are run again, or ``all``.
 """
 
 from __future__ import annotations
@@ -19,13 +20,18 @@ sys.path[:0] = [str(ROOT), str(FOLDER)]
 
 # Reference kernels that are wrong: one leaves the last neighbour out, one gives -1 for sums of int8.
 FAULTY = ("LOCAL_RESPONSE_NORMALIZATION", "SUM")
+# Operators that the delegate alone computes, and those that it computes with float activations and integer weights.
+CUSTOM = ("Convolution2DTransposeBias",)
+DELEGATED = ("BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
 
-def outputs(operator: str, model: bytes, feeds: dict, runs: int) -> list:
+def outputs(name: str, operator: str, model: bytes, feeds: dict, runs: int) -> list:
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     others = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     kernels = others if operator in FAULTY else OpResolverType.BUILTIN_REF
+    if "_hybrid" in name and operator in DELEGATED or operator in CUSTOM:
+        kernels = OpResolverType.AUTO
     try:
         interpreter = Interpreter(model_content=model, experimental_op_resolver_type=kernels)
     except ValueError:
@@ -41,7 +47,7 @@ def outputs(operator: str, model: bytes, feeds: dict, runs: int) -> list:
     return found
 
 
-def apart(operator: str, model: bytes, feeds: dict, runs: int):
+def apart(name: str, operator: str, model: bytes, feeds: dict, runs: int):
     """The outputs of all runs of a model, or in words why there are none; a kernel that aborts takes only its own
     process along."""
     import numpy as np
@@ -51,7 +57,7 @@ def apart(operator: str, model: bytes, feeds: dict, runs: int):
     if child == 0:
         os.close(read)
         try:
-            found = outputs(operator, model, feeds, runs)
+            found = outputs(name, operator, model, feeds, runs)
         except Exception as problem:
             found = [np.array(f"failed: {problem}")]
         file = io.BytesIO()
@@ -82,7 +88,7 @@ def main() -> int:
     for name, case in CASES.items():
         if name in there:
             continue
-        found = apart(case.operator, case.model, case.feeds, case.runs)
+        found = apart(name, case.operator, case.model, case.feeds, case.runs)
         if isinstance(found, str):
             failed += 1
             print(f"{name}: {found}")

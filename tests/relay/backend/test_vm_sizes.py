@@ -47,6 +47,20 @@ def test_operators_with_unknown_sizes_broadcast():
     check(relay.Function([x, y], x + y * x), *[(numbers(*a), numbers(*b)) for a, b in cases])
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_mask_whose_sizes_have_names_broadcasts_to_sizes_that_data_decide(is_first):
+    mask, x = unknown("mask", None, None, None), unknown("x", None)
+    shape = relay.var("shape", shape=(3,), dtype="int64")
+    made = relay.reshape(x, shape)
+    total = mask + made if is_first else made + mask
+    cases = [((b, 1, n), b * 4 * n, (b, 4, n)) for b, n in ((1, 2), (3, 5))]
+    check(
+        relay.Function([mask, x, shape], relay.cumsum(total, 2)),
+        *[(numbers(*m), numbers(count), np.array(new)) for m, count, new in cases],
+        (numbers(2, 1, 3), numbers(4), np.array([1, 4, 1])),
+    )
+
+
 def test_a_convolution_may_be_broadcast_to_the_size_of_another_operand():
     """Sizes that slices take from data are not known to be equal: each of the two may be 1."""
     x, ends = unknown("x", 1, 16, 8, None, dtype="float32"), [unknown(n, 1, dtype="int64") for n in "ab"]

@@ -57,7 +57,8 @@ def broadcast_dims(a, b) -> tuple:
         elif q == 1 if isinstance(q, int) else False:
             out.append(p)
         elif isinstance(p, Any_) or isinstance(q, Any_):
-            out.append(p if isinstance(p, int) else q)
+            # A size that is a variable may be 1 beside an unknown one.
+            out.append(next((d for d in (p, q) if isinstance(d, int)), q if isinstance(q, Any_) else p))
         elif isinstance(p, PrimExpr) or isinstance(q, PrimExpr):
             out.append(broadcast_dim(convert(p), convert(q), "broadcast"))
         elif p != q:

@@ -1,4 +1,4 @@
-"""Operators of TFLite against what LiteRT's reference kernels made of the same models (expected.npz)."""
+"""Operators of TFLite against what LiteRT made of the same models (expected.npz)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import importlib.util
 import numpy as np
 import pytest
 from tflite_cases import CASES
-from tflite_writer import Spec, one_node
+from tflite_writer import Spec, constant, one_node
 
 from tvm import relay
+from tvm.error import TVMError
 from tvm.relay.frontend import from_tflite
 from tvm.relay.frontend.tflite.table import CONVERTERS, QUANTIZED
 
@@ -44,6 +45,29 @@ def test_a_sample_of_cases_gives_what_litert_gave(runner, rng):
     expected = runner.expected_outputs()
     for name in rng.choice(sorted(CASES), COUNT, replace=False):
         assert not runner.difference(CASES[name], expected[name]), name
+
+
+@pytest.mark.parametrize("name", ["dense_hybrid_False", "conv_hybrid", "batch_matmul_hybrid_False"])
+def test_activations_are_quantized_as_litert_does_by_default(runner, name):
+    assert not runner.difference(CASES[name], runner.expected_outputs()[name])
+
+
+@pytest.mark.parametrize("hybrid", ["builtin", "float"])
+def test_activations_may_be_quantized_symmetrically_or_not_at_all(hybrid, rng):
+    weight = rng.integers(-127, 128, (4, 10)).astype("int8")
+    model = one_node("FULLY_CONNECTED", [Spec((3, 10)), constant(weight, scale=0.01)], [Spec((3, 4))])
+    x = rng.standard_normal((3, 10)).astype("float32")
+    scale = np.abs(x).max(1, keepdims=True) / 127
+    steps = np.sign(x) * np.floor(np.abs(x / scale) + 0.5)
+    data = steps * scale if hybrid == "builtin" else x
+    mod = from_tflite(model, hybrid=hybrid)[0]
+    got = relay.create_executor("graph", mod, target="llvm").evaluate()(x).numpy()
+    np.testing.assert_allclose(got, data @ (weight.T * np.float32(0.01)), 1e-4, 1e-4)
+
+
+def test_an_unknown_way_to_quantize_activations_is_rejected():
+    with pytest.raises(TVMError, match="hybrid is one of litert, builtin, float, got 'int8'"):
+        from_tflite(CASES["dense_hybrid_False"].model, hybrid="int8")
 
 
 def test_every_operator_has_a_case_or_a_test_of_its_own():

@@ -155,6 +155,30 @@ def test_a_file_that_lies_is_refused(tensors, nodes, words):
         from_tflite(write_model(tensors, nodes, [0], [0]))
 
 
+def csr(segments, indices, order=(0, 1), segments_type=1):
+    level = {"format": 1, "array_segments_type": segments_type, "array_segments": ("Int32Vector", {"values": segments}),
+             "array_indices_type": 1, "array_indices": ("Int32Vector", {"values": indices})}  # fmt: skip
+    return {"traversal_order": list(order), "dim_metadata": [{"format": 0, "dense_size": 2}, level]}
+
+
+@pytest.mark.parametrize(
+    ("sparsity", "words"),
+    [
+        (csr([0, 1, 2], [0, 3]), "an index of the sparse tensor is outside of its shape"),
+        (csr([0, 1, 2], [0]), "refers to indices that it does not have"),
+        (csr([0, 1], [0, 1]), "has too few segments"),
+        (csr([0, 2, 1], [0, 1]), "segments that are no ranges of its indices"),
+        (csr([0, 2, 3], [0, 1, 2]), "refer to value 2 of 2"),
+        (csr([0, 1, 2], [0, 1], (0, 0)), r"has 2 levels in the order \[0, 0\]"),
+        (csr([0, 1, 2], [0, 1], segments_type=9), "a sparse level without its array_segments"),
+    ],
+)
+def test_a_sparse_tensor_whose_levels_do_not_fit_is_rejected(sparsity, words):
+    weight = Spec((2, 3), "float32", np.ones(2, "float32"))._replace(sparsity=sparsity)
+    with pytest.raises(TVMError, match=words):
+        from_tflite(one_node("DENSIFY", [weight], [Spec((2, 3))], {}))
+
+
 def test_options_of_another_operator_are_refused():
     model = bytearray(one_node("SOFTMAX", [Spec((1, 3))], [Spec((1, 3))], {"beta": 1.0}))
     refused = 0

@@ -3,6 +3,7 @@ written by tools/tflite_reference.py."""
 
 from __future__ import annotations
 
+import struct
 import zlib
 from typing import NamedTuple
 
@@ -135,6 +136,16 @@ def _transposed_cases() -> None:
     w = draw("conv3d", (2, 3, 2, 3, 4))
     case("conv_3d", "CONV_3D", [real(1, 4, 5, 6, 3), constant(w), constant(np.arange(4, dtype="float32"))],
          [real(1, 4, 5, 6, 4)], {"padding": 0, "stride_d": 1, "stride_w": 1, "stride_h": 1, "fused_activation": 1})
+
+
+def _mediapipe_cases() -> None:
+    """The transposed convolution of MediaPipe, whose options are a padding and two strides."""
+    for name, padding, width, height, kernel in (("same", 1, 2, 2, 3), ("valid", 2, 3, 2, 4), ("even", 1, 2, 2, 2)):
+        weight = constant(draw(f"mediapipe {name}", (4, kernel, kernel, 3)))
+        sizes = [d * s + (max(kernel - s, 0) if padding == 2 else 0) for d, s in ((5, height), (4, width))]
+        case(f"transpose_bias_{name}", "Convolution2DTransposeBias",
+             [real(1, 5, 4, 3), weight, constant(draw("mediapipe bias", (4,)))], [real(1, *sizes, 4)],
+             custom=struct.pack("<3i", padding, width, height))  # fmt: skip
 
 
 def _matrix_cases() -> None:
@@ -623,10 +634,34 @@ def _hybrid_cases() -> None:
     rows = draw("hybrid depthwise", (1, 3, 3, 6), "int8", -127, 127)
     case("depthwise_hybrid_channels", "DEPTHWISE_CONV_2D", [real(2, 5, 6, 3), constant(rows, scale=per, axis=3), bias],
          [real(2, 5, 6, 6)], {**options, "depth_multiplier": 2})  # fmt: skip
+    case("depthwise_hybrid", "DEPTHWISE_CONV_2D", [real(2, 5, 6, 3), constant(rows, scale=0.005), bias],
+         [real(2, 5, 6, 6)], {**options, "depth_multiplier": 2})  # fmt: skip
     right = constant(draw("hybrid matmul", (2, 5, 6), "int8", -127, 127), scale=0.006)
     for asymmetric in (False, True):
         case(f"batch_matmul_hybrid_{asymmetric}", "BATCH_MATMUL", [real(2, 4, 5), right], [real(2, 4, 6)],
              {"asymmetric_quantize_inputs": asymmetric})  # fmt: skip
+
+
+def _rows(count: int, segments: list, indices: list, kind: str) -> list[dict]:
+    """A dense level and a compressed one of a sparse matrix, its numbers in vectors of a kind."""
+    number = {"Int32Vector": 1, "Uint16Vector": 2, "Uint8Vector": 3}[kind]
+    parts = {"array_segments": (kind, {"values": segments}), "array_indices": (kind, {"values": indices})}
+    types = {f"{name}_type": number for name in parts}
+    return [{"format": 0, "dense_size": count}, {"format": 1, **types, **parts}]
+
+
+def _sparse_cases() -> None:
+    """Weights that are stored by rows, single elements or blocks."""
+    for kind in ("Int32Vector", "Uint16Vector", "Uint8Vector"):
+        levels = _rows(4, [0, 2, 2, 3, 5], [0, 3, 1, 2, 4], kind)
+        weight = Spec((4, 5), "float32", draw("sparse rows", (5,)), None, 0, 0, False,
+                      {"traversal_order": [0, 1], "dim_metadata": levels})  # fmt: skip
+        case(f"densify_{kind}", "DENSIFY", [weight], [real(4, 5)], {})
+    block = {"format": 0, "dense_size": 4}
+    weight = Spec((3, 8), "float32", draw("sparse blocks", (3, 4)), None, 0, 0, False,
+                  {"traversal_order": [0, 1, 2], "block_map": [1],
+                   "dim_metadata": [*_rows(3, [0, 1, 3, 3], [1, 0, 1], "Int32Vector"), block]})  # fmt: skip
+    case("densify_blocks", "DENSIFY", [weight], [real(3, 8)], {})
 
 
 def _int16_cases() -> None:
@@ -710,8 +745,8 @@ def _detection_cases() -> None:
              low=0.0, high=1.0)  # fmt: skip
 
 
-for _family in (_integer_recurrent_cases, _detection_cases, _hybrid_cases, _conv_cases, _transposed_cases,
-                _matrix_cases, _pool_cases, _normal_cases, _unary_cases, _binary_cases, _quantize_cases, _shape_cases,
-                _index_cases, _reduce_cases, _image_cases, _recurrent_cases, _control_cases, _variable_cases,
-                _int16_cases, _found_cases, _late_cases):  # fmt: skip
+for _family in (_integer_recurrent_cases, _detection_cases, _hybrid_cases, _sparse_cases, _mediapipe_cases,
+                _conv_cases, _transposed_cases, _matrix_cases, _pool_cases, _normal_cases, _unary_cases, _binary_cases,
+                _quantize_cases, _shape_cases, _index_cases, _reduce_cases, _image_cases, _recurrent_cases,
+                _control_cases, _variable_cases, _int16_cases, _found_cases, _late_cases):  # fmt: skip
     _family()

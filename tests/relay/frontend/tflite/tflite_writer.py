@@ -9,7 +9,7 @@ import numpy as np
 
 from tvm.relay.frontend.tflite.schema import OPERATORS, OPTION_TYPES, OPTIONS, TABLES, TENSOR_TYPES, options_of
 
-_SCALARS = {"bool": "?", "i8": "b", "u8": "B", "i32": "i", "u32": "I", "i64": "q", "u64": "Q", "f32": "f"}
+_SCALARS = {"bool": "?", "i8": "b", "u8": "B", "i32": "i", "u32": "I", "u16": "H", "i64": "q", "u64": "Q", "f32": "f"}
 _TABLES = {**TABLES, **{f"{name}Options": fields for name, fields in OPTIONS.items()}}
 
 
@@ -114,6 +114,7 @@ class Spec(NamedTuple):
     zero: Any = 0
     axis: int = 0
     variable: bool = False
+    sparsity: dict | None = None
 
 
 def constant(values, dtype: str | None = None, scale=None, zero=0, axis: int = 0) -> Spec:
@@ -171,6 +172,8 @@ def _graph_row(number: int, graph: GraphSpec, names: list[str], buffers: list[di
             scale = np.atleast_1d(np.asarray(t.scale, "float32"))
             zero = np.broadcast_to(np.asarray(t.zero, "int64"), scale.shape)
             row["quantization"] = {"scale": scale.tolist(), "zero_point": zero.tolist(), "quantized_dimension": t.axis}
+        if t.sparsity is not None:
+            row["sparsity"] = t.sparsity
         if t.variable:
             row["is_variable"] = True
         rows.append(row)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+from types import SimpleNamespace
+
 import numpy as np
 
 from ....error import TVMError
@@ -9,7 +12,7 @@ from ... import op as relay
 from ... import qnn
 from ...expr import Constant, RelayExpr
 from .elementwise import activated
-from .hybrid import asymmetric, is_hybrid, symmetric, weight_scale, whole_weight
+from .hybrid import activations, is_hybrid, weight_scale, whole_weight
 from .quantization import finished, real_array, rescaled, rescaled_wide, rounded_away
 from .table import Context, argument, is_quantized, op, quantized
 
@@ -151,7 +154,7 @@ def _real(form):
         data, scale = inputs[0], None
         if is_hybrid(ctx, inputs):
             single = ctx.tensor(1).quantization.is_single and ctx.node.operator == "CONV_2D"
-            data, scale = (symmetric if single else asymmetric)(data, (1, 2, 3))
+            data, scale = activations(ctx, data, (1, 2, 3), single)
             inputs = [data, Constant(whole_weight(ctx, inputs)), *inputs[2:]]
         weight, attrs = form(ctx, inputs, options, scale is None)
         out = relay.nn.conv2d(data, weight, **attrs)
@@ -236,6 +239,24 @@ def transpose_conv(ctx, inputs, options):
     return activated(ctx, biased(ctx, out, inputs, 3), options)
 
 
+@op("CUSTOM Convolution2DTransposeBias")
+def transpose_conv_bias(ctx, inputs, options):
+    """A transposed convolution of MediaPipe: data, weights and bias; the options are three numbers of 32 bits."""
+    raw = ctx.node.custom_options
+    if raw is None or len(raw) < 12:
+        raise TVMError("the options have no padding and strides")
+    padding, width, height = struct.unpack_from("<3i", raw)
+    # The numbers of padding begin with one for an unknown padding.
+    window = SimpleNamespace(padding=padding - 1, stride_w=width, stride_h=height)
+    batch, *sizes, _ = ctx.known_shape(inputs[0])
+    outputs, *kernel, _ = ctx.known_shape(inputs[1])
+    same_or_valid(window.padding, kernel, kernel, (height, width), (1, 1))
+    more = [0 if _PADDINGS[window.padding] == "SAME" else max(k - s, 0) for k, s in zip(kernel, (height, width))]
+    shape = [batch, *(d * s + m for d, s, m in zip(sizes, (height, width), more)), outputs]
+    given = [Constant(np.array(shape, "int32")), inputs[1], inputs[0]]
+    return biased(ctx, _transposed(ctx, given, window, True, relay.nn.conv2d_transpose), inputs, 2)
+
+
 @op("CONV_3D_TRANSPOSE")
 def conv_3d_transpose(ctx, inputs, options):
     if (options.dilation_d, options.dilation_h, options.dilation_w) != (1, 1, 1):
@@ -286,7 +307,7 @@ def _shaped(ctx: Context, out: RelayExpr, shape: tuple) -> RelayExpr:
 def fully_connected(ctx, inputs, options):
     data, shape = _rows(ctx, inputs, options)
     if is_hybrid(ctx, inputs):
-        data, scale = (asymmetric if options.asymmetric_quantize_inputs else symmetric)(data, (1,))
+        data, scale = activations(ctx, data, (1,), not options.asymmetric_quantize_inputs)
         out = relay.nn.dense(data, Constant(whole_weight(ctx, inputs)))
         out = relay.multiply(out, relay.multiply(scale, weight_scale(ctx)))
     else:
@@ -332,10 +353,11 @@ def _swapped(ctx: Context, x: RelayExpr) -> RelayExpr:
 @op("BATCH_MATMUL")
 def batch_matmul(ctx, inputs, options):
     if not is_hybrid(ctx, inputs):
-        a, b, shape = _matrices(ctx, inputs, options)
+        right = weight_array(ctx, inputs, 1, True) if is_quantized(ctx.tensor(1)) else None
+        a, b, shape = _matrices(ctx, inputs if right is None else [inputs[0], Constant(right)], options)
         return relay.reshape(relay.nn.batch_matmul(a, b), shape)
     a, b, shape = _matrices(ctx, [inputs[0], Constant(whole_weight(ctx, inputs))], options)
-    a, scale = (asymmetric if options.asymmetric_quantize_inputs else symmetric)(a, (2,))
+    a, scale = activations(ctx, a, (2,), not options.asymmetric_quantize_inputs)
     product = relay.multiply(relay.nn.batch_matmul(a, b), relay.multiply(scale, weight_scale(ctx)))
     return relay.reshape(product, shape)
 

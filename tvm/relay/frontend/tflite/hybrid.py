@@ -1,6 +1,6 @@
-"""Products of real data and integer weights. LiteRT brings the data of each run into 8 bits, by its own least and
-greatest number, and multiplies integers. Here the same integers are multiplied as floats; the sums of most kernels are
-exact all the same."""
+"""Matmuls and convolutions of float activations with integer weights (dynamic-range quantization). LiteRT quantizes the
+activations of each run to 8 bits, by their minimum and maximum, and multiplies integers. Here the same integers are
+multiplied as floats; the sums of most kernels are exact all the same."""
 
 from __future__ import annotations
 
@@ -11,12 +11,29 @@ from ...expr import Constant, RelayExpr, const
 from .quantization import rounded_away
 from .table import INTEGERS, Context
 
+# How activations are quantized: as LiteRT does with its default delegate XNNPACK, as its built-in kernels do, or not.
+HYBRID = ("litert", "builtin", "float")
+
 
 def is_hybrid(ctx: Context, inputs: list, weight: int = 1) -> bool:
-    """Whether real data meets constant integers with a scale."""
+    """Whether float activations are to be quantized for constant integer weights with a scale."""
+    if ctx.importer.hybrid == "float":
+        return False
     tensor = ctx.tensor(weight)
     whole = tensor.type in INTEGERS or tensor.type == "int4"
     return whole and tensor.quantization is not None and tensor.data is not None and ctx.dtype(inputs[0]) == "float32"
+
+
+def activations(
+    ctx: Context, x: RelayExpr, axes: tuple[int, ...], is_symmetric: bool, weight: int = 1
+) -> tuple[RelayExpr, RelayExpr]:
+    """Quantized activations and their scale, one for all elements along ``axes``. The delegate XNNPACK quantizes
+    asymmetrically where the built-in kernels quantize symmetrically; it takes weights whose zero points are 0."""
+    tensor = ctx.tensor(weight)
+    assert tensor.quantization is not None
+    is_delegated = tensor.type in ("int8", "int4") and not tensor.quantization.zero_point.any()
+    is_asymmetric = not is_symmetric or is_delegated and ctx.importer.hybrid == "litert"
+    return (asymmetric if is_asymmetric else symmetric)(x, axes)
 
 
 def symmetric(x: RelayExpr, axes: tuple[int, ...]) -> tuple[RelayExpr, RelayExpr]:
@@ -61,4 +78,4 @@ def weight_scale(ctx: Context, weight: int = 1) -> RelayExpr:
     return Constant(found.scale.reshape(() if found.is_single else -1))
 
 
-__all__ = ["asymmetric", "is_hybrid", "symmetric", "weight_scale", "whole_weight"]
+__all__ = ["HYBRID", "activations", "asymmetric", "is_hybrid", "symmetric", "weight_scale", "whole_weight"]

@@ -10,8 +10,10 @@ import numpy as np
 
 from ....error import TVMError
 from ..common.incremental import MOST_ADDRESSED
+from . import sparse
 from .flatbuffer import Flatbuffer
 from .schema import OPERATORS, OPTION_TYPES, OPTIONS, TABLES, TENSOR_TYPES, options_of
+from .sparse import Sparsity
 
 IDENTIFIER = b"TFL3"
 # Axes that an array of NumPy has at most.
@@ -46,6 +48,7 @@ class Tensor(NamedTuple):
     quantization: Quantization | None
     is_variable: bool
     trouble: str
+    sparsity: Sparsity | None = None
 
     @property
     def tensor_idx(self) -> int:
@@ -63,6 +66,9 @@ class Tensor(NamedTuple):
         """The value of a constant."""
         if self.trouble or self.data is None:
             raise TVMError(f"tensor '{self.name}' {self.trouble or 'has no value'}")
+        if self.sparsity is not None:
+            dense = self._replace(shape=(self._stored(),), sparsity=None).array()
+            return self.sparsity.dense(dense, self.shape)
         count, dtype = math.prod(self.shape), np.dtype(self.dtype)
         wanted = (count + 1) // 2 if self.type == "int4" else count * dtype.itemsize
         if len(self.data) != wanted:
@@ -74,6 +80,11 @@ class Tensor(NamedTuple):
             return halves.reshape(-1)[:count].reshape(self.shape)
         raw = np.frombuffer(self.data, "uint8" if self.dtype == "bool" else dtype.newbyteorder("<"))
         return (raw != 0 if self.dtype == "bool" else raw.astype(dtype)).reshape(self.shape)
+
+    def _stored(self) -> int:
+        """How many values a sparse constant stores."""
+        assert self.data is not None
+        return len(self.data) * 2 if self.type == "int4" else len(self.data) // np.dtype(self.dtype).itemsize
 
 
 class Node(NamedTuple):
@@ -135,7 +146,7 @@ def _content(buffer, data: memoryview) -> memoryview | None:
 
 def _graph(graph, number: int, codes: list, arrays: list, buffer: Flatbuffer) -> Graph:
     name = graph.name or (f"graph {number}" if number else "main")
-    tensors = [_tensor(t, i, arrays) for i, t in enumerate(graph.tensors or [])]
+    tensors = [_tensor(t, i, arrays, buffer) for i, t in enumerate(graph.tensors or [])]
     nodes = [_node(o, i, codes, len(tensors), buffer) for i, o in enumerate(graph.operators or [])]
     inputs, outputs = list(graph.inputs or []), list(graph.outputs or [])
     _check_indices([*inputs, *outputs], 0, len(tensors), f"the graph '{name}'")
@@ -148,7 +159,7 @@ def _check_indices(indices: list[int], least: int, count: int, what: str) -> Non
             raise TVMError(f"{what} refers to tensor {i} of {count}")
 
 
-def _tensor(tensor, index: int, arrays: list) -> Tensor:
+def _tensor(tensor, index: int, arrays: list, buffer: Flatbuffer) -> Tensor:
     name = tensor.name or f"tensor_{index}"
     if not 0 <= tensor.type < len(TENSOR_TYPES):
         raise TVMError(f"tensor '{name}' has element type number {tensor.type}, which is not known")
@@ -159,14 +170,11 @@ def _tensor(tensor, index: int, arrays: list) -> Tensor:
         raise TVMError(f"tensor '{name}' has the shape {shape}, with a negative size")
     if len(shape) > _MOST_AXES or math.prod(max(d, 1) for d in shape) > MOST_ADDRESSED:
         raise TVMError(f"tensor '{name}' has {len(shape)} axes, or more elements than can be addressed")
-    trouble = ""
-    if tensor.sparsity is not None:
-        trouble = "is stored sparse, which is not supported"
-    elif tensor.external_buffer:
-        trouble = "lies in another file, which is not supported"
+    trouble = "is stored in another file, which is not supported" if tensor.external_buffer else ""
+    sparsity = None if tensor.sparsity is None else sparse.read(tensor.sparsity, shape, buffer, name)
     data = arrays[tensor.buffer] if arrays else None
     found = _quantization(tensor.quantization, shape, name)
-    return Tensor(index, name, shape, TENSOR_TYPES[tensor.type], data, found, tensor.is_variable, trouble)
+    return Tensor(index, name, shape, TENSOR_TYPES[tensor.type], data, found, tensor.is_variable, trouble, sparsity)
 
 
 def _quantization(found, shape: tuple[int, ...], name: str) -> Quantization | None:

@@ -18,6 +18,7 @@ from ...expr import Constant, RelayExpr, TupleWrapper, Var
 from ..common.context import check_count
 from ..common.importer import GraphImporter, UnknownInput
 from .control import Resource
+from .hybrid import HYBRID
 from .load import Graph, Node, Tensor, load
 from .operator_converter import OperatorConverter, converter_key
 from .quantization import RANGES, looked_up, to_integers, to_real
@@ -45,8 +46,12 @@ class Importer(GraphImporter):
     are the values of what a model keeps from run to run: by the handle of a variable, or the numbers of the graph and
     of the tensor that an operator has for its state."""
 
-    def __init__(self, graphs: list[Graph], shapes: Mapping | None, dtypes: Mapping | None, converter: type):
+    def __init__(
+        self, graphs: list[Graph], shapes: Mapping | None, dtypes: Mapping | None, converter: type, hybrid: str
+    ):  # fmt: skip
         super().__init__()
+        # How float activations are quantized for integer weights; see hybrid.py.
+        self.hybrid = hybrid
         self.graphs = graphs
         self.graph = graphs[0]
         self.converters = {g.index: converter(graphs, g, self) for g in called_graphs(graphs)}
@@ -266,7 +271,7 @@ def in_words(node: Node, problem: Exception) -> str:
 
 
 def from_tflite(
-    model, shape_dict=None, dtype_dict=None, op_converter=OperatorConverter
+    model, shape_dict=None, dtype_dict=None, op_converter=OperatorConverter, hybrid="litert"
 ) -> tuple[IRModule, dict[str, Any]]:
     """A TFLite model as a module and the first values of its state. Weights become constants. Neither TensorFlow nor
     the ``tflite`` package is needed.
@@ -285,6 +290,11 @@ def from_tflite(
         Types of inputs by name; they must be the model's.
     op_converter : type, optional
         A class derived from OperatorConverter, with converters of the script's own.
+    hybrid : {"litert", "builtin", "float"}, optional
+        How matmuls and convolutions of float activations with integer weights (dynamic-range quantization) are
+        computed. ``litert`` quantizes the activations as LiteRT does with its default delegate XNNPACK; ``builtin`` as
+        LiteRT's built-in kernels do without it, symmetrically unless the model asks otherwise; ``float`` does not
+        quantize activations, which is nearest to the model before its weights were quantized.
 
     Returns
     -------
@@ -295,16 +305,18 @@ def from_tflite(
     TypeError
         ``model`` is none of these, or ``shape_dict`` or ``dtype_dict`` is no dictionary.
     TVMError
-        The file is damaged, or an operator cannot be converted.
+        The file is damaged, an operator cannot be converted, or ``hybrid`` is none of these.
     OpNotImplemented
         For operators without a converter; all of them are named.
     """
     for what, given in (("shape_dict", shape_dict), ("dtype_dict", dtype_dict)):
         if given is not None and not isinstance(given, Mapping):
             raise TypeError(f"from_tflite: {what} is a dictionary by input, got {type(given).__name__}")
+    if hybrid not in HYBRID:
+        raise TVMError(f"from_tflite: hybrid is one of {', '.join(HYBRID)}, got {hybrid!r}")
     # Scales that a damaged file has may be any numbers; what comes of them is checked or clipped.
     with np.errstate(all="ignore"):
-        return Importer(load(model_bytes(model)), shape_dict, dtype_dict, op_converter).run()
+        return Importer(load(model_bytes(model)), shape_dict, dtype_dict, op_converter, hybrid).run()
 
 
 __all__ = ["Importer", "from_tflite", "model_bytes"]

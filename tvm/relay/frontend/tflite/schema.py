@@ -61,9 +61,16 @@ TABLES = {
     "Model": "version:u32 operator_codes:[OperatorCode] subgraphs:[SubGraph] _ buffers:[Buffer]",
     "OperatorCode": "deprecated_builtin_code:i8 custom_code:str version:i32=1 builtin_code:i32",
     "SubGraph": "tensors:[Tensor] inputs:[i32] outputs:[i32] operators:[Operator] name:str",
-    "Tensor": "shape:[i32] type:i8 buffer:u32 name:str quantization:QuantizationParameters is_variable:bool sparsity:at"
+    "Tensor": "shape:[i32] type:i8 buffer:u32 name:str quantization:QuantizationParameters is_variable:bool"
+              " sparsity:SparsityParameters"
               " shape_signature:[i32] has_rank:bool _ external_buffer:u32",
     "QuantizationParameters": "_ _ scale:[f32] zero_point:[i64] details_type:u8 _ quantized_dimension:i32",
+    "SparsityParameters": "traversal_order:[i32] block_map:[i32] dim_metadata:[DimensionMetadata]",
+    "DimensionMetadata": "format:i8 dense_size:i32 array_segments_type:u8 array_segments:at array_indices_type:u8"
+                         " array_indices:at",
+    "Int32Vector": "values:[i32]",
+    "Uint16Vector": "values:[u16]",
+    "Uint8Vector": "values:[u8]",
     "Operator": "opcode_index:u32 inputs:[i32] outputs:[i32] builtin_options_type:u8 builtin_options:at"
                 " custom_options:[bytes] _ _ intermediates:[i32] large_custom_options_offset:u64"
                 " large_custom_options_size:u64 builtin_options_2_type:u8",

@@ -53,6 +53,12 @@ def expand_dims(ctx, inputs, options):
     return relay.expand_dims(inputs[0], axis_of(axis[0], ctx.rank(inputs[0]) + 1))
 
 
+@moving("DENSIFY")
+def densify(ctx, inputs, options):
+    """A constant that is stored sparse; every use of one reads its dense form."""
+    return inputs[0]
+
+
 @moving("TILE")
 def tile(ctx, inputs, options):
     if ctx.is_late(inputs[1]):
