@@ -66,7 +66,7 @@ def Inline() -> ModulePass:
         calls = CallGraph(mod)
         chosen = marked - calls.recursive
         new = mod.map_functions(lambda var, f: inline_function(f, mod, chosen) if isinstance(f, Function) else f)
-        new = _without_uncalled(new, {v.name_hint for v in mod.functions if v.name_hint in chosen and calls.ref_count(v)})
+        new = _without_uncalled(new, {name for name in chosen if calls.ref_count(name)})
         return infer_module(new) if is_typed(mod) else new
 
     return ModulePass(run, PassInfo(1, "InlineGlobals", ["InferType"]))
