@@ -21,8 +21,9 @@ def recast(
     ops: Sequence[str] | None = None,
     skip_layers: Sequence[int] | None = None,
 ) -> RelayExpr | IRModule:
-    """Cast the inputs of ``ops`` (nn.conv2d) to ``dtype`` and compute their sums in ``out_dtype``. Their outputs are cast
-    back to the type they had. ``skip_layers`` contains the numbers of calls that stay, in order, negative from the end.
+    """Cast the inputs of ``ops`` (nn.conv2d) to ``dtype`` and compute their sums in ``out_dtype``. Their outputs are
+    cast back to the type they had. ``skip_layers`` contains the numbers of calls that stay, in order, negative from the
+    end.
 
     Parameters
     ----------

@@ -56,8 +56,8 @@ def _channels(layout: str, what: str) -> tuple[int, int, int]:
 
 
 def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
-    """Blocks of channels become squares of points. DCR: channels are (block, depth); CRD: (depth, block). Channels after
-    the last whole block are left out, as TVM does; a dynamic number of channels must divide into blocks.
+    """Blocks of channels become squares of points. DCR: channels are (block, depth); CRD: (depth, block). Channels
+    after the last whole block are left out, as TVM does; a dynamic number of channels must divide into blocks.
 
     Raises
     ------
@@ -155,8 +155,8 @@ def space_to_batch_nd(data, block_shape, pad_before, pad_after, pad_value=0.0):
 
 
 def batch_to_space_nd(data, block_shape, crop_begin_list, crop_end_list):
-    """Batches become blocks of points again; the borders are cut off. Batches after the last whole block are left out, as
-    TVM does; a dynamic batch must divide into blocks.
+    """Batches become blocks of points again; the borders are cut off. Batches after the last whole block are left
+    out, as TVM does; a dynamic batch must divide into blocks.
 
     Raises
     ------
