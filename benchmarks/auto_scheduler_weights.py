@@ -109,7 +109,7 @@ class Samples:
         if not self.rows:
             raise SystemExit(f"there are no records in {', '.join([arguments.log, *arguments.searches])}")
         self.speeds, self.estimates = relative_speeds(self.runs, self._costs), np.array(self._estimates)
-        self.wanted = shortfall(self.runs, self.speeds, self.estimates)
+        self.wanted, _ = shortfall(self.runs, self.speeds, self.estimates)
 
     def _add(self, path: str, tasks: dict[str, Any]) -> None:
         """Take the records of a file that are of these tasks, and of machines as they were measured on."""

@@ -75,6 +75,12 @@ PACKED(packed_debug_create) {
   return create_executor(f, args + 1, codes + 1, n - 1, ret, ret_code);
 }
 
+PACKED(packed_name) {
+  const Factory *f = self;
+  (void)args, (void)codes, (void)n;
+  return TVMReturnBytes(f->name, strlen(f->name), kTVMStr, ret, ret_code);
+}
+
 PACKED(packed_graph_json) {
   const Factory *f = self;
   (void)args, (void)codes, (void)n;
@@ -122,8 +128,8 @@ PACKED(packed_remove_params) {
 static int factory_module(const Factory *from, TVMModuleHandle *out) {
   const struct { const char *name; TVMBackendPackedCFunc code; } functions[] = {
       {from->name, packed_create},          {"debug_create", packed_debug_create},
-      {"get_graph_json", packed_graph_json}, {"get_graph_params", packed_graph_params},
-      {"remove_params", packed_remove_params}};
+      {"get_name", packed_name},             {"get_graph_json", packed_graph_json},
+      {"get_graph_params", packed_graph_params}, {"remove_params", packed_remove_params}};
   Factory *f = malloc(sizeof *f);
   if (!f) return tvm_error("out of memory");
   *f = *from;

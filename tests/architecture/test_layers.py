@@ -82,6 +82,8 @@ ONLY_IN = {
     # NVRTC is a library of the compiler, not of the runtime.
     "ctypes": {"tvm/runtime/_lib.py", "tvm/codegen/cuda/nvrtc.py"},
     "pickle": set(),
+    # Closures for a worker go through a pipe between this process and its child.
+    "cloudpickle": {"tvm/contrib/popen_pool.py"},
     "marshal": set(),
     "shelve": set(),
 }

@@ -44,6 +44,17 @@ def test_expressions_that_are_not_linear_give_nothing(expr):
     assert detect_linear_equation(expr, [a, b]) == []
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64"])
+def test_differences_of_unsigned_numbers_have_negative_coefficients(dtype):
+    x, y = Var("x", dtype), Var("y", dtype)
+    number = const(100, dtype)
+    assert [e.value for e in detect_linear_equation(number - x, [x])] == [-1, 100]
+    three, five = (const(v, dtype) for v in (3, 5))
+    assert [e.value for e in detect_linear_equation(x * three - x * five - number, [x])] == [-2, -100]
+    assert [e.value for e in detect_linear_equation((number - x) * three + x * five + y, [x, y])] == [2, 1, 300]
+    assert [e.dtype for e in detect_linear_equation(x * three + number, [x])] == [dtype, dtype]
+
+
 def test_linear_forms_of_deep_and_shared_expressions():
     e = a
     for _ in range(20000):

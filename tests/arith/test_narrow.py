@@ -7,6 +7,7 @@ import random
 import pytest
 from integer_points import points, value_at
 
+import tvm
 from tvm.arith.narrow import narrow_predicate_expression
 from tvm.ir.prim import EQ, GE, GT, LE, LT, NE, Add, And, BufferLoad, Not, Or, Range, Sub, Var, const
 from tvm.ir.structural import structural_equal
@@ -79,3 +80,17 @@ def test_narrowed_predicates_imply_the_original(seed):
             for point in points({i: (-9, 19), n: (-1, 4)}):
                 if value_at(after, {i: point[i]}):
                     assert value_at(before, point)
+
+
+def test_comparisons_written_with_operators_are_expressions():
+    """``i == n`` is an object of its own until it is used as an expression."""
+    domain = {n: Range(0, 8)}
+    expr_deep_equal = tvm.tir.analysis.expr_deep_equal
+    for written, made in ((i == n, EQ(i, n)), (i != n, NE(i, n)), (i == 5, EQ(i, 5))):
+        assert expr_deep_equal(narrow_predicate_expression(written, domain), narrow_predicate_expression(made, domain))
+        assert expr_deep_equal(written, made) and not expr_deep_equal(written, LT(i, n))
+        assert tvm.tir.analysis.undefined_vars(written) == tvm.tir.analysis.undefined_vars(made)
+        seen = []
+        tvm.tir.stmt_functor.post_order_visit(written, seen.append)
+        assert type(seen[-1]) is type(made)
+        assert type(tvm.ir.load_json(tvm.ir.save_json(written))) is type(made)

@@ -102,6 +102,12 @@ def test_the_model_tells_fast_states_from_slow_ones_that_it_has_not_seen(seed, t
     scores = np.array(model.predict(task, states))
     assert scores[order[:10]].mean() > 1.5 * scores[order[-20:]].mean()
     assert model.predict(task, []) == []
+    # Scores are speeds relative to the fastest measured state.
+    costs = np.array([res.mean_cost for res in results])
+    wanted = costs[:100].min() / costs
+    speeds = np.array(model.predict(task, [inp.state for inp in inputs]))
+    assert np.sqrt(np.mean((speeds[:100] - wanted[:100]) ** 2)) < 0.1
+    assert np.median(np.abs(np.log2(speeds / wanted))) < 0.5
     model.save(str(tmp_path / "model"))
     again = auto_scheduler.XGBModel(model_file=str(tmp_path / "model"))
     np.testing.assert_allclose(again.predict(task, states), model.predict(task, states), rtol=1e-5)

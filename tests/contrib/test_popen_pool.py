@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 from tvm.contrib.popen_pool import MapResult, PopenPoolExecutor, PopenWorker, StatusKind
@@ -53,6 +55,27 @@ def test_a_pool_shares_calls_and_catches_errors():
 
 def _late(seconds):
     return identity_after(1, seconds)
+
+
+def test_closures_are_sent_with_their_code():
+    pytest.importorskip("cloudpickle")
+    number = 5
+    worker = PopenWorker(lambda: None)
+    worker.send(lambda x: (x + number, lambda: number), [1])
+    total, closure = worker.recv()
+    assert total == 6 and closure() == 5
+    pool = PopenPoolExecutor(max_workers=1, timeout=60)
+    assert pool.submit(lambda: number * 2).result() == 10
+
+
+def test_closures_without_cloudpickle_are_refused_before_a_process_starts(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    worker, number = PopenWorker(), 5
+    with pytest.raises(TypeError, match=r"PopenWorker: .*<lambda> cannot be sent .* install cloudpickle"):
+        worker.send(lambda: number)
+    assert not worker.is_alive()
+    with pytest.raises(TypeError, match="PopenWorker: the initializer cannot be sent"):
+        PopenWorker(lambda: number)
 
 
 def test_what_is_not_offered_is_refused():

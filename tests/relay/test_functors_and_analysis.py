@@ -87,6 +87,7 @@ def test_multiplications_are_counted_by_hand():
     f = relay.transform.InferType()(f)["main"]
     assert analysis.get_total_mac_number(f) == 6 * 8 * 8 * 4 * 9 + 10 * 384
     assert analysis.count_layers(f, ["nn.conv2d", "nn.dense"]) == 2
+    assert analysis.count_layers(tvm.IRModule({"main": f}), ["nn.conv2d", "nn.dense"]) == 2
 
 
 def test_operands_are_visited_first_and_once():

@@ -148,6 +148,35 @@ def test_a_polymorphic_function_stands_where_a_plain_one_is_wanted():
         inferred(wrong)
 
 
+POLYMORPHIC = """
+#[version = "0.0.5"]
+def @id[A](%x: A) -> A { %x }
+def @swap[A, D](%x: A, %y: D) -> (D, A) { (%y, %x) }
+def @of_one[B](%f: fn(float32) -> B) -> B { %f(1f) }
+def @of_two[C](%f: fn(float32, int32) -> C) -> C { %f(1f, 2) }
+def @composed[A, B, C](%f: fn(B) -> C, %g: fn(A) -> B, %x: A) -> C { %f(%g(%x)) }
+def @pair[A](%x: A) -> (A, A) { (%x, %x) }
+def @main() { CALL }
+"""
+
+
+@pytest.mark.parametrize("call, result", [
+    ("@of_one(@id)", "float32"),
+    ("@of_one(@pair)", "(float32, float32)"),
+    ("@of_two(@swap)", "(int32, float32)"),
+    ("@composed(@id, @id, 3f)", "float32"),
+    ("@composed(@pair, @id, 3)", "(int32, int32)"),
+    ("@composed(@of_one, @pair, 3f)", None),
+])  # fmt: skip
+def test_a_polymorphic_function_as_an_argument_solves_type_variables_of_the_callee(call, result):
+    text = POLYMORPHIC.replace("CALL", call)
+    if result is None:
+        with pytest.raises(tvm.error.DiagnosticError, match="argument 0 of composed: expected"):
+            relay.fromtext(text)
+        return
+    assert str(relay.fromtext(text)["main"].ret_type) == result
+
+
 def test_an_open_annotation_is_as_none():
     x, y = relay.var("x", shape=(2,)), relay.Var("y", relay.IncompleteType())
     typed = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], relay.Let(y, x + x, y))))["main"]

@@ -43,6 +43,7 @@ from ..ir.prim import (
     StringImm,
     Sub,
     Var,
+    convert,
 )
 from ..ir.primop import literal
 
@@ -102,6 +103,7 @@ def expr_deep_equal(a: PrimExpr, b: PrimExpr) -> bool:
     -------
     bool
     """
+    a, b = convert(a), convert(b)
     if a is b:
         return True
     stack = [(a, b)]

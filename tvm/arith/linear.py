@@ -1,12 +1,13 @@
 """Linear forms of expressions, and the bounds they put on variables.
 
 ``linear_form`` is the shared machinery: ``expr = sum(coefficient[v] * v) + base`` with coefficients and base free of
-the variables. Integers are taken as unbounded, the convention for index arithmetic.
+the variables. Integers are taken as unbounded, the convention for index arithmetic; so differences of unsigned numbers
+are of type int64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ..dtype import info
@@ -31,7 +32,7 @@ from ..ir.prim import (
     const,
     convert,
 )
-from ..ir.primop import add, floordiv, logical_not, maximum, minimum, multiply, negative, subtract
+from ..ir.primop import add, cast, floordiv, logical_not, maximum, minimum, multiply, negative, subtract
 from ..ir.visit import post_order
 from .analyzer import Analyzer
 
@@ -41,19 +42,32 @@ LinearForm = tuple[dict[Var, PrimExpr], PrimExpr]
 _OPPOSITE = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE, NE: EQ}
 
 
+def _signed(value: PrimExpr) -> PrimExpr:
+    return cast("int64", value) if info(value.dtype).is_uint else value
+
+
+def _matched(function: Callable[[PrimExpr, PrimExpr], PrimExpr], a: PrimExpr, b: PrimExpr) -> PrimExpr:
+    """A sum, difference or product; one of unsigned and signed numbers is signed, and so is a difference, which may be
+    negative."""
+    if a.dtype != b.dtype or function is subtract:
+        a, b = _signed(a), _signed(b)
+    return function(a, b)
+
+
 def _combine(a: LinearForm, b: LinearForm, sign: int) -> LinearForm:
+    function = add if sign > 0 else subtract
     coefficients = dict(a[0])
     for var, value in b[0].items():
         have = coefficients.get(var)
         if have is None:
-            coefficients[var] = value if sign > 0 else negative(value)
+            coefficients[var] = value if sign > 0 else negative(_signed(value))
         else:
-            coefficients[var] = add(have, value) if sign > 0 else subtract(have, value)
-    return coefficients, add(a[1], b[1]) if sign > 0 else subtract(a[1], b[1])
+            coefficients[var] = _matched(function, have, value)
+    return coefficients, _matched(function, a[1], b[1])
 
 
 def _scaled(form: LinearForm, factor: PrimExpr) -> LinearForm:
-    return {v: multiply(c, factor) for v, c in form[0].items()}, multiply(form[1], factor)
+    return {v: _matched(multiply, c, factor) for v, c in form[0].items()}, _matched(multiply, form[1], factor)
 
 
 def linear_form(expr: PrimExpr, variables: Iterable[Var]) -> LinearForm | None:

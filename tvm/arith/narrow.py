@@ -27,6 +27,7 @@ from ..ir.prim import (
     Sub,
     Var,
     const,
+    convert,
 )
 from ..ir.primop import add, subtract
 from ..ir.visit import post_order
@@ -42,6 +43,7 @@ _ABOVE = (GT, GE)
 
 def narrow_predicate_expression(predicate: PrimExpr, free_parameters: Mapping[Var, Range]) -> PrimExpr:
     """A predicate without the parameters that implies ``predicate`` for all their values; false where none is found."""
+    predicate = convert(predicate)
     analyzer = Analyzer()
     ends: dict[Var, Pair] = {}
     for var, dom in free_parameters.items():

@@ -1,16 +1,20 @@
 """Functions run in processes of their own, with a limit on their time.
 
-A function is found in the other process by its name, so it is one of a module; arguments and results are copied.
+Arguments and results are copied. A function is found in the other process by its name, so it is one of a module; where
+cloudpickle is installed, closures and functions of ``__main__`` are copied with their code. Messages go through a pipe
+between this process and its own child alone, so nothing that a stranger wrote is unpacked.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from enum import IntEnum
+from multiprocessing.reduction import ForkingPickler
 from typing import Any, NamedTuple
 
 from ..runtime.host_cpu import usable_cores
@@ -54,18 +58,50 @@ def kill_child_processes(pid: int) -> None:
         return
 
 
-def _serve(pipe: Any, initializer: Callable[..., Any] | None, initargs: tuple) -> None:
+def _packed(message: tuple, what: str) -> Any:
+    """A message for the other process: bytes of cloudpickle where it is installed, else the message itself.
+
+    Raises
+    ------
+    TypeError
+        The other process could not import a function or class of the message.
+    """
+    if importlib.util.find_spec("cloudpickle") is not None:
+        import cloudpickle
+
+        return cloudpickle.dumps(message)
+    try:
+        ForkingPickler.dumps(message)
+    except Exception as error:
+        raise TypeError(
+            f"{what} cannot be sent to another process: {error}. Define functions and classes at the top level of a "
+            "module, or install cloudpickle (pip install cloudpickle), which also copies closures"
+        ) from None
+    return message
+
+
+def _unpacked(message: Any) -> Any:
+    if not isinstance(message, bytes):
+        return message
+    import cloudpickle
+
+    return cloudpickle.loads(message)
+
+
+def _serve(pipe: Any, initial: Any) -> None:
+    initializer, initargs = _unpacked(initial)
     if initializer is not None:
         initializer(*initargs)
     while True:
         try:
-            function, args, kwargs = pipe.recv()
+            message = pipe.recv()
         except EOFError:
             return
         try:
-            pipe.send((StatusKind.COMPLETE, function(*args, **kwargs)))
+            function, args, kwargs = _unpacked(message)
+            pipe.send(_packed((StatusKind.COMPLETE, function(*args, **kwargs)), "the result"))
         except Exception as error:
-            pipe.send((StatusKind.EXCEPTION, error))
+            pipe.send(_packed((StatusKind.EXCEPTION, error), "the error"))
 
 
 class PopenWorker:
@@ -93,7 +129,7 @@ class PopenWorker:
             raise NotImplementedError("PopenWorker: the output of a process goes where this one's goes")
         if maximum_uses is not None and maximum_uses < 1:
             raise ValueError(f"PopenWorker: maximum_uses is at least 1, got {maximum_uses}")
-        self._initial = (initializer, tuple(initargs))
+        self._initial = _packed((initializer, tuple(initargs)), "PopenWorker: the initializer")
         self._maximum_uses = maximum_uses
         self._uses = 0
         self._process: Any = None
@@ -103,7 +139,7 @@ class PopenWorker:
     def _start(self) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
-        self._process = context.Process(target=_serve, args=(other, *self._initial), daemon=True)
+        self._process = context.Process(target=_serve, args=(other, self._initial), daemon=True)
         self._process.start()
         other.close()
         self._uses = 0
@@ -125,21 +161,28 @@ class PopenWorker:
         Parameters
         ----------
         fn : callable
-            The function, which the other process imports by its name.
+            The function, which the other process imports by its name, or gets with its code where cloudpickle is
+            installed.
         args : Iterable[Any], optional
             Its arguments.
         kwargs : dict, optional
             Its named arguments.
         timeout : float, optional
             How many seconds ``recv`` waits for the result; without it, as long as it takes.
+
+        Raises
+        ------
+        TypeError
+            The function or an argument cannot be sent to another process.
         """
+        message = _packed((fn, tuple(args), kwargs or {}), f"PopenWorker: {getattr(fn, '__qualname__', fn)}")
         if self.is_alive() and self._uses == self._maximum_uses:
             self.kill()
         if not self.is_alive():
             self._start()
         self._uses += 1
         self._timeout = timeout
-        self._pipe.send((fn, tuple(args), kwargs or {}))
+        self._pipe.send(message)
 
     def recv(self) -> Any:
         """Wait for the result of the call.
@@ -164,7 +207,7 @@ class PopenWorker:
             self.kill()
             raise TimeoutError(f"the call took longer than {self._timeout} s")
         try:
-            status, value = self._pipe.recv()
+            status, value = _unpacked(self._pipe.recv())
         except EOFError:
             self.kill()
             raise ChildProcessError("the process ended before the call did") from None

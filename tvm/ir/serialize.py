@@ -177,6 +177,8 @@ def save_json(node: Any) -> str:
     >>> tvm.ir.load_json(tvm.ir.save_json(tvm.tir.IntImm("int32", 3)))
     3
     """
+    # A comparison with == or != is an expression only where it is used as one.
+    node = node.asobject() if hasattr(node, "asobject") and not isinstance(node, Node) else node
     writer = _Writer()
     writer.add(node)
     whole = {"format": FORMAT, "root": writer.value(node, "the root"), "nodes": writer.nodes, "arrays": writer.arrays}

@@ -37,9 +37,11 @@ def _rows() -> dict[str, Callable[..., Any]]:
               "logical_and": np.logical_and, "logical_or": np.logical_or, "logical_xor": np.logical_xor}
     for name, f in unary.items():
         _TABLE[name] = lambda attrs, a, out, f=f: f(a[0])
+    for name in ("exp", "log", "sqrt", "tanh", "sin", "cos"):
+        _TABLE[name] = lambda attrs, a, out, f=unary[name]: _of_floats(f, a[0])
     for name, f in binary.items():
         _TABLE[name] = lambda attrs, a, out, f=f: f(a[0], a[1])
-    _TABLE["rsqrt"] = lambda attrs, a, out: (1 / np.sqrt(a[0])).astype(a[0].dtype)
+    _TABLE["rsqrt"] = lambda attrs, a, out: _of_floats(lambda x: (1 / np.sqrt(x)).astype(x.dtype), a[0])
     # Of integers, what rounding towards zero cuts off is taken away first: float64 does not hold every int64.
     _TABLE["divide"] = lambda attrs, a, out: np.divide(a[0], a[1]) if a[0].dtype.kind == "f" else np.floor_divide(
         a[0] - np.fmod(a[0], a[1]), a[1])
@@ -60,6 +62,12 @@ def _rows() -> dict[str, Callable[..., Any]]:
     for name in ("sum", "prod", "max", "min"):
         _TABLE[name] = lambda attrs, a, out, f=getattr(np, name): _reduced(f, attrs, a[0], out)
     return _TABLE
+
+
+def _of_floats(f, array):
+    if array.dtype.kind != "f":
+        raise NotImplementedError("functions of real numbers are of floats; the compiler reports the others")
+    return f(array)
 
 
 def _cast(array, dtype: str):

@@ -69,12 +69,22 @@ def call_polymorphic(self: Inference, node: Call, callee: FuncType) -> Type:
 
     late = [i for i, a in enumerate(node.args) if isinstance(a, Function) and id(a) not in self.types]
     known = {i: self.type_of(a) for i, a in enumerate(node.args) if i not in late}
-    # A polymorphic argument fits what the others leave of the parameter's type.
-    for i in sorted(known, key=lambda i: bool(isinstance(known[i], FuncType) and known[i].type_params)):
-        _solve_argument(callee, i, known[i], name, table)
+
+    def special(i: int) -> Type:
+        """The type of an argument; a polymorphic one as what is known of the parameter's type makes it."""
+        t = known[i]
+        return unify(wanted(callee.arg_types[i]), t) or t if _is_polymorphic(t) else t
+
+    # What a polymorphic argument stands for follows from the other arguments, so it comes after them.
+    open_ones = list(known)
+    while open_ones:
+        i = next((i for i in open_ones if not _is_polymorphic(special(i))), open_ones[0])
+        open_ones.remove(i)
+        _solve_argument(callee, i, special(i), name, table)
     for i in late:
         _bind_params(self, node.args[i], wanted(callee.arg_types[i]))
-        _solve_argument(callee, i, self.infer(node.args[i]), name, table)
+        known[i] = self.infer(node.args[i])
+        _solve_argument(callee, i, special(i), name, table)
     for arg, t in zip(node.args, callee.arg_types):
         _bind_params(self, arg, wanted(t))
         if not isinstance(wanted(t), IncompleteType):
@@ -82,10 +92,12 @@ def call_polymorphic(self: Inference, node: Call, callee: FuncType) -> Type:
     return wanted(callee.ret_type)
 
 
+def _is_polymorphic(t: Type) -> bool:
+    return isinstance(t, FuncType) and bool(t.type_params)
+
+
 def _solve_argument(callee: FuncType, i: int, have: Type, name: str, table: dict[Any, Type]) -> None:
     want = callee.arg_types[i]
-    if isinstance(have, FuncType) and have.type_params:
-        have = unify(substitute_types(want, table), have) or have
     if not solve(want, have, table, set(callee.type_params)):
         raise DiagnosticError(f"argument {i} of {name}: expected {substitute_types(want, table)}, got {have}")
 

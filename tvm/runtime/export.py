@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..error import TVMError
-from . import blob_object, host_cpu, link
+from . import blob_object, graph_factory, host_cpu, link
 from ._lib import checksum
 
 if TYPE_CHECKING:
@@ -161,13 +161,17 @@ def export_library(
 ):
     """``fcompile(output, files, **kwargs)`` makes the file; by default chosen by the suffix of ``file_name``.
 
-    ``root``: what stands above the library, if anything. An executable of the virtual machine stands above its own.
+    ``root``: what stands above the library, if anything. An executable of the virtual machine and a factory of graph
+    executors stand above their own.
     """
     if module.type_key == "VMExecutable":
         from .vm import Executable
 
         executable = Executable(module)
         module, root = executable.lib, executable._root()
+    elif module.type_key == graph_factory.TYPE_KEY:
+        root = (graph_factory.TYPE_KEY, graph_factory.PackedFactory.of_module(module).at)
+        (module,) = module.imported_modules
     target = os.path.abspath(os.fspath(file_name))
     if not os.path.isdir(os.path.dirname(target)):
         raise ValueError(f"export_library: there is no folder '{os.path.dirname(target)}'")

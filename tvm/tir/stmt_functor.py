@@ -34,7 +34,7 @@ from .stmt import (
 
 
 def _root(node: Any) -> Node:
-    return node.body if isinstance(node, PrimFunc) else node
+    return node.body if isinstance(node, PrimFunc) else convert(node)
 
 
 def ir_transform(stmt: Stmt, preorder: Callable | None, postorder: Callable | None, only_enable=None) -> Stmt:

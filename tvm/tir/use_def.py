@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..ir.node import Node
-from ..ir.prim import BufferLoad, CommReducer, IterVar, Let, PrimExpr, Reduce, Var
+from ..ir.prim import BufferLoad, CommReducer, IterVar, Let, PrimExpr, Reduce, Var, convert
 from ..ir.visit import post_order
 from .buffer import Buffer
 from .function import PrimFunc
@@ -285,7 +285,7 @@ def undefined_vars(node: Any, defs: Iterable[Var] | None = None) -> list[Var]:
     -------
     list[Var]
     """
-    return list(UseDef(defs or ()).run(node).undefined)
+    return list(UseDef(defs or ()).run(convert(node)).undefined)
 
 
 __all__ = ["THREAD_KEYS", "UseDef", "undefined_vars"]

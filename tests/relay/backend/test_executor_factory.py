@@ -66,6 +66,21 @@ def test_removed_parameters_are_asked_for(model):
     check(executor, weight)
 
 
+@pytest.mark.parametrize("suffix", [".so", ".tar"])
+def test_a_model_without_its_parameters_is_exported(model, tmp_path, suffix):
+    lib, weight = model
+    path = str(tmp_path / f"bare{suffix}")
+    lib["remove_params"]().export_library(path)
+    loaded = tvm.runtime.load_module(path)
+    assert loaded["get_graph_params"]() == {} and loaded["get_graph_json"]() == lib.get_graph_json()
+    executor = graph_executor.GraphModule(loaded["default"](tvm.cpu()))
+    executor.load_params(tvm.runtime.save_param_dict(lib.get_params()))
+    check(executor, weight)
+    # The factory as a module of the runtime is exported whole.
+    lib.module.export_library(path)
+    check(graph_executor.GraphModule(tvm.runtime.load_module(path)["default"](tvm.cpu())), weight)
+
+
 def test_debug_create_names_the_model(model):
     lib, weight = model
     check(graph_executor.GraphModule(lib["debug_create"]("default", tvm.cpu())), weight)

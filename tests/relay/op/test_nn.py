@@ -470,9 +470,7 @@ REFUSALS = {
     "pad reflects": (lambda x: relay.nn.pad(x, ((0, 3),), 0, "reflect"), [(3,)], "needs more than the 3 elements"),
     "pad repeats": (lambda x: relay.nn.pad(x, ((0, 1),), 0, "edge"), [(0,)], "needs more than the 0 elements"),
     "mirror mode": (lambda x: relay.nn.mirror_pad(x, ((3, 0),), "OTHER"), [(3,)], "SYMMETRIC or REFLECT"),
-    "depth_to_space": (lambda x: relay.nn.depth_to_space(x, 2), [(1, 3, 2, 2)], "3 channels cannot be divided"),
     "space_to_depth": (lambda x: relay.nn.space_to_depth(x, 2), [(1, 3, 3, 2)], "3 points cannot be divided"),
-    "batch_to_space": (lambda x: relay.nn.batch_to_space_nd(x, [2], [[0, 0]]), [(3, 3, 3)], "a batch of 3"),
     "fifo": (lambda x, y: relay.nn.fifo_buffer(x, y, 0), [(4,), (3,)], "does not fit into a buffer"),
     "packed": (
         lambda x, w: relay.nn.contrib_conv2d_nchwc(x, w),
@@ -501,3 +499,15 @@ REFUSALS = {
 def test_refuses(name):
     build, shapes, words = REFUSALS[name]
     assert words in refused(build, *[tensor(*s) for s in shapes])
+
+
+def test_channels_and_batches_after_the_last_whole_block_are_left_out(rng):
+    x = rng.normal(size=(1, 5, 2, 3)).astype("float32")
+    whole = x[:, :4].reshape(1, 2, 2, 1, 2, 3).transpose(0, 3, 4, 1, 5, 2).reshape(1, 1, 4, 6)
+    np.testing.assert_array_equal(run(lambda d: relay.nn.depth_to_space(d, 2), x), whole)
+    x = rng.normal(size=(5, 3, 2)).astype("float32")
+    whole = x[:4].reshape(2, 2, 3, 2).transpose(1, 2, 0, 3).reshape(2, 6, 2)[:, :5]
+    np.testing.assert_array_equal(run(lambda d: relay.nn.batch_to_space_nd(d, [2], [[0, 1]]), x), whole)
+    made = relay.nn.batch_to_space_nd(relay.var("x", shape=(1, 5, 5, 4)), [2, 2], [[0, 1], [0, 1]])
+    ret = relay.transform.InferType()(tvm.IRModule.from_expr(made))["main"].ret_type
+    assert tuple(ret.shape) == (0, 9, 9, 4)

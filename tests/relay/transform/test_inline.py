@@ -125,3 +125,11 @@ def test_a_constructor_used_as_a_value_becomes_a_polymorphic_function():
     made = transform.EtaExpand(expand_constructor=True)(mod)["main"].body
     assert [v.name_hint for v in made.type_params] == ["A", "B"] and made.body.op.name_hint == "Both"
     assert [p.checked_type for p in made.params] == list(made.type_params)
+
+
+def test_an_inline_function_without_calls_is_an_entry_and_stays():
+    mod = tvm.IRModule({"alone": numbers(1)})
+    assert [v.name_hint for v in transform.Inline()(mod).functions] == ["alone"]
+    mod = tvm.IRModule({"one": numbers(1), "entry": numbers(2)})
+    mod["main"] = relay.Function([], relay.Call(mod.get_global_var("one"), []))
+    assert sorted(v.name_hint for v in transform.Inline()(mod).functions) == ["entry", "main"]

@@ -7,6 +7,7 @@ error weighted by the root of the speed. Errors of logarithms are ratios, so slo
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -58,11 +59,15 @@ def relative_speeds(tasks: Sequence[str], costs: Sequence[float]) -> np.ndarray:
     return np.maximum(speeds, _LEAST_SPEED)
 
 
-def shortfall(tasks: Sequence[str], speeds: np.ndarray, estimates: np.ndarray) -> np.ndarray:
-    """What is to be added to estimates. Only differences within a task mean something: its mean is 0."""
-    _, owner = np.unique(np.array(tasks), return_inverse=True)
+def shortfall(
+    tasks: Sequence[str], speeds: np.ndarray, estimates: np.ndarray
+) -> tuple[np.ndarray, dict[str, float]]:
+    """What is to be added to estimates: for each state its difference from the mean of its task, which is learned, and
+    this mean by task."""
+    names, owner = np.unique(np.array(tasks), return_inverse=True)
     wanted = np.log2(speeds) - estimates
-    return wanted - (np.bincount(owner, wanted) / np.bincount(owner))[owner]
+    means = np.bincount(owner, wanted) / np.bincount(owner)
+    return wanted - means[owner], dict(zip(map(str, names), map(float, means)))
 
 
 def stage_loss(owner: np.ndarray, wanted: np.ndarray, speeds: np.ndarray) -> Callable[[np.ndarray, Any], Any]:
@@ -109,6 +114,8 @@ class XGBModel(PythonBasedModel):
         self.adaptive_training, self.pretrained = adaptive_training, pretrained
         self.seed = seed if seed is not None else 0
         self.bst: Any = None
+        # By task, the mean of what estimates of its states lack of the logarithms of their relative speeds.
+        self._means: dict[str, float] = {}
         # Rows of each measured state, what they score to start with, its task, its seconds, and its estimate.
         self._rows: list[np.ndarray] = []
         self._starts: list[np.ndarray] = []
@@ -165,11 +172,11 @@ class XGBModel(PythonBasedModel):
     def _train(self) -> None:
         speeds = relative_speeds(self._tasks, self._costs)
         owner = np.repeat(np.arange(len(self._rows)), [len(rows) for rows in self._rows])
-        wanted = shortfall(self._tasks, speeds, np.array(self._estimates))
+        wanted, self._means = shortfall(self._tasks, speeds, np.array(self._estimates))
         data = self._xgb.DMatrix(np.concatenate(self._rows), base_margin=np.concatenate(self._starts))
         parameters = {**_PARAMETERS, "seed": self.seed, "base_score": 0.0, "nthread": 1}
         self.bst = self._xgb.train(parameters, data, num_boost_round=_ROUNDS, obj=stage_loss(owner, wanted, speeds))
-        self.bst.set_attr(pretrained=str(int(self.pretrained)))
+        self.bst.set_attr(pretrained=str(int(self.pretrained)), means=json.dumps(self._means))
         if self.verbose_eval:
             error = np.sqrt(np.mean((np.bincount(owner, self.bst.predict(data), len(speeds)) - wanted) ** 2))
             logger.debug("cost model: %d states, root of the mean square error %.4f", len(speeds), error)
@@ -177,6 +184,20 @@ class XGBModel(PythonBasedModel):
     # -- scoring ---------------------------------------------------------------------------------------------------
 
     def predict(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
+        """The speed of each state relative to the fastest measured state of its task; of a task without measurements,
+        numbers whose ratios alone have a meaning.
+
+        Parameters
+        ----------
+        task : SearchTask
+            The task of the states.
+        states : list of State or StateObject
+            The states.
+
+        Returns
+        -------
+        list of float
+        """
         groups = [rows[None] for rows in self._features(task, states)]
         return [float(scores[0]) for scores in self.predict_rows(task, groups)]
 
@@ -188,7 +209,8 @@ class XGBModel(PythonBasedModel):
         if self.bst is not None:
             scores = scores + self.bst.inplace_predict(rows)
         parts = np.split(scores, np.cumsum([g.shape[0] * g.shape[1] for g in groups])[:-1])
-        return [np.exp2(estimate(task, group) + own.reshape(group.shape[:2]).sum(axis=1))
+        mean = self._means.get(task.workload_key, 0.0)
+        return [np.exp2(estimate(task, group) + mean + own.reshape(group.shape[:2]).sum(axis=1))
                 for own, group in zip(parts, groups)]
 
     def predict_stages(self, task: SearchTask, states: Sequence[Any]) -> list[float]:
@@ -277,6 +299,8 @@ class XGBModel(PythonBasedModel):
         self.bst = self._xgb.Booster()
         self.bst.load_model(content)
         self.pretrained = self.bst.attr("pretrained") == "1"
+        # Files of earlier versions have no means.
+        self._means = json.loads(self.bst.attr("means") or "{}")
 
 
 __all__ = ["XGBModel", "estimate", "extractor_of", "relative_speeds", "shortfall", "stage_loss"]

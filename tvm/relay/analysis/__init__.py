@@ -345,13 +345,13 @@ def get_total_mac_number(expr: RelayExpr) -> int:
     return macs(expr)
 
 
-def count_layers(expr: RelayExpr, valid_ops: list[str]) -> int:
-    """How many of these operators lie on the longest way through the graph.
+def count_layers(expr: RelayExpr | IRModule, valid_ops: list[str]) -> int:
+    """How many of these operators are on the longest path through the graph.
 
     Parameters
     ----------
-    expr : RelayExpr
-        The expression.
+    expr : RelayExpr or IRModule
+        The expression, or a module, whose function ``main`` is counted.
     valid_ops : list[str]
         The operators.
 
@@ -359,6 +359,8 @@ def count_layers(expr: RelayExpr, valid_ops: list[str]) -> int:
     -------
     int
     """
+    if isinstance(expr, IRModule):
+        expr = expr["main"]
     depth: dict[int, int] = {}
     for node in post_order(expr):
         below = max([depth[id(c)] for c in node.children()], default=0)

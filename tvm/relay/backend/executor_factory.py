@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import struct
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ...runtime import ndarray
 from ...runtime.export import export_library
-from ...runtime.params import pack_params
+from ...runtime.graph_factory import TYPE_KEY, PackedFactory
 from ...runtime.registry import get_global_func
 
 
@@ -120,19 +119,12 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
             arrays = [ndarray.array(a) if not isinstance(a, ndarray.NDArray) else a for a in self.params.values()]
             pairs = [part for pair in zip(self.params, arrays) for part in pair]
             create = get_global_func("tvm.graph_executor_factory.create")
-            self._module = create(bytearray(self._packed()), self.lib, *pairs)
+            self._module = create(bytearray(self._packed.head()), self.lib, *pairs)
         return self._module
 
-    def _packed(self, params_size: int = 0) -> bytes:
-        """Name, graph and length of the parameters as the factory in C reads them, the parameters behind them."""
-        blocks = (self.libmod_name.encode(), self.graph_json.encode())
-        head = b"".join(part for block in blocks for part in (struct.pack("<Q", len(block)), block))
-        return head + struct.pack("<Q", params_size)
-
-    def _packed_at(self, start: int) -> list[bytes | memoryview]:
-        """In parts, with the parameters aligned where the packed form begins at byte ``start`` of aligned memory."""
-        params = list(pack_params(self.params, start + len(self._packed()))) if self.params else []
-        return [self._packed(sum(map(len, params))), *params]
+    @property
+    def _packed(self) -> PackedFactory:
+        return PackedFactory(self.libmod_name, self.graph_json, self.params)
 
     def _repr_html_(self) -> str:
         """What notebooks show: the kernels, and the memory that the values between them take."""
@@ -147,5 +139,5 @@ class GraphExecutorFactoryModule(ExecutorFactoryModule):
 
     def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
         """Write the library with the graph and the parameters inside; loading it gives a factory."""
-        root = ("GraphExecutorFactory", self._packed_at)
+        root = (TYPE_KEY, self._packed.at)
         return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, root=root, **kwargs)

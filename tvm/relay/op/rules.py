@@ -28,11 +28,11 @@ def same_as_first(attrs, types) -> Type:
     return tensor(types[0])
 
 
-def floats_like_first(attrs, types) -> Type:
-    t = tensor(types[0])
-    if not info(t.dtype).is_float:
-        raise TypeError(f"a function of real numbers is asked for of {t.dtype}; cast to float32 first")
-    return t
+def check_real(dtype: str, name: str = "") -> None:
+    """Raise a TypeError where a function of real numbers is computed of another type."""
+    if not info(dtype).is_float:
+        of = f"{name}: " if name else ""
+        raise TypeError(f"{of}a function of real numbers is asked for of {dtype}; cast to float32 first")
 
 
 def numbers_like_first(attrs, types) -> Type:
@@ -73,13 +73,6 @@ def broadcast(attrs, types) -> Type:
     if a.dtype != b.dtype:
         raise TypeError(f"both sides must have one element type, got {a.dtype} and {b.dtype}; cast one of them")
     return TensorType(broadcast_dims(dims(a), dims(b)), a.dtype)
-
-
-def broadcast_bits(attrs, types) -> Type:
-    t = broadcast(attrs, types)
-    if info(t.dtype).is_float:
-        raise TypeError(f"only integers have bits, got {t.dtype}")
-    return t
 
 
 def broadcast_bool(attrs, types) -> Type:
@@ -180,11 +173,10 @@ def _type_of(t, unknown: set) -> TensorType:
 
 __all__ = [
     "broadcast",
-    "broadcast_bits",
-    "floats_like_first",
     "numbers_like_first",
     "by_compute",
     "broadcast_bool",
+    "check_real",
     "broadcast_dims",
     "bool_like_first",
     "concrete",

@@ -10,9 +10,8 @@ from .record import BROADCAST, COMM_REDUCE, ELEMWISE, OPAQUE, as_expr, call, dev
 from .rules import (
     bool_like_first,
     broadcast,
-    broadcast_bits,
     broadcast_bool,
-    floats_like_first,
+    check_real,
     numbers_like_first,
     same_as_first,
     tensor,
@@ -25,9 +24,8 @@ _FLOAT = (
 _NUMBER = ["negative"]
 _UNARY = [*_FLOAT, *_NUMBER, *"sign abs floor ceil trunc round bitwise_not".split()]
 _TESTS = ("isnan", "isfinite", "isinf", "logical_not")
-_BITS = "bitwise_and bitwise_or bitwise_xor left_shift right_shift".split()
 _ARITHMETIC = "add subtract multiply divide floor_divide trunc_divide mod floor_mod trunc_mod power maximum minimum"
-_BINARY = [*_ARITHMETIC.split(), *_BITS]
+_BINARY = [*_ARITHMETIC.split(), *"bitwise_and bitwise_or bitwise_xor left_shift right_shift".split()]
 _COMPARE = "equal not_equal less less_equal greater greater_equal".split()
 _LOGICAL = "logical_and logical_or logical_xor".split()
 
@@ -37,8 +35,18 @@ def _sentence(name: str) -> str:
     return getattr(topi, name).__doc__.partition("\n")[0]
 
 
+def _of_floats(name: str):
+    """A function of real numbers. Type inference gives a call on integers their type, as in TVM; computing it fails."""
+
+    def computed(data):
+        check_real(data.dtype, name)
+        return getattr(topi, name)(data)
+
+    return computed
+
+
 def _unary(name: str, type_rule):
-    function = getattr(topi, name)
+    function = _of_floats(name) if name in _FLOAT else getattr(topi, name)
 
     @op(name, 1, pattern=ELEMWISE, type_rule=type_rule, compute=lambda attrs, inputs, out: function(inputs[0]))
     def build(data):
@@ -87,13 +95,11 @@ def _like_the_other(attrs, types):
 
 
 for _name in _UNARY:
-    _rule = floats_like_first if _name in _FLOAT else numbers_like_first if _name in _NUMBER else same_as_first
-    globals()[_name] = _unary(_name, _rule)
+    globals()[_name] = _unary(_name, numbers_like_first if _name in _NUMBER else same_as_first)
 for _name in _TESTS:
     globals()[_name] = _unary(_name, bool_like_first)
 for _name in _BINARY:
-    _rule = broadcast_bits if _name in _BITS else broadcast
-    globals()[_name] = _binary(_name, _rule)
+    globals()[_name] = _binary(_name, broadcast)
 for _name in _COMPARE:
     globals()[_name] = _binary(_name, broadcast_bool)
 for _name in _LOGICAL:

@@ -58,14 +58,15 @@ def _without_uncalled(mod: IRModule, names: set[str]) -> IRModule:
 
 
 def Inline() -> ModulePass:
-    """Inline the functions of the module that are marked ``Inline``; they leave the module when nobody else calls
-    them. A module without types has none afterwards."""
+    """Inline the functions of the module that are marked ``Inline``, and remove those whose calls are all inlined. A
+    function without calls is an entry of the module and stays. A module without types has none afterwards."""
 
     def run(mod: IRModule, ctx: PassContext) -> IRModule:
         marked = {v.name_hint for v, f in mod.functions.items() if isinstance(f, Function) and f.attrs.get("Inline")}
-        chosen = marked - CallGraph(mod).recursive
+        calls = CallGraph(mod)
+        chosen = marked - calls.recursive
         new = mod.map_functions(lambda var, f: inline_function(f, mod, chosen) if isinstance(f, Function) else f)
-        new = _without_uncalled(new, chosen)
+        new = _without_uncalled(new, {name for name in chosen if calls.ref_count(name)})
         return infer_module(new) if is_typed(mod) else new
 
     return ModulePass(run, PassInfo(1, "InlineGlobals", ["InferType"]))

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ...ir.tensor_type import TensorType
+from ...ir.module import IRModule
+from ...ir.type import TupleType, Type
 from ...ir.visit import rewrite
-from ..expr import Call, RelayExpr
-from ..infer import infer_type
+from ..expr import Call, Function, RelayExpr, Tuple, TupleGetItem
+from ..infer import infer_module, infer_type
 from ..op import tensor
 from ..op.record import CallAttrs
 from .function_pass import is_call
 
 
 def recast(
-    expr: RelayExpr,
+    expr: RelayExpr | IRModule,
     dtype: str,
     out_dtype: str,
     ops: Sequence[str] | None = None,
     skip_layers: Sequence[int] | None = None,
-) -> RelayExpr:
-    """The inputs of ``ops`` (nn.conv2d) are cast to ``dtype`` and their sums taken in ``out_dtype``; results have the
-    type they had. ``skip_layers`` names calls that stay, by their number in order, negative from the end.
+) -> RelayExpr | IRModule:
+    """Cast the inputs of ``ops`` (nn.conv2d) to ``dtype`` and compute their sums in ``out_dtype``. Their outputs are
+    cast back to the type they had. ``skip_layers`` contains the numbers of calls that stay, in order, negative from the
+    end.
 
     Parameters
     ----------
-    expr : RelayExpr
-        The expression.
+    expr : RelayExpr or IRModule
+        The expression, or a module, whose function ``main`` is changed.
     dtype : str
         The type of the inputs.
     out_dtype : str
@@ -38,46 +40,64 @@ def recast(
 
     Returns
     -------
-    RelayExpr
+    RelayExpr or IRModule
     """
     names = tuple(ops) if ops is not None else ("nn.conv2d",)
-    expr = infer_type(expr)
-    total = 0
+    if not isinstance(expr, IRModule):
+        made = infer_type(_recast(infer_type(expr), dtype, out_dtype, names, skip_layers or ()))
+        return _annotated_as(expr, made)
+    mod = expr.clone()
+    mod["main"] = _recast(infer_module(expr)["main"], dtype, out_dtype, names, skip_layers or ())
+    mod = infer_module(mod)
+    mod["main"] = _annotated_as(expr["main"], mod["main"])
+    return mod
 
-    def count(node):
-        nonlocal total
-        total += is_call(node, *names)
 
-    rewrite(expr, count)
-    skipped = {i % total for i in skip_layers or ()} if total else set()
+def _annotated_as(old: RelayExpr, new: RelayExpr) -> RelayExpr:
+    """A function with its return type written down only where that of the old one is."""
+    return new.replace(ret_type=None) if isinstance(old, Function) and old.ret_type is None else new
+
+
+def _recast(expr: RelayExpr, dtype: str, out_dtype: str, names: tuple[str, ...], skip: Sequence[int]) -> RelayExpr:
+    """The expression, which has types, with casts."""
+    calls = _calls(expr, names)
+    skipped = {i % len(calls) for i in skip} if calls else set()
     number = -1
 
-    def post(node):
+    def post(node: RelayExpr) -> RelayExpr | None:
         nonlocal number
         if not is_call(node, *names):
             return None
         number += 1
         if number in skipped:
             return None
-        args = [tensor.cast(a, dtype) for a in node.args]
+        # Types of the original call: those of rewritten operands are not known yet.
+        old = calls[number]
+        args = [_cast(a, t.checked_type_, lambda t: dtype) for a, t in zip(node.args, old.args)]
         entries = dict(node.attrs.entries) if node.attrs is not None else {}
         if "out_dtype" in entries:
             entries["out_dtype"] = out_dtype
-        old = types[number]
-        return tensor.cast(Call(node.op, tuple(args), CallAttrs(entries), (), node.span), old)
+        made = Call(node.op, tuple(args), CallAttrs(entries), (), node.span)
+        return _cast(made, old.checked_type_, lambda t: t.dtype)
 
-    types = _types(expr, names)
-    return infer_type(rewrite(expr, post))
+    return rewrite(expr, post)
 
 
-def _types(expr: RelayExpr, names: tuple[str, ...]) -> list[str]:
-    """The types of the calls' results, in the order in which they are rewritten."""
-    found: list[str] = []
+def _cast(e: RelayExpr, t: Type, wanted: Callable[[Type], str]) -> RelayExpr:
+    """A tensor, or the fields of a tuple, in the types that ``wanted`` returns."""
+    if not isinstance(t, TupleType):
+        return tensor.cast(e, wanted(t))
+    fields = e.fields if isinstance(e, Tuple) else [TupleGetItem(e, i) for i in range(len(t.fields))]
+    return Tuple([_cast(field, own, wanted) for field, own in zip(fields, t.fields)])
 
-    def note(node):
+
+def _calls(expr: RelayExpr, names: tuple[str, ...]) -> list[Call]:
+    """The calls of the operators, in the order in which they are rewritten."""
+    found: list[Call] = []
+
+    def note(node: RelayExpr) -> None:
         if is_call(node, *names):
-            t = node.checked_type_
-            found.append(t.dtype if isinstance(t, TensorType) else "float32")
+            found.append(node)
 
     rewrite(expr, note)
     return found

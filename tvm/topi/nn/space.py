@@ -56,19 +56,19 @@ def _channels(layout: str, what: str) -> tuple[int, int, int]:
 
 
 def depth_to_space(data, block_size, layout="NCHW", mode="DCR"):
-    """Blocks of channels become squares of points. DCR: channels are (block, depth); CRD: (depth, block).
+    """Blocks of channels become squares of points. DCR: channels are (block, depth); CRD: (depth, block). Channels
+    after the last whole block are left out, as TVM does; a dynamic number of channels must divide into blocks.
 
     Raises
     ------
     TVMError
-        The mode is not known, or the channels do not divide into blocks.
+        The mode is not known.
     """
     c, h, w = _channels(layout, "depth_to_space")
     if mode not in ("DCR", "CDR", "CRD"):
         raise TVMError(f"depth_to_space: the mode is DCR or CRD, got '{mode}'")
     size = get_const_int(block_size)
-    if not divides(data.shape[c], size * size, f"channels that divide into blocks of {size} x {size}"):
-        raise TVMError(f"depth_to_space: {data.shape[c]} channels cannot be divided into blocks of {size} x {size}")
+    divides(data.shape[c], size * size, f"channels that divide into blocks of {size} x {size}")
     shape = list(data.shape)
     depth = shape[c] = simplify(data.shape[c] // (size * size))
     shape[h], shape[w] = simplify(data.shape[h] * size), simplify(data.shape[w] * size)
@@ -155,20 +155,19 @@ def space_to_batch_nd(data, block_shape, pad_before, pad_after, pad_value=0.0):
 
 
 def batch_to_space_nd(data, block_shape, crop_begin_list, crop_end_list):
-    """Batches become blocks of points again; the borders are cut off.
+    """Batches become blocks of points again; the borders are cut off. Batches after the last whole block are left
+    out, as TVM does; a dynamic batch must divide into blocks.
 
     Raises
     ------
     TVMError
-        There is not one block size and one pair of crops for each spatial dimension, or the batch does not divide
-        into blocks.
+        There is not one block size and one pair of crops for each spatial dimension.
     """
     block = [get_const_int(b) for b in block_shape]
     n = len(block)
     if len(crop_begin_list) != n or len(crop_end_list) != n or n >= len(data.shape):
         raise TVMError("batch_to_space_nd: one block size and one pair of crops for each spatial dimension is wanted")
-    if not divides(data.shape[0], _product(block), f"a batch that divides into blocks of {block}"):
-        raise TVMError(f"batch_to_space_nd: a batch of {data.shape[0]} cannot be divided into blocks of {block}")
+    divides(data.shape[0], _product(block), f"a batch that divides into blocks of {block}")
     batch = simplify(data.shape[0] // _product(block))
     shape = [batch, *data.shape[1:]]
     for i, b in enumerate(block):

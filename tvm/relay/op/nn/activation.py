@@ -7,7 +7,7 @@ from ....ir.type import TupleType
 from ...expr import Tuple, TupleWrapper
 from .. import tensor as tensor_ops
 from ..record import BROADCAST, ELEMWISE, OPAQUE, ROWS, call, op
-from ..rules import dims, fixed, floats_like_first, normalize_axis, same_as_first, tensor
+from ..rules import check_real, dims, fixed, normalize_axis, same_as_first, tensor
 
 
 @op("nn.relu", 1, pattern=ELEMWISE, type_rule=same_as_first, compute=lambda attrs, inputs, out: topi.nn.relu(inputs[0]))
@@ -56,8 +56,9 @@ def prelu(data, alpha, axis=1):
 
 
 def _axis_type(attrs, types):
-    floats_like_first(attrs, types)
-    normalize_axis(attrs.axis, len(dims(tensor(types[0]))))
+    data = tensor(types[0])
+    check_real(data.dtype)
+    normalize_axis(attrs.axis, len(dims(data)))
     return types[0]
 
 

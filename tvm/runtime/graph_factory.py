@@ -1,0 +1,41 @@
+"""The packed form of a factory of graph executors, as ``csrc/src/factory.c`` reads it."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from .params import pack_params
+
+if TYPE_CHECKING:
+    from .module import Module
+
+TYPE_KEY = "GraphExecutorFactory"
+
+
+class PackedFactory(NamedTuple):
+    """The name of a model, its graph as JSON text, and its parameters by name."""
+
+    name: str
+    graph: str
+    params: Mapping[str, object]
+
+    @staticmethod
+    def of_module(module: Module) -> PackedFactory:
+        """What a factory module of the runtime contains."""
+        return PackedFactory(module["get_name"](), module["get_graph_json"](), module["get_graph_params"]())
+
+    def head(self, params_size: int = 0) -> bytes:
+        """Name, graph and length of the parameters; the parameters follow."""
+        blocks = (self.name.encode(), self.graph.encode())
+        packed = b"".join(part for block in blocks for part in (struct.pack("<Q", len(block)), block))
+        return packed + struct.pack("<Q", params_size)
+
+    def at(self, start: int) -> list[bytes | memoryview]:
+        """In parts, with the parameters aligned where the packed form begins at byte ``start`` of aligned memory."""
+        params = list(pack_params(self.params, start + len(self.head()))) if self.params else []
+        return [self.head(sum(map(len, params))), *params]
+
+
+__all__ = ["TYPE_KEY", "PackedFactory"]
