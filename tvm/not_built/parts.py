@@ -224,9 +224,6 @@ PARTS: dict[str, Part] = {
     "tvm.contrib.torch.pytorch_tvm": Part("the bridge to C++", "PyTorchTVMModule TVM_ASSETS"),
     "tvm.contrib.xcode": Part("the toolchain Xcode", "compile_coreml compile_metal create_dylib popen_test_rpc xcrun"),
     "tvm.relay.op": Part("the operator debug", "debug"),
-    "tvm.relay.prelude": Part(
-        "the set of operators on tensor arrays", "StaticTensorArrayOps TensorArrayOps get_tensor_array_shape"
-    ),
     "tvm.relay.analysis.sparse_conv2d": Part(_SPARSE, "convert process_params"),
     "tvm.relay.data_dep_optimization": Part(_SPARSE, "bsr_conv2d"),
     "tvm.topi.sparse.utils": Part(

@@ -6,7 +6,7 @@ The interpreter keeps its own stack: neither deep graphs nor long recursion of t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -237,15 +237,17 @@ def _matches(pattern: Pattern, value: Any, found: dict[Var, Any]) -> bool:
     return True
 
 
-# -- the face --------------------------------------------------------------------------------------------------------
+# -- the interface ---------------------------------------------------------------------------------------------------
 
 
 def to_value(arg: Any) -> Any:
     """An argument as the interpreter holds it: arrays as NumPy, tuples as tuples."""
-    if isinstance(arg, (RefValue, ConstructorValue, Closure)):
+    return _each_part(arg, _to_leaf, tuple)
+
+
+def _to_leaf(arg: Any) -> Any:
+    if isinstance(arg, (RefValue, Closure)):
         return arg
-    if isinstance(arg, (tuple, list)):
-        return tuple(to_value(a) for a in arg)
     if isinstance(arg, Constant):
         return arg.data.numpy()
     if hasattr(arg, "numpy"):
@@ -256,11 +258,31 @@ def to_value(arg: Any) -> Any:
 
 
 def from_value(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [from_value(v) for v in value]
-    if isinstance(value, (RefValue, ConstructorValue, Closure)):
-        return value
-    return ndarray.array(value)
+    """A value of the interpreter as users get it: arrays as NDArray, tuples as lists."""
+    return _each_part(value, lambda v: v if isinstance(v, (RefValue, Closure)) else ndarray.array(v), list)
+
+
+def _each_part(value: Any, leaf: Callable[[Any], Any], sequence: Callable[[list], Any]) -> Any:
+    """The value with ``leaf`` of all parts; lists may have thousands of elements, so nothing recurses."""
+    done: dict[int, Any] = {}
+    stack = [value]
+    while stack:
+        v = stack[-1]
+        made = isinstance(v, ConstructorValue)
+        if id(v) in done or not made and not isinstance(v, (tuple, list)):
+            if id(v) not in done:
+                done[id(v)] = leaf(v)
+            stack.pop()
+            continue
+        parts = v.fields if made else v
+        waiting = [x for x in parts if id(x) not in done]
+        if waiting:
+            stack.extend(waiting)
+            continue
+        new = [done[id(x)] for x in parts]
+        done[id(v)] = ConstructorValue(v.tag, new, v.constructor) if made else sequence(new)
+        stack.pop()
+    return done[id(value)]
 
 
 class Executor:

@@ -7,9 +7,10 @@ from typing import Any
 from ..ir import module as _module
 from ..ir.adt import Constructor
 from ..ir.module import GlobalVar, IRModule
-from ..not_built import name_of
+from ..ir.type import GlobalTypeVar
 from .infer import infer_module
 from .parser import Parser
+from .tensor_arrays import StaticTensorArrayOps, TensorArrayOps, get_tensor_array_shape, name_of, static_name_of
 
 PRELUDE = """
 type List[A] { Cons(A, List[A]), Nil, }
@@ -172,10 +173,6 @@ def _import_standard(mod: IRModule, name: str) -> None:
 _module.IMPORT_STANDARD.give(_import_standard)
 
 
-def __getattr__(name: str) -> Any:
-    return name_of(__name__, name)
-
-
 class Prelude:
     """A module with the standard library in it, and its names.
 
@@ -189,13 +186,57 @@ class Prelude:
         self.mod = mod if mod is not None else IRModule()
         import_prelude(self.mod)
 
-    def get_global_var(self, name: str) -> GlobalVar:
+    def get_name(self, canonical: str, dtype: str) -> str:
+        """The name that an operator, constructor or type of tensor arrays has for a data type.
+
+        Parameters
+        ----------
+        canonical : str
+            The name without the data type, such as "tensor_array_read".
+        dtype : str
+            The data type.
+
+        Returns
+        -------
+        str
+        """
+        return name_of(canonical, dtype)
+
+    def get_name_static(self, canonical: str, dtype: str, shape: Any, batch_dim: int | None = None) -> str:
+        """The name that an operator, constructor or type of tensor arrays has for a data type and a shape.
+
+        Parameters
+        ----------
+        canonical : str
+            The name without them, such as "tensor_array_read".
+        dtype : str
+            The data type.
+        shape : list of int or Any
+            The shape of the tensors.
+        batch_dim : int, optional
+            1 where arrays that are stacked have one tensor.
+
+        Returns
+        -------
+        str
+        """
+        return static_name_of(canonical, dtype, shape, batch_dim)
+
+    def _with_tensor_arrays(self, dtype: str) -> IRModule:
+        """The module; the tensor arrays of a data type are added when they are first asked for."""
+        if not any(v.name_hint == name_of("tensor_t", dtype) for v in self.mod.type_definitions):
+            TensorArrayOps(self, dtype).register()
+        return self.mod
+
+    def get_global_var(self, name: str, dtype: str | None = None) -> GlobalVar:
         """The variable that names a function of the library, or of the module around it.
 
         Parameters
         ----------
         name : str
             The name, such as "map".
+        dtype : str, optional
+            The data type of the tensors, for a function of tensor arrays such as "tensor_array_read".
 
         Returns
         -------
@@ -206,29 +247,85 @@ class Prelude:
         ValueError
             There is no function of this name.
         """
-        return self.mod.get_global_var(name)
+        if dtype is None:
+            return self.mod.get_global_var(name)
+        return self._with_tensor_arrays(dtype).get_global_var(name_of(name, dtype))
 
-    def get_type(self, name: str) -> tuple:
+    def get_global_var_static(
+        self, canonical: str, dtype: str, shape: Any, batch_dim: int | None = None
+    ) -> GlobalVar:
+        """The variable of a function of arrays of tensors of one shape, which ``StaticTensorArrayOps`` has added.
+
+        Parameters
+        ----------
+        canonical : str
+            The name, such as "tensor_array_read".
+        dtype : str
+            The data type of the tensors.
+        shape : list of int or Any
+            Their shape.
+        batch_dim : int, optional
+            1 where arrays that are stacked have one tensor.
+
+        Returns
+        -------
+        GlobalVar
+
+        Raises
+        ------
+        ValueError
+            There is no function of this name.
+        """
+        return self.mod.get_global_var(static_name_of(canonical, dtype, shape, batch_dim))
+
+    def get_type(self, name: str, dtype: str | None = None) -> Any:
         """The type and its constructors: ``list_type, cons, nil = prelude.get_type("List")``.
 
         Parameters
         ----------
         name : str
             The name of the type.
+        dtype : str, optional
+            The data type of the tensors, for "tensor_t", the type of the tensors of an array.
 
         Returns
         -------
-        tuple
-            The type, then each constructor.
+        tuple or GlobalTypeVar
+            The type, then each constructor; with ``dtype`` the type alone.
 
         Raises
         ------
         ValueError
             There is no type of this name.
         """
-        return self.mod.get_type(name)
+        if dtype is None:
+            return self.mod.get_type(name)
+        return self._with_tensor_arrays(dtype).get_global_type_var(name_of(name, dtype))
 
-    def get_ctor(self, ty_name: str, ctor_name: str) -> Constructor:
+    def get_type_static(self, canonical: str, dtype: str, shape: Any) -> GlobalTypeVar:
+        """The type of the tensors of an array of one shape, which ``StaticTensorArrayOps`` has added.
+
+        Parameters
+        ----------
+        canonical : str
+            "tensor_t".
+        dtype : str
+            The data type of the tensors.
+        shape : list of int or Any
+            Their shape.
+
+        Returns
+        -------
+        GlobalTypeVar
+
+        Raises
+        ------
+        ValueError
+            There is no type of this name.
+        """
+        return self.mod.get_global_type_var(static_name_of(canonical, dtype, shape))
+
+    def get_ctor(self, ty_name: str, ctor_name: str, dtype: str | None = None) -> Constructor:
         """A constructor of a type.
 
         Parameters
@@ -237,6 +334,8 @@ class Prelude:
             The name of the type, such as "List".
         ctor_name : str
             The name of the constructor, such as "Cons".
+        dtype : str, optional
+            The data type that the name of the constructor ends with, for tensor arrays.
 
         Returns
         -------
@@ -247,10 +346,80 @@ class Prelude:
         ValueError
             There is no such type, or it has no such constructor.
         """
+        wanted = ctor_name if dtype is None else name_of(ctor_name, dtype)
         for c in self.mod.get_type(ty_name)[1:]:
-            if c.name_hint == ctor_name:
+            if c.name_hint == wanted:
                 return c
-        raise ValueError(f"type {ty_name} has no constructor '{ctor_name}'")
+        raise ValueError(f"type {ty_name} has no constructor '{wanted}'")
+
+    def get_ctor_static(self, ty_name: str, name: str, dtype: str, shape: Any) -> Constructor:
+        """A constructor of a type of tensors of one shape.
+
+        Parameters
+        ----------
+        ty_name : str
+            "tensor_t".
+        name : str
+            "tensor_constructor" or "tensor_nil".
+        dtype : str
+            The data type of the tensors.
+        shape : list of int or Any
+            Their shape.
+
+        Returns
+        -------
+        Constructor
+
+        Raises
+        ------
+        ValueError
+            There is no such type, or it has no such constructor.
+        """
+        return self.get_ctor(static_name_of(ty_name, dtype, shape), static_name_of(name, dtype, shape))
+
+    def get_tensor_ctor(self, canonical: str, dtype: str) -> Constructor:
+        """A constructor of the tensors of an array.
+
+        Parameters
+        ----------
+        canonical : str
+            "tensor_nil", or "tensor0" to "tensor6", by the rank.
+        dtype : str
+            The data type of the tensors.
+
+        Returns
+        -------
+        Constructor
+
+        Raises
+        ------
+        ValueError
+            There is no such constructor.
+        """
+        return self.get_ctor(self.get_type("tensor_t", dtype).name_hint, canonical, dtype)
+
+    def get_tensor_ctor_static(self, name: str, dtype: str, shape: Any) -> Constructor:
+        """A constructor of the tensors of an array of one shape.
+
+        Parameters
+        ----------
+        name : str
+            "tensor_constructor" or "tensor_nil".
+        dtype : str
+            The data type of the tensors.
+        shape : list of int or Any
+            Their shape.
+
+        Returns
+        -------
+        Constructor
+
+        Raises
+        ------
+        ValueError
+            There is no such constructor.
+        """
+        return self.get_ctor_static("tensor_t", name, dtype, shape)
 
     def __getattr__(self, name: str) -> Any:
         if name in ("mod", "__setstate__"):
@@ -261,4 +430,4 @@ class Prelude:
             raise AttributeError(str(problem)) from None
 
 
-__all__ = ["Prelude", "import_prelude"]
+__all__ = ["Prelude", "StaticTensorArrayOps", "TensorArrayOps", "get_tensor_array_shape", "import_prelude"]

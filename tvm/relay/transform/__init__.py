@@ -30,6 +30,7 @@ from .inline import EtaExpand, Inline, InlinePrimitives, LambdaLift
 from .legalize import AlterOpLayout, Legalize
 from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm
+from .partial_evaluate import PartialEvaluate
 from .plan_devices import PlanDevices
 from .recast import recast
 from .refused import (
@@ -37,7 +38,6 @@ from .refused import (
     ManifestAlloc,
     ManifestLifetimes,
     MemoryPlan,
-    PartialEvaluate,
     ToCPS,
     gradient,
 )

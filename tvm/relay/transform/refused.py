@@ -16,9 +16,6 @@ REASONS = {
     "ManifestAllocPass": _MEMORY,
     "MemoryPlan": _MEMORY,
     "StorageCoalesce": _MEMORY,
-    "PartialEvaluate": "constant folding, Inline and DeadCodeElimination do what inference needs of it, and evaluating "
-                       "loops while compiling can grow a program without bound; use FoldConstant, Inline and "
-                       "DeadCodeElimination(inline_once=True)",
     "FirstOrderGradient": "models are compiled for inference; differentiate in the training framework",
     "gradient": "models are compiled for inference; differentiate in the training framework",
     "ToCPS": "it serves automatic differentiation only, and models are compiled for inference",
@@ -34,7 +31,6 @@ def _refuse(name: str):
     return make
 
 
-PartialEvaluate = _refuse("PartialEvaluate")
 FirstOrderGradient = _refuse("FirstOrderGradient")
 gradient = _refuse("gradient")
 ToCPS = _refuse("ToCPS")
@@ -45,6 +41,6 @@ MemoryPlan = _refuse("MemoryPlan")
 StorageCoalesce = _refuse("StorageCoalesce")
 
 __all__ = [
-    "FirstOrderGradient", "ManifestAlloc", "ManifestAllocPass", "ManifestLifetimes", "MemoryPlan", "PartialEvaluate",
-    "StorageCoalesce", "ToCPS", "gradient",
+    "FirstOrderGradient", "ManifestAlloc", "ManifestAllocPass", "ManifestLifetimes", "MemoryPlan", "StorageCoalesce",
+    "ToCPS", "gradient",
 ]  # fmt: skip
