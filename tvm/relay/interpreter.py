@@ -18,6 +18,7 @@ from ..ir.op import Op
 from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType
 from ..runtime import cpu, ndarray
+from ..runtime.container import tuple_object
 from .adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from .evaluate import evaluate_call
 from .expr import (
@@ -257,7 +258,7 @@ def to_value(arg: Any) -> Any:
 
 def from_value(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [from_value(v) for v in value]
+        return tuple_object(from_value(v) for v in value)
     if isinstance(value, (RefValue, ConstructorValue, Closure)):
         return value
     return ndarray.array(value)

@@ -50,6 +50,7 @@ from .op import (
 from .record import OpPattern, as_expr, call
 from .reduce import *
 from .signal import *
+from .support_level import set_levels as _set_levels
 from .tensor import *
 from .transform import *
 
@@ -65,6 +66,8 @@ transform.__dict__["cast"] = tensor.__dict__["cast"]
 
 for _operators in (globals(), nn.__dict__, image.__dict__, vision.__dict__, random.__dict__):
     _describe(list(_operators.values()), __name__, "Expr", "TupleWrapper of Expr")
+
+_set_levels()
 
 
 def __getattr__(name: str):
