@@ -75,6 +75,15 @@ def test_simple_tasks_are_taken_where_asked_for_and_views_never(tmp_path):
     assert json.loads(log.read_text()) == {tasks[0].workload_key: str(tasks[0].compute_dag)}
 
 
+@pytest.mark.parametrize("target", ["llvm", "cuda -arch=sm_80"])
+def test_computations_with_dynamic_shapes_are_no_tasks(target):
+    a, b = relay.var("a", shape=(relay.Any(), 4, 8)), relay.var("b", shape=(2, 5, 8))
+    y = relay.nn.batch_matmul(relay.var("c", shape=(2, 4, 8)), b)
+    mod = tvm.IRModule.from_expr(relay.Tuple([relay.nn.batch_matmul(a, relay.exp(b)), y]))
+    tasks, weights = auto_scheduler.extract_tasks(mod, {}, target)
+    assert len(tasks) == 1 and weights == [1]
+
+
 def test_hardware_given_is_that_of_all_tasks():
     mod, params = small_model()
     given = auto_scheduler.HardwareParams(num_cores=3, target="llvm")

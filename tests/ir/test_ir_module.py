@@ -126,3 +126,22 @@ def test_an_expression_given_to_a_module_becomes_a_function():
     mod = tvm.IRModule()
     mod["main"] = relay.exp(x)
     assert isinstance(mod["main"], relay.Function) and list(mod["main"].params) == [x]
+
+
+def test_tags_tell_constructors_of_different_types_apart():
+    def module(*names):
+        mod = IRModule()
+        for name in names:
+            header = GlobalTypeVar(name)
+            constructors = [Constructor(f"{name}{i}", [], header) for i in range(3)]
+            mod[header] = TypeData(header, [], constructors)
+        return mod
+
+    mod = module("First", "Second")
+    constructors = [c for data in mod.type_definitions.values() for c in data.constructors]
+    assert len({c.tag for c in constructors}) == 6
+    assert all(mod.get_constructor(c.tag) is c for c in constructors)
+    first = [c.tag for c in constructors[:3]]
+    assert first == [first[0], first[0] + 1, first[0] + 2]
+    # A type has the same tags in another module.
+    assert [c.tag for c in module("Other", "First").type_definitions.items()[1][1].constructors] == first

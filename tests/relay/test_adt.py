@@ -111,7 +111,7 @@ def test_constructors_are_numbered_when_their_type_enters_a_module():
     full, empty = relay.Constructor("Full", [a], box), relay.Constructor("Empty", [], box)
     mod = tvm.IRModule()
     mod[box] = relay.TypeData(box, [a], [full, empty])
-    assert (full.tag, empty.tag) == (0, 1)
+    assert (full.number, empty.number) == (0, 1) and empty.tag == full.tag + 1
     assert tvm.ir.structural_equal(mod, relay.parse("type Box[A] { Full(A), Empty, }"))
     with pytest.raises(ValueError, match="has a function 'f' already"):
         mod._add("f", relay.Function([], relay.const(1)), False)

@@ -104,8 +104,10 @@ def test_fused_functions_and_calibration_data():
     mod = tvm.IRModule.from_expr(relay.Function([x], relay.exp(relay.nn.relu(x))))
     assert len(analysis.extract_fused_functions(mod)) == 1
     text = "def @f(%x: float32) -> float32 { negative(%x) } def @main(%x: float32) { @f(%x) }"
-    got = analysis.get_calibration_data(relay.parse(text), {"x": 3.0})
-    assert got["f"]["inputs"][0].numpy() == 3 and got["f"]["outputs"][0].numpy() == -3
+    called = relay.parse(text)
+    got = analysis.get_calibration_data(called, {"x": 3.0})
+    f = called.get_global_var("f")
+    assert list(got) == [f] and got[f]["inputs"][0].numpy() == 3 and got[f]["outputs"][0].numpy() == -3
 
 
 def test_one_call_can_be_taken_out():

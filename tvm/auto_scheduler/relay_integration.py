@@ -19,6 +19,7 @@ from ..relay.backend.te_compiler import ToTensors
 from ..relay.build_module import all_targets, bind_params_by_name, optimize
 from ..relay.expr import Call, Constant, Function
 from ..relay.infer import infer_module
+from ..relay.symbolic import is_symbolic
 from ..relay.pipeline import fusion, simplify
 from ..relay.substitute import substitute_vars
 from ..relay.transform.auto_schedule import fuse_plain, is_kernel_call, name_of
@@ -82,7 +83,8 @@ def _model_tasks(mod: Any, params: Any, targets: Iterable[Target], include_simpl
             searched = searched_form(call, target)
             key = structural_key(searched.op), constants_of(searched)
             if key not in known:
-                known[key] = computation_of(searched.op, target, key[1])
+                # A search measures one shape, so computations with dynamic shapes are no tasks.
+                known[key] = None if is_symbolic(searched.op) else computation_of(searched.op, target, key[1])
             dag = known[key]
             if dag is None or not (include_simple_tasks or has_reduction(dag)):
                 continue

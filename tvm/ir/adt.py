@@ -6,11 +6,11 @@ from typing import Any
 
 from ..hooks import Hook
 from .module import RelayExpr
-from .type import Type
+from .type import TAG_BITS, Type
 
 
 class Constructor(RelayExpr, key="relay.Constructor"):
-    """A constructor of the data type ``belong_to``; ``tag`` numbers it among its siblings.
+    """A constructor of the data type ``belong_to``; ``tag`` tells it from all others of a module.
 
     Parameters
     ----------
@@ -21,13 +21,18 @@ class Constructor(RelayExpr, key="relay.Constructor"):
     belong_to : GlobalTypeVar
         The data type.
     tag : int, optional
-        Its number.
+        The tag, which a module gives it with its type.
     """
 
     name_hint: str
     inputs: tuple[Any, ...]
     belong_to: Any
     tag: int = -1
+
+    @property
+    def number(self) -> int:
+        """Its number among the constructors of its type, by which bytecode knows it."""
+        return self.tag & ((1 << TAG_BITS) - 1)
 
     def __call__(self, *args: Any):
         if not CALL:

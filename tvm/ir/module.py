@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from ..hooks import Hook
 from .attrs import near_matches
 from .node import Node
 from .prim import BaseExpr, Call
-from .type import GlobalTypeVar
+from .type import TAG_BITS, GlobalTypeVar
 
 if TYPE_CHECKING:
     from .span import Span
@@ -31,6 +32,10 @@ RELAY_CALL: Hook[[Any, tuple[Any, ...]], Any] = Hook(
 RELAY_FUNCTION: Hook[[Any], Any] = Hook(
     "ir.module.RELAY_FUNCTION", "the function of an expression, whose free variables are the parameters"
 )
+
+
+# The upper bits of a constructor's tag are those of its type; tags are positive int32.
+_MOST_TYPES = (1 << 14) - 1
 
 
 class CallingConv(IntEnum):
@@ -195,8 +200,8 @@ class IRModule(Node, key="IRModule"):
     def __setitem__(self, var: Any, value: Any) -> None:
         if isinstance(var, GlobalTypeVar):
             self.type_definitions[var] = value
-            for tag, constructor in enumerate(getattr(value, "constructors", ())):
-                constructor.tag = tag if constructor.tag < 0 else constructor.tag
+            for number, constructor in enumerate(getattr(value, "constructors", ())):
+                constructor.tag = self._tag(var, number) if constructor.tag < 0 else constructor.tag
             return
         if RELAY_FUNCTION and isinstance(value, RelayExpr) and not isinstance(value, (BaseFunc, GlobalVar)):
             value = RELAY_FUNCTION(value)
@@ -206,6 +211,16 @@ class IRModule(Node, key="IRModule"):
                 self.functions[old] = value
                 return
         self.functions[var if isinstance(var, GlobalVar) else GlobalVar(name)] = value
+
+    def _tag(self, var: GlobalTypeVar, number: int) -> int:
+        """A tag that no constructor of another type of the module has: the type's name chooses the upper bits, so that
+        it is the same in every module that has no other type with these bits."""
+        others = {c.tag >> TAG_BITS for v, data in self.type_definitions.items() if v.name_hint != var.name_hint
+                  for c in getattr(data, "constructors", ())}  # fmt: skip
+        upper = crc32(var.name_hint.encode()) % _MOST_TYPES + 1
+        while upper in others:
+            upper = upper % _MOST_TYPES + 1
+        return upper << TAG_BITS | number
 
     def __getitem__(self, var: Any):
         if isinstance(var, GlobalTypeVar):

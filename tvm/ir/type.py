@@ -154,6 +154,10 @@ class TypeVar(_NamedType, key="relay.TypeVar"):
         return TypeCall(self, args)
 
 
+# The lower bits of a constructor's tag: its number among the constructors of its type.
+TAG_BITS = 16
+
+
 class GlobalTypeVar(_NamedType, key="relay.GlobalTypeVar"):
     """The name of a data type defined in a module.
 

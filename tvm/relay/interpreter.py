@@ -18,6 +18,7 @@ from ..ir.op import Op
 from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType
 from ..runtime import cpu, ndarray
+from ..runtime.container import tuple_object
 from .adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from .evaluate import evaluate_call
 from .expr import (
@@ -258,8 +259,8 @@ def _to_leaf(arg: Any) -> Any:
 
 
 def from_value(value: Any) -> Any:
-    """A value of the interpreter as users get it: arrays as NDArray, tuples as lists."""
-    return _each_part(value, lambda v: v if isinstance(v, (RefValue, Closure)) else ndarray.array(v), list)
+    """A value of the interpreter as users get it: arrays as NDArray, tuples as objects of the runtime."""
+    return _each_part(value, lambda v: v if isinstance(v, (RefValue, Closure)) else ndarray.array(v), tuple_object)
 
 
 def _each_part(value: Any, leaf: Callable[[Any], Any], sequence: Callable[[list], Any]) -> Any:

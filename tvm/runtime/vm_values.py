@@ -123,7 +123,8 @@ def _fields(value: Any) -> Any:
 
 
 def _tag(value: Any) -> int:
-    return int(getattr(value, "tag", 0))
+    """The number of the constructor in its type, which are the lower bits of its tag in a module."""
+    return int(getattr(value, "tag", 0)) & 0xFFFF
 
 
 def _leaf(value: Any) -> Given:

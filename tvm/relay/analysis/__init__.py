@@ -492,7 +492,7 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
     return out
 
 
-def get_calibration_data(mod: IRModule, data: dict) -> dict[str, dict[str, list]]:
+def get_calibration_data(mod: IRModule, data: dict) -> dict[GlobalVar, dict[str, list]]:
     """Inputs and outputs of the functions that @main calls, when run on ``data``.
 
     Parameters
@@ -504,23 +504,25 @@ def get_calibration_data(mod: IRModule, data: dict) -> dict[str, dict[str, list]
 
     Returns
     -------
-    dict[str, dict[str, list]]
+    dict[GlobalVar, dict[str, list]]
+        The lists ``inputs`` and ``outputs`` of each function, by its variable in ``mod``.
     """
     from ..interpreter import Interpreter, from_value, to_value
 
     class _Watching(Interpreter):
-        found: dict[str, dict[str, list]] = {}
+        found: dict[GlobalVar, dict[str, list]] = {}
 
         def apply(self, callee, args):
             result = yield from super().apply(callee, args)
             if isinstance(callee, GlobalVar):
                 values = result if isinstance(result, tuple) else (result,)
-                self.found[callee.name_hint] = {"inputs": [from_value(a) for a in args],
-                                                "outputs": [from_value(v) for v in values]}
+                key = variables.get(callee.name_hint, callee)
+                self.found[key] = {"inputs": [from_value(a) for a in args], "outputs": [from_value(v) for v in values]}
             return result
 
     from ..infer import infer_module
 
+    variables = {v.name_hint: v for v in mod.get_global_vars()}
     mod = infer_module(mod)
     work = _Watching(mod)
     work.found = {}

@@ -52,6 +52,7 @@ from .record import OpPattern, as_expr, call
 from .reduce import *
 from .signal import *
 from .sparse import *
+from .support_level import set_levels as _set_levels
 from .tensor import *
 from .transform import *
 
@@ -67,6 +68,8 @@ transform.__dict__["cast"] = tensor.__dict__["cast"]
 
 for _operators in (globals(), nn.__dict__, image.__dict__, vision.__dict__, random.__dict__):
     _describe(list(_operators.values()), __name__, "Expr", "TupleWrapper of Expr")
+
+_set_levels()
 
 
 def __getattr__(name: str):
