@@ -418,10 +418,11 @@ static int do_set_field(Run *run, const int64_t *in) {
   return 0;
 }
 
+/* The number of a constructor among those of its type: the lower 16 bits of its tag in a module. */
 static int do_get_tag(Run *run, const int64_t *in) {
   VMObject *object;
   if (object_in(run, in[2], kTVMObjectADT, &object)) return -1;
-  put(run, in[1], (VMValue){VM_INT, {.number = object->tag}});
+  put(run, in[1], (VMValue){VM_INT, {.number = object->tag & 0xFFFF}});
   return 0;
 }
 

@@ -31,7 +31,7 @@ class Constructor(RelayExpr, key="relay.Constructor"):
 
     @property
     def number(self) -> int:
-        """Its number among the constructors of its type, by which bytecode knows it."""
+        """Its number among the constructors of its type, which the virtual machine compares."""
         return self.tag & ((1 << TAG_BITS) - 1)
 
     def __call__(self, *args: Any):

@@ -123,8 +123,8 @@ def _fields(value: Any) -> Any:
 
 
 def _tag(value: Any) -> int:
-    """The number of the constructor in its type, which are the lower bits of its tag in a module."""
-    return int(getattr(value, "tag", 0)) & 0xFFFF
+    """The tag of a value; a tuple has none."""
+    return int(getattr(value, "tag", 0))
 
 
 def _leaf(value: Any) -> Given:

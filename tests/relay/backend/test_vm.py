@@ -141,7 +141,8 @@ def test_constructors_and_functions_of_the_module_are_values():
     """)
     doubled, boxes = machine(mod).run(4)
     assert doubled.numpy() == 8
-    assert boxes.tag == 0 and boxes[0].tag == 1 and boxes[0][0].numpy() == 4
+    tags = [mod.get_type(name)[number].tag for name, number in (("List", 1), ("Box", 2))]
+    assert [boxes.tag, boxes[0].tag] == tags and boxes[0][0].numpy() == 4
 
 
 def test_patterns_nest_and_the_first_that_fits_counts():

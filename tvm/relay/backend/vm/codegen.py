@@ -321,7 +321,7 @@ class FunctionWriter:
         if isinstance(e.op, Constructor):
             registers, made = self.operands([self.value(a) for a in e.args])
             register = self.out.register()
-            self.out.write("alloc_data", register, e.op.number, registers)
+            self.out.write("alloc_data", register, e.op.tag, registers)
         elif isinstance(e.op, GlobalVar) and self.module.is_closure(e.op.name_hint):
             self.bind(e, Group([self.value(a) for a in e.args], e.op.name_hint))
             return self.uses_over(e.args)
@@ -518,7 +518,7 @@ class ModuleWriter:
         made = self._constructors[name]
         out = Assembler(self.tables, [f"field{i}" for i in range(len(made.inputs))])
         register = out.register()
-        out.write("alloc_data", register, made.number, list(range(len(made.inputs))))
+        out.write("alloc_data", register, made.tag, list(range(len(made.inputs))))
         out.write("ret", register)
         return out.finish(name)
 
