@@ -15,8 +15,8 @@ loop = time.process_time() - loop
 
 
 def loops(function: Callable[[], object]) -> float:
-    """The processor time of a function, as a multiple of the loop's. The loop runs before it and after it: a machine that
-    becomes busy between them does not count."""
+    """The processor time of a function, as a multiple of the loop's. The loop runs before and after the function,
+    and the slower of both runs counts: a machine may become busy in between."""
     names: dict[str, float] = {}
     exec(LOOP, names)
     before = names["loop"]

@@ -373,8 +373,8 @@ def _say_target(target, default_arch: str) -> None:
         note(f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
              f"{cpu.cores} cores")
     elif default_arch:
-        print(f"target {target.kind.name}: no -arch is given and there is no GPU; compiling for {default_arch}, whose "
-              "code runs on every newer GPU", flush=True)
+        print(f"no -arch is given and there is no GPU; compiling for {default_arch}, whose code runs on newer GPUs too",
+              flush=True)
     else:
         note(f"target {str(target).strip()}")
 

@@ -123,8 +123,13 @@ def _default_architecture(parsed: dict[str, Any]) -> str:
     from ...codegen.cuda import nvrtc
     from ...target import nvidia
     from ...target.detect import local_arch
+    from ...target.kinds import KINDS
 
-    if parsed["name"] != "cuda" or {"arch", "from_device"} & set(parsed["opts"]) or local_arch() is not None:
+    kind = KINDS.get(parsed["name"])
+    # Of the kinds for NVIDIA's GPUs, the one with this option is compiled by NVRTC.
+    if kind is None or kind.facts.get("nvidia_architecture") != "arch":
+        return ""
+    if {"arch", "from_device"} & set(parsed["opts"]) or local_arch() is not None:
         return ""
     return nvrtc.usable(nvidia.DEFAULT)
 
