@@ -1,9 +1,9 @@
 """Other machines, faked on this one: ``python -m tests.machines NAME PROGRAM...`` runs a Python module, such as pytest,
 as if on the machine NAME. ``tests/test_machines.py`` runs the tests that depend on the machine on each of them.
 
-The GPU of a fake machine is the driver of ``tests/cuda_emulator``: it has an architecture, but it runs no code that NVRTC
-has made. ``TVM_HOST_CPU`` describes the CPU. Programs run as an ordinary user and without a network in name spaces of
-Linux, which need no rights where the system lets users make them.
+The GPU of a fake machine is the driver of ``tests/cuda_emulator``: it has an architecture, but it runs no code that
+NVRTC has made. ``TVM_HOST_CPU`` describes the CPU. Programs run as an ordinary user and without a network in name
+spaces of Linux, which need no rights where the system lets users make them.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ MACHINES: Mapping[str, Machine] = {
 
 @contextlib.contextmanager
 def described_cpu(text: str) -> Iterator[None]:
-    """Within it the CPU of this process is the one that the text describes, as in ``TVM_HOST_CPU``; with an empty text it
-    is this machine's. Targets that were made before keep what they have worked out."""
+    """Within it the CPU of this process is the one that the text describes, as in ``TVM_HOST_CPU``; with an empty text
+    it is this machine's. Targets that were made before keep what they have worked out."""
     before = os.environ.get("TVM_HOST_CPU")
     os.environ["TVM_HOST_CPU"] = text
     _forget_the_cpu()

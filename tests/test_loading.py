@@ -9,8 +9,8 @@ import pytest
 
 
 def loaded(program: str) -> set[str]:
-    """The modules that ``program`` loads, in a process of its own. What the interpreter has loaded before it, as packages
-    with a .pth file make it, does not count."""
+    """The modules that ``program`` loads, in a process of its own. Modules that the interpreter has loaded before,
+    as packages with a .pth file make it, do not count."""
     text = f"import sys\nbefore = {{*sys.modules}}\n{program}\nsys.stderr.write(' '.join({{*sys.modules}} - before))"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     return set(done.stderr.split())

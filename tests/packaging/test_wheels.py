@@ -30,7 +30,8 @@ WHERE = "import os, tvm; print(os.path.basename(os.path.dirname(tvm.__file__)))"
 
 def check_network(folder: Path) -> None:
     """Skip where pip cannot get the build system, which it installs for every build of a wheel."""
-    (wanted,) = re.findall(r'^requires = \["(.*)"\]$', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    (wanted,) = re.findall(r'^requires = \["(.*)"\]$', project, re.MULTILINE)
     options = ["--quiet", "--no-deps", "--retries", "1", "--timeout", "10", "--dest", folder]
     done = subprocess.run([sys.executable, "-m", "pip", "download", *options, wanted], capture_output=True, text=True)
     if done.returncode and not required("network"):

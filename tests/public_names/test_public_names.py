@@ -13,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.speed import LOOP
+
 TABLE = Path(__file__).with_name("names.tsv")
 # Operators and nodes whose operands are given by position: only their number is compared.
 BY_POSITION = {
@@ -114,11 +116,12 @@ def test_public_functions_take_the_classic_arguments():
 
 
 def test_import_is_quick_and_loads_no_heavy_package():
-    code = (
-        "import sys, time; start = time.process_time(); import tvm; used = time.process_time() - start;"
-        "print(used, *[name for name in ('numpy', 'llvmlite', 'ml_dtypes', 'tvm.te') if name in sys.modules])"
+    code = LOOP + (
+        "import sys; start = time.process_time(); import tvm; used = time.process_time() - start;"
+        "print(used / loop, *[name for name in ('numpy', 'llvmlite', 'ml_dtypes', 'tvm.te') if name in sys.modules])"
     )
     runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
     words = [run.stdout.split() for run in runs]
     assert words[0][1:] == [], f"import tvm loads {words[0][1:]}"
-    assert min(float(word[0]) for word in words) <= 0.4
+    # About as long as a million turns of a loop of Python.
+    assert min(float(word[0]) for word in words) <= 6

@@ -75,7 +75,7 @@ def tracker():
 def test_templates_are_measured_and_the_bad_ones_cost_themselves_only(tracker):
     task = autotvm.task.create("test/remote", args=(64,), target="llvm")
     runner = autotvm.RPCRunner(
-        "board", "127.0.0.1", tracker.port, n_parallel=2, number=2, repeat=2, timeout=4, cooldown_interval=0)
+        "board", "127.0.0.1", tracker.port, n_parallel=2, number=2, repeat=2, timeout=15, cooldown_interval=0)
     option = autotvm.measure_option(builder=autotvm.LocalBuilder(timeout=60), runner=runner)
     batch = create_measure_batch(task, option)
     runner.verify = True

@@ -68,7 +68,7 @@ def described() -> Described | None:
         found = _SIZE.fullmatch(value)
         if key not in numbers or found is None:
             raise TVMError(
-                f"TVM_HOST_CPU='{text}': '{key}' is not understood; write NAME,+feature,-feature,cores=N,l1=32K,l2=1M,l3=8M"
+                f"TVM_HOST_CPU='{text}': '{key}' is not understood; write NAME,+feature,-feature,cores=N,l1=32K,l2=1M"
             )
         numbers[key] = int(found[1]) << {"": 0, "K": 10, "M": 20, "G": 30}[found[2]]
     cores, *caches = numbers.values()

@@ -36,8 +36,8 @@ class HostCPU(NamedTuple):
 @functools.cache
 def host() -> HostCPU:
     """This machine, as LLVM sees it: both present (+) and absent (-) features. Where LLVM takes most features from the
-    name of the CPU, those that the kernel does not show, as in a virtual machine, are absent. ``TVM_HOST_CPU`` describes
-    another CPU of the same architecture."""
+    name of the CPU, those that the kernel does not show, as in a virtual machine, are absent. ``TVM_HOST_CPU``
+    describes another CPU of the same architecture."""
     llvm = binding()
     if llvm is None:
         import platform

@@ -53,7 +53,9 @@ def test_every_message_names_the_architecture_that_code_is_made_for(compile_for,
 
 
 @needs_compiler
-@pytest.mark.parametrize("target", [("cuda -arch=sm_90",), ("nvidia/nvidia-h100",), ("cuda", "--target-cuda-arch", "sm_90")])
+@pytest.mark.parametrize(
+    "target", [("cuda -arch=sm_90",), ("nvidia/nvidia-h100",), ("cuda", "--target-cuda-arch", "sm_90")]
+)
 def test_an_architecture_that_is_named_is_not_announced(target, compile_for):
     assert "no -arch is given" not in compile_for(*target)
 

@@ -8,6 +8,7 @@ from model_files import model_file
 
 import tvm
 from tests.cpus import IS_X86
+from tests.speed import loops
 from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.relay.frontend import from_onnx
@@ -131,9 +132,5 @@ def test_a_branch_that_contradicts_the_given_shapes_is_refused_clearly():
 
 def test_import_alone_is_quick():
     """Types are kept node by node: importing takes time in proportion to the model."""
-    import time
-
     path = str(model_file("imagenet/resnet50.onnx"))
-    started = time.process_time()
-    from_onnx(path, shape={"input_1": [1, 224, 224, 3]})
-    assert time.process_time() - started < 4
+    assert loops(lambda: from_onnx(path, shape={"input_1": [1, 224, 224, 3]})) < 40

@@ -150,7 +150,7 @@ def test_a_single_row_of_unknown_sizes_reads_the_rhs_where_it_lies(mcpu, transpo
 
 
 @pytest.mark.parametrize("arch, mcpu, width, few", [("aarch64", "neoverse-n1", 16, 1), ("x86_64", "haswell", 16, 2)])
-def test_tiles_of_few_rows_have_no_class_for_blocks_of_sums(arch, mcpu, width, few):
+def test_tiles_of_few_rows_have_no_class_for_blocks_of_sums(usual_machine, arch, mcpu, width, few):
     target = tvm.target.Target(f"llvm -mtriple={arch}-linux-gnu -mcpu={mcpu}")
     a, b = te.placeholder((te.size_var("m", "int64"), 1536)), te.placeholder((16, 1536, width))
     with size_class.compiling(0) as choice:

@@ -35,10 +35,9 @@ def test_rows_of_a_register_tile_share_no_sets_of_the_cache(m, k, stride):
 
 
 @pytest.mark.parametrize("m, block", [(1024, 5), (2048, 9)])
-def test_blocks_of_rows_are_even_and_end_with_the_rows(monkeypatch, m, block):
+def test_blocks_of_rows_are_even_and_end_with_the_rows(usual_machine, m, block):
     """An L2 cache of 1 MiB holds 18 register tiles of 14 rows: m is divided into the fewest blocks, and the register
     tiles that follow the whole ones are the single one that is cut off."""
-    monkeypatch.setattr("tvm.target.cpu.host_caches", lambda: (32 << 10, 1 << 20, 8 << 20))
     text = lowered(m, 32, 2048)
     tiles = -(-m // 14)
     assert f"in T.parallel({block})" in text and f"* {-(-tiles // block)}, " in text

@@ -139,7 +139,7 @@ def machine(options="-mcpu=skylake-avx512 -num-cores=2"):
     return cpu.Machine(tvm.target.Target(f"llvm -mtriple=x86_64-linux-gnu {options}"))
 
 
-def test_the_estimate_prefers_what_multiplies_less_until_filters_cost_more_to_load():
+def test_the_estimate_prefers_what_multiplies_less_until_filters_cost_more_to_load(usual_machine):
     plan = winograd.plan
     assert plan(1, 64, 64, 56, 56, (16, 16), machine())[0] == 4
     assert plan(1, 256, 256, 56, 56, (16, 16), machine())[0] == 4

@@ -281,7 +281,7 @@ def compile_model(
         "mixed_precision_acc_type": mixed_precision_acc_type,
     }
     try:
-        _say_target(tvm_target, str(target), default_architecture(str(target), additional_target_options))
+        _say_target(tvm_target, default_architecture(str(target), additional_target_options))
         _say_precision(tvm_target, transforms)
         check_linker(tvm_target, cross, output_format)
         records = _records(tuning_records)
@@ -366,15 +366,15 @@ def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | Non
     return mod, build_graph if reason is None else build_for_machine, reason
 
 
-def _say_target(target, given: str, default_arch: str) -> None:
+def _say_target(target, default_arch: str) -> None:
     """Print what the user's text leaves open: the CPU, or the architecture of a GPU."""
     cpu = compiled_cpu(target)
     if cpu is not None:
         note(f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
              f"{cpu.cores} cores")
     elif default_arch:
-        print(f"target {given}: no -arch is given and there is no GPU; compiling for {default_arch}, whose "
-              "code runs on every newer GPU", flush=True)
+        print(f"no -arch is given and there is no GPU; compiling for {default_arch}, whose code runs on newer GPUs too",
+              flush=True)
     else:
         note(f"target {str(target).strip()}")
 

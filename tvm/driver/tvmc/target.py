@@ -126,8 +126,10 @@ def _default_architecture(parsed: dict[str, Any]) -> str:
     from ...target.kinds import KINDS
 
     kind = KINDS.get(parsed["name"])
-    asks_device = kind is not None and kind.facts.get("nvidia_architecture") == "arch"
-    if not asks_device or {"arch", "from_device"} & set(parsed["opts"]) or local_arch() is not None:
+    # Of the kinds for NVIDIA's GPUs, the one with this option is compiled by NVRTC.
+    if kind is None or kind.facts.get("nvidia_architecture") != "arch":
+        return ""
+    if {"arch", "from_device"} & set(parsed["opts"]) or local_arch() is not None:
         return ""
     return nvrtc.usable(nvidia.DEFAULT)
 

@@ -444,7 +444,8 @@ def _more_cases() -> dict:
     some = torch.tensor([0.2, 0.75, 1.0])
     rows["more.quantile"] = (lambda a: torch.quantile(a, some, 1), x)
     rows["more.quantile_all"] = (lambda a, q: torch.quantile(a, q, keepdim=True), x, some)
-    rows["more.quantile_nan"] = (lambda a: torch.quantile(a, 0.4, 0, True), torch.tensor([[1.0, float("nan")], [2.0, 3.0]]))
+    rows["more.quantile_nan"] = (
+        lambda a: torch.quantile(a, 0.4, 0, True), torch.tensor([[1.0, float("nan")], [2.0, 3.0]]))
     for name in "lower higher midpoint nearest".split():
         rows[f"more.quantile_{name}"] = (lambda a, n=name: torch.quantile(a, some, 1, True, interpolation=n), x)
     rows["more.median_dim"] = (lambda a: torch.median(a, 1), x)
