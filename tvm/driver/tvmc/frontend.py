@@ -22,10 +22,11 @@ def with_open_sizes(shapes: dict[str, Any] | None) -> dict[str, list[int | None]
 
 
 class Frontend:
-    """An importer: its format's name, and the file endings that it reads."""
+    """An importer: its format's name, the file endings that it reads, and those of a second file with the weights."""
 
     FORMAT = ""
     ENDINGS: tuple[str, ...] = ()
+    WEIGHTS: tuple[str, ...] = ()
 
     @classmethod
     def name(cls) -> str:

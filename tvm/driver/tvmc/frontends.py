@@ -270,11 +270,28 @@ def guess_frontend(path: str) -> Frontend:
     for frontend in ALL_FRONTENDS:
         if frontend.recognizes(head, path):
             return frontend()
-    suffix = os.path.splitext(path)[1].lower().lstrip(".")
+    suffix = _suffix(path)
     for frontend in ALL_FRONTENDS:
         if suffix in frontend.suffixes():
             return frontend()
+        if suffix in frontend.WEIGHTS:
+            name = os.path.basename(path)
+            raise TVMCException(f"{name} has the weights of a {frontend.name()} model alone; name its network (a "
+                                f".{frontend.ENDINGS[0]} file), and the weights behind it if their names differ")
     raise TVMCException("failed to infer the model format. Please specify --model-format")
+
+
+def _suffix(path: str) -> str:
+    return os.path.splitext(path)[1].lower().lstrip(".")
+
+
+def network_and_weights(paths: list[str]) -> tuple[str, str] | None:
+    """The two files of one model, its network first; None where the files are not such."""
+    for path, weights in (paths, paths[::-1]) if len(paths) == 2 else ():
+        frontend = next((f for f in ALL_FRONTENDS if _suffix(weights) in f.WEIGHTS), None)
+        if frontend is not None and (_suffix(path) in frontend.ENDINGS or frontend.recognizes(_head(path), path)):
+            return path, weights
+    return None
 
 
 # A file that lies about itself can break an importer anywhere.
@@ -293,7 +310,8 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     shape_dict : dict, optional
         Shapes of inputs by name, where the model leaves them open.
     **kwargs
-        Options of the importer.
+        Options of the importer; ``weights`` is the file of weights of a Caffe, DarkNet or MXNet model, where it is not
+        beside the network with its name.
 
     Returns
     -------
@@ -306,15 +324,23 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     TVMCException
         Where the file is no model of that format.
     """
+    from ...relay.frontend.common.importer import MissingShape
     from ...relay.transform import InferType
 
     check_model(path)
     frontend = get_frontend_by_name(model_format) if model_format is not None else guess_frontend(path)
+    if "weights" in kwargs:
+        if not frontend.WEIGHTS:
+            raise TVMCException(f"a {frontend.name()} model has no second file of weights; got {kwargs['weights']}")
+        check_model(kwargs["weights"])
     try:
         mod, params = frontend.load(path, shape_dict, **kwargs)
         mod = InferType()(mod)
     except TVMCException:
         raise
+    except MissingShape as problem:
+        sizes = problem.sizes.replace(" ", "")
+        raise TVMCException(f'{problem.problem}; give it: --input-shapes "{problem.name}:[{sizes}]"') from problem
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     except (UnicodeDecodeError, OSError) as problem:
