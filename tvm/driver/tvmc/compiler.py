@@ -85,6 +85,9 @@ def add_compile_parser(subparsers, _, json_params) -> None:
                         help="how much to improve the graph (default: 3)")
     parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
                         help='shapes of inputs, whose open sizes stay open: "input_name:[dim1,dim2,...] other:[...]"')
+    parser.add_argument("--states", choices=frontends.STATES, default="first",
+                        help="state that a model keeps between runs: every run begins with the first values (default), "
+                             "or it is inputs and outputs of the package")
     parser.add_argument(
         "--disabled-pass", type=parse_pass_list_str, default="", help="passes to leave out, with commas"
     )
@@ -125,8 +128,8 @@ def compile_file(args: argparse.Namespace, path: str, weights: str | None = None
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
     check_quantization_args(args)
     check_transform_args(args)
-    second = {} if weights is None else {"weights": weights}
-    tvmc_model = frontends.load_model(path, args.model_format, args.input_shapes, **second)
+    options = {"states": args.states, **({} if weights is None else {"weights": weights})}
+    tvmc_model = frontends.load_model(path, args.model_format, args.input_shapes, **options)
     if args.quantize:
         tvmc_model = quantize_from_cli(tvmc_model, args)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None

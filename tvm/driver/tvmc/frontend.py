@@ -27,6 +27,8 @@ class Frontend:
     FORMAT = ""
     ENDINGS: tuple[str, ...] = ()
     WEIGHTS: tuple[str, ...] = ()
+    # Whether the parameters that the importer returns are the first values of state that a model keeps between runs.
+    KEEPS_STATE = False
 
     @classmethod
     def name(cls) -> str:

@@ -73,6 +73,7 @@ class DarknetFrontend(Frontend):
     """DarkNet's configurations, each with the file of weights beside it."""
 
     FORMAT, ENDINGS, WEIGHTS = "darknet", ("cfg",), ("weights",)
+    KEEPS_STATE = True
 
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.darknet import from_darknet
