@@ -213,6 +213,12 @@ def test_multibox_prior():
         np.testing.assert_allclose(got, np.clip(wanted, 0, 1) if clip else wanted, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("shape", [(1, 3, 0, 4), (1, 3, 4, 0), (1, 3, 0, 0)])
+def test_an_image_without_elements_has_no_anchors(shape):
+    got = evaluate([np.zeros(shape, "float32")], lambda t: topi.vision.ssd.multibox_prior(t, (0.4, 0.7), (1, 2)))
+    assert got.shape == (1, 0, 4)
+
+
 def test_multibox_detection(rng):
     n = 7
     scores = rng.dirichlet(np.ones(3), (2, n)).transpose(0, 2, 1).astype("float32")

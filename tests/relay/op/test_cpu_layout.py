@@ -42,6 +42,16 @@ def run(mod, level: int, data):
     return m.get_output(0).numpy()
 
 
+@pytest.mark.parametrize(("channels", "filters"), [(0, 16), (16, 0)])
+def test_a_convolution_without_channels_is_not_blocked(channels, filters):
+    x = relay.var("x", shape=(1, channels, 5, 4))
+    mod = tvm.IRModule.from_expr(relay.nn.conv2d(x, weights(filters, channels, 3, 3), padding=1))
+    with tvm.transform.PassContext(opt_level=3):
+        run = relay.create_executor("graph", mod, target="llvm").evaluate()
+    got = run(np.zeros((1, channels, 5, 4), "float32")).numpy()
+    np.testing.assert_array_equal(got, np.zeros((1, filters, 5, 4), "float32"))
+
+
 CHANNELS = [(3, 32, 48, 17), (16, 16, 16, 16), (5, 24, 8, 32), (1, 7, 9, 11), (24, 40, 58, 116)]
 
 

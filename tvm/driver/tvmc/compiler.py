@@ -77,11 +77,15 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
     add_verbose(parser)
     add_farm(parser)
-    parser.add_argument("FILE", nargs="+", help="the model file; several with --farm, and -o names a folder then")
+    parser.add_argument("FILE", nargs="+", help="the model file, or the two files of its network and its weights; "
+                                                "several models with --farm, and -o names a folder then")
     parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(4), metavar="[0-3]",
                         help="how much to improve the graph (default: 3)")
     parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
                         help='shapes of inputs, whose open sizes stay open: "input_name:[dim1,dim2,...] other:[...]"')
+    parser.add_argument("--states", choices=frontends.STATES, default="first",
+                        help="state that a model keeps between runs: every run begins with the first values (default), "
+                             "or it is inputs and outputs of the package")
     parser.add_argument(
         "--disabled-pass", type=parse_pass_list_str, default="", help="passes to leave out, with commas"
     )
@@ -101,15 +105,16 @@ def drive_compile(args) -> int:
     farm = farm_of(args)
     if farm:
         return compile_many(farm, args)
-    if len(args.FILE) > 1:
+    path, weights = frontends.network_and_weights(args.FILE) or (args.FILE[0], None)
+    if len(args.FILE) > 1 and weights is None:
         raise TVMCException("several models are compiled by the machines of a cluster (--farm ray); without one, "
                             "compile them one by one")
-    print(compile_file(args, args.FILE[0]))
+    print(compile_file(args, path, weights))
     return 0
 
 
-def compile_file(args: argparse.Namespace, path: str) -> str:
-    """Compile one model as the arguments say; what was made, in a line."""
+def compile_file(args: argparse.Namespace, path: str, weights: str | None = None) -> str:
+    """Compile one model as the arguments say, its weights perhaps from a second file; what was made, in a line."""
     begin = time.monotonic()
     refuse_workspace_pools(args)
     check_writable(args.output)
@@ -121,7 +126,8 @@ def compile_file(args: argparse.Namespace, path: str) -> str:
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
     check_quantization_args(args)
     check_transform_args(args)
-    tvmc_model = frontends.load_model(path, args.model_format, args.input_shapes)
+    options = {"states": args.states, **({} if weights is None else {"weights": weights})}
+    tvmc_model = frontends.load_model(path, args.model_format, args.input_shapes, **options)
     if args.quantize:
         tvmc_model = quantize_from_cli(tvmc_model, args)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None

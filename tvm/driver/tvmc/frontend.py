@@ -22,10 +22,13 @@ def with_open_sizes(shapes: dict[str, Any] | None) -> dict[str, list[int | None]
 
 
 class Frontend:
-    """An importer: its format's name, and the file endings that it reads."""
+    """An importer: its format's name, the file endings that it reads, and those of a second file with the weights."""
 
     FORMAT = ""
     ENDINGS: tuple[str, ...] = ()
+    WEIGHTS: tuple[str, ...] = ()
+    # Whether the parameters that the importer returns are the first values of state that a model keeps between runs.
+    KEEPS_STATE = False
 
     @classmethod
     def name(cls) -> str:

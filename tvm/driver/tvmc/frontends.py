@@ -24,6 +24,8 @@ from .module_sizes import inputs_of as sizes_of_inputs
 from .open_sizes import is_open, settled, shown
 
 logger = logging.getLogger("TVMC")
+# What happens to state that a model keeps between runs: every run begins with its first values, or takes it as inputs.
+STATES = ("first", "inputs")
 # The file that makes a folder a SavedModel of TensorFlow.
 SAVED_MODEL = "saved_model.pb"
 
@@ -83,6 +85,7 @@ class TFLiteFrontend(Frontend):
     """TFLite files."""
 
     FORMAT, ENDINGS = "tflite", ("tflite",)
+    KEEPS_STATE = True
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
@@ -270,11 +273,49 @@ def guess_frontend(path: str) -> Frontend:
     for frontend in ALL_FRONTENDS:
         if frontend.recognizes(head, path):
             return frontend()
-    suffix = os.path.splitext(path)[1].lower().lstrip(".")
+    suffix = _suffix(path)
     for frontend in ALL_FRONTENDS:
         if suffix in frontend.suffixes():
             return frontend()
+        if suffix in frontend.WEIGHTS:
+            name = os.path.basename(path)
+            raise TVMCException(f"{name} has the weights of a {frontend.name()} model alone; name its network (a "
+                                f".{frontend.ENDINGS[0]} file), and the weights behind it if their names differ")
     raise TVMCException("failed to infer the model format. Please specify --model-format")
+
+
+def _suffix(path: str) -> str:
+    return os.path.splitext(path)[1].lower().lstrip(".")
+
+
+def network_and_weights(paths: list[str]) -> tuple[str, str] | None:
+    """The two files of one model, its network first; None where the files are not such."""
+    for path, weights in (paths, paths[::-1]) if len(paths) == 2 else ():
+        frontend = next((f for f in ALL_FRONTENDS if _suffix(weights) in f.WEIGHTS), None)
+        if frontend is not None and (_suffix(path) in frontend.ENDINGS or frontend.recognizes(_head(path), path)):
+            return path, weights
+    return None
+
+
+def with_states(path: str, frontend: Frontend, mod: Any, params: dict, states: str) -> dict:
+    """The parameters of a model that keeps state between runs: the first values, or none where states are inputs. The
+    user is told which."""
+    name, listed = os.path.basename(path), ", ".join(f"'{n}'" for n in params)
+    if states not in STATES:
+        raise TVMCException(f"states is one of {', '.join(STATES)}, got {states!r}")
+    if not frontend.KEEPS_STATE or not params:
+        raise TVMCException(f"{name} keeps no state between runs; leave out --states")
+    if states == "first":
+        print(f"{name} keeps state between runs ({listed}): every run of the package begins with its first values; "
+              "--states inputs makes it inputs and outputs of the package")
+        return params
+    result = mod["main"].checked_type.ret_type
+    own = len(getattr(result, "fields", [result])) - len(params)
+    pairs = ", ".join(f"output_{own + i} -> '{n}'" for i, n in enumerate(params))
+    first = "zeros" if not any(p.numpy().any() for p in params.values()) else "not zeros"
+    print(f"{name} keeps state between runs: each run returns the state that the next one takes ({pairs}); "
+          f"the first values are {first}")
+    return {}
 
 
 # A file that lies about itself can break an importer anywhere.
@@ -293,7 +334,9 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     shape_dict : dict, optional
         Shapes of inputs by name, where the model leaves them open.
     **kwargs
-        Options of the importer.
+        Options of the importer; ``weights`` is the file of weights of a Caffe, DarkNet or MXNet model, where it is not
+        beside the network with its name. ``states="inputs"`` makes the state that a TFLite or DarkNet model keeps
+        between runs inputs; without it every run begins with the first values.
 
     Returns
     -------
@@ -306,15 +349,26 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     TVMCException
         Where the file is no model of that format.
     """
+    from ...relay.frontend.common.importer import MissingShape
     from ...relay.transform import InferType
 
     check_model(path)
     frontend = get_frontend_by_name(model_format) if model_format is not None else guess_frontend(path)
+    if "weights" in kwargs:
+        if not frontend.WEIGHTS:
+            raise TVMCException(f"a {frontend.name()} model has no second file of weights; got {kwargs['weights']}")
+        check_model(kwargs["weights"])
+    states = kwargs.pop("states", "first")
     try:
         mod, params = frontend.load(path, shape_dict, **kwargs)
         mod = InferType()(mod)
+        if states != "first" or frontend.KEEPS_STATE and params:
+            params = with_states(path, frontend, mod, params, states)
     except TVMCException:
         raise
+    except MissingShape as problem:
+        sizes = problem.sizes.replace(" ", "")
+        raise TVMCException(f'{problem.problem}; give it: --input-shapes "{problem.name}:[{sizes}]"') from problem
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     except (UnicodeDecodeError, OSError) as problem:

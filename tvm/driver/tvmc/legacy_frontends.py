@@ -11,15 +11,19 @@ from .frontend import Frontend, with_open_sizes
 class CaffeFrontend(Frontend):
     """Caffe's networks: the text, with the file of weights beside it."""
 
-    FORMAT, ENDINGS = "caffe", ("prototxt",)
+    FORMAT, ENDINGS, WEIGHTS = "caffe", ("prototxt",), ("caffemodel",)
 
-    def load(self, path, shape_dict=None, **kwargs):
+    def load(self, path, shape_dict=None, weights=None, **kwargs):
         from ...relay.frontend.caffe import from_caffe
         from ...relay.frontend.common.folder import beside
 
-        (weights,) = beside(path, "caffemodel").values()
+        if weights is None:
+            (content,) = beside(path, "caffemodel").values()
+        else:
+            with open(weights, "rb") as file:
+                content = file.read()
         with open(path, "rb") as file:
-            return from_caffe(weights, file.read(), shape_dict, **kwargs)
+            return from_caffe(content, file.read(), shape_dict, **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
         """The file of weights."""
@@ -68,7 +72,8 @@ class CoremlFrontend(Frontend):
 class DarknetFrontend(Frontend):
     """DarkNet's configurations, each with the file of weights beside it."""
 
-    FORMAT, ENDINGS = "darknet", ("cfg",)
+    FORMAT, ENDINGS, WEIGHTS = "darknet", ("cfg",), ("weights",)
+    KEEPS_STATE = True
 
     def load(self, path, shape_dict=None, **kwargs):
         from ...relay.frontend.darknet import from_darknet
@@ -89,16 +94,16 @@ class DarknetFrontend(Frontend):
 class MxnetFrontend(Frontend):
     """Symbols of MXNet (``-symbol.json``), each with the file of parameters beside it."""
 
-    FORMAT, ENDINGS = "mxnet", ("json",)
+    FORMAT, ENDINGS, WEIGHTS = "mxnet", ("json",), ("params",)
 
     @staticmethod
     def recognizes(head: bytes, path: str = "") -> bool:
         return b"".join(head.split()).startswith(b'{"nodes":[{"op":')
 
-    def load(self, path, shape_dict=None, **kwargs):
+    def load(self, path, shape_dict=None, weights=None, **kwargs):
         from ...relay.frontend.mxnet import from_mxnet
 
-        return from_mxnet(path, with_open_sizes(shape_dict), **kwargs)
+        return from_mxnet(path, with_open_sizes(shape_dict), **{"arg_params": weights, **kwargs})
 
     def companions(self, path: str) -> dict[str, bytes]:
         """The file of parameters."""

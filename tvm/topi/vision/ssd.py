@@ -32,8 +32,8 @@ def multibox_prior(data, sizes=(1,), ratios=(1,), steps=(-1, -1), offsets=(0.5, 
         raise ExprValueError(f"multibox_prior: images are (N, C, H, W), got {len(data.shape)} dimensions")
     height, width = get_const_tuple(data.shape[2:])
     dtype = data.dtype
-    # Shares of the image, counted in double precision where its size is known.
-    tall, wide = (side if isinstance(side, int) else primop.cast(dtype, side) for side in (height, width))
+    # Shares of the image, counted in double precision where its size is known. An image without elements has no boxes.
+    tall, wide = (max(side, 1) if isinstance(side, int) else primop.cast(dtype, side) for side in (height, width))
     sizes, ratios, steps, offsets = (get_float_tuple(v) for v in (sizes, ratios, steps, offsets))
     step_y, step_x = (own if own > 0 else 1.0 / side for own, side in zip(steps, (tall, wide)))
     halves = [(size * tall / wide / 2, size / 2) for size in sizes]
@@ -42,8 +42,9 @@ def multibox_prior(data, sizes=(1,), ratios=(1,), steps=(-1, -1), offsets=(0.5, 
 
     def element(_, box, side):
         kind, cell = box % count, box // count
-        centre_x = (primop.cast(dtype, cell % width) + const(offsets[1], dtype)) * _number(step_x, dtype)
-        centre_y = (primop.cast(dtype, cell // width) + const(offsets[0], dtype)) * _number(step_y, dtype)
+        row = max(width, 1) if isinstance(width, int) else width
+        centre_x = (primop.cast(dtype, cell % row) + const(offsets[1], dtype)) * _number(step_x, dtype)
+        centre_y = (primop.cast(dtype, cell // row) + const(offsets[0], dtype)) * _number(step_y, dtype)
         half_x, half_y = (_chosen(kind, [pair[n] for pair in halves], dtype) for n in (0, 1))
         across = primop.equal(side % 2, 0)
         centre, half = tir.Select(across, centre_x, centre_y), tir.Select(across, half_x, half_y)

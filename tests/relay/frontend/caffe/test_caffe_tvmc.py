@@ -29,6 +29,39 @@ def test_a_network_is_compiled_with_the_weights_beside_it_and_run(tmp_path):
     np.testing.assert_allclose(np.load(outputs)["output_0"], case.expected[0], rtol=1e-5, atol=1e-5)
 
 
+def test_the_two_files_of_a_model_may_have_different_names(tmp_path):
+    path, case = files(tmp_path)
+    weights_path = tmp_path / "res10.caffemodel"
+    (tmp_path / "net.caffemodel").rename(weights_path)
+    package = str(tmp_path / "model.tar")
+    for given in ([path, str(weights_path)], [str(weights_path), path]):
+        assert _main(["compile", "--target", "llvm", "--output", package, *given]) == 0
+    np.savez(tmp_path / "in.npz", **case.feeds)
+    outputs = str(tmp_path / "out.npz")
+    assert not _main(["run", "--inputs", str(tmp_path / "in.npz"), "--outputs", outputs, package])
+    np.testing.assert_allclose(np.load(outputs)["output_0"], case.expected[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("a.caffemodel", "the weights of a caffe model alone; name its network .a .prototxt file"),
+        ("a.weights", "the weights of a darknet model alone; name its network .a .cfg file"),
+        ("a.params", "the weights of a mxnet model alone; name its network .a .json file"),
+    ],
+)
+def test_weights_alone_name_the_file_that_they_need(name, words, tmp_path):
+    (tmp_path / name).write_bytes(b"weights")
+    with pytest.raises(TVMCException, match=words):
+        load_model(str(tmp_path / name))
+
+
+def test_a_model_of_one_file_takes_no_weights(tmp_path):
+    (tmp_path / "a.relay").write_text("x")
+    with pytest.raises(TVMCException, match="a relay model has no second file of weights; got b"):
+        load_model(str(tmp_path / "a.relay"), weights="b")
+
+
 def test_the_weights_travel_with_the_network(tmp_path):
     path, case = files(tmp_path)
     assert CaffeFrontend().companions(path) == {"net.caffemodel": weights(case.blobs)}

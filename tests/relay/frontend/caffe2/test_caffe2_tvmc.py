@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from caffe2_cases import CASES, NETWORKS
-from caffe2_writer import conformance, nets
+from caffe2_writer import add, conformance, nets
 
 from tvm.driver.tvmc.errors import TVMCException
 from tvm.driver.tvmc.frontends import Caffe2Frontend, TensorflowFrontend, guess_frontend, load_model
 from tvm.driver.tvmc.main import _main
+from tvm.relay.frontend.caffe2.schema import FILES
 
 
 @pytest.fixture
@@ -37,6 +38,20 @@ def test_a_net_without_the_other_one_is_refused_in_words(folder):
     with pytest.raises(TVMCException, match="init and predict in their names"):
         load_model(str(folder / "net.pb"), model_format="caffe2")
     assert isinstance(guess_frontend(str(folder / "net.pb")), TensorflowFrontend)
+
+
+def test_an_input_filled_with_one_number_has_no_shape_and_is_asked_for_as_tvmc_takes_it(tmp_path):
+    init, predict = (FILES.messages["Net"]() for _ in range(2))
+    add(init, "ConstantFill", [], ["data"], shape=[1])
+    add(predict, "Relu", ["data"], ["y"])
+    predict.external_input.append("data")
+    (tmp_path / "init_net.pb").write_bytes(init.SerializeToString())
+    (tmp_path / "predict_net.pb").write_bytes(predict.SerializeToString())
+    path = str(tmp_path / "init_net.pb")
+    words = r"""does not say the shape of input 'data'; give it: --input-shapes "data:\[...\]"$"""
+    with pytest.raises(TVMCException, match=words):
+        load_model(path)
+    assert load_model(path, shape_dict={"data": (2, 3)}).mod["main"].params[0].type_annotation.concrete_shape == (2, 3)
 
 
 def test_compile_and_run(tmp_path):

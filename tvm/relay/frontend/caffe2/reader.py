@@ -16,7 +16,7 @@ from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ...expr import Constant, RelayExpr, TupleWrapper
-from ..common.importer import GraphImporter, UnknownInput
+from ..common.importer import GraphImporter, MissingShape, UnknownInput
 from .load import Net, Operator, load
 from .table import CONVERTERS, Context
 
@@ -114,14 +114,19 @@ class Importer(GraphImporter):
                 dims = [d if isinstance(d, Any_) else operator.index(d) for d in given]
             except TypeError as problem:
                 raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
-        elif kept is not None:
+        elif kept is not None and not self.is_placeholder(name, list(kept.shape)):
             dims = list(kept.shape)
         else:
-            raise TVMError(f"the model does not say the shape of input '{name}'; give it: shape={{'{name}': [...]}}")
+            raise MissingShape(f"the model does not say the shape of input '{name}'", name)
         if any(isinstance(d, int) and d < 0 for d in dims):
             raise TVMError(f"shape of input '{name}': {dims} has a negative size")
         dtype = self.dtypes.get(name, "float32") if isinstance(self.dtypes, Mapping) else self.dtypes
         return self.add_input(name, dims, canonical(str(dtype)))
+
+    def is_placeholder(self, name: str, dims: list) -> bool:
+        """Whether what init_net fills an input with is no sample of it: one number, in place of a shape."""
+        made = [o.type for o in self.init.operators if name in o.outputs]
+        return made[-1:] == ["ConstantFill"] and len(dims) == 1
 
     # -- operators ------------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from ....ir.visit import components
 from ... import op as relay
 from ...expr import RelayExpr, const
 from ..common.context import check_steps
-from ..common.importer import GraphImporter, UnknownInput
+from ..common.importer import GraphImporter, MissingShape, UnknownInput
 from .load import FREE, INFERRED, Model, Node, Variable, load
 from .sequence_ops import offset_of
 from .table import CONVERTERS, Context, Tensor
@@ -117,9 +117,9 @@ class Importer(GraphImporter):
         if variable.name in self.shapes:
             dims = self.given(variable.name, dims)
         if None in dims:
-            raise TVMError(f"the model does not say the sizes {dims} of input '{variable.name}', "
-                           f"{'with its sequence, ' if variable.dynamic == 2 else ''}give them: "
-                           f"shape={{'{variable.name}': [...]}}")
+            more = ", with its sequence" if variable.dynamic == 2 else ""
+            name = variable.name
+            raise MissingShape(f"the model does not say the sizes {dims} of input '{name}'{more}", name)
         dtype = self.dtypes.get(variable.name) if isinstance(self.dtypes, Mapping) else self.dtypes
         made: RelayExpr = self.add_input(variable.name, dims, canonical(str(dtype or variable.dtype)))
         if dtype and canonical(str(dtype)) != variable.dtype:

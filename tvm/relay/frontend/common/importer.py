@@ -30,6 +30,15 @@ class UnknownInput(TVMError, AssertionError):
     """A shape was given for an input that the model does not have; scripts expect an assertion."""
 
 
+class MissingShape(TVMError):
+    """The model does not give the shape of an input, and the caller does not either. ``problem`` says so, ``name`` is
+    the input, ``sizes`` is the text of what is known of its shape."""
+
+    def __init__(self, problem: str, name: str = "", sizes: str = "..."):
+        super().__init__(f"{problem}; give it: shape={{'{name}': [{sizes}]}}" if name else problem)
+        self.problem, self.name, self.sizes = problem, name, sizes
+
+
 class ClosedScope(dict):
     """The values of a graph that becomes a function of its own: what it uses from around it becomes a parameter.
     ``captured`` has by identity each value from around and the variable that stands for it."""
@@ -151,7 +160,7 @@ class GraphImporter:
         try:
             yield
         except TVMError as problem:
-            if str(problem).startswith(where):
+            if str(problem).startswith(where) or isinstance(problem, MissingShape):
                 raise
             raise type(problem)(f"{where}: {problem}") from problem
         except Exception as problem:

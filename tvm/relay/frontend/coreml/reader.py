@@ -15,7 +15,7 @@ from ....ir.prim import Any_
 from ....runtime import ndarray
 from ... import op as relay
 from ...expr import RelayExpr
-from ..common.importer import GraphImporter, UnknownInput
+from ..common.importer import GraphImporter, MissingShape, UnknownInput
 from ..common.incremental import tensor_type
 from .load import Loaded, Weights, load
 from .network import Network
@@ -165,7 +165,7 @@ class Importer(GraphImporter):
         if name in self.shapes:
             return [Any_() if d is None else _size(name, d) for d in self.shapes[name]]
         if any(d is None or d < 1 for d in dims):
-            raise TVMError(f"the model does not say the shape of input '{name}'; give it: shape={{'{name}': [...]}}")
+            raise MissingShape(f"the model does not say the shape of input '{name}'", name)
         return [_size(name, d) for d in dims]
 
     def add_default(self, feature: Any, variable: Any) -> None:

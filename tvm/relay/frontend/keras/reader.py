@@ -15,7 +15,7 @@ from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ... import op as relay
 from ...expr import RelayExpr
-from ..common.importer import GraphImporter, UnknownInput
+from ..common.importer import GraphImporter, MissingShape, UnknownInput
 from .config import Call, Graph, Layer, Ref, flattened, graph_of, is_ref, mapped
 from .load import Saved, loaded
 from .table import CONVERTERS, MASKED, Context, as_list, dtype_of
@@ -115,19 +115,14 @@ class Importer(GraphImporter):
     def input_sizes(self, layer: Layer) -> list:
         own = layer.get("batch_shape") or layer.get("batch_input_shape")
         if own is None and layer.name not in self.shapes:
-            raise TVMError(
-                f"the model does not say the shape of its input '{layer.name}'; give it: "
-                f"shape={{'{layer.name}': (1, ...)}}"
-            )
+            raise MissingShape(f"the model does not say the shape of its input '{layer.name}'", layer.name, "1, ...")
         if own is not None and not (isinstance(own, list) and all(d is None or type(d) is int and d >= 0 for d in own)):
             raise TVMError(f"the shape {own!r} of the input '{layer.name}' is no list of sizes")
         if layer.name in self.shapes:
             return self.given_sizes(layer.name, own)
         if None in own[1:]:
-            raise TVMError(
-                f"the model leaves sizes of its input '{layer.name}' open: {own}; give its shape: "
-                f"shape={{'{layer.name}': ({', '.join(str(d) for d in (1, *own[1:]))})}}"
-            )
+            sizes = ", ".join("..." if d is None else str(d) for d in (1, *own[1:]))
+            raise MissingShape(f"the model does not fix the sizes {own} of its input '{layer.name}'", layer.name, sizes)
         sizes = [1 if d is None else d for d in own]
         if self.moved and len(sizes) == len(self.layout):
             front = self.layout.index("C") == 1

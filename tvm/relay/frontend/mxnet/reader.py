@@ -15,7 +15,7 @@ from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ...expr import RelayExpr, TupleWrapper
-from ..common.importer import GraphImporter, UnknownInput
+from ..common.importer import GraphImporter, MissingShape, UnknownInput
 from .graph import MOST_NODES, Graph, Node, Ref
 from .load import Loaded, load
 from .schema import DTYPES, Attributes
@@ -137,8 +137,7 @@ class Importer(GraphImporter):
         found = self.variable(value.node)
         if found is None:
             name = value.node.name
-            raise TVMError(f"the shape of input '{name}', which {where} takes, is not known; give it: "
-                           f"shape={{'{name}': (...)}}")
+            raise MissingShape(f"the shape of input '{name}', which {where} takes, is not known", name)
         return found
 
     # -- nodes ----------------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from ...infer import infer_module
 from ...parser import Parser
 from ...prelude import PRELUDE
 from ..common import run_time
+from ..common.importer import MissingShape
 from .load import onnx_dtype
 from .small_types import small_type
 from .values import Choice, Nothing, Sequence, in_words, is_list, is_option, is_type, joined_type, opened
@@ -106,9 +107,7 @@ class Lists:
         if small is not None:
             raise TVMError(f"input '{name}': sequences and optionals of {small.name} are not supported")
         if dims is None and not t.HasField("shape"):
-            raise TVMError(
-                f"the model does not say the shape of the tensors in input '{name}'; give it: shape={{'{name}': [...]}}"
-            )
+            raise MissingShape(f"the model does not say the shape of the tensors in input '{name}'", name)
         if dims is None:
             dims = [d.dim_value if d.HasField("dim_value") else Any_() for d in t.shape.dim]
         return TensorType(dims, onnx_dtype(t.elem_type))

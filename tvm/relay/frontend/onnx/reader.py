@@ -14,7 +14,7 @@ from ....ir.prim import Any_
 from ...expr import ORIGIN, RelayExpr, Tuple, TupleWrapper, Var
 from ...op import reshape
 from ..common.context import NodeContext
-from ..common.importer import GraphImporter, UnknownInput
+from ..common.importer import GraphImporter, MissingShape, UnknownInput
 from ..common.incremental import as_tensor
 from .check import (
     MOST_NODES,
@@ -241,9 +241,7 @@ class Importer(GraphImporter):
             if not (scalar and dims == [1]):
                 self.check_shape(value, dims)
         elif not t.HasField("shape"):
-            raise TVMError(
-                f"the model does not say the shape of input '{value.name}'; give it: shape={{'{value.name}': [...]}}"
-            )
+            raise MissingShape(f"the model does not say the shape of input '{value.name}'", value.name)
         else:
             dims = [self.sizes.get(d, Any_(d)) if isinstance(d, str) else d for d in sizes_of(value)]
             dims = [Any_("any") if d is None else d for d in dims]

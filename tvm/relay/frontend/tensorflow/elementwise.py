@@ -239,6 +239,37 @@ def _fake_quant(ctx: Context, x: RelayExpr, low, high, attrs) -> RelayExpr:
     return relay.add(relay.multiply(steps, const(scale)), const(first))
 
 
+@op("Dequantize")
+def dequantize(ctx, inputs, attrs):
+    """Real numbers of quantized integers, by limits for the whole tensor or for each place along an axis."""
+    x, low, high = inputs[:3]
+    kind, out = np.iinfo(ctx.dtype(x)), attrs.get("dtype", "float32")
+    axis, rank = attrs.get("axis", -1), ctx.rank(x)
+    if axis >= rank or axis < -1:
+        raise TVMError(f"there is no axis {axis} in a tensor of {rank} dimensions")
+    shape = [-1 if i == axis else 1 for i in range(rank)] if axis >= 0 else ()
+    low, high = (relay.reshape(v, shape) for v in (low, high))
+    mode, narrow = attrs.get("mode", "MIN_COMBINED"), int(attrs.get("narrow_range", False))
+    steps = relay.cast(x, "float64" if kind.bits == 32 else "float32")
+    low, high = (relay.cast(v, "float64") if kind.bits == 32 else v for v in (low, high))
+    span = relay.divide(relay.subtract(high, low), ctx.like(float(kind.max - kind.min), low))
+    lift = ctx.like(float(-kind.min), low)
+    if mode == "SCALED":
+        scale = relay.divide(high, ctx.like(float(kind.max), low))
+        if kind.min:
+            scale = relay.maximum(relay.divide(low, ctx.like(float(kind.min + narrow), low)), scale)
+        real = relay.multiply(steps, scale)
+    elif mode == "MIN_COMBINED":
+        real = relay.add(relay.multiply(relay.add(steps, lift), span), low)
+    elif mode == "MIN_FIRST":
+        # The least number is a whole number of steps, so that zero is exact.
+        least = relay.multiply(relay.round(relay.divide(low, span)), span)
+        real = relay.add(least, relay.multiply(relay.add(steps, lift), span))
+    else:
+        raise TVMError(f"the mode '{mode}' is not known")
+    return relay.cast(real, out)
+
+
 @op("FakeQuantWithMinMaxArgs")
 def fake_quant_args(ctx, inputs, attrs):
     return _fake_quant(ctx, inputs[0], attrs.get("min", -6.0), attrs.get("max", 6.0), attrs)

@@ -14,7 +14,7 @@ from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
 from ....ir.prim import Any_
 from ...expr import Constant, RelayExpr, TupleWrapper
-from ..common.importer import GraphImporter, UnknownInput
+from ..common.importer import GraphImporter, MissingShape, UnknownInput
 from . import frames
 from .graph import MOST_NODES, Body, Called, Library, Node, Ref, ref_of
 from .load import DEFAULT, Loaded, load
@@ -181,7 +181,7 @@ class Importer(GraphImporter):
                 raise TVMError(f"shape of input '{name}': {len(sizes)} dimensions are given, the model has {len(dims)}")
             dims = sizes
         if dims is None:
-            raise TVMError(f"the model does not say the shape of input '{name}'; give it: shape={{'{name}': [...]}}")
+            raise MissingShape(f"the model does not say the shape of input '{name}'", name)
         if any(not isinstance(d, Any_) and d < -1 for d in dims):
             raise TVMError(f"shape of input '{name}': {dims} has a negative size")
         return self.add_input(name, [Any_() if not isinstance(d, Any_) and d == -1 else d for d in dims],

@@ -45,6 +45,8 @@ DTYPES = {1: "float32", 2: "float64", 3: "int32", 4: "uint8", 5: "int16", 6: "in
           9: "int64", 10: "bool", 11: "qint8", 12: "quint8", 13: "qint32", 14: "bfloat16", 15: "qint16", 16: "quint16",
           17: "uint16", 18: "complex128", 19: "float16", 20: "resource", 21: "variant", 22: "uint32",
           23: "uint64"}  # fmt: skip
+# Types of quantized integers, which are carried as plain ones.
+_QUANTIZED = {"qint8": "int8", "quint8": "uint8", "qint16": "int16", "quint16": "uint16", "qint32": "int32"}
 # An attribute is one of its fields, and is told apart from none also where it is zero.
 FILES = Schema("tensorflow", MESSAGES, oneof=("Attr",))
 parse = FILES.parse
@@ -55,7 +57,7 @@ def dtype_name(number: int) -> str:
     found = DTYPES.get(number - 100 if number > 100 else number)
     if found is None:
         raise TVMError(f"element type number {number} is not known")
-    return found
+    return _QUANTIZED.get(found, found)
 
 
 __all__ = ["DTYPES", "FILES", "dtype_name", "parse"]

@@ -175,6 +175,9 @@ def alter_bfloat16(attrs, inputs, tinfos, kind: Kind | None, target: Target | No
 def alter_conv2d(attrs, inputs, tinfos, out_type, target: Target | None) -> RelayExpr | None:
     """A convolution with constant weights, over channels in blocks: of float32, of bytes or of bfloat16."""
     lanes = lanes_of(target)
+    if 0 in dims(tinfos[1]):
+        # Channels that are not there fill no blocks.
+        return None
     if tinfos[0].dtype in ("int8", "uint8"):
         return alter_int8(attrs, inputs, tinfos, out_type, target)
     types = tinfos[0].dtype, tinfos[1].dtype
