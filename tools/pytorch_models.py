@@ -1,6 +1,7 @@
-"""Every model of the PyTorch importer's table beside PyTorch, from a trace and from an exported program.
+"""Every model of the PyTorch importer's table beside PyTorch, from a trace and from an exported program; and
+transformers with dynamic batch and length (``--only dynamic``).
 
-The results are the table of docs/pytorch_models.md, which is written after each model: a run that was ended goes on
+The results are the tables of docs/pytorch_models.md, which is written after each model: a run that was ended goes on
 where it was. Each model runs in a process of its own."""
 
 from __future__ import annotations
@@ -31,12 +32,25 @@ Detection models run in double precision too, on the virtual machine: what is fo
 | model | precision | from a trace | from an exported program | PyTorch |
 |---|---|---|---|---|
 """
+_DYNAMIC_HEAD = """
+## Dynamic batch and length
+
+Small transformers with random weights, exported with `torch.export` (`Dim.AUTO` for batch and length,
+`strict=False`), imported and compiled once, and run at four sizes, in single precision and in bfloat16
+(`make pytorch-models ONLY=dynamic`). A number is the largest difference over all sizes as a share of the largest
+result. PyTorch captures Mamba for one length and Whisper and ViT for one size of spectra and images; their other sizes
+are dynamic.
+
+| model | single: from PyTorch | bfloat16: from PyTorch | from single | PyTorch from its single | PyTorch |
+|---|---|---|---|---|---|
+"""
 # Branches of a model's own on what it finds are what torch.export does not take.
 _REFUSED = "PyTorch does not export it"
 # What a model needs at most: for each parameter the model, traces, constants and code in double precision.
 _PROCESS_BYTES, _PARAMETER_BYTES = 2e9, 60
 # What all models need is imported once; processes of models are forked from there.
 _SHARED = ["torch", "torch.export", "tests.relay.frontend.pytorch.support"]
+_PREFIX = "dynamic/"
 
 
 def main() -> int:
@@ -56,8 +70,10 @@ def main() -> int:
     warnings.filterwarnings("ignore")
     import torch
 
+    from tests.relay.frontend.pytorch.dynamic import DYNAMIC
     from tests.relay.frontend.pytorch.models import MODELS
 
+    names = [*MODELS, *(_PREFIX + name for name in DYNAMIC)]
     rows, version = kept_rows(DOCUMENT), torch.__version__.partition("+")[0]
     if asked.rows:
         rows.update(kept_rows(asked.rows))
@@ -76,15 +92,15 @@ def main() -> int:
             if asked.rows:
                 with asked.rows.open("a") as file:
                     file.write(_line(name, row))
-            write(rows, MODELS)
+            write(rows, names)
 
-    wanted = [name for name in MODELS if name.startswith(tuple(asked.only.split(",")))
+    wanted = [name for name in names if name.startswith(tuple(asked.only.split(",")))
               and (asked.again or not is_done(rows.get(name, [])))]  # fmt: skip
     sizes = {name: bytes_of(name) for name in wanted}
     with ThreadPoolExecutor(asked.jobs) as threads:
         # Families are listed from the smallest model to the largest: of several at a time the longest begin first.
         list(threads.map(one, wanted[::-1] if asked.jobs > 1 else wanted))
-    write(rows, MODELS)
+    write(rows, names)
     return 0
 
 
@@ -125,7 +141,10 @@ def _line(name: str, row: list[str]) -> str:
 
 
 def write(rows: dict[str, list[str]], names) -> None:
-    DOCUMENT.write_text(_HEAD + "".join(_line(name, rows[name]) for name in sorted(rows) if name in names))
+    kept = [name for name in sorted(rows) if name in names]
+    static, dynamic = ("".join(_line(name, rows[name]) for name in kept if name.startswith(_PREFIX) is is_dynamic)
+                       for is_dynamic in (False, True))
+    DOCUMENT.write_text(_HEAD + static + (_DYNAMIC_HEAD + dynamic if dynamic else ""))
 
 
 def kept_rows(path: Path) -> dict[str, list[str]]:
@@ -139,18 +158,23 @@ def kept_rows(path: Path) -> dict[str, list[str]]:
 
 
 def is_done(row: list[str]) -> bool:
-    return len(row) == 4 and all(re.fullmatch(rf"\d\.\de[+-]\d\d|{_REFUSED}", cell) for cell in row[1:3])
+    """Whether a row is whole: that of a model with dynamic sizes has four numbers, another one a precision and two."""
+    numbers = row[:-1] if len(row) == 5 else row[1:3]
+    return len(row) in (4, 5) and all(re.fullmatch(rf"\d\.\de[+-]\d\d|{_REFUSED}", cell) for cell in numbers)
 
 
 def outcomes(name: str, seconds: int) -> list[str]:
-    """The precision that a model ran in, and what was found of it for each of the two ways."""
+    """The cells of a row before the version: the precision that a model ran in and the difference of each way, or the
+    differences of a model with dynamic sizes."""
+    is_dynamic = name.startswith(_PREFIX)
+    count = 4 if is_dynamic else 3
     receiver, sender = multiprocessing.Pipe(False)
-    process = multiprocessing.Process(target=_compare, args=(name, sender))
+    process = multiprocessing.Process(target=_compare_dynamic if is_dynamic else _compare, args=(name, sender))
     process.start()
     sender.close()
     found, end = [], time.monotonic() + seconds
     try:
-        while len(found) < 3 and receiver.poll(max(end - time.monotonic(), 0)):
+        while len(found) < count and receiver.poll(max(end - time.monotonic(), 0)):
             found.append(receiver.recv())
         missing = f"more than {seconds} s"
     except EOFError:
@@ -158,7 +182,7 @@ def outcomes(name: str, seconds: int) -> list[str]:
         missing = f"ended with {process.exitcode}"
     process.kill()
     process.join()
-    return [*(found or ["-"]), missing, missing][:3]
+    return [*(found or ["-"]), *[missing] * count][:count]
 
 
 def _compare(name: str, sender) -> None:
@@ -175,8 +199,30 @@ def _compare(name: str, sender) -> None:
         try:
             sender.send(format(check(model, inputs, way), ".1e"))
         except Exception as problem:
-            words = " ".join(str(problem).split()).replace("|", "/")[:160] or type(problem).__name__
-            sender.send(_REFUSED if way == "export" and not _is_exported(model, inputs) else words)
+            is_refused = way == "export" and not _is_exported(model, inputs)
+            sender.send(_REFUSED if is_refused else _in_words(problem))
+
+
+def _in_words(problem: Exception) -> str:
+    return " ".join(str(problem).split()).replace("|", "/")[:160] or type(problem).__name__
+
+
+def _compare_dynamic(name: str, sender) -> None:
+    """Send the difference in single precision and the three in bfloat16, or in their place what went wrong."""
+    import torch
+
+    from tests.relay.frontend.pytorch.dynamic import exported_off
+
+    torch.set_num_threads(1)
+    for dtype, count in (("float32", 1), ("bfloat16", 3)):
+        try:
+            off = exported_off(name.removeprefix(_PREFIX), dtype)
+            off.check(dtype)
+            cells = [format(value, ".1e") for value in off[:count]]
+        except Exception as problem:
+            cells = [_in_words(problem)] + ["-"] * (count - 1)
+        for cell in cells:
+            sender.send(cell)
 
 
 def _is_exported(model, inputs: list) -> bool:

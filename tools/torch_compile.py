@@ -1,6 +1,7 @@
-"""Twenty models through ``torch.compile``: with PyTorch's own back end ``tvm`` as it is, and with ours.
+"""Twenty models through ``torch.compile``: with PyTorch's own back end ``tvm`` as it is, and with ours; and
+transformers in bfloat16 with dynamic sizes, with ours (``--only dynamic``).
 
-The results are the table of docs/torch_compile.md, which is written after each model: a run that was ended goes on
+The results are the tables of docs/torch_compile.md, which is written after each model: a run that was ended goes on
 where it was. Each model runs in a process of its own. Seconds of first calls are of whatever else the machine did;
 timings are for ``benchmarks.torch_compile``.
 """
@@ -34,6 +35,29 @@ two threads of an x86 server, the geometric mean over 16 models.
 
 | model | `tvm` | first call, s | `pytvm` | first call, s | `pytvm`, open batch | compilations |
 |---|---|---|---|---|---|---|
+"""
+_DYNAMIC_HEAD = """
+## Dynamic sizes in bfloat16
+
+Small transformers in bfloat16 with random weights through `torch.compile(model, backend="pytvm", dynamic=True)`, run
+at four sizes of batch and length (`make torch-compile ONLY=dynamic`). A number is the largest difference over all
+sizes as a share of the largest result. The last columns count the graphs that `pytvm` compiled and the graphs that it
+could not compile, which PyTorch would run. PyTorch captures Mamba for one length.
+
+| model | from PyTorch | from single precision | PyTorch from single precision | compiled | left to PyTorch | PyTorch |
+|---|---|---|---|---|---|---|
+"""
+_PREFIX = "dynamic/"
+_ONE_DYNAMIC = """
+import sys, warnings
+warnings.filterwarnings("ignore")
+import torch
+from tests.relay.frontend.pytorch.dynamic import compiled_off
+
+torch.set_num_threads(1)
+off, made, failed = compiled_off(sys.argv[1].removeprefix("dynamic/"), "bfloat16")
+off.check("bfloat16")
+print("RESULT", *(format(value, ".1e") for value in off), made, failed, torch.__version__.partition("+")[0])
 """
 _ONE = """
 import sys, time, warnings
@@ -94,16 +118,31 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=900, help="the most that one model takes")
     parser.add_argument("--again", action="store_true", help="also models whose row is whole")
     asked = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
     import torch
 
+    from tests.relay.frontend.pytorch.dynamic import DYNAMIC
+
+    version, dynamic = torch.__version__.partition("+")[0], [_PREFIX + name for name in DYNAMIC]
     rows = kept_rows()
-    for name in MODELS:
-        if name.startswith(tuple(asked.only.split(","))) and (asked.again or not is_done(rows.get(name, []))):
-            rows[name] = outcomes(name, asked.seconds)
+    for name in (*MODELS, *dynamic):
+        if name.startswith(tuple(asked.only.split(","))) and (asked.again or not is_done(name, rows.get(name, []))):
+            find = dynamic_outcomes if name in dynamic else outcomes
+            rows[name] = find(name, asked.seconds)
             print(name, *rows[name], sep=" | ", flush=True)
-            text = "".join(f"| {n} | {' | '.join(rows[n])} |\n" for n in MODELS if n in rows)
-            DOCUMENT.write_text(_HEAD.format(version=torch.__version__.partition("+")[0]) + text)
+            head = kept_version() if name in dynamic else version
+            DOCUMENT.write_text(_HEAD.format(version=head) + _text(rows, MODELS) + _DYNAMIC_HEAD + _text(rows, dynamic))
     return 0
+
+
+def _text(rows: dict[str, list[str]], names) -> str:
+    return "".join(f"| {name} | {' | '.join(rows[name])} |\n" for name in names if name in rows)
+
+
+def kept_version() -> str:
+    """The version of PyTorch that the rows of the first table are of."""
+    found = re.search(r"found with PyTorch (\S+):", DOCUMENT.read_text() if DOCUMENT.exists() else "")
+    return found[1] if found else "?"
 
 
 def kept_rows() -> dict[str, list[str]]:
@@ -111,22 +150,38 @@ def kept_rows() -> dict[str, list[str]]:
     if not DOCUMENT.exists():
         return {}
     lines = [line.strip("| ").split(" | ") for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")]
-    return {cells[0]: cells[1:] for cells in lines if cells[0] in MODELS}
+    return {cells[0]: cells[1:] for cells in lines if cells[0] in MODELS or cells[0].startswith(_PREFIX)}
 
 
-def is_done(row: list[str]) -> bool:
-    return len(row) == 6 and all(re.fullmatch(r"\d\.\de[+-]\d\d", cell) for cell in row[::2])
+def is_done(name: str, row: list[str]) -> bool:
+    """Whether a row is whole: that of a model with dynamic sizes begins with three differences, another one has a
+    difference and a number for each of three ways."""
+    numbers = row[:3] if name.startswith(_PREFIX) else row[::2]
+    return len(row) == 6 and all(re.fullmatch(r"\d\.\de[+-]\d\d", cell) for cell in numbers)
+
+
+def dynamic_outcomes(name: str, seconds: int) -> list[str]:
+    """The cells of a row of a model with dynamic sizes."""
+    found, ended = _found(_ONE_DYNAMIC, name, seconds)
+    return found[0].split() if found else [ended, *"-----"]
+
+
+def _found(program: str, name: str, seconds: int) -> tuple[list[str], str]:
+    """The results that a program prints for a model, and how it ended."""
+    try:
+        done = subprocess.run([sys.executable, "-c", program, name], cwd=ROOT, capture_output=True, text=True,
+                              timeout=seconds, env={**os.environ, "PYTHONPATH": str(ROOT)})
+        words = done.stderr.strip().rpartition("\n")[2].replace("|", "/")[:160]
+        text, ended = done.stdout, f"ended with {done.returncode}: {words}"
+    except subprocess.TimeoutExpired as late:
+        text, ended = (late.stdout or b"").decode(), f"more than {seconds} s"
+    return re.findall(r"^RESULT (.*)$", text, re.M), ended
 
 
 def outcomes(name: str, seconds: int) -> list[str]:
     """The cells of a row: a difference and a number for each of the three ways."""
-    try:
-        done = subprocess.run([sys.executable, "-c", _ONE, name], cwd=ROOT, capture_output=True, text=True,
-                              timeout=seconds, env={**os.environ, "PYTHONPATH": str(ROOT)})
-        text, ended = done.stdout, f"ended with {done.returncode}"
-    except subprocess.TimeoutExpired as late:
-        text, ended = (late.stdout or b"").decode(), f"more than {seconds} s"
-    found = [line.replace("|", "").rpartition(" / ") for line in re.findall(r"^RESULT (.*)$", text, re.M)]
+    found, ended = _found(_ONE, name, seconds)
+    found = [line.replace("|", "").rpartition(" / ") for line in found]
     pairs = [[left, right] for left, _, right in found] + [[ended, "-"]] * 3
     return [cell for pair in pairs[:3] for cell in pair]
 

@@ -124,6 +124,21 @@ def test_attention_of_half_precision_moves_its_operands_without_casts_on_a_gpu()
     np.testing.assert_allclose(got, rows @ rows.transpose(0, 2, 1), rtol=2e-3, atol=2e-3)
 
 
+def test_types_that_decompositions_promote_are_converted():
+    """Graphs of bfloat16 models hold this operator where PyTorch decomposes others."""
+
+    def promoted(x):
+        wide = torch.ops.prims.convert_element_type(x, torch.float32)
+        return torch.ops.prims.convert_element_type(wide * 3, torch.bfloat16), wide > 0
+
+    x = torch.randn(3, 4).bfloat16()
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = torch.compile(promoted, backend=pytvm)(x)
+    for value, want in zip(got, promoted(x)):
+        torch.testing.assert_close(value, want, rtol=0, atol=0)
+
+
 def test_compiled_kernels_are_found_by_the_next_process(tmp_path, monkeypatch):
     monkeypatch.setenv("TVM_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.delenv("TVM_NO_CACHE", raising=False)

@@ -38,11 +38,16 @@ def run(mod, params, inputs: dict, executor: str = "graph", level: int = 3) -> l
             module.set_input(name, tvm.nd.array(value))
         module.run()
         return [module.get_output(i).numpy() for i in range(module.get_num_outputs())]
-    with tvm.transform.PassContext(opt_level=level):
-        exe = relay.vm.compile(mod, target="llvm", params=params)
-    machine = tvm.runtime.vm.VirtualMachine(exe, tvm.cpu())
+    machine = machine_of(mod, params, level)
     names = [p.name_hint for p in mod["main"].params if p.name_hint in inputs]
     return flat(machine.run(*[tvm.nd.array(inputs[n]) for n in names]))
+
+
+def machine_of(mod, params, level: int = 3):
+    """The virtual machine of an imported module on the CPU."""
+    with tvm.transform.PassContext(opt_level=level):
+        exe = relay.vm.compile(mod, target="llvm", params=params)
+    return tvm.runtime.vm.VirtualMachine(exe, tvm.cpu())
 
 
 def flat(value) -> list[np.ndarray]:

@@ -6,7 +6,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.relay.frontend.pytorch.support import array, names_of, run, same
+import tvm
+from tests.relay.frontend.pytorch.support import array, flat, leaves, machine_of, names_of, run, same
 from tvm import relay
 from tvm.error import TVMError
 
@@ -55,6 +56,46 @@ def test_indices_of_open_and_of_known_sizes_are_repeated_to_their_joint_shape():
     for batch in (2, 4):
         x = torch.randn(batch, 5)
         same(run(mod, params, {"x": array(x)}, "vm"), Chosen()(x))
+
+
+@pytest.mark.slow
+def test_a_head_count_of_minus_one_beside_dynamic_sizes_is_the_number_that_the_program_states():
+    """Rotary attention of transformers: the length of the angles is that of an arange, which leaves it open."""
+
+    class Rotated(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = torch.nn.Linear(8, 3)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            angles = (torch.arange(n)[None, :, None].float() @ torch.ones(1, 1, 4)).cos()[:, None]
+            y = (x.view(b, n, 2, 4).transpose(1, 2) * angles).reshape(b, -1, n, 4)
+            return self.last(y.transpose(1, 2).reshape(b, n, -1))
+
+    _check_dynamic(Rotated().eval(), torch.randn(2, 5, 8), [(2, 5, 8), (1, 1, 8), (3, 7, 8)])
+
+
+@pytest.mark.slow
+def test_one_matrix_times_a_dynamic_stack_and_stacks_of_different_rank():
+    class Products(torch.nn.Module):
+        def forward(self, x):
+            weight = torch.arange(6.0).reshape(2, 3)
+            stack = torch.arange(12.0).reshape(2, 2, 3)
+            return weight @ x, stack[0:1] @ x, stack @ x[:, None], x[:, None] @ weight.reshape(1, 1, 2, 3)[0]
+
+    _check_dynamic(Products(), torch.randn(3, 3, 2), [(3, 3, 2), (1, 3, 2), (4, 3, 2)], {0: torch.export.Dim.AUTO})
+
+
+def _check_dynamic(model, x, shapes, sizes=None):
+    """An exported model with dynamic sizes, by default the batch and the length, gives what PyTorch gives."""
+    auto = torch.export.Dim.AUTO
+    program = torch.export.export(model, (x,), dynamic_shapes=(sizes or {0: auto, 1: auto},), strict=False)
+    mod, params = relay.frontend.from_exported_program(program)
+    machine = machine_of(mod, params)
+    for shape in shapes:
+        x = torch.randn(*shape)
+        same(flat(machine.run(tvm.nd.array(array(x)))), leaves(model(x)))
 
 
 @pytest.mark.slow

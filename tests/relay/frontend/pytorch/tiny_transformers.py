@@ -180,8 +180,9 @@ _KEYS = {"words": ("input_ids",), "two": ("input_ids", "decoder_input_ids"), "im
          "spectrum": ("input_values",), "wave": ("input_values",), "speech": ("input_features", "decoder_input_ids")}
 
 
-def tiny(name: str) -> tuple[Any, list]:
-    """A model that gives the states of its last layer, and its inputs."""
+def tiny(name: str, attention: str = "eager") -> tuple[Any, list]:
+    """A model that gives the states of its last layer, and its inputs. ``attention`` is the implementation of attention
+    that transformers uses."""
     import torch
 
     from tests.relay.frontend.pytorch.vision import torchvision
@@ -193,7 +194,7 @@ def tiny(name: str) -> tuple[Any, list]:
     config = getattr(transformers, f"{row.name}Config")(**row.settings)
     if row.kind == "words":
         config.use_cache = False
-    config._attn_implementation = "eager"
+    config._attn_implementation = attention
     model = getattr(transformers, f"{row.name}Model")(config)
     keys = _KEYS[row.kind]
 

@@ -573,6 +573,12 @@ def to(ctx, self, dtype=None, other=None, cuda_enabled=None, cpu_enabled=None, c
     return self if dtype is None or ctx.name.startswith("_autocast") else cast(ctx, self, dtype_name(dtype))
 
 
+@op("prims::convert_element_type")
+def convert_element_type(ctx, self, dtype):
+    """What decompositions of PyTorch make of promoted types."""
+    return cast(ctx, self, dtype_name(dtype))
+
+
 @op("type_as")
 def type_as(ctx, self, other):
     return cast(ctx, self, ctx.dtype(other))

@@ -9,9 +9,13 @@ from typing import Any
 
 from ....error import TVMError
 from ....ir.module import IRModule
-from ....ir.prim import Any_
-from ...expr import Constant
+from ....ir.prim import Any_, SizeVar
+from ....ir.tensor_type import TensorType
+from ... import op as relay
+from ...checked_type import with_type
+from ...expr import Constant, RelayExpr
 from ..common.importer import UnknownInput
+from ..common.incremental import tensor_type
 from .control import branch
 from .dtypes import dtype_name
 from .importer import Site, TorchImporter, in_words
@@ -210,9 +214,30 @@ class FxReader(TorchImporter):
             if node.op == "get_attr":
                 self.scopes[-1][node.name] = self.held(graph_module, node.target)
             elif node.op == "call_function":
-                self.scopes[-1][node.name] = self.called(graph_module, node, where)
+                made = self.called(graph_module, node, where)
+                self.scopes[-1][node.name] = self.with_stated_sizes(made, node.meta.get("val"))
             else:
                 raise TVMError(f"a node of the kind {node.op} is not supported; export the model with torch.export")
+
+    def with_stated_sizes(self, value, stated):
+        """A result with the sizes that the program states for it, where the operators that compute it leave them open.
+        A number is checked when the model runs."""
+        if not isinstance(value, RelayExpr) or not hasattr(stated, "shape"):
+            return value
+        have, sizes = tensor_type(value).shape, [self.stated_size(d) for d in stated.shape]
+        if len(have) != len(sizes) or not any(isinstance(d, Any_) for d in have):
+            return value
+        if any(isinstance(d, Any_) and isinstance(s, int) for d, s in zip(have, sizes)):
+            value = self.typer.infer(relay.reshape(value, [s if isinstance(d, Any_) and isinstance(s, int) else 0
+                                                           for d, s in zip(have, sizes)]))
+            have = tensor_type(value).shape
+        dims = [s if isinstance(d, Any_) and isinstance(s, SizeVar) else d for d, s in zip(have, sizes)]
+        return with_type(value, TensorType(dims, tensor_type(value).dtype))
+
+    def stated_size(self, size):
+        """A size of a tensor without data: a number, the variable of an open size of an input, or None."""
+        known = size if isinstance(size, int) else size.node.maybe_as_int()
+        return known if known is not None else self.named_sizes.get(str(size.node.expr))
 
     def inside(self, graph_module, values: list) -> list:
         """The results of a graph inside another one."""

@@ -10,7 +10,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import const
 from ...op.rules import broadcast_dims
-from .shape_ops import padded, reshaped
+from .shape_ops import expanded, padded, reshaped
 from .table import op
 
 _HALVES = ("float16", "bfloat16")
@@ -44,14 +44,31 @@ def product(ctx, a, b):
 
 
 def _open_batches(ctx, a, b):
-    """Stacks of matrices some of whose sizes are known when the model runs."""
+    """Stacks of matrices some of whose sizes are known when the model runs. One matrix is read by all of a stack."""
     rank = max(ctx.rank(a), ctx.rank(b))
-    if ctx.rank(a) != ctx.rank(b):
-        raise TVMError("a product of stacks of matrices with open sizes needs operands of one number of dimensions")
-    sizes = [[ctx.size(v, i) for i in range(rank)] for v in (a, b)]
-    flat = [ctx.infer(reshaped(ctx, v, [-1, *s[-2:]])) for v, s in zip((a, b), sizes)]
+    a, b = (ctx.infer(relay.expand_dims(v, 0, rank - ctx.rank(v))) if ctx.rank(v) < rank else v for v in (a, b))
+    stack = [_stack_size(ctx, a, b, axis) for axis in range(rank - 2)]
+    flat = [_flat_stack(ctx, v, stack) for v in (a, b)]
     out = ctx.infer(relay.nn.batch_matmul(*flat, transpose_b=False))
-    return reshaped(ctx, out, [*sizes[0][:-1], sizes[1][-1]])
+    return reshaped(ctx, out, [*stack, ctx.size(a, -2), ctx.size(b, -1)])
+
+
+def _stack_size(ctx, a, b, axis: int):
+    """A size of the stack of both operands. Two sizes of which nothing is known are equal; that is checked when the
+    model runs."""
+    p, q = (ctx.size(v, axis) for v in (a, b))
+    return q if isinstance(p, int) and p == 1 or isinstance(q, int) and q != 1 else p
+
+
+def _flat_stack(ctx, x, stack: list):
+    """An operand as one stack of matrices, repeated where it has one matrix for several of the stack."""
+    sizes = [ctx.size(x, axis) for axis in range(ctx.rank(x))]
+    inner = sizes[-2:]
+    if any(s != 1 for s in sizes[:-2]):
+        if any(isinstance(s, int) != isinstance(t, int) or isinstance(s, int) and s != t for s, t in zip(sizes, stack)):
+            x = ctx.infer(expanded(ctx, x, [*stack, *inner]))
+        return ctx.infer(reshaped(ctx, x, [-1, *inner]))
+    return ctx.infer(reshaped(ctx, x, [1, *inner]))
 
 
 def _rows_times(ctx, x, weight):
@@ -63,8 +80,8 @@ def _rows_times(ctx, x, weight):
         flat = relay.reshape(x, (math.prod(shape[:-1]), shape[-1]), True)
         units = ctx.shape(ctx.infer(weight))[0]
         return relay.reshape(relay.nn.dense(flat, weight), (*shape[:-1], units), True)
-    units = ctx.known_size(ctx.infer(weight), 0)
-    out = ctx.infer(relay.nn.dense(relay.reshape(x, (-1, shape[-1])), weight))
+    units, depth = ctx.known_shape(ctx.infer(weight))
+    out = ctx.infer(relay.nn.dense(relay.reshape(x, (-1, depth)), weight))
     return reshaped(ctx, out, [*(ctx.size(x, i) for i in range(len(shape) - 1)), units])
 
 
