@@ -249,8 +249,7 @@ PARTS: dict[str, Part] = {
     "tvm.topi.cuda.conv3d_winograd": Part("Winograd's algorithm for 3-D convolutions", "_infer_tile_size"),
     "tvm.te.autodiff": Part("differentiation of tensor expressions", "gradient"),
     "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
-    "tvm.relay.testing": Part("what this helper needs", "check_grad run_as_python to_python"),
-    "tvm.relay.testing.py_converter": Part("the conversion of graphs to Python", "run_as_python to_python"),
+    "tvm.relay.testing": Part("what this helper needs", "check_grad"),
     "tvm.relay.op.memory": Part(_VM, "alloc_storage alloc_tensor device_copy flatten_tuple_type reshape_tensor"),
     "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
     "tvm.relay.transform": Part(

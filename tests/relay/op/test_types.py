@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from compiled import check_all
 
+import tvm
 from tvm import relay
 
 rng = np.random.default_rng(77)
@@ -175,3 +176,27 @@ def test_the_axes_of_a_reduction_are_always_several():
     for build in (relay.sum, relay.max, relay.mean, relay.argmax, relay.variance):
         assert build(x, axis=1).attrs.axis == build(x, axis=[1]).attrs.axis == (1,)
     assert relay.sum(x).attrs.axis is None
+
+
+class Reported:
+    """What a type relation assigns."""
+
+    def __init__(self):
+        self.assigned = []
+
+    def assign(self, place, found):
+        self.assigned.append((place, found))
+
+
+@pytest.mark.parametrize("name, wanted", [("Broadcast", "float32"), ("BroadcastComp", "bool"), ("Identity", "float32")])
+def test_type_relations_are_functions_by_name(name, wanted):
+    relation = tvm.ir.EnvFunc.get(f"tvm.relay.type_relation.{name}")
+    assert tvm.ir.structural_equal(relation, tvm.ir.EnvFunc.get(f"tvm.relay.type_relation.{name}"))
+    out = relay.TypeVar("out")
+    inputs = [relay.TensorType(shape, "float32") for shape in ((4, 1), (1, 3))][: 1 if name == "Identity" else 2]
+    reported = Reported()
+    assert relay.TypeRelation(relation, [*inputs, out], len(inputs), None)([*inputs, out], len(inputs), None, reported)
+    shape = (4, 1) if name == "Identity" else (4, 3)
+    assert reported.assigned == [(out, relay.TensorType(shape, wanted))]
+    assert not relation([relay.TypeVar("a"), *inputs[1:], out], len(inputs), None, reported)
+    assert len(reported.assigned) == 1

@@ -167,3 +167,17 @@ def test_a_number_is_taken_from_a_constant_scalar_alone():
     for wrong in (relay.const([1, 2]), relay.const(1, "int64"), relay.var("x", shape=())):
         with pytest.raises(ValueError, match="a constant scalar of int32 or float32 is required"):
             legalizations.get_scalar_from_constant(wrong)
+
+
+@pytest.mark.parametrize("dtype, low, high, stays", [
+    ("int8", -128, 127, False), ("int8", -127, 127, True), ("uint8", 0, 254, True), ("uint8", -1, 255, False),
+    ("int16", -128, 127, True), ("int32", -2147483648, 2147483647, False),
+])  # fmt: skip
+def test_a_clip_to_the_range_of_a_requantized_type_is_removed(dtype, low, high, stays):
+    x = relay.var("x", shape=(4,), dtype="int32")
+    one = relay.const(1.0)
+    data = q.requantize(x, one, relay.const(0), one, relay.const(1), out_dtype=dtype)
+    new = relay.transform.Legalize()(typed(relay.clip(data, low, high)))
+    assert operators(new) == ({"qnn.requantize", "clip"} if stays else {"qnn.requantize"})
+    plain = typed(relay.clip(relay.var("y", shape=(4,), dtype="int8"), -128, 127))
+    tvm.ir.assert_structural_equal(relay.transform.Legalize()(plain), plain)

@@ -130,8 +130,8 @@ def test_wrong_marks_are_refused():
         planned(on(relay.exp(a), tvm.cuda(1)))
     with pytest.raises(ValueError, match="unknown device type 'moon'"):
         planned(on(relay.exp(a), "moon"))
-    with pytest.raises(tvm.TVMError, match="'cuda and more' is no device"):
-        planned(on(relay.exp(a), "cuda and more"))
+    with pytest.raises(ValueError, match="'cuda and more' is no device"):
+        on(relay.exp(a), "cuda and more")
     branch = relay.If(relay.const(True), on(a, "cuda"), a)
     with pytest.raises(tvm.TVMError, match="If in the graph: devices are planned for straight graphs"):
         planned(branch)
@@ -191,3 +191,19 @@ def test_a_function_that_is_changed_keeps_the_place_of_its_results():
     func.virtual_device_ = place = tvm.target.VirtualDevice(tvm.opencl())
     assert func.replace(body=a).virtual_device_ is place
     assert func.map_children(lambda child: relay.tanh(child)).virtual_device_ is place
+
+
+def test_marks_and_copies_have_virtual_devices():
+    (a,) = variables(1)
+    mark = on(a, "cuda")
+    place = mark.attrs.virtual_device
+    assert (place.device_type_int, place.virtual_device_id, place.target, place.memory_scope) == (2, 0, None, "")
+    assert mark.attrs.constrain_body and not mark.attrs.constrain_result
+    assert on(a, tvm.target.VirtualDevice(tvm.opencl(1))).attrs.virtual_device.virtual_device_id == 1
+    copy = relay.device_copy(a, "cpu", tvm.cuda(0))
+    assert copy.attrs.src_virtual_device.device_type_int == 1 and copy.attrs.dst_virtual_device.device_type_int == 2
+    with pytest.raises(AttributeError, match="no attribute 'virtual_device'"):
+        relay.nn.softmax(a).attrs.virtual_device
+    for build in (lambda: on(a, "bogus"), lambda: relay.device_copy(a, "cpu", "bogus")):
+        with pytest.raises(ValueError, match="unknown device type 'bogus'"):
+            build()

@@ -20,6 +20,7 @@ result is one of the input's, at a place known when compiling.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -27,6 +28,8 @@ from ...docstring import words
 from ...ir.attrs import DictAttrs
 from ...ir.op import OPS, Op
 from ...runtime.devices import Device
+from ...runtime.devices import device as named_device
+from ...target import VirtualDevice
 from ..expr import Call, Constant, RelayExpr, Tuple, TupleWrapper, const
 
 # How an operator may be fused with its neighbours; the numbers are TVM's.
@@ -72,6 +75,9 @@ class CallAttrs(DictAttrs, key="relay.CallAttrs"):
         entries = object.__getattribute__(self, "entries")
         if name in entries:
             return entries[name]
+        # Marks and copies store the texts of their devices.
+        if name.endswith("virtual_device") and name.replace("virtual_", "") in entries:
+            return VirtualDevice(as_device(entries[name.replace("virtual_", "")]))
         raise AttributeError(f"no attribute '{name}'; there are {', '.join(entries) or 'none'}")
 
     def get_int(self, key: str) -> int:
@@ -120,10 +126,21 @@ def op(
 
 
 def device_text(device) -> str:
-    """A device, its name, its type as a number, or a virtual device."""
+    """The text of a device: of its name, of its type as a number, or of a virtual device."""
     if hasattr(device, "device_type_int"):
         return str(Device(device.device_type_int, max(device.virtual_device_id, 0)))
+    if isinstance(device, str):
+        as_device(device)
     return str(Device(device, 0)) if isinstance(device, int) else str(device)
+
+
+def as_device(text: str) -> Device:
+    """The device of a text: "cuda", "cuda(0)" or "cuda:0"; a type may be a number."""
+    found = re.fullmatch(r"\s*(\w+)\s*(?:[(:]\s*(\d+)\s*\)?)?\s*", str(text))
+    if found is None:
+        raise ValueError(f"on_device: '{text}' is no device; write it as tvm.cuda(0) or 'cuda'")
+    kind = int(found[1]) if found[1].isdigit() else named_device(found[1]).device_type
+    return Device(kind, int(found[2] or 0))
 
 
 def as_expr(value: Any) -> RelayExpr:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ... import te
@@ -12,7 +13,8 @@ from ...ir.op import TYPE_RELATIONS
 from ...ir.prim import Any_, IntImm, PrimExpr, SizeVar, const, convert
 from ...ir.subst import variables
 from ...ir.tensor_type import TensorType
-from ...ir.type import TupleType, Type
+from ...ir.type import IncompleteType, TupleType, Type, TypeVar
+from ...runtime.registry import register_func
 from ...topi.assumptions import agree
 from ...topi.broadcast import broadcast_dim
 from ..infer import dims
@@ -79,8 +81,22 @@ def broadcast_bool(attrs, types) -> Type:
     return TensorType(broadcast(attrs, types).shape, "bool")
 
 
+def _relation(rule: Callable[[Any, Any], Type]) -> Callable[..., bool]:
+    """A type rule as a relation: it assigns the type of the output, and returns false while an input is not known."""
+
+    def relation(types: Any, num_inputs: int, attrs: Any, reporter: Any) -> bool:
+        inputs = list(types)[:num_inputs]
+        if any(isinstance(t, (IncompleteType, TypeVar)) for t in inputs):
+            return False
+        reporter.assign(types[num_inputs], rule(attrs, inputs))
+        return True
+
+    return relation
+
+
 for _name, _rule in (("Identity", same_as_first), ("Broadcast", broadcast), ("BroadcastComp", broadcast_bool)):
     TYPE_RELATIONS.register(_name, _rule)
+    register_func(f"tvm.relay.type_relation.{_name}", _relation(_rule))
 
 
 def normalize_axis(axis: int, rank: int) -> int:

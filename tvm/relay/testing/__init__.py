@@ -25,6 +25,7 @@ from .config import ctx_list, enabled_targets
 from .init import create_workload
 from .nat import count, make_nat_expr, make_nat_value, rand
 from .passes import count_ops, run_infer_type, run_opt_pass
+from .py_converter import run_as_python, to_python
 from .temp_op_attr import TempOpAttr
 
 __all__ = [
@@ -44,11 +45,13 @@ __all__ = [
     "mobilenet",
     "resnet",
     "resnet_3d",
+    "run_as_python",
     "run_infer_type",
     "run_opt_pass",
     "squeezenet",
     "synthetic",
     "temp_op_attr",
+    "to_python",
     "vgg",
 ]
 

@@ -7,7 +7,6 @@ device. A parameter lies where it is read; a constant lies on every device that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +16,13 @@ from ...ir.module import IRModule
 from ...ir.transform import ModulePass, PassContext, PassInfo
 from ...ir.type import TupleType
 from ...ir.visit import post_order, rewrite
-from ...runtime.devices import Device, device
+from ...runtime.devices import Device
 from ...runtime.registry import register_func
 from ...target import VirtualDevice
 from ..checked_type import with_type, with_type_of
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ..op.annotation import on_device
+from ..op.record import as_device
 from ..op.tensor import device_copy
 from ..substitute import substitute_vars
 from .function_pass import is_call, type_of, typed_module
@@ -49,13 +49,11 @@ def is_placed(func: Function) -> bool:
 def device_type_of(text: str) -> int:
     """The device type of a mark: ``"cuda"``, ``"cuda(0)"`` or ``"cuda:0"``. An executor has one device of each type, so
     the number must be 0."""
-    found = re.fullmatch(r"\s*(\w+)\s*(?:[(:]\s*(\d+)\s*\)?)?\s*", str(text))
-    if found is None:
-        raise TVMError(f"on_device: '{text}' is no device; write it as tvm.cuda(0) or 'cuda'")
-    if int(found[2] or 0) != 0:
+    found = as_device(text)
+    if found.device_id != 0:
         raise TVMError(f"on_device: '{text}': a model names kinds of devices and has one device of each; its number is "
                        "said when the executor is made")  # fmt: skip
-    return int(found[1]) if found[1].isdigit() else device(found[1]).device_type
+    return int(found.device_type)
 
 
 @dataclass

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from ....ir.attrs import Attrs
+from ....ir.op import Op
 from ....target import Target, generic_func
 from ....target.codegen import target_has_features
 from ....topi.utils import is_target
-from ...expr import Constant, RelayExpr, const
+from ...expr import Call, Constant, RelayExpr, const
 from ...infer import dims
 from ...op import nn, tensor
+from ...op.op import register_legalize
 from . import qnn
 from .canonicalizations import create_integer_lookup_op
 from .op import register_qnn_legalize
@@ -282,9 +284,35 @@ qnn_dense_legalize.register("cpu")(_for_x86(qnn.dense, nn.dense))
 qnn_dense_legalize.register("arm_cpu")(_for_arm(qnn.dense, nn.dense, lambda attrs, types: False))
 qnn_dense_legalize.register(["cuda", "gpu"])(_for_gpu(qnn.dense))
 
+@register_legalize("clip")
+def legalize_clip(attrs: Attrs, inputs: list[RelayExpr], types: list) -> RelayExpr | None:
+    """Remove a ``clip`` of a ``qnn.requantize`` to the whole range of its integer type, which changes nothing.
+
+    Parameters
+    ----------
+    attrs : Attrs
+        The limits.
+    inputs : list of Expr
+        The operand.
+    types : list of Type
+        Its type, and that of the output.
+
+    Returns
+    -------
+    Expr or None
+        The operand; None where the limits are within the range, or the operand is another expression.
+    """
+    data = inputs[0]
+    if not isinstance(data, Call) or not isinstance(data.op, Op) or data.op.name != "qnn.requantize":
+        return None
+    kind = np.iinfo(types[0].dtype)
+    return data if attrs.a_min <= kind.min and attrs.a_max >= kind.max else None
+
+
 __all__ = [
     "get_scalar_from_constant", "hardswish_func", "helper_change_dtypes_to_be_same", "helper_change_dtypes_to_int8",
     "helper_change_dtypes_to_uint8", "helper_change_dtypes_to_uint8_int8", "helper_no_fast_int8_hw_legalization",
-    "is_fast_int8_on_intel", "legalize_qnn_conv2d", "legalize_qnn_conv2d_transpose", "legalize_qnn_dense",
-    "qnn_conv2d_legalize", "qnn_conv2d_transpose_legalize", "qnn_dense_legalize", "register_qnn_unary_op_legalize",
+    "is_fast_int8_on_intel", "legalize_clip", "legalize_qnn_conv2d", "legalize_qnn_conv2d_transpose",
+    "legalize_qnn_dense", "qnn_conv2d_legalize", "qnn_conv2d_transpose_legalize", "qnn_dense_legalize",
+    "register_qnn_unary_op_legalize",
 ]  # fmt: skip
