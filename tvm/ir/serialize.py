@@ -26,6 +26,7 @@ from .attrs import near_matches
 from .node import NODE_TYPES, REQUIRED, Node
 from .op import Op
 from .prim import IterVar, PrimExpr, Range, Var
+from .serialize_apache import ApacheReader, is_apache
 from .structural import is_array
 from .type import Type
 from .visit import post_order
@@ -333,7 +334,9 @@ class _Reader:
 
 
 def load_json(json_str: str) -> Any:
-    """The node (list, dictionary) that ``save_json`` wrote as ``json_str``.
+    """The node (list, dictionary) that ``save_json`` wrote as ``json_str``, here or in Apache TVM up to 0.14.
+
+    Of a document of Apache TVM, types that inference found and places of values on devices are left out.
 
     Parameters
     ----------
@@ -355,6 +358,8 @@ def load_json(json_str: str) -> Any:
     except (json.JSONDecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ValueError(f"load_json: the text is not JSON: {error}") from None
     whole: dict[str, Any] = loaded if isinstance(loaded, dict) else {"format": type(loaded).__name__}
+    if is_apache(whole):
+        return ApacheReader(whole, MAKE_ARRAY).load(whole["root"])
     if whole.get("format") != FORMAT:
         found = whole.get("format")
         raise ValueError(f"load_json: expected a document of format '{FORMAT}', found {found!r}")
