@@ -98,7 +98,7 @@ class ApacheReader:
     def key(self, at: int) -> str:
         """The type key of a node, as we call it."""
         record: Any = self.records[at]
-        key: Any = record.get("type_key") if isinstance(record, dict) else None  # pyright: ignore
+        key: Any = record.get("type_key") if isinstance(record, dict) else None  # pyright: ignore[reportUnknownMemberType]
         if not isinstance(key, str):
             raise self.fail(at, "expected an object with a type_key")
         for name in (_NAMES.get(key, key), "tir." + key, "relay." + key, key.removeprefix("relay.")):
