@@ -62,7 +62,6 @@ PARTS: dict[str, Part] = {
     "tvm.rpc.minrpc": Part(_RPC, "find_minrpc_server_libpath with_minrpc"),
     "tvm.rpc.proxy": Part(_RPC, "websocket_proxy_server"),
     "tvm.rpc.server_ios_launcher": Part(_RPC, "RPCServerMode ServerIOSLauncher ServerIOSContextManager"),
-    "tvm.rpc.testing": Part(_RPC),
     "tvm.relay.backend.aot": Part(
         "the ahead-of-time executor", "AOTLowerMain CreateExecutorMetadata CreateFunctionMetadata"
     ),
