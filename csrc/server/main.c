@@ -132,7 +132,7 @@ static int read_secret(TVMRPCServerOptions *options) {
 static int listen_on(const Arguments *a, int *out) {
   struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *found = NULL;
   if (getaddrinfo(a->host, NULL, &hints, &found)) return fail("'%s' is no address of this machine", a->host);
-  int one = 1, last = a->port ? a->port_end : 1;
+  int one = 1, last = !a->port ? 1 : a->port_end > a->port ? a->port_end : a->port + 1;
   for (int port = a->port; port < last; ++port) {
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     ((struct sockaddr_in *)found->ai_addr)->sin_port = htons((uint16_t)port);

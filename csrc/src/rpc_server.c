@@ -32,8 +32,14 @@
 enum { MOST_CONNECTIONS = 16, MOST_ADDRESSES = 64, MOST_FAILURES = 8, FAILURE_SECONDS = 60, ABANDONED_SECONDS = 5, UNCLAIMED_SECONDS = 3 };
 enum { EXIT_SESSION = 0, EXIT_REFUSED = 3, EXIT_BROKEN = 4 };
 
-/* A process of a connection. The pipe ends with it. */
-typedef struct { pid_t pid; int life; struct in_addr address; /* of no bits: a proxy that has proved the secret */ } Connection;
+/* A process of a connection. The pipe ends with it; before that the process writes one byte to it when the client has
+   completed the handshake. */
+typedef struct {
+  pid_t pid;
+  int life;
+  struct in_addr address; /* of no bits: a proxy that has proved the secret */
+  bool is_greeted;
+} Connection;
 typedef struct { struct in_addr address; int failures; double since; } Address;
 typedef struct {
   const ServerOptions *options;
@@ -237,19 +243,23 @@ static void describe(const ServerOptions *options, char *text, size_t size) {
   snprintf(text, size, "server:%s -runtime=%u.%u", options->key, (unsigned)table->abi_version, entries);
 }
 
-static int be_the_connection(const Server *server, int fd) {
+static int be_the_connection(const Server *server, int fd, int life) {
   const ServerOptions *options = server->options;
   static const char *const why[] = {"", "the secret is wrong", "the key is not the one this server was offered under",
                                     "the device has no folder for a session", "this is no handshake, or of another version"};
   Handshake shaken;
   char text[KEY_ROOM + 64];
   int refusal = handshake_read(fd, options, options->tracker_host ? server->match_key : options->key, &shaken);
-  if (!refusal) refusal = prepare_session(server);
+  if (!refusal) {
+    if (write(life, "g", 1) != 1) return EXIT_BROKEN;
+    refusal = prepare_session(server);
+  }
   if (refusal) {
     snprintf(text, sizeof text, "%s%s%s", why[refusal], refusal == REFUSED_DEVICE ? ": " : "", refusal == REFUSED_DEVICE ? strerror(errno) : "");
     server_log(options, "a client is refused: %s", text);
     if (refusal != REFUSED_BROKEN) handshake_answer(fd, options, &shaken, refusal, text);
-    return refusal == REFUSED_KEY || refusal == REFUSED_DEVICE || !options->secret_size ? EXIT_BROKEN : EXIT_REFUSED;
+    /* Only a wrong secret is a guess; a connection that stays silent is replaced when others need its place. */
+    return refusal == REFUSED_SECRET && options->secret_size ? EXIT_REFUSED : EXIT_BROKEN;
   }
   double most = options->max_seconds;
   if (most > 0 && (shaken.seconds <= 0 || shaken.seconds > most)) shaken.seconds = most;
@@ -290,27 +300,62 @@ static void note_failure(Server *server, struct in_addr address) {
   if (!one->failures++) *one = (Address){address, 1, tvm_now()};
 }
 
+/* Forgets a connection whose process has ended with this status. */
+static void forget(Server *server, Connection *c, int status) {
+  char folder[128];
+  session_folder(server, c->pid, folder);
+  remove_folder(folder);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED && c->address.s_addr) note_failure(server, c->address);
+  close(c->life);
+  *c = server->connections[--server->count];
+}
+
 static void reap(Server *server) {
   for (int i = 0; i < server->count;) {
     Connection *c = &server->connections[i];
     int status;
-    if (waitpid(c->pid, &status, WNOHANG) == 0) {
-      ++i;
-      continue;
-    }
-    char folder[128];
-    session_folder(server, c->pid, folder);
-    remove_folder(folder);
-    if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_REFUSED && c->address.s_addr) note_failure(server, c->address);
-    close(c->life);
-    *c = server->connections[--server->count];
+    if (waitpid(c->pid, &status, WNOHANG) == 0) ++i;
+    else forget(server, c, status);
   }
+}
+
+static void note_greeted(Connection *c) {
+  char byte;
+  if (!c->is_greeted && read(c->life, &byte, 1) == 1) c->is_greeted = true;
+}
+
+/* Makes room where all places are taken: ends the first connection that has not completed its handshake, of this
+   address if there is one. New connections come last, so one that is just being made keeps its place. */
+static bool make_room(Server *server, struct in_addr from) {
+  Connection *chosen = NULL;
+  for (int i = 0; i < server->count; ++i) {
+    Connection *c = &server->connections[i];
+    note_greeted(c);
+    if (c->is_greeted || !c->address.s_addr) continue;
+    bool is_own = c->address.s_addr == from.s_addr;
+    if (!chosen || (is_own && chosen->address.s_addr != from.s_addr)) chosen = c;
+  }
+  if (!chosen) return false;
+  int status;
+  kill(chosen->pid, SIGKILL);
+  waitpid(chosen->pid, &status, 0);
+  int place = (int)(chosen - server->connections);
+  forget(server, chosen, status);
+  /* The last one has taken its place; the order stays that of arrival. */
+  if (place < server->count) {
+    Connection moved = server->connections[place];
+    memmove(&server->connections[place], &server->connections[place + 1], (size_t)(server->count - 1 - place) * sizeof moved);
+    server->connections[server->count - 1] = moved;
+  }
+  return true;
 }
 
 static void serve_connection(Server *server, int fd, struct in_addr from) {
   int life[2];
   fcntl(fd, F_SETFD, FD_CLOEXEC);
-  if (server->count == MOST_CONNECTIONS || address_of(server, from)->failures >= MOST_FAILURES || make_pipe(life)) {
+  bool is_open = address_of(server, from)->failures < MOST_FAILURES;
+  if (is_open && server->count == MOST_CONNECTIONS) is_open = make_room(server, from);
+  if (!is_open || make_pipe(life)) {
     handshake_turn_away(fd);
     close(fd);
     return;
@@ -322,12 +367,13 @@ static void serve_connection(Server *server, int fd, struct in_addr from) {
     if (server->listen_fd >= 0) close(server->listen_fd);
     tracker_close(&server->tracker);
     server->proxy.fd = -1; /* it is what this process serves, or there is none */
-    _exit(be_the_connection(server, fd));
+    _exit(be_the_connection(server, fd, life[1]));
   }
   close(life[1]);
   close(fd);
+  fcntl(life[0], F_SETFL, O_NONBLOCK);
   if (pid < 0) close(life[0]);
-  else server->connections[server->count++] = (Connection){pid, life[0], from};
+  else server->connections[server->count++] = (Connection){pid, life[0], from, false};
 }
 
 static void take_connection(Server *server) {
@@ -385,6 +431,7 @@ static void serve_connections(Server *server) {
     int ready = poll(fds, (nfds_t)server->count + 2, 1000);
     if (ready < 0 && errno != EINTR) break;
     if (ready > 0 && fds[1].revents) break;
+    for (int i = 0; i < server->count; ++i) note_greeted(&server->connections[i]);
     reap(server);
     if (ready > 0 && fds[0].revents && server->options->proxy_host) take_client_of_proxy(server);
     else if (ready > 0 && fds[0].revents) take_connection(server);

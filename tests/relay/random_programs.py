@@ -241,10 +241,10 @@ def shapes(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A result of any executor as nested lists: data with its tag first."""
+    """A result of any executor as nested lists: data with the number of its constructor first."""
     if hasattr(value, "numpy"):
         return value.numpy().tolist()
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     fields = [plain(v) for v in getattr(value, "fields", value)]
-    return [int(getattr(value, "tag", 0)), *fields]
+    return [int(getattr(value, "tag", 0)) & 0xFFFF, *fields]

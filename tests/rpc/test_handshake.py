@@ -6,9 +6,14 @@ import os
 import socket
 import struct
 import subprocess
+import sys
+import threading
+import time
 
+import numpy as np
 import pytest
 
+import tvm
 from tests.rpc.conftest import PROGRAM
 from tvm import TVMError, rpc
 from tvm.error import RPCError
@@ -189,3 +194,66 @@ def test_the_secret_is_not_among_the_arguments_of_the_process(monkeypatch):
     assert os.environ["TVM_RPC_SECRET"] == "correct horse"
     server.terminate()
     assert server.proc.returncode == 0
+
+
+def test_a_port_above_the_usual_end_is_tried_alone():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        held.listen()
+        port = held.getsockname()[1]
+        with pytest.raises(ValueError, match=f"rpc.Server: port {port} of 127.0.0.1 is not free; give another port"):
+            rpc.Server(port=port, port_end=port)
+        command = [sys.executable, "-m", "tvm.exec.rpc_server", "--port", str(port), "--port-end", str(port)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and done.stderr.splitlines() == [
+        f"rpc_server: error: rpc_server: port {port} of 127.0.0.1 is not free; give another port"
+    ]
+    with base.listen("127.0.0.1", port, 1, "a server") as listening:
+        assert listening.getsockname()[1] == port
+
+
+def test_silent_connections_of_an_address_do_not_keep_others_of_it_out(c_server, monkeypatch):
+    server = c_server(**SECRET)
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    silent = [raw(server) for _ in range(60)]
+    for _ in range(3):
+        began = time.monotonic()
+        with rpc.connect(server.host, server.port) as remote:
+            assert remote.listdir() == ""
+        assert time.monotonic() - began < 10  # the handshake of a silent connection may take twice as long
+    for sock in silent:
+        sock.close()
+
+
+def test_clients_that_wait_for_the_device_keep_their_places(c_server):
+    server = c_server()
+    first = rpc.connect(server.host, server.port)
+    got = []
+    waits = threading.Thread(target=lambda: got.append(rpc.connect(server.host, server.port).listdir()))
+    waits.start()
+    silent = [raw(server) for _ in range(60)]
+    assert waits.is_alive() and first.listdir() == ""
+    first.close()
+    waits.join(60)
+    assert got == [""]
+    for sock in silent:
+        sock.close()
+
+
+def test_python_servers_have_functions_to_try_a_session_with():
+    server = rpc.Server(port=0, silent=True)
+    with rpc.connect(server.host, server.port) as remote:
+        call = remote.get_function
+        assert call("rpc.test.addone")(10) == 11 and call("rpc.test.strcat")("abc", 11) == "abc:11"
+        assert call("rpc.test.add_to_lhs")(10)(12) == 22 and call("rpc.test.runtime_str_concat")("a", "b") == "ab"
+        with pytest.raises(ValueError, match="^abc"):
+            call("rpc.test.except")("abc")
+        call("rpc.test.remote_array_func")(tvm.nd.array(np.ones((3, 4)), remote.cpu(0)))
+        make = call("rpc.test.remote_return_nd")
+        array = make("get_arr")()
+        assert array.numpy().tolist() == [0.0] * 10 and make("get_elem")(3) == 0
+        array.copyfrom(np.arange(10, dtype="float32"))
+        assert make("get_arr_elem")(array, 7) == 7 and make("ref_count")() == 1
+        with pytest.raises(RuntimeError, match="'other' is none of get_arr"):
+            make("other")
+    server.terminate()

@@ -65,8 +65,19 @@ def test_the_python_server_waits_at_a_proxy_and_callbacks_come_back_through_it(p
         assert remote.get_function("test.rpc.add")(2, 5) == 7
     server.terminate()
     assert server.proc.returncode == 0
-    with pytest.raises(ValueError, match="the proxy offers it to its tracker"):
-        rpc.Server(proxy.host, proxy.port, is_proxy=True, key="desk", tracker_addr=("127.0.0.1", 1))
+    with pytest.raises(ValueError, match="a server behind a proxy has no address that clients could be told"):
+        rpc.Server(proxy.host, proxy.port, is_proxy=True, key="desk", custom_addr="127.0.0.1")
+
+
+def test_a_server_behind_a_proxy_may_name_the_tracker_of_the_proxy():
+    tracker = Tracker(port=0, silent=True)
+    where = (tracker.host, tracker.port)
+    proxy = Proxy("127.0.0.1", 0, tracker_addr=where, silent=True)
+    server = rpc.Server(proxy.host, proxy.port, is_proxy=True, key="desk", tracker_addr=where, silent=True)
+    with rpc.connect_tracker(*where).request("desk", session_timeout=60) as remote:
+        assert remote.get_function("rpc.test.addone")(1) == 2
+    for one in (server, proxy, tracker):
+        one.terminate()
 
 
 def test_a_client_waits_for_a_server_of_its_key(proxy, called):

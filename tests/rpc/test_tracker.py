@@ -176,7 +176,7 @@ def test_a_tracker_with_a_secret_asks_for_it(c_server, monkeypatch):
         rpc.connect_tracker(tracker.host, tracker.port)
     monkeypatch.setenv("TVM_RPC_SECRET", "wrong horse")
     for _ in range(12):
-        with pytest.raises(RPCError, match=r"closed the connection|Connection reset|Broken pipe"):
+        with pytest.raises(RPCError, match=r"refuses this client|closed the connection|Connection reset|Broken pipe"):
             rpc.connect_tracker(tracker.host, tracker.port)
     monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
     with pytest.raises(RPCError):  # turned away for the rest of the minute
@@ -238,8 +238,36 @@ def test_the_python_server_offers_itself_too(tracker):
         rpc.Server(port=0, tracker_addr=(tracker.host, tracker.port))
     server = rpc.Server(port=0, key="desk", tracker_addr=(tracker.host, tracker.port), silent=True)
     client = rpc.connect_tracker(tracker.host, tracker.port)
+    assert free(client, "desk") == 1  # as soon as it is made
     assert client.request("desk", session_timeout=60).listdir() == ""
     server.terminate()
+
+
+def test_a_client_with_another_secret_is_told_so(monkeypatch):
+    monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
+    made = Tracker(port=0, silent=True)
+    rpc.connect_tracker(made.host, made.port).close()
+    monkeypatch.setenv("TVM_RPC_SECRET", "wrong horse")
+    with pytest.raises(RPCError, match="refuses this client: its secret is another than the one that is set here"):
+        rpc.connect_tracker(made.host, made.port)
+    made.terminate()
+
+
+def test_random_keys_are_split_again():
+    keys = {base.random_key("board") for _ in range(20)}
+    assert len(keys) == 20 and {base.split_random_key(key)[0] for key in keys} == {"board"}
+
+    class All(set):
+        """Contains the first key it is asked for."""
+
+        asked = 0
+
+        def __contains__(self, key):
+            self.asked += 1
+            return self.asked == 1
+
+    known = All()
+    assert base.random_key("a", "|", known).startswith("a|") and known.asked == 2
 
 
 def test_the_summary_is_a_table():

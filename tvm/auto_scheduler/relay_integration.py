@@ -19,9 +19,9 @@ from ..relay.backend.te_compiler import ToTensors
 from ..relay.build_module import all_targets, bind_params_by_name, optimize
 from ..relay.expr import Call, Constant, Function
 from ..relay.infer import infer_module
-from ..relay.symbolic import is_symbolic
 from ..relay.pipeline import fusion, simplify
 from ..relay.substitute import substitute_vars
+from ..relay.symbolic import is_symbolic
 from ..relay.transform.auto_schedule import fuse_plain, is_kernel_call, name_of
 from ..relay.transform.function_pass import is_call, is_mover
 from ..relay.transform.fuse_ops import is_reshape

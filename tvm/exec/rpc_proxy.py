@@ -8,7 +8,7 @@ import os
 
 from ..rpc import base, tls
 from ..rpc.proxy import check_web, serve
-from .rpc_server import address
+from .rpc_server import address, run_program
 
 
 def _flag(text: str) -> bool:
@@ -49,8 +49,7 @@ def run(args: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser("rpc_proxy", description="join clients to servers that can only call out")
     add_arguments(parser)
-    logging.basicConfig(level=logging.INFO)
-    run(parser.parse_args())
+    run_program(parser, run)
 
 
 if __name__ == "__main__":

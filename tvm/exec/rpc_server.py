@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+from collections.abc import Callable
 
 from ..rpc import base, tls
 from ..rpc.server import serve
@@ -58,11 +59,20 @@ def run(args: argparse.Namespace) -> None:
         serve(listening.fileno(), tracker_addr=args.tracker, custom_addr=args.custom_addr, **options)
 
 
+def run_program(parser: argparse.ArgumentParser, run: Callable[[argparse.Namespace], None]) -> None:
+    """Run a server; what cannot be done with the arguments is an error of one line."""
+    logging.basicConfig(level=logging.INFO)
+    args = parser.parse_args()
+    try:
+        run(args)
+    except (OSError, RuntimeError, ValueError) as problem:
+        parser.exit(2, f"{parser.prog}: error: {problem}\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser("rpc_server", description="offer the devices of this machine over RPC")
     add_arguments(parser)
-    logging.basicConfig(level=logging.INFO)
-    run(parser.parse_args())
+    run_program(parser, run)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import os
 
 from ..rpc import base, tls
 from ..rpc.tracker import serve
+from .rpc_server import run_program
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +35,7 @@ def run(args: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser("rpc_tracker", description="lend RPC servers to clients of tvm.rpc by key")
     add_arguments(parser)
-    logging.basicConfig(level=logging.INFO)
-    run(parser.parse_args())
+    run_program(parser, run)
 
 
 if __name__ == "__main__":

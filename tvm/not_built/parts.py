@@ -29,7 +29,6 @@ _SCHEDULE = "scheduling of TIR (tir.Schedule)"
 _BUILDER = "the builder of TVMScript"
 _PARSER = "reading TVMScript"
 _SPARSE = "the conversion to sparse weights of convolutions"
-_PIPELINE = "the pipeline executor"
 
 PARTS: dict[str, Part] = {
     "tvm.auto_scheduler": Part(
@@ -62,7 +61,6 @@ PARTS: dict[str, Part] = {
     "tvm.rpc.minrpc": Part(_RPC, "find_minrpc_server_libpath with_minrpc"),
     "tvm.rpc.proxy": Part(_RPC, "websocket_proxy_server"),
     "tvm.rpc.server_ios_launcher": Part(_RPC, "RPCServerMode ServerIOSLauncher ServerIOSContextManager"),
-    "tvm.rpc.testing": Part(_RPC),
     "tvm.relay.backend.aot": Part(
         "the ahead-of-time executor", "AOTLowerMain CreateExecutorMetadata CreateFunctionMetadata"
     ),
@@ -198,12 +196,6 @@ PARTS: dict[str, Part] = {
         " convolution_inference_without_weight_transform fully_connected_inference",
         "is_available",
     ),
-    "tvm.contrib.pipeline_executor": Part(
-        _PIPELINE,
-        "PipelineConfig PipelineExecutorFactoryModule PipelineModule build",
-        questions="pipeline_executor_enabled",
-    ),
-    "tvm.contrib.pipeline_executor_build": Part(_PIPELINE, "PipelineConfig build"),
     "tvm.contrib.rocblas": _library("rocBLAS", "batch_matmul matmul"),
     "tvm.contrib.rocm": Part("the toolchain ROCm", "find_lld find_rocm_path have_matrixcore rocm_link"),
     "tvm.contrib.sdaccel": Part("the toolchain SDAccel", "compile_vhls"),

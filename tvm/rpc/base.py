@@ -8,11 +8,12 @@ import ipaddress
 import json
 import logging
 import os
+import secrets
 import select
 import socket
 import stat
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 from ..error import RPCError, TVMError
@@ -51,6 +52,19 @@ def proof(key: bytes, role: str, client: bytes, server: bytes, name: bytes = b""
     return hmac.new(key, role.encode() + client + server + name, hashlib.sha256).digest()
 
 
+def random_key(prefix: str, delimiter: str = ":", cmap: Container[str] | None = None) -> str:
+    """``prefix``, ``delimiter`` and random letters, as no key in ``cmap`` is."""
+    while True:
+        key = f"{prefix}{delimiter}{secrets.token_hex(16)}"
+        if cmap is None or key not in cmap:
+            return key
+
+
+def split_random_key(key: str, delimiter: str = ":") -> list[str]:
+    """The prefix of a key that ``random_key`` made, and its random letters."""
+    return key.rsplit(delimiter, 1)
+
+
 def is_loopback(host: str) -> bool:
     return ipaddress.ip_address(socket.gethostbyname(host)).is_loopback
 
@@ -66,8 +80,10 @@ def check_reach(host: str, what: str) -> None:
 
 
 def listen(host: str, port: int, port_end: int, what: str, reuse_addr: bool = True) -> socket.socket:
-    """A socket that listens on the first free port from ``port`` on, any for 0; outside loopback only with a secret."""
+    """A socket that listens on the first free port from ``port`` to ``port_end``, on ``port`` alone where that is not
+    below ``port_end``, and on any for 0; outside loopback only with a secret."""
     check_reach(host, what)
+    port_end = max(port_end, port + 1)
     for number in range(port, port_end) if port else (0,):
         found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         if reuse_addr:
@@ -78,7 +94,8 @@ def listen(host: str, port: int, port_end: int, what: str, reuse_addr: bool = Tr
             return found
         except OSError:
             found.close()
-    raise ValueError(f"{what}: no port of {host} is free from {port} to {port_end}")
+    tried = f"port {port} of {host}" if port_end == port + 1 else f"no port of {host} from {port} to {port_end - 1}"
+    raise ValueError(f"{what}: {tried} is {'not ' if port_end == port + 1 else ''}free; give another port")
 
 
 def recv_exact(sock: socket.socket, size: int) -> bytes:
@@ -153,7 +170,12 @@ def greet_tracker(sock: socket.socket, what: str) -> None:
         raise RPCError(f"{what} asks for a secret: set TVM_RPC_SECRET_FILE or TVM_RPC_SECRET")
     theirs, ours = recv_exact(sock, NONCE), os.urandom(NONCE)
     sock.sendall(ours + proof(key, "tvm tracker client", ours, theirs))
-    if not hmac.compare_digest(recv_exact(sock, 32), proof(key, "tvm tracker server", ours, theirs)):
+    try:
+        shown = recv_exact(sock, 32)
+    except RPCError:
+        raise RPCError(f"{what} refuses this client: its secret is another than the one that is set here "
+                       "(TVM_RPC_SECRET_FILE or TVM_RPC_SECRET)") from None
+    if not hmac.compare_digest(shown, proof(key, "tvm tracker server", ours, theirs)):
         raise RPCError(f"{what} does not have the secret")
 
 

@@ -9,11 +9,12 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 from .. import runtime
-from ..error import TVMError
+from ..error import RPCError, TVMError
 from ..runtime import _lib
 from ..runtime.registry import get_global_func, register_func
 from . import base
@@ -25,6 +26,7 @@ logger = logging.getLogger("RPCServer")
 
 def _server_env(load_library: str | None = None) -> None:
     """What clients of a Python server find beside the functions of the C server."""
+    importlib.import_module(".testing", __package__)
 
     @register_func("tvm.rpc.server.load_module", override=True)
     def load_module(name: str):
@@ -151,6 +153,24 @@ def start_process(target: Callable[..., Any], options: dict, fds: tuple[int, ...
         os.close(watched)
 
 
+def _wait_for_offer(tracker: tuple[str, int], port: int) -> None:
+    """Wait until a tracker lists the server of a port, which starts meanwhile; not for a tracker that is not there."""
+    from .client import connect_tracker
+
+    try:
+        client = connect_tracker(*tracker)
+    except RPCError:
+        return
+    try:
+        end = time.monotonic() + base.HANDSHAKE_SECONDS
+        while time.monotonic() < end:
+            if any(info["addr"][1] == port for info in client.summary()["server_info"]):
+                return
+            time.sleep(0.02)
+    finally:
+        client.close()
+
+
 class OwnProcess:
     """What runs in a process of its own, at ``host`` and ``port``, until ``terminate`` or the end of this process."""
 
@@ -195,7 +215,8 @@ class Server(OwnProcess):
     is_proxy : bool, optional
         Whether ``host`` and ``port`` are those of a proxy, which the server is offered to.
     tracker_addr : tuple, optional
-        Host and port of a tracker.
+        Host and port of a tracker. The server has offered itself there when it is made, if the tracker can be reached;
+        a server behind a proxy is offered by the proxy, to the tracker that the proxy was given.
     key : str, optional
         The kind of device.
     load_library : str, optional
@@ -235,8 +256,8 @@ class Server(OwnProcess):
         timeout: float | None = None,
         **limits: Any,
     ):
-        if is_proxy and (tracker_addr or custom_addr):
-            raise ValueError("rpc.Server: a server behind a proxy has no address; the proxy offers it to its tracker")
+        if is_proxy and custom_addr:
+            raise ValueError("rpc.Server: a server behind a proxy has no address that clients could be told")
         if tracker_addr is not None and not key:
             raise RuntimeError("rpc.Server: a server that is offered to a tracker needs a key")
         if no_fork and server_init_callback is not None:
@@ -246,8 +267,8 @@ class Server(OwnProcess):
         if unknown:
             raise TypeError(f"rpc.Server: unexpected arguments {', '.join(sorted(unknown))}")
         options = {
-            "key": key, "tracker_addr": tracker_addr, "custom_addr": custom_addr, "load_library": load_library,
-            "max_seconds": timeout, "silent": silent, **limits,
+            "key": key, "tracker_addr": None if is_proxy else tracker_addr, "custom_addr": custom_addr,
+            "load_library": load_library, "max_seconds": timeout, "silent": silent, **limits,
             "init": server_init_callback and name_of_function(server_init_callback),
         }
         server_context(*(limits.get("tls") or (None,)))  # what cannot be used is told here
@@ -259,3 +280,5 @@ class Server(OwnProcess):
         self._start(serve, options, base.listen(host, port, port_end, "rpc.Server", reuse_addr))
         if not silent:
             logger.info("bind to %s:%d", self.host, self.port)
+        if tracker_addr is not None:
+            _wait_for_offer(tracker_addr, self.port)
