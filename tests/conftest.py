@@ -26,7 +26,6 @@ pytest_plugins = ["tests.on_target", "tests.every_operator", "tests.sampling", "
 
 ROOT = Path(__file__).resolve().parent.parent
 
-
 # Hypothesis would choose its cases by a profile of its own where it believes to be in continuous integration, and by
 # what failed on this machine before.
 hypothesis.settings.register_profile("suite", derandomize=False, database=None, deadline=None)
@@ -36,19 +35,23 @@ hypothesis.settings.load_profile("suite")
 def seed_of_commit() -> int:
     """One seed for each commit: whoever tests it, wherever, sees the same random cases and the same sample.
 
-    It is the number of commits up to this one, because successive seeds run all tests (``tests/sampling.py``). Where
-    git has not all of them it is taken from the name of the commit."""
+    Its last digits are the number of commits up to this one, because successive samples have all tests
+    (``tests/sampling.py``); the digits before them come from the name of the commit, so that the random cases of
+    successive commits do not overlap. Where git has not all commits the name decides on all digits."""
 
     def git(*arguments: str) -> str:
         done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
         return done.stdout.strip() if done.returncode == 0 else ""
 
     try:
-        if git("rev-parse", "--is-shallow-repository") == "true":
-            return int(git("rev-parse", "HEAD")[:7], 16)
-        return int(git("rev-list", "--count", "HEAD") or 1)
+        name = int(git("rev-parse", "HEAD")[:7] or "0", 16)
+        number = int(git("rev-list", "--count", "HEAD") or 1)
+        shallow = git("rev-parse", "--is-shallow-repository") == "true"
     except OSError:
         return 1
+    from tests.sampling import SAMPLES
+
+    return name if shallow else name % 2000 * SAMPLES + number
 
 
 @pytest.hookimpl(tryfirst=True)

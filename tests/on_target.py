@@ -88,7 +88,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def one_part(names: list[str], count: int, seed: int) -> list[str]:
     """About ``count`` of the names. In a row of seeds every name is chosen."""
-    parts = -(-len(names) // count)
+    from tests.sampling import SAMPLES
+
+    seed, parts = seed % SAMPLES, -(-len(names) // count)
     # The order is the same for ``parts`` successive seeds.
     mixed = random.Random(seed // parts).sample(sorted(names), len(names))
     return mixed[seed % parts :: parts]

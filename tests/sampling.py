@@ -23,6 +23,8 @@ FILE_PARTS = 6
 # The seeds are divided into blocks of at most this length, and the samples of one block have every test, in an order
 # that is drawn for the block. Thirty successive seeds contain a whole block.
 BLOCK = 15
+# The sample follows the last digits of the seed, which are the number of the commit (tests/conftest.py).
+SAMPLES = 100_000
 
 
 def parts_of_folder(files: int, parts: int) -> int:
@@ -34,6 +36,7 @@ def place(folder: str, turns: int, seed: int) -> tuple[int, int]:
     """Which of the ``turns`` parts of a folder a sample has, and which part of the tests in its files, of
     ``BLOCK // turns``."""
     block = BLOCK // turns * turns
+    seed %= SAMPLES
     order = random.Random(f"{folder} {seed // block}").sample(range(block), block)
     part, file_part = divmod(order[seed % block], turns)
     return file_part, part

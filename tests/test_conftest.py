@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests import conftest
+from tests.sampling import SAMPLES
 
 SUITE = """
 import random
@@ -65,7 +66,7 @@ def test_the_end_of_a_run_counts_skips_by_reason_and_a_seed_decides_what_is_draw
     assert other[:5] != drawn(here)[:5] and other[5] != drawn(here)[5] and other[6] != drawn(here)[6]
 
 
-def test_the_seed_is_the_number_of_commits_and_a_constant_outside_a_checkout(tmp_path, monkeypatch):
+def test_the_seed_has_the_number_of_commits_and_is_a_constant_outside_a_checkout(tmp_path, monkeypatch):
     if shutil.which("git") is None:
         pytest.skip("git is not installed")
     git = ["git", "-c", "user.name=a", "-c", "user.email=b", "-C", str(tmp_path / "all")]
@@ -73,10 +74,11 @@ def test_the_seed_is_the_number_of_commits_and_a_constant_outside_a_checkout(tmp
     for _ in range(3):
         subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "c"], check=True)
     monkeypatch.setattr(conftest, "ROOT", tmp_path / "all")
-    assert conftest.seed_of_commit() == 3
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout
+    assert conftest.seed_of_commit() % SAMPLES == 3
+    assert conftest.seed_of_commit() // SAMPLES == int(commit[:7], 16) % 2000
     # A copy without the older commits.
     subprocess.run(["git", "clone", "-q", "--depth", "1", f"file://{tmp_path}/all", tmp_path / "last"], check=True)
-    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True).stdout
     monkeypatch.setattr(conftest, "ROOT", tmp_path / "last")
     assert conftest.seed_of_commit() == int(commit[:7], 16)
     # Outside a checkout, and without git.
