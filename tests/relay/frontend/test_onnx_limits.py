@@ -258,3 +258,33 @@ def test_sizes_of_the_run_that_are_too_large_are_rejected_before_anything_is_all
     for sizes in ([1, 1, 1 << 31, 1 << 31], [1, 1, 1 << 28, 1 << 28], [1 << 40, 1, 2, 2]):
         with pytest.raises(TVMError, match="Resize node 'here': sizes must be at most 268435456, and the output"):
             compiled.run([np.ones((1, 1, 4, 4), "float32"), np.array(sizes)])
+
+
+def padding(mode, pads, rows):
+    node = helper.make_node("Pad", ["x", "p"], ["y"], "here", mode=mode)
+    inputs = [info("x", (rows, 4))] + ([info("p", (4,), I64)] if pads is None else [])
+    return graph_model([node], inputs, [info("y", None)], {} if pads is None else {"p": np.array(pads)}, opset=19)
+
+
+@pytest.mark.parametrize("rows", [3, "n"])
+def test_padding_that_cuts_more_than_there_is_leaves_the_value(rows, rng):
+    x = rng.standard_normal((3, 4)).astype("float32")
+    for pads in ([6, 0, -5, 0], [-4, 0, 2, 0], [-2, 0, -1, 0]):
+        model = padding("constant", pads, rows)
+        (got,), (want,) = onnx_backend.run_model(model, [x]), onnxruntime_results(model, {"x": x})
+        np.testing.assert_array_equal(got, want, strict=True)
+
+
+CUTTING = [("constant", [-3, 0, -1, 0]), ("edge", [-5, 0, 6, 0]), ("wrap", [-3, 0, 0, 0])]
+
+
+@pytest.mark.parametrize(("mode", "pads"), CUTTING)
+def test_padding_that_cuts_more_than_it_may_is_rejected(mode, pads):
+    with pytest.raises(TVMError, match=r"Pad node 'here': the padding cuts [345] of the 3 elements of axis 0"):
+        from_onnx(padding(mode, pads, 3))
+    for constant in (pads, None):
+        compiled = onnx_backend.prepare(padding(mode, constant, "n"))
+        feed = [np.ones((3, 4), "float32"), *([np.array(pads)] if constant is None else [])]
+        words = "has no negative size|leaves no negative size|Pad node 'here': the padding cuts all elements of an axis"
+        with pytest.raises(TVMError, match=words):
+            compiled.run(feed)

@@ -359,6 +359,8 @@ def padded(ctx, data, amounts, axes, value, mode: str):
     elif half < rank:
         raise TVMError(f"{count} amounts of padding are given for {rank} dimensions; there are two for each")
     sizes = _padded_sizes(ctx, data, known, chosen)
+    if mode != "constant":
+        before = _leaving_elements(ctx, data, before, after, chosen)
     if mode in ("constant", "edge"):
         width = ctx.made(relay.stack([before, after], 1))
         return sharpened(ctx, relay.nn.pad(data, width, value, mode), sizes)
@@ -368,6 +370,16 @@ def padded(ctx, data, amounts, axes, value, mode: str):
         low, high = (element(ctx, ctx.made(v), axis) for v in (before, after))
         data = _byplaces(ctx, data, axis, low, high, mode)
     return sharpened(ctx, data, sizes)
+
+
+def _leaving_elements(ctx, data, before, after, chosen: list[int] | None) -> RelayExpr:
+    """Padding before the axes that are padded; if what is cut leaves no element to repeat, the run ends."""
+    zero, axes = number(0), range(ctx.rank(data)) if chosen is None else chosen
+    have = joined(ctx, [size_of(ctx, data, axis) for axis in axes])
+    left = relay.add(have, relay.add(relay.minimum(before, zero), relay.minimum(after, zero)))
+    is_same = relay.logical_and(relay.equal(before, zero), relay.equal(after, zero))
+    fits = ctx.made(relay.logical_or(relay.greater(left, zero), is_same))
+    return checked(ctx, before, fits, "the padding cuts all elements of an axis")
 
 
 def _padded_sizes(ctx, data, amounts: list, axes: list[int] | None) -> list:

@@ -461,12 +461,19 @@ def padded(ctx, data, amounts: list[int], value, mode: str):
     n = len(amounts) // 2
     before, after = amounts[:n], amounts[n:]
     shape = ctx.shape(data)
+    left = [d + min(b, 0) + min(a, 0) if isinstance(d, int) else None for d, b, a in zip(shape, before, after)]
+    for axis, (size, rest, b, a) in enumerate(zip(shape, left, before, after)):
+        if rest is not None and (size + b + a < 0 or mode != "constant" and rest < 1 and (b or a)):
+            raise TVMError(f"the padding cuts {size - rest} of the {size} elements of axis {axis}")
     if mode == "constant":
+        if any(min(b, a) < 0 if rest is None else rest < 0 for rest, b, a in zip(left, before, after)):
+            # More may be cut than there is; then only the value is in the output.
+            return relay.nn.pad(data, list(zip(before, after)), value)
         if min(amounts, default=0) < 0:
             data = relay.strided_slice(
                 data,
                 [max(-b, 0) for b in before],
-                [d - max(-a, 0) if isinstance(d, int) else min(a, 0) or run_time.FAR for d, a in zip(shape, after)],
+                [d - max(-a, 0) if isinstance(d, int) else run_time.FAR for d, a in zip(shape, after)],
                 [1] * n,
                 list(range(n)),
             )
