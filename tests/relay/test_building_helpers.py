@@ -174,3 +174,15 @@ def test_several_results_are_the_body_of_a_function():
     halves = relay.create_executor("graph", tvm.IRModule.from_expr(function), target="llvm").evaluate()(
         np.arange(4, dtype="float32"))
     assert [h.numpy().tolist() for h in halves] == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("as_array", [np.asarray, tvm.nd.array], ids=["numpy", "ndarray"])
+def test_parameters_given_as_bits_of_bfloat16(as_array):
+    x, w = (relay.var(name, shape=(3,), dtype="bfloat16") for name in "xw")
+    mod = tvm.IRModule.from_expr(relay.Function([x, w], relay.multiply(x, w)))
+    bits = (np.array([1.0, 2.5, -3.0], "float32").view("uint32") >> 16).astype("uint16")
+    built = relay.build(mod, "llvm", params={"w": as_array(bits)})
+    executor = tvm.contrib.graph_executor.GraphModule(built["default"](tvm.cpu()))
+    executor.run(x=np.array([2, 2, 2]))
+    got = executor.get_output(0)
+    assert got.dtype == "bfloat16" and got.numpy().astype("float32").tolist() == [2.0, 5.0, -6.0]

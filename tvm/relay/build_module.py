@@ -15,6 +15,7 @@ from ..driver.build_module import build_kernels
 from ..error import TVMError
 from ..ir.module import IRModule
 from ..ir.op import OPS
+from ..ir.tensor_type import TensorType
 from ..ir.transform import PassContext, run_pipeline
 from ..runtime import ndarray
 from ..runtime.devices import Device, device
@@ -39,21 +40,24 @@ from .transform.fuse_ops import constants_outside, fuse_function
 
 
 def bind_params_by_name(func: Function, params: Mapping[str, Any]) -> Function:
-    """Parameters of the function replaced by constants, by their names; names it does not have are ignored."""
-    names = {p.name_hint for p in func.params}
+    """Parameters of the function replaced by constants, by their names; names it does not have are ignored. uint16
+    gives the bits of a parameter that is bfloat16."""
+    names = {p.name_hint: p for p in func.params}
     twice = [n for n in names if sum(p.name_hint == n for p in func.params) > 1 and n in params]
     if twice:
         raise ValueError(f"several parameters of the function are named '{twice[0]}'")
-    table = {n: _constant(v) for n, v in params.items() if n in names}
+    table = {n: _constant(v, names[n].type_annotation) for n, v in params.items() if n in names}
     return bind(func, table) if table else func
 
 
-def _constant(value) -> Constant:
-    return (
-        value
-        if isinstance(value, Constant)
-        else Constant(value if isinstance(value, ndarray.NDArray) else ndarray.array(value))
-    )
+def _constant(value, wanted) -> Constant:
+    if isinstance(value, Constant):
+        return value
+    array = value if isinstance(value, ndarray.NDArray) else ndarray.array(value)
+    if array.dtype == "uint16" and isinstance(wanted, TensorType) and wanted.dtype == "bfloat16":
+        # Scripts without ml_dtypes hold bfloat16 as bits.
+        array = ndarray.empty(array.shape, "bfloat16").copyfrom(array.numpy())
+    return Constant(array)
 
 
 def _as_module(ir_mod) -> IRModule:

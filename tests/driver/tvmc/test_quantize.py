@@ -9,6 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from tvm.driver import tvmc
 from tvm.driver.tvmc.main import _main
+from tvm.relay.quantize import Quantization
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +103,17 @@ def test_tasks_of_the_quantized_model_are_tuned(folder, capsys):
     said = capsys.readouterr().out
     assert "quantized to int8: 2 of 2 layers" in said
     assert "Available Tasks for tuning" in said and said.split("Available")[1] != plain.split("Available")[1]
+
+
+def test_a_wrong_name_of_a_layer_is_refused_before_the_samples_are_computed(folder, monkeypatch, refused):
+    def computed(*args):
+        raise AssertionError("the samples were computed first")
+
+    # The module and a function in it have one name, so it is reached from its class.
+    monkeypatch.setitem(Quantization.__init__.__globals__, "integers_of", computed)
+    refused(4, "there is no layer 'fist'; did you mean 'first'", "compile", str(folder / "small.onnx"), "-o",
+            str(folder / "none.tar"), "--quantize", "int8", "--calibration", str(folder / "samples"),
+            "--quantize-skip", "fist")  # fmt: skip
 
 
 def test_what_does_not_fit_is_refused(folder, tmp_path, refused):

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...error import TVMError
-from ...ir.attrs import near_matches
-from ...ir.op import OPS
 from .errors import TVMCException
 from .files import check_writable, write_whole
 from .image import add_image_arguments, is_image, load_image, photo_of
@@ -130,7 +128,6 @@ def quantize_from_cli(model: TVMCModel, args: argparse.Namespace) -> TVMCModel:
     if args.quantize in WEIGHTS:
         return _weights_from_cli(model, args)
     from ...relay.quantize import Quantization, qconfig
-    from ...relay.quantize.plan import name_of
 
     mode = args.calibration_mode or "percentile"
     model = _with_known_batch(model)
@@ -144,7 +141,6 @@ def quantize_from_cli(model: TVMCModel, args: argparse.Namespace) -> TVMCModel:
         debug_enabled_ops=[n for n in LAYERS if n not in operators] if operators else None,
     )  # fmt: skip
     made = Quantization(model.mod, model.params, samples.values(), config)
-    _check_skipped(args.quantize_skip, {name_of(e) for e in made.plan.nodes if made.plan.is_layer(e)})
     losses = made.losses(list(samples.values())[:REPORTED])
     print(summary(made, losses, len(samples), mode))
     if args.quantize_report:
@@ -159,18 +155,10 @@ def _weights_from_cli(model: TVMCModel, args: argparse.Namespace) -> TVMCModel:
     from ...relay.quantize import WeightQuantization
 
     made = WeightQuantization(model.mod, model.params, WEIGHTS[args.quantize], args.quantize_group, args.quantize_skip)
-    _check_skipped(args.quantize_skip, made.names)
     print(weights_summary(made))
     if args.quantize_report:
         write_whole(args.quantize_report, lambda file: file.write(table(made.losses).encode()))
     return TVMCModel(made.mod, {})
-
-
-def _check_skipped(names: Sequence[str], layers: set[str]) -> None:
-    """Refuse a name that is neither a layer nor an operator: the layer that was meant would be quantized."""
-    unknown = [n for n in names if n not in layers and OPS.get(n) is None]
-    if unknown:
-        raise TVMCException(f"--quantize-skip: there is no layer '{unknown[0]}'; {near_matches(unknown[0], layers)}")
 
 
 def weights_summary(made: Any) -> str:

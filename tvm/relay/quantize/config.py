@@ -46,7 +46,7 @@ class QConfig:
     skip_conv_layers : list of int, optional
         Convolutions that stay in float, by their number in the order of the graph.
     skip_layers : list of str, optional
-        Layers that stay in float, by the names of their nodes in the model.
+        Layers that stay in float, by the names of their nodes in the model; names of operators have no effect here.
     do_simulation : bool
         Whether the result computes in float what the integers would.
     round_for_shift : bool

@@ -8,11 +8,14 @@ float operators read are not brought to 8 bits: they become float as they are (`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy as np
 
+from ...error import TVMError
+from ...ir.attrs import near_matches
+from ...ir.op import OPS
 from ...ir.tensor_type import TensorType
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, const
 from ..infer import dims
@@ -53,6 +56,27 @@ def name_of(e: RelayExpr) -> str:
     return getattr(e, "name_hint", None) or (op.name if op is not None and hasattr(op, "name") else type(e).__name__)
 
 
+def check_skipped(names: Collection[str], layers: Collection[str]) -> None:
+    """Check the names of layers that stay in float: one that is wrong would leave the layer that was meant quantized.
+
+    Parameters
+    ----------
+    names : collection of str
+        Names of layers or of operators.
+    layers : collection of str
+        The names of all layers.
+
+    Raises
+    ------
+    TVMError
+        A name is neither a layer nor an operator.
+    """
+    unknown = [n for n in names if n not in layers and OPS.get(n) is None]
+    if unknown:
+        near = near_matches(unknown[0], layers)
+        raise TVMError(f"quantize: a layer to skip was not found: there is no layer '{unknown[0]}'; {near}")
+
+
 class Plan:
     """The points of a function, and the function with quantization at them.
 
@@ -61,11 +85,17 @@ class Plan:
     function : Function
         A float graph, typed, as ``prerequisite_optimize`` leaves it.
     config : QConfig
+
+    Raises
+    ------
+    TVMError
+        The configuration skips a layer that the function does not have.
     """
 
     def __init__(self, function: Function, config: QConfig):
         self.function, self.config = function, config
         self.nodes = own_nodes(function.body)
+        check_skipped(config.skip_layers or (), {name_of(e) for e in self.nodes if self.is_layer(e)})
         self.readers = self._find_readers()
         self.kinds = self._choose()
         self._drop_idle()

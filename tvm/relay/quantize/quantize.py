@@ -45,7 +45,7 @@ class Quantization:
     Raises
     ------
     TVMError
-        The data set does not fit the model, or is missing.
+        The data set does not fit the model, or is missing, or the configuration skips a layer that is not in the model.
     """
 
     def __init__(self, mod: IRModule, params: Mapping[str, Any] | None = None,

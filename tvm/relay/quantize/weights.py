@@ -18,7 +18,7 @@ from ..expr import Call, Constant, Function, RelayExpr
 from ..op.nn.nbits import contrib_dense_nbits
 from ..transform.cpu.pack_dense import constant_weight
 from ..transform.function_pass import is_call, rewrite_typed
-from .plan import name_of
+from .plan import check_skipped, name_of
 from .prepare import SUMS, prerequisite_optimize
 from .ranges import decibels
 
@@ -139,7 +139,7 @@ class WeightQuantization:
     Raises
     ------
     TVMError
-        Bits or the size of a group are none that there are.
+        Bits or the size of a group are none that there are, or ``skip`` names a layer that is not in the model.
     """
 
     def __init__(self, mod: IRModule, params: Mapping[str, Any] | None = None, bits: int = 8,
@@ -158,6 +158,7 @@ class WeightQuantization:
         mod = prerequisite_optimize(mod, params)
         func: Function = mod["main"]
         mod["main"] = func.replace(body=rewrite_typed(func.body, self._layer, mod))
+        check_skipped(skip, self.names)
         self.mod: IRModule = transform.InferType()(mod)
 
     def _layer(self, node: Any) -> RelayExpr | None:
@@ -207,7 +208,7 @@ def quantize_weights(mod: IRModule, params: Mapping[str, Any] | None = None, bit
     Raises
     ------
     TVMError
-        Bits or the size of a group are none that there are.
+        Bits or the size of a group are none that there are, or ``skip`` names a layer that is not in the model.
     """
     return WeightQuantization(mod, params, bits, group_size, skip).mod
 
