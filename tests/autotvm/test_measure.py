@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tvm
@@ -152,12 +153,47 @@ def test_options_act_on_the_worker():
     assert result.all_cost > 3 * 0.04 + 0.2, "three repeats of 40 ms and a rest of 200 ms"
 
 
-def test_loaders_of_other_devices_and_arrays_of_ones_own_are_refused():
+def test_loaders_of_other_devices_are_refused():
     with pytest.raises(tvm.TVMError, match="module_loader"):
         autotvm.LocalRunner(module_loader=lambda *_: None)
-    runner = autotvm.LocalRunner()
-    with pytest.raises(tvm.TVMError, match="ref_input, arrays of one's own, is not available yet"):
-        runner.ref_input = [tvm.nd.array([1.0])]
+    with pytest.raises(tvm.TVMError, match="RPCRunner: ref_input is for LocalRunner"):
+        autotvm.RPCRunner("board", "127.0.0.1", 1).ref_input = [np.ones(3)]
+
+
+@autotvm.template("test/chosen_steps")
+def chosen_steps(n):
+    """Elements of a vector by their numbers, which lie outside of it where they are not given."""
+    data, where = te.placeholder((n,), name="data"), te.placeholder((n,), "int32", name="where")
+    out = te.compute((n,), lambda i: data[where[i] * 1000] * 2.0, name="out")
+    schedule = te.create_schedule(out.op)
+    cfg = autotvm.get_config()
+    cfg.define_split("tile", out.op.axis[0], num_outputs=2)
+    cfg["tile"].apply(schedule, out, out.op.axis[0])
+    return schedule, [data, where, out]
+
+
+def test_candidates_are_measured_with_the_arrays_that_are_given():
+    task = autotvm.task.create("test/chosen_steps", (64,), "llvm")
+    runner = autotvm.LocalRunner(number=1, repeat=1, min_repeat_ms=0, verify=True)
+    batch = create_measure_batch(task, autotvm.measure_option("local", runner))
+    inputs = [autotvm.MeasureInput(task.target, task, task.config_space.get(1))]
+    given = [np.arange(3, 67, dtype="float32"), np.zeros(64, "int32"), np.zeros(64, "float32")]
+    runner.ref_input = given
+    asked = []
+    run_code = runner._run_code
+    runner._run_code = lambda *args: asked.append(run_code(*args)) or asked[-1]
+    (result,) = batch(inputs)
+    assert result.error_no == 0
+    outputs = np.frombuffer(asked[0][1], "float32")
+    np.testing.assert_array_equal(outputs[:64], given[0])
+    np.testing.assert_array_equal(outputs[128:], np.full(64, 2 * given[0][0]))
+    for wrong, words in (
+        (given[:2], "2 arrays are given, and the template has 3 arguments"),
+        ([given[0].astype("float64"), *given[1:]], r"array 0 is float64 of shape \(64,\), and the template's"),
+    ):
+        runner.ref_input = wrong
+        with pytest.raises(tvm.TVMError, match=words):
+            batch(inputs)
     runner.ref_input = None
     assert runner.ref_input is None
 

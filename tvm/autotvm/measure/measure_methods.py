@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -91,10 +93,26 @@ class _Measuring(Runner):
         """The answer of a worker and the arguments after a run, or why there is none."""
         raise not_defined(self, "_run_code")
 
+    @property
+    def ref_input(self) -> list[Any] | None:
+        """Arrays to measure with: only ``LocalRunner`` takes them."""
+        return None
+
+    @ref_input.setter
+    def ref_input(self, arrays: Sequence[Any] | None) -> None:
+        if arrays is not None:
+            raise TVMError(f"{type(self).__name__}: ref_input is for LocalRunner; candidates of other runners are "
+                           "measured with arrays filled by their types")
+
+    def _with_arguments(self, built: BuildResult) -> BuildResult:
+        """The code with the arguments it is run on."""
+        return built
+
     def _measure(self, inp: MeasureInput, built: Any) -> MeasureResult:
         failed = _result_of_build(built)
         if failed is not None:
             return failed
+        built = self._with_arguments(built)
         start = time.monotonic() - built.time_cost
         key = inp.task.workload
         best = self._best.get(key)
@@ -120,7 +138,7 @@ class _Measuring(Runner):
         with self._lock:  # the workers serve one thread
             if key not in self._reference:
                 self._reference[key] = reference_outputs(shared_pool(2), *inp.instantiate(), built.arg_info or ())
-        return difference(built.arg_info or (), got, self._reference[key])
+        return difference([(shape, dtype) for shape, dtype, *_ in built.arg_info or ()], got, self._reference[key])
 
 
 class LocalRunner(_Measuring):
@@ -147,19 +165,43 @@ class LocalRunner(_Measuring):
         self.enable_cpu_cache_flush = enable_cpu_cache_flush
         self.slow_factor = slow_factor
         self.verify = verify
+        self.ref_input = None
 
     @property
-    def ref_input(self) -> None:
-        """Arrays to measure with: candidates fill their own."""
-        return None
+    def ref_input(self) -> list[Any] | None:
+        """The arguments that candidates are measured with, one array for each; None: numbers chosen by type. Data that
+        decides how much is computed, such as the indices of a sparse matrix, has to be given."""
+        return self._ref_input
 
     @ref_input.setter
-    def ref_input(self, arrays: Any) -> None:
-        if arrays is not None:
-            raise TVMError(
-                "LocalRunner: candidates are measured with arrays filled for them by their types; "
-                "ref_input, arrays of one's own, is not available yet"
-            )
+    def ref_input(self, arrays: Sequence[Any] | None) -> None:
+        import numpy as np
+
+        self._ref_input = None if arrays is None else [a.numpy() if hasattr(a, "numpy") else a for a in arrays]
+        self._ref_files, self._ref_folder = [], None
+        if self._ref_input is None:
+            return
+        # Workers read files; the folder goes with the runner, or with other arrays.
+        self._ref_folder = tempfile.TemporaryDirectory(prefix="tvm_ref_input_")
+        for number, array in enumerate(self._ref_input):
+            self._ref_files.append(os.path.join(self._ref_folder.name, f"{number}.npy"))
+            np.save(self._ref_files[-1], array, allow_pickle=False)
+
+    def _with_arguments(self, built: BuildResult) -> BuildResult:
+        if self._ref_input is None:
+            return built
+        info = list(built.arg_info or ())
+        if len(info) != len(self._ref_input):
+            raise TVMError(f"ref_input: {len(self._ref_input)} arrays are given, and the template has {len(info)} "
+                           "arguments; give one for each, outputs too")
+        for number, (array, (shape, dtype, *_)) in enumerate(zip(self._ref_input, info)):
+            if (tuple(array.shape), str(array.dtype)) != (tuple(shape), dtype):
+                raise TVMError(f"ref_input: array {number} is {array.dtype} of shape {tuple(array.shape)}, and the "
+                               f"template's argument is {dtype} of shape {tuple(shape)}")
+        described = tuple([shape, dtype, file] for (shape, dtype, *_), file in zip(info, self._ref_files))
+        described_build = built._replace(arg_info=described)
+        described_build.code = built.code
+        return described_build
 
     def run(self, measure_inputs: Sequence[MeasureInput], build_results: Sequence[Any]) -> list[MeasureResult]:
         return [self._measure(inp, built) for inp, built in zip(measure_inputs, build_results)]
