@@ -7,6 +7,7 @@ import numpy as np
 import tvm
 from tvm import relay
 from tvm.relay.infer import dims, infer_type
+from tvm.runtime.container import ADT
 
 SIZES = (1, 1, 2, 3, 4, 5, 7, 8)
 UNARY = ("exp", "tanh", "sigmoid", "abs", "negative", "floor", "nn.relu", "sqrt", "rsqrt", "sin", "copy", "zeros_like",
@@ -229,7 +230,7 @@ def rounding_decides(mod: tvm.IRModule, values: list[np.ndarray]) -> bool:
 
 
 def flat(result) -> list[np.ndarray]:
-    return [r.numpy() for r in result] if isinstance(result, list) else [result.numpy()]
+    return [r.numpy() for r in result] if isinstance(result, (list, ADT)) else [result.numpy()]
 
 
 def interpret(mod: tvm.IRModule, values) -> list[np.ndarray]:

@@ -15,6 +15,7 @@ from tvm.relay.symbolic import flatten_type
 from tvm.relay.transform.expand_ops import ExpandOps
 from tvm.relay.transform.name_sizes import NameSizes
 from tvm.relay.transform.simplify_inference import SimplifyInference
+from tvm.runtime.container import ADT
 from tvm.target import Target
 
 
@@ -59,7 +60,7 @@ def static_results(build, arrays):
     """The results of the static form, operator by operator."""
     function = primitive(build, [relay.TensorType(a.shape, str(a.dtype)) for a in arrays])
     got = relay.create_executor("debug").evaluate(function)(*arrays)
-    return [o.numpy() for o in (got if isinstance(got, list) else [got])]
+    return [o.numpy() for o in (got if isinstance(got, (list, ADT)) else [got])]
 
 
 def run_graph(mod, arrays, target="llvm", compiled=None):

@@ -9,6 +9,7 @@ import tvm
 from tvm import relay
 from tvm.relay import analysis, transform
 from tvm.relay.dataflow_pattern import is_op, wildcard
+from tvm.runtime.container import ADT
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def module(body) -> tvm.IRModule:
 
 def run(mod, *values):
     got = relay.create_executor("debug", mod).evaluate()(*values)
-    return [g.numpy() for g in got] if isinstance(got, list) else [got.numpy()]
+    return [g.numpy() for g in got] if isinstance(got, (list, ADT)) else [got.numpy()]
 
 
 def partition(mod, toy, merge=True):

@@ -13,6 +13,7 @@ from tvm import relay
 from tvm.relay.backend.te_compiler import KernelCompiler
 from tvm.relay.substitute import substitute_vars
 from tvm.relay.transform.name_sizes import NameSizes
+from tvm.runtime.container import ADT
 from tvm.target import Target
 
 rng = np.random.default_rng(5)
@@ -80,7 +81,7 @@ def static(params, body, arrays):
     own = [relay.var(p.name_hint, shape=a.shape) for p, a in zip(params, arrays)]
     function = relay.Function(own, substitute_vars(body, dict(zip(params, own))))
     got = relay.create_executor("graph", tvm.IRModule.from_expr(function)).evaluate()(*arrays)
-    return [o.numpy() for o in (got if isinstance(got, list) else [got])]
+    return [o.numpy() for o in (got if isinstance(got, (list, ADT)) else [got])]
 
 
 @pytest.mark.slow
