@@ -53,18 +53,16 @@ def test_sections_are_near_each_other_where_free_memory_is_in_pieces():
     assert done.returncode == 0, done.stderr[-2000:]
 
 
-# Leaves free pieces of 48 KiB that are 4 GiB from each other, as between the mappings of a GPU's driver: the objects of
-# a library are then far from each other. Modules are kept, so that they fill the pieces.
+# The objects of a library are far from each other. Modules are kept, so that they fill the pieces.
 APART = """
-import ctypes, mmap, os, threading
+import os, threading
 import numpy as np
 import tvm
-from tvm.codegen.llvm import build as llvm_build
 from tvm.driver.build_module import build_kernels
 from tvm.runtime.module import from_code
+from tests import far_mappings
 from tests.driver.test_build import kernels
 
-PIECES = 40
 x = tvm.nd.array(np.arange(32, dtype="float32"))
 
 def check(built, numbers):
@@ -79,24 +77,7 @@ def build(begin=0):
     return built
 
 first = build()
-libc = ctypes.CDLL(None, use_errno=True)
-libc.mmap.restype = ctypes.c_void_p
-libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-NO_RESERVE, FAILED = 0x4000, ctypes.c_void_p(-1).value
-
-def reserve(size):
-    at = libc.mmap(None, size, 0, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE, -1, 0)
-    assert at != FAILED, "the address space of this process is limited"
-    return at
-
-blocks = [reserve(4 << 30) for _ in range(PIECES)]
-for bits in range(30, 11, -1):
-    # The last one of each size is below the blocks.
-    while reserve(1 << bits) > max(blocks):
-        pass
-for block in blocks:
-    libc.munmap(block + (2 << 30), 48 << 10)
+far_mappings.reserve()
 
 def loaded_again():
     return from_code(first._info.load, first._info.names)
@@ -168,7 +149,7 @@ assert os.waitpid(child, 0)[1] == 0
     [RELOADED, BUILT_IN_TWO_THREADS, FORKED, FAR_VARIABLE],
     ids=["reloaded", "built in two threads", "forked", "a variable of the process"],
 )
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reserves address space by a call of Linux")
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="address space is reserved by a call of Linux")
 def test_code_and_what_it_refers_to_may_be_far_from_each_other(script):
     done = subprocess.run([sys.executable, "-c", APART + script], capture_output=True, text=True, timeout=120, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-2000:]
