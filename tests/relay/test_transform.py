@@ -10,6 +10,7 @@ from tvm import relay
 from tvm.ir import structural_equal
 from tvm.relay import analysis, transform
 from tvm.relay.transform import memory_alloc, memory_plan
+from tvm.runtime.container import ADT
 
 
 def module(body) -> tvm.IRModule:
@@ -26,7 +27,7 @@ def check_same_result(before: tvm.IRModule, after: tvm.IRModule, rng, tolerance:
               for p in before["main"].params]
     a = relay.create_executor("debug", before).evaluate()(*values)
     b = relay.create_executor("debug", after).evaluate()(*values)
-    for x, y in zip(a if isinstance(a, list) else [a], b if isinstance(b, list) else [b]):
+    for x, y in zip(a if isinstance(a, ADT) else [a], b if isinstance(b, ADT) else [b]):
         np.testing.assert_allclose(x.numpy(), y.numpy(), rtol=tolerance, atol=tolerance)
 
 

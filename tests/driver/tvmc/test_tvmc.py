@@ -141,11 +141,11 @@ def test_bad_models_and_packages_are_refused(model_path, package, tmp_path, refu
 
 
 def test_a_size_of_zero_is_a_dynamic_dimension_and_reported(capsys):
-    from tvm.driver.tvmc.shape_parser import parse_shape_string
+    from tvm.driver.tvmc.shape_parser import parse_model_shapes
 
-    assert not isinstance(parse_shape_string("x:[-1,4]")["x"][0], int)
+    assert not isinstance(parse_model_shapes("x:[-1,4]")["x"][0], int)
     assert capsys.readouterr().err == ""
-    assert not isinstance(parse_shape_string("x:[0,4]")["x"][0], int)
+    assert not isinstance(parse_model_shapes("x:[0,4]")["x"][0], int)
     assert capsys.readouterr().err == "--input-shapes: the size 0 of 'x' stands for a dynamic dimension\n"
 
 

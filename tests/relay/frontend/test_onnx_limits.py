@@ -127,7 +127,7 @@ def test_an_axis_that_is_enormous_is_refused_where_only_the_region_is_known_late
                             coordinate_transformation_mode="tf_crop_and_resize")  # fmt: skip
     inputs = [info("x", (1, 1, 4, 4)), info("region", (8,))]
     model = graph_model([node], inputs, [info("y", None)], {"scales": np.array([1, 1, 1, 4e9], "float32")})
-    with pytest.raises(TVMError, match="Resize node 'y': an axis would have 16000000000 elements"):
+    with pytest.raises(TVMError, match="Resize node 'y': sizes must be at most 268435456"):
         from_onnx(model)
 
 

@@ -23,7 +23,7 @@ from .files import check_records, check_writable
 from .interrupt import EXIT_CODE, Interrupts
 from .parser import detail_group
 from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
-from .shape_parser import parse_shape_string
+from .shape_parser import parse_model_shapes
 from .target import check_code, generate_target_args, reconstruct_target_args, target_from_cli
 from .terminal import note
 from .tracker import tracker_host_port_from_cli
@@ -117,7 +117,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     add("--tuner", default="xgb", choices=TUNERS, metavar="TUNER",
         help="how to search: xgb (default) or a variant such as xgb_rank_knob, ga, random, gridsearch")
     add("FILE", help="the model file")
-    add("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
+    add("--input-shapes", type=parse_model_shapes, default=None, metavar="INPUT_SHAPES",
         help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
     apply_defaults(parser, json_params)
 

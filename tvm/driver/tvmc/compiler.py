@@ -30,7 +30,7 @@ from .pass_config import parse_configs
 from .pass_list import parse_pass_list_str, parse_printed_passes
 from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
 from .registry import VM, generate_registry_args, reconstruct_registry_entity
-from .shape_parser import parse_shape_string
+from .shape_parser import parse_model_shapes
 from .target import check_code, default_architecture, generate_target_args, reconstruct_target_args, target_from_cli
 from .terminal import note, size
 from .transform import (
@@ -81,7 +81,7 @@ def add_compile_parser(subparsers, _, json_params) -> None:
                                                 "several models with --farm, and -o names a folder then")
     parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(4), metavar="[0-3]",
                         help="how much to improve the graph (default: 3)")
-    parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
+    parser.add_argument("--input-shapes", type=parse_model_shapes, default=None, metavar="INPUT_SHAPES",
                         help='shapes of inputs, whose open sizes stay open: "input_name:[dim1,dim2,...] other:[...]"')
     parser.add_argument("--states", choices=frontends.STATES, default="first",
                         help="state that a model keeps between runs: every run begins with the first values (default), "

@@ -26,7 +26,16 @@ def parse_shape_string(inputs_string: str) -> dict[str, list]:
         sizes = [int(v) for v in text.strip()[1:-1].split(",")]
         if name in out:
             raise argparse.ArgumentTypeError(f"'{inputs_string}' has two shapes for '{name}'")
-        if 0 in sizes:
-            print(f"--input-shapes: the size 0 of '{name}' stands for a dynamic dimension", file=sys.stderr)
         out[name] = [Any() if s <= 0 else s for s in sizes]
     return out
+
+
+def parse_model_shapes(text: str) -> dict[str, list]:
+    """The shapes that a model is compiled for. A size of 0 is a dynamic dimension as -1 is, which is printed because
+    it may be a mistake."""
+    shapes = parse_shape_string(text)
+    for entry in _ENTRY.findall(text):
+        name, _, sizes = entry.rpartition(":")
+        if 0 in map(int, sizes.strip()[1:-1].split(",")):
+            print(f"--input-shapes: the size 0 of '{name}' stands for a dynamic dimension", file=sys.stderr)
+    return shapes

@@ -119,7 +119,24 @@ def _fill_empty_rows(attrs, args, types):
 @op("sparse_fill_empty_rows", 4, pattern=OPAQUE, type_rule=_fill_empty_rows_type, expand=_fill_empty_rows)
 def sparse_fill_empty_rows(sparse_indices, sparse_values, dense_shape, default_value):
     """The indices and values of a sparse tensor in the order of its rows, where each row without a value has the
-    default value in its first column, and which rows had none."""
+    default value in its first column, and which rows had none.
+
+    Parameters
+    ----------
+    sparse_indices : RelayExpr
+        The indices of the values, (N, rank).
+    sparse_values : RelayExpr
+        The N values.
+    dense_shape : RelayExpr
+        The rank sizes of the whole tensor.
+    default_value : RelayExpr
+        The value of a row without one, of shape (1,).
+
+    Returns
+    -------
+    Tuple
+        The indices, the values, and a bool for each row that is true where the row had no value.
+    """
     made = call("sparse_fill_empty_rows", sparse_indices, sparse_values, dense_shape, default_value)
     return Tuple(tuple(TupleWrapper(made, 3)))
 
