@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from tests import cuda_emulator
+from tests.cpus import IS_X86
 from tests.machines import IMPOSSIBLE, MACHINES
 from tests.required import required
 
@@ -36,6 +37,8 @@ def run(machine: str, *program: str) -> str:
 
 def check(machine: str) -> None:
     """Skip where this system cannot fake the machine."""
+    if MACHINES[machine].cpu and not IS_X86:
+        pytest.skip("an x86 CPU is described")
     if MACHINES[machine].gpu and cuda_emulator.compiler() is None and not required("emulator"):
         pytest.skip("the emulator needs a C++ compiler")
 

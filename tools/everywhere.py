@@ -117,6 +117,17 @@ def without_network(tests: list[str]) -> list[str]:
     return [needed("unshare", "util-linux"), *options, sys.executable, "-c", start, *run_tests]
 
 
+def as_machine(name: str) -> Callable[[list[str]], list[str]]:
+    """Tests on an x86 machine that ``tests/machines.py`` fakes, whose code this one runs too."""
+
+    def command(tests: list[str]) -> list[str]:
+        if platform.machine() != "x86_64":
+            raise Missing("an x86-64 CPU")
+        return [sys.executable, "-m", "tests.machines", name, *pytest_with(sys.executable, "-n", "2")(tests)[2:]]
+
+    return command
+
+
 def rows() -> dict[str, Row]:
     here = pytest_with(sys.executable, "-n", "2")
     return {
@@ -126,6 +137,8 @@ def rows() -> dict[str, Row]:
         "x86-64 with AVX2 (Haswell, qemu-user)": Row(emulated("Haswell"), emulated=True),
         "1 thread": Row(here, {"TVM_NUM_THREADS": "1"}),
         "16 threads": Row(here, {"TVM_NUM_THREADS": "16"}),
+        "Zen 3 with 16 cores (TVM_HOST_CPU)": Row(as_machine("zen3")),
+        "one core with AVX2 (TVM_HOST_CPU)": Row(as_machine("one-core")),
         "large mappings in the process": Row(pytest_with(sys.executable, "-p", "tests.far_mappings", "-n", "2")),
         "an ordinary user": Row(as_user),
         "no network": Row(without_network),

@@ -50,6 +50,12 @@ def open_package(model_path, tmp_path_factory) -> str:
     return path
 
 
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path, monkeypatch) -> None:
+    """Commands write into the current folder where no other is named; the checkout may be read-only."""
+    monkeypatch.chdir(tmp_path)
+
+
 @pytest.fixture
 def refused(capsys) -> Callable[..., str]:
     """``refused(code, words, *arguments)``: the command ends with this code and says these words in one line."""
