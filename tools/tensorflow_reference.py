@@ -153,6 +153,26 @@ case("AddN", lambda x, y, z: raw.AddN(inputs=[x, y, z]), f(3), f(3), f(3))
 case("Select", lambda c, x, y: raw.Select(condition=c, x=x, y=y), b(3, 5), f(3, 5), f(3, 5))
 case("Select/rows", lambda c, x, y: raw.Select(condition=c, x=x, y=y), b(3), f(3, 5), f(3, 5))
 case("SelectV2", lambda c, x, y: raw.SelectV2(condition=c, t=x, e=y), b(3, 1), f(5), f(1))
+def quantized(steps: np.ndarray, kind):
+    """A constant of quantized integers."""
+    return tf.constant(steps.astype(kind.name[1:]).view(kind.as_numpy_dtype), kind)
+
+
+_RANGES = {"quint8": (0, 256), "qint8": (-128, 128), "quint16": (0, 1 << 16), "qint16": (-(1 << 15), 1 << 15),
+           "qint32": (-(1 << 31), 1 << 31)}  # fmt: skip
+for _kind in (tf.quint8, tf.qint8, tf.quint16, tf.qint16, tf.qint32):
+    _steps = np.random.RandomState(5).randint(*_RANGES[_kind.name], (3, 5), "int64")
+    for _mode in ("MIN_COMBINED", "MIN_FIRST", "SCALED"):
+        if _kind in (tf.quint8, tf.qint8) or _mode == "MIN_COMBINED":
+            case(f"Dequantize/{_kind.name}_{_mode}",
+                 lambda low, high, kind=_kind, mode=_mode, steps=_steps: raw.Dequantize(
+                     input=quantized(steps, kind), min_range=low, max_range=high, mode=mode),
+                 f(low=-3.0, high=-1.0), f(low=1.0, high=5.0))  # fmt: skip
+_STEPS = [[[-127, 5], [3, 127], [0, 9]], [[1, -2], [-3, 4], [100, -100]]]
+case("Dequantize/axis", lambda low, high: raw.Dequantize(
+    input=quantized(np.array(_STEPS), tf.qint8), min_range=low, max_range=high, mode="SCALED", narrow_range=True,
+    axis=1),
+    f(3, low=-3.0, high=-1.0), f(3, low=1.0, high=5.0))  # fmt: skip
 case("FakeQuantWithMinMaxArgs", lambda x: raw.FakeQuantWithMinMaxArgs(inputs=x, min=-3.0, max=2.5), f(3, 5))
 case("FakeQuantWithMinMaxArgs/narrow",
      lambda x: raw.FakeQuantWithMinMaxArgs(inputs=x, min=-3.0, max=2.5, num_bits=4, narrow_range=True), f(3, 5))
