@@ -6,7 +6,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tvm import te
+from tvm import relay, te
 from tvm.contrib.torch import as_torch, compile, optimize_torch
 from tvm.error import TVMError
 
@@ -35,6 +35,22 @@ def test_a_traced_model_gives_what_pytorch_gives():
             torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-5)
     single = optimize_torch(torch.jit.script(torch.nn.ReLU()), given[0], {"opt_level": 1}, target="llvm")
     torch.testing.assert_close(single(given[0]), given[0].relu())
+
+
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_a_saved_model_gives_the_same_results_when_it_is_loaded(tmp_path, is_dynamic):
+    model, given = inputs()
+    if is_dynamic:
+        infos = [("x", (relay.Any(), 5)), ("y", (relay.Any(), 3))]
+        compiled = compile(torch.jit.trace(model, given), {"input_infos": infos})
+    else:
+        compiled = optimize_torch(model, given)
+    torch.save(compiled, tmp_path / "model.pt")
+    loaded = torch.load(tmp_path / "model.pt", weights_only=False)
+    torch.save(loaded, tmp_path / "again.pt")
+    for one in (loaded, torch.load(tmp_path / "again.pt", weights_only=False)):
+        for got, want in zip(one(*given), compiled(*given)):
+            torch.testing.assert_close(got, want, rtol=0, atol=0)
 
 
 def test_a_script_is_compiled_by_its_options():

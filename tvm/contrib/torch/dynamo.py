@@ -16,12 +16,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ...error import TVMError
-from ...relay.backend.vm import needs_vm
 from ...relay.frontend.pytorch.exported import FxReader, decompositions
 from ...relay.frontend.pytorch.table import Number
 from ...relay.frontend.pytorch.tensors import weight_of
 from .options import TARGETS, Options, options_of
-from .programs import Run, graph_program, machine_program
+from .programs import Run, library_of
 
 _VERSION = operator.attrgetter("_version")
 
@@ -161,7 +160,7 @@ def _program(graph_module, values: list, weights: set[int], options: Options) ->
     numbers = {i for i in kept if isinstance(outputs[i], Number)}
     plain = {i: v for i, v in enumerate(outputs) if i not in kept}
     mod, _ = reader.finish([reader.result(outputs[i]) for i in kept])
-    run = (machine_program if needs_vm(mod) else graph_program)(mod, options, device)
+    run = library_of(mod, options, device).on(device)
     if len(kept) == len(outputs) and not numbers:
         return lambda arguments: run([arguments[i] for i in places])
 

@@ -8,13 +8,12 @@ from typing import Any
 from ...driver.build_module import build
 from ...error import TVMError
 from ...ir.module import IRModule
-from ...relay.backend.vm import needs_vm
 from ...relay.build_module import bind_params_by_name
 from ...relay.frontend.pytorch import from_pytorch
 from ...runtime import ndarray
 from ...tir.function import PrimFunc
 from .options import TARGETS, Options, options_of
-from .programs import graph_program, machine_program, on_stream_of
+from .programs import library_of, on_stream_of
 
 
 def optimize_torch(func, example_inputs, tuning_config: Mapping[str, Any] | None = None, target=None, work_dir=None):
@@ -36,7 +35,8 @@ def optimize_torch(func, example_inputs, tuning_config: Mapping[str, Any] | None
     Returns
     -------
     torch.nn.Module
-        A module of the same inputs, which gives a tensor or a tuple of tensors.
+        A module of the same inputs, which gives a tensor or a tuple of tensors. ``torch.save`` writes its compiled
+        code, and ``torch.load(file, weights_only=False)`` reads it again.
 
     Raises
     ------
@@ -103,17 +103,10 @@ def _fits(options: Options, device: str) -> bool:
 
 def _model(mod: IRModule, params: Mapping[str, Any], options: Options, device):
     """A module of PyTorch that runs a module of Relay on tensors of a device."""
-    import torch  # pyright: ignore[reportMissingImports]
+    from .compiled import CompiledModule
 
     mod["main"] = bind_params_by_name(mod["main"], dict(params))
-    run = (machine_program if needs_vm(mod) else graph_program)(mod, options, device)
-
-    class Compiled(torch.nn.Module):
-        def forward(self, *inputs):
-            results = run([v.detach() for v in inputs])
-            return results[0] if len(results) == 1 else tuple(results)
-
-    return Compiled()
+    return CompiledModule(library_of(mod, options, device), device)
 
 
 def as_torch(func):

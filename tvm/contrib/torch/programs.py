@@ -9,43 +9,81 @@ PyTorch's stream one by one; without CUDA graphs inputs and results lie in PyTor
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...ir.module import IRModule
+from ...relay.backend.vm import needs_vm
 from ...runtime import ndarray
 from ...runtime.devices import Device, cpu, cuda
+from ...runtime.module import load_module
+from ..graph_executor import GraphModule
 from .options import Options
 
 Run = Callable[[list], list]
 
 
-def graph_program(mod: IRModule, options: Options, device) -> Run:
-    """A graph of known sizes on one device of PyTorch."""
+class Library(NamedTuple):
+    """A compiled module: its code, the names of the inputs of a graph of known sizes (None for a program of the virtual
+    machine), whether a GPU replays captured graphs, and the bytes of the shared object that the code was loaded from.
+    """
+
+    code: Any
+    inputs: tuple[str, ...] | None
+    cuda_graphs: bool
+    saved: bytes | None = None
+
+    def on(self, device) -> Run:
+        """The function of tensors on a device of PyTorch."""
+        if self.inputs is None:
+            return _machine_run(self.code, device)
+        executor = GraphModule(self.code["default"](_device(device)))
+        kept = set(executor.get_input_info()[0].keys())
+        used = {i: name for i, name in enumerate(self.inputs) if name in kept}
+        if device.type == "cpu":
+            return _in_place(executor, used, device)
+        return _on_gpu(executor, used, device, self.cuda_graphs)
+
+    def packed(self) -> Library:
+        """The library with the bytes of a shared object in place of its code."""
+        if self.saved is not None:
+            return self._replace(code=None)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.so")
+            self.code.export_library(path)
+            with open(path, "rb") as file:
+                return self._replace(code=None, saved=file.read())
+
+    def unpacked(self) -> Library:
+        """The library that ``packed`` was called on."""
+        assert self.saved is not None
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "model.so")
+            with open(path, "wb") as file:
+                file.write(self.saved)
+            return self._replace(code=load_module(path))
+
+
+def library_of(mod: IRModule, options: Options, device) -> Library:
+    """A module compiled for a device of PyTorch: a graph of known sizes, or a program with open sizes or control
+    flow."""
     from ... import relay
-    from ..graph_executor import GraphModule
 
     with options.in_force():
-        lib = relay.build(options.converted(mod, device.type), options.target_on(device.type))
-    where = _device(device)
-    executor = GraphModule(lib["default"](where))
-    names = [p.name_hint for p in mod["main"].params]
-    kept = set(executor.get_input_info()[0].keys())
-    used = {i: name for i, name in enumerate(names) if name in kept}
-    if device.type == "cpu":
-        return _in_place(executor, used, device)
-    return _on_gpu(executor, used, device, options.cuda_graphs)
+        converted, target = options.converted(mod, device.type), options.target_on(device.type)
+        if needs_vm(mod):
+            return Library(relay.vm.compile(converted, target=target), None, options.cuda_graphs)
+        names = tuple(p.name_hint for p in mod["main"].params)
+        return Library(relay.build(converted, target), names, options.cuda_graphs)
 
 
-def machine_program(mod: IRModule, options: Options, device) -> Run:
-    """A program with open sizes or control flow."""
-    from ... import relay
+def _machine_run(code, device) -> Run:
     from ...runtime.vm import VirtualMachine
 
-    with options.in_force():
-        executable = relay.vm.compile(options.converted(mod, device.type), target=options.target_on(device.type))
     where = _device(device)
-    machine = VirtualMachine(executable, where if device.type == "cpu" else [where, cpu(0)])
+    machine = VirtualMachine(code, where if device.type == "cpu" else [where, cpu(0)])
 
     def run(values: list) -> list:
         result = machine.run(*[array_of_tensor(v) for v in values])
@@ -154,4 +192,4 @@ def _on_gpu(executor, used: dict[int, str], device, cuda_graphs: bool) -> Run:
     return _on_stream(run, device)
 
 
-__all__ = ["Run", "array_of_tensor", "graph_program", "machine_program", "on_stream_of"]
+__all__ = ["Library", "Run", "array_of_tensor", "library_of", "on_stream_of"]

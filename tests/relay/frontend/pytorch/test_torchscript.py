@@ -477,3 +477,12 @@ def test_groups_of_rows_are_multiplied_in_single_precision(rows, ends):
     groups = torch.tensor(ends, dtype=torch.int32)
     check(Case(lambda x, w: torch.nn.functional.grouped_mm(x, w, offs=groups)),
           [torch.randn(rows, 16), torch.randn(4, 16, 8)], "trace")
+
+
+def test_celu_with_alpha_0_is_an_error():
+    @torch.jit.script
+    def divided(x):
+        return torch.celu(x, 0.0)
+
+    with pytest.raises(TVMError, match="alpha is 0, which the result is divided by"):
+        relay.frontend.from_pytorch(divided, [("x", (3,))])

@@ -143,6 +143,8 @@ def elu(ctx, self, alpha=1, scale=1, input_scale=1):
 
 @op("celu")
 def celu(ctx, self, alpha=1.0):
+    if alpha == 0:
+        raise TVMError("alpha is 0, which the result is divided by; choose another alpha")
     return elu(ctx, self, alpha=alpha, input_scale=1 / alpha)
 
 

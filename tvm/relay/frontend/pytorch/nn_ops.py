@@ -115,7 +115,9 @@ def linear(ctx, input, weight, bias=None):
     if kind in _HALVES:
         wide = [None if v is None else ctx.infer(relay.cast(v, "float32")) for v in (input, weight, bias)]
         return relay.cast(linear(ctx, *wide), kind)
-    if ctx.rank(input) == 1:
+    if ctx.rank(weight) == 1:
+        out = product(ctx, input, weight)
+    elif ctx.rank(input) == 1:
         out = relay.reshape(relay.nn.dense(relay.expand_dims(input, 0), weight), (-1,))
     else:
         out = _rows_times(ctx, input, weight)

@@ -328,8 +328,10 @@ def chunk(ctx, self, chunks, dim=0):
 
 
 @op("tensor_split")
-def tensor_split(ctx, self, sections=None, indices=None, dim=0):
-    return _split(ctx, self, "tensor_split", dim, sections=sections, indices=indices)
+def tensor_split(ctx, self, sections=None, indices=None, tensor_indices_or_sections=None, dim=0):
+    """A tensor holds the number of parts if it has no dimensions, otherwise the indices where parts begin."""
+    return _split(ctx, self, "tensor_split", dim, sections=sections, indices=indices,
+                  tensor_indices_or_sections=tensor_indices_or_sections)
 
 
 @op("unbind", "unbind_copy")

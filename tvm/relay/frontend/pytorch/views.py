@@ -157,9 +157,12 @@ def part_sizes(ctx: Context, name: str, size: int, args) -> list[int]:
         chunks = ctx.known_int(args["chunks"], "the number of parts")
         each = max(-(-size // chunks), 1)
     elif name == "tensor_split":
-        sections = args.get("sections")
+        sections, indices = args.get("sections"), args.get("indices")
+        held = ctx.array(args.get("tensor_indices_or_sections"), "the tensor of sections or indices")
+        if held is not None:
+            sections, indices = (None, held.tolist()) if held.ndim else (int(held), None)
         if sections is None:
-            given = ctx.known_ints(args["indices"], "the indices")
+            given = ctx.known_ints(indices, "the indices")
             cuts = [min(max(i if i >= 0 else i + size, 0), size) for i in given]
             return [max(b - a, 0) for a, b in zip([0, *cuts], [*cuts, size])]
         count = ctx.known_int(sections, "the number of parts")
