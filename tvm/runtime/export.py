@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import mmap
 import os
 import shlex
@@ -24,6 +25,8 @@ _SEALED_SUFFIXES = (".so", ".tar")
 _SEAL_MAGIC = b"TVMSEAL2"
 # The comment of an archive that ends with its checksum, so that one that lost its end is seen, too.
 _SEALED = "ends with TVMSEAL2 and a checksum"
+# What the CPU must have to run the code: JSON before the checksum, followed by its length and this.
+_NEEDS_MAGIC = b"TVMNEED1"
 # Suffixes of files a compiler takes as input.
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
 
@@ -186,7 +189,7 @@ def export_library(
         write = fcompile or _WRITERS.get(os.path.splitext(target)[1], link.create_shared)
         if fcompile is None and write is not _archive:
             kwargs = _with_linker(module, kwargs)
-        return _in_place(target, lambda output: write(output, files, **kwargs))
+        return _in_place(target, lambda output: write(output, files, **kwargs), _needs(module))
 
 
 def _with_linker(module: Module, options: dict[str, Any]) -> dict[str, Any]:
@@ -197,9 +200,54 @@ def _with_linker(module: Module, options: dict[str, Any]) -> dict[str, Any]:
     return {**options, "cc": shlex.join(link.find_cross_compiler(triple))}
 
 
-def seal(path: str) -> None:
-    """Append the checksum by which the loader sees that the file was damaged. Linkers and loaders ignore the tail."""
+def _needs(module: Module) -> bytes:
+    """What the CPU of a machine must have to run the code, as a file states it; nothing of code for any CPU."""
+    found = [item._info.needs() for item, _ in module.walk_imports() if item._info.needs is not None]
+    features = sorted({name for needs in found for name in needs["features"]})
+    if not features:
+        return b""
+    text = json.dumps({"cpu": found[0]["cpu"], "features": features}).encode()
+    return text + struct.pack("=Q", len(text)) + _NEEDS_MAGIC
+
+
+def check_needs(path: str) -> None:
+    """Refuse an exported file whose code uses instructions that this machine's CPU lacks: they would end the process.
+
+    Raises
+    ------
+    TVMError
+        The CPU lacks a feature, or what the file states is damaged.
+    """
+    tail = len(_SEAL_MAGIC) + 8
+    with open(path, "rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(size - 2 * tail, 0))
+        end = file.read()
+        if len(end) < 2 * tail or end[8:tail] != _NEEDS_MAGIC or not end[tail:].startswith(_SEAL_MAGIC):
+            return
+        (length,) = struct.unpack("=Q", end[:8])
+        file.seek(max(size - 2 * tail - length, 0))
+        text = file.read(min(length, size))
+    try:
+        needs = json.loads(text)
+        missing = host_cpu.lacking(map(str, needs["features"]))
+        cpu = needs["cpu"]
+    except (ValueError, KeyError, TypeError):
+        raise TVMError(f"{path}: the file is corrupt: the features of CPUs that it states cannot be read") from None
+    if missing:
+        raise TVMError(
+            f"{path} was compiled for cpu {cpu}; this machine lacks {', '.join(missing)}. Compile it here, or for a "
+            "CPU without them (-mcpu)"
+        )
+
+
+def seal(path: str, needs: bytes = b"") -> None:
+    """Append what the code needs of a CPU, and the checksum by which the loader sees that the file was damaged. Linkers
+    and loaders ignore the tail."""
     with open(path, "r+b") as file:
+        file.seek(0, os.SEEK_END)
+        file.write(needs)
+        file.flush()
         # Mapped, not read: a library has all weights of its model.
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             found = checksum([memoryview(data)])
@@ -217,7 +265,7 @@ def check_seal(path: str, data: bytes, sealed: bool) -> None:
         raise TVMError(f"{path}: the archive is corrupt or truncated: its checksum does not match")
 
 
-def _in_place(target: str, write: Callable[[str], object]):
+def _in_place(target: str, write: Callable[[str], object], needs: bytes):
     """The file appears under its name only when it is complete; beside it, so that nothing has to be copied."""
     place, name = os.path.split(target)
     with tempfile.TemporaryDirectory(dir=place, prefix=".tvm-export-") as folder:
@@ -226,7 +274,7 @@ def _in_place(target: str, write: Callable[[str], object]):
         if not os.path.isfile(output) or not os.path.getsize(output):
             raise TVMError(f"export_library: the compile function did not write {name}")
         if target.endswith(_SEALED_SUFFIXES):
-            seal(output)
+            seal(output, needs)
         os.replace(output, target)
     return result
 

@@ -59,7 +59,8 @@ class CodeInfo(NamedTuple):
     ``load()`` gives the JitCode at the first call of a function. ``source(fmt)`` gives text. ``save(path, fmt)``
     writes a file in one of the formats of the back end; ``objects()`` gives objects that are linked together, where the
     compiler has several. ``to_bytes()`` gives what `load_binary` of the type key reads.
-    ``triple`` is the machine that the code is for, where it is machine code.
+    ``triple`` is the machine that the code is for, where it is machine code; ``needs()`` gives the name of its CPU and
+    the features that the code uses.
     """
 
     load: Callable[[], JitCode] | None = None
@@ -71,6 +72,7 @@ class CodeInfo(NamedTuple):
     exportable: bool = False
     triple: str = ""
     objects: Callable[[], Iterable[bytes]] | None = None
+    needs: Callable[[], Mapping[str, Any]] | None = None
 
 
 class Module:
@@ -573,6 +575,7 @@ def from_code(
     exportable: bool = True,
     triple: str = "",
     objects: Callable[[], Iterable[bytes]] | None = None,
+    needs: Callable[[], Mapping[str, Any]] | None = None,
 ) -> Module:
     """A module of a back end. ``load`` runs at the first call of a function; None for code of another machine, which
     ``triple`` names."""
@@ -580,7 +583,7 @@ def from_code(
     packed = frozenset(
         name for name in known if not name.endswith("_compute_") or name[: -len("_compute_")] not in known
     )
-    info = CodeInfo(load, packed, source, save, to_bytes, format, exportable, triple, objects)
+    info = CodeInfo(load, packed, source, save, to_bytes, format, exportable, triple, objects, needs)
     module = _create(type_key, info, entry_name)
     module._loaded = load is None
     return module
@@ -645,7 +648,7 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
     ValueError
         There is no such file.
     TVMError
-        No loader is known for files of the format.
+        No loader is known for files of the format, or the file contains code that this machine's CPU cannot run.
     OSError
         Where the file cannot be loaded.
     """
@@ -653,10 +656,12 @@ def load_module(path: str | os.PathLike, fmt: str = "") -> Module:
     if not os.path.isfile(name):
         raise ValueError(f"load_module: there is no file '{name}'")
     kind = fmt or os.path.splitext(name)[1].lstrip(".")
-    if kind in _LINKED_FORMATS:
-        from .export import link_objects
+    if kind in _LINKED_FORMATS | _LIBRARY_FORMATS:
+        from .export import check_needs, link_objects
 
-        return link_objects(name, kind)
+        check_needs(name)
+        if kind in _LINKED_FORMATS:
+            return link_objects(name, kind)
     if kind not in _LIBRARY_FORMATS:
         loaders = FILE_LOADERS()
         loader = loaders.get(kind) or get_global_func(f"runtime.module.loadfile_{kind}", allow_missing=True)

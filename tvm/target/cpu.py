@@ -17,6 +17,11 @@ from tvm.target.parse import near
 if TYPE_CHECKING:
     from tvm.target.record import Target
 
+# Features of x86 whose instructions appear in compiled code: those LLVM uses unasked, and those of our kernels.
+_USED = re.compile(
+    r"s?sse.*|avx(?!512vp2intersect).*|amx-(tile|int8|bf16)|fma4?|f16c|bmi2?|lzcnt|popcnt|movbe|cmov|cx16|sahf|xop|tbm|"
+    r"gfni|vaes|vpclmulqdq|egpr|ndd|ccmp|cf|nf|ppx|push2pop2|zu"
+)
 _NO_CACHES = (0, 0, 0)
 _USUAL_CORES = 4
 
@@ -347,3 +352,14 @@ def _size(text: str) -> int:
     text = text.strip()
     unit = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
     return int(text.rstrip("KMG")) * unit
+
+
+def used_features(cpu: ResolvedCPU) -> list[str]:
+    """The features of a processor that compiled code may use, by LLVM's names."""
+    host = llvm_facts.host()
+    names = tuple(f[1:] for f in host.features if _USED.fullmatch(f[1:])) if cpu.is_host else ()
+    if not names:
+        return sorted(cpu.enabled)
+    if cpu.features == host.features:
+        return sorted(n for n in names if f"+{n}" in cpu.features)
+    return sorted(llvm_facts.enabled_features_in_child(cpu.triple, cpu.cpu, cpu.features_text, names))

@@ -2,35 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from ...runtime import host_cpu, link
 from .errors import TVMCException
 
-# Features of x86 whose instructions appear in compiled code: those LLVM uses unasked, and those of our kernels.
-_USED = re.compile(
-    r"s?sse.*|avx(?!512vp2intersect).*|amx-(tile|int8|bf16)|fma4?|f16c|bmi2?|lzcnt|popcnt|movbe|cmov|cx16|sahf|xop|tbm|gfni|vaes|vpclmulqdq|"
-    r"egpr|ndd|ccmp|cf|nf|ppx|push2pop2|zu"
-)
-
 
 def machine(target) -> dict[str, Any]:
     """Triple, CPU and the features that compiled code may use."""
-    from ...target import llvm_facts
     from ...target.backend import compiled_cpu
+    from ...target.cpu import used_features
 
     cpu = compiled_cpu(target)
-    if cpu is None:
-        return {}
-    names = tuple(f[1:] for f in llvm_facts.host().features if _USED.fullmatch(f[1:])) if cpu.is_host else ()
-    if not names:
-        needs = cpu.enabled
-    elif cpu.features == llvm_facts.host().features:
-        needs = [n for n in names if f"+{n}" in cpu.features]
-    else:
-        needs = llvm_facts.enabled_features_in_child(cpu.triple, cpu.cpu, cpu.features_text, names)
-    return {"triple": cpu.triple, "cpu": cpu.cpu, "features": sorted(needs)}
+    return {} if cpu is None else {"triple": cpu.triple, "cpu": cpu.cpu, "features": used_features(cpu)}
 
 
 def check_linker(target, cross: str | None, output_format: str) -> None:
