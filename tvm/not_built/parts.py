@@ -247,7 +247,7 @@ PARTS: dict[str, Part] = {
     "tvm.relay.transform": Part(
         "the pass",
         "BatchingOps CapturePostDfsIndexInSpans CollagePartition"
-        " Defunctionalization InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
+        " InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
         " MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
         " SimplifyFCTranspose to_cps un_cps",

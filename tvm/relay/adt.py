@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..ir.adt import Constructor, TypeData
@@ -122,3 +123,14 @@ def renamed_pattern(pattern: Pattern, table: dict[Var, Var]) -> Pattern:
 
 __all__ = ["Clause", "Constructor", "Match", "Pattern", "PatternConstructor", "PatternTuple", "PatternVar",
            "PatternWildcard", "TypeData", "pattern_variables", "renamed_pattern"]
+
+
+def rename_pattern(pattern: Pattern, table: Mapping[Var, Var]) -> Pattern:
+    """A pattern that defines other variables."""
+    if isinstance(pattern, PatternVar):
+        return PatternVar(table.get(pattern.var, pattern.var))
+    if isinstance(pattern, PatternConstructor):
+        return PatternConstructor(pattern.constructor, tuple(rename_pattern(p, table) for p in pattern.patterns))
+    if isinstance(pattern, PatternTuple):
+        return PatternTuple(tuple(rename_pattern(p, table) for p in pattern.patterns))
+    return pattern

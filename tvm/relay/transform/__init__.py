@@ -10,6 +10,7 @@ from .batches import ChangeBatch, FlexibleShapeDispatch
 from .canonicalize import CanonicalizeCast, CanonicalizeOps
 from .combine_parallel import CombineParallelBatchMatmul, CombineParallelConv2D, CombineParallelDense
 from .dead_code import DeadCodeElimination, RemoveUnusedFunctions
+from .defunctionalize import Defunctionalization
 from .eliminate_common_subexpr import EliminateCommonSubexpr
 from .dynamic_to_static import DynamicToStatic
 from .div_to_mul import DivToMul

@@ -28,6 +28,8 @@ from ..adt import (
     PatternTuple,
     PatternVar,
     PatternWildcard,
+    pattern_variables,
+    rename_pattern,
 )
 from ..expr import (
     Call,
@@ -258,7 +260,9 @@ class _Evaluator:
         patterns, blocks = [], []
         for clause, _ in possible:
             inner = Scope(scope, is_block=True)
-            patterns.append(_renamed(clause.lhs, inner.variables))
+            new = {v: Var(v.name_hint) for v in pattern_variables(clause.lhs)}
+            inner.variables = {v: Partial(n) for v, n in new.items()}
+            patterns.append(rename_pattern(clause.lhs, new))
             blocks.append((clause.rhs, inner))
         bodies = yield self.alternatives(blocks)
         clauses = [Clause(p, b) for p, b in zip(patterns, bodies)]
@@ -409,19 +413,6 @@ def _fits(pattern: Pattern, value: Partial, found: dict[Var, Partial]) -> bool |
 def _all_fit(patterns: Iterable[Pattern], values: Iterable[Partial], found: dict[Var, Partial]) -> bool | None:
     answers = [_fits(p, v, found) for p, v in zip(patterns, values)]
     return False if False in answers else None if None in answers else True
-
-
-def _renamed(pattern: Pattern, variables: dict[Var, Partial]) -> Pattern:
-    """A pattern with variables of its own."""
-    if isinstance(pattern, PatternVar):
-        new = Var(pattern.var.name_hint)
-        variables[pattern.var] = Partial(new)
-        return PatternVar(new)
-    if isinstance(pattern, PatternConstructor):
-        return PatternConstructor(pattern.constructor, tuple(_renamed(p, variables) for p in pattern.patterns))
-    if isinstance(pattern, PatternTuple):
-        return PatternTuple(tuple(_renamed(p, variables) for p in pattern.patterns))
-    return pattern
 
 
 def PartialEvaluate() -> RelayFunctionPass:
