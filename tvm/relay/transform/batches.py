@@ -119,41 +119,41 @@ class FlexibleShapeDispatch:
             count = len(main.params)
             raise ValueError(f"FlexibleShapeDispatch: main has {count} inputs; there is no input {missing[0]}")
         flexible = [main.params[i] for i in self.input_indices]
-        table = {p: self.resized(p, Any_()) for p in flexible}
+        table = {p: self._resized(p, Any_()) for p in flexible}
         params = [table.get(p, Var(p.name_hint, p.type_annotation)) for p in main.params]
         first = params[self.input_indices[0]]
         size = op.take(op.shape_of(first, "int64"), const(self.dim % len(first.type_annotation.shape), "int64"))
-        body: RelayExpr = Call(self.specialized(mod, main, flexible, Any_(), "dynamic"), params)
+        body: RelayExpr = Call(self._specialized(mod, main, flexible, Any_(), "dynamic"), params)
         for bucket in reversed(self.buckets):
-            body = self.choice(mod, main, flexible, params, size, bucket, body)
+            body = self._choice(mod, main, flexible, params, size, bucket, body)
         mod["main"] = Function(params, body, None, main.type_params, main.attrs, main.span)
         return infer_module(mod)
 
-    def resized(self, var: Var, size: Any) -> Var:
+    def _resized(self, var: Var, size: Any) -> Var:
         return _resized(var, self.dim, size, "FlexibleShapeDispatch")
 
-    def specialized(self, mod: IRModule, main: Function, flexible: list[Var], size: Any, name: str) -> GlobalVar:
+    def _specialized(self, mod: IRModule, main: Function, flexible: list[Var], size: Any, name: str) -> GlobalVar:
         """A function of the module for one size."""
         made = GlobalVar(f"main_{name}")
-        mod[made] = _with_params(main, {p: self.resized(p, size) for p in flexible})
+        mod[made] = _with_params(main, {p: self._resized(p, size) for p in flexible})
         return made
 
-    def choice(
+    def _choice(
         self, mod: IRModule, main: Function, flexible: list[Var], params: list[Var], size: RelayExpr, bucket: int,
         otherwise: RelayExpr,
     ) -> If:  # fmt: skip
         """The function of a bucket where the size is the bucket's, or may be padded up to it."""
-        function = self.specialized(mod, main, flexible, bucket, str(bucket))
+        function = self._specialized(mod, main, flexible, bucket, str(bucket))
         # Smaller buckets are asked before this one, so a padded size is above theirs.
         held = (op.less_equal if self.auto_pad else op.equal)(size, const(bucket, "int64"))
         is_flexible = {id(params[i]) for i in self.input_indices}
-        called = Call(function, [self.fixed(p, bucket) if id(p) in is_flexible else p for p in params])
-        return If(held, self.cut(called, mod, main, size), otherwise)
+        called = Call(function, [self._fixed(p, bucket) if id(p) in is_flexible else p for p in params])
+        return If(held, self._cut(called, mod, main, size), otherwise)
 
-    def fixed(self, data: Var, bucket: int) -> RelayExpr:
+    def _fixed(self, data: Var, bucket: int) -> RelayExpr:
         """An input in the shape of a bucket. Padding is appended as a whole bucket whose end is cut off, so that
         no size depends on data."""
-        shape = list(self.resized(data, bucket).type_annotation.shape)
+        shape = list(self._resized(data, bucket).type_annotation.shape)
         if not self.auto_pad:
             return op.reshape(data, shape)
         axis = self.dim % len(shape)
@@ -161,7 +161,7 @@ class FlexibleShapeDispatch:
         joined = op.concatenate([data, filler], axis)
         return op.reshape(op.strided_slice(joined, [0], [bucket], axes=[axis]), shape)
 
-    def cut(self, called: RelayExpr, mod: IRModule, main: Function, size: RelayExpr) -> RelayExpr:
+    def _cut(self, called: RelayExpr, mod: IRModule, main: Function, size: RelayExpr) -> RelayExpr:
         """The outputs without what belongs to the padding."""
         if not (self.auto_pad and self.affects_output):
             return called
