@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from ..runtime import ndarray
 from ..runtime.registry import register_func
 
@@ -39,6 +37,8 @@ def concatenate(x: str, y: str) -> str:
 @register_func("rpc.test.remote_array_func")
 def check_ones(array: Any) -> None:
     """Raises an error unless the array is one of 3 by 4 ones."""
+    import numpy as np
+
     np.testing.assert_equal(array.numpy(), np.ones((3, 4)))
 
 
@@ -52,7 +52,8 @@ def adder(x: int) -> Callable[[int], int]:
 def about_array(name: str) -> Callable[..., Any]:
     """A function about one array of ten zeros, which each call makes anew: ``get_arr`` returns it, ``ref_count`` counts
     the references to it, and ``get_elem`` reads an element; ``get_arr_elem`` reads one of a given array."""
-    array = ndarray.array(np.zeros(10, "float32"))
+    array = ndarray.empty((10,), "float32")
+    array.copyfrom([0.0] * 10)
     functions: dict[str, Callable[..., Any]] = {
         "get_arr": lambda: array,
         "ref_count": lambda: sys.getrefcount(array) - 1,
