@@ -95,7 +95,7 @@ bench: setup ## all benchmarks: tensor programs against the machine's peak, mode
 	$(BIN)/python -m benchmarks.compile_time
 	$(BIN)/python -m benchmarks.models $(BENCH)
 
-compile-cost: setup ## compiling a thousand steps of an LSTM costs five times what two hundred do
+compile-cost: setup ## each of a thousand steps of an LSTM costs as much to compile as each of two hundred
 	TVM_COMPILE_COST_STEPS=1000 $(BIN)/python -m pytest tests/relay/test_compile_cost.py -q -n $(JOBS)
 
 bench-compile: setup ## time and memory of compiling, against the bars

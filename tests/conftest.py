@@ -14,6 +14,11 @@ import zlib
 from collections import Counter
 from pathlib import Path
 
+# Before they are loaded, libraries that tests compare with are told to compute in one thread: what they compute is
+# small, and the threads of several test processes would spend their time waiting for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import hypothesis
 import numpy
 import pytest

@@ -25,6 +25,13 @@ class Costs:
         self.total = 0.0
         self.unexplained: dict[str, float] = {}
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            for mark in item.iter_markers("slow"):
+                if not mark.args or not isinstance(mark.args[0], str):
+                    raise pytest.UsageError(f'{item.nodeid} is slow without a reason: @pytest.mark.slow("why it is")')
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item):
         begin = processor_seconds()

@@ -155,3 +155,6 @@ class Sample:
 def pytest_configure(config: pytest.Config) -> None:
     if parts_of_run() > 1:
         config.pluginmanager.register(Sample(config), "sample")
+    if hasattr(config, "workerinput") or not getattr(config.option, "numprocesses", None):
+        # This process runs tests, and what they start is not a sample.
+        os.environ.pop("TVM_TEST_PARTS", None)

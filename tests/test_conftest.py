@@ -51,7 +51,7 @@ def drawn(lines: list[str]) -> list[str]:
     return re.findall(r"drawn (-?\d+)", "\n".join(lines))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts three runs of tests")
 def test_the_end_of_a_run_counts_skips_by_reason_and_a_seed_decides_what_is_drawn(tmp_path):
     names = tmp_path / "skipped.txt"
     here = run_suite(tmp_path, TVM_TEST_SEED="5", TVM_TEST_SKIPPED=str(names))

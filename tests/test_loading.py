@@ -60,7 +60,7 @@ def test_a_command_loads_the_modules_it_needs():
     assert "tvm.driver.tvmc.runner" in modules and "tvm.ir" not in modules and "tvm.driver.tvmc.compiler" not in modules
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts an interpreter for each import")
 def test_relay_brings_the_templates_that_scripts_name():
     loaded("from tvm import autotvm, relay\n"
            "a, b = (('TENSOR', (n, 8), 'float32') for n in (4, 16))\n"

@@ -125,7 +125,7 @@ def _deep(step, depth: int) -> PrimExpr:
     return e
 
 
-@pytest.mark.slow
+@pytest.mark.slow("simplifies chains of thousands of expressions")
 def test_deep_chains_do_not_recurse():
     j, p = Var("j"), Var("p", "bool")
     zero = const(0, "int32")

@@ -166,7 +166,7 @@ def test_lines_of_the_folder_are_those_of_the_search():
 
 
 @needs_emulator
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 def test_states_for_a_gpu_travel_too(tmp_path):
     policy = policy_of(workloads.matmul_auto_scheduler_test, (24, 40, 36), CUDA)
     states = policy.sample_initial_population()[:2]

@@ -149,7 +149,7 @@ with cuda_emulator.building():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("searches with worker processes on the emulator")
 @needs_emulator
 def test_a_search_on_the_emulator_of_cuda(tmp_path):
     environment = {**cuda_emulator.environment(), "TVM_NO_CACHE": "1"}

@@ -40,7 +40,7 @@ def states(dag, seed, count=4):
     return SketchPolicy(task, params=SMALL, seed=seed, verbose=0).sample_initial_population()[:count]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles each layout of the constants for several schedules")
 @pytest.mark.parametrize("program", [convolution, product])
 def test_every_option_computes_the_same(program, seed):
     tensors, expected = program()

@@ -38,7 +38,7 @@ def test_candidates_are_known_by_their_keys_and_by_their_decisions(name, seed):
         assert space.key_of(*space.decided(population, row)) == keys[row]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("breeds two generations of schedules")
 @pytest.mark.parametrize("name", ["matmul", "convolution", "softmax"])
 def test_children_are_of_the_sketch_of_their_parents_and_most_are_new(name, seed):
     space = space_of(name, seed)

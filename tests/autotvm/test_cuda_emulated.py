@@ -67,7 +67,7 @@ def measured(name: str, args: list, indexes: list[int] | None = None) -> list:
     return json.loads(next(line for line in said if line.startswith("RESULTS"))[8:])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 def test_after_a_fault_cuda_refuses_everything_and_the_next_worker_goes_on():
     order = [0, 1, 0, 1, 0]
     rows = measured("test/device_fault", [64], order)
@@ -76,7 +76,7 @@ def test_after_a_fault_cuda_refuses_everything_and_the_next_worker_goes_on():
     assert all(row[1] == "Emulated GPU" for row in rows if not row[2])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 @pytest.mark.parametrize("name, args", [
     ("conv2d_nchw.cuda", [["TENSOR", [1, 5, 6, 7], "float32"], ["TENSOR", [6, 5, 3, 3], "float32"], [1, 1],
                           [1, 1, 1, 1], [1, 1], "float32"]),
@@ -92,7 +92,7 @@ def test_any_configuration_gives_what_the_cpu_gives(name, args):
 
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 def test_tune_compile_and_run(tmp_path):
     """The commands of the guides; the model is a convolution and a product."""
     onnx = pytest.importorskip("onnx")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 def test_killed_tuners_lose_nothing(root: Path, seed: int):
     pytest.importorskip("onnx")
     command = [sys.executable, str(root / "tools" / "fuzz_tune.py"), "--kills", "2", "--seed", str(seed)]

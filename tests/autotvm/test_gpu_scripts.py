@@ -62,7 +62,7 @@ def tune_tasks(tasks, measure_option, tuner="xgb", n_trial=3, early_stopping=Non
     os.remove(tmp_log_file)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 @requires_opencl
 @pytest.mark.parametrize("tuner", ["xgb", "xgb-rank", "ga", "random", "gridsearch"])
 def test_the_loop_over_a_models_tasks(tuner, tmp_path, capsys):

@@ -92,7 +92,7 @@ def measure(configs, task, **options):
     return batch([autotvm.MeasureInput(task.target, task, c) for c in configs])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 def test_bad_candidates_cost_only_themselves():
     task = autotvm.task.create("test/hostile", (1024,), "llvm")
     space = task.config_space
@@ -209,7 +209,7 @@ def endless_lowering(n: int):
     return te.create_schedule(b.op), [a, b]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 def test_template_that_never_returns_costs_only_itself():
     task = autotvm.task.create("test/endless_lowering", (64,), "llvm")
     runner = autotvm.LocalRunner(number=1, repeat=1, cooldown_interval=0)

@@ -184,7 +184,7 @@ def writing_far_away(n: int):
     return te.create_schedule(b.op), [a, b]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 @pytest.mark.parametrize("target", ["opencl", "cuda"])
 def test_a_fault_in_a_kernel_costs_that_candidate_only(target):
     if not tvm.device(target, 0).exist:

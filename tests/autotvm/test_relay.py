@@ -115,7 +115,7 @@ def test_two_targets_of_one_kind_of_device_are_refused(model):
         autotvm.task.extract_from_program(mod, params, ["llvm", "c"])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 def test_records_change_code_not_results(model, tmp_path):
     mod, params, tasks = model
     data = np.random.default_rng(0).uniform(-1, 1, (1, 16, 12, 12)).astype("float32")
@@ -148,7 +148,7 @@ def test_records_of_another_template_are_left_out_and_counted(model, caplog):
                      "other knobs and are left out"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 def test_records_in_the_users_folder_are_found(model, tmp_path, monkeypatch):
     mod, params, tasks = model
     monkeypatch.setenv("AUTOTVM_TOPHUB_ROOT_PATH", str(tmp_path))
@@ -177,7 +177,7 @@ SMALL_TASKS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 @pytest.mark.parametrize("name, args", SMALL_TASKS, ids=lambda x: x if isinstance(x, str) else "")
 def test_any_configuration_of_a_template_gives_the_same_results(name, args):
     task = autotvm.task.create(name, args, f"llvm -mcpu={OLDER}")

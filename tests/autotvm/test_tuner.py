@@ -200,7 +200,7 @@ tuner.tune(121, option, callbacks=[autotvm.callback.log_to_file(path)])
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures candidates in worker processes")
 def test_killed_tuner_goes_on_where_it_stopped(tmp_path):
     """kill -9 at random moments, again and again: every line but a last one is whole, no index is there twice."""
     script, path = tmp_path / "tune.py", tmp_path / "records.log"

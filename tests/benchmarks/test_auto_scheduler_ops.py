@@ -133,7 +133,7 @@ def test_rows_with_and_without_peers_make_a_table():
         [{"case": "d", "kind": "NRM", "seconds": times}])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs a benchmark from its start to its end")
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2 or shutil.which("taskset") is None, reason="two cores and taskset")
 def test_cases_side_by_side_are_measured_once(tmp_path, capsys):
     pytest.importorskip("xgboost")

@@ -95,7 +95,7 @@ def test_a_program_that_dies_or_hangs_in_its_turn_ends_it(tmp_path):
     assert outcomes["dies"].code == 7 and ("over", "hangs") not in events
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs a benchmark from its start to its end")
 def test_limits_of_a_program_and_of_all(tmp_path):
     outcomes, _ = run([job(tmp_path, "slow", LONG, seconds=1), Job("no", "part", ["/no/program"])], tmp_path)
     assert outcomes["slow"].status == "took too long" and "cannot be started" in outcomes["no"].status
@@ -177,7 +177,7 @@ def test_results_become_tables(tmp_path):
         assert line in text, line
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs a benchmark from its start to its end")
 @requires_opencl
 def test_a_part_from_end_to_end_on_opencl(root, tmp_path):
     options = ["--target", "opencl", "--only", "refusals", "--output", tmp_path, "--cores", "2"]
@@ -191,7 +191,7 @@ def test_a_part_from_end_to_end_on_opencl(root, tmp_path):
     assert "cannot allocate" in (tmp_path / "refusals.txt").read_text()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs a benchmark from its start to its end")
 @requires_opencl
 def test_the_quick_start_on_opencl(root):
     program = [sys.executable, "-m", "benchmarks.gpu.quick_start", "--target", "opencl", "--size", "32"]
@@ -199,7 +199,7 @@ def test_the_quick_start_on_opencl(root):
     assert done.returncode == 0 and done.stdout.count("from the CPU") == 2, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs a benchmark from its start to its end")
 @requires_opencl
 def test_operators_are_built_timed_and_compared(root, tmp_path):
     from benchmarks.gpu.operators import Case, Runner, counts, sorting_case, worst_error

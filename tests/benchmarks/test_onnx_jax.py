@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from benchmarks import onnx_jax
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs a benchmark from its start to its end")
 @pytest.mark.parametrize(
     "operator, attributes",
     [

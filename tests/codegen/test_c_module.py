@@ -84,7 +84,7 @@ for seed in range(5000, 5015):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts several interpreters that compile")
 def test_text_does_not_depend_on_the_hash_seed(root):
     seen = set()
     for hash_seed in ("0", "12345"):

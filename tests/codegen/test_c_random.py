@@ -16,7 +16,7 @@ from tvm.codegen.c.names import addend
 CASES = int(os.environ.get("TVM_FUZZ_C_CASES", "30"))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles random programs with a C compiler")
 def test_random_schedules_give_the_result_of_the_plain_program(seed):
     outcomes: collections.Counter = collections.Counter()
     for number in range(seed, seed + CASES):

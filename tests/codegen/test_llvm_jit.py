@@ -47,7 +47,7 @@ np.testing.assert_allclose(y.numpy(), np.exp(x) * np.sin(x) + x**2.5, rtol=1e-5,
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts interpreters or compiles for several machines")
 def test_sections_are_near_each_other_where_free_memory_is_in_pieces():
     done = subprocess.run([sys.executable, "-c", FULL], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -73,7 +73,7 @@ def undefined_symbols(data: bytes, path) -> set[str]:
     return {line.split()[-1] for line in out.splitlines()}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts interpreters or compiles for several machines")
 @pytest.mark.parametrize("target", TARGETS)
 def test_undefined_symbols_are_in_the_list(target, tmp_path):
     code = llvm.compile_module(IRModule(corpus()), Target(target))
@@ -95,7 +95,7 @@ print(hashlib.sha256(next(code.objects())).hexdigest(), hashlib.sha256(code.sour
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts interpreters or compiles for several machines")
 def test_objects_do_not_depend_on_the_hash_seed(root):
     seen = set()
     for hash_seed in ("0", "12345"):

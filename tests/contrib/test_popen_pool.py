@@ -11,7 +11,7 @@ from tvm.testing import identity_after, terminate_self
 from tvm.testing.popen_pool import after_initializer, call_cpp_py_ffi, fast_summation, initializer, register_ffi
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts worker processes")
 def test_a_worker_answers_refuses_to_wait_and_starts_again():
     worker = PopenWorker()
     worker.send(identity_after, [1, 0])

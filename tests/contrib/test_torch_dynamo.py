@@ -48,7 +48,7 @@ def _fresh():
     torch._dynamo.reset()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("PyTorch traces a whole model")
 @pytest.mark.parametrize("backend", ["tvm", pytvm])
 def test_a_compiled_model_gives_what_pytorch_gives(backend):
     model, x = Network().eval(), torch.randn(2, 3, 9, 7)

@@ -72,7 +72,7 @@ def folder(tmp_path_factory):
     return made
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts processes that load large weights")
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells the peak of memory")
 @pytest.mark.parametrize("way", WAYS)
 def test_loading_and_running_takes_the_memory_of_the_weights_once(folder, way):

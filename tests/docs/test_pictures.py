@@ -24,7 +24,7 @@ def test_the_plots_are_those_of_the_last_results(pictures, name):
     assert kept == pictures.PICTURES[name](), "python3 tools/pictures.py writes it"
 
 
-@pytest.mark.slow
+@pytest.mark.slow("draws the import graph of the whole package")
 def test_the_picture_of_the_layers_is_made_from_the_imports(pictures):
     edges = pictures.imports()
     assert edges["tir", "ir"] > 10 and edges["relay", "topi"] > 10 and ("ir", "tir") not in edges

@@ -71,7 +71,7 @@ def test_tuning_results_are_pairs_of_bars():
     assert "nothing to tune" in TuningResult()._repr_html_() and result == tuple(result)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts an interpreter for each notebook")
 def test_drawing_is_loaded_when_something_is_shown():
     code = (
         "import sys, tvm; from tvm import te, relay, tuning; import tvm.contrib.debugger.debug_executor\n"

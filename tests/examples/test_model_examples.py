@@ -10,17 +10,20 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 
 
+SLOW = pytest.mark.slow("compiles a whole network as a user does")
+
+
 @pytest.mark.parametrize(
     "command, last",
     [
         pytest.param(
-            ["relay_quick_start.py", "32"], "the loaded and the older way give the same", marks=pytest.mark.slow
+            ["relay_quick_start.py", "32"], "the loaded and the older way give the same", marks=SLOW
         ),
-        pytest.param(["tvmcpythonintro.py"], "the loaded package gives the same", marks=pytest.mark.slow),
-        pytest.param(["autotvmintro.py"], "the predictions are the same", marks=pytest.mark.slow),
+        pytest.param(["tvmcpythonintro.py"], "the loaded package gives the same", marks=SLOW),
+        pytest.param(["autotvmintro.py"], "the predictions are the same", marks=SLOW),
         pytest.param(
             ["tune_model.py", "--trials", "2", "--tasks", "0,1", "--time-budget", "2m"],
-            "the predictions are the same: ", marks=pytest.mark.slow,
+            "the predictions are the same: ", marks=SLOW,
         ),
         (["preprocess.py"], "imagenet_cat.npz holds data of shape (1, 3, 224, 224)"),
     ],

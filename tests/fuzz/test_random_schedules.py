@@ -10,7 +10,7 @@ import pytest
 
 from tests.fuzz.run import Case
 
-CASES = int(os.environ.get("TVM_FUZZ_CASES", "500"))
+CASES = int(os.environ.get("TVM_FUZZ_CASES", "250"))
 BATCH = 25
 
 
@@ -19,7 +19,7 @@ def first_seed(request) -> int:
     return int(os.environ.get("TVM_TEST_SEED", "0") or 0) or random.SystemRandom().randrange(1 << 31)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs 25 random schedules")
 @pytest.mark.parametrize("batch", range((CASES + BATCH - 1) // BATCH))
 def test_random_schedules_give_the_result_of_the_plain_program(batch, first_seed):
     outcomes: collections.Counter = collections.Counter()

@@ -17,14 +17,14 @@ BATCH = 10
 
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles ten random kernels for a GPU")
 @tvm.testing.requires_opencl
 @pytest.mark.parametrize("batch", range((CASES + BATCH - 1) // BATCH))
 def test_random_kernels_give_the_result_of_the_plain_program(batch, seed):
     run(seed + batch * BATCH, "opencl")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles ten random kernels for a GPU")
 @needs_emulator
 @pytest.mark.parametrize("batch", range((CASES + BATCH - 1) // BATCH))
 def test_random_kernels_of_cuda_give_the_result_of_the_plain_program(batch, seed):

@@ -30,7 +30,7 @@ def run(command: list[str], **variables: str) -> subprocess.CompletedProcess[str
     return subprocess.run(command, env={**environment, **variables}, capture_output=True, text=True)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("installs a package and tunes a model")
 def test_a_package_outside_compiles_runs_and_tunes_a_model_once_it_is_installed(tmp_path):
     python, packages = environment_with_tvm(tmp_path / "environment")
     done = run([python, "-c", "import tvm; tvm.target.Target('acme')"])

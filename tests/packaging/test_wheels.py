@@ -108,7 +108,7 @@ tvmc.compile(model, target="llvm", package_path="model.tar")
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and installs wheels")
 def test_either_distribution_can_be_removed_and_the_other_works(wheels, tmp_path: Path):
     """One test, so that each wheel is built once. Installed in both orders, removed in both."""
     environment = Environment(tmp_path, wheels)
@@ -125,7 +125,7 @@ def test_either_distribution_can_be_removed_and_the_other_works(wheels, tmp_path
     check_full(environment)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and installs wheels")
 def test_no_file_belongs_to_both_and_the_runtime_is_small(wheels):
     full, runtime = files_of(wheels["tvm-classic"]), files_of(wheels["tvm-classic-runtime"])
     assert not full & runtime
@@ -149,7 +149,7 @@ def test_runtime_distribution_has_every_file_of_the_two_lowest_layers():
     assert {name for name in wanted if (ROOT / "tvm" / name).exists()} <= set(CONTENTS)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and installs wheels")
 def test_what_the_runtime_distribution_imports_at_once_is_in_it():
     files = runtime_files()
     missing = []

@@ -12,7 +12,7 @@ from tests.relay import random_exact_graphs, random_graphs
 from tests.tile_emulator import emulated
 from tvm import relay
 
-CASES = int(os.environ.get("TVM_FUZZ_CASES", "60"))
+CASES = int(os.environ.get("TVM_FUZZ_CASES", "40"))
 PASSES = {
     "SimplifyInference": relay.transform.SimplifyInference,
     "EliminateCommonSubexpr": relay.transform.EliminateCommonSubexpr,

@@ -1,4 +1,4 @@
-"""Random programs on the virtual machine against the interpreter: five hundred in continuous integration, other ones
+"""Random programs on the virtual machine against the interpreter: three hundred in the whole suite, other ones
 for every commit, and more by `make fuzz`."""
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import tvm
 from tests.relay.random_programs import RandomProgram, RandomSizes, plain, shapes, together
 from tvm import relay
 
-CASES = int(os.environ.get("TVM_FUZZ_CASES", "500"))
+CASES = int(os.environ.get("TVM_FUZZ_CASES", "300"))
 # Programs of one module are compiled together, which costs much less than one by one. Of fewer than six modules none is
 # left out where a part of the suite is run (tests/sampling.py).
 MODULES = max(CASES // 100, 1)

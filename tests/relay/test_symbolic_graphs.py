@@ -84,7 +84,7 @@ def static(params, body, arrays):
     return [o.numpy() for o in (got if isinstance(got, (list, ADT)) else [got])]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles a network for dynamic shapes and for each size")
 @pytest.mark.parametrize("graph", GRAPHS, ids=lambda g: g.__name__)
 def test_a_graph_is_compiled_once_for_all_sizes(graph):
     params, body = graph()

@@ -140,7 +140,7 @@ def test_errors_name_the_place_and_the_mistake(text, where, what):
     assert where in str(caught.value) and what in str(caught.value)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("prints and parses 5,000 nested expressions")
 def test_deep_graphs_and_long_lets_print_and_parse():
     x = relay.var("x", shape=(1,))
     y = x

@@ -79,7 +79,7 @@ refused(lambda: load_device_module(device_bytes(IMAGES, kernels, "cuda"))["k"](a
 """
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts a program for each package")
 @pytest.mark.parametrize(
     ("images", "arch", "held"),
     [

@@ -115,7 +115,7 @@ def test_excluded(target):
 '''
 
 
-@pytest.mark.slow
+@pytest.mark.slow("starts a run of tests")
 def test_plugin_runs_tests_on_the_targets_of_this_machine(tmp_path):
     (tmp_path / "test_plugin.py").write_text(PLUGIN_TESTS)
     run = subprocess.run(

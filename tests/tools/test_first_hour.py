@@ -19,7 +19,7 @@ def first_hour(monkeypatch):
     return first_hour
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs the commands of a page in a new environment")
 def test_the_commands_of_the_page_run_as_they_stand_there(python, first_hour, sharing_compiled_models):
     command = [python, str(ROOT / "tools" / "first_hour.py"), "--here"]
     done = subprocess.run(command, env=sharing_compiled_models, capture_output=True, text=True)

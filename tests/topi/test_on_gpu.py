@@ -15,23 +15,23 @@ from tests.cuda_emulator.marks import needs_compiler, needs_emulator
 
 # As many tests as are drawn, and the seconds after which no more of them begin; ``make test-opencl`` and
 # ``make test-cuda`` run all of them.
-SAMPLE, SECONDS = "60", "6"
+SAMPLE, SECONDS = "60", "3"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs a sample of other tests on another target")
 @tvm.testing.requires_opencl
 def test_a_sample_of_the_operator_tests_on_opencl(root, seed):
     sample(root, seed, "opencl")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs a sample of other tests on another target")
 @needs_compiler
 def test_a_sample_of_the_operator_tests_compiles_for_cuda(root, seed):
     sample(root, seed + 1, f"cuda -arch={ARCHITECTURES[seed % 3]}")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs a sample of other tests on another target")
 @needs_emulator
 def test_a_sample_of_the_operator_tests_on_the_emulator_of_a_gpu(root, seed):
     sample(root, seed + 2, f"cuda -arch={ARCHITECTURES[(seed + 1) % 3]}", "tests.cuda_emulator")

@@ -71,7 +71,7 @@ def tracker():
     made.terminate()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("measures candidates in worker processes over RPC")
 def test_templates_are_measured_and_the_bad_ones_cost_themselves_only(tracker):
     task = autotvm.task.create("test/remote", args=(64,), target="llvm")
     runner = autotvm.RPCRunner(

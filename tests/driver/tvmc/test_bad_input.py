@@ -64,7 +64,7 @@ def test_a_folder_without_permission(refused, model_path, tmp_path):
     tmp_path.chmod(0o700)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles many damaged models, or a whole network in a process")
 @pytest.mark.skipif(not DEMO.exists(), reason="the demo's model is not in this tree")
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_compile_leaves_nothing(tmp_path, number, code):
@@ -149,7 +149,7 @@ def test_a_wrong_target_is_said_before_the_model_is_read(refused, tmp_path):
 # ---- models and inputs ----
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles many damaged models, or a whole network in a process")
 def test_models_cut_or_changed_anywhere_are_refused_or_compile(refused, model_path, tmp_path, capsys, rng):
     whole = Path(model_path).read_bytes()
     path = tmp_path / "m.onnx"

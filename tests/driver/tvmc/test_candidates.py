@@ -66,7 +66,7 @@ def test_where_results_go_is_said_once(model_path, tmp_path, refused):
             str(tmp_path / "folder"), *SHAPES, model_path)  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.slow("tunes with worker processes")
 def test_schedules_found_by_search_travel_in_a_folder(model_path, tmp_path, capsys, refused):
     folder, second = tmp_path / "candidates", tmp_path / "second"
     tune = ["tune", "--enable-autoscheduler", "--target", "llvm", "--tuner", "random", "--trials", "6", "--number", "2",

@@ -19,7 +19,7 @@ COMMANDS = [line for block in re.findall(r"^```sh\n(.*?)^```$", PAGE, re.DOTALL 
             for line in block.splitlines()]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs the commands of a page")
 def test_the_commands_of_the_page_run_in_their_order(model_path, tmp_path, monkeypatch):
     from PIL import Image
 

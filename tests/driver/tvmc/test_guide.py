@@ -12,7 +12,7 @@ import pytest
 
 from tests.driver.tvmc import guide_model
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow("compiles and runs a whole network with the command line")
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 # The whole width takes a minute more; the graph is the same.
 WIDTH = 1 if os.environ.get("TVM_TEST_FULL") else 8

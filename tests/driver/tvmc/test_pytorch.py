@@ -29,7 +29,7 @@ def test_pickled_weights_are_refused_before_pytorch_is_looked_for(tmp_path):
         load_model(str(path))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports PyTorch in several processes")
 def test_torchscript_says_no_shapes_and_an_exported_program_does(tmp_path, capsys):
     torch = pytest.importorskip("torch")
     model = torch.nn.Linear(3, 4).eval()

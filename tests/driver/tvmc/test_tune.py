@@ -66,7 +66,7 @@ def test_a_tuner_that_is_not_known_is_refused(tmp_path):
         tune_tasks([get_sample_task(16)[0]], str(tmp_path / "records.json"), {}, "fastest", 1)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("tunes with worker processes")
 def test_tune_compile_run(model_file, tmp_path, capsys):
     records, report = tmp_path / "records.json", tmp_path / "report.html"
     assert _main(["tune", "--task", "list", model_file]) is None
@@ -97,7 +97,7 @@ def test_tune_compile_run(model_file, tmp_path, capsys):
     np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("tunes with worker processes")
 @requires_opencl
 def test_tune_compile_run_on_a_gpu(model_file, tmp_path, capsys):
     records, report = tmp_path / "records.json", tmp_path / "report.html"
@@ -131,7 +131,7 @@ def test_tune_compile_run_on_a_gpu(model_file, tmp_path, capsys):
     np.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("tunes with worker processes")
 def test_python_interface(model_file, tmp_path):
     model = tvmc.load(model_file)
     kept = tvmc.tune(model, "llvm", trials=2, number=1, tuner="ga", tasks_filter="dense")
@@ -212,11 +212,11 @@ def relu_file(tmp_path_factory) -> str:
     return str(path)
 
 
-@pytest.mark.slow
-def test_a_model_with_nothing_to_tune(relu_file, tmp_path):
+@pytest.mark.slow("starts the command in a process of its own")
+def test_a_model_with_nothing_to_tune(relu_file, tmp_path, sharing_compiled_models):
     report = tmp_path / "report.html"
     command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(tmp_path / "r.json"), "--report", str(report)]
-    done = subprocess.run([*command, relu_file], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([*command, relu_file], env=sharing_compiled_models, capture_output=True, text=True)
     assert done.returncode == 0 and "nothing to tune in this model: " in done.stdout, done.stderr
     assert "nothing to tune" in report.read_text() and not (tmp_path / "r.json").exists()
 
@@ -234,12 +234,13 @@ def test_unwritable_records_are_a_clear_error(model_file, capsys):
     assert "cannot be written" in capsys.readouterr().err
 
 
-@pytest.mark.slow
-def test_interrupt_keeps_the_records(model_file, tmp_path):
+@pytest.mark.slow("tunes with worker processes")
+def test_interrupt_keeps_the_records(model_file, tmp_path, sharing_compiled_models, capsys):
     records = tmp_path / "records.json"
     command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(records), "--trials", "100000", "--tuner",
                "random", "--number", "1", model_file]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, env=sharing_compiled_models, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                               text=True)  # fmt: skip
     until = time.time() + 120
     while time.time() < until and (not records.exists() or len(records.read_text().splitlines()) < 4):
         time.sleep(0.05)
@@ -249,8 +250,9 @@ def test_interrupt_keeps_the_records(model_file, tmp_path):
     assert error.count("\n") == 1, error
     kept = len(list(autotvm.record.load_from_file(records)))
     assert kept >= 4
-    again = subprocess.run([*command[:-1], "--trials", "1", model_file], capture_output=True, text=True, timeout=300)
-    assert again.returncode == 0 and f"{kept} records found, going on; all trials are spent" in again.stdout
+    capsys.readouterr()
+    assert _main([*command[3:-1], "--trials", "1", model_file]) is None
+    assert f"{kept} records found, going on; all trials are spent" in capsys.readouterr().out
 
 
 def test_a_missing_package_is_named_with_how_to_install_it(model_file, monkeypatch, capsys, tmp_path):

@@ -38,7 +38,7 @@ def outputs(model, tmp_path, *records):
     return np.load(result)["output_0"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("tunes with worker processes")
 def test_tune_compile_run(model_file, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     records, report = tmp_path / "records.json", tmp_path / "report.html"

@@ -200,7 +200,7 @@ def test_what_is_worth_a_line_in_a_log(event, line, capsys):
     assert capsys.readouterr().out == f"{line}\n"
 
 
-def start_on_terminal(command: list[str]) -> tuple[subprocess.Popen, int]:
+def start_on_terminal(command: list[str], environment: dict[str, str]) -> tuple[subprocess.Popen, int]:
     """A program with a pseudo terminal of its own, so that Ctrl-C reaches it and whatever it started."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
@@ -210,7 +210,7 @@ def start_on_terminal(command: list[str]) -> tuple[subprocess.Popen, int]:
     termios.tcsetattr(follower, termios.TCSANOW, settings)
     process = subprocess.Popen(
         command, stdin=follower, stdout=follower, stderr=follower, start_new_session=True,
-        env=os.environ | {"TERM": "xterm"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        env=environment | {"TERM": "xterm"}, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     os.close(follower)
     return process, leader
 
@@ -234,10 +234,10 @@ def tune_command(tmp_path, model_path: str, trials: int) -> list[str]:
             "random", "-o", str(tmp_path / "records.json"), model_path]
 
 
-@pytest.mark.slow
-def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
+@pytest.mark.slow("tunes with worker processes")
+def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path, sharing_compiled_models):
     """The real program on a pseudo terminal."""
-    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 5))
+    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 5), sharing_compiled_models)
     data = read_until(leader)
     os.close(leader)
     assert process.wait(60) == 0, data.decode()
@@ -248,11 +248,11 @@ def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path):
     assert "Estimated time in the model: " in text and "[Task" not in text
 
 
-@pytest.mark.slow
+@pytest.mark.slow("tunes with worker processes")
 @pytest.mark.parametrize("moment", [b"without tuning", b"now task 0"])
-def test_ctrl_c_on_a_terminal_leaves_the_table_and_one_line(tmp_path, model_path, moment):
+def test_ctrl_c_on_a_terminal_leaves_the_table_and_one_line(tmp_path, model_path, moment, sharing_compiled_models):
     """Also while worker processes are just starting."""
-    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 100000))
+    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 100000), sharing_compiled_models)
     data = read_until(leader, moment)
     os.write(leader, b"\x03")
     data += read_until(leader)

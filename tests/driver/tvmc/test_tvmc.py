@@ -78,7 +78,7 @@ def test_python_interface_of_the_guides(model_path, tmp_path):
     np.testing.assert_allclose(one.get_output("output_0"), two.get_output("output_0"), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs a whole network")
 @pytest.mark.skipif(not DEMO.exists(), reason="the demo's model is not in this tree")
 def test_a_photo_is_named(tmp_path, capsys):
     path = str(tmp_path / "m.tar")

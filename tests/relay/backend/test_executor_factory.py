@@ -132,7 +132,7 @@ def test_unpacks_as_in_older_guides(model):
     assert lib.get_devices() == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds many graphs")
 def test_building_many_graphs_keeps_nothing_of_them(monkeypatch):
     monkeypatch.setenv("TVM_NO_CACHE", "1")
 

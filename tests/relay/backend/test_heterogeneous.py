@@ -19,7 +19,7 @@ from tvm.testing import requires_cuda, requires_opencl
 on = relay.annotation.on_device
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds a library of devices and compiles many models for it")
 def test_models_run_on_the_cpu_and_a_device_of_a_library(tmp_path, seed):
     """In a process of its own, because a device stays registered."""
     command = [sys.executable, "-m", "tests.relay.two_devices", build_fake_device(tmp_path), str(seed)]

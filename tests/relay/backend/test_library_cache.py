@@ -70,7 +70,7 @@ def test_the_second_compile_is_found_and_right(cache, lowered, tmp_path):
     assert second.get_lib().get_source("ll").startswith("; ModuleID")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles a network of several objects")
 def test_a_library_of_several_objects_is_found_and_right(cache, lowered, tmp_path):
     x = relay.var("x", shape=(2, 8))
     value = x

@@ -183,7 +183,7 @@ def test_convolutions_of_odd_sizes_store_every_element_once(size, channels, wind
     assert lib.memory_plan.in_place >= 2
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles kernels of large and odd sizes")
 @pytest.mark.parametrize("rows", [1, 5, 13, 197])
 def test_products_of_odd_sizes_store_every_element_once(rows):
     x = relay.var("x", shape=(1, rows, 72))

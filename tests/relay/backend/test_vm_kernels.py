@@ -70,7 +70,7 @@ def compiled(mod):
     return executable, tvm.runtime.vm.VirtualMachine(executable, tvm.cpu())
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles kernels with dynamic shapes for many sizes")
 def test_a_network_with_unknown_batch_has_the_kernels_of_the_static_one():
     (static, once), (dynamic, run) = compiled(network(1, 32, 32)), compiled(network(None, 32, 32))
     assert kernels(dynamic) == kernels(static)
@@ -81,7 +81,7 @@ def test_a_network_with_unknown_batch_has_the_kernels_of_the_static_one():
         np.testing.assert_allclose(run.run(part).numpy(), wanted[: len(part)], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles kernels with dynamic shapes for many sizes")
 def test_a_network_takes_images_of_any_size():
     _, run = compiled(network(None, None, None))
     for size in ((1, 19, 27), (2, 33, 32)):
@@ -130,7 +130,7 @@ def test_a_single_vector_of_filters_has_tiles_where_registers_are_many():
     assert sums and all(int(node.extents[0]) == 30 * 16 for node in sums)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles kernels with dynamic shapes for many sizes")
 @pytest.mark.parametrize("tile, batch, pad", [(2, None, 1), (4, 1, 1), (4, None, 0)])
 def test_winograd_of_images_of_any_size_stays_within_its_data(tile, batch, pad):
     weight = floats(16, 8, 3, 3)
@@ -149,7 +149,7 @@ def test_winograd_of_images_of_any_size_stays_within_its_data(tile, batch, pad):
         np.testing.assert_allclose(got.transpose(0, 1, 4, 2, 3).reshape(wanted.shape), wanted, rtol=1e-3, atol=1e-3)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles kernels with dynamic shapes for many sizes")
 def test_large_convolutions_of_images_of_any_size_use_winograd():
     weight = relay.const(floats(32, 32, 3, 3))
 
@@ -178,7 +178,7 @@ def convolution(x, weight, stride, pad, groups):
     return np.concatenate(parts, 1)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles kernels with dynamic shapes for many sizes")
 @pytest.mark.parametrize("transpose_a, transpose_b", [(False, True), (True, False)])
 def test_batches_of_products_of_any_size_agree_with_numpy(transpose_a, transpose_b):
     kernel = kernel_of(

@@ -11,7 +11,7 @@ from tests.cuda_emulator import REAL, ROOT, environment
 from tests.cuda_emulator.marks import needs_emulator
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs models on the emulator")
 @needs_emulator
 def test_unknown_sizes_a_loop_and_sizes_that_data_decide_on_are_those_of_the_cpu():
     """A process has one driver, so the machine runs in one of its own."""

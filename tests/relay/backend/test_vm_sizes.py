@@ -161,7 +161,7 @@ def test_what_a_reference_holds_may_change_its_size():
     check(relay.Function([c, x], body), *[(np.bool_(c), numbers(n)) for c, n in ((True, 2), (False, 2), (True, 0))])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles kernels with dynamic shapes for many sizes")
 def test_data_decide_on_sizes():
     x, s, k = unknown("x", None, 4), relay.var("s", shape=(2,), dtype="int64"), relay.var("k", shape=(), dtype="int32")
     found = relay.argwhere(relay.greater(x, relay.const(0)))

@@ -145,7 +145,7 @@ def test_from_coreml(cat, tmp_path, kind):
     assert _top1(lib, "data", cat) == "cat"
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_from_darknet(capsys):
     """A detector of COCO with two layers [yolo], as YOLOv3-tiny has them; no library of DarkNet is needed."""
     from tvm.relay.testing.darknet import __darknetffi__

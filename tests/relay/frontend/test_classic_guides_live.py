@@ -35,7 +35,7 @@ def _outputs(mod, params, data: np.ndarray) -> list[np.ndarray]:
     return [m.get_output(i).numpy() for i in range(m.get_num_outputs())]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_from_mxnet_with_a_live_block_and_a_checkpoint(mx, tmp_path, monkeypatch):
     from mxnet.gluon.model_zoo.vision import get_model
 
@@ -54,7 +54,7 @@ def test_from_mxnet_with_a_live_block_and_a_checkpoint(mx, tmp_path, monkeypatch
     np.testing.assert_allclose(_outputs(mod, params, data)[0], want, 1e-4, 1e-4 * np.abs(want).max())
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_deploy_ssd_gluoncv_with_a_live_block(mx):
     zoo = pytest.importorskip("gluoncv").model_zoo
     mx.random.seed(1)

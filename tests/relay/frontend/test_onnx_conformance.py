@@ -19,7 +19,7 @@ def runner(root):
     return module
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles 80 models")
 def test_a_sample_of_node_tests_passes_or_is_in_the_table(runner, seed):
     listed = runner.known_failures()
     wrong = []

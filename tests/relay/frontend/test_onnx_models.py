@@ -52,7 +52,7 @@ def test_models_agree_with_onnxruntime(name, shape, rng):
     compare(name, shape, rng, close)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize(
     "name, shape",
     [
@@ -65,7 +65,7 @@ def test_larger_models_agree_with_onnxruntime(name, shape, rng):
     compare(name, shape, rng, close)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_the_quantized_model_agrees_within_one_step_when_fully_optimized(rng):
     """onnxruntime computes with integers; sums that fall halfway between two steps must go to the same side, or 50
     layers make that four steps. On x86 it adds all constant parts first, in single precision, which brings some sums
@@ -87,7 +87,7 @@ def test_the_quantized_model_agrees_within_one_step_when_fully_optimized(rng):
         np.testing.assert_allclose(executor.get_output(0).numpy(), want, rtol=0, atol=1.01 * steps * step)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_the_style_model_agrees_as_closely_as_onnxruntime_does_with_itself(rng):
     """Fifteen instance normalizations enlarge the last digit of every convolution: onnxruntime's own runs with and
     without graph optimizations leave the tolerance in up to three values in a million. What is tested is that
@@ -105,7 +105,7 @@ def test_the_style_model_agrees_as_closely_as_onnxruntime_does_with_itself(rng):
     assert np.mean(~np.isclose(got, want, rtol=1e-3, atol=1e-4)) < 1e-4
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_one_program_detects_voices_at_both_rates_with_its_state_carried(rng):
     """Branches for 8 and 16 kHz, and in each of them tensors whose rank and size the run decides."""
     runtime = pytest.importorskip("onnxruntime")

@@ -99,7 +99,7 @@ class Mutator:
             node.op_type = self.pick(self.names)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports hundreds of damaged models")
 def test_mutated_models_are_converted_or_refused_in_one_line_that_names_the_node(root, rng):
     spec = importlib.util.spec_from_file_location("onnx_conformance", root / "tools" / "onnx_conformance.py")
     runner = importlib.util.module_from_spec(spec)

@@ -249,7 +249,7 @@ def test_embedding_of_faces(rng):
     check(m.finish(m.LpNormalization(out, axis=1, p=2), out), {"data": numbers(rng, 1, 3, 12, 12)})
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize("kind, gates", [("LSTM", 4), ("GRU", 3), ("RNN", 1)])
 @pytest.mark.parametrize("direction", ["forward", "bidirectional"])
 def test_recurrent_nets(rng, kind, gates, direction):

@@ -180,7 +180,7 @@ def test_a_network_with_shortcuts_and_pools_stores_bytes_alone(network):
     assert beside_onnxruntime(path, x).max() < 2.5
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_a_transformer_stores_floats_for_softmax_and_normalization_alone(transformer):
     path, x = transformer
     made = kernels(*relay.frontend.from_onnx(onnx.load(path), {"x": x.shape}))

@@ -30,18 +30,18 @@ def test_a_real_file_says_what_a_photo_shows():
     _check("CNTK", "cifar_convnet", True)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize(("form", "name"), NATIVE)
 def test_every_real_file_says_what_photos_show(form, name):
     _check(form, name, True)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_squeezenet_in_caffe2_names_what_photos_show():
     _check("Caffe2", "squeezenet")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize("form", ["MXNet", "Caffe"])
 def test_a_large_network_names_what_photos_show(form):
     _check(form, "mobilenet_v2")

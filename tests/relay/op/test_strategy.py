@@ -221,7 +221,7 @@ def model(rng):
     return tvm.IRModule.from_expr(relay.Function([x], body)), k.data.numpy(), w.data.numpy()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("tunes with worker processes")
 def test_a_package_outside_adds_implementations_that_are_tuned(package, rng, tmp_path):
     target = tvm.target.Target("llvm -keys=acme,cpu")
     mod, kernel, weight = model(rng)

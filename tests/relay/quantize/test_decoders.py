@@ -39,7 +39,7 @@ def quantized(g) -> tvm.IRModule:
     return tvm.IRModule.from_expr(relay.Function(funcs[0].params, relay.Tuple([funcs[0].body, other])))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("calibrates and compiles whole networks")
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_with_small_weights_equals_the_dequantized_model(name):
     g = DECODERS[name]()

@@ -70,7 +70,7 @@ def samples(rng, count=6, shape=(1, 3, 11, 9)):
     return [{"x": rng.normal(size=shape).astype("float32")} for _ in range(count)]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("calibrates and compiles whole networks")
 @pytest.mark.parametrize("mode", ["max", "percentile", "kl_divergence"])
 def test_a_network_of_integers_is_near_the_float_one(mode, rng):
     mod, data = residual(rng), samples(rng)
@@ -162,7 +162,7 @@ def test_attention_and_transposed_convolution_become_integers(rng):
     assert decibels(run(mod, data[0]["x"]), run(integers, data[0]["x"])) > 20
 
 
-@pytest.mark.slow
+@pytest.mark.slow("calibrates and compiles whole networks")
 def test_losses_name_the_layers_and_grow_with_fewer_bits(rng):
     mod, data = residual(rng), samples(rng)
     found = []

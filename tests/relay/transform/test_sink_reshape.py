@@ -393,13 +393,13 @@ def on(root, target: str, runner: str = "") -> None:
     assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout[-6000:] + done.stderr[-2000:]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs many tests on another target")
 @tvm.testing.requires_opencl
 def test_blocks_on_opencl(root):
     on(root, "opencl")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("runs many tests on another target")
 @needs_emulator
 def test_blocks_on_the_emulator_of_a_gpu(root):
     on(root, "cuda -arch=sm_90", "tests.cuda_emulator")

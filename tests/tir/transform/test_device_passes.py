@@ -387,7 +387,7 @@ def copies(func):
     return [c for c in of(Call, func) if getattr(c.op, "name", "") == "tir.ptx_cp_async"]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs large kernels")
 @pytest.mark.parametrize("target", ["opencl", "cuda -arch=sm_75", "cuda -arch=sm_80"])
 def test_double_buffered_tiles_need_one_barrier_an_iteration(target):
     func = kernel_for(tiles_of_a_product(), target)

@@ -100,7 +100,7 @@ class Nest:
         return [np.zeros(LENGTH, "int32"), np.zeros(1, "int32"), data, *holders]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("transforms and runs 120 random loop nests three times each")
 def test_random_nests_do_the_same_in_the_same_order(seed):
     rng = random.Random(seed)
     divided = 0

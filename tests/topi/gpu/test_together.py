@@ -165,7 +165,7 @@ def test_unique_of_a_vector_of_any_length(rng):
         np.testing.assert_array_equal(elements[inverse], data)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles large kernels of vision operators")
 @tvm.testing.requires_opencl
 @pytest.mark.parametrize("n, limit", [(1, 5), (83, 4), (700, 1000)])
 def test_boxes_of_all_classes_by_score(n, limit, rng):
@@ -191,7 +191,7 @@ def test_boxes_of_all_classes_by_score(n, limit, rng):
         assert (result[image, len(kept) :] == -1).all() and not best[image, len(kept) :].any()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles large kernels of vision operators")
 @tvm.testing.requires_opencl
 @pytest.mark.parametrize("batch, classes, n", [(0, 3, 5), (2, 0, 5), (2, 3, 0)])
 @pytest.mark.parametrize("form", ["onnx", "tensorflow"])

@@ -99,7 +99,7 @@ def test_operators_can_be_chosen(model):
         "nn.matmul": {"dense_small_batch.gpu"}, "nn.batch_matmul": {"batch_matmul.cuda"}}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures configurations in worker processes")
 @tvm.testing.requires_opencl
 def test_records_change_code_not_results(model, tmp_path):
     mod, params, tasks = model
@@ -178,7 +178,7 @@ def check_some_configurations(name, args, target, count):
         assert result.error_no == 0, (name, space.get(index), result.costs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures configurations in worker processes")
 @tvm.testing.requires_opencl
 @pytest.mark.parametrize("target", ["opencl", "opencl -device=mali"])
 @pytest.mark.parametrize("name, args", SMALL_TASKS, ids=lambda x: x if isinstance(x, str) else "")
@@ -186,7 +186,7 @@ def test_any_configuration_gives_what_the_cpu_gives(name, args, target):
     check_some_configurations(name, args, target, 2)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("builds and measures configurations in worker processes")
 @pytest.mark.skipif(not tvm.cuda(0).exist, reason="needs an NVIDIA GPU")
 def test_any_configuration_gives_what_the_cpu_gives_on_cuda():
     for name, args in SMALL_TASKS:

@@ -10,7 +10,7 @@ from tvm import relay
 from tvm.relay.frontend import from_caffe
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize(("name", "outputs"), [
     ("caffe/ultraface/RFB-320", ["boxes", "scores"]),
     ("caffe/hyperlpr/SegmenationFree-Inception", ["prob"]),

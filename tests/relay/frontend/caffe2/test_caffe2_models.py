@@ -12,7 +12,7 @@ from model_files import model_file
 from tvm.relay.frontend import from_caffe2
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_the_super_resolution_net_gives_what_caffe2_gave():
     model = model_file("formats/caffe2/super_resolution")
     with np.load(model / "predict_net.npz") as found:
@@ -24,7 +24,7 @@ def test_the_super_resolution_net_gives_what_caffe2_gave():
     assert [g.tolist() for g in got[1:]] == [[1, 9, 224, 224], [1, 1, 224, 3, 224, 3]]
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize("name", sorted(NETWORKS))
 def test_a_network_gives_what_caffe2_gave(name):
     case = NETWORKS[name]()

@@ -50,7 +50,7 @@ def test_every_converter_has_a_case(module):
     assert len(CONVERTERS.names()) == len(module.OPERATORS) + len(module.REFUSED)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_rows_that_are_no_region_would_be_seen_in_what_a_detector_finds(module, monkeypatch):
     """There are more rows than regions, which have scores of classes as any other row."""
     name = "BoxWithNMSLimit/detector"

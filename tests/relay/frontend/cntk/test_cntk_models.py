@@ -11,7 +11,7 @@ from model_files import model_file
 from tvm.relay.frontend import from_cntk
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize("name", ["ResNet20_CIFAR10_DataAug.dnn", "cifar10.pretrained.cmf"])
 def test_a_real_model_gives_what_cntk_gave(name):
     path = model_file(f"formats/cntk/{name}")
@@ -28,7 +28,7 @@ def test_a_network_gives_what_cntk_gave(name):
     check(name, "v2")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize("name", [n for n in cases() if n.startswith("network/")])
 def test_a_network_in_the_first_format_gives_what_cntk_gave(name):
     check(name, "v1")

@@ -45,7 +45,7 @@ def test_a_network_gives_what_numpy_gives(rng, name):
         np.testing.assert_allclose(got, want, 1e-3, 1e-2 if name == "pipeline" else 1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_the_pitch_tracker_gives_the_pitch_of_four_tones():
     path = model_file("formats/coreml") / "crepe_tiny"
     with np.load(f"{path}.npz") as found:

@@ -14,7 +14,7 @@ NAME = "formats/darknet/yolo-fastest-1.1"
 LEAST = 0.2
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_a_real_detector_gives_the_boxes_that_opencv_gave():
     path = model_file(f"{NAME}.cfg")
     module, params = from_darknet(path, path.with_suffix(".weights"), boxes=True)

@@ -13,7 +13,7 @@ from opencv_comparison import difference, imported
 from tvm import relay
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_a_network_gives_what_opencv_gave(rng):
     """One of them for every seed: a network is compiled in some seconds."""
     every = os.environ.get("TVM_CONFORMANCE_CASES")

@@ -10,7 +10,7 @@ import pytest
 from model_files import model_file, recorded
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_a_trained_network_in_an_hdf5_file_gives_what_keras_gave(root):
     path = model_file("formats/mlperf_tiny/pretrainedResnet.h5")
     spec = importlib.util.spec_from_file_location("keras_conformance", root / "tools" / "keras_conformance.py")

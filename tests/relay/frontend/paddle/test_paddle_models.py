@@ -23,13 +23,13 @@ def _check(name: str, folder: Path) -> None:
     compare(run(module, feeds(net.dtype, net.shape)), net.expected, 2e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_a_network_gives_what_paddle_gave(tmp_path, rng):
     """Every seed has another one."""
     _check(str(rng.choice(sorted(networks()))), tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize("name", sorted(networks()))
 def test_every_network_gives_what_paddle_gave(name, tmp_path):
     _check(name, tmp_path)
@@ -42,7 +42,7 @@ def test_networks_are_imported_with_open_batches(tmp_path):
         assert not hasattr(module["main"].params[0].type_annotation.shape[0], "value")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize(("name", "onnx"), [
     ("ch_ppocr_mobile_v2_cls_infer", "ppocr_cls.onnx"), ("ch_PP-OCRv4_det_infer", "ppocr_v4_det.onnx"),
 ])  # fmt: skip

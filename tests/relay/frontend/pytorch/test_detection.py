@@ -19,7 +19,7 @@ from tvm.error import TVMError
 pytestmark = pytest.mark.skipif(find_spec("torchvision") is None, reason="torchvision is not installed")
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles a whole detector")
 @pytest.mark.parametrize("kind", ["FasterRCNN", "MaskRCNN", "KeypointRCNN"])
 def test_a_detector_in_two_stages_finds_what_pytorch_finds(kind):
     torch.manual_seed(7)
@@ -27,7 +27,7 @@ def test_a_detector_in_two_stages_finds_what_pytorch_finds(kind):
     check(model, inputs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles a whole detector")
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("samples", [2, -1])
 def test_samples_of_a_region_outside_the_image_are_zeros(samples, aligned):
@@ -37,7 +37,7 @@ def test_samples_of_a_region_outside_the_image_are_zeros(samples, aligned):
     check(Case(lambda x, r: align(x, r, (3, 2), 0.125, samples, aligned)), [torch.randn(1, 2, 7, 9), regions])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles a whole detector")
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("groups, sets", [(1, 1), (2, 2), (1, 2)])
 def test_deformable_convolutions_read_between_elements_and_weigh_what_they_read(groups, sets, masked):
@@ -73,7 +73,7 @@ def _scripted(kind: str):
         return script, inputs, script(*inputs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles a whole detector")
 def test_a_script_of_a_whole_detector_finds_what_pytorch_finds():
     script, inputs, wanted = _scripted("FasterRCNN")
     mod, params = relay.frontend.from_pytorch(script, [("x", (tuple(inputs[0].shape), "float64"))])

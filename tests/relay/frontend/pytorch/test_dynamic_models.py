@@ -14,14 +14,14 @@ from tests.relay.frontend.pytorch.dynamic import DYNAMIC, Off, compiled_off, exp
 NAMES = DYNAMIC if os.environ.get("TVM_TEST_TORCH") == "models" else ()
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs whole PyTorch models")
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", NAMES)
 def test_an_exported_model_gives_what_pytorch_gives_at_every_size(name, dtype):
     exported_off(name, dtype).check(dtype)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs whole PyTorch models")
 @pytest.mark.parametrize("name", NAMES)
 def test_torch_compile_leaves_no_graph_of_a_bfloat16_model_to_pytorch(name):
     off, made, failed = compiled_off(name, "bfloat16")

@@ -33,7 +33,7 @@ def test_inputs_and_parameters_have_the_names_of_the_program():
     assert names_of(mod, params) == ["input"] and set(params) == {"weight", "bias"}
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs whole PyTorch models")
 def test_open_sizes_are_compiled_once_for_all_of_them():
     model = Attention().eval()
     batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length", max=64)
@@ -44,7 +44,7 @@ def test_open_sizes_are_compiled_once_for_all_of_them():
         same(run(mod, params, {"x": array(x)}, "vm"), [model(x)])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs whole PyTorch models")
 def test_indices_of_open_and_of_known_sizes_are_repeated_to_their_joint_shape():
     class Chosen(torch.nn.Module):
         def forward(self, x):
@@ -58,7 +58,7 @@ def test_indices_of_open_and_of_known_sizes_are_repeated_to_their_joint_shape():
         same(run(mod, params, {"x": array(x)}, "vm"), Chosen()(x))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs whole PyTorch models")
 def test_a_head_count_of_minus_one_beside_dynamic_sizes_is_the_number_that_the_program_states():
     """Rotary attention of transformers: the length of the angles is that of an arange, which leaves it open."""
 
@@ -76,7 +76,7 @@ def test_a_head_count_of_minus_one_beside_dynamic_sizes_is_the_number_that_the_p
     _check_dynamic(Rotated().eval(), torch.randn(2, 5, 8), [(2, 5, 8), (1, 1, 8), (3, 7, 8)])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs whole PyTorch models")
 def test_one_matrix_times_a_dynamic_stack_and_stacks_of_different_rank():
     class Products(torch.nn.Module):
         def forward(self, x):
@@ -98,7 +98,7 @@ def _check_dynamic(model, x, shapes, sizes=None):
         same(flat(machine.run(tvm.nd.array(array(x)))), leaves(model(x)))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs whole PyTorch models")
 def test_rows_of_a_tensor_whose_first_size_is_open_may_be_given_by_strides():
     """PyTorch makes such a tensor of the mean of each channel of images that have their channels last."""
 

@@ -77,7 +77,7 @@ def test_a_quantized_module_agrees_within_a_step(way, per_channel):
     assert steps_apart(run(mod, params, {"x": array(x)})[0], model(x), model.last.scale) < 1.01
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs whole PyTorch models")
 def test_weights_are_real_numbers_or_integers_as_asked(tmp_path):
     torch.manual_seed(3)
     shape = (1, 3, 12, 13)

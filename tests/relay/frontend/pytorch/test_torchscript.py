@@ -292,7 +292,7 @@ def test_parts_may_have_sizes_that_data_decides():
         same(run(mod, params, {"x": array(x)}, "vm"), parts(x))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs whole PyTorch models")
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 def test_an_image_is_resized_to_sizes_that_data_decides(mode):
     @torch.jit.script

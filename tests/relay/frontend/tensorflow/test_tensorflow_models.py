@@ -10,7 +10,7 @@ from tvm import relay
 from tvm.relay.frontend import from_tensorflow
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize(("name", "arrays"), [
     ("tf_frozen/FSRCNN-small_x2.pb", "tf_frozen/FSRCNN-small_x2.npz"),
     ("mlperf_tiny/kws_ref_model", "mlperf_tiny/kws_ref_model.savedmodel.npz"),
@@ -25,7 +25,7 @@ def test_a_real_model_gives_what_tensorflow_gave(name, arrays):
     assert not runner().compared(runner().run_module(module, feeds), wanted)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_a_frozen_graph_that_does_not_say_the_shape_of_its_input_takes_any_image():
     feeds, wanted = recorded(model_file("formats/tf_frozen/FSRCNN-small_x2.npz"))
     module, _ = from_tensorflow(model_file("formats/tf_frozen/FSRCNN-small_x2.pb"))

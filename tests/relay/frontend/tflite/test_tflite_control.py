@@ -111,7 +111,7 @@ def test_a_graph_that_calls_itself_is_refused():
         from_tflite(write_graphs([main, again, again]))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("writes out nested branches up to the limit")
 def test_branches_that_are_written_out_without_end_are_refused():
     """Each graph calls the next one twice."""
     depth = 20

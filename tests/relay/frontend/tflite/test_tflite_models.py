@@ -19,13 +19,13 @@ LARGE = {"mlperf_tiny/pretrainedResnet.tflite": 1e-5, "mlperf_tiny/pretrainedRes
          "tflite/version-RFB-320_without_postprocessing.tflite": 2e-5}  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 @pytest.mark.parametrize("name", SMALL)
 def test_a_small_model_gives_what_litert_gave(root, name):
     check(root, name, SMALL[name])
 
 
-@pytest.mark.slow
+@pytest.mark.slow("imports, compiles and runs a whole network")
 def test_a_larger_model_gives_what_litert_gave(root, seed):
     chosen = sorted(LARGE) if os.environ.get("TVM_CONFORMANCE_CASES") else sorted(LARGE)[seed % len(LARGE) :][:1]
     for name in chosen:

@@ -113,7 +113,7 @@ def test_batches_of_products_of_bytes_are_exact_by_tiles(left, right):
         np.testing.assert_array_equal(got, x.astype("int64") @ rhs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow("compiles and runs a whole network twice")
 def test_a_quantized_network_has_the_same_bytes_with_and_without_tiles():
     rng = np.random.default_rng(0)
 
