@@ -137,7 +137,7 @@ def rows() -> dict[str, Row]:
         "x86-64 with AVX2 (Haswell, qemu-user)": Row(emulated("Haswell"), emulated=True),
         "1 thread": Row(here, {"TVM_NUM_THREADS": "1"}),
         "16 threads": Row(here, {"TVM_NUM_THREADS": "16"}),
-        "Zen 3 with 16 cores (TVM_HOST_CPU)": Row(as_machine("zen3")),
+        "Zen 3 with 64 cores (TVM_HOST_CPU)": Row(as_machine("zen3")),
         "one core with AVX2 (TVM_HOST_CPU)": Row(as_machine("one-core")),
         "large mappings in the process": Row(pytest_with(sys.executable, "-p", "tests.far_mappings", "-n", "2")),
         "an ordinary user": Row(as_user),

@@ -93,16 +93,22 @@ def test_another_function_with_the_symbol_of_one_is_refused_wherever_it_comes():
         build_kernels(another(), tvm.target.Target("llvm"))
 
 
-FORKED = """
-import os, time
+# Two threads compile, and nothing is compiled before the fork begins.
+WAITING = """
+import os, threading
 import numpy as np
 import tvm
 from tvm.codegen.llvm import build, jit
 from tvm.driver.build_module import build_kernels
 from tests.driver.test_build import kernels
 
-compiled = jit.compiled
-jit.compiled = lambda *args: (time.sleep(0.5), compiled(*args))[1]
+compiled, begins = jit.compiled, threading.Event()
+jit.compiled = lambda *args: (begins.wait(), compiled(*args))[1]
+build.host_cpu.usable_cores = lambda: 2
+os.register_at_fork(before=begins.set)
+"""
+
+FORKED = WAITING + """
 built = build_kernels(kernels(9, begin=1), tvm.target.Target("llvm"))
 assert not all(part.done() for part in build._PARTS)
 child = os.fork()
@@ -115,15 +121,8 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
-FORKED_AFTER_AN_ERROR = """
-import os, time
-import tvm
-from tvm.codegen.llvm import build, jit
-from tvm.driver.build_module import build_kernels
-from tests.driver.test_build import kernels
-
-compiled, kept = jit.compiled, []
-jit.compiled = lambda *args: (time.sleep(0.5), compiled(*args))[1]
+FORKED_AFTER_AN_ERROR = WAITING + """
+kept = []
 
 def failing():
     for number in range(1, 60):
