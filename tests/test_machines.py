@@ -43,11 +43,7 @@ def check(machine: str) -> None:
         pytest.skip("the emulator needs a C++ compiler")
 
 
-<<<<<<< HEAD
-@pytest.mark.slow("starts a run of tests")
-=======
 @pytest.mark.slow("each machine is a run of pytest")
->>>>>>> machine
 @pytest.mark.parametrize("machine, tests", RUNS, ids=[machine for machine, _ in RUNS])
 def test_tests_pass_on_another_machine(machine, tests):
     check(machine)
