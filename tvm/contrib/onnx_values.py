@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.tensor_type import TensorType
-from ..ir.type import TupleType, Type
+from ..ir.type import TAG_BITS, TupleType, Type
 from ..relay.frontend.onnx.small_types import Texts, to_carrier
 from ..relay.frontend.onnx.values import is_type
 from ..runtime import ndarray
@@ -70,12 +70,17 @@ def taken(value: Any, t: Type) -> Any:
     if isinstance(t, TupleType):
         return [taken(v, f) for v, f in zip(value, t.fields)]
     if is_type(t, "Option"):
-        return taken(value[0], t.args[0]) if value.tag == SOME else None
+        return taken(value[0], t.args[0]) if _number(value) == SOME else None
     items = []
-    while value.tag == CONS:
+    while _number(value) == CONS:
         item, value = value
         items.append(taken(item, t.args[0]))
     return items
+
+
+def _number(value: ADT) -> int:
+    """The number of a value's constructor in its type; the upper bits of the tag are those of the type."""
+    return value.tag & ((1 << TAG_BITS) - 1)
 
 
 def open_shapes(model, inputs: dict[str, Any]) -> dict[str, list]:
