@@ -126,6 +126,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "output_shape": ("tuple of int", "The shape of the result."),
     "oshape": ("tuple of int, optional", "The shape of the result."),
     "prev_shape": (_T, "The shape before."),
+    "dense_shape": (_T, "The shape of the whole tensor."),
     "new_shape": (_T, "The shape after."),
     "num_newaxis": (_I, "How many dimensions."),
     "reps": ("tuple of int", "How often along each dimension."),
@@ -157,7 +158,7 @@ PARAMETERS: dict[str, tuple[str, str]] = {
     "upper": (_B, "Whether the upper triangle is kept."),
     "align": (_S, "At which end of its row a short diagonal lies, above and below the main one."),
     "indexing": (_S, '"ij" for matrices, "xy" for pictures.'),
-    "num_segments": ("int, optional", "How many segments there are."),
+    "num_segments": ("int or Tensor, optional", "How many segments there are."),
     # types and numbers
     "dtype": (_S, "The element type of the result."),
     "out_dtype": (_S, "The element type of the result; without it, that of the input."),
