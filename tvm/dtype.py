@@ -5,14 +5,18 @@ Everywhere in the tree a dtype is a plain ``str`` in canonical form; ``info(text
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
+
+from .error import ExprValueError
 
 # DLPack type codes, with handle as classic TVM has it.
 CODES = {"int": 0, "uint": 1, "float": 2, "handle": 3, "bfloat": 4, "bool": 6, "complex": 5, "custom": 129}
 
 
 class DTypeInfo(NamedTuple):
-    """The parts of a dtype. ``code`` is one of int, uint, float, bfloat, bool, handle."""
+    """The parts of a dtype. ``code`` is one of int, uint, float, bfloat, bool, handle, or custom[name]."""
 
     code: str
     bits: int
@@ -32,7 +36,13 @@ class DTypeInfo(NamedTuple):
 
     @property
     def is_float(self) -> bool:
-        return self.code in ("float", "bfloat")
+        """Whether values are real numbers, those of a custom type too."""
+        return self.code in ("float", "bfloat") or self.is_custom
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether it is a type that the user registered (``tvm.target.datatype``)."""
+        return self.code.startswith("custom")
 
     @property
     def is_bool(self) -> bool:
@@ -47,6 +57,13 @@ class DTypeInfo(NamedTuple):
         """Bytes of one element in memory (bool takes one byte)."""
         return (self.bits + 7) // 8
 
+
+# Types that users registered: their names and type codes, which begin at ``CUSTOM_BEGIN``.
+CUSTOM: dict[str, int] = {}
+CUSTOM_BEGIN = 129
+# By the name of a custom type, its smallest value as an expression, from the number of bits.
+CUSTOM_MIN: dict[str, Callable[[int], Any]] = {}
+_CUSTOM_TEXT = re.compile(r"custom(?:\[(\w+)\]|_([A-Za-z_]\w*?))(\d+)$")
 
 _CACHE: dict[str, DTypeInfo] = {}
 _FLOAT_BITS = (16, 32, 64)
@@ -69,6 +86,8 @@ def _parse(text: str) -> DTypeInfo:
         return DTypeInfo("bool", 1, lanes)
     if base in ("handle", "void", ""):
         return DTypeInfo("handle", 64 if base == "handle" else 0, lanes)
+    if base.startswith("custom"):
+        return _parse_custom(base, lanes)
     word = base.rstrip("0123456789")
     digits = base[len(word) :]
     if word == "bfloat" and digits != "16":
@@ -84,6 +103,20 @@ def _parse(text: str) -> DTypeInfo:
         widths = "16, 32 or 64" if word == "float" else "1 to 64"
         raise ValueError(f"unknown data type '{text}'; {word} has {widths} bits")
     return DTypeInfo(word, bits, lanes)
+
+
+def _parse_custom(base: str, lanes: int) -> DTypeInfo:
+    """``custom[name]32``, ``custom_name32`` as later versions of TVM write it, or ``custom[150]32`` by the code."""
+    found = _CUSTOM_TEXT.match(base)
+    name = (found[1] or found[2]) if found else base
+    if name.isdigit():
+        name = next((own for own, code in CUSTOM.items() if code == int(name)), name)
+    if found is None or name not in CUSTOM:
+        raise ExprValueError(
+            f"unknown data type '{base}': no custom type '{name}' is registered; register it with "
+            "tvm.target.datatype.register(name, type_code)"
+        )
+    return DTypeInfo(f"custom[{name}]", int(found[3]), lanes)
 
 
 def make(code: str, bits: int, lanes: int = 1) -> str:
@@ -140,10 +173,28 @@ def int_range(dtype: str) -> tuple[int, int]:
     raise ValueError(f"'{dtype}' is not an integer type")
 
 
+def code_of(dtype: str) -> int:
+    """The type code as DLPack has it, bool aside; that of a custom type as it was registered."""
+    code = info(dtype).code
+    return CUSTOM[code[7:-1]] if code.startswith("custom") else CODES[code]
+
+
+def stored(dtype: str) -> str:
+    """What values are stored as: those of a custom type as the unsigned integer of their width."""
+    i = info(dtype)
+    return make("uint", i.bits, i.lanes) if i.is_custom else dtype
+
+
+def numbered(dtype: str) -> str:
+    """The type as compiled graphs write it: a custom type by its code."""
+    i = info(dtype)
+    return make(f"custom[{code_of(dtype)}]", i.bits, i.lanes) if i.is_custom else dtype
+
+
 def dlpack_parts(dtype: str) -> tuple[int, int, int]:
     """Code, bits and lanes as DLPack has them."""
     i = info(dtype)
-    return CODES[i.code], 8 if i.is_bool else i.bits, i.lanes
+    return code_of(dtype), 8 if i.is_bool else i.bits, i.lanes
 
 
 class DataTypeCode:
@@ -178,7 +229,7 @@ class DataType(str):
 
     @property
     def type_code(self) -> int:
-        return CODES["uint"] if info(self).is_bool else CODES[info(self).code]
+        return CODES["uint"] if info(self).is_bool else dlpack_parts(self)[0]
 
     @property
     def itemsize(self) -> int:

@@ -56,6 +56,8 @@ typedef struct DLManagedTensorVersioned {
 
 /* Classic TVM's codes of the 8-bit floats; they overlap newer DLPack codes and are translated at that border. */
 enum { kTVME4M3Float = 6, kTVME5M2Float = 7 };
+/* Codes from here to 255 are those of types that users registered. */
+enum { kCustomBegin = 129 };
 
 /* ---- values and packed functions ---- */
 typedef union {

@@ -37,15 +37,26 @@ static int parse_dtype(const char *text, DLDataType *out) {
     *out = (DLDataType){kDLUInt, 1, 1};
     return 0;
   }
-  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; ++i) {
+  long code = -1;
+  char *rest = NULL;
+  if (!strncmp(text, "custom[", 7)) {
+    /* A type that the user registered, by its number. */
+    code = strtol(text + 7, &rest, 10);
+    if (code < kCustomBegin || code > 255 || *rest++ != ']') code = -1;
+  }
+  for (size_t i = 0; code < 0 && i < sizeof kinds / sizeof *kinds; ++i) {
     size_t n = strlen(kinds[i].name);
     if (strncmp(text, kinds[i].name, n)) continue;
-    char *end;
-    long bits = strtol(text + n, &end, 10), lanes = 1;
-    if (*end == 'x') lanes = strtol(end + 1, &end, 10);
-    if (*end || bits < 1 || bits > 128 || lanes < 1 || lanes > 1024) break;
-    *out = (DLDataType){(uint8_t)kinds[i].code, (uint8_t)bits, (uint16_t)lanes};
-    return 0;
+    code = kinds[i].code;
+    rest = (char *)text + n;
+  }
+  if (code >= 0) {
+    long bits = strtol(rest, &rest, 10), lanes = 1;
+    if (*rest == 'x') lanes = strtol(rest + 1, &rest, 10);
+    if (!*rest && bits >= 1 && bits <= 128 && lanes >= 1 && lanes <= 1024) {
+      *out = (DLDataType){(uint8_t)code, (uint8_t)bits, (uint16_t)lanes};
+      return 0;
+    }
   }
   return tvm_error("graph: '%s' is no data type", text);
 }

@@ -25,7 +25,9 @@ size_t tvm_dtype_bytes(DLDataType dtype) {
 
 void tvm_dtype_text(DLDataType dtype, char *out, size_t size) {
   static const char *const names[] = {"int", "uint", "float", "handle", "bfloat", "complex", "e4m3_float", "e5m2_float"};
-  const char *name = dtype.code < sizeof names / sizeof *names ? names[dtype.code] : "custom";
+  char custom[16];
+  snprintf(custom, sizeof custom, "custom[%u]", (unsigned)dtype.code);
+  const char *name = dtype.code < sizeof names / sizeof *names ? names[dtype.code] : custom;
   char lanes[16] = "";
   if (dtype.lanes != 1) snprintf(lanes, sizeof lanes, "x%u", (unsigned)dtype.lanes);
   if (dtype.code == kDLUInt && dtype.bits == 1) snprintf(out, size, "bool%s", lanes);

@@ -93,7 +93,8 @@ static int read_constants(VMExecutable *exe, Words *words) {
 
 static bool is_dtype(int64_t word) {
   int64_t code = word & 0xff, bits = word >> 8 & 0xff, lanes = word >> 16;
-  return word >= 0 && code <= kTVME5M2Float && bits >= 1 && bits <= 64 && lanes >= 1 && lanes <= 0xffff;
+  bool known = code <= kTVME5M2Float || code >= kCustomBegin;
+  return word >= 0 && known && bits >= 1 && bits <= 64 && lanes >= 1 && lanes <= 0xffff;
 }
 
 static int read_type(Words *words, const int64_t **out) {

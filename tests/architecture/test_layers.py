@@ -67,6 +67,7 @@ FORBIDDEN = {
 SAME_LAYER = {
     ("tvm.script", "tvm.tir"): "text is written from and read into tir nodes",
     ("tvm._ffi", "tvm.runtime"): "a face with classic names",
+    ("tvm.dtype", "tvm.error"): "a custom type that nobody registered is an error that users are shown",
     ("tvm.runtime", "tvm.drawing"): "reports draw themselves in notebooks, from plain data",
     ("tvm.transform", "tvm.ir"): "a face with the public name",
     ("tvm.instrument", "tvm.ir"): "a face with the public name",

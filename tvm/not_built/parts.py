@@ -259,17 +259,12 @@ PARTS: dict[str, Part] = {
         " FP8StorageLegalize HoistExpression HoistedConditionals HoistedLetBindings InferFragment"
         " InjectPTXLDG32 InjectPermutedLayout InjectSoftwarePipeline InstallDebugSpans"
         " LegalizePackedCalls LiftAttrScope LiftThreadBinding LowerAsyncDMA LowerAutoCopy LowerCrossThreadReduction"
-        " LowerCustomDatatypes LowerVtcmAlloc ManifestSharedMemoryLocalStage ReduceBranchingThroughOvercompute"
+        " LowerVtcmAlloc ManifestSharedMemoryLocalStage ReduceBranchingThroughOvercompute"
         " RemoveStoreUndef RemoveWeightLayoutRewriteBlock RenormalizeSplitPattern TextureFlatten"
         " TransformMmaBufferLayout UnifyThreadBinding UseAssumeToReduceBranches",
     ),
     "tvm.runtime.executor": Part("the ahead-of-time executor", "AotModule aot_executor"),
     "tvm.runtime.executor.aot_executor": Part("the ahead-of-time executor", "AotModule"),
-    "tvm.target.datatype": Part(
-        "the set of custom data types",
-        "create_lower_func create_min_lower_func get_type_code get_type_name get_type_registered lower_call_pure_extern"
-        " lower_ite register register_min_func register_op",
-    ),
     "tvm.testing.aot": Part(
         "the ahead-of-time executor",
         "AOTCompiledTestModel AOTTestModel AOTTestRunner compile_and_run compile_models generate_ref_data"

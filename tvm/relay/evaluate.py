@@ -130,7 +130,8 @@ def evaluate_call(node: Call, arrays: list) -> Any:
     if not all(_is_sized(t) for t in (*[a.checked_type_ for a in node.args], node.checked_type_)):
         node = _sized(node, arrays)
     out = node.checked_type_
-    if plain is not None and isinstance(out, TensorType) and not info(out.dtype).code == "bfloat":
+    known = isinstance(out, TensorType) and info(out.dtype).code != "bfloat" and not info(out.dtype).is_custom
+    if plain is not None and known and all(isinstance(a, np.ndarray) for a in arrays):
         try:
             with np.errstate(all="ignore"):
                 got = np.asarray(plain(node.attrs, arrays, out)).astype(out.dtype, copy=False)
@@ -185,8 +186,9 @@ def _run_compiled(node: Call, arrays: list) -> Any:
     types = flatten_type(node.checked_type_)
     shapes = [t.shape for t in types] if sizes is None else _shapes(lib, sizes, arrays)
     outs = [ndarray.empty([int(d) for d in shape], t.dtype) for t, shape in zip(types, shapes)]
-    lib[name](*[ndarray.array(np.asarray(a, order="C")) for a in arrays], *outs)
-    results = [o.numpy() for o in outs]
+    given = [a if isinstance(a, ndarray.NDArray) else ndarray.array(np.asarray(a, order="C")) for a in arrays]
+    lib[name](*given, *outs)
+    results = [o if info(o.dtype).is_custom else o.numpy() for o in outs]
     return results if isinstance(node.checked_type_, TupleType) else results[0]
 
 

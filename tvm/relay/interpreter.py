@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtype import info
 from ..error import TVMError
 from ..ir.adt import Constructor
 from ..ir.module import Definitions, GlobalVar, IRModule
@@ -242,7 +243,8 @@ def _matches(pattern: Pattern, value: Any, found: dict[Var, Any]) -> bool:
 
 
 def to_value(arg: Any) -> Any:
-    """An argument as the interpreter holds it: arrays as NumPy, tuples as tuples."""
+    """An argument as the interpreter holds it: arrays as NumPy, tuples as tuples. Arrays of types that NumPy cannot
+    know are themselves."""
     return _each_part(arg, _to_leaf, tuple)
 
 
@@ -251,6 +253,8 @@ def _to_leaf(arg: Any) -> Any:
         return arg
     if isinstance(arg, Constant):
         return arg.data.numpy()
+    if isinstance(arg, ndarray.NDArray) and info(arg.dtype).is_custom:
+        return arg
     if hasattr(arg, "numpy"):
         return arg.numpy()
     if isinstance(arg, (bool, int, float)):
@@ -397,7 +401,7 @@ class GraphExecutor(Executor):
                 arg = arg if isinstance(arg, ndarray.NDArray) else ndarray.array(to_value(arg))
                 module["set_input"](number, arg)
             module["run"]()
-            outs = (ndarray.array(module["get_output"](i).numpy()) for i in range(module["get_num_outputs"]()))
+            outs = (ndarray.array(module["get_output"](i)) for i in range(module["get_num_outputs"]()))
             return _nested(outs, result_type)
 
         run.library = lib

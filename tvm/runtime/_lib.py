@@ -253,7 +253,8 @@ class _Library:
     def _load(self) -> None:
         path = find_library()
         try:
-            library = ctypes.CDLL(path)
+            # Generated code finds the functions of the custom type myfloat by their names.
+            library = ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
             found = {name: getattr(library, name) for name in _SIGNATURES}
         except (OSError, AttributeError) as error:
             raise TVMError(

@@ -78,6 +78,8 @@ def dtype_triple(dtype: object) -> tuple[int, int, int]:
     if text.startswith("complex"):
         return 5, int(text[7:]), 1
     info = _dtype.info(text)
+    if info.is_custom:
+        return _dtype.dlpack_parts(text)
     return _CODE_NUMBERS["uint" if info.code == "bool" else info.code], info.bits, info.lanes
 
 
@@ -93,6 +95,8 @@ def _dtype_of_object(dtype: object) -> str:
 def dtype_text(triple: tuple[int, int, int]) -> str:
     code, bits, lanes = triple
     name = _CODE_NAMES.get(code)
+    if name is None:
+        name = next((f"custom[{own}]" for own, number in _dtype.CUSTOM.items() if number == code), None)
     if name is None:
         raise TVMError(f"unknown data type code {code}")
     return _dtype.make(name, bits, lanes)
@@ -111,6 +115,8 @@ def numpy_dtype(text: str):
                 f"NumPy has no type '{name}' of its own; install the package ml_dtypes to exchange such arrays"
             ) from None
         return numpy.dtype(getattr(ml_dtypes, _EXTENSION_TYPES[name]))
+    if name.startswith("custom"):
+        raise TVMError(f"NumPy has no type '{text}'; cast the array to a type of NumPy by a program first")
     try:
         return numpy.dtype(name)
     except TypeError:

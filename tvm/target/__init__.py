@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from tvm.target import arm_isa, codegen, x86
 from tvm.target.compilation_config import CompilationConfig, make_compilation_config
 from tvm.target.cpu import ResolvedCPU, resolve_cpu
@@ -66,3 +68,10 @@ __all__ = [
     "vta",
     "x86",
 ]
+
+
+def __getattr__(name: str):
+    # It makes expressions, and loads the IR with that.
+    if name == "datatype":
+        return importlib.import_module("tvm.target.datatype")
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

@@ -123,6 +123,7 @@ def split_host_device(
     """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
     # All memory that code is generated for is flat.
     mod = run_pipeline(mod, (transform.BindTarget(target), transform.JoinPhysicalAxes()), ctx)
+    mod = run_pipeline(mod, (transform.LowerCustomDatatypes(),), ctx)
     if is_host(target):
         return run_pipeline(mod, HOST, ctx), IRModule()
     mod = run_pipeline(mod, DEVICE, ctx)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from ...dtype import numbered
 from .program import Kind, Node, Program
 
 # Functions that the executor has itself.
@@ -15,7 +16,7 @@ def graph_json(program: Program) -> str:
     assert program.plan is not None
     names = _unique([n.name for n in program.nodes])
     attrs = {
-        "dltype": ["list_str", [t.dtype for _, t in program.entries()]],
+        "dltype": ["list_str", [numbered(t.dtype) for _, t in program.entries()]],
         "device_index": ["list_int", [node.device for node, _ in program.entries()]],
         "storage_id": ["list_int", [e.storage for e in program.plan.entries]],
         "storage_offset": ["list_int", [e.offset for e in program.plan.entries]],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...dtype import canonical, info
 from ...ir.tensor_type import TensorType
 from ...ir.type import TupleType, Type
 from ..expr import Call, Function, Var, const
@@ -26,7 +27,7 @@ class ChangeDatatype(ExprMutator):
 
     def __init__(self, src: str, dst: str):
         super().__init__()
-        self.src, self.dst = src, dst
+        self.src, self.dst = canonical(src), canonical(dst)
 
     def transform_function(self, func: Function, mod: Any, ctx: Any) -> Function:
         return self.visit(func)
@@ -42,7 +43,10 @@ class ChangeDatatype(ExprMutator):
         return Var(var.name_hint, self._changed(var.type_annotation), var.span)
 
     def visit_constant(self, const_):
-        return const(const_.data.numpy(), self.dst) if const_.data.dtype == self.src else const_
+        if const_.data.dtype != self.src:
+            return const_
+        # What a custom type makes of a number, a program says.
+        return const_.astype(self.dst) if info(self.dst).is_custom else const(const_.data.numpy(), self.dst)
 
     def visit_call(self, call):
         new = super().visit_call(call)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...dtype import info
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.tensor_type import TensorType
@@ -34,7 +35,7 @@ def _constants(node: Call) -> list | None:
     for arg in node.args:
         parts = arg.fields if isinstance(arg, Tuple) else (arg,)
         for part in map(_placed, parts):
-            if not isinstance(part, Constant):
+            if not isinstance(part, Constant) or info(part.data.dtype).is_custom:
                 return None
             out.append(elements(part.data))
     return out
@@ -112,6 +113,8 @@ class _Fold:
             with_derived_type(node)
         t = node.checked_type_
         if isinstance(t, TensorType):
+            if info(t.dtype).is_custom:
+                return None
             size = _elements(t)
             if size > LARGEST and size > sum(a.size for a in arrays):
                 return None

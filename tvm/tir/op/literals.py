@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ...dtype import canonical, info, int_range, with_lanes
+from ...dtype import CUSTOM_MIN, canonical, info, int_range, with_lanes
 from ...error import ExprValueError
 from ...ir.prim import PrimExpr, const
 
@@ -30,9 +30,22 @@ def min_value(dtype, span=None) -> PrimExpr:
     PrimExpr
     """
     dtype = canonical(dtype)
+    if info(dtype).is_custom:
+        return _custom_min(dtype)
     if info(dtype).is_float:
         return const(-_float_max(dtype), dtype)
     return const(int_range(dtype)[0], dtype)
+
+
+def _custom_min(dtype: str) -> PrimExpr:
+    """The smallest value of a custom type, by the function registered for it (``tvm.target.datatype``)."""
+    kind = info(dtype)
+    function = CUSTOM_MIN.get(kind.code[7:-1])
+    if function is None:
+        raise ExprValueError(
+            f"the smallest value of '{dtype}' is not known; register it with tvm.target.datatype.register_min_func"
+        )
+    return function(kind.bits)
 
 
 def max_value(dtype, span=None) -> PrimExpr:

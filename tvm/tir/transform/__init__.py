@@ -98,6 +98,12 @@ def StorageFlatten(cache_line_size: int = 64, create_bound_attribute: bool = Fal
     return _on_functions("StorageFlatten", "storage_flatten", cache_line_size, create_bound_attribute)
 
 
+def LowerCustomDatatypes() -> Pass:
+    """Values of custom types (``tvm.target.datatype``) become unsigned integers, and what is done with them calls of
+    the functions that were registered for it."""
+    return _on_functions("LowerCustomDatatypes", "lower_custom_datatypes")
+
+
 def JoinPhysicalAxes() -> Pass:
     """Memory of several dimensions, as ``te.AXIS_SEPARATOR`` makes it, becomes flat."""
     return _on_functions("JoinPhysicalAxes", "storage_flatten", function="join_physical_axes")
@@ -128,6 +134,8 @@ def VectorizeLoop(enable_vectorize: bool = True) -> Pass:
 
     def run(func, mod, ctx):
         wanted = enable_vectorize and not ctx.get_config("tir.disable_vectorize")
+        # Functions of a custom type take one value.
+        wanted = wanted and not _load("lower_custom_datatypes", "uses_custom_types")(func)
         return _load("vectorize_loop", "vectorize_loop")(func, wanted)
 
     return PrimFuncPass(run, PassInfo(0, "tir.VectorizeLoop"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...dtype import CODES, info
+from ...dtype import CODES, code_of, info
 from ...error import TVMError
 from ...ir import primop
 from ...ir.op import Op
@@ -160,7 +160,7 @@ class BuiltinLowerer(StmtRewriter):
         return self.workspace(node, total, body)
 
     def workspace(self, node: Allocate, nbytes: PrimExpr, body: Stmt) -> Stmt:
-        code = CODES["uint"] if info(node.dtype).is_bool else CODES[info(node.dtype).code]
+        code = CODES["uint"] if info(node.dtype).is_bool else code_of(node.dtype)
         numbers = (nbytes, const(code, "int32"), const(info(node.dtype).bits, "int32"))
         var = node.buffer_var
         where = (self.device_type, self.device_id)
@@ -215,7 +215,7 @@ class BuiltinLowerer(StmtRewriter):
         index = self.frame.take("array", 1)
         array = self.frame.array
         null = Call("handle", Op.get("tir.reinterpret"), (const(0, "uint64"),))
-        code = CODES["uint"] if kind.is_bool else CODES[kind.code]
+        code = CODES["uint"] if kind.is_bool else code_of(like.dtype)
         offset = primop.cast("uint64", elem_offset) * const(kind.bytes * kind.lanes, "uint64")
         for field, value in (
             (ARRAY_DATA, data),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ... import te, tir
+from ...dtype import info
 from ...error import TVMError
 from ..assumptions import agree
 from ..tag import BROADCAST, ELEMWISE
@@ -20,6 +21,9 @@ def relu(x):
 
     def body(*i):
         v = x(*i)
+        if info(x.dtype).is_custom:
+            # Types of users have a maximum, but need not have comparisons.
+            return te.max(v, zero)
         return tir.Select(v < zero, zero, v)
 
     return te.compute(x.shape, body, name="T_relu", tag=ELEMWISE)
