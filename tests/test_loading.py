@@ -29,6 +29,7 @@ def test_import_tvm_loads_the_runtime_alone():
     assert len(ours(modules)) <= 40
 
 
+@pytest.mark.slow("starts an interpreter for each program")
 def test_programs_compare_numbers_where_pytest_is_not_installed():
     absent = "import sys; sys.modules['pytest'] = None\nimport tvm.testing\n"
     loaded(absent + "tvm.testing.assert_allclose([1.0], [1.0])")

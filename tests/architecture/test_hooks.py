@@ -47,6 +47,7 @@ def cells(tree: ast.AST) -> list[str]:
     return found
 
 
+@pytest.mark.slow("reads every source file")
 def test_no_list_stands_in_for_a_hook():
     found = [f"{path}: {cell}" for path, of_file in answers(cells).items() for cell in of_file]
     assert not found, "use tvm.hooks.Hook: " + "; ".join(found)

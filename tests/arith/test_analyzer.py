@@ -151,6 +151,7 @@ def test_deep_chains_do_not_recurse():
     assert Analyzer().simplify(condition).dtype == "bool"
 
 
+@pytest.mark.slow("simplifies expressions with thousands of shared operands")
 def test_shared_operands_are_visited_once():
     an = Analyzer()
     e = Var("x")

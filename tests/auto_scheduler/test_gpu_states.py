@@ -65,6 +65,7 @@ def test_random_states_compute_the_same_through_opencl(number, seed):
     compare(breeder, breeder.annotated(candidate.sketch, given), call, seed)
 
 
+@pytest.mark.slow("compiles kernels with NVRTC")
 @needs_compiler
 @pytest.mark.parametrize("number", range(CASES // 3))
 def test_the_text_of_random_states_compiles(number, seed):

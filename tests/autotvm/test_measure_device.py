@@ -51,6 +51,7 @@ def test_candidates_run_on_the_device_and_are_checked_against_the_cpu():
     assert results[2].error_no != 0 and "1048576" in str(results[2].costs[0])
 
 
+@pytest.mark.slow("starts a process that measures")
 @requires_opencl
 def test_a_folder_of_candidates_is_measured_by_the_runtime_alone(tmp_path):
     task = autotvm.task.create("test/device_threads", args=(N,), target="opencl")

@@ -77,6 +77,7 @@ class Pretended:
         return search.Timed(candidate, candidate.cost / 1e6, "")
 
 
+@pytest.mark.slow("builds candidates in worker processes")
 def test_what_is_built_is_timed_and_what_cannot_be_built_is_noted(tmp_path):
     good, *_ = search.candidates((64, 64, 64), "float32", TARGET)
     bad = good._replace(config={**good.config, "threads": (1024, 1024)})

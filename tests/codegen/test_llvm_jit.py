@@ -144,6 +144,7 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
+@pytest.mark.slow("starts a process that maps many pieces of memory")
 @pytest.mark.parametrize(
     "script",
     [RELOADED, BUILT_IN_TWO_THREADS, FORKED, FAR_VARIABLE],

@@ -32,6 +32,7 @@ def test_a_worker_answers_refuses_to_wait_and_starts_again():
     assert not worker.is_alive()
 
 
+@pytest.mark.slow("starts worker processes")
 def test_a_worker_is_initialized_and_replaced_after_its_uses():
     worker = PopenWorker(initializer, ("a", 2, [3]), maximum_uses=1)
     for _ in range(2):
@@ -42,6 +43,7 @@ def test_a_worker_is_initialized_and_replaced_after_its_uses():
     assert registered.recv() == 7
 
 
+@pytest.mark.slow("starts worker processes")
 def test_a_pool_shares_calls_and_catches_errors():
     pool = PopenPoolExecutor(max_workers=2, timeout=60)
     assert pool.submit(fast_summation, 10).result() == 55

@@ -23,6 +23,7 @@ SketchPolicy.DEFAULT_PARAMS.update(evolutionary_search_population=32, evolutiona
 """
 
 
+@pytest.mark.slow("starts an interpreter for each program of a page")
 @pytest.mark.parametrize("name", WITH_PROGRAMS)
 def test_programs_in_documents_run(python: str, name: str, tmp_path: Path):
     for number, program in enumerate(PROGRAM.findall((ROOT / name).read_text(encoding="utf-8")), 1):

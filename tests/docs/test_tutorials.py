@@ -21,6 +21,7 @@ def tutorials(monkeypatch):
     return tutorials
 
 
+@pytest.mark.slow("runs a tutorial as a user does")
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_a_tutorial_runs(python: str, name: str, tmp_path: Path):
     environment = {**os.environ, "TVM_TUTORIAL_QUICK": "1"}

@@ -143,6 +143,7 @@ assert os.waitpid(child, 0)[1] == 0
 """
 
 
+@pytest.mark.slow("starts a process that forks while LLVM compiles")
 @pytest.mark.parametrize("script", [FORKED, FORKED_AFTER_AN_ERROR], ids=["compiling", "cancelled"])
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system does not fork")
 def test_a_process_that_is_forked_while_llvm_compiles_has_the_code(script):

@@ -25,6 +25,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.slow("runs an example as a user does")
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_example_runs_and_checks_itself(python: str, name: str, tmp_path: Path):
     options, packages, last = CASES[name]

@@ -23,6 +23,7 @@ LAST_LINE = {
 }
 
 
+@pytest.mark.slow("runs an example as a user does")
 @pytest.mark.parametrize("name", sorted(LAST_LINE))
 def test_example_runs_and_checks_itself(python: str, name: str, tmp_path: Path):
     command = [python, str(FOLDER / name), *OPTIONS.get(name, [])]

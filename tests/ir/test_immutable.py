@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 COMPILE = """
 import numpy, tvm
 from tvm import te
@@ -52,6 +54,7 @@ assert (run.get_output(0).numpy() == 16).all()
 """
 
 
+@pytest.mark.slow("starts an interpreter that compiles with every node watched")
 def test_compiling_a_graph_writes_to_types_alone():
     done = run(COMPILE_A_GRAPH)
     assert done.returncode == 0, done.stderr

@@ -38,6 +38,7 @@ def use(remote) -> None:
     assert remote.listdir() == "file" and len(remote.download("file")) == 100000
 
 
+@pytest.mark.slow("starts a tracker, a server and a client")
 def test_a_python_server_of_a_tracker_is_used_under_tls_all_the_way():
     tracker = Tracker(port=0, silent=True, tls=(PEER, None, CA))
     address = tracker.host, tracker.port

@@ -37,6 +37,7 @@ def run(code: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow("starts a process with an emulated driver")
 def test_memory_is_refused_with_what_was_asked_and_what_is_free():
     out = run("""
 held = tvm.nd.array(np.zeros(1 << 18, "float32"), tvm.cuda(0))
@@ -50,6 +51,7 @@ tvm.nd.empty((1 << 18,), "float32", tvm.cuda(0))
     assert re.search(want + "the arrays of this process take 1048576", out), out
 
 
+@pytest.mark.slow("starts a process with an emulated driver")
 def test_a_model_that_does_not_fit_is_refused():
     out = run("""
 from tvm.contrib import graph_executor
@@ -62,11 +64,13 @@ refused(lambda: graph_executor.GraphModule(lib["default"](tvm.cuda(0))))
     assert found and int(found.group(1)) >= 1 << 22 > int(found.group(2)), out
 
 
+@pytest.mark.slow("starts a process with an emulated driver")
 def test_a_device_that_is_not_there_is_named():
     out = run("refused(lambda: tvm.nd.empty((1,), 'float32', tvm.cuda(5)))\nprint(tvm.cuda(5).exist)")
     assert out == "cuda(5): there is no such device; this machine has 2, from cuda(0) on\nFalse\n"
 
 
+@pytest.mark.slow("starts a process without a driver")
 def test_no_device_at_all():
     out = run("refused(lambda: tvm.cuda(0).sync())", TVM_EMULATED_DEVICES="0")
     assert "cuda(0): the driver finds no GPU" in out
@@ -115,12 +119,14 @@ refused(lambda: call(1025))
 """
 
 
+@pytest.mark.slow("starts a process with an emulated driver")
 def test_a_block_whose_size_shows_only_at_its_launch():
     out = run(KERNEL)
     assert "kernel wide_kernel cannot be launched" in out and "1025 x 1 x 1 = 1025 threads" in out
     assert "allows 1024 threads for this kernel" in out
 
 
+@pytest.mark.slow("starts a process with an emulated driver")
 def test_what_a_kernel_does_wrong_is_told_where_it_is_waited_for():
     out = run("""
 a = te.placeholder((64,), name="A")

@@ -48,6 +48,7 @@ def run(program: str, plugin: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow("builds a library of a device")
 def test_a_library_of_devices_is_loaded_once_and_its_devices_hold_arrays(plugin):
     run(PROGRAM, plugin)
 
@@ -67,6 +68,7 @@ for path, words in ((sys.argv[1], "cannot be opened"), (there, "it has no functi
     run(program, str(tmp_path / "nothing.so"))
 
 
+@pytest.mark.slow("builds a library of a device")
 def test_a_graph_runs_on_a_device_of_a_library(plugin):
     """Code for the host runs on it, because its memory is the host's: the target says whose memory it computes on."""
     program = PROGRAM + """

@@ -41,6 +41,7 @@ def test_a_model_is_measured_beside_onnxruntime(model_path, tmp_path, capsys):
     assert "onnxruntime" in report.read_text() and "3 rounds of 1 runs on cpu, 1 threads, batch 2" in shown
 
 
+@pytest.mark.slow("measures a model with several runtimes")
 def test_a_package_is_measured_as_it_is_and_its_model_by_others(package, model_path, capsys):
     pytest.importorskip("onnxruntime")
     assert _main(["bench", *FEW, "--compare", "onnxruntime", package]) == 0
@@ -120,6 +121,7 @@ def test_a_batch_is_that_of_inputs_that_leave_it_open(model_path, tmp_path, refu
     refused(4, "input 'data' has a fixed batch of 4", "bench", *FEW, "--batch", "2", fixed)
 
 
+@pytest.mark.slow("measures a model with several runtimes")
 def test_a_package_with_open_sizes_is_measured_at_those_given(open_package, model_path, tmp_path, refused, capsys):
     pytest.importorskip("onnxruntime")
     beside = ["--compare", "onnxruntime", "--model", model_path, "--json", str(tmp_path / "b.json")]

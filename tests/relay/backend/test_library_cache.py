@@ -93,6 +93,7 @@ def test_a_library_of_several_objects_is_found_and_right(cache, lowered, tmp_pat
     np.testing.assert_array_equal(results[0], results[2])
 
 
+@pytest.mark.slow("compiles a model in two processes")
 def test_another_process_finds_it(cache):
     script = """if True:
         import tvm

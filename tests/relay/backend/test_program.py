@@ -64,6 +64,7 @@ def test_an_option_that_a_writer_refuses_is_named(written):
         writers.register_writer("list", "cpp", writers.write_graph)
 
 
+@pytest.mark.slow("compares all pairs of values of a whole network")
 def test_values_that_live_at_once_do_not_share_bytes(written):
     """By brute force over all pairs, on a model whose results are views, parts and fields of tuples."""
     mod, params = relay.testing.squeezenet.get_workload(image_shape=(3, 64, 64))

@@ -78,6 +78,7 @@ def test_lists_are_mapped_folded_and_zipped():
     assert total.numpy().tolist() == [1 * 10 + 2 * 20, 2 * 11 + 3 * 21]
 
 
+@pytest.mark.slow("makes lists of millions of elements")
 def test_lists_are_as_long_as_memory_allows():
     mod = with_prelude("""
     def @count(%n: int32, %so_far: List[int32]) -> List[int32] {

@@ -235,6 +235,7 @@ def test_rows_of_a_product_with_packed_weights_may_be_any_number(width, units):
         np.testing.assert_allclose(got, x @ weight.T, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow("compiles a matmul with dynamic rows and runs it at many sizes")
 @pytest.mark.parametrize("k", [64, 6144])
 def test_columns_that_fill_no_panel_are_left_out_for_any_number_of_rows(k):
     weight = floats(23, k)

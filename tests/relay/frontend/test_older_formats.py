@@ -20,6 +20,7 @@ print(len(legacy_conformance.operators(sys.argv[1])), *legacy_conformance.withou
 """
 
 
+@pytest.mark.slow("runs every case of a format")
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_converter_has_a_case_with_an_independent_oracle(name):
     done = subprocess.run([sys.executable, "-c", _PROGRAM, name, ",".join(FORMATS)], cwd=ROOT, capture_output=True,

@@ -123,6 +123,7 @@ def test_an_axis_without_elements_is_reduced_beside_open_ones(name):
     np.testing.assert_array_equal(found[0], machine(x=np.zeros((0, 3), "float32"))[0])
 
 
+@pytest.mark.slow("compiles kernels with dynamic shapes for many sizes")
 @pytest.mark.parametrize("attributes", [
     {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]},
     {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1, "storage_order": 1},

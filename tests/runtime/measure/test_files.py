@@ -140,6 +140,7 @@ def test_code_that_workers_do_not_compile_is_built_all_the_same(tmp_path):
     assert not list(tmp_path.glob("*.part"))
 
 
+@pytest.mark.slow("starts a process that measures")
 @requires_opencl
 def test_a_folder_for_opencl(tmp_path, runtime_only):
     assert write_candidates(inputs_of("opencl", ("first", "wrong", "last")), tmp_path, MEASURE) == (3, 0)
@@ -150,6 +151,7 @@ def test_a_folder_for_opencl(tmp_path, runtime_only):
     assert found[0][0].made_on["device"] == tvm.cl(0).device_name and str(found[0][0].target.kind) == "opencl"
 
 
+@pytest.mark.slow("starts a process that measures on the emulator")
 @needs_emulator
 def test_a_folder_for_cuda_on_the_emulator(tmp_path, runtime_only):
     with cuda_emulator.building():
@@ -162,6 +164,7 @@ def test_a_folder_for_cuda_on_the_emulator(tmp_path, runtime_only):
     assert found[0][0].made_on["device"] == "Emulated GPU"
 
 
+@pytest.mark.slow("starts three processes that measure")
 def test_a_damaged_list_and_missing_files_are_said(tmp_path, runtime_only):
     write_candidates(inputs_of("llvm", ("first", "wrong", "last")), tmp_path, MEASURE, verify=False)
     path = tmp_path / measure_files.LIST

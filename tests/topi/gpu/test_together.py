@@ -217,6 +217,7 @@ def near(boxes: np.ndarray, i: int, j: int) -> bool:
     return 2 * common > sum(sizes) - common
 
 
+@pytest.mark.slow("compiles large kernels of vision operators")
 def test_steps_that_one_thread_did_have_many():
     with tvm.target.Target("cuda"):
         counts = threads_of(topi.cuda.unique(te.placeholder((20_000,), "int32"), False, True))

@@ -141,6 +141,7 @@ def _vm(function, *calls) -> None:
         same(run(mod, params, given, "vm"), wanted if isinstance(wanted, tuple) else [wanted])
 
 
+@pytest.mark.slow("PyTorch scripts a model and its run is ended in a process")
 def test_an_exception_that_data_decides_on_ends_the_run():
     def halves(x, k: int):
         if k > 3:

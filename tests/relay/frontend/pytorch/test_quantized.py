@@ -62,6 +62,7 @@ def steps_apart(got: np.ndarray, want, scale: float) -> float:
     return float(np.abs(got - array(want)).max() / scale)
 
 
+@pytest.mark.slow("PyTorch quantizes and traces a network")
 @pytest.mark.parametrize("per_channel", [True, False])
 @pytest.mark.parametrize("way", ["trace", "script"])
 def test_a_quantized_module_agrees_within_a_step(way, per_channel):

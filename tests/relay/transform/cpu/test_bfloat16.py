@@ -139,6 +139,7 @@ def test_batches_of_matmuls_are_exact_by_tiles(shape, transposed):
     np.testing.assert_array_equal(got, x.astype("int64") @ rhs.astype("int64"))
 
 
+@pytest.mark.slow("compiles a whole network twice")
 def test_a_network_in_mixed_precision_is_the_same_with_and_without_tiles():
     rng = np.random.default_rng(0)
 
