@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 import numpy as np
 import pytest
 
@@ -186,3 +188,10 @@ def test_parameters_given_as_bits_of_bfloat16(as_array):
     executor.run(x=np.array([2, 2, 2]))
     got = executor.get_output(0)
     assert got.dtype == "bfloat16" and got.numpy().astype("float32").tolist() == [2.0, 5.0, -6.0]
+
+
+@pytest.mark.parametrize("apply", [operator.add, operator.sub, operator.truediv, operator.lt, operator.ge])
+@pytest.mark.parametrize("number", [np.float32(2), np.float64(2), np.int64(2)])
+def test_numpy_scalars_on_the_left_count_as_python_numbers(apply, number):
+    x = relay.var("x", shape=(3,), dtype="float32")
+    assert tvm.ir.structural_equal(apply(number, x), apply(number.item(), x), map_free_vars=True)

@@ -72,6 +72,9 @@ def _known_dtype(e: RelayExpr) -> str:
 class ExprWithOp(RelayExpr):
     """An expression that Python operators work on."""
 
+    # As in ExprOp: NumPy's scalars leave the operation to the expression.
+    __array_priority__ = -1.0
+
     def astype(self, dtype):
         return _apply_cast(self, canonical(dtype))
 

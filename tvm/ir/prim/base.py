@@ -39,6 +39,9 @@ class ExprOp:
     """Python operators that build expressions. Shared by expressions, tensors and iteration variables."""
 
     __slots__ = ()
+    # Above NumPy's scalars and below its arrays: a scalar leaves the operation to the expression. NumPy before 2.1
+    # takes the truth value of a comparison otherwise.
+    __array_priority__ = -1.0
 
     def __add__(self, other: Any):
         return ops().add(self, other)
