@@ -194,7 +194,7 @@ def test_wide_tiles_of_pointwise_convolutions_go_over_rows_that_stay_in_the_seco
 def pointwise_loop(mcpu: str, channels: int, size: int) -> tuple[list[str], int]:
     """The instructions of the loop over channels of a pointwise convolution to as many filters, and the products that
     each channel takes in it."""
-    target = tvm.target.Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={mcpu}")
+    target = tvm.target.Target(f"llvm -mtriple=x86_64-linux-gnu -mcpu={mcpu} -num-cores=2")
     out = packed_convolution(channels, channels, size, 1)
     config = conv2d.TEMPLATE.choose(out.op, cpu.Machine(target))
     with target:
