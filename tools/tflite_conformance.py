@@ -14,12 +14,13 @@ TABLE = ROOT / "docs" / "coverage.md"
 BEGIN, END = "<!-- tflite operators: begin -->", "<!-- tflite operators: end -->"
 
 
-def run_model(model: bytes, feeds: dict, runs: int = 1) -> list:
-    """The outputs of all runs of a model that is compiled for this machine; each gives its state to the next."""
+def run_model(model: bytes, feeds: dict, runs: int = 1, **options) -> list:
+    """The outputs of all runs of a model that is compiled for this machine, imported with these options; each gives its
+    state to the next."""
     import tvm
     from tvm import relay
 
-    mod, state = relay.frontend.from_tflite(model)
+    mod, state = relay.frontend.from_tflite(model, **options)
     found = []
     with tvm.transform.PassContext(opt_level=3):
         run = relay.create_executor("vm" if relay.vm.needs_vm(mod, {}) else "graph", mod=mod, target="llvm").evaluate()
