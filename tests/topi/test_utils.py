@@ -17,6 +17,7 @@ def test_constants():
     assert utils.get_const_int(const(3) * 4) == 12 and utils.get_const_int(n * 2 - n - n + 5) == 5
     known, open_ = utils.get_const_tuple((const(3), n))
     assert known == 3 and type(known) is int and open_ is n
+    assert topi.get_const_tuple is utils.get_const_tuple and topi.get_const_int(const(3)) == 3
     assert utils.get_const_float(const(2.5, "float32")) == 2.5
     assert utils.equal_const_int(n - n, 0) and not utils.equal_const_int(n, 0)
     with pytest.raises(ValueError, match="known while compiling is needed here, got the expression n"):

@@ -12,6 +12,7 @@ from .transform import *
 from .scan import *
 from .compaction import *
 from .signal import *
+from .utils import get_const_int, get_const_tuple
 
 # These files have the name of a function of theirs; the function is what the name means.
 from .einsum import *

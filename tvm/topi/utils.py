@@ -61,7 +61,28 @@ def simplify(expr: Any) -> Any:
 
 
 def get_const_int(expr: Any) -> int:
-    """The value of an integer expression that must be known now."""
+    """The value of an expression that is known while compiling.
+
+    Parameters
+    ----------
+    expr : int or PrimExpr
+        The expression.
+
+    Returns
+    -------
+    int
+        Its value.
+
+    Raises
+    ------
+    ExprValueError
+        The value is only known at run time.
+
+    Examples
+    --------
+    >>> topi.get_const_int(te.const(3) * 4)
+    12
+    """
     if isinstance(expr, int):
         return int(expr)
     if not isinstance(expr, IntImm):
@@ -93,7 +114,23 @@ def nchw_xc_layout(layout_info: str) -> bool:
 
 
 def get_const_tuple(in_tuple: Iterable) -> tuple:
-    """Numbers for the dimensions that are known; the others stay expressions."""
+    """Numbers for the dimensions that are known; the others stay expressions.
+
+    Parameters
+    ----------
+    in_tuple : tuple of int or PrimExpr
+        The dimensions.
+
+    Returns
+    -------
+    tuple
+        An int for each that is known while compiling.
+
+    Examples
+    --------
+    >>> topi.get_const_tuple(te.placeholder((te.const(2) * 4, te.var("n"))).shape)
+    (8, n)
+    """
     return tuple(_known(element) for element in in_tuple)
 
 

@@ -511,3 +511,15 @@ def test_channels_and_batches_after_the_last_whole_block_are_left_out(rng):
     made = relay.nn.batch_to_space_nd(relay.var("x", shape=(1, 5, 5, 4)), [2, 2], [[0, 1], [0, 1]])
     ret = relay.transform.InferType()(tvm.IRModule.from_expr(made))["main"].ret_type
     assert tuple(ret.shape) == (0, 9, 9, 4)
+
+
+def test_output_padding_of_one_dimension_may_be_a_pair():
+    x, w = relay.var("x", shape=(1, 3, 8)), relay.var("w", shape=(3, 4, 3))
+
+    def shape(extra):
+        y = relay.nn.conv1d_transpose(x, w, strides=(2,), padding=(1,), output_padding=extra)
+        return tuple(relay.transform.InferTypeLocal(y).shape)
+
+    assert shape((1, 1)) == shape((1,)) == (1, 4, 16)
+    with pytest.raises(tvm.TVMError, match="output_padding: 1 values are wanted"):
+        shape((1, 0))

@@ -22,6 +22,9 @@ def spread(value: Any, n: int, what: str) -> tuple[int, ...]:
     """One number for all spatial dimensions, or one for each."""
     if isinstance(value, (tuple, list)) or hasattr(value, "__iter__"):
         values = tuple(get_const_int(v) for v in value)
+        if len(values) == 2 and n == 1 and what.endswith("output_padding") and values[0] == values[1]:
+            # Scripts also give two equal numbers for the one dimension.
+            return values[:1]
         if len(values) == 1:
             return values * n
         if len(values) != n:
