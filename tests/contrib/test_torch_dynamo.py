@@ -139,6 +139,20 @@ def test_types_that_decompositions_promote_are_converted():
         torch.testing.assert_close(value, want, rtol=0, atol=0)
 
 
+def test_a_sum_of_dynamic_sizes_is_converted():
+    """PyTorch adds three or more sizes, as those of joined tensors, with one operator."""
+
+    def scaled(x, y):
+        return x * torch.sym_sum([x.shape[0], y.shape[0], 2, y.shape[1]])
+
+    compiled = torch.compile(scaled, backend=pytvm, dynamic=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rows in (3, 5):
+            x, y = torch.randn(rows, 2), torch.randn(rows + 1, 4)
+            torch.testing.assert_close(compiled(x, y), scaled(x, y))
+
+
 def test_compiled_kernels_are_found_by_the_next_process(tmp_path, monkeypatch):
     monkeypatch.setenv("TVM_CACHE_DIR", str(tmp_path / "kept"))
     monkeypatch.delenv("TVM_NO_CACHE", raising=False)
