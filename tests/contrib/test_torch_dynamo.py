@@ -124,6 +124,7 @@ def test_attention_of_half_precision_moves_its_operands_without_casts_on_a_gpu()
     np.testing.assert_allclose(got, rows @ rows.transpose(0, 2, 1), rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.slow("starts TorchDynamo")
 def test_types_that_decompositions_promote_are_converted():
     """Graphs of bfloat16 models hold this operator where PyTorch decomposes others."""
 
@@ -139,6 +140,7 @@ def test_types_that_decompositions_promote_are_converted():
         torch.testing.assert_close(value, want, rtol=0, atol=0)
 
 
+@pytest.mark.slow("compiles a graph with dynamic sizes")
 def test_a_sum_of_dynamic_sizes_is_converted():
     """PyTorch adds three or more sizes, as those of joined tensors, with one operator."""
 
