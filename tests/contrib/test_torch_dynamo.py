@@ -124,6 +124,7 @@ def test_attention_of_half_precision_moves_its_operands_without_casts_on_a_gpu()
     np.testing.assert_allclose(got, rows @ rows.transpose(0, 2, 1), rtol=2e-3, atol=2e-3)
 
 
+@pytest.mark.slow("starts TorchDynamo")
 def test_types_that_decompositions_promote_are_converted():
     """Graphs of bfloat16 models hold this operator where PyTorch decomposes others."""
 
@@ -137,6 +138,21 @@ def test_types_that_decompositions_promote_are_converted():
         got = torch.compile(promoted, backend=pytvm)(x)
     for value, want in zip(got, promoted(x)):
         torch.testing.assert_close(value, want, rtol=0, atol=0)
+
+
+@pytest.mark.slow("compiles a graph with dynamic sizes")
+def test_a_sum_of_dynamic_sizes_is_converted():
+    """PyTorch adds three or more sizes, as those of joined tensors, with one operator."""
+
+    def scaled(x, y):
+        return x * torch.sym_sum([x.shape[0], y.shape[0], 2, y.shape[1]])
+
+    compiled = torch.compile(scaled, backend=pytvm, dynamic=True)
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rows in (3, 5):
+            x, y = torch.randn(rows, 2), torch.randn(rows + 1, 4)
+            torch.testing.assert_close(compiled(x, y), scaled(x, y))
 
 
 def test_compiled_kernels_are_found_by_the_next_process(tmp_path, monkeypatch):

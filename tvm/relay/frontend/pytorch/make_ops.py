@@ -148,6 +148,15 @@ def _leaves(values) -> list:
     return [leaf for v in values for leaf in (_leaves(v) if isinstance(v, (list, tuple)) else [v])]
 
 
+@op("sym_sum")
+def sym_sum(ctx, self):
+    """The sum of a list of numbers, some of which are sizes known at run time."""
+    total = sum(v for v in self if not isinstance(v, Number))
+    for v in self:
+        total = ctx.convert("add", total, v) if isinstance(v, Number) else total
+    return total
+
+
 @op("_local_scalar_dense", "item", "Int", "Float", "Bool", "IntImplicit", "FloatImplicit", "ScalarImplicit",
     "sym_float", "sym_int")  # fmt: skip
 def item(ctx, self):
