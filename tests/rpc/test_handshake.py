@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -225,12 +226,23 @@ def test_silent_connections_of_an_address_do_not_keep_others_of_it_out(c_server,
         sock.close()
 
 
+def waits_for_a_lock(parent: int) -> bool:
+    """Whether a child of a process is blocked by a file lock. Linux lists these with an arrow."""
+    blocked = [line.split() for line in Path("/proc/locks").read_text(encoding="ascii").splitlines() if " -> " in line]
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text(encoding="ascii").split()
+    return any(set(words) & set(children) for words in blocked)
+
+
 def test_clients_that_wait_for_the_device_keep_their_places(c_server):
     server = c_server()
     first = rpc.connect(server.host, server.port)
     got = []
     waits = threading.Thread(target=lambda: got.append(rpc.connect(server.host, server.port).listdir()))
     waits.start()
+    # A connection keeps its place once its handshake has been read; then it waits for the lock of the device.
+    until = time.monotonic() + 20
+    while not waits_for_a_lock(server.proc.pid) and time.monotonic() < until:
+        time.sleep(0.01)
     silent = [raw(server) for _ in range(60)]
     assert waits.is_alive() and first.listdir() == ""
     first.close()

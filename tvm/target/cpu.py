@@ -363,3 +363,8 @@ def used_features(cpu: ResolvedCPU) -> list[str]:
     if cpu.features == host.features:
         return sorted(n for n in names if f"+{n}" in cpu.features)
     return sorted(llvm_facts.enabled_features_in_child(cpu.triple, cpu.cpu, cpu.features_text, names))
+
+
+def needs_of(cpu: ResolvedCPU) -> dict[str, object]:
+    """What files of compiled code state: the name of the processor, and the features that the code may use."""
+    return {"cpu": cpu.cpu, "features": used_features(cpu)}

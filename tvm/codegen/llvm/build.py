@@ -17,7 +17,7 @@ from ...ir.prim import Var
 from ...ir.type import PointerType, PrimType, TupleType
 from ...runtime import host_cpu
 from ...runtime.module import JitCode, Module, from_code
-from ...target.cpu import ResolvedCPU, resolve_cpu, used_features
+from ...target.cpu import ResolvedCPU, needs_of, resolve_cpu
 from ...target.target import Target
 from ...tir.function import PrimFunc
 from ..symbols import symbol_of
@@ -323,5 +323,5 @@ def _module_of(code: CompiledCode, entry: str | None) -> Module:
         save=code.save,
         objects=code.objects,
         triple=code.cpu.triple,
-        needs=lambda: {"cpu": code.cpu.cpu, "features": used_features(code.cpu)},
+        needs=lambda: needs_of(code.cpu),
     )

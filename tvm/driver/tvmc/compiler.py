@@ -77,15 +77,14 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
     add_verbose(parser)
     add_farm(parser)
-    parser.add_argument("FILE", nargs="+", help="the model file, or the two files of its network and its weights; "
-                                                "several models with --farm, and -o names a folder then")
+    parser.add_argument("FILE", nargs="+", help="the model, or its network and its weights; with --farm "
+                                                "several, and -o is a folder")
     parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(4), metavar="[0-3]",
                         help="how much to improve the graph (default: 3)")
     parser.add_argument("--input-shapes", type=parse_model_shapes, default=None, metavar="INPUT_SHAPES",
                         help='shapes of inputs, whose open sizes stay open: "input_name:[dim1,dim2,...] other:[...]"')
     parser.add_argument("--states", choices=frontends.STATES, default="first",
-                        help="state that a model keeps between runs: every run begins with the first values (default), "
-                             "or it is inputs and outputs of the package")
+                        help="state that a model keeps between runs: reset by each run (default), or inputs and outputs")
     parser.add_argument(
         "--disabled-pass", type=parse_pass_list_str, default="", help="passes to leave out, with commas"
     )

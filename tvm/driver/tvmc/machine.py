@@ -11,10 +11,10 @@ from .errors import TVMCException
 def machine(target) -> dict[str, Any]:
     """Triple, CPU and the features that compiled code may use."""
     from ...target.backend import compiled_cpu
-    from ...target.cpu import used_features
+    from ...target.cpu import needs_of
 
     cpu = compiled_cpu(target)
-    return {} if cpu is None else {"triple": cpu.triple, "cpu": cpu.cpu, "features": used_features(cpu)}
+    return {} if cpu is None else {"triple": cpu.triple, **needs_of(cpu)}
 
 
 def check_linker(target, cross: str | None, output_format: str) -> None:

@@ -28,7 +28,7 @@ from ...ir.transform import PassContext
 from ...runtime.module import JitCode, Module, from_code
 from ...target import Target, llvm_facts
 from ...target.backend import compiled_cpu
-from ...target.cpu import resolve_cpu
+from ...target.cpu import ResolvedCPU, needs_of, resolve_cpu
 from ..op.implementation import rules_of
 from .te_compiler import Kernel
 
@@ -50,7 +50,7 @@ def library(
     path = folder / (_key(kernels, target, ctx) + SUFFIX)
     found = _read(path)
     if found is not None:
-        return _from_objects(*found, compile_all)
+        return _from_objects(*found, compile_all, resolve_cpu(target))
     made = compile_all()
     _write(path, made)
     return made
@@ -187,7 +187,9 @@ def _prune(folder: Path) -> None:
         old.unlink(missing_ok=True)
 
 
-def _from_objects(names: list[str], objects: list[bytes], compile_all: Callable[[], Module]) -> Module:
+def _from_objects(
+    names: list[str], objects: list[bytes], compile_all: Callable[[], Module], cpu: ResolvedCPU
+) -> Module:
     """A module of kept code. Its text is not kept: asking for that compiles, and so does code that cannot be loaded."""
 
     def load() -> JitCode:
@@ -212,4 +214,6 @@ def _from_objects(names: list[str], objects: list[bytes], compile_all: Callable[
         return compile_all().get_source(fmt)
 
     entry = names[0] if len(names) == 1 else None
-    return from_code(load, names, entry_name=entry, source=source, save=save, objects=lambda: objects)
+    return from_code(
+        load, names, entry_name=entry, source=source, save=save, objects=lambda: objects, needs=lambda: needs_of(cpu)
+    )
