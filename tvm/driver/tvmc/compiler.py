@@ -84,7 +84,8 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     parser.add_argument("--input-shapes", type=parse_model_shapes, default=None, metavar="INPUT_SHAPES",
                         help='shapes of inputs, whose open sizes stay open: "input_name:[dim1,dim2,...] other:[...]"')
     parser.add_argument("--states", choices=frontends.STATES, default="first",
-                        help="state that a model keeps between runs: reset by each run (default), or inputs and outputs")
+                        help="state that a model keeps between runs: reset by each run (default), or inputs and "
+                             "outputs")
     parser.add_argument(
         "--disabled-pass", type=parse_pass_list_str, default="", help="passes to leave out, with commas"
     )
