@@ -31,7 +31,8 @@ enum {
   CL_DEVICE_MEM_BASE_ADDR_ALIGN = 0x1019, CL_DEVICE_GLOBAL_MEM_CACHE_SIZE = 0x101E, CL_DEVICE_GLOBAL_MEM_SIZE = 0x101F,
   CL_DEVICE_LOCAL_MEM_SIZE = 0x1023, CL_DEVICE_NAME = 0x102B, CL_DRIVER_VERSION = 0x102D, CL_DEVICE_VERSION = 0x102F,
   CL_MEM_READ_WRITE = 1, CL_BUFFER_CREATE_TYPE_REGION = 0x1220, CL_PROGRAM_BUILD_LOG = 0x1183,
-  CL_QUEUE_PROFILING_ENABLE = 2, CL_COMPLETE = 0, CL_PROFILING_COMMAND_END = 0x1283, CL_KERNEL_NUM_ARGS = 0x1191, CL_KERNEL_WORK_GROUP_SIZE = 0x11B0, CL_KERNEL_LOCAL_MEM_SIZE = 0x11B2
+  CL_QUEUE_PROFILING_ENABLE = 2, CL_COMPLETE = 0,
+  CL_EVENT_COMMAND_EXECUTION_STATUS = 0x11D3, CL_PROFILING_COMMAND_END = 0x1283, CL_KERNEL_NUM_ARGS = 0x1191, CL_KERNEL_WORK_GROUP_SIZE = 0x11B0, CL_KERNEL_LOCAL_MEM_SIZE = 0x11B2
 };
 static const cl_bitfield CL_DEVICE_TYPE_CPU = 2, CL_DEVICE_TYPE_ALL = 0xFFFFFFFF;
 
@@ -54,8 +55,7 @@ static const cl_bitfield CL_DEVICE_TYPE_CPU = 2, CL_DEVICE_TYPE_ALL = 0xFFFFFFFF
   X(cl_int, clFinish, (cl_command_queue))                                                                            \
   X(cl_int, clFlush, (cl_command_queue))                                                                             \
   X(cl_int, clEnqueueMarker, (cl_command_queue, cl_event *))                                                         \
-  X(cl_int, clWaitForEvents, (cl_uint, const cl_event *))                                                            \
-  X(cl_int, clSetEventCallback, (cl_event, cl_int, void (*)(cl_event, cl_int, void *), void *))                      \
+  X(cl_int, clGetEventInfo, (cl_event, cl_uint, size_t, void *, size_t *))                                           \
   X(cl_int, clGetEventProfilingInfo, (cl_event, cl_uint, size_t, void *, size_t *))                                  \
   X(cl_int, clReleaseEvent, (cl_event))                                                                              \
   X(cl_program, clCreateProgramWithSource, (cl_context, cl_uint, const char **, const size_t *, cl_int *))           \
@@ -368,45 +368,69 @@ static int locate(int device, const void *address, size_t more, size_t nbytes, c
 
 /* ---- copies and waiting ---- */
 
-/* What the host writes is copied aside first, so that the caller does not wait for the work that is before it in the
- * queue. Larger pieces, and more than so many bytes in all, are written from where they are, and the caller waits. */
+/* Small writes are staged: their bytes are copied, so that the caller does not wait for the work that is before the
+ * write in the queue. Larger writes, and writes beyond a total per device, block until the device has read the source.
+ * The next write or synchronization frees the finished ones. No event callback does: the driver calls it in a thread
+ * of its own, and releasing an event there deadlocked NVIDIA's driver with a write of the main thread. */
 enum { STAGED_PIECE = 1 << 20, STAGED_BYTES = 16 << 20 };
-static atomic_size_t staged_bytes;
+typedef struct Staged { struct Staged *next; cl_event written; size_t size; char bytes[]; } Staged;
+static struct { Staged *first, **end; size_t bytes; } staging[MAX_DEVICES]; /* oldest write first */
+static pthread_mutex_t staging_lock = PTHREAD_MUTEX_INITIALIZER;
 
-typedef struct { size_t size; char bytes[]; } Staged;
-
-static void drop_staged(cl_event event, cl_int status, void *self) {
-  Staged *staged = self;
-  (void)status;
-  atomic_fetch_sub(&staged_bytes, staged->size);
-  free(staged);
-  if (event) cl.clReleaseEvent(event);
+static bool finished(cl_event event) {
+  cl_int status = CL_COMPLETE; /* negative: the command failed; either way the source is no longer read */
+  return cl.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) ||
+         status <= CL_COMPLETE;
 }
 
-static Staged *stage(const void *bytes, size_t nbytes) {
-  if (nbytes > STAGED_PIECE) return NULL;
-  size_t before = atomic_fetch_add(&staged_bytes, nbytes);
-  Staged *staged = before <= STAGED_BYTES - nbytes ? malloc(sizeof *staged + nbytes) : NULL;
-  if (!staged) {
-    atomic_fetch_sub(&staged_bytes, nbytes);
-    return NULL;
+/* Under the lock. The queue executes in order, so the first unfinished write ends the search. */
+static void free_finished(int device) {
+  Staged *staged;
+  while ((staged = staging[device].first) && finished(staged->written)) {
+    if (!(staging[device].first = staged->next)) staging[device].end = NULL;
+    staging[device].bytes -= staged->size;
+    cl.clReleaseEvent(staged->written);
+    free(staged);
   }
+}
+
+static void collect_staged(int device) {
+  pthread_mutex_lock(&staging_lock);
+  free_finished(device);
+  pthread_mutex_unlock(&staging_lock);
+}
+
+static Staged *stage(int device, const void *bytes, size_t nbytes) {
+  if (nbytes > STAGED_PIECE || staging[device].bytes > STAGED_BYTES - nbytes) return NULL;
+  Staged *staged = malloc(sizeof *staged + nbytes);
+  if (!staged) return NULL;
+  staged->next = NULL;
   staged->size = nbytes;
   memcpy(staged->bytes, bytes, nbytes);
   return staged;
 }
 
-static int write_from_host(int device, cl_mem memory, size_t offset, const void *source, size_t nbytes) {
+/* Under the lock. */
+static cl_int write_staged(int device, cl_mem memory, size_t offset, Staged *staged) {
   cl_command_queue queue = devices[device].queue;
-  Staged *staged = stage(source, nbytes);
-  cl_event written = NULL;
-  const void *from = staged ? staged->bytes : source;
-  cl_int code = cl.clEnqueueWriteBuffer(queue, memory, !staged, offset, nbytes, from, 0, NULL, staged ? &written : NULL);
-  if (staged && code) drop_staged(NULL, code, staged);
-  else if (staged && cl.clSetEventCallback(written, CL_COMPLETE, drop_staged, staged)) {
-    code = cl.clWaitForEvents(1, &written);
-    drop_staged(written, code, staged);
-  } else if (staged) code = cl.clFlush(queue);
+  cl_int code = cl.clEnqueueWriteBuffer(queue, memory, 0, offset, staged->size, staged->bytes, 0, NULL, &staged->written);
+  if (code) {
+    free(staged);
+    return code;
+  }
+  *(staging[device].end ? staging[device].end : &staging[device].first) = staged;
+  staging[device].end = &staged->next;
+  staging[device].bytes += staged->size;
+  return cl.clFlush(queue);
+}
+
+static int write_from_host(int device, cl_mem memory, size_t offset, const void *source, size_t nbytes) {
+  pthread_mutex_lock(&staging_lock);
+  free_finished(device);
+  Staged *staged = stage(device, source, nbytes);
+  cl_int code = staged ? write_staged(device, memory, offset, staged) : 0;
+  pthread_mutex_unlock(&staging_lock);
+  if (!staged) code = cl.clEnqueueWriteBuffer(devices[device].queue, memory, 1, offset, nbytes, source, 0, NULL, NULL);
   return code ? failed(device, "clEnqueueWriteBuffer", code) : 0;
 }
 
@@ -443,6 +467,7 @@ static int opencl_copy(const void *from, size_t from_offset, DLDevice from_devic
     if (locate(from_id, from, from_offset, nbytes, &memory, &offset)) return -1;
     char *target = (char *)to + to_offset;
     code = cl.clEnqueueReadBuffer(devices[from_id].queue, memory, 1, offset, nbytes, target, 0, NULL, NULL);
+    collect_staged(from_id);
     return code ? failed(from_id, "clEnqueueReadBuffer", code) : 0;
   }
   if (locate(to_id, to, to_offset, nbytes, &memory, &offset)) return -1;
@@ -452,6 +477,7 @@ static int opencl_copy(const void *from, size_t from_offset, DLDevice from_devic
 static int opencl_sync(DLDevice device, void *stream) {
   (void)stream;
   cl_int code = cl.clFinish(devices[device.device_id].queue);
+  collect_staged(device.device_id);
   return code ? failed(device.device_id, "clFinish", code) : 0;
 }
 

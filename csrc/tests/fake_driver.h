@@ -8,7 +8,7 @@ typedef struct {
   /* told by the test */
   int devices, major, minor;
   size_t memory; /* bytes of a device */
-  int fail_capture, fail_next_sync, fail_callbacks, no_stamps, no_pinned;
+  int fail_capture, fail_next_sync, no_stamps, no_pinned;
   /* told by the driver */
   size_t taken;
   int blocks, parts, streams, events, modules, kernels, graphs, pinned;
