@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/cuda.h"
+#include "../src/devices/cuda/cuda.h"
 #include "fake_driver.h"
 
 #define EXPORT __attribute__((visibility("default")))

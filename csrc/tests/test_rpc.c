@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../src/rpc_server.h"
+#include "../src/rpc/rpc.h"
 #include "check.h"
 
 /* ---- random numbers, and bytes of a message ---- */

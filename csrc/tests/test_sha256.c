@@ -1,5 +1,5 @@
 /* Public vectors: FIPS 180-4's examples and RFC 4231. */
-#include "../src/sha256.h"
+#include "../src/base/base.h"
 
 #include "check.h"
 

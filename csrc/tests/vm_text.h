@@ -2,7 +2,7 @@
 #ifndef TVM_TESTS_VM_TEXT_H_
 #define TVM_TESTS_VM_TEXT_H_
 
-#include "../src/vm.h"
+#include "../src/vm/vm.h"
 #include "executor_calls.h"
 
 typedef struct { int64_t word[512]; int count; } Text;

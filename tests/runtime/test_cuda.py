@@ -13,7 +13,7 @@ import pytest
 from tests.runtime.device_bytes import device_bytes
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-SOURCES = os.path.join(ROOT, "csrc", "src")
+SOURCES = os.path.join(ROOT, "csrc", "src", "devices", "cuda")
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_declarations_agree_with_the_toolkit(compiler, tmp_path):
         pytest.skip("no CUDA toolkit: its header is what the declarations are checked against")
     include = f"-I{os.path.dirname(headers[-1])}"
     flags = ["-std=c11", "-D_GNU_SOURCE", "-fsyntax-only", "-Werror", include]
-    for name in ("cuda.c", "cuda_copy.c", "cuda_module.c"):
+    for name in ("cuda.c", "copy.c", "module.c"):
         subprocess.run([compiler, *flags, "-DTVM_CUDA_HEADER", os.path.join(SOURCES, name)], check=True)
     with open(os.path.join(SOURCES, "cuda.h")) as file:
         text = file.read()

@@ -51,7 +51,7 @@ LIBRARY = (
 # Names that begin so belong to compilers (and what they call: __udivti3 and its kin) and to LLVM text.
 _PREFIXES = ("__", "_Unwind_", "llvm.", "tvm.", ".")
 
-# The loader asks a library for this before the name itself (csrc/src/module.c).
+# The loader asks a library for this before the name itself (csrc/src/core/module.c).
 PREFIX = "__tvm_function_"
 
 

@@ -1,4 +1,4 @@
-"""The packed form of a factory of graph executors, as ``csrc/src/factory.c`` reads it."""
+"""The packed form of a factory of graph executors, as ``csrc/src/graph/factory.c`` reads it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Executables of the virtual machine as data: instructions, functions, and the saved form that C reads and checks.
 
-``csrc/src/vm_read.c`` has the same table of operands.
+``csrc/src/vm/read.c`` has the same table of operands.
 """
 
 from __future__ import annotations

@@ -1,0 +1,51 @@
+/* Whether numbers below the normal range of a float type count as zero. Arithmetic on them takes a hundred times as long
+ * on most processors, and models make them by the million (softmax of masked scores, SiLU of negative numbers), so runs of
+ * the graph executor flush them; kernels called directly keep them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base.h"
+
+/* Depth of runs that flush in this thread, and its state outside of them. */
+static _Thread_local int flushing_runs;
+static _Thread_local FloatState outside;
+
+int tvm_flush_default(bool *out) {
+  const char *text = getenv("TVM_FLUSH_DENORMALS");
+  *out = !text || !*text || !strcmp(text, "1");
+  return *out || !strcmp(text, "0") ? 0 : tvm_error("TVM_FLUSH_DENORMALS must be 0 or 1, got '%s'", text);
+}
+
+uint64_t tvm_run_begin(bool flush) {
+  if (!flush) return 0;
+  FloatState before = float_flush(true);
+  if (!flushing_runs++) outside = before;
+  return before;
+}
+
+void tvm_run_end(bool flush, uint64_t before) {
+  if (!flush) return;
+  --flushing_runs;
+  float_state_set(before);
+}
+
+int tvm_foreign_begin(uint64_t *inside) {
+  int runs = flushing_runs;
+  flushing_runs = 0;
+  if (runs) {
+    *inside = float_state();
+    float_state_set(outside);
+  }
+  return runs;
+}
+
+void tvm_foreign_end(int runs, uint64_t inside) {
+  flushing_runs = runs;
+  if (runs) float_state_set(inside);
+}
+
+int TVMFlushDenormals(int enabled) {
+  bool on = enabled > 0;
+  if (enabled < 0 && tvm_flush_default(&on)) return -1;
+  return FLOAT_FLUSH && (float_flush(on) & FLOAT_FLUSH) == FLOAT_FLUSH;
+}

@@ -1,0 +1,89 @@
+/* Scratch memory of kernels: blocks are kept per thread and used again, because kernels ask for the same sizes run
+ * after run and page faults would cost more than the kernel. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core.h"
+
+enum { HEADER = 64, SMALLEST = 4096 };
+static const uint64_t MAGIC = 0x7476776f726b7370u;
+
+typedef struct Block {
+  uint64_t magic;
+  size_t size;
+  struct Block *next;
+  atomic_bool used; /* cleared by whichever thread frees the block */
+  atomic_bool orphan; /* its thread has ended: free it for good when it comes back */
+} Block;
+_Static_assert(sizeof(Block) <= HEADER, "the header keeps workspace memory aligned to 64 bytes");
+
+static pthread_key_t key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* The thread ends: idle blocks go now, the others when they are freed. */
+static void drop_blocks(void *first) {
+  for (Block *block = first, *next; block; block = next) {
+    next = block->next;
+    atomic_store(&block->orphan, true);
+    if (!atomic_exchange(&block->used, true)) free(block);
+  }
+}
+
+static void make_key(void) { pthread_key_create(&key, drop_blocks); }
+
+static Block *find_idle(Block *first, size_t nbytes) {
+  Block *best = NULL;
+  for (Block *block = first; block; block = block->next)
+    if (!atomic_load(&block->used) && block->size >= nbytes && (!best || block->size < best->size)) best = block;
+  /* A block far too large stays for the request it was made for. */
+  return best && best->size / 4 <= nbytes + SMALLEST ? best : NULL;
+}
+
+void *TVMBackendAllocWorkspace(int device_type, int device_id, uint64_t nbytes, int type_code, int type_bits) {
+  (void)type_code, (void)type_bits;
+  DLDevice device = {device_type, device_id};
+  const DeviceApi *api = tvm_device(device);
+  if (!api) return NULL;
+  if (api != &tvm_cpu_api)
+    return api->workspace_alloc ? api->workspace_alloc(device, (size_t)nbytes) : api->alloc(device, (size_t)nbytes, HEADER);
+  if (nbytes > PTRDIFF_MAX - HEADER) {
+    tvm_set_error("workspace: %llu bytes are more than memory can hold", (unsigned long long)nbytes);
+    return NULL;
+  }
+  pthread_once(&once, make_key);
+  Block *first = pthread_getspecific(key), *block = find_idle(first, (size_t)nbytes);
+  if (!block) {
+    size_t size = nbytes < SMALLEST ? SMALLEST : ((size_t)nbytes + HEADER - 1) / HEADER * HEADER, alignment = HEADER;
+    /* Kernels read packed operands again and again: small pages of a megabyte miss the first-level TLB. A huge page takes
+     * at most twice the memory. */
+    if (size + HEADER > TVM_HUGE_PAGE / 2 && size < PTRDIFF_MAX - 2 * (size_t)TVM_HUGE_PAGE) {
+      alignment = TVM_HUGE_PAGE;
+      size = (size + HEADER + TVM_HUGE_PAGE - 1) / TVM_HUGE_PAGE * TVM_HUGE_PAGE - HEADER;
+    }
+    block = api->alloc(device, size + HEADER, alignment);
+    if (!block) return NULL;
+    block->magic = MAGIC;
+    block->size = size;
+    block->next = first;
+    atomic_init(&block->orphan, false);
+    pthread_setspecific(key, block);
+  }
+  atomic_store(&block->used, true);
+  return (char *)block + HEADER;
+}
+
+int TVMBackendFreeWorkspace(int device_type, int device_id, void *ptr) {
+  DLDevice device = {device_type, device_id};
+  const DeviceApi *api = tvm_device(device);
+  if (!api) return -1;
+  if (!ptr) return 0;
+  if (api != &tvm_cpu_api) {
+    (api->workspace_free ? api->workspace_free : api->free)(device, ptr);
+    return 0;
+  }
+  Block *block = (Block *)((char *)ptr - HEADER);
+  if (block->magic != MAGIC) return tvm_error("workspace: the pointer given back was not handed out");
+  if (atomic_load(&block->orphan)) free(block);
+  else atomic_store(&block->used, false);
+  return 0;
+}
