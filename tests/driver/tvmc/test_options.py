@@ -79,19 +79,19 @@ def test_mixed_precision_changes_the_type_of_sums_as_asked(compiled, package, tm
     np.testing.assert_allclose(output(made), output(package), rtol=0.05, atol=0.05)
 
 
-@pytest.mark.parametrize("cpu, has_products", [
+@pytest.mark.parametrize("cpu, is_fast", [
     ("x86_64-linux-gnu -mcpu=cascadelake", False), ("x86_64-linux-gnu -mcpu=cooperlake", True),
     ("x86_64-linux-gnu -mcpu=sapphirerapids", True), ("x86_64-linux-gnu -mattr=-amx-bf16 -mcpu=sapphirerapids", False),
     ("aarch64-linux-gnu -mcpu=neoverse-n1", False),
     ("aarch64-linux-gnu -mcpu=neoverse-v1", True),
 ])  # fmt: skip
-def test_a_cpu_without_products_of_bfloat16_is_named(monkeypatch, cpu, has_products):
+def test_a_cpu_without_fast_bfloat16_matmuls_is_named(monkeypatch, cpu, is_fast):
     said = []
     monkeypatch.setattr(compiler, "note", said.append)
     asked = {"mixed_precision": True, "mixed_precision_calculation_type": "bfloat16"}
     compiler._say_precision(tvm.target.Target(f"llvm -mtriple={cpu}"), asked)
     name = cpu.rpartition("=")[2]
-    assert said == [f"{name} has no fast products of bfloat16: they are done in float32"][has_products:]
+    assert said == [f"{name} has no fast bfloat16 matmuls: they are computed in float32"][is_fast:]
 
 
 @pytest.mark.parametrize("command", ["compile", "tune"])

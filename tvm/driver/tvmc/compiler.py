@@ -328,12 +328,12 @@ def _instruments(given: Any, timing: PassTimingInstrument | None, before: Any, a
 
 
 def _say_precision(target: Target, transforms: dict[str, Any]) -> None:
-    """That a CPU has no instructions for products of bfloat16, or slow ones, which are then those of float32."""
-    from ...relay.transform.cpu.bfloat16 import has_products
+    """Prints a note where bfloat16 is requested and the target computes bfloat16 matmuls in float32."""
+    from ...relay.transform.backend_passes import passes_of
 
     is_asked = transforms["mixed_precision"] and transforms["mixed_precision_calculation_type"] == "bfloat16"
-    if is_asked and target.features.is_cpu and not has_products(target):
-        note(f"{target.attrs.get('mcpu') or 'this CPU'} has no fast products of bfloat16: they are done in float32")
+    if is_asked and not passes_of(target).fast_bfloat16:
+        note(f"{target.attrs.get('mcpu') or 'this CPU'} has no fast bfloat16 matmuls: they are computed in float32")
 
 
 def _records(path: str | None) -> Applied:

@@ -33,6 +33,9 @@ class GraphPasses(NamedTuple):
     before_fusion: tuple[Pass, ...] = ()
     # The algorithm of an operator in kernels that a search schedules.
     searched: SearchedForm | None = None
+    # Whether bfloat16 matmuls compute in bfloat16. Where the target has no fast instructions for them, they are computed
+    # in float32.
+    fast_bfloat16: bool = True
 
 
 def passes_of(target: Target) -> GraphPasses:

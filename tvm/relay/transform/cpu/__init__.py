@@ -25,6 +25,7 @@ def graph_passes(target: Target) -> GraphPasses:
         layout=(PackDense(target), ReadBytes(target)),
         algorithm=(WinogradConv2D(target), ScaleWeights()),
         searched=winograd_in_tiles(target),
+        fast_bfloat16=bfloat16.is_fast(target),
     )
 
 

@@ -59,14 +59,14 @@ def widened(e: RelayExpr) -> RelayExpr:
     return tensor.cast(e, WIDE)
 
 
-def has_products(target: Target) -> bool:
-    """Whether a target has products of bfloat16 that pay."""
+def is_fast(target: Target) -> bool:
+    """Whether a target has instructions that make bfloat16 matmuls faster than float32 matmuls."""
     return kind_of(target, NARROW, NARROW) is not None or dot_product(target, NARROW, NARROW, PANEL) is not None
 
 
 def rules(target: Target) -> Table:
     """What SimplifyExpr does with products of bfloat16."""
-    has_tiles, has_some = kind_of(target, NARROW, NARROW) is not None, has_products(target)
+    has_tiles, has_some = kind_of(target, NARROW, NARROW) is not None, is_fast(target)
 
     def rule(node: Call, counts) -> RelayExpr | None:
         if any(type_of(a).dtype != NARROW for a in node.args[:2]):
@@ -82,4 +82,4 @@ def rules(target: Target) -> Table:
     return dict.fromkeys(PRODUCTS, (rule,))
 
 
-__all__ = ["has_products", "rules"]
+__all__ = ["is_fast", "rules"]
