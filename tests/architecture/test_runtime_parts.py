@@ -1,7 +1,7 @@
 """The C runtime is built of parts, one folder of ``csrc/src`` each, and calls between them go one way.
 
-The symbols of the compiled objects are read: an include that nothing uses is no call, and a function that is declared by
-hand is one.
+The test reads the symbols of the compiled objects: an unused include is not a call, and a call through a declaration
+that is not in a header is one.
 """
 
 from __future__ import annotations
@@ -62,7 +62,8 @@ def objects(tmp_path_factory) -> dict[Path, Path]:
         pytest.skip("nm and make are needed to read the symbols of the runtime")
     sources = sorted(SOURCES.rglob("*.c"))
     build = ROOT / "csrc" / "build"
-    if any(not made.exists() or made.stat().st_mtime < s.stat().st_mtime for s, made in made_in(build, sources).items()):
+    made = made_in(build, sources)
+    if any(not o.exists() or o.stat().st_mtime < source.stat().st_mtime for source, o in made.items()):
         build = tmp_path_factory.mktemp("build")
         folders = [f"TVM_BUILD_DIR={build}", f"TVM_LIB_DIR={build}"]
         subprocess.run(["make", "-s", "-C", ROOT / "csrc", "lib", "OPT=-O0", *folders], check=True)

@@ -25,7 +25,8 @@ def library_without_platforms(folder: Path) -> str:
     if compiler is None:
         pytest.skip("no C compiler")
     # Every function fails with CL_PLATFORM_NOT_FOUND_KHR.
-    names = re.findall(r"X\(\w+, (cl\w+),", (ROOT / "csrc" / "src" / "devices" / "opencl" / "opencl.h").read_text(encoding="utf-8"))
+    header = ROOT / "csrc" / "src" / "devices" / "opencl" / "opencl.h"
+    names = re.findall(r"X\(\w+, (cl\w+),", header.read_text(encoding="utf-8"))
     (folder / "opencl.c").write_text("".join(f"int {name}(void) {{ return -1001; }}\n" for name in names))
     path = str(folder / "libOpenCL.so")
     subprocess.run([compiler, "-shared", "-fPIC", "-o", path, str(folder / "opencl.c")], check=True)

@@ -33,8 +33,7 @@ class GraphPasses(NamedTuple):
     before_fusion: tuple[Pass, ...] = ()
     # The algorithm of an operator in kernels that a search schedules.
     searched: SearchedForm | None = None
-    # Whether bfloat16 matmuls compute in bfloat16. Where the target has no fast instructions for them, they are computed
-    # in float32.
+    # Whether bfloat16 matmuls compute in bfloat16; false where float32 matmuls are faster on the target.
     fast_bfloat16: bool = True
 
 
