@@ -132,12 +132,12 @@ def measure(name: str, settings: argparse.Namespace) -> dict[str, Any]:
     kind = getattr(torch, settings.dtype)
     model = model.to(settings.device, kind)
     inputs = [v.to(settings.device, kind if v.is_floating_point() else v.dtype) for v in inputs]
-    from tvm.contrib.torch import pytvm
+    from tvm.contrib.torch import tvm_classic
 
     with warnings.catch_warnings():
         # A graph that would run in PyTorch is no measurement of ours.
-        warnings.filterwarnings("error", message="pytvm: a graph runs in PyTorch")
-        programs = {"pytvm": Compiled(model, inputs, backend=pytvm)}
+        warnings.filterwarnings("error", message="tvm_classic: a graph runs in PyTorch")
+        programs = {"tvm_classic": Compiled(model, inputs, backend=tvm_classic)}
     for mode in settings.modes.split(","):
         programs[mode] = Compiled(model, inputs, backend="inductor", mode=mode)
     row: dict[str, Any] = {"model": name, "dtype": settings.dtype, "batch": settings.batch}
@@ -154,14 +154,14 @@ def measure(name: str, settings: argparse.Namespace) -> dict[str, Any]:
                 times[key] += took
     row.update((f"{key}_ms", float(np.percentile(rows, 20)) * 1e3) for key, rows in times.items())
     best = min(row[f"{mode}_ms"] for mode in settings.modes.split(","))
-    row["ratio"] = row["pytvm_ms"] / best
+    row["ratio"] = row["tvm_classic_ms"] / best
     return row
 
 
 def show(row: dict[str, Any], modes: list[str]) -> None:
-    keys = ["pytvm", *modes]
+    keys = ["tvm_classic", *modes]
     cells = [f"{row[f'{key}_ms']:.3f}" for key in keys] + [f"{row['ratio']:.2f}"]
-    cells += [f"{row[f'{key}_first_s']:.1f}" for key in keys] + [f"{row['pytvm_error']:.1e}"]
+    cells += [f"{row[f'{key}_first_s']:.1f}" for key in keys] + [f"{row['tvm_classic_error']:.1e}"]
     print(f"| {row['model']} | " + " | ".join(cells) + " |", flush=True)
 
 
@@ -169,9 +169,9 @@ def _warm_up(device: str) -> None:
     """Load what both sides load once in a process."""
     import torch
 
-    from tvm.contrib.torch import pytvm
+    from tvm.contrib.torch import tvm_classic
 
-    for backend in (pytvm, "inductor"):
+    for backend in (tvm_classic, "inductor"):
         torch._dynamo.reset()
         with torch.inference_mode():
             torch.compile(torch.nn.Linear(4, 4).to(device), backend=backend)(torch.ones(2, 4, device=device))
@@ -196,7 +196,7 @@ def main(device: str = "cpu", modes: str = "default") -> None:
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     _warm_up(settings.device)
     wanted = settings.modes.split(",")
-    heads = ["pytvm, ms", *(f"{mode}, ms" for mode in wanted), "ratio", "pytvm first, s",
+    heads = ["tvm_classic, ms", *(f"{mode}, ms" for mode in wanted), "ratio", "tvm_classic first, s",
              *(f"{mode} first, s" for mode in wanted), "error"]  # fmt: skip
     print("| model | " + " | ".join(heads) + " |\n|" + " --- |" * (len(heads) + 1))
     rows = []

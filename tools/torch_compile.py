@@ -26,23 +26,23 @@ MODELS = (
 _HEAD = """# torch.compile
 
 What `make torch-compile` found with PyTorch {version}: each model with seeded weights, compiled by PyTorch's own back
-end `tvm`, unmodified, and by ours, `pytvm`. A number is the largest difference from what PyTorch itself gives, as a
-share of the largest result. The last columns are of a compilation with an open batch: the difference over batches of 2,
-3 and 5, and how often the back end compiled.
+end `tvm`, unmodified, and by ours, `tvm_classic`. A number is the largest difference from the output of PyTorch itself,
+as a share of the largest output. The last columns are of a compilation with a dynamic batch: the difference over
+batches of 2, 3 and 5, and how often the back end compiled.
 
 Timings beside inductor (`python -m benchmarks.torch_compile`) are in [performance](performance.md): 0.65 of its time on
 two threads of an x86 server, the geometric mean over 16 models.
 
-| model | `tvm` | first call, s | `pytvm` | first call, s | `pytvm`, open batch | compilations |
+| model | `tvm` | first call, s | `tvm_classic` | first call, s | `tvm_classic`, dynamic batch | compilations |
 |---|---|---|---|---|---|---|
 """
 _DYNAMIC_HEAD = """
 ## Dynamic sizes in bfloat16
 
-Small transformers in bfloat16 with random weights through `torch.compile(model, backend="pytvm", dynamic=True)`, run
-at four sizes of batch and length (`make torch-compile ONLY=dynamic`). A number is the largest difference over all
-sizes as a share of the largest result. The last columns count the graphs that `pytvm` compiled and the graphs that it
-could not compile, which PyTorch would run. PyTorch captures Mamba for one length.
+Small transformers in bfloat16 with random weights through `torch.compile(model, backend="tvm_classic", dynamic=True)`,
+run at four sizes of batch and length (`make torch-compile ONLY=dynamic`). A number is the largest difference over all
+sizes as a share of the largest output. The last columns count the graphs that `tvm_classic` compiled and the graphs
+that it could not compile, which PyTorch would run. PyTorch captures Mamba for one length.
 
 | model | from PyTorch | from single precision | PyTorch from single precision | compiled | left to PyTorch | PyTorch |
 |---|---|---|---|---|---|---|
@@ -63,11 +63,11 @@ _ONE = """
 import sys, time, warnings
 warnings.filterwarnings("ignore")
 # A graph that runs in PyTorch would agree with PyTorch.
-warnings.filterwarnings("error", message="pytvm: a graph runs in PyTorch")
+warnings.filterwarnings("error", message="tvm_classic: a graph runs in PyTorch")
 import torch
 from tests.relay.frontend.pytorch.models import build
 from tests.relay.frontend.pytorch.support import array, leaves, same
-from tvm.contrib.torch import pytvm
+from tvm.contrib.torch import tvm_classic
 from tvm.contrib.torch.dynamo import CompiledGraph
 
 model, inputs = build(sys.argv[1])
@@ -90,7 +90,7 @@ def cells(backend):
 def open_batch():
     torch._dynamo.reset()
     made.clear()
-    call, worst = torch.compile(model, backend=pytvm), 0.0
+    call, worst = torch.compile(model, backend=tvm_classic), 0.0
     for batch in (2, 3, 5):
         given = [torch.cat([v] * 5)[:batch].clone() for v in inputs]
         for v in given:
@@ -98,7 +98,7 @@ def open_batch():
         worst = max(worst, off(call, given))
     return worst, len(made)
 
-for backend in ("tvm", pytvm):
+for backend in ("tvm", tvm_classic):
     try:
         seconds, worst = cells(backend)
         print("RESULT", format(worst, ".1e"), "/", format(seconds, ".1f"), flush=True)

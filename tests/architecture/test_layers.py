@@ -208,12 +208,5 @@ def test_no_text_names_a_package_of_somebody_else():
     """Distributions are tvm-classic and tvm-classic-runtime; these names belong to others on PyPI."""
     foreign = re.compile("py" + r"tvm(?!_)|tlc" + "pack")
     words = "py" + "tvm", "tlc" + "pack"
-    # The back end of torch.compile has one of these names in PyTorch, where it is no package; results and tuning
-    # records say which version made them.
-    back_end = {"pyproject.toml", "tests/contrib/test_torch_dynamo.py", "docs/howto_importer.md",
-                "benchmarks/torch_compile.py", "tools/torch_compile.py", "docs/torch_compile.md",
-                "tests/relay/frontend/pytorch/dynamic.py"}
-    read = {name: text for name, text in all_texts().items() if name not in back_end and not name.endswith(".json")
-            and not name.startswith("tvm/contrib/torch/") and "results" not in name.split("/")}
-    wrong = [name for name, text in read.items() if any(w in text for w in words) and foreign.search(text)]
+    wrong = [name for name, text in all_texts().items() if any(w in text for w in words) and foreign.search(text)]
     assert not wrong, f"packages of others are named in {', '.join(wrong)}"

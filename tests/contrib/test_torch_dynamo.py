@@ -13,13 +13,13 @@ torch = pytest.importorskip("torch")
 
 import tvm
 from tvm import relay
-from tvm.contrib.torch import pytvm
+from tvm.contrib.torch import tvm_classic
 from tvm.contrib.torch.dynamo import CompiledGraph
 from tvm.contrib.torch.options import Options
 from tvm.error import TVMError
 
 
-def pytvm_with(options, graph, inputs):
+def tvm_classic_with(options, graph, inputs):
     """The back end with options of another kind."""
     from torch._dynamo.backends.common import aot_autograd
 
@@ -49,7 +49,7 @@ def _fresh():
 
 
 @pytest.mark.slow("PyTorch traces a whole model")
-@pytest.mark.parametrize("backend", ["tvm", pytvm])
+@pytest.mark.parametrize("backend", ["tvm", tvm_classic])
 def test_a_compiled_model_gives_what_pytorch_gives(backend):
     model, x = Network().eval(), torch.randn(2, 3, 9, 7)
     compiled = torch.compile(model, backend=backend)
@@ -62,7 +62,7 @@ def test_a_compiled_model_gives_what_pytorch_gives(backend):
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_model_runs_where_its_tensors_lie(device, options):
     model, x = Network().eval().to(device), torch.randn(2, 3, 9, 7, device=device)
-    compiled = torch.compile(model, backend=pytvm, options=options)
+    compiled = torch.compile(model, backend=tvm_classic, options=options)
     with torch.no_grad():
         for shift in (0, 1, 2):
             for got, want in zip(compiled(x + shift), model(x + shift)):
@@ -73,7 +73,7 @@ def test_a_model_runs_where_its_tensors_lie(device, options):
 @pytest.mark.parametrize("device", DEVICES)
 def test_a_model_runs_on_the_stream_that_pytorch_works_on(device):
     model, x = Network().eval().to(device), torch.randn(2, 3, 9, 7, device=device)
-    compiled = torch.compile(model, backend=pytvm)
+    compiled = torch.compile(model, backend=tvm_classic)
     side = contextlib.nullcontext()
     if device == "cuda":
         torch.cuda.synchronize()
@@ -85,7 +85,7 @@ def test_a_model_runs_on_the_stream_that_pytorch_works_on(device):
 
 def test_a_model_in_half_precision_gives_results_of_its_own_type():
     model, x = Network().eval(), torch.randn(2, 3, 9, 7)
-    compiled = torch.compile(model, backend=pytvm, options={"precision": "float16"})
+    compiled = torch.compile(model, backend=tvm_classic, options={"precision": "float16"})
     with torch.no_grad():
         got, want = compiled(x)[0], model(x)[0]
     assert got.dtype == torch.float32
@@ -103,7 +103,7 @@ def test_a_model_of_half_precision_is_computed_in_it_on_a_gpu():
             return super().converted(mod, device)
 
     with torch.no_grad():
-        got = torch.compile(model, backend=lambda graph, inputs: pytvm_with(Seen(), graph, inputs))(x)[0]
+        got = torch.compile(model, backend=lambda graph, inputs: tvm_classic_with(Seen(), graph, inputs))(x)[0]
         torch.testing.assert_close(got, model(x)[0], rtol=1e-2, atol=1e-2)
     # The convolution reads the input as it is, and the norm the convolution.
     assert re.search(r'nn.conv2d\(%arg\w+, .*out_dtype="float16"', found[0])
@@ -135,7 +135,7 @@ def test_types_that_decompositions_promote_are_converted():
     x = torch.randn(3, 4).bfloat16()
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error")
-        got = torch.compile(promoted, backend=pytvm)(x)
+        got = torch.compile(promoted, backend=tvm_classic)(x)
     for value, want in zip(got, promoted(x)):
         torch.testing.assert_close(value, want, rtol=0, atol=0)
 
@@ -147,7 +147,7 @@ def test_a_sum_of_dynamic_sizes_is_converted():
     def scaled(x, y):
         return x * torch.sym_sum([x.shape[0], y.shape[0], 2, y.shape[1]])
 
-    compiled = torch.compile(scaled, backend=pytvm, dynamic=True)
+    compiled = torch.compile(scaled, backend=tvm_classic, dynamic=True)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("error")
         for rows in (3, 5):
@@ -162,13 +162,13 @@ def test_compiled_kernels_are_found_by_the_next_process(tmp_path, monkeypatch):
     for _ in range(2):
         torch._dynamo.reset()
         with torch.no_grad():
-            torch.testing.assert_close(torch.compile(model, backend=pytvm)(x), model(x), rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(torch.compile(model, backend=tvm_classic)(x), model(x), rtol=1e-4, atol=1e-5)
         assert len(list((tmp_path / "kept").glob("*.lib"))) == 1
 
 
 def test_a_changed_weight_is_seen():
     model, x = Network().eval(), torch.randn(2, 3, 9, 7)
-    compiled = torch.compile(model, backend=pytvm)
+    compiled = torch.compile(model, backend=tvm_classic)
     with torch.no_grad():
         compiled(x)
         model.last.bias.add_(1.0)
@@ -177,7 +177,7 @@ def test_a_changed_weight_is_seen():
 
 def test_a_weight_with_other_memory_is_seen():
     model, x = torch.nn.Linear(4, 3).eval(), torch.randn(2, 4)
-    compiled = torch.compile(model, backend=pytvm)
+    compiled = torch.compile(model, backend=tvm_classic)
     with torch.no_grad():
         compiled(x)
         model.weight.data = model.weight.data + 1
@@ -189,7 +189,7 @@ def test_one_compile_serves_every_batch(monkeypatch):
     whole = CompiledGraph._compiled
     monkeypatch.setattr(CompiledGraph, "_compiled", lambda self, values: made.append(self) or whole(self, values))
     model = Network().eval()
-    compiled = torch.compile(model, backend=pytvm, dynamic=True)
+    compiled = torch.compile(model, backend=tvm_classic, dynamic=True)
     with torch.no_grad():
         for batch in (2, 3, 5):
             x = torch.randn(batch, 3, 9, 7)
@@ -199,7 +199,7 @@ def test_one_compile_serves_every_batch(monkeypatch):
 
 def test_results_of_one_run_are_not_overwritten_by_the_next():
     model = torch.nn.Linear(4, 4).eval()
-    compiled = torch.compile(model, backend=pytvm)
+    compiled = torch.compile(model, backend=tvm_classic)
     with torch.no_grad():
         x = torch.randn(3, 4)
         first = compiled(x)
@@ -213,8 +213,8 @@ def test_a_graph_that_cannot_be_compiled_runs_in_pytorch_with_a_warning():
         return torch.linalg.svdvals(x) + 1
 
     x = torch.randn(3, 3)
-    with pytest.warns(UserWarning, match="(?s)pytvm: a graph runs in PyTorch.*svd"):
-        got = torch.compile(function, backend=pytvm)(x)
+    with pytest.warns(UserWarning, match="(?s)tvm_classic: a graph runs in PyTorch.*svd"):
+        got = torch.compile(function, backend=tvm_classic)(x)
     torch.testing.assert_close(got, function(x))
 
 
@@ -222,7 +222,7 @@ def test_gradients_are_those_of_pytorch():
     model, x = torch.nn.Linear(4, 3), torch.randn(5, 4)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        torch.compile(model, backend=pytvm)(x).square().sum().backward()
+        torch.compile(model, backend=tvm_classic)(x).square().sum().backward()
     got = model.weight.grad.clone()
     model.zero_grad()
     model(x).square().sum().backward()
@@ -233,17 +233,17 @@ def test_gradients_are_those_of_pytorch():
     ({"speed": 3}, "there is no option 'speed'"),
     ({"opt_level": "3"}, "opt_level is a whole number"),
     ({"precision": "int8"}, "the option precision is one of float32, float16, bfloat16"),
-    ({"tuning_records": "missing.log"}, "names 'missing.log', which is no file"),
+    ({"tuning_records": "missing.log"}, "names 'missing.log', which is not a file"),
 ])
 def test_an_option_that_is_not_known_is_refused(options, words):
     with pytest.raises(Exception, match=words) as found:
-        torch.compile(torch.nn.ReLU(), backend=pytvm, options=options)(torch.ones(2))
+        torch.compile(torch.nn.ReLU(), backend=tvm_classic, options=options)(torch.ones(2))
     assert isinstance(found.value, TVMError) or "TVMError" in repr(found.value)
 
 
 def test_a_target_of_another_device_is_refused():
     with pytest.warns(UserWarning, match="the option target is 'cuda', and the graph's tensors lie on"):
-        torch.compile(torch.nn.ReLU(), backend=pytvm, options={"target": "cuda"})(torch.ones(2))
+        torch.compile(torch.nn.ReLU(), backend=tvm_classic, options={"target": "cuda"})(torch.ones(2))
 
 
 def test_tuning_records_are_applied_while_compiling(tmp_path, monkeypatch):
@@ -257,5 +257,5 @@ def test_tuning_records_are_applied_while_compiling(tmp_path, monkeypatch):
     path.write_text("")
     model = torch.nn.Linear(5, 7).eval()
     with torch.no_grad():
-        torch.compile(model, backend=pytvm, options={"tuning_records": str(path)})(torch.randn(3, 5))
+        torch.compile(model, backend=tvm_classic, options={"tuning_records": str(path)})(torch.randn(3, 5))
     assert asked

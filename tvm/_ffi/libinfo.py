@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..runtime import find_library, include_path
 
-# The interface scripts may ask about is that of TVM 0.14; our own version follows it.
-__version__ = "0.14.0+classic.0.1.0"
+# The version of the Apache TVM interface that this package implements; scripts compare with it.
+__version__ = "0.14.0"
 
 
 def find_lib_path(name: object = None, search_path: object = None, optional: bool = False) -> list[str]:

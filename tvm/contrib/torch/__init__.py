@@ -1,10 +1,10 @@
 """PyTorch beside compiled models. PyTorch itself is imported when a function is called."""
 
 from ...not_built import name_of as _name_of
-from .dynamo import pytvm
+from .dynamo import tvm_classic
 from .modules import as_torch, compile, optimize_torch
 
-__all__ = ["as_torch", "compile", "optimize_torch", "pytvm"]
+__all__ = ["as_torch", "compile", "optimize_torch", "tvm_classic"]
 
 
 def __getattr__(name: str):

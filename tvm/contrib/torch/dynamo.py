@@ -1,4 +1,4 @@
-"""``torch.compile(model, backend="pytvm")``: graphs of TorchDynamo compiled here.
+"""``torch.compile(model, backend="tvm_classic")``: graphs of TorchDynamo compiled here.
 
 PyTorch makes a graph of ATen operators of what it captures; the importer turns it into a module. Weights become
 constants, so that they can be folded and packed; that a weight was changed is seen before each run, and the graph is
@@ -25,8 +25,8 @@ from .programs import Run, library_of
 _VERSION = operator.attrgetter("_version")
 
 
-def pytvm(graph_module, example_inputs, *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
-    """The back end of ``torch.compile`` under the name ``pytvm``.
+def tvm_classic(graph_module, example_inputs, *, options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+    """The back end of ``torch.compile`` under the name ``tvm_classic``.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class CompiledGraph:
         try:
             return _program(self.graph_module, values, set(self.weights), self.options)
         except (TVMError, TypeError, ValueError, NotImplementedError) as problem:
-            warnings.warn(f"pytvm: a graph runs in PyTorch, since it could not be compiled: {problem}", stacklevel=2)
+            warnings.warn(f"tvm_classic: a graph runs in PyTorch; it could not be compiled: {problem}", stacklevel=2)
             module = self.graph_module
             # The graph reads its weights itself, and may change them: it must not run twice.
             self.weights, self.marks = [], Marks([])
@@ -188,4 +188,4 @@ def _device_of(graph_module, values: list):
     return device
 
 
-__all__ = ["CompiledGraph", "pytvm"]
+__all__ = ["CompiledGraph", "tvm_classic"]

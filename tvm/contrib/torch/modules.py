@@ -26,7 +26,7 @@ def optimize_torch(func, example_inputs, tuning_config: Mapping[str, Any] | None
     example_inputs : torch.Tensor or tuple of torch.Tensor
         Inputs of the sizes and types that it will be called with.
     tuning_config : dict, optional
-        Options of ``pytvm``: ``precision``, ``tuning_records``, ``opt_level``, ``cuda_graphs``.
+        Options of ``tvm_classic``: ``precision``, ``tuning_records``, ``opt_level``, ``cuda_graphs``.
     target : str or Target, optional
         What it is compiled for; by default the device that the inputs lie on.
     work_dir : str, optional

@@ -1,4 +1,4 @@
-"""The options of ``torch.compile(model, backend="pytvm", options={...})``."""
+"""The options of ``torch.compile(model, backend="tvm_classic", options={...})``."""
 
 from __future__ import annotations
 
@@ -120,14 +120,15 @@ def options_of(given: Mapping[str, Any] | None) -> Options:
     names = Options._fields
     unknown = sorted(set(given or {}) - set(names))
     if unknown:
-        raise TVMError(f"pytvm: there is no option '{unknown[0]}'; the options are {', '.join(names)}")
+        raise TVMError(f"tvm_classic: there is no option '{unknown[0]}'; the options are {', '.join(names)}")
     made = Options(**(given or {}))
     if made.precision is not None and made.precision not in _PRECISIONS:
-        raise TVMError(f"pytvm: the option precision is one of {', '.join(_PRECISIONS)}, got {made.precision!r}")
+        raise TVMError(f"tvm_classic: the option precision is one of {', '.join(_PRECISIONS)}, got {made.precision!r}")
     if not isinstance(made.opt_level, int):
-        raise TVMError(f"pytvm: the option opt_level is a whole number, got {made.opt_level!r}")
+        raise TVMError(f"tvm_classic: the option opt_level is a whole number, got {made.opt_level!r}")
     if made.tuning_records is not None and not os.path.isfile(made.tuning_records):
-        raise TVMError(f"pytvm: the option tuning_records names '{os.fspath(made.tuning_records)}', which is no file")
+        records = os.fspath(made.tuning_records)
+        raise TVMError(f"tvm_classic: the option tuning_records names '{records}', which is not a file")
     if made.target is not None:
         Target(made.target)
     return made

@@ -60,12 +60,12 @@ def compiled_off(name: str, dtype: str) -> tuple[Off, int, int]:
     compiled, and the number of graphs left to PyTorch."""
     import torch
 
-    from tvm.contrib.torch import pytvm
+    from tvm.contrib.torch import tvm_classic
 
     torch._dynamo.reset()
     model = _model(name, dtype)
     with _graphs() as (made, failed):
-        off = _off(name, dtype, COMPILED_SIZES, torch.compile(model, backend=pytvm, dynamic=True))
+        off = _off(name, dtype, COMPILED_SIZES, torch.compile(model, backend=tvm_classic, dynamic=True))
     return off, len(made), len(failed)
 
 
