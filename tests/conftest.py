@@ -18,6 +18,10 @@ from pathlib import Path
 # small, and the threads of several test processes would spend their time waiting for each other.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# The tests start hundreds of interpreters. Without files of bytecode each of them compiles all of tvm again, which
+# takes longer than what most of them do.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 import hypothesis
 import numpy

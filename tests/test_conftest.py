@@ -51,6 +51,16 @@ def drawn(lines: list[str]) -> list[str]:
     return re.findall(r"drawn (-?\d+)", "\n".join(lines))
 
 
+def test_programs_of_tests_find_the_bytecode_of_modules(tmp_path):
+    """Also where the environment says that no bytecode is written."""
+    (tmp_path / "module.py").write_text("")
+    program = "import os, sys; os.environ['PYTHONDONTWRITEBYTECODE'] = '1'; sys.dont_write_bytecode = True\n"
+    program += "import tests.conftest, subprocess\nsubprocess.run([sys.executable, '-c', 'import module'], check=True)"
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert [path.name.partition(".")[0] for path in (tmp_path / "__pycache__").iterdir()] == ["module"]
+
+
 @pytest.mark.slow("starts three runs of tests")
 def test_the_end_of_a_run_counts_skips_by_reason_and_a_seed_decides_what_is_drawn(tmp_path):
     names = tmp_path / "skipped.txt"
