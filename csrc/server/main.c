@@ -138,7 +138,7 @@ static int listen_on(const Arguments *a, int *out) {
     ((struct sockaddr_in *)found->ai_addr)->sin_port = htons((uint16_t)port);
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
     fcntl(fd, F_SETFD, FD_CLOEXEC);
-    if (!bind(fd, found->ai_addr, found->ai_addrlen) && !listen(fd, 16)) {
+    if (!bind(fd, found->ai_addr, found->ai_addrlen) && !listen(fd, 128)) {
       socklen_t size = found->ai_addrlen;
       getsockname(fd, found->ai_addr, &size);
       if (!a->server.silent)

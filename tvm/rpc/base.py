@@ -90,7 +90,7 @@ def listen(host: str, port: int, port_end: int, what: str, reuse_addr: bool = Tr
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             found.bind((host, number))
-            found.listen(64)
+            found.listen(128)
             return found
         except OSError:
             found.close()

@@ -29,6 +29,8 @@
 #endif
 
 enum { MOST_CONNECTIONS = 16, MOST_ADDRESSES = 64, MOST_FAILURES = 8, FAILURE_SECONDS = 60, ABANDONED_SECONDS = 5, UNCLAIMED_SECONDS = 3 };
+/* A new connection has this time for its handshake before another connection may take its place. */
+static const double YOUNG_SECONDS = 0.5;
 enum { EXIT_SESSION = 0, EXIT_REFUSED = 3, EXIT_BROKEN = 4 };
 
 /* A process of a connection. The pipe ends with it; before that the process writes one byte to it when the client has
@@ -38,6 +40,7 @@ typedef struct {
   int life;
   struct in_addr address; /* of no bits: a proxy that has proved the secret */
   bool is_greeted;
+  double since;
 } Connection;
 typedef struct { struct in_addr address; int failures; double since; } Address;
 typedef struct {
@@ -323,29 +326,42 @@ static void note_greeted(Connection *c) {
   if (!c->is_greeted && read(c->life, &byte, 1) == 1) c->is_greeted = true;
 }
 
-/* Makes room where all places are taken: ends the first connection that has not completed its handshake, of this
-   address if there is one. New connections come last, so one that is just being made keeps its place. */
+/* Whether another connection may take the place of this one when the time is `now`. */
+static bool is_replaceable(const Connection *c, double now) {
+  return !c->is_greeted && c->address.s_addr && now - c->since > YOUNG_SECONDS;
+}
+
+/* The seconds until a connection can be accepted. 0 where all places belong to completed handshakes, too: the new
+   connection is turned away then. */
+static double seconds_to_room(const Server *server) {
+  double now = tvm_now(), least = 0;
+  if (server->count < MOST_CONNECTIONS) return 0;
+  for (int i = 0; i < server->count; ++i) {
+    const Connection *c = &server->connections[i];
+    if (is_replaceable(c, now)) return 0;
+    double left = c->since + YOUNG_SECONDS - now;
+    if (!c->is_greeted && c->address.s_addr && (!least || left < least)) least = left > 0.001 ? left : 0.001;
+  }
+  return least;
+}
+
+/* Makes room where all places are taken: ends the oldest connection that has not completed its handshake, of this
+   address if there is one. */
 static bool make_room(Server *server, struct in_addr from) {
   Connection *chosen = NULL;
+  double now = tvm_now();
   for (int i = 0; i < server->count; ++i) {
     Connection *c = &server->connections[i];
     note_greeted(c);
-    if (c->is_greeted || !c->address.s_addr) continue;
-    bool is_own = c->address.s_addr == from.s_addr;
-    if (!chosen || (is_own && chosen->address.s_addr != from.s_addr)) chosen = c;
+    if (!is_replaceable(c, now)) continue;
+    bool is_own = c->address.s_addr == from.s_addr, is_chosen_own = chosen && chosen->address.s_addr == from.s_addr;
+    if (!chosen || (is_own == is_chosen_own ? c->since < chosen->since : is_own)) chosen = c;
   }
   if (!chosen) return false;
   int status;
   kill(chosen->pid, SIGKILL);
   waitpid(chosen->pid, &status, 0);
-  int place = (int)(chosen - server->connections);
   forget(server, chosen, status);
-  /* The last one has taken its place; the order stays that of arrival. */
-  if (place < server->count) {
-    Connection moved = server->connections[place];
-    memmove(&server->connections[place], &server->connections[place + 1], (size_t)(server->count - 1 - place) * sizeof moved);
-    server->connections[server->count - 1] = moved;
-  }
   return true;
 }
 
@@ -372,7 +388,7 @@ static void serve_connection(Server *server, int fd, struct in_addr from) {
   close(fd);
   fcntl(life[0], F_SETFL, O_NONBLOCK);
   if (pid < 0) close(life[0]);
-  else server->connections[server->count++] = (Connection){pid, life[0], from, false};
+  else server->connections[server->count++] = (Connection){pid, life[0], from, false, tvm_now()};
 }
 
 static void take_connection(Server *server) {
@@ -425,15 +441,17 @@ static void serve_connections(Server *server) {
     keep_offered(server);
     keep_called(server);
     int door = server->options->proxy_host ? server->proxy.fd : server->listen_fd;
-    struct pollfd fds[MOST_CONNECTIONS + 2] = {{door, POLLIN, 0}, {server->options->watch_fd, POLLIN, 0}};
+    /* Connections wait in the queue of the socket while all places are of others that may be about to greet. */
+    double wait = seconds_to_room(server);
+    struct pollfd fds[MOST_CONNECTIONS + 2] = {{wait > 0 ? -1 : door, POLLIN, 0}, {server->options->watch_fd, POLLIN, 0}};
     for (int i = 0; i < server->count; ++i) fds[i + 2] = (struct pollfd){server->connections[i].life, POLLIN, 0};
-    int ready = poll(fds, (nfds_t)server->count + 2, 1000);
+    int ready = poll(fds, (nfds_t)server->count + 2, wait > 0 ? (int)(wait * 1e3) + 1 : 1000);
     if (ready < 0 && errno != EINTR) break;
     if (ready > 0 && fds[1].revents) break;
     for (int i = 0; i < server->count; ++i) note_greeted(&server->connections[i]);
     reap(server);
     if (ready > 0 && fds[0].revents && server->options->proxy_host) take_client_of_proxy(server);
-    else if (ready > 0 && fds[0].revents) take_connection(server);
+    else if (ready > 0 && fds[0].revents && seconds_to_room(server) <= 0) take_connection(server);
   }
 }
 
