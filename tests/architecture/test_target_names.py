@@ -38,6 +38,7 @@ AMBIENT = {
     "tvm/driver/build_module.py": "a build that is told no target takes the current one",
     "tvm/relay/backend/te_compiler.py": "a script lowers a function without a target",
     "tvm/relay/build_module.py": "a build that is told no target takes the current one",
+    "tvm/relay/op/nn/layer_hooks.py": "a user's script calls a hook of topi under the current target",
     "tvm/relay/qnn/op/legalizations.py": "a user's script calls a legalization under the current target",
     "tvm/relay/transform/function_pass.py": "a pass that a script makes without a target; pipelines give it",
     "tvm/te/hybrid/parser.py": "max_num_threads of a script is that of the current target",

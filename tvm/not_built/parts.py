@@ -230,8 +230,8 @@ PARTS: dict[str, Part] = {
     ),
     "tvm.topi.nn": Part(
         "the operator",
-        "batch_matmul_legalize binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc"
-        " bitserial_dense conv2d_alter_layout conv2d_legalize depthwise_conv2d_backward_input_nhwc"
+        "binarize_pack binary_dense bitpack bitserial_conv2d_nchw bitserial_conv2d_nhwc"
+        " bitserial_dense depthwise_conv2d_backward_input_nhwc"
         " depthwise_conv2d_backward_weight_nhwc lstm"
         " sparse_add sparse_conv2d sparse_transpose",
     ),

@@ -71,6 +71,7 @@ from . import qnn
 from .op import layout as _layout
 from .op.nn import cpu_layout as _cpu_layout
 from .op.nn import cpu_layout_nd as _cpu_layout_nd
+from .op.nn import layer_hooks as _layer_hooks
 from .transform import build_config
 from .transform.function_pass import InferType
 
@@ -90,6 +91,7 @@ printer.install()
 _layout.install()
 _cpu_layout.install()
 _cpu_layout_nd.install()
+_layer_hooks.install()
 
 
 def __getattr__(name: str):

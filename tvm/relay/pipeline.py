@@ -18,7 +18,7 @@ from .transform.fold_constant import FoldConstant
 from .transform.fold_scale_axis import FoldScaleAxis
 from .transform.function_pass import InferType
 from .transform.fuse_ops import FuseOps, FusionRules
-from .transform.legalize import AlterOpLayout
+from .transform.legalize import AlterOpLayout, Legalize
 from .transform.simplify_expr import SimplifyExpr
 from .transform.simplify_inference import SimplifyInference
 from .transform.sink_reshape import SinkReshape
@@ -51,6 +51,7 @@ def simplify(target: Target) -> tuple[Pass, ...]:
         RemoveUnusedFunctions(),
         InferType(),
         DynamicToStatic(),
+        Legalize(),
         SimplifyInference(target),
         ExpandOps(),
         WideSums(),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Iterable, Mapping
+from inspect import unwrap
 from types import FunctionType
 from typing import Any
 
@@ -396,4 +397,4 @@ def describe(
             name = function.__name__
             known = ChainMap(special.get(name, {}), common)
             returns = several if name in LISTS else tensor
-            function.__doc__ = completed(function.__doc__ or "", function.__code__, known, returns)
+            function.__doc__ = completed(function.__doc__ or "", unwrap(function).__code__, known, returns)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
@@ -26,7 +28,9 @@ def follow_rules(func: Function, mod: IRModule, attribute: str) -> Function:
 
 
 def Legalize(legalize_map_attr_name: str = "FTVMLegalize") -> RelayFunctionPass:
-    """Replace operators by what their rule gives: ``rule(attrs, inputs, types + [result type]) -> expr or None``.
+    """Replace operators by what their rule gives: ``rule(attrs, inputs, types + [result type]) -> expr or None``. The
+    rules of convolutions, dense layers and matmuls call the hooks ``topi.nn.conv2d_legalize``, ``dense_legalize`` and
+    ``batch_matmul_legalize`` for the current target.
 
     Parameters
     ----------
@@ -55,8 +59,9 @@ def _in_other_layout(node: Call, target: Target | None) -> RelayExpr | None:
 
 def AlterOpLayout(fold: bool = False, target: Target | None = None) -> RelayFunctionPass:
     """Replace operators by forms in other layouts: ``FTVMAlterOpLayout(attrs, inputs, tinfos, out_type)`` gives a call
-    over the same inputs whose attributes say its layouts; operators without it have rules of ours for the target, by
-    default the current one. The operators in between follow. With ``fold``, constants are rearranged at once.
+    over the same inputs whose attributes say its layouts. The rules of convolutions and dense layers call the hooks
+    ``topi.nn.conv2d_alter_layout``, ``conv3d_alter_layout`` and ``dense_alter_layout`` for the target, by default the
+    current one. The operators in between follow. With ``fold``, constants are rearranged at once.
 
     Parameters
     ----------
@@ -73,7 +78,8 @@ def AlterOpLayout(fold: bool = False, target: Target | None = None) -> RelayFunc
     @function_pass(opt_level=3, name="AlterOpLayout", required=["InferType"])
     def alter(func: Function, mod: IRModule, ctx: PassContext) -> Function:
         device = target_of_pass(target)
-        new = Layouts(lambda node: _in_other_layout(node, device), fold).run(func)
+        with device if device is not None else nullcontext():
+            new = Layouts(lambda node: _in_other_layout(node, device), fold).run(func)
         return func if new is func else infer_function(new, mod)
 
     return alter

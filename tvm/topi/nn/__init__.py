@@ -3,6 +3,16 @@
 # A module and a function have this name; the function is what it means.
 from .conv2d import conv2d
 from . import depthwise_conv2d, mapping
+from .alter import (
+    batch_matmul_legalize,
+    conv2d_alter_layout,
+    conv2d_legalize,
+    conv2d_transpose_legalize,
+    conv3d_alter_layout,
+    dense_alter_layout,
+    dense_legalize,
+    matmul_legalize,
+)
 from .convolution import (
     conv,
     conv1d,
