@@ -23,9 +23,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-import hypothesis
 import numpy
 import pytest
+
+try:
+    import hypothesis
+except ModuleNotFoundError:
+    # Tests that need it are skipped.
+    hypothesis = None
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_thread() is threading.main_thread():
     # Tests that a shell starts in the background have Ctrl-C ignored, and so would the programs have that they send it.
@@ -37,8 +42,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 # Hypothesis would choose its cases by a profile of its own where it believes to be in continuous integration, and by
 # what failed on this machine before.
-hypothesis.settings.register_profile("suite", derandomize=False, database=None, deadline=None)
-hypothesis.settings.load_profile("suite")
+if hypothesis is not None:
+    hypothesis.settings.register_profile("suite", derandomize=False, database=None, deadline=None)
+    hypothesis.settings.load_profile("suite")
 
 
 def seed_of_commit() -> int:

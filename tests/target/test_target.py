@@ -402,3 +402,14 @@ def test_a_target_is_saved_and_loaded_alone_and_in_a_function(text):
     assert tvm.ir.load_json(tvm.ir.save_json(target)) == target
     func = tvm.tir.PrimFunc([], tvm.tir.Evaluate(0)).with_attr("target", target)
     assert tvm.ir.load_json(tvm.ir.save_json(func)).attrs["target"] == target
+
+
+def test_a_kind_of_an_installed_package_that_cannot_be_imported_says_which_module(tmp_path, monkeypatch):
+    info = tmp_path / "broken_backend-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken-backend\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[tvm.backends]\nbroken_kind = broken_backend_module\n")
+    (tmp_path / "broken_backend_module.py").write_text("raise OSError('no driver')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(TargetError, match="'broken_kind' .* module 'broken_backend_module' .* OSError: no driver"):
+        Target("broken_kind")

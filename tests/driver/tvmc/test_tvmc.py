@@ -17,8 +17,7 @@ DEMO = Path(__file__).resolve().parents[3] / "demo"
 
 
 def reference(model_path: str, data):
-    import onnxruntime
-
+    onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(model_path, providers=["CPUExecutionProvider"])
     return session.run(None, {"data": data})[0]
 

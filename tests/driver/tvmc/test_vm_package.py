@@ -17,8 +17,7 @@ from tvm.driver.tvmc.main import _main
 
 
 def reference(path: str, **inputs) -> list[np.ndarray]:
-    import onnxruntime
-
+    onnxruntime = pytest.importorskip("onnxruntime")
     return onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, inputs)
 
 

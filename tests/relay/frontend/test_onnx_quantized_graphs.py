@@ -157,8 +157,7 @@ def transformer(tmp_path_factory):
 
 def beside_onnxruntime(path, x) -> np.ndarray:
     """Our results less onnxruntime's, in steps of the last integers."""
-    import onnxruntime
-
+    onnxruntime = pytest.importorskip("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     (want,) = onnxruntime.InferenceSession(path, options).run(None, {"x": x})

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 import squeezenet
 from model_files import models
 
@@ -345,8 +346,7 @@ def planes(image: np.ndarray, order: int = 1) -> np.ndarray:
 
 def _onnx(model: Path | bytes, feeds: np.ndarray, outputs=None) -> list[np.ndarray]:
     """What onnxruntime makes of the original file."""
-    import onnxruntime
-
+    onnxruntime = pytest.importorskip("onnxruntime")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])

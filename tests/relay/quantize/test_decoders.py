@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import tvm
@@ -42,6 +41,7 @@ def quantized(g) -> tvm.IRModule:
 @pytest.mark.slow("calibrates and compiles whole networks")
 @pytest.mark.parametrize("name", DECODERS)
 def test_a_decoder_with_small_weights_equals_the_dequantized_model(name):
+    onnxruntime = pytest.importorskip("onnxruntime")
     g = DECODERS[name]()
     mod = quantized(g)
     with tvm.transform.PassContext(opt_level=3):
