@@ -47,6 +47,5 @@ class Hook(Generic[P, R]):
         return self.function(*args, **keywords)
 
 
-# The face of the package gives it: the IR is loaded when it is first named, and knows nothing of what it is joined to.
-IR_LOADED: Hook[[], object] = Hook(
-    "hooks.IR_LOADED", "joins the IR, which has been loaded, to the runtime", lambda: None)
+# Set by `tvm._bootstrap`: the IR is imported at first use and does not import the runtime.
+IR_LOADED: Hook[[], object] = Hook("hooks.IR_LOADED", "connects the loaded IR to the runtime", lambda: None)

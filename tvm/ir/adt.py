@@ -40,7 +40,7 @@ class Constructor(RelayExpr, key="relay.Constructor"):
         return CALL(self, args)
 
 
-CALL: Hook[[Any, tuple[Any, ...]], Any] = Hook("ir.adt.CALL", "the call expression of a constructor")
+CALL: Hook[[Any, tuple[Any, ...]], Any] = Hook("ir.adt.CALL", "creates a call of an ADT constructor")
 
 
 class TypeData(Type, key="relay.TypeData"):

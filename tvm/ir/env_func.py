@@ -8,7 +8,7 @@ from ..hooks import Hook
 from .node import Node
 
 FIND_FUNCTION: Hook[[str], Any] = Hook(
-    "ir.env_func.FIND_FUNCTION", "the global function of a name, None when there is none", lambda name: None
+    "ir.env_func.FIND_FUNCTION", "returns the global function with this name, or None", lambda name: None
 )
 
 

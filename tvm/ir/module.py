@@ -17,20 +17,19 @@ if TYPE_CHECKING:
     from .span import Span
 
 IMPORT_STANDARD: Hook[[Any, str], None] = Hook(
-    "ir.module.IMPORT_STANDARD", "adds the definitions of a named library file to a module"
+    "ir.module.IMPORT_STANDARD", "adds the definitions of a Relay library file to a module"
 )
 AS_TEXT: Hook[[Any, bool, Any], str] = Hook(
-    "ir.module.AS_TEXT", "the text of a graph or module, `(node, show_meta_data, annotate)`",
+    "ir.module.AS_TEXT",
+    "prints a graph or module, `(node, show_meta_data, annotate)`",
     lambda node, show_meta_data, annotate: str(node),
 )
 PICTURE: Hook[[Any], str] = Hook(
-    "ir.module.PICTURE", "the graphs of a module as a part of a page, empty where it has none", lambda module: ""
+    "ir.module.PICTURE", "renders the graphs of a module as HTML; empty without graphs", lambda module: ""
 )
-RELAY_CALL: Hook[[Any, tuple[Any, ...]], Any] = Hook(
-    "ir.module.RELAY_CALL", "the call expression of a function over tensors"
-)
+RELAY_CALL: Hook[[Any, tuple[Any, ...]], Any] = Hook("ir.module.RELAY_CALL", "creates a call of a Relay function")
 RELAY_FUNCTION: Hook[[Any], Any] = Hook(
-    "ir.module.RELAY_FUNCTION", "the function of an expression, whose free variables are the parameters"
+    "ir.module.RELAY_FUNCTION", "creates a function whose parameters are the free variables of an expression"
 )
 
 

@@ -38,7 +38,7 @@ def to_tuple(values: Any) -> tuple[Any, ...]:
 
 
 CONVERT: Hook[[Any], Any] = Hook(
-    "ir.node.CONVERT", "a Python number, string or tensor element as an expression", lambda value: value
+    "ir.node.CONVERT", "converts a Python number, string or tensor element to an expression", lambda value: value
 )
 
 
@@ -357,4 +357,4 @@ def _plain_repr(node: Any, **options: Any) -> str:
     return f"{type(node).__name__}({body})"
 
 
-PRINTER: Hook[..., str] = Hook("ir.node.PRINTER", "the text of a node, in the language of its IR", _plain_repr)
+PRINTER: Hook[..., str] = Hook("ir.node.PRINTER", "prints a node in the text format of its IR", _plain_repr)

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 _LITERAL = (IntImm, FloatImm)
 
 TENSOR_BINARY: Hook[[str, Any, Any], Any] = Hook(
-    "ir.primop.TENSOR_BINARY", "an operator applied to tensors by name, or NotImplemented where neither operand is one"
+    "ir.primop.TENSOR_BINARY", "applies a binary operator to tensors; NotImplemented if no operand is a tensor"
 )
 
 

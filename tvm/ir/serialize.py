@@ -61,7 +61,7 @@ def numpy_array(data: bytes, dtype: str, shape: tuple[int, ...]) -> Any:
 
 
 MAKE_ARRAY: Hook[[bytes, str, tuple[int, ...]], Any] = Hook(
-    "ir.serialize.MAKE_ARRAY", "an array of raw bytes, a type and a shape", numpy_array
+    "ir.serialize.MAKE_ARRAY", "creates an array from raw bytes, a data type and a shape", numpy_array
 )
 
 

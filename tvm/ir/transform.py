@@ -25,7 +25,7 @@ from .pass_config import CONFIGS, PassConfigError, check_config, list_configs, r
 PASSES: Registry[Callable[[], Pass]] = Registry("pass")
 
 DUMP_INSTRUMENT: Hook[[str], Any] = Hook(
-    "ir.transform.DUMP_INSTRUMENT", "the instrument that writes IR to the directory in TVM_DUMP"
+    "ir.transform.DUMP_INSTRUMENT", "returns the instrument that writes the IR to the folder TVM_DUMP"
 )
 
 

@@ -26,7 +26,7 @@ from ..ir.type import FuncType, IncompleteType, Type
 from ..runtime import ndarray
 
 OPERATOR: Hook[..., Any] = Hook(
-    "relay.expr.OPERATOR", "the call of an operator of Python on expressions, `(name, *operands)`"
+    "relay.expr.OPERATOR", "creates the Relay call of a Python operator, `(name, *operands)`"
 )
 # The span of calls that are made without one: where the model's node that is being imported, or the call that is being
 # replaced, came from.

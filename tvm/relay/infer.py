@@ -460,7 +460,7 @@ _RULES = {
 }
 
 ADT_RULES: Hook[[], tuple[dict[type, Any], dict[type, Any]]] = Hook(
-    "relay.infer.ADT_RULES", "the types of data types and matches by class, and what is done before their operands",
+    "relay.infer.ADT_RULES", "returns the type inference rules of ADTs and matches by class",
     lambda: ({}, {}),
 )  # fmt: skip
 

@@ -411,7 +411,7 @@ def keep(value: object) -> int:
 
 
 INVOKE: Hook[[object, list[int], list[int]], tuple[int, int, bytes | None]] = Hook(
-    "runtime._lib.INVOKE", "calls a Python function with values and their codes; the value, its code, or bytes"
+    "runtime._lib.INVOKE", "calls a Python function with values and type codes; returns a value, its code, or bytes"
 )
 
 _FAILED = -2

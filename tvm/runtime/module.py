@@ -621,10 +621,10 @@ def add_function(module: Module, name: str, function: Callable) -> None:
 _LIBRARY_FORMATS = {"so", "dll", "dylib"}
 _LINKED_FORMATS = {"o", "tar", "c"}
 FILE_LOADERS: Hook[[], Mapping[str, Callable[[str, str], Module]]] = Hook(
-    "runtime.module.FILE_LOADERS", "the loaders of files that back ends have, `(path, format)`, by format", dict
+    "runtime.module.FILE_LOADERS", "returns the file loaders of back ends, `(path, format)`, by format", dict
 )
 CAN_COMPILE: Hook[[str], bool] = Hook(
-    "runtime.module.CAN_COMPILE", "whether code for a kind of target can be made here", lambda kind: False
+    "runtime.module.CAN_COMPILE", "returns whether code for a target kind can be generated", lambda kind: False
 )
 
 

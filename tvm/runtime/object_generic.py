@@ -11,7 +11,8 @@ from .packed_func import PackedFunc, convert_to_function
 
 # The compiler turns numbers into constants; the runtime alone leaves them as they are.
 CONVERT_NUMBER: Hook[..., object] = Hook(
-    "runtime.object_generic.CONVERT_NUMBER", "the object that a plain number becomes, `(number, dtype=None)`",
+    "runtime.object_generic.CONVERT_NUMBER",
+    "converts a number to an object, `(number, dtype=None)`",
     lambda value, dtype=None: value,
 )
 

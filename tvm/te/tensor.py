@@ -645,7 +645,7 @@ def tensors_in(body: Any) -> list[Tensor]:
 
 
 OPERATOR: Hook[[str], Callable[[Any, Any], Any] | None] = Hook(
-    "te.tensor.OPERATOR", "the function of an operator between tensors, by its name; None where there is none"
+    "te.tensor.OPERATOR", "returns the function of an operator on tensors by its name, or None"
 )
 
 
