@@ -4,11 +4,11 @@
     python -m benchmarks.auto_scheduler_ops --jobs 8 --seconds 540        eight cases at once, each on two cores
 
 Ten classes of operators (``auto_scheduler_cases``), three shapes each with batch 1 and 16. Each is tuned with at most
-so many trials, and timed in turn with our own default schedule and with PyTorch, eager in both orders of dimensions and
-compiled, each in a process of its own. A Python with torch is made by ``make peers``; what is missing is named. Records
-and rows are kept in the folder ``--records``: a case that has had its trials is not tuned again, and one that has its
-row is not timed again. So the same command goes on where ``--seconds`` or a kill stopped it. With ``--jobs`` each case
-has cores of its own, which neither its search nor the programs it is timed with leave.
+so many trials, and timed in turn with our own default schedule and with PyTorch, eager in both orders of dimensions
+and compiled, each in its own process. ``python -m tools peers`` makes a Python with torch; what is missing is named.
+Records and rows are kept in the folder ``--records``: a case that has had its trials is not tuned again, and one that
+has its row is not timed again. So the same command goes on where ``--seconds`` or a kill stopped it. With ``--jobs``
+each case has cores of its own, which neither its search nor the programs it is timed with leave.
 
 Searching takes numpy, llvmlite and xgboost; where xgboost is not installed, an unpacked wheel of xgboost-cpu on
 PYTHONPATH does.
@@ -136,7 +136,7 @@ def _winner(task: auto_scheduler.SearchTask, log: str, arrays: Sequence[Any]) ->
 def missing(python: str) -> str | None:
     """Why a Python cannot run PyTorch, or None."""
     if not os.path.exists(python):
-        return f"there is no {python}; make peers"
+        return f"there is no {python}; python -m tools peers"
     done = subprocess.run([python, "-c", "import torch"], capture_output=True)
     return f"{python} has no torch" if done.returncode else None
 

@@ -2,7 +2,8 @@
 
     python -m benchmarks.farm [--models 8] [--trials 128]
 
-Run by a Python that has ray (``make test-ray`` makes build/ray). The nodes are processes of this machine, each with one
+Run by a Python that has ray (``python -m tools test ray`` makes build/ray). The nodes are processes of this machine,
+each with one
 of its cores; prints a table in Markdown.
 """
 

@@ -24,6 +24,14 @@ sys.path.insert(0, str(ROOT))
 # Where tests find models, too.
 MODELS = Path(os.environ.get("TVM_TEST_MODELS") or ROOT.parent / "shared" / "models")
 TABLE = ROOT / "docs" / "cross_tests.md"
+HEAD = """# Models on other machines
+
+Do compiled models run on Arm, RISC-V and x86 boards? For users who cross-compile. `python -m tools test cross` writes
+the table: each model is compiled here for the machine, run there by `tvm_rpc_server` under qemu-user, and compared
+with the output of this machine's own code. The difference is that of the worst output, relative to the largest one. A
+run of some machines (`--only`) or models (`--models`) renews only their rows.
+
+"""
 # Differences from this machine's results, relative to the largest of them, that come of another order of sums alone.
 TOLERANCE = 1e-5
 MODEL_NAMES = ("MobileNetV2", "ResNet-18", "MobileNetV2 int8")
@@ -202,14 +210,8 @@ def write_table(rows: list[str]) -> None:
     """Put rows into the table in the place of older ones, so that a run of some machines or models renews its part."""
     known = {place(line): line for line in TABLE.read_text().splitlines() if line.startswith(MODEL_ROWS)}
     known |= {place(row): row for row in rows}
-    head = (
-        "# Models on other machines\n\nWritten by `make test-cross`: each model is compiled here for the machine, "
-        "run there by\n`tvm_rpc_server` under qemu-user, and compared with the result of this machine's own code. "
-        "The difference is that\nof the worst output, relative to the largest one. A run of some machines (`ONLY=`) or "
-        "models (`MODELS=`) renews its rows.\n\n"
-    )
     columns = "| model | machine | seconds to compile and link | difference | result |\n|---|---|---|---|---|\n"
-    TABLE.write_text(head + columns + "\n".join(known[key] for key in sorted(known)) + "\n")
+    TABLE.write_text(HEAD + columns + "\n".join(known[key] for key in sorted(known)) + "\n")
 
 
 def main() -> int:

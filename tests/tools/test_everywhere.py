@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from tools import __main__ as tools
 from tools import everywhere
 
 
@@ -28,7 +27,7 @@ def test_rows_are_replaced_one_by_one_and_others_kept(table, monkeypatch, capsys
     old = ("another one", "7 passed", "passed", "1", "2026-01-01", "a cpu")
     pretend(monkeypatch, "== 3 passed, 1 skipped, 2 warnings in 4.50s (0:00:04) ==")
     table.write_text(everywhere.table({"another one": old}), encoding="utf-8")
-    assert tools.main(["everywhere", "--seed", "5"]) == 0
+    assert everywhere.main(["--seed", "5"]) == 0
     said = capsys.readouterr().out
     assert "seed 5\na machine: passed, 3 passed, 1 skipped, " in said
     assert "another one: left out, this machine lacks no-such-program (Debian package no-such-package)\n" in said
@@ -39,27 +38,21 @@ def test_rows_are_replaced_one_by_one_and_others_kept(table, monkeypatch, capsys
 
 def test_a_failed_row_is_named_and_ends_the_command_with_one(table, monkeypatch, capsys):
     pretend(monkeypatch, "FAILED tests/a.py::b - no\n1 failed, 3 passed in 4.50s", status=1)
-    assert tools.main(["everywhere", "--only", "A MACHINE"]) == 1
+    assert everywhere.main(["--only", "A MACHINE"]) == 1
     said = capsys.readouterr().out
     assert "  FAILED tests/a.py::b - no\na machine: failed, 1 failed, 3 passed, " in said
     assert "| a machine | 1 failed, 3 passed | failed |" in table.read_text(encoding="utf-8")
 
 
 def test_the_rows_are_listed_and_an_unknown_one_is_rejected(table, capsys):
-    assert tools.main(["everywhere", "--list"]) == 0
+    assert everywhere.main(["--list"]) == 0
     names = capsys.readouterr().out.splitlines()
     assert {"1 thread", "large mappings in the process", "Python 3.10", "no network"} <= set(names)
     with pytest.raises(SystemExit):
-        tools.main(["everywhere", "--only", "abacus"])
+        everywhere.main(["--only", "abacus"])
     assert "no row contains 'abacus'" in capsys.readouterr().err
     assert not table.exists()
 
 
 def test_one_seed_draws_the_same_files_again():
     assert everywhere.drawn_files(3, 6) == everywhere.drawn_files(3, 6) != everywhere.drawn_files(4, 6)
-
-
-def test_an_unknown_command_is_rejected(capsys):
-    with pytest.raises(SystemExit):
-        tools.main(["nowhere"])
-    assert "invalid choice: 'nowhere'" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What ``--farm`` refuses before any cluster is asked; ``make test-ray`` has a cluster."""
+"""What ``--farm`` refuses before any cluster is asked; ``python -m tools test ray`` has a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sample of the onnx package's node tests, another one with every seed; ``make conformance`` runs them all."""
+"""A sample of the onnx package's node tests by the seed; ``python -m tools conformance onnx`` runs them all."""
 
 from __future__ import annotations
 

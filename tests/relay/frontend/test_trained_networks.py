@@ -1,5 +1,5 @@
 """Trained networks written in older formats, from the weights of real files: they say of photos what the original says,
-and give its outputs. ``make legacy-models`` runs all of them."""
+and give its outputs. ``python -m tools models legacy`` runs all of them."""
 
 from __future__ import annotations
 

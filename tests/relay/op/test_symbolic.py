@@ -1,6 +1,6 @@
 """Operators with unknown sizes beside their static forms: one kernel and one shape function for all sizes.
 
-A part of the rows is tried in each run, another with each commit; ``make symbolic`` tries all of them.
+A part of the rows is tried in each run, another with each commit; ``python -m tools test symbolic`` tries all of them.
 """
 
 from __future__ import annotations

@@ -125,7 +125,8 @@ def test_an_operator_without_a_meaning_for_quantized_tensors_is_refused_by_name(
         relay.frontend.from_pytorch(script, [("x", (5,))])
 
 
-@pytest.mark.skipif(os.environ.get("TVM_TEST_TORCH") != "models", reason="make test-torch MODELS=1 runs whole models")
+@pytest.mark.skipif(os.environ.get("TVM_TEST_TORCH") != "models",
+                    reason="python -m tools test torch --models runs whole models")
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "mobilenet_v3_large", "shufflenet_v2_x0_5"])
 def test_a_quantized_model_of_torchvision_agrees_within_a_step(name):
     from tests.relay.frontend.pytorch.vision import torchvision
