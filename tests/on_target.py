@@ -140,7 +140,7 @@ def write_section(path: Path, title: str, table: str) -> None:
     sections[title + where] = table
     suites = ["cuda", "emulated"] if kind == "cuda" else [kind]
     makers = " and ".join(f"`python -m tools test {name}`" for name in suites)
-    text = f"# Operator tests on {kind}\n\nWhich operator tests pass on {kind}? For users who choose a device. "
+    text = f"# Operator tests on {kind}\n\nThis page lists the operator tests that pass on {kind}, for users who choose a device. "
     text += f"{makers} write{'s' * (len(suites) == 1)} the tables; seconds are those of one process.\n"
     for name in sorted(sections):
         text += f"\n## {name}\n\n{sections[name]}\n"

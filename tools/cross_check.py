@@ -26,10 +26,10 @@ MODELS = Path(os.environ.get("TVM_TEST_MODELS") or ROOT.parent / "shared" / "mod
 TABLE = ROOT / "docs" / "cross_tests.md"
 HEAD = """# Models on other machines
 
-Do compiled models run on Arm, RISC-V and x86 boards? For users who cross-compile. `python -m tools test cross` writes
-the table: each model is compiled here for the machine, run there by `tvm_rpc_server` under qemu-user, and compared
-with the output of this machine's own code. The difference is that of the worst output, relative to the largest one. A
-run of some machines (`--only`) or models (`--models`) renews only their rows.
+This page lists models that run on Arm, RISC-V and x86 boards, for users who cross-compile. `python -m tools test
+cross` writes the table: each model is compiled here for the machine, run there by `tvm_rpc_server` under qemu-user,
+and compared with the output of this machine's own code. The difference is that of the worst output, relative to the
+largest one. A run of some machines (`--only`) or models (`--models`) renews only their rows.
 
 """
 # Differences from this machine's results, relative to the largest of them, that come of another order of sums alone.

@@ -188,9 +188,10 @@ def table(results: dict[str, tuple[str, ...]]) -> str:
     lines += [f"| {' | '.join(results[name])} |" for name in rows() if name in results]
     return (
         "# The tests as on other machines\n\n"
-        "Which machines has the test suite run as? `python -m tools everywhere` runs a sample of the suite, drawn by\n"
-        "a seed, as on each machine of the table and replaces the rows that it ran. Kernels for Arm and RISC-V are in\n"
-        "[cross_tests](cross_tests.md), GPUs in [cuda_tests](cuda_tests.md) and [opencl_tests](opencl_tests.md).\n\n"
+        "This page lists the machines as which the test suite has run, for users who want to know what is tested.\n"
+        "`python -m tools everywhere` runs a random sample of the suite as on each machine and replaces the rows that\n"
+        "it ran. Kernels for Arm and RISC-V are in [cross_tests](cross_tests.md), GPUs in [cuda_tests](cuda_tests.md)\n"
+        "and [opencl_tests](opencl_tests.md).\n\n"
         + "\n".join(lines) + "\n"
     )  # fmt: skip
 

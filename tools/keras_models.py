@@ -16,11 +16,11 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "keras_models.md"
 _HEAD = """# Keras models
 
-How close are imported Keras models to Keras? For users who want to know whether a model imports and how accurate it
-is. `python -m tools models keras` writes the table: each model of `keras.applications` has seeded weights, is
-imported and compiled for the CPU at the given image size and is compared with Keras {version}. A number is the
-largest difference divided by the largest output value; "same" means that the HDF5 file or the archive (.keras)
-becomes the same graph as the live model.
+This page lists how closely imported Keras models match Keras, for users who want to know whether a model imports.
+`python -m tools models keras` writes the table: each model of `keras.applications` has seeded weights, is imported
+and compiled for the CPU at the given image size and is compared with Keras {version}. A number is the largest
+difference divided by the largest output value; "same" means that the HDF5 file or the archive (.keras) becomes the
+same graph as the live model.
 
 | model | image | live | HDF5 file | archive | importing, seconds of a CPU |
 |---|---|---|---|---|---|

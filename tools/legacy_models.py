@@ -18,9 +18,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "relay" / "frontend")]
 PAGE = ROOT / "docs" / "legacy_models.md"
 HEAD = """# Trained networks in older formats
 
-How well do trained networks in older formats work? For users of Caffe, Caffe2, CNTK, Core ML, DarkNet, MXNet or
-PaddlePaddle files. `python -m tools models legacy` writes the table: each network is imported, compiled for a CPU and
-run on photos.
+This page lists trained networks in older formats with their outputs on photos, for users of Caffe, Caffe2, CNTK, Core
+ML, DarkNet, MXNet or PaddlePaddle files. `python -m tools models legacy` writes the table: each network is imported,
+compiled for a CPU and run on photos.
 
 - The model hubs of most of these formats are closed. Most files are therefore written from the weights of a file in
   another format; "as it is" marks original files.

@@ -22,10 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "pytorch_models.md"
 _HEAD = """# PyTorch models
 
-How close are imported PyTorch models to PyTorch? For users who want to know whether a model imports and how accurate
-it is. `python -m tools models pytorch` writes the tables: each model has seeded weights, is imported from
-`torch.jit.trace` and from `torch.export`, compiled for the CPU and compared with the version of PyTorch in the last
-column. A number is the largest difference divided by the largest output value.
+This page lists how closely imported PyTorch models match PyTorch, for users who want to know whether a model imports.
+`python -m tools models pytorch` writes the tables: each model has seeded weights, is imported from `torch.jit.trace`
+and from `torch.export`, compiled for the CPU and compared with the version of PyTorch in the last column. A number is
+the largest difference divided by the largest output value.
 
 - A model runs in double precision where the single-precision output of PyTorch itself differs from double precision by
   more than 2e-5: untrained deep networks amplify rounding from layer to layer.

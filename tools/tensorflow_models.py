@@ -23,9 +23,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 TABLE = ROOT / "docs" / "tensorflow_models.md"
 HEAD = """# TensorFlow models
 
-How close are imported TensorFlow models to TensorFlow? For users who want to know whether a model imports. `python -m
-tools models tensorflow` writes the table: models with random weights run beside TensorFlow 2.21 on the same inputs;
-the difference is relative to the largest output value. Frozen graphs and SavedModels have a dynamic batch.
+This page lists how closely imported TensorFlow models match TensorFlow, for users who want to know whether a model
+imports. `python -m tools models tensorflow` writes the table: models with random weights run beside TensorFlow 2.21
+on the same inputs; the difference is relative to the largest output value. Frozen graphs and SavedModels have a
+dynamic batch.
 
 | model | from | equal to TensorFlow | difference |
 |---|---|---|---|""".splitlines()

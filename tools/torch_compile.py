@@ -25,11 +25,11 @@ MODELS = (
 ).split()
 _HEAD = """# torch.compile
 
-How close are models compiled by `torch.compile` with TVM Classic to PyTorch? For users of `torch.compile`. `python -m
-tools models torch-compile` writes the tables with PyTorch {version}: each model has seeded weights and is compiled by
-PyTorch's own back end `tvm`, unmodified, and by the back end `tvm_classic`. A number is the largest difference from
-the output of PyTorch, divided by the largest output value. The last columns are of a compilation with a dynamic
-batch: the difference over batches of 2, 3 and 5, and the number of compilations.
+This page lists how closely models that `torch.compile` compiles with TVM Classic match PyTorch, for users of
+`torch.compile`. `python -m tools models torch-compile` writes the tables with PyTorch {version}: each model has
+seeded weights and is compiled by PyTorch's own back end `tvm`, unmodified, and by the back end `tvm_classic`. A
+number is the largest difference from the output of PyTorch, divided by the largest output value. The last columns are
+of a compilation with a dynamic batch: the difference over batches of 2, 3 and 5, and the number of compilations.
 
 Times beside inductor (`python -m benchmarks.torch_compile`) are in [performance](performance.md): `tvm_classic` takes
 0.65× the time of inductor (geometric mean over 16 models, two threads of an x86 server).
