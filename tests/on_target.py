@@ -140,8 +140,9 @@ def write_section(path: Path, title: str, table: str) -> None:
     sections[title + where] = table
     suites = ["cuda", "emulated"] if kind == "cuda" else [kind]
     makers = " and ".join(f"`python -m tools test {name}`" for name in suites)
-    text = f"# Operator tests on {kind}\n\nThis page lists the operator tests that pass on {kind}, for users who choose a device. "
-    text += f"{makers} write{'s' * (len(suites) == 1)} the tables; seconds are those of one process.\n"
+    text = f"# Operator tests on {kind}\n\nThis page lists the operator tests that pass on {kind}, for users who "
+    verb = "writes" if len(suites) == 1 else "write"
+    text += f"choose a device.\n{makers} {verb} the tables; seconds are those of one process.\n"
     for name in sorted(sections):
         text += f"\n## {name}\n\n{sections[name]}\n"
     path.write_text(text, encoding="utf-8")
