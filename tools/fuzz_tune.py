@@ -12,6 +12,7 @@ end the tuner runs undisturbed to the end of its budget.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import random
@@ -25,6 +26,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "TVM_FUZZ_TUNE"
+# Tuners whose cost model needs the package are chosen where it is installed.
+HAS_XGBOOST = importlib.util.find_spec("xgboost") is not None
 # Longer than starting the tuner and a batch take on a machine with much else to do.
 PATIENCE = 300.0
 
@@ -70,7 +73,7 @@ class Templates:
         write_model(self.model)
 
     def command(self, records: Path, trials: int, chance: random.Random) -> list[str]:
-        tuner = chance.choice(["random", "ga", "xgb"])
+        tuner = chance.choice(["random", "ga", *["xgb"] * HAS_XGBOOST])
         return ["-m", "tvm.driver.tvmc", "tune", "-o", str(records), "--trials", str(trials), "--number", "1",
                 "--tuner", tuner, str(self.model)]  # fmt: skip
 
@@ -102,7 +105,7 @@ class Sketches:
 
     def command(self, records: Path, trials: int, chance: random.Random) -> list[str]:
         return [__file__, "--records", str(records), "--trials", str(trials), "--policy",
-                chance.choice(["sketch.random", "sketch.xgb"])]  # fmt: skip
+                chance.choice(["sketch.random", *["sketch.xgb"] * HAS_XGBOOST])]  # fmt: skip
 
     def budget(self, measured: int) -> int:
         return 12
