@@ -36,6 +36,7 @@ from .infer import infer_module
 from .op.record import OpPattern, pattern_of
 from .substitute import bind
 from .transform.auto_schedule import PlaceKernels
+from .transform.flat_params import with_flat_params
 from .transform.fuse_ops import constants_outside, fuse_function
 
 
@@ -184,6 +185,8 @@ def build(
     progress : callable, optional
         Told what is being done and how much of it.
 
+    A parameter of tuple type becomes one input for each of its fields, named ``p_0``, ``p_1`` and so on.
+
     Returns
     -------
     ExecutorFactoryModule
@@ -236,7 +239,7 @@ def _compile_graph(
     if params:
         mod = mod.clone()
         mod["main"] = bind_params_by_name(mod["main"], params)
-    made = compile_program(mod, targets, f"tvmgen_{mod_name}", to_kernels)
+    made = compile_program(with_flat_params(mod), targets, f"tvmgen_{mod_name}", to_kernels)
     if executor.options.get("link-params"):
         link_params(made[0])
     made[0].plan = plan_program(made[0])

@@ -358,12 +358,13 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
 
 def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | None) -> tuple[Any, Any, str | None]:
     """The module of a model, what builds it, and why it needs the virtual machine where nobody asked for that."""
+    from ...relay.transform.flat_params import with_flat_params
     from ...relay.vm import needs_vm
     from .built import build_for_machine, build_graph
     from .module_sizes import with_batch_of_one
 
     # Records are for kernels of fixed sizes.
-    mod = with_batch_of_one(model, "compiling") if tuning_records else model.mod
+    mod = with_flat_params(with_batch_of_one(model, "compiling") if tuning_records else model.mod)
     if executor == VM:
         return mod, build_for_machine, None
     reason = needs_vm(mod, model.params)
