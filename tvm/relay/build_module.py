@@ -160,7 +160,7 @@ def build(
     """Compile the function ``main``; the result makes executors: ``lib["default"](device)``.
 
     ``executor`` and ``runtime`` choose what the compiled program is written as. ``progress(stage, done, total)`` is
-    told how far it is.
+    told how far it is. A parameter ``p`` of tuple type becomes the inputs ``p_0``, ``p_1`` and so on, its fields.
 
     Parameters
     ----------
@@ -184,8 +184,6 @@ def build(
         The name of the module, which names of kernels begin with.
     progress : callable, optional
         Told what is being done and how much of it.
-
-    A parameter of tuple type becomes one input for each of its fields, named ``p_0``, ``p_1`` and so on.
 
     Returns
     -------
