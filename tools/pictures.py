@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -60,6 +61,7 @@ def part_of(module: str) -> str:
     return first if (PACKAGE / first).is_dir() and first else ""
 
 
+@cache
 def imports() -> Counter[tuple[str, str]]:
     """How many files of a part import another one, when they are loaded; the face of the package is left out."""
     found: Counter[tuple[str, str]] = Counter()
