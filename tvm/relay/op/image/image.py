@@ -9,8 +9,8 @@ from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, const
 from ..dynamic import is_dynamic
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, call, op
-from ..rules import dims, tensor
 from ..reshape import ints
+from ..rules import dims, tensor
 
 
 def _resize_type(attrs, types):
