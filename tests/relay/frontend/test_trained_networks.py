@@ -36,6 +36,6 @@ def test_every_real_file_gives_the_outputs_of_its_framework_and_says_what_photos
 
 @pytest.mark.slow("imports, compiles and runs a whole network")
 def test_a_large_network_names_what_photos_show(rng):
-    """Every seed has another one; ``make legacy-models`` runs all of them."""
+    """Every seed has another one; ``python -m tools models legacy`` runs all of them."""
     large = [("Caffe2", "squeezenet"), ("MXNet", "mobilenet_v2"), ("Caffe", "mobilenet_v2")]
     _check(*large[int(rng.integers(len(large)))])
