@@ -1,13 +1,15 @@
 """Makes the development environment: a virtual environment with what pyproject.toml asks for and this tree in its path.
 
-    python3 tools/environment.py FOLDER [EXTRA ...]
+    python3 tools/environment.py [--lowest] FOLDER [EXTRA ...]
 
-Says in one line what the machine lacks, and changes nothing in that case.
+With ``--lowest`` each package has the lowest version that pyproject.toml allows. Says in one line what the machine
+lacks, and changes nothing in that case.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,11 +45,17 @@ def requirements(extras: list[str]) -> list[str]:
     return project["dependencies"] + [line for extra in extras for line in project["optional-dependencies"][extra]]
 
 
-def create(folder: str, extras: list[str]) -> None:
+def lowest(requirement: str) -> str:
+    """The requirement of the lowest version that this one allows, with the newest fixes of that version."""
+    package, mark, condition = requirement.partition(";")
+    return re.sub(r">=([\d.]+)", r"==\1.*", package) + mark + condition
+
+
+def create(folder: str, extras: list[str], has_lowest: bool = False) -> None:
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(python):
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    wanted = requirements(extras)
+    wanted = [lowest(line) if has_lowest else line for line in requirements(extras)]
     print(f"installing {' '.join(wanted)} into {os.path.basename(folder)}", flush=True)
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted], check=True)
     packages = sysconfig.get_path("purelib", vars={"base": folder, "platbase": folder})
@@ -61,10 +69,12 @@ def main() -> None:
     lacks = missing_tools()
     if lacks:
         sys.exit(f"missing on this machine: {' '.join(lacks)}; on Debian: sudo apt-get install {' '.join(lacks)}")
+    folder, *extras = [argument for argument in sys.argv[1:] if argument != "--lowest"]
     try:
-        create(os.path.abspath(sys.argv[1]), sys.argv[2:])
+        create(os.path.abspath(folder), extras, "--lowest" in sys.argv)
     except subprocess.CalledProcessError as error:
-        sys.exit(f"setting up {sys.argv[1]} failed: {' '.join(map(str, error.cmd))}")
+        sys.exit(f"setting up {folder} failed: {' '.join(map(str, error.cmd))}")
 
 
-main()
+if __name__ == "__main__":
+    main()

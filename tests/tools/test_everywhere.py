@@ -6,7 +6,13 @@ import sys
 
 import pytest
 
-from tools import everywhere
+from tools import environment, everywhere
+
+
+class Done:
+    """A program that has ended."""
+
+    returncode, stderr = 0, "no such package\n"
 
 
 @pytest.fixture
@@ -52,6 +58,29 @@ def test_the_rows_are_listed_and_an_unknown_one_is_rejected(table, capsys):
         everywhere.main(["--only", "abacus"])
     assert "no row contains 'abacus'" in capsys.readouterr().err
     assert not table.exists()
+
+
+@pytest.mark.parametrize(("requirement", "wanted"), [
+    ("numpy>=1.25", "numpy==1.25.*"),
+    ("xgboost-cpu>=2.1; sys_platform == 'linux'", "xgboost-cpu==2.1.*; sys_platform == 'linux'"),
+    ("a>=1.0; python_version >= '3.12'", "a==1.0.*; python_version >= '3.12'"),
+    ("package", "package"),
+])  # fmt: skip
+def test_the_lowest_version_of_a_requirement_keeps_its_condition(requirement, wanted):
+    assert environment.lowest(requirement) == wanted
+
+
+def test_a_version_of_python_with_the_lowest_packages_is_an_environment_of_its_own(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(everywhere, "BUILD", tmp_path)
+    monkeypatch.setattr(everywhere, "interpreter", lambda version: f"python{version}")
+    monkeypatch.setattr(everywhere.subprocess, "run", lambda command, **_: made.append(command) or Done)
+    row = everywhere.rows()["Python 3.10, lowest versions of packages"]
+    assert row.command(["tests"])[0] == str(tmp_path / "python3.10-lowest" / "bin" / "python")
+    assert made[0][0] == "python3.10" and made[0][2:] == ["--lowest", tmp_path / "python3.10-lowest", "test"]
+    monkeypatch.setattr(Done, "returncode", 1)
+    with pytest.raises(everywhere.Missing, match="packages for python3.10: .*no such package"):
+        row.command(["tests"])
 
 
 def test_one_seed_draws_the_same_files_again():
