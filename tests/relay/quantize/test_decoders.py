@@ -47,10 +47,10 @@ def test_every_matrix_of_a_decoder_is_quantized(name):
 
 @pytest.mark.slow("calibrates and compiles whole networks")
 def test_a_decoder_with_small_weights_equals_the_dequantized_model(rng):
-    """Every seed has two others; TVM_CONFORMANCE_CASES=all has all of them."""
+    """Every seed has another one; TVM_CONFORMANCE_CASES=all has all of them."""
     names = sorted(DECODERS)
-    for name in names if os.environ.get("TVM_CONFORMANCE_CASES") else rng.choice(names, 2, replace=False):
-        check(str(name))
+    for name in names if os.environ.get("TVM_CONFORMANCE_CASES") else [str(rng.choice(names))]:
+        check(name)
 
 
 def check(name: str) -> None:
