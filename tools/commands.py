@@ -347,6 +347,6 @@ COMMANDS: dict[str, Command | Group] = {
     "first-hour": script("tools/first_hour.py", "run the commands of docs/first_ten_minutes.md in a new environment",
                          Option("--here", "in this environment, without the installation"),
                          Option("--write", "write the output into the page"), interpreter=""),
-    "size": script("tools/size.py", "count lines of each part against the budget", interpreter=""),
+    "size": script("tools/size.py", "count the lines of each part", interpreter=""),
     "peers": Command("make build/peers, a Python with PyTorch for benchmarks", peers, (), ""),
 }  # fmt: skip
