@@ -13,7 +13,7 @@ from cases import GROUPS, check
 
 from tvm.relay.frontend.coreml.table import LAYERS, OPERATIONS
 
-ORACLE = "NumPy written from the format's specification (ML programs first, then layers of neural networks)"
+ORACLE = "NumPy code written from the specification (ML programs first, then layers of neural networks)"
 # Kinds that tests of control flow and of whole models show.
 ELSEWHERE = {"cond", "while_loop", "classify", "const", "branch", "loop", "copy"}
 OPERATORS = [*OPERATIONS.names(), *(f"layer {name}" for name in LAYERS.names() if name not in ELSEWHERE)]
