@@ -76,8 +76,9 @@ s = te.create_schedule(B.op)
 print(unroll_small_loops(tvm.lower(s, [A, B], simple_mode=True)))
 
 # %% [markdown]
-# The pass context adds the pass to the lowering pipeline as `(phase, pass)`. A pass of phase 0 gets multi-dimensional
-# buffers, of phase 1 flat buffers, and of phases 2 and 3 the loops after vectorization and unrolling.
+# The pass context adds the pass to the lowering pipeline as `(phase, pass)`. It runs after this phase: after phase 0
+# buffers are multi-dimensional, after phase 1 they are flat, and after phase 2 loops are vectorized and memory is
+# planned.
 
 # %%
 with tvm.transform.PassContext(config={"tir.add_lower_pass": [(1, unroll_small_loops)]}):
