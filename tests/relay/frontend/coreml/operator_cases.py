@@ -1,6 +1,6 @@
 """A case or more of every operation of ML programs and of every layer, against NumPy written from the specification.
 
-``python tools/legacy_conformance.py coreml`` runs them all and writes the table of docs/coverage.md.
+``python -m tools conformance coreml`` runs them all and writes the table of docs/coverage.md.
 """
 
 from __future__ import annotations
