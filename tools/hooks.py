@@ -102,7 +102,7 @@ def main() -> int:
         before, rest = text.split(BEGIN)
         MAP.write_text(before + BEGIN + new + END + rest.split(END)[1], encoding="utf-8")
     elif new:
-        print(f"docs/map.md lists other hooks than the code has; python tools/hooks.py writes:\n{new}")
+        print(f"docs/map.md and the code have different hooks; python -m tools hooks writes:\n{new}")
         return 1
     return 0
 

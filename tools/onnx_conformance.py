@@ -108,7 +108,7 @@ def _reason(text: str) -> str:
     return text.split("': ", 1)[1] if "node '" in text and "': " in text else text
 
 
-# Why tests outside of what a graph executor can do do not pass; the first row whose words are in the reason holds.
+# What a test needs to pass: the first entry with a word that is in the reason of the failure.
 _NEEDS = (
     ("training", ("training", "Momentum", "Adagrad", "Adam")),
     ("strings", ("string", "String", "RegexFullMatch")),
@@ -118,14 +118,15 @@ _NEEDS = (
     ("decoders of image files", ("ImageDecoder",)),
     ("run-time sizes", ("when compiling", "known only when the model runs")),
 )
-_ALIGNED = "the stored results divide by the new length before rounding; the definition and onnxruntime by the length"
-# Tests whose stored results cannot be met by computing rightly.
+_ALIGNED = ("the expected output divides by the unrounded output length; the specification and onnxruntime by the "
+            "rounded one")
+# Tests whose expected outputs a correct implementation does not produce.
 _NOTES = {
-    "bernoulli": ("chance", "the results are random; the stored ones are one draw"),
-    "training_dropout": ("chance", "what is dropped is random; the stored results are one draw"),
-    "scales_linear_align_corners": ("one reading", _ALIGNED),
-    "scales_cubic_align_corners": ("one reading", _ALIGNED),
-    "dft_inverse": ("chance", "the exact results are 0; the stored ones are rounding noise, 1.9e-7"),
+    "bernoulli": ("random numbers", "the outputs are random; the expected output is one sample"),
+    "training_dropout": ("random numbers", "dropout is random; the expected output is one sample"),
+    "scales_linear_align_corners": ("another interpretation", _ALIGNED),
+    "scales_cubic_align_corners": ("another interpretation", _ALIGNED),
+    "dft_inverse": ("rounding", "the exact output is 0; the expected output is rounding noise, 1.9e-7"),
 }
 
 
@@ -216,9 +217,9 @@ def write_table(results: dict[str, str]) -> None:
         "",
         f"`python -m tools conformance onnx` runs every node test of the installed onnx package "
         f"({onnx.__version__}) through the backend interface; "
-        "the tests' data are inputs of the compiled program, never constants.",
+        "the data of a test are inputs of the compiled program, not constants.",
         "",
-        f"{passed} of {total} pass ({100 * passed / total:.1f} %). The others would need: "
+        f"{passed} of {total} pass ({100 * passed / total:.1f} %). The other tests need: "
         + (", ".join(f"{k} ({n})" for k, n in sorted(kinds.items())) or "nothing")
         + ".",
         "",

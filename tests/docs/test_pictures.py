@@ -21,7 +21,7 @@ def pictures(monkeypatch):
 @pytest.mark.parametrize("name", ["models.svg", "gpu_models.svg"])
 def test_the_plots_are_those_of_the_last_results(pictures, name):
     kept = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    assert kept == pictures.PICTURES[name](), "python3 tools/pictures.py writes it"
+    assert kept == pictures.PICTURES[name](), "python -m tools pictures writes it"
 
 
 @pytest.mark.slow("draws the import graph of the whole package")
