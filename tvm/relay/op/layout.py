@@ -266,8 +266,8 @@ def sliced(attrs, types, old: str, new: str) -> LayoutChange | None:
         begin.append(first)
         end.append(last)
     places = tuple(letters(new).index(names[a]) for a in axes)
-    in_order = attrs.axes is None and places == tuple(range(len(places)))
-    changed = _changed(attrs, begin=tuple(begin), end=tuple(end), strides=tuple(strides), axes=None if in_order else places)
+    kept = None if attrs.axes is None and places == tuple(range(len(places))) else places
+    changed = _changed(attrs, begin=tuple(begin), end=tuple(end), strides=tuple(strides), axes=kept)
     return LayoutChange([new], new, changed)
 
 
