@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 from ....ir.op import OPS
 from ....target import Target
-from ....topi.nn import alter
+from ....topi import layer_hooks as hooks
 
 LEGALIZE = {
-    "nn.batch_matmul": alter.batch_matmul_legalize,
-    "nn.conv2d": alter.conv2d_legalize,
-    "nn.conv2d_transpose": alter.conv2d_transpose_legalize,
-    "nn.dense": alter.dense_legalize,
-    "nn.matmul": alter.matmul_legalize,
+    "nn.batch_matmul": hooks.batch_matmul_legalize,
+    "nn.conv2d": hooks.conv2d_legalize,
+    "nn.conv2d_transpose": hooks.conv2d_transpose_legalize,
+    "nn.dense": hooks.dense_legalize,
+    "nn.matmul": hooks.matmul_legalize,
 }
 ALTER_LAYOUT = {
-    "nn.conv2d": alter.conv2d_alter_layout,
-    "nn.conv3d": alter.conv3d_alter_layout,
-    "nn.dense": alter.dense_alter_layout,
+    "nn.conv2d": hooks.conv2d_alter_layout,
+    "nn.conv3d": hooks.conv3d_alter_layout,
+    "nn.dense": hooks.dense_alter_layout,
 }
 
 
