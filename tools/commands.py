@@ -348,5 +348,8 @@ COMMANDS: dict[str, Command | Group] = {
                          Option("--here", "in this environment, without the installation"),
                          Option("--write", "write the output into the page"), interpreter=""),
     "size": script("tools/size.py", "count lines of each part against the budget", interpreter=""),
+    "words": script("tools/words.py", "check that documents, docstrings and comments are written in plain words",
+                    Option("paths", "print all offences of these files and folders", "PATH..."),
+                    Option("--lower", "lower the listed numbers of remaining offences", ""), interpreter=""),
     "peers": Command("make build/peers, a Python with PyTorch for benchmarks", peers, (), ""),
 }  # fmt: skip
