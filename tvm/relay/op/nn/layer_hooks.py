@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ....ir.op import OPS
 from ....target import Target
-from ....topi.nn import alter
+from ....topi import layer_hooks as alter
 
 LEGALIZE = {
     "nn.batch_matmul": alter.batch_matmul_legalize,
