@@ -180,6 +180,17 @@ def unexpected(found: list[Offence], not_yet: dict[str, int]) -> list[Offence]:
     return [one for one in found if counts[place(one.path, not_yet)] > not_yet.get(place(one.path, not_yet), 0)]
 
 
+def summary(wrong: list[Offence], not_yet: dict[str, int]) -> list[str]:
+    """A line for each offence, but one line for a listed place, most of whose offences are old."""
+    counts = Counter(place(one.path, not_yet) for one in wrong)
+    many = [
+        f"{name}: {count} offences, {not_yet[name]} are listed; python -m tools words {name} prints them"
+        for name, count in counts.items()
+        if name in not_yet
+    ]
+    return [*(str(one) for one in wrong if place(one.path, not_yet) not in not_yet), *many]
+
+
 def lower(not_yet: dict[str, int], found: list[Offence]) -> dict[str, int]:
     """``not_yet`` with its numbers lowered to the remaining offences; places without any are removed."""
     counts = Counter(place(one.path, not_yet) for one in found)
@@ -204,12 +215,12 @@ def main(arguments: list[str]) -> int:
     if options.lower:
         data["not_yet"] = lower(data["not_yet"], found)
         DATA.write_text(with_not_yet(DATA.read_text(encoding="utf-8"), data["not_yet"]), encoding="utf-8")
-    under = tuple(path.rstrip("/") for path in options.paths)
-    printed = [one for one in found if (one.path + "/").startswith(tuple(path + "/" for path in under))]
-    for one in printed if under else unexpected(found, data["not_yet"]):
-        print(one)
-    total = sum(data["not_yet"].values())
     wrong = unexpected(found, data["not_yet"])
+    under = tuple(path.rstrip("/") + "/" for path in options.paths)
+    listed = [one for one in found if f"{one.path}/".startswith(under)] if under else []
+    for line in listed or summary(wrong, data["not_yet"]):
+        print(line)
+    total = sum(data["not_yet"].values())
     print(f"{len(wrong)} offences to fix; {len(found)} of at most {total} remain in {len(data['not_yet'])} places")
     return 1 if wrong else 0
 

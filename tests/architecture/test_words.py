@@ -118,6 +118,14 @@ def test_listed_places_may_have_no_more_offences_than_listed():
     assert words.unexpected(offences, {"tvm": 9, "tvm/te": 2}) == offences[2:]
 
 
+def test_offences_of_a_listed_place_are_counted_and_others_printed():
+    offences = [words.Offence(path, 1, "mend", "write fix") for path in ("tvm/te/a.py", "tvm/te/b.py", "docs/a.md")]
+    assert words.summary(offences, {"tvm/te": 1}) == [
+        "docs/a.md:1: 'mend': write fix",
+        "tvm/te: 2 offences, 1 are listed; python -m tools words tvm/te prints them",
+    ]
+
+
 def test_numbers_of_listed_places_are_only_lowered():
     offences = [
         words.Offence("tvm/te/a.py", 1, "mend", "write fix"),
