@@ -101,11 +101,11 @@ compile-cost: setup ## each of a thousand steps of an LSTM costs as much to comp
 bench-compile: setup ## time and memory of compiling, against the bars
 	$(BIN)/python -m benchmarks.compile_time
 
-bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH"; BENCH=--table: all)
+bench-models: setup ## whole models beside other runtimes (BENCH="--quick --models resnet50 --peer-python PATH"; BENCH="--table MACHINE": all, into benchmarks/results)
 	$(BIN)/python -m benchmarks.models $(BENCH)
 
 bench-quantization: setup ## models quantized by us and by onnxruntime beside float32, on crops of photos (BENCH="--models resnet50 --methods percentile"); docs/quantization.md
-	$(BIN)/python -m benchmarks.quantization --write benchmarks/results/quantization.json $(BENCH)
+	$(BIN)/python -m benchmarks.quantization --write $(BENCH)
 
 bench-vm: setup ## models with open sizes on the virtual machine beside onnxruntime (BENCH="--models bert_base --at 2"; BENCH="--chain --memory")
 	$(BIN)/python -m benchmarks.vm $(BENCH)

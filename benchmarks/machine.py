@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import tempfile
 from pathlib import Path
@@ -10,6 +11,15 @@ from pathlib import Path
 from .harness import percentile
 
 HERE = Path(__file__).resolve().parent
+
+
+def cpu_name() -> str:
+    """Return the model name of the processor as /proc/cpuinfo gives it, or the architecture where it has none."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
 
 
 class Loop:

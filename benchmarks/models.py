@@ -5,7 +5,7 @@
     python -m benchmarks.models --profile resnet50        where the time goes
     python -m benchmarks.models --convs resnet50          its convolutions, each alone, against the machine's peak
     python -m benchmarks.models --pair resnet50           two executors in one process, one thread each
-    python -m benchmarks.models --table                   everything, into docs/performance.md and benchmarks/results
+    python -m benchmarks.models --table MACHINE           everything, into benchmarks/results
 
 Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
 timed; rounds are equal and interleaved. The frameworks (torch, torch.compile, torchscript, jax) take part in fewer of
@@ -33,9 +33,9 @@ import numpy as np
 
 from tvm.utils.rounds import ROUND_SECONDS, in_turn, runs_in_a_round
 
-from . import operators, report, zoo
+from . import operators, report, result_file, zoo
 from .harness import commit, percentile, save
-from .machine import Machine
+from .machine import Machine, cpu_name
 from .workers import BEFORE, FRAMEWORKS, OURS, PEERS, ROOT, Worker, WorkerFailed, missing
 
 ALLOWED_ERROR = 1e-3
@@ -264,8 +264,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--quick", action="store_true", help="20 rounds")
     add("--threads", type=int, default=len(os.sched_getaffinity(0)))
     add("--variants", action="store_true", help="also batch 4 and 8, 320x240, NHWC and one thread for some models")
-    add("--table", action="store_true", help="all models, variants and peers of one commit, into the documentation; "
-        "rows of this commit that --json holds already are not measured again")  # fmt: skip
+    add("--table", default="", metavar="MACHINE", choices=result_file.MACHINES,
+        help="measure all models, variants and peers and write them to benchmarks/results as those of MACHINE; "
+        "rows of this commit that are in --json are not measured again")  # fmt: skip
     add("--batch", type=int, default=1)
     add("--size", default="", help="WIDTHxHEIGHT of the image, such as 320x240")
     add("--layout", default="NCHW", choices=("NCHW", "NHWC"))
@@ -292,7 +293,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
             parser.error(f"--before {options.before}: there is no checkout of this project")
         options.peers.insert(0, BEFORE)
     options.rounds = 20 if options.quick else options.rounds
-    options.variants = options.variants or options.table
+    options.variants = options.variants or bool(options.table)
     return options
 
 
@@ -350,15 +351,21 @@ def _time_models(bench: Bench) -> dict:
     return rows
 
 
-def publish(rows: dict) -> None:
-    """Put the rows where they are kept, and their tables and plot into the documentation."""
-    date = max(row["date"] for row in rows.values())[:10]
-    save(str(ROOT / "benchmarks" / "results" / f"{date}.json"), rows)
-    plain = {key: row for key, row in rows.items() if not report.is_variant(row)}
-    (ROOT / "docs" / "models.svg").write_text(report.plot(plain), encoding="utf-8")
-    page = ROOT / "docs" / "performance.md"
-    page.write_text(report.placed(page.read_text(encoding="utf-8"), report.page(rows)), encoding="utf-8")
-    print(f"written: benchmarks/results/{date}.json, docs/models.svg, docs/performance.md")
+def publish(rows: dict, machine: str) -> None:
+    """Write the result files of the times and of the peak memory."""
+    peers = [found for row in rows.values() for found in row["peers"].items() if found[0] != OURS and "p20" in found[1]]
+    facts = {
+        "description": f"{len(os.sched_getaffinity(0))} cores, {cpu_name()}",
+        "command": f"python -m benchmarks.models --table {machine}",
+        "versions": {report.TITLES.get(peer, peer): facts["version"].partition("+")[0] for peer, facts in peers},
+    }
+    method = "batch 1 and no tuning unless the row says otherwise; interleaved rounds, their number in the details"
+    times = [report.time_row(row) for row in rows.values()]
+    written = [result_file.write("cpu-float32", machine, times, unit="ms", method=method, **facts)]
+    method = "peak resident memory of a process that loads and runs the model; batch 1, float32"
+    memory = [report.memory_row(row) for row in rows.values() if not report.is_variant(row)]
+    written.append(result_file.write("peak-memory", machine, memory, unit="MiB", method=method, **facts))
+    print(f"wrote {', '.join(path.name for path in written)}; python -m tools performance shows them")
 
 
 def main() -> None:
@@ -378,7 +385,7 @@ def main() -> None:
         rows = dict(sorted(rows.items(), key=lambda item: zoo.NAMES.index(item[1]["case"]["name"])))
     print("\n" + report.tables(rows))
     if options.table:
-        publish(rows)
+        publish(rows, options.table)
     if options.compare:
         print(report.compare(load(options.compare), rows))
     if options.svg:

@@ -1,16 +1,16 @@
-"""Quantized models beside their float originals: how often both name the same class on random crops of photos.
+"""Accuracy of quantized models: how often they and the float32 model predict the same class on crops of photos.
 
-    python -m benchmarks.quantization --write benchmarks/results/quantization.json
+    python -m benchmarks.quantization --write
 
-Both models of ``shared/models/imagenet`` are quantized from the same crops by every mode of our calibration and by
-onnxruntime (``quantize_static``, QDQ, a scale for each channel), and run on the same other crops. ``--models`` and
-``--methods`` choose a part; ``--write`` keeps the rows that a file has already, and ``--table`` only prints them.
+The two models of ``shared/models/imagenet`` are quantized with each calibration mode of ours and by onnxruntime
+(``quantize_static``, QDQ, per-channel scales), all from the same crops, and evaluated on the same other crops.
+``--models`` and ``--methods`` select some of them. ``--write`` writes a result file with the new rows and the other
+rows of the newest result file; ``--table`` prints the newest result file.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from . import result_file
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path(os.environ.get("TVM_TEST_MODELS") or ROOT.parent / "shared" / "models") / "imagenet"
@@ -156,6 +158,21 @@ def _merged(old: Sequence[dict], new: Sequence[dict]) -> list[dict]:
     return sorted(rows.values(), key=lambda r: (names.index(r["model"]), -r["samples"], methods.index(r["method"])))
 
 
+def kept_rows(folder: Path = result_file.FOLDER) -> list[dict]:
+    """Return the rows of the newest result file, or none where there is no file."""
+    path = result_file.newest("quantization", "any", folder)
+    return [row["details"] for row in result_file.load(path)["rows"]] if path else []
+
+
+def write(rows: Sequence[dict], seed: int, folder: Path = result_file.FOLDER) -> Path:
+    """Write the rows as a result file and return its path."""
+    found = [{"name": row["model"], "input": f"{row['samples']} samples", "group": row["method"],
+              "values": {"agreement": row["agreement"], "decibels": row["decibels"]}, "details": row} for row in rows]
+    method = f"agreement of top-1 with float32 on crops of photos, and signal to noise in decibels; seed {seed}"
+    return result_file.write("quantization", "any", found, unit="share", method=method, versions={}, folder=folder,
+                             description="accuracy; independent of the machine", command="make bench-quantization")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = [m.name for m in MODELS]
@@ -164,11 +181,11 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=50, help="crops for the calibration")
     parser.add_argument("--crops", type=int, default=500, help="crops that are compared")
     parser.add_argument("--seed", type=int, default=19)
-    parser.add_argument("--write", metavar="FILE", help="add the rows to this file")
-    parser.add_argument("--table", metavar="FILE", help="print the rows of this file and end")
+    parser.add_argument("--write", action="store_true", help="write a result file of these and the newest other rows")
+    parser.add_argument("--table", action="store_true", help="print the newest result file and exit")
     args = parser.parse_args()
     if args.table:
-        print(table(json.loads(Path(args.table).read_text())["rows"]))
+        print(table(kept_rows()))
         return
     rows: list[dict] = []
     for model in (m for m in MODELS if m.name in args.models):
@@ -186,10 +203,8 @@ def main() -> None:
             print(f"{row} ({time.time() - start:.0f} s)", flush=True)
             rows.append(row)
     if args.write:
-        path = Path(args.write)
-        old = json.loads(path.read_text())["rows"] if path.exists() else []
-        rows = _merged(old, rows)
-        path.write_text(json.dumps({"seed": args.seed, "rows": rows}, indent=1) + "\n")
+        rows = _merged(kept_rows(), rows)
+        write(rows, args.seed)
     print(table(rows))
 
 

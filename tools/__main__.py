@@ -9,6 +9,7 @@ import sys
 # Command: the module with its ``main(arguments)``, and what it does.
 COMMANDS = {
     "everywhere": ("tools.everywhere", "run a sample of the tests as on other machines; writes docs/everywhere.md"),
+    "performance": ("tools.performance", "write docs/performance.md and its charts from benchmarks/results"),
 }
 
 

@@ -30,8 +30,8 @@ end `tvm`, unmodified, and by ours, `tvm_classic`. A number is the largest diffe
 as a share of the largest output. The last columns are of a compilation with a dynamic batch: the difference over
 batches of 2, 3 and 5, and how often the back end compiled.
 
-Timings beside inductor (`python -m benchmarks.torch_compile`) are in [performance](performance.md): 0.65 of its time on
-two threads of an x86 server, the geometric mean over 16 models.
+Timings beside inductor (`python -m benchmarks.torch_compile`) are in [performance](performance.md): 0.66 of its time on
+two CPU threads, the geometric mean over 20 models.
 
 | model | `tvm` | first call, s | `tvm_classic` | first call, s | `tvm_classic`, dynamic batch | compilations |
 |---|---|---|---|---|---|---|
