@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
+
+from tvm.utils.rounds import Worker
 
 from . import zoo
 from .harness import percentile
 from .machine import Machine
 
-if TYPE_CHECKING:
-    from .models import Bench
-
 HASWELL = "llvm -mcpu=haswell"
+
+
+class Bench(Protocol):
+    """The interface of ``benchmarks.models.Bench`` that the functions of this module use."""
+
+    options: Any
+
+    def spec(self, case: zoo.Case, peer: str, threads: int | None = None, **more: Any) -> dict: ...
+
+    def worker(self, spec: dict, threads: int | None = None) -> Worker: ...
 
 
 def _lines(head: list[str], body: list[list[str]]) -> str:

@@ -10,8 +10,9 @@ import threading
 import time
 from collections.abc import Callable
 
+from tvm.utils.peers import peak_bytes
+
 from . import zoo
-from .workers import peak_bytes
 
 
 def compile_case(spec: dict) -> dict:

@@ -22,20 +22,9 @@ import tempfile
 import time
 from typing import Any
 
-import numpy as np
-
 from .tuning_memory import memory
-
-
-def model_tasks(path: str, target: str) -> list[Any]:
-    import onnx
-
-    from tvm import autotvm, relay
-    from tvm.driver.tvmc.frontends import complete_shapes
-
-    model = onnx.load(path)
-    mod, params = relay.frontend.from_onnx(model, shape=complete_shapes(model, None)[0])
-    return autotvm.task.extract_from_program(mod, params, target)
+from .tuning_search import against_random, rank
+from .tuning_tasks import model_tasks
 
 
 def measure_option() -> dict[str, Any]:
@@ -117,31 +106,6 @@ def propose(arguments: argparse.Namespace) -> None:
         results = [autotvm.MeasureResult((flop / (1 + rng.random()) * 1e-10,), 0, 0.1, time.time()) for _ in batch]
     print(f"a space of {len(task.config_space):,}: 64 candidates in {sorted(seconds)[2]:.2f} s (bar 1), learning from "
           f"the last 64 among it; slowest {max(seconds):.2f} s")  # fmt: skip
-
-
-def measured(task: Any, indexes: list[int], option: dict[str, Any]) -> np.ndarray:
-    """Speeds of configurations, 0 for those that fail."""
-    from tvm import autotvm
-
-    run = autotvm.measure.create_measure_batch(task, option)
-    speeds = []
-    for at in range(0, len(indexes), run.n_parallel):
-        inputs = [autotvm.MeasureInput(task.target, task, task.config_space.get(i))
-                  for i in indexes[at : at + run.n_parallel]]  # fmt: skip
-        speeds += [1.0 / float(np.mean(r.costs)) if r.error_no == 0 else 0.0 for r in run(inputs)]
-    return np.array(speeds)
-
-
-def rank(arguments: argparse.Namespace) -> None:
-    from .tuning_search import rank
-
-    rank(arguments)
-
-
-def against_random(arguments: argparse.Namespace) -> None:
-    from .tuning_search import against_random
-
-    against_random(arguments)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import tuning
+from .tuning_tasks import measured, model_tasks
 
 # Candidates built at once.
 BATCH = 16
@@ -98,7 +98,7 @@ def rank(arguments: argparse.Namespace) -> None:
     from tvm.autotvm.tuner.metric import spearman
     from tvm.autotvm.tuner.xgboost_cost_model import XGBoostCostModel
 
-    tasks = [t for t in tuning.model_tasks(arguments.model, arguments.target) if t.name.startswith("conv2d_NCHWc")]
+    tasks = [t for t in model_tasks(arguments.model, arguments.target) if t.name.startswith("conv2d_NCHWc")]
     tasks.sort(key=lambda t: (-len(t.config_space), -t.flop))
     task = tasks[min(arguments.task, len(tasks) - 1)]
     random.seed(arguments.seed)
@@ -153,7 +153,7 @@ def against_random(arguments: argparse.Namespace) -> None:
     from tvm import autotvm
 
     started = time.monotonic()
-    tasks = tuning.model_tasks(arguments.model, arguments.target)
+    tasks = model_tasks(arguments.model, arguments.target)
     tasks = sorted(tasks, key=lambda t: -(t.flop or 0) * t.count)[: arguments.tasks]
     rows = load(arguments.json)
     option = {"builder": autotvm.LocalBuilder(), "runner": runner()}
@@ -170,7 +170,7 @@ def against_random(arguments: argparse.Namespace) -> None:
             searched(autotvm.tuner.RandomTuner, task, arguments.trials, option),
         ]
         both = list(dict.fromkeys([*picks[0], *picks[1], *task.config_space.start]))
-        rounds = np.median([tuning.measured(task, both, option) for _ in range(ROUNDS)], axis=0)
+        rounds = np.median([measured(task, both, option) for _ in range(ROUNDS)], axis=0)
         speed = dict(zip(both, rounds))
         model, chance = (max(speed[i] for i in own) for own in picks)
         row = {"workload": key, "trials": arguments.trials, "ratio": round(float(model / chance), 3),
