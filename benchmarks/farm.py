@@ -1,9 +1,9 @@
-"""What a second node of a Ray cluster brings: models compiled a minute, and candidates measured a second.
+"""Speedup of a second node of a Ray cluster: time to compile models and to measure candidates.
 
     python -m benchmarks.farm [--models 8] [--trials 128]
 
-Run by a Python that has ray (``make test-ray`` makes build/ray). The nodes are processes of this machine, each with one
-of its cores; prints a table in Markdown.
+Runs in a Python that has ray (``make test-ray`` makes build/ray). The nodes are processes of this machine with one core
+each. Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tvm import autotvm, te
 
 @autotvm.template("benchmarks.farm.matmul")
 def matmul(n: int, m: int, k: int) -> tuple:
-    """A tiled matmul."""
+    """Define the template of a tiled matmul."""
     a, b = te.placeholder((n, k), name="a"), te.placeholder((k, m), name="b")
     r = te.reduce_axis((0, k), name="r")
     c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")
@@ -40,7 +40,7 @@ def matmul(n: int, m: int, k: int) -> tuple:
 
 
 def convolutions(path: Path, channels: int, layers: int = 12) -> None:
-    """A model of 3x3 convolutions; models of different widths have no kernel in common."""
+    """Write a model of 3x3 convolutions; models of different widths have no kernel in common."""
     from onnx import TensorProto, helper, numpy_helper, save
 
     rng = np.random.default_rng(channels)
@@ -55,7 +55,7 @@ def convolutions(path: Path, channels: int, layers: int = 12) -> None:
 
 
 def compile_all(address: str, models: list[str], folder: str) -> float:
-    """Seconds until all models are compiled."""
+    """Return the seconds until all models are compiled."""
     words = [sys.executable, "-m", "tvm.driver.tvmc", "compile", "--farm", "ray", "--farm-address", address]
     start = time.perf_counter()
     subprocess.run([*words, "-o", folder, *models], check=True, stdout=subprocess.DEVNULL)
@@ -63,7 +63,7 @@ def compile_all(address: str, models: list[str], folder: str) -> float:
 
 
 def tune(address: str, trials: int) -> float:
-    """Seconds of so many trials."""
+    """Return the seconds of a number of trials."""
     task = autotvm.task.create("benchmarks.farm.matmul", args=(192, 192, 192), target="llvm")
     option = autotvm.measure_option(autotvm.RayBuilder(address=address), autotvm.RayRunner(address, number=4, repeat=3))
     start = time.perf_counter()
@@ -72,7 +72,7 @@ def tune(address: str, trials: int) -> float:
 
 
 def main() -> None:
-    """Measure a cluster of one node and one of two."""
+    """Measure a cluster of one node and a cluster of two nodes."""
     import ray
     from ray.cluster_utils import Cluster
 
@@ -82,7 +82,7 @@ def main() -> None:
     args = parser.parse_args()
     rows: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        # The first job of a node pays for its start, so two more models go before the others.
+        # The first job of a node includes its start, so two more models are compiled before the measurement.
         models = [str(Path(folder, f"m{i}.onnx")) for i in range(args.models + 2)]
         for i, path in enumerate(models):
             convolutions(Path(path), 24 + 4 * i)

@@ -1,4 +1,4 @@
-"""What the machine can do, measured between the rounds of a benchmark by bare loops in C."""
+"""Peak speed and memory bandwidth of the machine, measured between the rounds of a benchmark by bare loops in C."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def cpu_name() -> str:
 
 
 class Loop:
-    """A program in C that does one round for each line it reads."""
+    """A C program that runs one round for each line that it reads."""
 
     def __init__(self, source: str, *arguments: str, options: tuple[str, ...] = ()):
         self.folder = tempfile.TemporaryDirectory()
@@ -61,7 +61,7 @@ class Peak(Loop):
 
 
 class Machine:
-    """The peak of ``threads`` cores at once and, on request, the bandwidth of memory by size of the working set."""
+    """The peak of ``threads`` cores at once and, on request, the memory bandwidth by size of the working set."""
 
     def __init__(self, threads: int, bandwidth: bool = False):
         self.peaks = [Peak() for _ in range(threads)]
@@ -82,12 +82,12 @@ class Machine:
             self.speeds.append(self.memory.read())
 
     def gflops(self, vectors: str = "wide") -> float:
-        """The peak of all cores together: the 80th percentile of the rounds."""
+        """Return the peak of all cores together: the 80th percentile of the rounds."""
         seen = self.wide if vectors == "wide" and max(self.wide) > 0 else self.narrow
         return percentile(seen, 80)
 
     def bandwidth(self) -> dict[int, float]:
-        """Bytes per second by size of the working set."""
+        """Return bytes per second by size of the working set."""
         columns = zip(*self.speeds)
         return {size: percentile(list(column), 80) * 1e9 for size, column in zip(self.sizes, columns)}
 

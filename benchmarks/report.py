@@ -1,4 +1,4 @@
-"""Tables, a plot and a comparison of kept rows."""
+"""Tables, a chart and a comparison of stored rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvm.drawing.chart import grouped_bars
 
 from .workers import BEFORE, OURS, PEERS
 
-# Ratios to onnxruntime and to OpenVINO that the project holds itself to, two threads, batch 1.
+# The project's targets for the ratios to onnxruntime and to OpenVINO, with two threads and batch 1.
 BARS = {
     "resnet50": (0.90, 0.85),
     "resnet18": (0.85, 0.80),
@@ -49,7 +49,7 @@ TITLES = {
 }
 
 def key(row: dict) -> str:
-    """What tells rows apart: model, shape, layout, threads, target."""
+    """Return the key of a row: model, shape, layout, threads, target."""
     case = row["case"]
     size = f" {case['width']}x{case['height']}" if case["height"] else ""
     batch = f" batch {case['batch']}" if case["batch"] > 1 else ""
@@ -72,7 +72,7 @@ def _bar(row: dict, peer: str) -> float | None:
 
 
 def _share(row: dict) -> tuple[float, float]:
-    """GFLOPS of ours and their share of the peak."""
+    """Return the GFLOPS of ours and their share of the peak."""
     speed = row["gflop"] / row["peers"][OURS]["p20"]
     return speed, speed / row["peak_gflops"]
 
@@ -82,7 +82,7 @@ def _ok(row: dict, peer: str) -> bool:
 
 
 def line(row: dict) -> str:
-    """One row for the eye, while a run goes on."""
+    """Return one row as text, for the output during a run."""
     if not _ok(row, OURS):
         errors = [f"{peer} {facts['error']:.1e}" for peer, facts in row["peers"].items() if "error" in facts]
         return f"{key(row)}: not timed; error of {', '.join(errors) or 'none'}"
@@ -123,7 +123,7 @@ def geometric_mean(rows: dict, peer: str) -> float | None:
 
 
 def tables(rows: dict) -> str:
-    """Ratios, times, and what else was measured."""
+    """Return tables of ratios, times and other measurements."""
     peers = [p for p in (*PEERS, BEFORE) if p != OURS and any(p in row["peers"] for row in rows.values())]
     ratios = [[k, *(_ratio_cell(row, p) for p in peers)] for k, row in rows.items()]
     means = [geometric_mean(rows, p) for p in peers]
@@ -142,7 +142,7 @@ def tables(rows: dict) -> str:
         error = row["peers"][OURS].get("error")
         cells.append("" if error is None else f"{error:.1e}")
     return (
-        "Time of ours divided by the peer's (20th percentiles, 95 % interval, bar where there is one; "
+        "Time of ours divided by the peer's (20th percentiles, 95 % interval, target where there is one; "
         f"rounds: {_rounds(rows, peers)}):\n\n"
         + _table(["model", *peers], ratios)
         + "\nMilliseconds, 20th percentile (median):\n\n"
@@ -153,7 +153,7 @@ def tables(rows: dict) -> str:
 
 
 def _rounds(rows: dict, peers: list[str]) -> str:
-    """How many rounds the programs were in, in words."""
+    """Return the number of rounds of each program as text."""
     counts: dict[str, list[str]] = {}
     for peer in (OURS, *peers):
         seen = sorted({row["peers"][peer].get("rounds", row["rounds"]) for row in rows.values() if _ok(row, peer)})
@@ -216,7 +216,7 @@ def _facts(name: str, row: dict) -> list[str]:
 
 
 def compare(old: dict, new: dict) -> str:
-    """What moved: ratios to a peer are compared, because the machine itself is never the same twice."""
+    """Return the ratios that changed. Ratios are compared, since the speed of the machine itself changes."""
     lines = []
     for name, row in new.items():
         before = old.get(name)
@@ -237,7 +237,7 @@ def compare(old: dict, new: dict) -> str:
 
 
 def plot(rows: dict) -> str:
-    """The ratios as bars, in SVG; the line marks equal time, and what is below it is faster."""
+    """Draw the ratios as bars in SVG; a line marks equal time, and shorter bars are faster."""
     rows = {name: row for name, row in rows.items() if row.get("ratios")}
     peers = [p for p in PEERS if any(p in row["ratios"] for row in rows.values())]
     values = [

@@ -1,8 +1,8 @@
-"""What a session costs: remote calls, copies, timing a kernel remotely beside timing it here, and tuning through it.
+"""Cost of an RPC session: remote calls, copies, timing a kernel remotely and locally, and tuning through a tracker.
 
     python -m benchmarks.rpc [--rounds 5]
 
-Prints a table in Markdown, for the server written in C and for the one behind ``tvm.rpc.Server``, both on loopback.
+Prints a table in Markdown, for the server written in C and for ``tvm.rpc.Server``, both on loopback.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _library(folder: str) -> str:
 
 
 def best(rounds: int, act: Callable[[], object]) -> float:
-    """Seconds of the fastest of some rounds."""
+    """Return the seconds of the fastest round."""
     found = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -66,7 +66,7 @@ def measure(remote: rpc.RPCSession, path: str, rounds: int) -> dict[str, float]:
     x = np.random.default_rng(0).random((512, 512), "float32")
     here, there = tvm.runtime.load_module(path), module
     times: dict[str, list[float]] = {"here": [], "there": []}
-    for _ in range(rounds):  # in turn, so that a busy machine slows both alike
+    for _ in range(rounds):  # in turn, so that a busy machine slows both
         for name, part, device in (("here", here, tvm.cpu()), ("there", there, remote.cpu())):
             args = tvm.nd.array(x, device), tvm.nd.empty((512, 512), "float32", device)
             times[name].append(part.time_evaluator("matmul", device, number=10, repeat=3)(*args).median)
@@ -74,14 +74,14 @@ def measure(remote: rpc.RPCSession, path: str, rounds: int) -> dict[str, float]:
         "call of an empty function (us)": best(rounds, lambda: [call(empty, empty) for _ in some]) / CALLS * 1e6,
         "copy to the device (GB/s)": BYTES / best(rounds, lambda: array.copyfrom(data)) / 1e9,
         "copy from the device (GB/s)": BYTES / best(rounds, array.numpy) / 1e9,
-        "a kernel timed there, of the time here (%)": 100 * min(times["there"]) / min(times["here"]),
+        "a kernel's time there / here (%)": 100 * min(times["there"]) / min(times["here"]),
         "median of the same (%)": 100 * statistics.median(times["there"]) / statistics.median(times["here"]),
     }
 
 
 @autotvm.template("bench/rpc_matmul")
 def _matmul(n: int):
-    """A product with tiles of all sizes."""
+    """Return a matmul with tiles of all sizes."""
     a, b = te.placeholder((n, n), name="a"), te.placeholder((n, n), name="b")
     k = te.reduce_axis((0, n), name="k")
     c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
@@ -96,7 +96,8 @@ def _matmul(n: int):
 
 
 def trials(key: str, tracker: Tracker, rounds: int) -> tuple[float, float]:
-    """Milliseconds of building and measuring a candidate, by the local runner and through a tracker, in turn."""
+    """Return the milliseconds of building and measuring a candidate, by the local runner and through a tracker, in
+    turn."""
     task = autotvm.task.create("bench/rpc_matmul", args=(128,), target="llvm")
     draw = random.Random(0)
     configs = [task.config_space.get(draw.randrange(len(task.config_space))) for _ in range(3 * TRIALS)]
@@ -105,7 +106,7 @@ def trials(key: str, tracker: Tracker, rounds: int) -> tuple[float, float]:
     here = autotvm.LocalRunner(**options)
     there = autotvm.RPCRunner(key, tracker.host, tracker.port, n_parallel=1, **options)
     seconds: list[list[float]] = [[], []]
-    for _ in range(rounds + 1):  # the first starts the workers
+    for _ in range(rounds + 1):  # the first run starts the workers
         for times, runner in zip(seconds, (here, there)):
             builder = autotvm.LocalBuilder()
             create_measure_batch(task, autotvm.measure_option(builder=builder, runner=runner))
@@ -122,7 +123,7 @@ def c_server(*options: str) -> tuple[subprocess.Popen, int]:
 
 
 def measure_trials(rounds: int) -> list[tuple[float, float]]:
-    """Of a server of either kind."""
+    """Return the speed of trials on a server of either kind."""
     tracker = Tracker(port=0, silent=True)
     process, _ = c_server("--key", "c", "--tracker", f"{tracker.host}:{tracker.port}")
     python = rpc.Server(port=0, silent=True, key="python", tracker_addr=(tracker.host, tracker.port))

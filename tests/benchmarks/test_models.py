@@ -167,7 +167,7 @@ def test_a_worker_that_fails_says_why(tmp_path):
 def test_another_checkout_is_a_program_of_its_own(tmp_path, capsys):
     with pytest.raises(SystemExit):
         models.parse(["--before", str(tmp_path)])
-    assert "there is no checkout of this project" in capsys.readouterr().err
+    assert "not a checkout of this project" in capsys.readouterr().err
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "workers.py").write_text("")
     options = models.parse(["--before", str(tmp_path), "--peers", "none", "--zoo", "zoo"])
