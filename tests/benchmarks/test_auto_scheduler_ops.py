@@ -150,7 +150,7 @@ def test_cases_side_by_side_are_measured_once(tmp_path, capsys):
     assert auto_scheduler_ops.main(command) == rows and "| NRM b1 512x512 |" in capsys.readouterr().out
     assert stamps == [file.stat().st_mtime_ns for file in sorted((tmp_path / "records").iterdir())]
     assert json.loads((tmp_path / "table.json").read_text())["rows"] == rows
-    with pytest.raises(SystemExit, match="jobs of 2 cores take"):
+    with pytest.raises(SystemExit, match="jobs with 2 cores each need"):
         auto_scheduler_ops.core_groups(1000, 2)
     with pytest.raises(SystemExit, match="no case is 'C9D'"):
         auto_scheduler_ops.main(["--only", "C9D", *command])
