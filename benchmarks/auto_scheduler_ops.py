@@ -37,7 +37,7 @@ from .auto_scheduler_cases import SHAPES, Case, cases, operator_of_ansor
 from .auto_scheduler_torch import CASE, rounds_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RESULTS = os.path.join(ROOT, "benchmarks", "results", "auto_scheduler_ops.json")
+RESULTS = os.path.join(ROOT, "build", "auto_scheduler_ops.json")
 RECORDS = os.path.join(ROOT, "build", "auto_scheduler_ops")
 PEER_PYTHON = os.path.join(ROOT, "build", "peers", "bin", "python")
 OURS, DEFAULT = "searched", "default schedule"

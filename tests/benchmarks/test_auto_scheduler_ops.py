@@ -152,5 +152,5 @@ def test_cases_side_by_side_are_measured_once(tmp_path, capsys):
     assert json.loads((tmp_path / "table.json").read_text())["rows"] == rows
     with pytest.raises(SystemExit, match="jobs with 2 cores each need"):
         auto_scheduler_ops.core_groups(1000, 2)
-    with pytest.raises(SystemExit, match="no case is 'C9D'"):
+    with pytest.raises(SystemExit, match="unknown case 'C9D'"):
         auto_scheduler_ops.main(["--only", "C9D", *command])
