@@ -1,4 +1,4 @@
-"""Runs the node tests of the installed onnx package through our backend and writes the table in docs/coverage.md."""
+"""Run the node tests of the installed onnx package through our backend and write the table in docs/coverage.md."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BEGIN, END = "<!-- onnx conformance: begin -->", "<!-- onnx conformance: end -->
 
 @functools.cache
 def cases() -> list:
-    """All node tests, in the order of their names."""
+    """Return all node tests, in the order of their names."""
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings():
@@ -32,7 +32,7 @@ def cases() -> list:
 
 
 def run_case(case) -> str:
-    """ "pass", or why not, in one line."""
+    """Return "pass", or the reason of the failure in one line."""
     from onnx.backend.test.runner import Runner
 
     from tvm.contrib import onnx_backend
@@ -89,7 +89,8 @@ def _reason(text: str) -> str:
     return text.split("': ", 1)[1] if "node '" in text and "': " in text else text
 
 
-# Why tests outside of what a graph executor can do do not pass; the first row whose words are in the reason holds.
+# Reasons for which tests outside of the scope of a graph executor do not pass; the first entry whose text is in the
+# failure applies.
 _NEEDS = (
     ("training", ("training", "Momentum", "Adagrad", "Adam")),
     ("strings", ("string", "String", "RegexFullMatch")),
@@ -100,7 +101,7 @@ _NEEDS = (
     ("run-time sizes", ("when compiling", "known only when the model runs")),
 )
 _ALIGNED = "the stored results divide by the new length before rounding; the definition and onnxruntime by the length"
-# Tests whose stored results cannot be met by computing rightly.
+# Tests whose stored outputs a correct computation cannot reproduce.
 _NOTES = {
     "bernoulli": ("chance", "the results are random; the stored ones are one draw"),
     "training_dropout": ("chance", "what is dropped is random; the stored results are one draw"),
@@ -111,7 +112,7 @@ _NOTES = {
 
 
 def needs(name: str, reason: str) -> tuple[str, str]:
-    """What a test that does not pass would need, and the reason as the table shows it."""
+    """Return what a failing test would need, and the reason as the table shows it."""
     for key, note in _NOTES.items():
         if key in name and (reason.startswith("wrong") or reason == note[1]):
             return note
@@ -138,12 +139,12 @@ def _worker(index: int, count: int, names: set | None, queue) -> None:
 
 
 def run_all(names: set | None = None, jobs: int = 2, journal: Path | None = None) -> dict[str, str]:
-    """Results by name. A journal keeps them as they come: a run that was cut short goes on where it stopped."""
+    """Return results by name. A journal stores them as they arrive, so that an interrupted run continues."""
     results: dict[str, str] = {}
     if journal is not None and journal.exists():
         results = dict(line.split("\t", 1) for line in journal.read_text().splitlines())
         names = {c.name for c in cases() if (names is None or c.name in names) and c.name not in results}
-    cases()  # made before the workers start, which then share them
+    cases()  # created before the workers start, which then share them
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     workers = [context.Process(target=_worker, args=(i, jobs, names, queue)) for i in range(jobs)]
@@ -176,7 +177,7 @@ def run_all(names: set | None = None, jobs: int = 2, journal: Path | None = None
 
 
 def known_failures() -> dict[str, str]:
-    """Tests that the table lists as not passing, with their reasons."""
+    """Return the tests that the table lists as failing, with their reasons."""
     text = TABLE.read_text() if TABLE.exists() else ""
     if BEGIN not in text:
         return {}
@@ -216,16 +217,16 @@ def write_table(results: dict[str, str]) -> None:
 
 
 def sample(count: int, seed: int) -> list:
-    """Cases chosen at random; the same seed gives the same ones."""
+    """Return cases chosen at random by the seed."""
     return random.Random(seed).sample(cases(), count)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--match", default="", help="only tests with this in their names; the table is not written")
-    parser.add_argument("--again", action="store_true", help="only the tests that the table lists; the others keep")
-    parser.add_argument("--journal", type=Path, help="file of results; a run that was cut short goes on with it")
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes")
+    parser.add_argument("--match", default="", help="run only tests whose name contains this text; writes no table")
+    parser.add_argument("--again", action="store_true", help="run only the tests in the table; keep other results")
+    parser.add_argument("--journal", type=Path, help="file of results, with which an interrupted run continues")
     parser.add_argument("--failures", action="store_true", help="print every test that does not pass")
     args = parser.parse_args()
     started = time.time()

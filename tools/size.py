@@ -1,8 +1,8 @@
-"""Lines of code per part against the budget, the largest files, and the change since the last commit. Docstrings are
-the reference, not code, and do not count.
+"""Print the lines of code per part against the budget, the largest files, and the change since the last commit.
+Docstrings are documentation and do not count.
 
-Ends with 1 where a budget is exceeded. Code that moves from one part to another costs nothing; what is added has to be
-paid for by what is taken away, or the budget is raised in the same commit, which says why.
+The exit code is 1 if a budget is exceeded. Moving code between parts is free; new code must be compensated by removed
+code, or the budget is raised in the same commit, with a reason.
 """
 
 from __future__ import annotations
@@ -15,9 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".c", ".h"}
 LARGE = 800
-# Most lines of a folder, everything below it counted: the package has those of 0.2.0 with AutoScheduler, the
-# pictures, tvmc bench, RPC, cross-compiling, the VM, ten importers, quantization, matrix units and passes for
-# accelerators, the runtime what ahead-of-time code still to come leaves it.
+# The largest number of lines of a folder and everything below it.
 BUDGET = {"tvm": 200_000, "csrc": 18_000}
 
 
@@ -27,13 +25,13 @@ def git(*arguments: str) -> list[str]:
 
 
 def part(path: Path) -> str:
-    """The first two folders of a file of the package, else the first."""
+    """Return the first two folders of a file of the package, else the first folder."""
     folders = path.parts[:-1]
     return "/".join(folders[:2] if folders[:1] == ("tvm",) else folders[:1]) or "."
 
 
 def docstring_lines(node: ast.AST) -> int:
-    """The lines of a node's own docstring."""
+    """Return the number of lines of a node's own docstring."""
     first = next(iter(getattr(node, "body", [])), None)
     value = first.value if isinstance(first, ast.Expr) else None
     is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
@@ -41,13 +39,13 @@ def docstring_lines(node: ast.AST) -> int:
 
 
 def described_lines(tree: ast.AST) -> int:
-    """The lines of the docstrings of all functions and classes of a tree."""
+    """Return the number of lines of the docstrings of all functions and classes of a tree."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     return sum(docstring_lines(node) for node in ast.walk(tree) if isinstance(node, kinds))
 
 
 def lines_of_code(text: str) -> int:
-    """The lines of a Python file without the docstrings of its functions and classes."""
+    """Return the number of lines of a Python file without the docstrings of its functions and classes."""
     return len(text.splitlines()) - described_lines(ast.parse(text))
 
 
@@ -78,7 +76,7 @@ def print_parts(counts: dict[Path, int]) -> None:
 
 
 def over_budget(counts: dict[Path, int], budget: dict[str, int] = BUDGET) -> list[str]:
-    """Print each budget with what is left of it; the folders that exceed theirs."""
+    """Print each budget and its remainder, and return the folders that exceed their budget."""
     print(f"\n{'budget':<20}{'lines':>15}{'most':>8}{'left':>8}")
     used = {folder: sum(n for path, n in counts.items() if path.parts[0] == folder) for folder in budget}
     for folder, most in budget.items():
