@@ -5,10 +5,11 @@
 
 The test has ten operator classes (``auto_scheduler_cases``), with three shapes each at batch 1 and 16. Each case is
 tuned with ``--trials`` trials and timed in turn with our default schedule and with PyTorch: eager in two dimension
-orders, and compiled. Each program has its own process. ``make peers`` makes a Python with torch; programs that cannot
-run are listed. Records and rows are stored in the folder ``--records``: a case that has enough records is not tuned
-again, and a case that has a row is not timed again. The same command therefore continues after ``--seconds`` or an
-interruption. With ``--jobs``, each case has its own cores, for its search and for the programs that it is timed with.
+orders, and compiled. Each program has its own process. ``python -m tools peers`` makes a Python with torch; programs
+that cannot run are listed. Records and rows are stored in the folder ``--records``: a case that has enough records is
+not tuned again, and a case that has a row is not timed again. The same command therefore continues after ``--seconds``
+or an interruption. With ``--jobs``, each case has its own cores, for its search and for the programs that it is timed
+with.
 
 The search needs numpy, llvmlite and xgboost; an unpacked wheel of xgboost-cpu on PYTHONPATH is enough.
 """
@@ -137,7 +138,7 @@ def _winner(task: auto_scheduler.SearchTask, log: str, arrays: Sequence[Any]) ->
 def missing(python: str) -> str | None:
     """Return the reason why a Python cannot run PyTorch, or None."""
     if not os.path.exists(python):
-        return f"there is no {python}; make peers"
+        return f"there is no {python}; python -m tools peers"
     done = subprocess.run([python, "-c", "import torch"], capture_output=True)
     return f"{python} has no torch" if done.returncode else None
 

@@ -2,8 +2,8 @@
 
     python -m benchmarks.farm [--models 8] [--trials 128]
 
-Runs in a Python that has ray (``make test-ray`` makes build/ray). The nodes are processes of this machine with one core
-each. Prints a table in Markdown.
+Runs in a Python that has ray (``python -m tools test ray`` makes build/ray). The nodes are processes of this machine
+with one core each. Prints a table in Markdown.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whole models beside other runtimes in one run: ``make bench-models``.
+"""Whole models beside other runtimes in one run: ``python -m tools bench models``.
 
     python -m benchmarks.models --quick --models resnet50 --peers onnxruntime
     python -m benchmarks.models --before TREE             beside another checkout with a built runtime

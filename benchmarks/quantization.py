@@ -172,7 +172,8 @@ def write(rows: Sequence[dict], seed: int, folder: Path = result_file.FOLDER) ->
               "values": {"agreement": row["agreement"], "decibels": row["decibels"]}, "details": row} for row in rows]
     method = f"agreement of top-1 with float32 on crops of photos, and signal to noise in decibels; seed {seed}"
     return result_file.write("quantization", "any", found, unit="share", method=method, versions={}, folder=folder,
-                             description="accuracy; independent of the machine", command="make bench-quantization")
+                             description="accuracy; independent of the machine",
+                             command="python -m tools bench quantization")  # fmt: skip
 
 
 def main() -> None:

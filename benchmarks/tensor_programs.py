@@ -1,4 +1,4 @@
-"""Speed of scheduled tensor programs, calls, parallel regions and builds: ``make bench``.
+"""Speed of scheduled tensor programs, calls, parallel regions and builds: ``python -m tools bench programs``.
 
 Ratios are from one run: a bare loop in C measures the machine's peak between the rounds.
 """

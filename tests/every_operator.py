@@ -37,6 +37,11 @@ TABLE = {
     "relay/op/test_image_vision.py::test_resize2d_as_onnx[linear-linear]": "image.resize2d",
     "relay/op/test_image_vision.py::test_suppression_as_onnx":
         "vision.all_class_non_max_suppression vision.get_valid_counts vision.non_max_suppression",
+    "relay/op/test_memory.py::test_a_tensor_in_storage_has_the_shape_that_is_given":
+        "memory.alloc_storage memory.alloc_tensor memory.kill",
+    "relay/op/test_memory.py::test_explicit_memory_is_not_compiled[vm.invoke_tvm_op]": "vm.invoke_tvm_op",
+    "relay/op/test_memory.py::test_explicit_memory_is_not_compiled[vm.shape_func]": "vm.shape_func",
+    "relay/op/test_memory.py::test_shapes_and_reshapes_are_compiled": "vm.reshape_tensor vm.shape_of",
     "relay/op/test_nn.py::test_correlation": "nn.correlation",
     "relay/op/test_nn.py::test_deformable_without_displacement_is_a_convolution": "nn.deformable_conv2d",
     "relay/op/test_nn.py::test_packed_convolutions_equal_plain_ones": "nn.contrib_dense_pack",

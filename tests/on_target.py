@@ -138,8 +138,11 @@ def write_section(path: Path, title: str, table: str) -> None:
     sections = {part.partition("\n")[0]: part.partition("\n")[2].strip() for part in parts}
     where = ", on the emulator" if os.environ.get("TVM_CUDA_EMULATED") else ", compiled" if only_compiles() else ""
     sections[title + where] = table
-    makers = "`make test-cuda` and `make test-emulated`" if kind == "cuda" else f"`make test-{kind}`"
-    text = f"# Operator tests on {kind}\n\nWritten by {makers}; seconds are of one process.\n"
+    suites = ["cuda", "emulated"] if kind == "cuda" else [kind]
+    makers = " and ".join(f"`python -m tools test {name}`" for name in suites)
+    text = f"# Operator tests on {kind}\n\nThis page lists the operator tests that pass on {kind}, for users who "
+    verb = "writes" if len(suites) == 1 else "write"
+    text += f"choose a device.\n{makers} {verb} the tables; seconds are those of one process.\n"
     for name in sorted(sections):
         text += f"\n## {name}\n\n{sections[name]}\n"
     path.write_text(text, encoding="utf-8")

@@ -25,6 +25,14 @@ sys.path.insert(0, str(ROOT))
 # The folder in which tests find models, too.
 MODELS = Path(os.environ.get("TVM_TEST_MODELS") or ROOT.parent / "shared" / "models")
 TABLE = ROOT / "docs" / "cross_tests.md"
+HEAD = """# Models on other machines
+
+This page lists models that run on Arm, RISC-V and x86 boards, for users who cross-compile. `python -m tools test
+cross` writes the table: each model is compiled here for the machine, run there by `tvm_rpc_server` under qemu-user,
+and compared with the output of this machine's own code. The difference is that of the worst output, relative to the
+largest one. A run of some machines (`--only`) or models (`--models`) renews only their rows.
+
+"""
 # The largest difference, relative to the largest element, that a different order of reductions alone causes.
 TOLERANCE = 1e-5
 MODEL_NAMES = ("MobileNetV2", "ResNet-18", "MobileNetV2 int8")
@@ -203,14 +211,8 @@ def write_table(rows: list[str]) -> None:
     """Write rows into the table in place of older ones, so that a run of some machines or models updates its part."""
     known = {place(line): line for line in TABLE.read_text().splitlines() if line.startswith(MODEL_ROWS)}
     known |= {place(row): row for row in rows}
-    head = (
-        "# Models on other machines\n\nWritten by `make test-cross`: each model is compiled here for the machine, "
-        "run there by\n`tvm_rpc_server` under qemu-user, and compared with the result of this machine's own code. "
-        "The difference is that\nof the worst output, relative to the largest one. A run of some machines (`ONLY=`) or "
-        "models (`MODELS=`) renews its rows.\n\n"
-    )
     columns = "| model | machine | seconds to compile and link | difference | result |\n|---|---|---|---|---|\n"
-    TABLE.write_text(head + columns + "\n".join(known[key] for key in sorted(known)) + "\n")
+    TABLE.write_text(HEAD + columns + "\n".join(known[key] for key in sorted(known)) + "\n")
 
 
 def main() -> int:

@@ -1,14 +1,16 @@
 """Create the development environment: a virtual environment with the dependencies of pyproject.toml and this tree in
 its path.
 
-    python3 tools/environment.py FOLDER [EXTRA ...]
+    python3 tools/environment.py [--lowest] FOLDER [EXTRA ...]
 
-If the machine lacks a tool, the program prints it in one line and changes nothing.
+With ``--lowest`` each package has the lowest version that pyproject.toml allows. If the machine lacks a tool, the
+program prints it in one line and changes nothing.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,11 +46,17 @@ def requirements(extras: list[str]) -> list[str]:
     return project["dependencies"] + [line for extra in extras for line in project["optional-dependencies"][extra]]
 
 
-def create(folder: str, extras: list[str]) -> None:
+def lowest(requirement: str) -> str:
+    """The requirement of the lowest version that this one allows, with the newest fixes of that version."""
+    package, mark, condition = requirement.partition(";")
+    return re.sub(r">=([\d.]+)", r"==\1.*", package) + mark + condition
+
+
+def create(folder: str, extras: list[str], has_lowest: bool = False) -> None:
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(python):
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    wanted = requirements(extras)
+    wanted = [lowest(line) if has_lowest else line for line in requirements(extras)]
     print(f"installing {' '.join(wanted)} into {os.path.basename(folder)}", flush=True)
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted], check=True)
     packages = sysconfig.get_path("purelib", vars={"base": folder, "platbase": folder})
@@ -62,10 +70,12 @@ def main() -> None:
     lacks = missing_tools()
     if lacks:
         sys.exit(f"missing on this machine: {' '.join(lacks)}; on Debian: sudo apt-get install {' '.join(lacks)}")
+    folder, *extras = [argument for argument in sys.argv[1:] if argument != "--lowest"]
     try:
-        create(os.path.abspath(sys.argv[1]), sys.argv[2:])
+        create(os.path.abspath(folder), extras, "--lowest" in sys.argv)
     except subprocess.CalledProcessError as error:
-        sys.exit(f"cannot set up {sys.argv[1]}; this command failed: {' '.join(map(str, error.cmd))}")
+        sys.exit(f"cannot set up {folder}; this command failed: {' '.join(map(str, error.cmd))}")
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -79,15 +79,22 @@ def interpreter(version: str) -> str:
     raise Missing(f"Python {version}")
 
 
-def with_version(version: str) -> Callable[[list[str]], list[str]]:
+def made_environment(python: str, folder: Path, *options: str) -> str:
+    """The interpreter of an environment in a folder, with the packages that tests need."""
+    command = [python, ROOT / "tools" / "environment.py", *options, folder, "test"]
+    made = subprocess.run(command, capture_output=True, text=True)
+    if made.returncode:
+        raise Missing(f"packages for {python}: {made.stderr.strip().splitlines()[-1:]}")
+    return str(folder / "bin" / "python")
+
+
+def with_version(version: str, *options: str) -> Callable[[list[str]], list[str]]:
+    """Tests with a version of Python; ``options`` are those of tools/environment.py."""
+
     def command(tests: list[str]) -> list[str]:
-        folder = BUILD / f"python{version}"
-        made = subprocess.run(
-            [interpreter(version), ROOT / "tools" / "environment.py", folder, "test"], capture_output=True, text=True
-        )
-        if made.returncode:
-            raise Missing(f"packages for Python {version}: {made.stderr.strip().splitlines()[-1:]}")
-        return pytest_with(str(folder / "bin" / "python"), "-n", "2")(tests)
+        folder = BUILD / "-".join((f"python{version}", *(option.strip("-") for option in options)))
+        python = made_environment(interpreter(version), folder, *options)
+        return pytest_with(python, "-n", "2")(tests)
 
     return command
 
@@ -100,14 +107,12 @@ def as_user(tests: list[str]) -> list[str]:
     python = "/usr/bin/python3"  # other users may not read packages in a home folder
     if not os.path.exists(python):
         raise Missing(python)
-    made = subprocess.run([python, ROOT / "tools" / "environment.py", folder, "test"], capture_output=True, text=True)
-    if made.returncode:
-        raise Missing(f"packages for {python}: {made.stderr.strip().splitlines()[-1:]}")
+    own_python = made_environment(python, folder)
     home = tempfile.mkdtemp(prefix="tvm-user-")
     os.chmod(home, 0o777)
     drop = [needed("setpriv", "util-linux"), "--reuid", "65534", "--regid", "65534", "--clear-groups"]
     own = ["env", f"HOME={home}", f"TMPDIR={home}", "PYTHONDONTWRITEBYTECODE=1"]
-    return [*drop, *own, *pytest_with(str(folder / "bin" / "python"), "-n", "2")(tests)]
+    return [*drop, *own, *pytest_with(own_python, "-n", "2")(tests)]
 
 
 def without_network(tests: list[str]) -> list[str]:
@@ -148,6 +153,7 @@ def rows() -> dict[str, Row]:
         "an ordinary user": Row(as_user),
         "no network": Row(without_network),
         **{f"Python {version}": Row(with_version(version)) for version in VERSIONS},
+        f"Python {VERSIONS[0]}, lowest versions of packages": Row(with_version(VERSIONS[0], "--lowest")),
     }
 
 
@@ -193,9 +199,10 @@ def table(results: dict[str, tuple[str, ...]]) -> str:
     lines += [f"| {' | '.join(results[name])} |" for name in rows() if name in results]
     return (
         "# The tests as on other machines\n\n"
-        "Which machines has the test suite run as? `python -m tools everywhere` runs a sample of the suite, drawn by\n"
-        "a seed, as on each machine of the table and replaces the rows that it ran. Kernels for Arm and RISC-V are in\n"
-        "[cross_tests](cross_tests.md), GPUs in [cuda_tests](cuda_tests.md) and [opencl_tests](opencl_tests.md).\n\n"
+        "This page lists the machines as which the test suite has run, for users who want to know what is tested.\n"
+        "`python -m tools everywhere` runs a random sample of the suite as on each machine and replaces the rows that\n"
+        "it ran. Kernels for Arm and RISC-V are in [cross_tests](cross_tests.md), GPUs in [cuda_tests](cuda_tests.md)\n"
+        "and [opencl_tests](opencl_tests.md).\n\n"
         + "\n".join(lines) + "\n"
     )  # fmt: skip
 

@@ -97,8 +97,9 @@ def table(results: dict[str, str]) -> str:
             f"| {shown} | {len(own) - len(old)} | {len(old)} | {'; '.join(bad) or ('yes' if own else 'no case')} |"
         )
     head = (
-        f"## Keras layers\n\n{len(names)} layers and operations; `make conformance-keras` writes this table. Each case "
-        "is a small model in an HDF5 file and in an archive (.keras), which become one graph; real numbers are equal "
+        f"## Keras layers\n\n{len(names)} layers and operations; `python -m tools conformance keras` writes this "
+        "table. Each case is a small model in an HDF5 file and in an archive (.keras), "
+        "which become one graph; real numbers are equal "
         "within 2e-5.\n"
     )
     return "\n".join([head, *rows])

@@ -17,10 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "keras_models.md"
 _HEAD = """# Keras models
 
-What `make keras-models` found: each model of `keras.applications` with seeded weights at the size of images given,
-imported, compiled for the CPU and run beside Keras {version}. The numbers are the largest difference as a share of the
-largest result; a model from an HDF5 file and from an archive (.keras) becomes the same graph as the live one where it
-says "same".
+This page lists how closely imported Keras models match Keras, for users who want to know whether a model imports.
+`python -m tools models keras` writes the table: each model of `keras.applications` has seeded weights, is imported
+and compiled for the CPU at the given image size and is compared with Keras {version}. A number is the largest
+difference divided by the largest output value; "same" means that the HDF5 file or the archive (.keras) becomes the
+same graph as the live model.
 
 | model | image | live | HDF5 file | archive | importing, seconds of a CPU |
 |---|---|---|---|---|---|

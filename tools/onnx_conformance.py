@@ -196,8 +196,9 @@ def write_table(results: dict[str, str]) -> None:
         BEGIN,
         "## ONNX node tests",
         "",
-        f"`make conformance` runs every node test of the installed onnx package ({onnx.__version__}) through the "
-        "backend interface; the tests' data are inputs of the compiled program, never constants.",
+        f"`python -m tools conformance onnx` runs every node test of the installed onnx package "
+        f"({onnx.__version__}) through the backend interface; "
+        "the tests' data are inputs of the compiled program, never constants.",
         "",
         f"{passed} of {total} pass ({100 * passed / total:.1f} %). The others would need: "
         + (", ".join(f"{k} ({n})" for k, n in sorted(kinds.items())) or "nothing")

@@ -209,7 +209,7 @@ def differences(page: Path = PAGE, folder: Path = CHART_FOLDER, runs: list[Run] 
     }
 
 
-def main(arguments: list[str]) -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools performance", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -225,3 +225,7 @@ def main(arguments: list[str]) -> int:
             path.write_text(text, encoding="utf-8")
             print(f"wrote {name}")
     return int(options.check and bool(changed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -34,6 +35,7 @@ def part_of(module: str) -> str:
     return first if (PACKAGE / first).is_dir() and first else ""
 
 
+@cache
 def imports() -> Counter[tuple[str, str]]:
     """Count, for each pair of parts, the files of one that import the other when they are loaded.
 

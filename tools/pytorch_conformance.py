@@ -13,11 +13,11 @@ TABLE = ROOT / "docs" / "coverage.md"
 BEGIN, END = "<!-- pytorch operators: begin -->", "<!-- pytorch operators: end -->"
 _HEAD = """## PyTorch operators
 
-{count} operators of TorchScript and exported programs; `make conformance-pytorch` writes this table, here with PyTorch
-{version}. Each case is a function from a trace and from an exported program, on odd shapes and several element types;
-results are within 1e-4 of the largest value. An operator in place has the row of its name without the last `_`.
-"As": another name of an operator with cases. "In models": no case of its own, see [the models](pytorch_models.md) and
-the tests of scripts and quantized models.
+{count} operators of TorchScript and exported programs; `python -m tools conformance pytorch` writes this table, here
+with PyTorch {version}. Each case is a function from a trace and from an exported program, on odd shapes and several
+element types; results are within 1e-4 of the largest value. An operator in place has the row of its name without the
+last `_`. "As": another name of an operator with cases. "In models": no case of its own, see [the
+models](pytorch_models.md) and the tests of scripts and quantized models.
 """
 
 

@@ -23,12 +23,15 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "pytorch_models.md"
 _HEAD = """# PyTorch models
 
-What `make pytorch-models` found: each model with seeded weights, imported from `torch.jit.trace` and from
-`torch.export`, compiled for the CPU and run beside the version of PyTorch given. A number is the largest difference as
-a share of the largest result. A model runs in double precision where PyTorch's own result in single precision is off
-by more than a share of 2e-5 from that: untrained networks of many layers make rounding larger from layer to layer.
-Detection models run in double precision too, on the virtual machine: what is found depends on the order of scores.
-`torch.export` does not take detection models, which branch on how much they find.
+This page lists how closely imported PyTorch models match PyTorch, for users who want to know whether a model imports.
+`python -m tools models pytorch` writes the tables: each model has seeded weights, is imported from `torch.jit.trace`
+and from `torch.export`, compiled for the CPU and compared with the version of PyTorch in the last column. A number is
+the largest difference divided by the largest output value.
+
+- A model runs in double precision where the single-precision output of PyTorch itself differs from double precision by
+  more than 2e-5: untrained deep networks amplify rounding from layer to layer.
+- Detection models run in double precision on the virtual machine: the detections depend on the order of the scores.
+  `torch.export` does not accept detection models, because they branch on the number of detections.
 
 | model | precision | from a trace | from an exported program | PyTorch |
 |---|---|---|---|---|
@@ -38,9 +41,9 @@ _DYNAMIC_HEAD = """
 
 Small transformers with random weights, exported with `torch.export` (`Dim.AUTO` for batch and length,
 `strict=False`), imported and compiled once, and run at four sizes, in single precision and in bfloat16
-(`make pytorch-models ONLY=dynamic`). A number is the largest difference over all sizes as a share of the largest
-result. PyTorch captures Mamba for one length and Whisper and ViT for one size of spectra and images; their other sizes
-are dynamic.
+(`python -m tools models pytorch --only dynamic`). A number is the largest difference over all sizes divided by the
+largest output value. PyTorch captures Mamba for one length, and Whisper and ViT for one spectrogram and image size;
+their other dimensions are dynamic.
 
 | model | single: from PyTorch | bfloat16: from PyTorch | from single | PyTorch from its single | PyTorch |
 |---|---|---|---|---|---|

@@ -1,4 +1,4 @@
-"""The programs whose generated code ``make replay`` compares: operators, schedules and small models.
+"""The programs whose generated code ``python -m tools replay`` compares: operators, schedules and small models.
 
 The corpus uses only public names, since the same file runs on the code of both commits.
 """

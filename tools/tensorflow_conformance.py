@@ -99,8 +99,9 @@ def table(results: dict[str, str]) -> str:
         own = [n for n in results if n.split("/")[0].split(".")[0] == operator]
         bad = [f"{n}: {results[n]}" for n in own if results[n]]
         rows.append(f"| {operator} | {len(own)} | {'; '.join(bad) or ('yes' if own else 'in graphs')} |")
-    head = (f"## TensorFlow operators\n\n{len(names)} operators; `make conformance-tensorflow` writes this table. Real "
-            "numbers are equal within 1e-5, integers exactly. \"In graphs\": tested in whole models and by tests of "
+    head = (f"## TensorFlow operators\n\n{len(names)} operators; `python -m tools conformance tensorflow` writes "
+            "this table. Real numbers are equal within 1e-5, integers exactly. "
+            "\"In graphs\": tested in whole models and by tests of "
             "their own.\n")
     return "\n".join([head, *rows])
 

@@ -22,10 +22,15 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tools")]
 TABLE = ROOT / "docs" / "tensorflow_models.md"
-HEAD = ["# TensorFlow models", "", "Whole models of random weights beside TensorFlow 2.21 on the same inputs.",
-        "`make tensorflow-models` writes this table; the difference is relative to the greatest output.",
-        "Frozen and saved models have open batches.", "", "| model | from | equal to TensorFlow | difference |",
-        "|---|---|---|---|"]
+HEAD = """# TensorFlow models
+
+This page lists how closely imported TensorFlow models match TensorFlow, for users who want to know whether a model
+imports. `python -m tools models tensorflow` writes the table: models with random weights run beside TensorFlow 2.21
+on the same inputs; the difference is relative to the largest output value. Frozen graphs and SavedModels have a
+dynamic batch.
+
+| model | from | equal to TensorFlow | difference |
+|---|---|---|---|""".splitlines()
 MODELS: dict[str, tuple] = {}
 
 # Models of keras.applications; the image size is the smallest that a network accepts, to save time.

@@ -116,8 +116,9 @@ def table(results: dict[str, str]) -> str:
         bad = [f"{n}: {results[n]}" for n in own if results[n]]
         verdict = "; ".join(bad) or ("yes" if own else "no case")
         rows.append(f"| {operator} | {way} | {len(own)} | {verdict} |")
-    head = (f"## TFLite operators\n\n{len(names)} operators; `make conformance-tflite` writes this table. Real numbers "
-            "are equal within 1e-5, integers exactly; `RESIZE_BILINEAR` of uint8 alone within one step, because sums "
+    head = (f"## TFLite operators\n\n{len(names)} operators; `python -m tools conformance tflite` writes this table. "
+            "Real numbers are equal within 1e-5, integers exactly; `RESIZE_BILINEAR` "
+            "of uint8 alone within one step, because sums "
             "exactly between two integers depend on the order of its additions. Tables of real numbers (16 bits, and "
             "joints of uint8 with several scales) are those of LiteRT for AArch64, where product and sum are rounded "
             "as one.\n")

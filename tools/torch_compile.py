@@ -25,13 +25,14 @@ MODELS = (
 ).split()
 _HEAD = """# torch.compile
 
-What `make torch-compile` found with PyTorch {version}: each model with seeded weights, compiled by PyTorch's own back
-end `tvm`, unmodified, and by ours, `tvm_classic`. A number is the largest difference from the output of PyTorch itself,
-as a share of the largest output. The last columns are of a compilation with a dynamic batch: the difference over
-batches of 2, 3 and 5, and how often the back end compiled.
+This page lists how closely models that `torch.compile` compiles with TVM Classic match PyTorch, for users of
+`torch.compile`. `python -m tools models torch-compile` writes the tables with PyTorch {version}: each model has
+seeded weights and is compiled by PyTorch's own back end `tvm`, unmodified, and by the back end `tvm_classic`. A
+number is the largest difference from the output of PyTorch, divided by the largest output value. The last columns are
+of a compilation with a dynamic batch: the difference over batches of 2, 3 and 5, and the number of compilations.
 
-Timings beside inductor (`python -m benchmarks.torch_compile`) are in [performance](performance.md): 0.66 of its time on
-two CPU threads, the geometric mean over 20 models.
+Times beside inductor (`python -m benchmarks.torch_compile`) are in [performance](performance.md): `tvm_classic` takes
+0.66× the time of inductor (geometric mean over 20 models, two CPU threads).
 
 | model | `tvm` | first call, s | `tvm_classic` | first call, s | `tvm_classic`, dynamic batch | compilations |
 |---|---|---|---|---|---|---|
@@ -40,9 +41,9 @@ _DYNAMIC_HEAD = """
 ## Dynamic sizes in bfloat16
 
 Small transformers in bfloat16 with random weights through `torch.compile(model, backend="tvm_classic", dynamic=True)`,
-run at four sizes of batch and length (`make torch-compile ONLY=dynamic`). A number is the largest difference over all
-sizes as a share of the largest output. The last columns count the graphs that `tvm_classic` compiled and the graphs
-that it could not compile, which PyTorch would run. PyTorch captures Mamba for one length.
+run at four sizes of batch and length (`python -m tools models torch-compile --only dynamic`). A number is the largest
+difference over all sizes, divided by the largest output value. The last columns count the graphs that `tvm_classic`
+compiled and the graphs that it could not compile, which PyTorch would run. PyTorch captures Mamba for one length.
 
 | model | from PyTorch | from single precision | PyTorch from single precision | compiled | left to PyTorch | PyTorch |
 |---|---|---|---|---|---|---|

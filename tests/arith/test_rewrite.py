@@ -199,8 +199,8 @@ truncdiv(y - z, 3) * 6 - 2 * y -> (0 - truncmod(y - z, 3) - z) * 2
 x - x // 3 * 3 -> x % 3
 (x + 5) // 3 - x // 3 -> (x % 3 + 5) // 3
 y // 3 * 3 - y -> 0 - y % 3
-y - (y - 6) // 5 * 5 -> (y + -6) % 5 + 6
-(y - 6) // 5 * 5 - y -> -6 - (y + -6) % 5
+y - (y - 6) // 5 * 5 -> (y + 4) % 5 + 6
+(y - 6) // 5 * 5 - y -> -6 - (y + 4) % 5
 y - (y + z) // 5 * 5 -> (y + z) % 5 - z
 (y + z) // 5 * 5 - y -> z - (y + z) % 5
 y - (y - z) // 5 * 5 -> (y - z) % 5 + z
@@ -313,6 +313,9 @@ x * -10 % 2 -> 0
 (x + y * -10) % 2 -> x % 2
 (x * 32 + y) % 64 -> x % 2 * 32 + y where y >= 0, y < 32
 (x * 32 - y) % 64 -> (x * 32 - y) % 64 where y >= 0, y < 32
+(x * z * 2 + y) % (z * 2) -> y % (z * 2)
+(x * z * 2 + y) // (z * 2) -> x + y // (z * 2)
+(x - 6) % 5 -> (x + 4) % 5
 # min
 min(truncmod(x, 2), truncmod(y, 2) + 10) -> truncmod(x, 2)
 min(x % 2, y % 2 + 10) -> x % 2
@@ -517,6 +520,14 @@ x + y >= -10 -> True where x >= 0, y >= -10
 z - 5 <= y + 10 -> True where z <= 5, y >= -10
 x > -1 and z <= x + 5 -> True where x >= 0, z <= 5
 x * y <= 0 -> True where x >= 0, y <= 0
+x * y < (x + y) * 2048 -> True where x > 0, y > 0, x < 2048
+x * y < (x + y) * 2048 -> True where x > 0, y > 0, x <= 2048
+x * y < (x + y) * 2048 -> x * y < (x + y) * 2048 where x > 0, y > 0, x <= 2049
+x * y < (x + y) * 2048 -> True where x > 0, y > 0, x < 4096, y < 4096
+x * y < (x + y) * 2048 -> x * y < (x + y) * 2048 where x > 0, y > 0, x <= 4096, y <= 4096
+x * y < (x + y) * 2048 -> x * y < (x + y) * 2048 where x >= 0, y > 0, x < 2048
+x * y * 8192 < (y + x) * 16777216 -> True where x > 0, y > 0, x < 4096, y < 4096
+x * y * 59 < (y + x) * 176128 -> True where x > 0, y > 0, x < 4096, y < 4096
 (x + 1) * (y - 1) < 0 -> True where x >= 0, y <= 0
 y * y >= 0 -> True where y <= 0
 x * 6 <= -3 -> False where x >= 0

@@ -10,6 +10,7 @@ import pytest
 
 import tvm
 from tests.auto_scheduler.test_evolution import PROGRAMS, breeder_of
+from tests.packages import needs_xgboost
 from tvm import auto_scheduler
 from tvm.auto_scheduler import HardwareParams, SearchTask
 from tvm.auto_scheduler.loop_nests import LoopNests
@@ -89,8 +90,8 @@ def labelled(count: int, seed: int):
     return task, inputs, [MeasureResult([cost(state)], 0, "", 1, 1) for state in states]
 
 
+@needs_xgboost
 def test_the_model_tells_fast_states_from_slow_ones_that_it_has_not_seen(seed, tmp_path):
-    pytest.importorskip("xgboost")
     task, inputs, results = labelled(140, seed)
     model = auto_scheduler.XGBModel(num_warmup_sample=16, seed=0, pretrained=False)
     states = [inp.state for inp in inputs[100:]]
@@ -113,8 +114,8 @@ def test_the_model_tells_fast_states_from_slow_ones_that_it_has_not_seen(seed, t
     np.testing.assert_allclose(again.predict(task, states), model.predict(task, states), rtol=1e-5)
 
 
+@needs_xgboost
 def test_the_model_learns_from_record_files_and_leaves_out_what_is_not_registered(seed, tmp_path):
-    pytest.importorskip("xgboost")
     task, inputs, results = labelled(20, seed)
     log = str(tmp_path / "log.json")
     auto_scheduler.save_records(log, inputs, results)
@@ -127,8 +128,8 @@ def test_the_model_learns_from_record_files_and_leaves_out_what_is_not_registere
         auto_scheduler.XGBModel().save(log)
 
 
+@needs_xgboost
 def test_adaptive_training_waits_for_more(seed):
-    pytest.importorskip("xgboost")
     _, inputs, results = labelled(24, seed)
     model = auto_scheduler.XGBModel(num_warmup_sample=4, adaptive_training=True)
     model.update(inputs[:20], results[:20])
@@ -139,8 +140,8 @@ def test_adaptive_training_waits_for_more(seed):
     assert model.bst is not first
 
 
+@needs_xgboost
 def test_states_that_failed_are_the_slowest(seed):
-    pytest.importorskip("xgboost")
     task, inputs, results = labelled(60, seed)
     bad = {inp.state.transform_steps for inp in inputs if inp.state.transform_steps[0].code == "CHW"}
     given = [MeasureResult([1e10], 4, "crashed", 1, 1) if inp.state.transform_steps in bad else res
@@ -160,6 +161,7 @@ def test_a_model_by_chance_is_repeated_by_its_seed():
     assert model.predict(None, [None] * 4) == first and len(set(first)) == 4
 
 
+@needs_xgboost
 def test_a_model_that_has_read_records_scores_and_learns_from_other_copies_of_their_workload(tmp_path, seed):
     def task():
         return auto_scheduler.SearchTask(
@@ -179,6 +181,7 @@ def test_a_model_that_has_read_records_scores_and_learns_from_other_copies_of_th
     assert scores == model.predict(first, [inp.state for inp in inputs(first)])
 
 
+@needs_xgboost
 def test_scores_of_stages_add_up_to_those_of_their_states(seed):
     task = auto_scheduler.SearchTask(func=workloads.softmax_nm_auto_scheduler_test, args=(8, 16), target="llvm")
     policy = auto_scheduler.SketchPolicy(task, params={"sample_init_min_population": 4}, seed=seed, verbose=0)

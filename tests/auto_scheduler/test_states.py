@@ -1,5 +1,5 @@
 """Every legal state computes the right thing: random states and their children, written to a record and read again,
-leave what plain loops leave. The suite runs a few of each program; ``make states`` runs many.
+leave what plain loops leave. The suite runs a few of each program; ``python -m tools fuzz states`` runs many.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A few kills of the tuner and its workers; ``make fuzz-tune`` does many."""
+"""A few kills of the tuner and its workers; ``python -m tools fuzz tune`` does many."""
 
 from __future__ import annotations
 

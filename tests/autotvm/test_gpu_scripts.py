@@ -10,6 +10,7 @@ import pytest
 
 import tvm
 import tvm.contrib.graph_executor as runtime
+from tests.packages import XGB, XGB_RANK, needs_xgboost
 from tvm import autotvm, relay, te, topi
 from tvm.autotvm.tuner import GATuner, GridSearchTuner, RandomTuner, XGBTuner
 from tvm.testing import requires_opencl
@@ -64,7 +65,7 @@ def tune_tasks(tasks, measure_option, tuner="xgb", n_trial=3, early_stopping=Non
 
 @pytest.mark.slow("builds and measures candidates in worker processes")
 @requires_opencl
-@pytest.mark.parametrize("tuner", ["xgb", "xgb-rank", "ga", "random", "gridsearch"])
+@pytest.mark.parametrize("tuner", [XGB, XGB_RANK, "ga", "random", "gridsearch"])
 def test_the_loop_over_a_models_tasks(tuner, tmp_path, capsys):
     target = tvm.target.Target("opencl")
     log_file = str(tmp_path / "network.log")
@@ -153,6 +154,7 @@ def conv2d_by_hand(n, h, w, co, ci, kh, kw, stride, padding):
     return s, [data, kernel, conv]
 
 
+@needs_xgboost
 @requires_opencl
 def test_a_template_for_threads_written_by_hand(tmp_path, caplog):
     n, h, w, co, ci, kh, kw, stride, padding = args = (1, 8, 8, 6, 4, 3, 3, (1, 1), (1, 1))

@@ -7,6 +7,7 @@ import collections
 import pytest
 
 import tvm
+from tests.packages import XGB, XGB_KNOB, needs_xgboost
 from tvm import autotvm
 from tvm.autotvm.measure.measure import BuildResult, MeasureResult
 from tvm.autotvm.record import load_from_file
@@ -99,7 +100,7 @@ def test_leaders_on_a_gpu_are_compared_with_the_cpu(world, tmp_path, target):
     assert set(world.verified.values()) == ({1} if reasons else set())
 
 
-@pytest.mark.parametrize("tuner", ["ga", "random", "gridsearch", "xgb_knob"])
+@pytest.mark.parametrize("tuner", ["ga", "random", "gridsearch", XGB_KNOB])
 def test_every_tuner_goes_on_where_it_stopped(world, tmp_path, tuner):
     for trials in (12, 24):
         run = run_of(world, tmp_path, a_task(), tuner, trials=trials)
@@ -124,6 +125,7 @@ def test_a_winner_that_is_recorded_is_known_again(world, tmp_path):
     assert max(world.times.values()) < 20
 
 
+@needs_xgboost
 def test_a_search_without_the_baseline_measures_it_last(world, tmp_path):
     search = a_task().start_search("xgb_knob", baseline_first=False)
     assert search.tuner.trials == []
@@ -164,7 +166,7 @@ def test_a_tuner_and_a_runner_of_ones_own_will_do(tmp_path, parallel):
     assert len([inp for inp, _ in load_from_file(tmp_path / "r.json") if not inp.final]) == 10
 
 
-@pytest.mark.parametrize("tuner", ["xgb", "ga", "random", "gridsearch"])
+@pytest.mark.parametrize("tuner", [XGB, "ga", "random", "gridsearch"])
 def test_candidates_are_what_a_tuner_would_measure_first(tuner):
     task, _ = get_sample_task(64)
     found = first_candidates(task.start_search(tuner), 10, [])

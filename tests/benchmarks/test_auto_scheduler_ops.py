@@ -98,7 +98,7 @@ def test_a_case_is_tuned_and_timed_and_what_is_missing_is_named(tmp_path, monkey
     monkeypatch.setenv(auto_scheduler_torch.CASE, json.dumps(given))
     for function in (auto_scheduler_ops.searched, auto_scheduler_ops.default):
         assert function()() > 0
-    assert "make peers" in auto_scheduler_ops.missing(str(tmp_path / "python"))
+    assert "python -m tools peers" in auto_scheduler_ops.missing(str(tmp_path / "python"))
     with pytest.raises(SystemExit):
         auto_scheduler_ops.parsed(["--kinds", "C2D,C4D"])
     assert "unknown class C4D; known: C1D" in capsys.readouterr().err

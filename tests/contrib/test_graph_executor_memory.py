@@ -15,7 +15,7 @@ from tvm.error import TVMError
 
 SHAPE = (4, 16)
 NAMES = ("x", "y", "w")
-# Random sequences of calls; `make fuzz` asks for more.
+# Random sequences of calls; `python -m tools fuzz programs` asks for more.
 SEQUENCES = int(os.environ.get("TVM_FUZZ_CASES", "250"))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.architecture.test_documents import DOCUMENTS, PROGRAM, ROOT
+from tests.programs import Programs
 
 # The programs of this page are files that its commands run: tests/tools/test_first_hour.py replays it.
 REPLAYED = "docs/first_ten_minutes.md"
@@ -23,10 +23,10 @@ SketchPolicy.DEFAULT_PARAMS.update(evolutionary_search_population=32, evolutiona
 """
 
 
-@pytest.mark.slow("starts an interpreter for each program of a page")
+@pytest.mark.slow("runs each program of a page")
 @pytest.mark.parametrize("name", WITH_PROGRAMS)
-def test_programs_in_documents_run(python: str, name: str, tmp_path: Path):
+def test_programs_in_documents_run(programs: Programs, name: str, tmp_path: Path):
     for number, program in enumerate(PROGRAM.findall((ROOT / name).read_text(encoding="utf-8")), 1):
         program = SMALL_SEARCHES + program if "auto_scheduler" in program else program
-        done = subprocess.run([python, "-c", program], cwd=tmp_path, capture_output=True, text=True)
+        done = programs.run(["-c", program], tmp_path)
         assert done.returncode == 0, f"{name}, program {number}:\n{done.stderr}"

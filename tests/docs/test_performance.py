@@ -8,7 +8,6 @@ from xml.etree import ElementTree
 import pytest
 
 from benchmarks import result_file
-from tools import __main__ as tools
 from tools import performance
 from tools.performance import Run, cell, newest_rows, number_text, page_text, table_text
 from tools.performance_tables import BY_GROUP, CHARTS, TABLES, Source, Table, ratio, value
@@ -32,7 +31,7 @@ SPEED = Source("speed", "xeon", (value("ours", "ours, ms"), ratio("other")))
 
 def test_the_page_and_its_charts_show_the_result_files():
     assert not performance.differences(), "python -m tools performance writes them"
-    assert tools.main(["performance", "--check"]) == 0
+    assert performance.main(["--check"]) == 0
 
 
 def test_a_page_that_differs_from_the_data_is_named_and_written_anew(tmp_path, monkeypatch, capsys):

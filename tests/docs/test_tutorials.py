@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.programs import Programs
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "docs" / "tutorials"
@@ -23,10 +24,9 @@ def tutorials(monkeypatch):
 
 @pytest.mark.slow("runs a tutorial as a user does")
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_tutorial_runs(python: str, name: str, tmp_path: Path):
+def test_a_tutorial_runs(programs: Programs, name: str, tmp_path: Path):
     environment = {**os.environ, "TVM_TUTORIAL_QUICK": "1"}
-    script = str(FOLDER / f"{name}.py")
-    done = subprocess.run([python, script], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    done = programs.run([str(FOLDER / f"{name}.py")], tmp_path, environment)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout, "a tutorial shows something"
 

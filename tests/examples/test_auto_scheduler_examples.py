@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import Programs
+
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 CASES = {
     "matmul": (["--size", "64", "--trials", "2"], ["xgboost"], "the product is right; 3 schedules were measured"),
@@ -15,6 +17,8 @@ CASES = {
     "network": (["--network", "mlp", "--image", "16", "--trials", "4"], ["xgboost"], "mlp with the schedules found"),
     "conv2d_cuda": (["--trials", "2"], ["xgboost"], ("the convolution is right", "there is no GPU of NVIDIA's here")),
 }
+# Importing the packages to find them takes a second.
+FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"
 # Smaller populations than a person would search with: what is shown is the way, not its end.
 RUN = """
 import runpy, sys
@@ -27,12 +31,11 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 
 @pytest.mark.slow("runs an example as a user does")
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_example_runs_and_checks_itself(python: str, name: str, tmp_path: Path):
+def test_example_runs_and_checks_itself(programs: Programs, python: str, name: str, tmp_path: Path):
     options, packages, last = CASES[name]
     for package in packages:
-        if subprocess.run([python, "-c", f"import {package}"], capture_output=True).returncode:
+        if subprocess.run([python, "-c", FIND, package]).returncode:
             pytest.skip(f"the package {package} is not installed")
-    command = [python, "-c", RUN, str(FOLDER / f"auto_scheduler_{name}.py"), *options]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    done = programs.run(["-c", RUN, str(FOLDER / f"auto_scheduler_{name}.py"), *options], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith(last), done.stdout

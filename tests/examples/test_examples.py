@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.programs import Programs
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 # Smaller than a person would run them.
@@ -25,9 +26,8 @@ LAST_LINE = {
 
 @pytest.mark.slow("runs an example as a user does")
 @pytest.mark.parametrize("name", sorted(LAST_LINE))
-def test_example_runs_and_checks_itself(python: str, name: str, tmp_path: Path):
-    command = [python, str(FOLDER / name), *OPTIONS.get(name, [])]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+def test_example_runs_and_checks_itself(programs: Programs, name: str, tmp_path: Path):
+    done = programs.run([str(FOLDER / name), *OPTIONS.get(name, [])], tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith(LAST_LINE[name]), done.stdout
 

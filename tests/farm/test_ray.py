@@ -1,4 +1,4 @@
-"""Tuning and compiling on a Ray cluster of two nodes that own a device, beside its head (``make test-ray``)."""
+"""Tuning and compiling on a Ray cluster of a head and two nodes that own a device (``python -m tools test ray``)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import tvm
 from tvm import auto_scheduler, autotvm, te
 from tvm.tuning import ray_cluster
 
-ray = pytest.importorskip("ray", reason="ray is not installed: make test-ray")
+ray = pytest.importorskip("ray", reason="ray is not installed: python -m tools test ray")
 
 
 @pytest.fixture(scope="module")

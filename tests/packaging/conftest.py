@@ -1,4 +1,4 @@
-"""The tests of portable wheels are run by ``make test-wheels``, which builds them and names interpreters."""
+"""The tests of portable wheels are run by ``python -m tools test wheels``, which builds them and names interpreters."""
 
 import os
 

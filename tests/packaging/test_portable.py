@@ -1,6 +1,7 @@
 """The wheels of ``make wheel``: they ask for no newer glibc than their tag says, and work on every Python.
 
-``make test-wheels`` names the folder of wheels in ``TVM_TEST_WHEELS`` and interpreters in ``TVM_TEST_PYTHONS``. It then
+``python -m tools test wheels`` names the folder of wheels in ``TVM_TEST_WHEELS`` and interpreters in
+``TVM_TEST_PYTHONS``. It then
 runs the tests of examples and documents by an interpreter that has nothing but the full wheel.
 """
 

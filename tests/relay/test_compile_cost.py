@@ -19,7 +19,7 @@ from tvm.contrib import graph_executor
 
 # A repetition among many may cost so much more than one among few.
 SLACK = 1.25
-# Steps of the longest LSTM; a thousand (``make compile-cost``) take more than a minute.
+# Steps of the longest LSTM; a thousand (``python -m tools test compile-cost``) take more than a minute.
 STEPS = int(os.environ.get("TVM_COMPILE_COST_STEPS", "100"))
 
 

@@ -110,12 +110,17 @@ def test_fused_functions_and_calibration_data():
     assert list(got) == [f] and got[f]["inputs"][0].numpy() == 3 and got[f]["outputs"][0].numpy() == -3
 
 
-def test_one_call_can_be_taken_out():
-    x = relay.var("x", shape=(2,))
-    mod = tvm.IRModule.from_expr(relay.Function([x], relay.exp(relay.nn.relu(x))))
-    assert structural_equal(analysis.extract_intermediate_expr(mod, 0)["main"].body, relay.nn.relu(x), True)
-    with pytest.raises(ValueError, match="there is no call 7"):
-        analysis.extract_intermediate_expr(mod, 7)
+def test_one_expression_can_be_taken_out():
+    x = relay.var("x", shape=(2, 3))
+    part = relay.split(relay.nn.relu(x), indices_or_sections=1, axis=0)
+    steps = [relay.nn.relu(x), part.astuple(), part[0], relay.Tuple([part[0], x])]
+    steps.append(relay.concatenate(steps[-1], 0))
+    mod = tvm.IRModule.from_expr(steps[-1])
+    for number, wanted in enumerate(steps):
+        taken = analysis.extract_intermediate_expr(mod, number)["main"].body
+        assert structural_equal(taken, wanted, True), number
+    with pytest.raises(ValueError, match="there is no expression 5; @main has 5"):
+        analysis.extract_intermediate_expr(mod, 5)
 
 
 def test_a_call_graph_counts_who_names_whom():

@@ -36,7 +36,7 @@ def test_levels_0_and_3_agree_with_the_interpreter(case, seed):
     want = random_graphs.interpret(mod, values)
     for level in (0, 3):
         problem = random_graphs.close(random_graphs.compile_and_run(mod, values, level), want)
-        assert not problem, f"level {level}: {problem}; find the pass with `make bisect SEED={number}`\n{mod}"
+        assert not problem, f"level {level}: {problem}; find the pass with `python -m tools bisect {number}`\n{mod}"
 
 
 # This machine with its instructions for products of bytes and without them.

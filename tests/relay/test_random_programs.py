@@ -1,5 +1,5 @@
 """Random programs on the virtual machine against the interpreter: three hundred in the whole suite, other ones
-for every commit, and more by `make fuzz`."""
+for every commit, and more by `python -m tools fuzz programs`."""
 
 from __future__ import annotations
 

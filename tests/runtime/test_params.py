@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 
 import ml_dtypes
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from tvm import runtime
 from tvm.error import TVMError
 from tvm.runtime import ndarray as nd
+from tvm.runtime import params
 
 TYPES = ["int8", "int64", "uint16", "float16", "float32", "float64", "bool", ml_dtypes.bfloat16, ml_dtypes.float8_e5m2]
 
@@ -75,3 +77,25 @@ def test_random_damage_is_survived():
             runtime.load_param_dict(damaged)
         except TVMError as error:
             assert str(error)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float64", "float32", "bool"])
+def test_packed_parameters_are_not_copies(dtype):
+    arrays = {f"w{i}": nd.array(np.ones((256, 256), dtype)) for i in range(8)}
+    size = sum(a.numpy().nbytes for a in arrays.values())
+    list(params.pack_params(arrays, 0))  # what a first call imports
+    tracemalloc.start()
+    try:
+        pieces = list(params.pack_params(arrays, 0))
+        assert tracemalloc.get_traced_memory()[1] < size / 10
+    finally:
+        tracemalloc.stop()
+    assert sum(map(len, pieces)) > size
+
+
+def test_packed_parameters_of_numpy_keep_their_data():
+    """The copy that an array of NumPy becomes lives as long as the piece on its memory."""
+    pieces = list(params.pack_params({"a": np.arange(1000.0), "b": np.full(1000, 7.0)}))
+    loaded = runtime.load_param_dict(b"".join(pieces))
+    np.testing.assert_array_equal(loaded["a"].numpy(), np.arange(1000.0))
+    np.testing.assert_array_equal(loaded["b"].numpy(), np.full(1000, 7.0))

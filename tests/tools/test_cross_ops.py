@@ -1,4 +1,4 @@
-"""The operators that ``make test-cross OPS=`` runs on other machines, a few of them on this one."""
+"""The operators that ``python -m tools test cross --ops`` runs on other machines, a few of them on this one."""
 
 from __future__ import annotations
 

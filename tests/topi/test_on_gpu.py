@@ -13,8 +13,8 @@ import pytest
 import tvm.testing
 from tests.cuda_emulator.marks import needs_compiler, needs_emulator
 
-# As many tests as are drawn, and the seconds after which no more of them begin; ``make test-opencl`` and
-# ``make test-cuda`` run all of them.
+# As many tests as are drawn, and the seconds after which no more of them begin; ``python -m tools test opencl`` and
+# ``python -m tools test cuda`` run all of them.
 SAMPLE, SECONDS = "60", "3"
 ARCHITECTURES = ("sm_75", "sm_80", "sm_90")
 

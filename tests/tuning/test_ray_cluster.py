@@ -1,4 +1,4 @@
-"""The nodes of a Ray cluster as workers, on a stand-in for Ray; ``make test-ray`` has a real cluster."""
+"""The nodes of a Ray cluster as workers, on a stand-in for Ray; ``python -m tools test ray`` has a real cluster."""
 
 from __future__ import annotations
 

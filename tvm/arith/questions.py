@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from math import gcd
 from typing import Any
 
@@ -236,6 +237,32 @@ class Questions(Context):
                 return False
             lo, hi = -hi, -lo
         return lo <= known[0] and known[1] <= hi
+
+    def product_below_sum(self, a: PrimExpr, b: PrimExpr, c: int, d: int) -> bool:
+        """Whether a * b * c < (a + b) * d always: for positive numbers, whether c / d < 1 / a + 1 / b.
+
+        Parameters
+        ----------
+        a : PrimExpr
+            An interned expression.
+        b : PrimExpr
+            Another of the same type.
+        c : int
+            The factor of the product.
+        d : int
+            The factor of the sum.
+
+        Returns
+        -------
+        bool
+            False also where it is not known.
+        """
+        if c <= 0 or d <= 0 or self.bound(a)[0] <= 0 or self.bound(b)[0] <= 0:
+            return False
+        # The reciprocal of a number without a bound is above zero.
+        most = [self.bound(e)[1] for e in (a, b) if self.bound(e)[1] != POS_INF]
+        least = sum(Fraction(1, m) for m in most)
+        return Fraction(c, d) < least or len(most) == 1 and Fraction(c, d) == least
 
     def same_difference(self, a: PrimExpr, b: PrimExpr, c: Any, d: Any) -> bool:
         """Whether a - b equals c - d.

@@ -26,6 +26,7 @@ class Extension(IntFlag):
     TransitivelyProveInequalities = 1
     ConvertBooleanToAndOfOrs = 2
     ApplyConstraintsToBooleanBranches = 4
+    ComparisonOfProductAndSum = 8
 
 
 class ConstIntBound(Node, key="arith.ConstIntBound"):

@@ -100,6 +100,7 @@ _QUERIES = _NUMBERS | {
     "is_multiple",
     "never_above",
     "one_bucket",
+    "product_below_sum",
     "same_difference",
 }
 _PYTHON = frozenset({"lanes", "min", "max", "abs", "gcd"})

@@ -287,6 +287,7 @@ FLOORDIV = [
     row("(z * x + y) // z", "x + y // z", swap=False),
     row("(y + x * z) // z", "y // z + x", swap=False),
     row("(y + z * x) // z", "y // z + x", swap=False),
+    row("(x * z * c1 + y) // (z * c1)", "x + y // (z * c1)"),
     row("x // y", "0", "not is_const(y) and below(x, y)"),
 ]
 
@@ -311,7 +312,7 @@ FLOORMOD = [
     row("(x - y * c1) % c2", "x % c2", "c2 > 0 and c1 % c2 == 0"),
     row("(x * c1 - y) % c2", "(0 - y) % c2", "c2 > 0 and c1 % c2 == 0"),
     row("(x + c1) % c2", "x % c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x + c1) % c2", "(x + c1 % c2) % c2", "c2 > 0 and c1 >= c2"),
+    row("(x + c1) % c2", "(x + c1 % c2) % c2", "c2 > 0 and not 0 <= c1 < c2"),
     row("(x % c1 + y) % c2", "(x + y) % c2", "c2 > 0 and c1 % c2 == 0"),
     row("(x % c1 * c3 + y) % c2", "(x * c3 + y) % c2", "c2 > 0 and c1 * c3 % c2 == 0"),
     # What is left of x beside its remainder is a multiple of the divisor.
@@ -322,6 +323,7 @@ FLOORMOD = [
     row("(x + x * c1 % (y * c2)) % y", "0", "c1 == -1 and c2 != 0"),
     row("(x + y) % x", "y % x"),
     row("(x * z + y) % z", "y % z"),
+    row("(x * z * c1 + y) % (z * c1)", "y % (z * c1)"),
     row("x % y", "x", "not is_const(y) and below(x, y)"),
 ]
 
@@ -419,6 +421,8 @@ LESS = [
     row("x % y < y", "True", "lo(y) >= 0"),
     row("x // y < z", "x < z * y", "not is_const(y) and lo(y) >= 0 and has_product(z, y)"),
     row("c1 < x // c2", "(c1 + 1) * c2 - 1 < x", "c2 > 0"),
+    row("x * y < (x + y) * c1", "True", "product_below_sum(x, y, 1, c1)"),
+    row("x * y * c1 < (x + y) * c2", "True", "product_below_sum(x, y, c1, c2)"),
 ]
 for _div, _mod in (("truncdiv(%s, c1)", "truncmod(%s, c1)"), ("(%s) // c1", "(%s) %% c1")):
     _d, _m = _div % "x", _mod % "x"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 from typing import Any
 
 from ..error import TVMError
@@ -103,8 +105,9 @@ class GraphModule:
         return found
 
     def set_input(self, key=None, value=None, **params) -> None:
-        """Set one input by name or number, or several by name; numbers are converted, a wrong shape is refused. An
-        input that is a single number may also be given as an array of one.
+        """Set one input by name or number, or several by name; numbers are converted, a wrong shape is rejected. An
+        input that is a single number may also be given as an array of one. A tuple for ``"p"`` sets the inputs
+        ``"p_0"``, ``"p_1"`` and so on, which a parameter of tuple type became.
 
         Parameters
         ----------
@@ -123,12 +126,32 @@ class GraphModule:
             The data has another shape than the input.
         """
         if key is not None:
-            self._set(self._index(key), value)
-        # Large arrays first: their copies need the most memory.
+            self._set_fields(key, value)
         known = set(self._input_names)
+        for name, value in params.items():
+            if name not in known and isinstance(value, (tuple, list)) and self._has_fields(name):
+                self._set_fields(name, value)
+        # Large arrays first: their copies need the most memory.
         for name in sorted(params, key=lambda k: -_size(params[k])):
             if name in known:
                 self._set(self._get_input_index(name), params[name])
+
+    def _set_fields(self, key, value) -> None:
+        """Set an input, or the inputs of the fields of a tuple."""
+        if not isinstance(value, (tuple, list)) or key in self._input_names or not self._has_fields(key):
+            self._set(self._index(key), value)
+            return
+        fields = (f"{key}_{i}" for i in itertools.count())
+        count = next(i for i, name in enumerate(fields) if name not in self._input_names and not self._has_fields(name))
+        if len(value) != count:
+            raise ValueError(f"input '{key}' is a tuple of {count} fields, got {len(value)}")
+        for i, field in enumerate(value):
+            self._set_fields(f"{key}_{i}", field)
+
+    def _has_fields(self, key) -> bool:
+        """Whether inputs are the fields of a parameter of tuple type; the first one ends with zeros."""
+        first = re.compile(re.escape(str(key)) + "(_0)+")
+        return any(first.fullmatch(name) for name in self._input_names)
 
     def _input_type(self, index: int) -> tuple[str, tuple[int, ...]]:
         dtype, *shape = self._describe_input(index).split(" ")

@@ -22,7 +22,6 @@ def _library(feature: str, names: str = "", questions: str = "") -> Part:
 _AUTO_SCHEDULER = "this part of AutoScheduler"
 _META_SCHEDULE = "MetaSchedule"
 _MICRO = "microTVM"
-_VM = "memory made explicit in Relay (the virtual machine plans it in the compiled program, which bytecode shows)"
 _RPC = "RPC to another machine"
 _QUANTIZE_STEPS = "the steps of quantization one by one (relay.quantize.quantize does them)"
 _SCHEDULE = "scheduling of TIR (tir.Schedule)"
@@ -242,8 +241,6 @@ PARTS: dict[str, Part] = {
     "tvm.te.autodiff": Part("differentiation of tensor expressions", "gradient"),
     "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
     "tvm.relay.testing": Part("what this helper needs", "check_grad"),
-    "tvm.relay.op.memory": Part(_VM, "alloc_storage alloc_tensor device_copy flatten_tuple_type reshape_tensor"),
-    "tvm.relay.op.vm": Part(_VM, "alloc_storage alloc_tensor invoke_tvm_op reshape_tensor shape_func shape_of"),
     "tvm.relay.transform": Part(
         "the pass",
         "BatchingOps CapturePostDfsIndexInSpans CollagePartition"

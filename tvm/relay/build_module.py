@@ -36,6 +36,7 @@ from .infer import infer_module
 from .op.record import OpPattern, pattern_of
 from .substitute import bind
 from .transform.auto_schedule import PlaceKernels
+from .transform.flat_params import with_flat_params
 from .transform.fuse_ops import constants_outside, fuse_function
 
 
@@ -159,7 +160,7 @@ def build(
     """Compile the function ``main``; the result makes executors: ``lib["default"](device)``.
 
     ``executor`` and ``runtime`` choose what the compiled program is written as. ``progress(stage, done, total)`` is
-    told how far it is.
+    told how far it is. A parameter ``p`` of tuple type becomes the inputs ``p_0``, ``p_1`` and so on, its fields.
 
     Parameters
     ----------
@@ -236,7 +237,7 @@ def _compile_graph(
     if params:
         mod = mod.clone()
         mod["main"] = bind_params_by_name(mod["main"], params)
-    made = compile_program(mod, targets, f"tvmgen_{mod_name}", to_kernels)
+    made = compile_program(with_flat_params(mod), targets, f"tvmgen_{mod_name}", to_kernels)
     if executor.options.get("link-params"):
         link_params(made[0])
     made[0].plan = plan_program(made[0])

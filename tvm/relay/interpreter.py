@@ -6,7 +6,7 @@ The interpreter keeps its own stack: neither deep graphs nor long recursion of t
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -397,7 +397,7 @@ class GraphExecutor(Executor):
         result_type = mod["main"].body.checked_type
 
         def run(args: list) -> Any:
-            for number, arg in enumerate(args):
+            for number, arg in enumerate(_flat(args)):
                 arg = arg if isinstance(arg, ndarray.NDArray) else ndarray.array(to_value(arg))
                 module["set_input"](number, arg)
             module["run"]()
@@ -406,6 +406,12 @@ class GraphExecutor(Executor):
 
         run.library = lib
         return run
+
+
+def _flat(args: Iterable) -> Iterator:
+    """The arguments with the fields of tuples in their place, as the inputs of a graph are."""
+    for arg in args:
+        yield from _flat(arg) if isinstance(arg, tuple) else (arg,)
 
 
 def _nested(outputs: Iterator, wanted: Any) -> Any:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from ..dtype import info, int_range
+from ..dtype import int_range
 from ..error import DiagnosticError
 from ..ir.adt import Constructor, TypeData
 from ..ir.attrs import near_matches
 from ..ir.module import GlobalVar, IRModule
 from ..ir.op import OPS
-from ..ir.prim import Any_, IntImm, SizeVar
-from ..ir.serialize import load_json
-from ..ir.tensor_type import TensorType
-from ..ir.type import FuncType, GlobalTypeVar, IncompleteType, RelayRefType, TupleType, Type, TypeCall, TypeVar
+from ..ir.type import GlobalTypeVar, IncompleteType
 from .adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternVar, PatternWildcard
 from .expr import (
     Call,
@@ -38,148 +35,39 @@ from .expr import (
 )
 from .infer import infer_module
 from .op.record import CallAttrs, device_text
+from .parser_tokens import Token
+from .parser_types import TypeReader
 
-_TOKEN = re.compile(
-    r"""(?P<space>\s+|//[^\n]*)
-    |(?P<comment>/\*)
-    |(?P<version>\#\[version[^\]]*\])
-    |(?P<metadata>\#\[metadata\])
-    |(?P<local>%[A-Za-z_]\w*(?:/[A-Za-z_]\w*)*)
-    |(?P<graph>%\d+)
-    |(?P<global>@[A-Za-z_][\w.]*)
-    |(?P<float>(?:\d+\.\d*(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)(?:f\d*)?|\d+f\d*|(?:inf|nan)f\d*\b)
-    |(?P<int>\d+(?:[iu]\d+|i\b)?)
-    |(?P<string>"(?:[^"\\]|\\.)*")
-    |(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)
-    |(?P<mark>->|=>|==|!=|<=|>=|[-+*/()\[\]{},;:=<>.?])
-    """,
-    re.VERBOSE | re.DOTALL,
-)
-
-_INFIX = {"*": (3, "multiply"), "/": (3, "divide"), "+": (2, "add"), "-": (2, "subtract"), "<": (1, "less"),
-          ">": (1, "greater"), "<=": (1, "less_equal"), ">=": (1, "greater_equal"), "==": (0, "equal"),
-          "!=": (0, "not_equal")}
-# No element type has a number that needs more.
-_MOST_DIGITS = 2000
-
-
-class Token(NamedTuple):
-    kind: str
-    text: str
-    at: int
+_INFIX = {
+    "*": (3, "multiply"),
+    "/": (3, "divide"),
+    "+": (2, "add"),
+    "-": (2, "subtract"),
+    "<": (1, "less"),
+    ">": (1, "greater"),
+    "<=": (1, "less_equal"),
+    ">=": (1, "greater_equal"),
+    "==": (0, "equal"),
+    "!=": (0, "not_equal"),
+}
 
 
 class _Absent:
     pass
 
 
-class Parser:
+class Parser(TypeReader):
     """Reads one text. Blocks are read line by line in a loop, so long graphs do not nest."""
 
     def __init__(
         self, source: str, name: str = "from_string", module: IRModule | None = None, meta: Mapping | None = None
     ):
-        self.source, self.source_name = source, name
         self.module = module.clone() if module is not None else IRModule()
-        self.meta: dict[str, list] = {k: list(v) for k, v in (meta or {}).items()}
-        self.tokens = self.tokenize()
-        self.at = 0
+        super().__init__(source, name, meta, {v.name_hint: v for v in self.module.type_definitions})
         self.globals: dict[str, GlobalVar] = {v.name_hint: v for v in self.module.functions}
-        self.types: dict[str, Type] = {v.name_hint: v for v in self.module.type_definitions}
         self.constructors = {c.name_hint: c for d in self.module.type_definitions.values() for c in d.constructors}
-        self.sizes: dict[str, SizeVar] = {}
         # Names in scope: innermost last.
         self.scopes: list[dict[str, RelayExpr]] = [{}]
-
-    # -- tokens ------------------------------------------------------------------------------------------------------
-
-    def tokenize(self) -> list[Token]:
-        out: list[Token] = []
-        at, source = 0, self.source
-        while at < len(source):
-            m = _TOKEN.match(source, at)
-            if m is None:
-                raise self.fail(f"unexpected character {source[at]!r}", at)
-            kind = m.lastgroup or ""
-            if kind == "comment":
-                at = self.end_of_comment(at)
-                continue
-            if kind == "metadata":
-                self.load_meta(source[m.end():], m.end())
-                break
-            if kind in ("int", "float") and m.end() - at > _MOST_DIGITS:
-                raise self.fail(f"a number of {m.end() - at} characters; {_MOST_DIGITS} are the most", at)
-            if kind not in ("space", "version"):
-                out.append(Token(kind, m.group(), at))
-            at = m.end()
-        out.append(Token("end", "", len(source)))
-        return out
-
-    def end_of_comment(self, at: int) -> int:
-        """Where the comment that begins here ends; comments may hold comments."""
-        begin, depth = at, 0
-        for m in re.compile(r"/\*|\*/").finditer(self.source, at):
-            depth += 1 if m.group() == "/*" else -1
-            if depth == 0:
-                return m.end()
-        raise self.fail("this comment has no end", begin)
-
-    def load_meta(self, text: str, at: int) -> None:
-        try:
-            table = load_json(text.strip())
-        except ValueError as problem:
-            raise self.fail(f"the metadata cannot be read: {problem}", at) from None
-        if not isinstance(table, Mapping):
-            raise self.fail("the metadata is a map of lists", at)
-        for key, values in table.items():
-            self.meta[str(key)] = list(values)
-
-    def fail(self, message: str, at: int | None = None) -> DiagnosticError:
-        at = self.tokens[self.at].at if at is None else at
-        line = self.source.count("\n", 0, at) + 1
-        column = at - (self.source.rfind("\n", 0, at) + 1) + 1
-        text = self.source.splitlines()[line - 1] if self.source.splitlines()[line - 1:] else ""
-        return DiagnosticError(f"{self.source_name}:{line}:{column}: {message}\n  {text}\n  {' ' * (column - 1)}^")
-
-    def look(self, ahead: int = 0) -> Token:
-        return self.tokens[min(self.at + ahead, len(self.tokens) - 1)]
-
-    def take(self) -> Token:
-        token = self.tokens[self.at]
-        self.at += token.kind != "end"
-        return token
-
-    def sees(self, *texts: str) -> bool:
-        token = self.tokens[self.at]
-        return token.kind in ("mark", "name") and token.text in texts
-
-    def accept(self, text: str) -> bool:
-        if self.sees(text):
-            self.at += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> None:
-        if not self.accept(text):
-            found = self.look().text or "the end of the text"
-            raise self.fail(f"'{text}' is expected here, found '{found}'")
-
-    def need(self, kind: str, what: str) -> str:
-        token = self.look()
-        if token.kind != kind:
-            raise self.fail(f"{what} is expected here, found '{token.text or 'the end of the text'}'")
-        self.at += 1
-        return token.text
-
-    def items(self, close: str, read) -> list:
-        """Things between commas up to a closing mark, which is taken."""
-        out = []
-        while not self.accept(close):
-            out.append(read())
-            if not self.accept(","):
-                self.expect(close)
-                break
-        return out
 
     # -- modules -----------------------------------------------------------------------------------------------------
 
@@ -242,93 +130,10 @@ class Parser:
         self.types = outer
         self.module[header] = TypeData(header, tuple(parameters), tuple(constructors))
 
-    def type_variable(self) -> list[TypeVar]:
-        def one():
-            name = self.need("name", "a type variable")
-            self.types[name] = got = TypeVar(name)
-            return got
-
-        return self.items("]", one)
-
     def constructor(self, header, constructors_so_far) -> Constructor:
         name = self.need("name", "a constructor")
         inputs = self.items(")", self.type) if self.accept("(") else []
         return Constructor(name, tuple(inputs), header)
-
-    # -- types -------------------------------------------------------------------------------------------------------
-
-    def type(self) -> Any:
-        if self.accept("("):
-            one_comma = self.at
-            fields = self.items(")", self.type)
-            single = len(fields) == 1 and self.tokens[self.at - 2].text != ","
-            return fields[0] if single and one_comma else TupleType(tuple(fields))
-        if self.accept("?"):
-            return IncompleteType()
-        token = self.look()
-        name = self.need("name", "a type")
-        if name == "_":
-            return IncompleteType()
-        if name == "fn":
-            return self.function_type()
-        if name == "ref":
-            self.expect("(")
-            value = self.type()
-            self.expect(")")
-            return RelayRefType(value)
-        if name == "meta":
-            self.at -= 1
-            return self.meta_reference()
-        if name == "Tensor" and self.sees("["):
-            return self.tensor_type()
-        if name in self.types:
-            found = self.types[name]
-            args = self.items("]", self.type) if self.accept("[") else []
-            return TypeCall(found, tuple(args)) if args or isinstance(found, GlobalTypeVar) else found
-        try:
-            info(name)
-        except ValueError:
-            raise self.fail(
-                f"'{name}' is no type; {near_matches(name, [*self.types, 'Tensor', 'float32'])}", token.at
-            ) from None
-        return TensorType((), name)
-
-    def function_type(self) -> FuncType:
-        outer = dict(self.types)
-        parameters = self.type_variable() if self.accept("[") else []
-        self.expect("(")
-        args = self.items(")", self.type)
-        self.expect("->")
-        result = self.type()
-        self.types = outer
-        return FuncType(tuple(args), result, tuple(parameters))
-
-    def tensor_type(self) -> TensorType:
-        self.expect("[")
-        self.expect("(")
-        shape = self.items(")", self.dimension)
-        self.expect(",")
-        at, dtype = self.look().at, self.need("name", "an element type")
-        try:
-            info(dtype)
-        except ValueError as problem:
-            raise self.fail(str(problem), at) from None
-        self.expect("]")
-        return TensorType(shape, dtype)
-
-    def dimension(self) -> Any:
-        token = self.take()
-        if token.kind == "int":
-            value, _, bits = token.text.partition("i")
-            return IntImm("int" + bits, int(value)) if bits else int(value)
-        if token.text == "?":
-            return Any_()
-        if token.text == "meta":
-            self.at -= 1
-            return self.meta_reference()
-        if token.kind == "name":
-            return self.sizes.setdefault(token.text, SizeVar(token.text))
-        raise self.fail(f"a size is expected here, found '{token.text}'", token.at)
 
     # -- functions and blocks ----------------------------------------------------------------------------------------
 
@@ -645,21 +450,6 @@ class Parser:
             self.expect(":")
         return key, self.value()
 
-    def meta_reference(self) -> Any:
-        start = self.look()
-        self.expect("meta")
-        self.expect("[")
-        key = self.need("name", "a type key")
-        self.expect("]")
-        self.expect("[")
-        index = int(self.need("int", "an index"))
-        self.expect("]")
-        entries = self.meta.get(key, [])
-        if index >= len(entries):
-            raise self.fail(f"meta[{key}][{index}] is not in the metadata; print with show_meta_data=True, "
-                            "or pass init_meta_table", start.at)
-        return entries[index]
-
 
 _WORDS = {
     "if": Parser.if_,
@@ -705,8 +495,12 @@ def _built(op, args: list, attrs: dict[str, Any]) -> Call | None:
     return made if isinstance(made, Call) and made.op is op and len(made.args) == len(args) else None
 
 
-def parse(source: str, source_name: str = "from_string", init_module: IRModule | None = None,
-          init_meta_table: Mapping | None = None) -> IRModule:
+def parse(
+    source: str,
+    source_name: str = "from_string",
+    init_module: IRModule | None = None,
+    init_meta_table: Mapping | None = None,
+) -> IRModule:
     """The module a text describes, with types inferred. A text that is one expression becomes @main.
 
     Parameters
@@ -775,7 +569,6 @@ def fromtext(source: str, source_name: str = "from_string") -> Any:
     if parser.sees("def", "type"):
         return infer_module(parser.parse_module())
     return parser.block("")
-
 
 
 __all__ = ["Parser", "fromtext", "parse", "parse_expr"]

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..error import RPCError, TVMError
 from ..runtime import _lib
-from . import base
+from . import base, relay
 from .local import LocalSession
 from .session import Connection, RPCSession
 
@@ -39,10 +39,12 @@ def connect(
         Its key.
     session_timeout : float, optional
         Seconds after which the server ends the session; 0 for no limit.
-    session_constructor_args : optional
-        Sessions of servers behind the server, which there are not: nothing else than None.
+    session_constructor_args : list, optional
+        A server that the first one reaches: ``["rpc.Connect", host, port, key]``. The session is one with that server,
+        and its messages go through the first one, a ``tvm.rpc.Server``. After the key come whether to log (which
+        ``enable_logging`` decides), and the arguments of a further server.
     enable_logging : bool, optional
-        A log of all calls, which there is not: nothing else than False.
+        Whether every message is logged, at the level INFO of the logger ``RPCMessages``.
 
     Returns
     -------
@@ -50,18 +52,32 @@ def connect(
 
     Raises
     ------
-    TVMError
-        An option is given that is not supported, or there is no session.
+    RPCError
+        There is no session, or the arguments of a session behind the server are wrong.
     """
-    if session_constructor_args or enable_logging:
-        raise TVMError("connect: session_constructor_args and enable_logging are not supported")
     what = f"the RPC server {url}:{port}"
     option = f" -timeout={session_timeout:g}" if session_timeout else ""
     sock = base.connect_to((url, int(port)))
     try:
         seconds, most, said = base.guarded(what, lambda: base.greet_server(sock, what, f"client:{key}{option}"))
         _check_runtime(what, said)
-        return _open(sock, most, seconds)
+        session = _open(sock, most, seconds, what if enable_logging else "")
+    finally:
+        sock.close()
+    onward = list(session_constructor_args or ())
+    while onward:
+        # The name, host, port, key and whether to log; then the arguments of the next server.
+        session = _behind(session, what, onward[:5], enable_logging)
+        what, onward = f"the RPC server {onward[1]}:{onward[2]}", onward[5:]
+    return session
+
+
+def _behind(session: RPCSession, what: str, args: list, enable_logging: bool) -> RPCSession:
+    sock, seconds, most, said = relay.behind(session, what, args)
+    try:
+        name = f"the RPC server {args[1]}:{args[2]}"
+        _check_runtime(name, said)
+        return _open(sock, most, seconds, name if enable_logging else "")
     finally:
         sock.close()
 
@@ -81,8 +97,8 @@ def _check_runtime(what: str, said: str) -> None:
 _GRACE_SECONDS = 2.0
 
 
-def _open(sock: socket.socket, most: int, seconds: float) -> RPCSession:
-    fd = os.dup(sock.fileno())
+def _open(sock: socket.socket, most: int, seconds: float, logged_as: str = "") -> RPCSession:
+    fd = relay.logged(sock, logged_as).detach() if logged_as else os.dup(sock.fileno())
     try:
         number = _lib.session_open(fd, most, seconds + _GRACE_SECONDS if seconds > 0 else 0.0)
     except BaseException:
@@ -242,8 +258,8 @@ class TrackerSession:
             Seconds after which the server ends the session; 0 for no limit.
         max_retry : int, optional
             How many devices are tried where one that was given cannot be reached.
-        session_constructor_args : optional
-            Sessions of servers behind the server, which there are not: nothing else than None.
+        session_constructor_args : list, optional
+            A server that the device reaches, as for ``connect``.
         wait_timeout : float, optional
             Seconds to wait for a device; 0 for no limit.
 

@@ -26,7 +26,8 @@ logger = logging.getLogger("RPCServer")
 
 def _server_env(load_library: str | None = None) -> None:
     """What clients of a Python server find beside the functions of the C server."""
-    importlib.import_module(".testing", __package__)
+    for module in (".testing", ".relay"):
+        importlib.import_module(module, __package__)
 
     @register_func("tvm.rpc.server.load_module", override=True)
     def load_module(name: str):

@@ -1,6 +1,6 @@
-"""The door to ``libtvm_runtime``: the only file of the tree that uses ctypes.
+"""Calls of ``libtvm_runtime`` by ctypes; ``_abi.py`` declares its functions.
 
-Handles are plain integers (addresses). Every C function is declared here once; a call that fails raises TVMError
+Handles are plain integers (addresses). A call that fails raises TVMError
 with the text C left, or the original exception when a Python callback raised it.
 """
 
@@ -18,174 +18,28 @@ from collections.abc import Sequence
 
 from ..error import TVMError, error_from_text
 from ..hooks import Hook
+from ._abi import (
+    C_ADDRESS,
+    C_CALLBACK,
+    C_CHECK,
+    C_FINALIZER,
+    C_FORK,
+    C_INT,
+    C_SIGNATURES,
+    C_SIZE,
+    C_TEXT,
+    ByteArray,
+    DLDataType,
+    DLDevice,
+    DLTensor,
+    RPCServerOptions,
+    TimeOptions,
+)
 
 # Type codes of packed values.
 INT, UINT, FLOAT, HANDLE, NULL, DTYPE, DEVICE = range(7)
 TENSOR, OBJECT, MODULE, FUNCTION, STR, BYTES, NDARRAY, RVALUE, BOOL = range(7, 16)
 
-_ADDRESS = ctypes.c_void_p
-# The class of plain pointers that Python functions receive.
-OpaqueHandle = ctypes.c_void_p
-_STATUS = ctypes.c_int
-_CALLBACK = ctypes.CFUNCTYPE(_STATUS, _ADDRESS, _ADDRESS, ctypes.c_int, _ADDRESS, _ADDRESS, _ADDRESS)
-_FINALIZER = ctypes.CFUNCTYPE(None, _ADDRESS)
-_CHECK = ctypes.CFUNCTYPE(_STATUS)
-
-
-class DLDevice(ctypes.Structure):
-    _fields_ = [("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32)]
-
-
-class DLDataType(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16)]
-
-
-class DLTensor(ctypes.Structure):
-    _fields_ = [
-        ("data", _ADDRESS),
-        ("device", DLDevice),
-        ("ndim", ctypes.c_int32),
-        ("dtype", DLDataType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    ]
-
-
-class ByteArray(ctypes.Structure):
-    _fields_ = [("data", _ADDRESS), ("size", ctypes.c_size_t)]
-
-
-class TimeOptions(ctypes.Structure):
-    _fields_ = [
-        ("number", ctypes.c_int32),
-        ("repeat", ctypes.c_int32),
-        ("min_repeat_ms", ctypes.c_int32),
-        ("limit_zero_time_iterations", ctypes.c_int32),
-        ("cooldown_interval_ms", ctypes.c_int32),
-        ("repeats_to_cooldown", ctypes.c_int32),
-        ("cache_flush_bytes", ctypes.c_int64),
-        ("preprocess", _ADDRESS),
-        ("device", DLDevice),
-    ]
-
-
-_FORK = ctypes.CFUNCTYPE(ctypes.c_int)
-
-
-class RPCServerOptions(ctypes.Structure):
-    _fields_ = [
-        ("key", ctypes.c_char_p),
-        ("secret", ctypes.c_char_p),
-        ("secret_size", ctypes.c_size_t),
-        ("tracker_host", ctypes.c_char_p),
-        ("tracker_port", ctypes.c_int),
-        ("proxy_host", ctypes.c_char_p),
-        ("proxy_port", ctypes.c_int),
-        ("custom_addr", ctypes.c_char_p),
-        ("max_message", ctypes.c_uint64),
-        ("max_memory", ctypes.c_uint64),
-        ("max_files", ctypes.c_uint64),
-        ("max_seconds", ctypes.c_double),
-        ("measure_only", ctypes.c_int),
-        ("silent", ctypes.c_int),
-        ("watch_fd", ctypes.c_int),
-        ("told_port", ctypes.c_int),
-        ("fork_process", _FORK),
-    ]
-
-
-_TEXT = ctypes.c_char_p
-_INT = ctypes.c_int
-_SIZE = ctypes.c_size_t
-_U64 = ctypes.c_uint64
-
-# name -> (result, arguments). A result of _STATUS is checked by `check`; the others cannot fail.
-_SIGNATURES: dict[str, tuple] = {
-    "TVMGetLastError": (_TEXT, ()),
-    "TVMGetRuntimeTable": (_ADDRESS, ()),
-    "TVMAPISetLastError": (None, (_TEXT,)),
-    "TVMSetForeignError": (None, (_TEXT, _U64)),
-    "TVMTakeForeignError": (_U64, ()),
-    "TVMSetInterruptCheck": (None, (_CHECK,)),
-    "TVMSetForeignCaller": (None, (_CALLBACK,)),
-    "TVMFuncCreateForeign": (_STATUS, (_U64, _FINALIZER, _ADDRESS)),
-    "TVMFuncForeignToken": (_U64, (_ADDRESS,)),
-    "TVMFuncRetain": (_STATUS, (_ADDRESS,)),
-    "TVMFuncFree": (_STATUS, (_ADDRESS,)),
-    "TVMFuncCallFrame": (_STATUS, (_ADDRESS,)),
-    "TVMFuncRegisterGlobal": (_STATUS, (_TEXT, _ADDRESS, _INT)),
-    "TVMFuncGetGlobal": (_STATUS, (_TEXT, _ADDRESS)),
-    "TVMFuncRemoveGlobal": (_STATUS, (_TEXT,)),
-    "TVMFuncListGlobalNames": (_STATUS, (_ADDRESS, _ADDRESS)),
-    "TVMReturnBytes": (_STATUS, (_TEXT, _SIZE, _INT, _ADDRESS, _ADDRESS)),
-    "TVMObjectCreate": (_STATUS, (_U64, _FINALIZER, _ADDRESS)),
-    "TVMObjectFree": (_STATUS, (_ADDRESS,)),
-    "TVMObjectToken": (_U64, (_ADDRESS,)),
-    "TVMObjectKind": (_INT, (_ADDRESS,)),
-    "TVMObjectRetain": (_STATUS, (_ADDRESS,)),
-    "TVMADTCreate": (_STATUS, (ctypes.c_int64, _ADDRESS, _ADDRESS, _INT, _ADDRESS)),
-    "TVMADTTag": (ctypes.c_int64, (_ADDRESS,)),
-    "TVMADTSize": (_INT, (_ADDRESS,)),
-    "TVMADTField": (_STATUS, (_ADDRESS, _INT, _ADDRESS, _ADDRESS)),
-    "TVMArrayAlloc": (_STATUS, (_ADDRESS, _INT, DLDataType, DLDevice, _ADDRESS)),
-    "TVMArrayCreateView": (_STATUS, (_ADDRESS, _ADDRESS, _INT, DLDataType, _U64, _ADDRESS)),
-    "TVMArrayRetain": (_STATUS, (_ADDRESS,)),
-    "TVMArrayFree": (_STATUS, (_ADDRESS,)),
-    "TVMArrayUseCount": (_INT, (_ADDRESS,)),
-    "TVMArrayCopyFromBytes": (_STATUS, (_ADDRESS, _ADDRESS, _SIZE)),
-    "TVMArrayCopyToBytes": (_STATUS, (_ADDRESS, _ADDRESS, _SIZE)),
-    "TVMArrayCopyFromTo": (_STATUS, (_ADDRESS, _ADDRESS, _ADDRESS)),
-    "TVMArrayFromDLPack": (_STATUS, (_ADDRESS, _ADDRESS)),
-    "TVMArrayToDLPack": (_STATUS, (_ADDRESS, _ADDRESS)),
-    "TVMArrayFromDLPackVersioned": (_STATUS, (_ADDRESS, _ADDRESS)),
-    "TVMArrayToDLPackVersioned": (_STATUS, (_ADDRESS, _ADDRESS)),
-    "TVMDeviceExists": (_INT, (DLDevice,)),
-    "TVMDeviceTypeName": (_TEXT, (_INT,)),
-    "TVMDeviceTypeOfName": (_INT, (_TEXT,)),
-    "TVMDeviceLibraryLoad": (_STATUS, (_TEXT,)),
-    "TVMSynchronize": (_STATUS, (_INT, _INT, _ADDRESS)),
-    "TVMDeviceGetAttribute": (_STATUS, (DLDevice, _INT, _ADDRESS, _ADDRESS)),
-    "TVMStreamCreate": (_STATUS, (_INT, _INT, _ADDRESS)),
-    "TVMStreamFree": (_STATUS, (_INT, _INT, _ADDRESS)),
-    "TVMSetStream": (_STATUS, (_INT, _INT, _ADDRESS)),
-    "TVMDeviceModuleLoad": (_STATUS, (_TEXT, _SIZE, _ADDRESS)),
-    "TVMDeviceModuleBytes": (_ADDRESS, (_ADDRESS, _ADDRESS)),
-    "TVMModCreate": (_STATUS, (_TEXT, _FINALIZER, _ADDRESS, _ADDRESS)),
-    "TVMModLoadFromFile": (_STATUS, (_TEXT, _TEXT, _ADDRESS)),
-    "TVMModRetain": (_STATUS, (_ADDRESS,)),
-    "TVMModFree": (_STATUS, (_ADDRESS,)),
-    "TVMModTypeKey": (_TEXT, (_ADDRESS,)),
-    "TVMModEntryName": (_TEXT, (_ADDRESS,)),
-    "TVMModSetEntryName": (_STATUS, (_ADDRESS, _TEXT)),
-    "TVMModAddSymbol": (_STATUS, (_ADDRESS, _TEXT, _ADDRESS)),
-    "TVMModAddFunction": (_STATUS, (_ADDRESS, _TEXT, _ADDRESS)),
-    "TVMModBind": (_STATUS, (_ADDRESS, _ADDRESS, _ADDRESS)),
-    "TVMModImport": (_STATUS, (_ADDRESS, _ADDRESS)),
-    "TVMModClearImports": (_STATUS, (_ADDRESS,)),
-    "TVMModImportCount": (_INT, (_ADDRESS,)),
-    "TVMModGetImport": (_STATUS, (_ADDRESS, _INT, _ADDRESS)),
-    "TVMModGetFunction": (_STATUS, (_ADDRESS, _TEXT, _INT, _ADDRESS)),
-    "TVMChecksumOfParts": (_U64, (_ADDRESS, _ADDRESS, _INT)),
-    "TVMModGetSymbol": (_ADDRESS, (_ADDRESS, _TEXT)),
-    "TVMReleaseFreeMemory": (None, ()),
-    "TVMThreadPoolSize": (_INT, ()),
-    "TVMBackendUseTiles": (_INT, (_ADDRESS,)),
-    "TVMFlushDenormals": (_INT, (_INT,)),
-    "TVMThreadPoolConfigure": (_STATUS, (_INT,)),
-    "TVMFuncTime": (_STATUS, (_ADDRESS, ctypes.POINTER(TimeOptions), _ADDRESS)),
-    "TVMParamsLoad": (_STATUS, (_TEXT, _SIZE, _ADDRESS)),
-    "TVMParamsLoadFile": (_STATUS, (_TEXT, _ADDRESS)),
-    "TVMParamsCount": (_INT, (_ADDRESS,)),
-    "TVMParamsName": (_ADDRESS, (_ADDRESS, _INT, _ADDRESS)),
-    "TVMParamsArray": (_ADDRESS, (_ADDRESS, _INT)),
-    "TVMParamsFree": (_STATUS, (_ADDRESS,)),
-    "TVMRPCSessionOpen": (_STATUS, (_INT, _U64, ctypes.c_double, _ADDRESS)),
-    "TVMRPCSessionClose": (_STATUS, (_INT,)),
-    "TVMRPCSessionFree": (_STATUS, (_INT,)),
-    "TVMRPCSessionFunction": (_STATUS, (_INT, _TEXT, _ADDRESS)),
-    "TVMRPCServerRun": (_STATUS, (_INT, ctypes.POINTER(RPCServerOptions))),
-}
 
 _FILE_NAMES = {"darwin": "libtvm_runtime.dylib", "win32": "tvm_runtime.dll"}
 
@@ -243,7 +97,7 @@ class _Library:
         return "TVMGetLastError" in self.__dict__
 
     def __getattr__(self, name: str):
-        if name not in _SIGNATURES:
+        if name not in C_SIGNATURES:
             raise AttributeError(name)
         with _load_lock:
             if not self.is_loaded():
@@ -255,17 +109,17 @@ class _Library:
         try:
             # Generated code finds the functions of the custom type myfloat by their names.
             library = ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
-            found = {name: getattr(library, name) for name in _SIGNATURES}
+            found = {name: getattr(library, name) for name in C_SIGNATURES}
         except (OSError, AttributeError) as error:
             raise TVMError(
                 f"the runtime library {path} cannot be used: {error}; build it anew with 'make -C csrc'"
             ) from None
-        for name, (result, arguments) in _SIGNATURES.items():
+        for name, (result, arguments) in C_SIGNATURES.items():
             found[name].restype = result
             found[name].argtypes = arguments
         found["TVMSetInterruptCheck"](_interrupt_check)
         # Threads that still compute when the interpreter ends must not enter it any more.
-        atexit.register(found["TVMSetInterruptCheck"], _CHECK())
+        atexit.register(found["TVMSetInterruptCheck"], C_CHECK())
         found["TVMSetForeignCaller"](_callback)
         self.__dict__.update(found)
 
@@ -315,7 +169,7 @@ def check(status: int) -> None:
 
 _INTERRUPTED = (1 << 64) - 1
 # A C function as the callback: a Python function would run the signal's handler before any `try` of its own.
-_interrupt_check = _CHECK(ctypes.PYFUNCTYPE(_INT)(("PyOS_InterruptOccurred", ctypes.pythonapi)))
+_interrupt_check = C_CHECK(ctypes.PYFUNCTYPE(C_INT)(("PyOS_InterruptOccurred", ctypes.pythonapi)))
 
 
 # ---- calling ----
@@ -398,7 +252,7 @@ def time_call(function: int, values: Sequence[int], codes: Sequence[int], option
 _kept: dict[int, object] = {}
 
 
-@_FINALIZER
+@C_FINALIZER
 def _drop(token: int, kept: dict = _kept) -> None:
     # The table comes as a default: module globals may be gone when the interpreter ends.
     kept.pop(token, None)
@@ -417,7 +271,7 @@ INVOKE: Hook[[object, list[int], list[int]], tuple[int, int, bytes | None]] = Ho
 _FAILED = -2
 
 
-@_CALLBACK
+@C_CALLBACK
 def _callback(values: int, codes: int, count: int, ret: int, ret_code: int, token: int) -> int:
     try:
         arguments = (ctypes.c_int64 * count).from_address(values)[:] if count else []
@@ -505,7 +359,7 @@ def data_fields(handle: int) -> list[tuple[int, int]]:
 def text_argument(text: bytes) -> tuple[int, object]:
     """Address of zero-terminated ``text`` and what keeps it alive."""
     holder = ctypes.c_char_p(text)
-    return ctypes.cast(holder, _ADDRESS).value, holder
+    return ctypes.cast(holder, C_ADDRESS).value, holder
 
 
 def bytes_argument(data: bytes | bytearray) -> tuple[int, object]:
@@ -515,7 +369,7 @@ def bytes_argument(data: bytes | bytearray) -> tuple[int, object]:
         address = ctypes.addressof(holder)
     else:
         holder = ctypes.c_char_p(bytes(data))
-        address = ctypes.cast(holder, _ADDRESS).value
+        address = ctypes.cast(holder, C_ADDRESS).value
     record = ByteArray(address, len(data))
     return ctypes.addressof(record), (holder, record)
 
@@ -526,7 +380,7 @@ def checksum(parts: Sequence[bytes | memoryview]) -> int:
 
     arrays = [numpy.frombuffer(part, "uint8") for part in parts if len(part)]
     addresses = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays))
-    sizes = (_SIZE * len(arrays))(*(array.size for array in arrays))
+    sizes = (C_SIZE * len(arrays))(*(array.size for array in arrays))
     return lib.TVMChecksumOfParts(addresses, sizes, len(arrays))
 
 
@@ -636,12 +490,12 @@ def _python_api(name: str, result, *arguments):
     return ctypes.PYFUNCTYPE(result, *arguments)((name, ctypes.pythonapi))
 
 
-_capsule_new = _python_api("PyCapsule_New", _OBJECT, _ADDRESS, _TEXT, _ADDRESS)
-_capsule_pointer = _python_api("PyCapsule_GetPointer", _ADDRESS, _OBJECT, _TEXT)
-_capsule_set_name = _python_api("PyCapsule_SetName", _INT, _OBJECT, _TEXT)
-_capsule_is_valid = _python_api("PyCapsule_IsValid", _INT, _OBJECT, _TEXT)
-_raw_pointer = _python_api("PyCapsule_GetPointer", _ADDRESS, _ADDRESS, _TEXT)
-_raw_is_valid = _python_api("PyCapsule_IsValid", _INT, _ADDRESS, _TEXT)
+_capsule_new = _python_api("PyCapsule_New", _OBJECT, C_ADDRESS, C_TEXT, C_ADDRESS)
+_capsule_pointer = _python_api("PyCapsule_GetPointer", C_ADDRESS, _OBJECT, C_TEXT)
+_capsule_set_name = _python_api("PyCapsule_SetName", C_INT, _OBJECT, C_TEXT)
+_capsule_is_valid = _python_api("PyCapsule_IsValid", C_INT, _OBJECT, C_TEXT)
+_raw_pointer = _python_api("PyCapsule_GetPointer", C_ADDRESS, C_ADDRESS, C_TEXT)
+_raw_is_valid = _python_api("PyCapsule_IsValid", C_INT, C_ADDRESS, C_TEXT)
 # (name, name once taken, import function, export function, offset of the deleter)
 _KINDS = {
     False: (b"dltensor", b"used_dltensor", "TVMArrayFromDLPack", "TVMArrayToDLPack", _TENSOR_BYTES + 8),
@@ -653,7 +507,7 @@ _KINDS = {
         16,
     ),
 }
-_CAPSULE_DESTRUCTOR = ctypes.PYFUNCTYPE(None, _ADDRESS)
+_CAPSULE_DESTRUCTOR = ctypes.PYFUNCTYPE(None, C_ADDRESS)
 
 
 @_CAPSULE_DESTRUCTOR
@@ -664,14 +518,14 @@ def _capsule_destructor(capsule: int) -> None:
             managed = _raw_pointer(capsule, name)
             deleter = ctypes.c_void_p.from_address(managed + deleter_offset).value
             if deleter:
-                _FINALIZER(deleter)(managed)
+                C_FINALIZER(deleter)(managed)
 
 
 def export_capsule(handle: int, versioned: bool) -> object:
     name, _, _, export_name, _ = _KINDS[versioned]
     out = _out()
     check(getattr(lib, export_name)(handle, ctypes.addressof(out)))
-    return _capsule_new(out.value, name, ctypes.cast(_capsule_destructor, _ADDRESS))
+    return _capsule_new(out.value, name, ctypes.cast(_capsule_destructor, C_ADDRESS))
 
 
 def import_capsule(capsule: object) -> int:
@@ -777,5 +631,5 @@ def runtime_interface() -> tuple[int, int]:
 
 def run_server(listen_fd: int, **options) -> None:
     """Serve sessions until told to stop. Processes are forked by Python, whose locks want to know of it."""
-    record = RPCServerOptions(fork_process=_FORK(os.fork), **options)
+    record = RPCServerOptions(fork_process=C_FORK(os.fork), **options)
     check(lib.TVMRPCServerRun(listen_fd, ctypes.byref(record)))

@@ -255,7 +255,7 @@ def seal(path: str, needs: bytes = b"") -> None:
         file.write(_SEAL_MAGIC + struct.pack("=Q", found))
 
 
-def check_seal(path: str, data: bytes, sealed: bool) -> None:
+def check_seal(path: str, data: mmap.mmap, sealed: bool) -> None:
     """Refuse an archive whose checksum does not match, or is gone where there was one."""
     tail = len(_SEAL_MAGIC) + 8
     has_seal = data[-tail:].startswith(_SEAL_MAGIC)
@@ -284,8 +284,8 @@ def extract_objects(archive_path: str, folder: str) -> list[str]:
     files = []
     try:
         with tarfile.open(archive_path) as archive:
-            with open(archive_path, "rb") as file:
-                check_seal(archive_path, file.read(), archive.pax_headers.get("comment") == _SEALED)
+            with open(archive_path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+                check_seal(archive_path, data, archive.pax_headers.get("comment") == _SEALED)
             for entry in archive.getmembers():
                 if entry.isdir():
                     continue

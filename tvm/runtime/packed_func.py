@@ -8,7 +8,7 @@ from collections.abc import Callable
 from numbers import Integral, Number
 
 from ..error import TVMError
-from . import _lib, vm_values
+from . import _abi, _lib, vm_values
 from ._lib import lib
 from .container import convert_container
 from .devices import Device
@@ -189,7 +189,7 @@ _ENCODERS: dict[type, Callable[[object], tuple]] = {
     bytearray: _encode_bytes,
     type(None): lambda value: (0, _lib.NULL, None),
     Device: lambda value: (_unpack_int(_pack_pair(value.device_type, value.device_id))[0], _lib.DEVICE, None),
-    _lib.OpaqueHandle: lambda value: (value.value or 0, _lib.HANDLE, value),
+    _abi.OpaqueHandle: lambda value: (value.value or 0, _lib.HANDLE, value),
     PackedFunc: lambda value: (value.handle, _lib.FUNCTION, value),
     PythonFunction: lambda value: (value.handle, _lib.FUNCTION, value),
 }
@@ -262,7 +262,7 @@ _PLAIN_DECODERS: dict[int, Callable[[int], object]] = {
     _lib.INT: lambda value: value,
     _lib.UINT: lambda value: value,
     _lib.FLOAT: _decode_float,
-    _lib.HANDLE: _lib.OpaqueHandle,
+    _lib.HANDLE: _abi.OpaqueHandle,
     _lib.NULL: lambda value: None,
     _lib.DTYPE: _decode_dtype,
     _lib.DEVICE: _decode_device,

@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from ..error import TVMError
 from . import _lib
-from .devices import Device
-from .ndarray import NDArray, NDArrayBase, array, dtype_triple
+from .ndarray import NDArray, NDArrayBase, array, dtype_triple, elements
 from .registry import register_func
 
 _LIST_MAGIC = 0xF7E58D4F05049CB7
@@ -17,8 +16,6 @@ _ARRAY_MAGIC = 0xDD5E40F096B4A13F
 
 
 _ALIGNMENT = 64
-# Types of which weights mostly are, and that NumPy has as well.
-_SHARED_TYPES = ("float16", "float32", "int8", "uint8", "int32", "int64")
 
 
 def pack_params(params: Mapping[str, object], start: int | None = None) -> Iterator[bytes | memoryview]:
@@ -33,7 +30,7 @@ def pack_params(params: Mapping[str, object], start: int | None = None) -> Itera
     at = (start or 0) + len(names)
     for value in params.values():
         item = value if isinstance(value, NDArrayBase) else array(value)
-        data = memoryview(_elements(item).reshape(-1).view("uint8"))
+        data = memoryview(elements(item).reshape(-1).view("uint8"))
         tail = struct.pack("<iii", 1, 0, len(item.shape)) + struct.pack("<BBH", *dtype_triple(item.dtype))
         tail += struct.pack(f"<{len(item.shape)}qq", *item.shape, data.nbytes)
         padding = 0 if start is None else -(at + 16 + len(tail)) % _ALIGNMENT
@@ -41,14 +38,6 @@ def pack_params(params: Mapping[str, object], start: int | None = None) -> Itera
         yield head
         yield data
         at += len(head) + data.nbytes
-
-
-def _elements(item: NDArrayBase):
-    """The elements for NumPy: where they lie, if NumPy may read them there."""
-    import numpy
-
-    is_shared = item.dtype in _SHARED_TYPES and item.device.device_type == Device.kDLCPU
-    return numpy.from_dlpack(item) if is_shared and not item.is_view and all(item.shape) else item.numpy()
 
 
 def save_param_dict(params: Mapping[str, object]) -> bytearray:

@@ -90,10 +90,25 @@ static int place_array(DLTensor *array, bool owned, DLDevice device, TVMArrayHan
   return -1;
 }
 
-static int take_input(const VM *vm, int device, TVMValue value, int code, VMValue *out) {
+static DLDataType param_dtype(const int64_t *type) {
+  return (DLDataType){(uint8_t)type[1], (uint8_t)(type[1] >> 8), (uint16_t)(type[1] >> 16)};
+}
+
+/* uint16 is the bits of a bfloat16 parameter: callers without that type have nothing else to hold it in. */
+static int read_bits(const int64_t *type, TVMArrayHandle *array) {
+  TVMArrayHandle bits = *array;
+  if (!*type || bits->dtype.code != kDLUInt || bits->dtype.bits != 16 || param_dtype(type).code != kDLBfloat) return 0;
+  int status = TVMArrayCreateView(bits, bits->shape, bits->ndim, param_dtype(type), 0, array);
+  TVMArrayFree(bits);
+  return status;
+}
+
+static int take_input(const VM *vm, const VMFunction *f, int number, TVMValue value, int code, VMValue *out) {
   if (code != kTVMNDArrayHandle && code != kTVMDLTensorHandle) return vm_value_from(value, code, out);
   out->kind = VM_EMPTY;
-  if (place_array(value.v_handle, code == kTVMNDArrayHandle, vm->devices[device], &out->as.tensor)) return -1;
+  DLDevice device = vm->devices[f->param_devices[number]];
+  if (place_array(value.v_handle, code == kTVMNDArrayHandle, device, &out->as.tensor)) return -1;
+  if (read_bits(f->param_types[number], &out->as.tensor)) return -1;
   out->kind = VM_TENSOR;
   return 0;
 }
@@ -119,7 +134,7 @@ PACKED(packed_set_input) {
     return tvm_error("virtual machine: function '%s' takes %d arguments, got %d", f->name, f->param_count, n - 1);
   drop_inputs(f, &vm->inputs[function]);
   for (int i = 0; i < f->param_count; ++i)
-    if (take_input(vm, f->param_devices[i], args[1 + i], codes[1 + i], &vm->inputs[function].values[i])) return -1;
+    if (take_input(vm, f, i, args[1 + i], codes[1 + i], &vm->inputs[function].values[i])) return -1;
   return 0;
 }
 
@@ -146,7 +161,7 @@ PACKED(packed_set_one_input) {
   }
   VMValue *slot = &vm->inputs[function].values[number];
   vm_value_release(slot);
-  return take_input(vm, f->param_devices[number], args[2], codes[2], slot);
+  return take_input(vm, f, number, args[2], codes[2], slot);
 }
 
 /* The first of the inputs before one that has the same unknown size, and its value there; -1 where there is none. */
@@ -168,7 +183,7 @@ static int check_input(const VMFunction *f, const VMValue *values, int number) {
   if (!*type) return 0;
   if (values[number].kind != VM_TENSOR) return tvm_error("virtual machine: input '%s' of function '%s' is a tensor, and something else is given", name, f->name);
   const DLTensor *tensor = values[number].as.tensor;
-  DLDataType dtype = {(uint8_t)type[1], (uint8_t)(type[1] >> 8), (uint16_t)(type[1] >> 16)};
+  DLDataType dtype = param_dtype(type);
   if (tensor->dtype.code != dtype.code || tensor->dtype.bits != dtype.bits || tensor->dtype.lanes != dtype.lanes) {
     tvm_dtype_text(tensor->dtype, have, sizeof have);
     tvm_dtype_text(dtype, wanted, sizeof wanted);

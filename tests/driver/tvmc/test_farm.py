@@ -1,4 +1,4 @@
-"""What ``--farm`` refuses before any cluster is asked; ``make test-ray`` has a cluster."""
+"""What ``--farm`` refuses before any cluster is asked; ``python -m tools test ray`` has a cluster."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from tvm.driver.tvmc import farm
 from tvm.driver.tvmc.frontends import OnnxFrontend
 from tvm.driver.tvmc.main import _main
+from tvm.driver.tvmc.model_files import models_of
 
 
 @pytest.mark.parametrize(
@@ -36,7 +37,7 @@ def test_what_does_not_fit_is_refused(arguments, why, model_path, tmp_path, caps
 
 def test_two_models_of_one_name_are_refused(tmp_path):
     with pytest.raises(farm.TVMCException, match="two models have one name"):
-        farm._packages(["a/m.onnx", "b/m.onnx"], str(tmp_path))
+        farm._packages(models_of(["a/m.onnx", "b/m.onnx"]), str(tmp_path))
 
 
 def test_the_files_that_weights_lie_in_travel_with_the_model(tmp_path):

@@ -305,3 +305,17 @@ def test_the_compiler_works_step_by_step():
 def test_what_is_no_module_is_refused_in_words():
     with pytest.raises(TVMError, match="an IRModule is wanted, got str"):
         relay.vm.compile("def @main", "llvm")
+
+
+@pytest.mark.parametrize("held", [lambda bits: bits, tvm.nd.array, lambda bits: np.stack([bits, bits])[1]])
+def test_uint16_is_the_bits_of_a_bfloat16_input(held):
+    x = relay.var("x", shape=(2, 3), dtype="bfloat16")
+    mod = tvm.IRModule.from_expr(relay.Function([x], relay.cast(x + x, "float32")))
+    values = np.array([[1.5, -2.25, 3.0], [0.0, 1024.0, -0.5]], "float32")
+    bits = (values.view("uint32") >> 16).astype("uint16")
+    taken = machine(mod)
+    np.testing.assert_array_equal(taken.run(held(bits)).numpy(), 2 * values)
+    taken.set_one_input("main", "x", held(bits))
+    np.testing.assert_array_equal(taken.run().numpy(), 2 * values)
+    with pytest.raises(TVMError, match="has elements of int16, and the program wants bfloat16"):
+        taken.run(bits.view("int16"))

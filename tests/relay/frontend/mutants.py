@@ -1,4 +1,4 @@
-"""Damaged files, for importers: ``make fuzz-format`` tries 20,000 of a format, a run of the tests a few."""
+"""Damaged files, for importers: ``python -m tools fuzz FORMAT`` tries 20,000 of a format, a run of the tests a few."""
 
 from __future__ import annotations
 

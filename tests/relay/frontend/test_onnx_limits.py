@@ -102,7 +102,11 @@ def test_what_nothing_makes_is_named():
         (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": [1e9]}, "an axis would have 2000000000"),
         (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": [np.inf]}, "positive numbers"),
         (helper.make_node("Resize", ["x", "", "s"], ["y"]), {"s": [np.nan]}, "positive numbers"),
-        (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": [-3]}, "the sizes must be"),
+        (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": [-3]}, r"sizes must be positive, got \[-3\]"),
+        (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": [0]}, r"sizes must be positive, got \[0\]"),
+        (helper.make_node("Resize", ["x", "", "", "s"], ["y"]), {"s": [1, 2]}, "2 sizes are given for 1 axes"),
+        (helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": [-2]}, r"the shape \[-2\] has the size -2"),
+        (helper.make_node("Reshape", ["x", "s"], ["y"]), {"s": [1, -4, 1, 2]}, "has the size -4"),
         (helper.make_node("Expand", ["x", "s"], ["y"]), {"s": [1 << 40, 1 << 20, 2]}, "more than can be addressed"),
         (helper.make_node("Tile", ["x", "s"], ["y"]), {"s": [1 << 60]}, "more than can be addressed"),
         (helper.make_node("CumSum", ["x", "s"], ["y"]), {"s": 7}, "no axis 7"),
@@ -248,6 +252,22 @@ def test_how_many_dimensions_a_result_has_is_known_when_compiling():
     node = helper.make_node("Reshape", ["x", "s"], ["y"], "here")
     with pytest.raises(TVMError, match="Reshape node 'here': the shape: a vector of a known number of elements"):
         from_onnx(graph_model([node], [info("x", (6,)), info("s", ("n",), I64)], [info("y", None)]))
+
+
+def test_a_size_of_zero_in_a_computed_shape_names_the_node():
+    """The shape is (size of q, -1); where q is empty, its 0 would keep the size of x, which is another."""
+    nodes = [
+        helper.make_node("Shape", ["q"], ["rows"], end=1),
+        helper.make_node("Concat", ["rows", "rest"], ["s"], axis=0),
+        helper.make_node("Reshape", ["x", "s"], ["y"], "here"),
+    ]
+    inputs = [info("x", ("a", "b")), info("q", ("n", 3))]
+    compiled = onnx_backend.prepare(graph_model(nodes, inputs, [info("y", None)], {"rest": np.array([-1])}))
+    x = np.arange(8, dtype="float32").reshape(2, 4)
+    (got,) = compiled.run([x, np.ones((4, 3), "float32")])
+    np.testing.assert_array_equal(got, x.reshape(4, 2))
+    with pytest.raises(TVMError, match=r"\(reshape_like of 'here'\), size 0: .* does not hold for the sizes given"):
+        compiled.run([x, np.ones((0, 3), "float32")])
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear"])

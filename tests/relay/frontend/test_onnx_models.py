@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 from model_files import model_file
@@ -40,29 +42,24 @@ def close(got, want) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "name, shape",
-    [
-        ("onnx/magika.onnx", {"bytes": [1, 2048]}),
-        ("onnx/ultraface_rfb320.onnx", {}),
-        ("onnx/ppocr_cls.onnx", {"x": [1, 3, 48, 192]}),
-    ],
-)
-def test_models_agree_with_onnxruntime(name, shape, rng):
-    compare(name, shape, rng, close)
+def test_a_model_agrees_with_onnxruntime(rng):
+    compare("onnx/magika.onnx", {"bytes": [1, 2048]}, rng, close)
 
 
-@pytest.mark.slow("imports, compiles and runs a whole network")
-@pytest.mark.parametrize(
-    "name, shape",
-    [
-        ("imagenet/mobilenet_v2.onnx", {"data": [1, 3, 224, 224]}),
-        ("imagenet/resnet50.onnx", {"input_1": [1, 224, 224, 3]}),
-        ("onnx/ppocr_v4_det.onnx", {"x": [1, 3, 64, 96]}),
-    ],
-)
-def test_larger_models_agree_with_onnxruntime(name, shape, rng):
-    compare(name, shape, rng, close)
+LARGER = {
+    "onnx/ultraface_rfb320.onnx": {},
+    "onnx/ppocr_cls.onnx": {"x": [1, 3, 48, 192]},
+    "onnx/ppocr_v4_det.onnx": {"x": [1, 3, 64, 96]},
+    "imagenet/mobilenet_v2.onnx": {"data": [1, 3, 224, 224]},
+    "imagenet/resnet50.onnx": {"input_1": [1, 224, 224, 3]},
+}
+
+
+@pytest.mark.slow("imports, compiles and runs two whole networks")
+def test_larger_models_agree_with_onnxruntime(rng):
+    """Every seed has two others; TVM_CONFORMANCE_CASES=all has all of them."""
+    for name in LARGER if os.environ.get("TVM_CONFORMANCE_CASES") else rng.choice(list(LARGER), 2, replace=False):
+        compare(str(name), LARGER[name], rng, close)
 
 
 @pytest.mark.slow("imports, compiles and runs a whole network")

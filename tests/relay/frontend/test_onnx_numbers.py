@@ -182,18 +182,28 @@ def test_a_quantized_sum_is_rounded_from_its_exact_value(rng):
             assert got[i, j] == min(max(round(exact) + row[5], 0), 255), (row, i, j)
 
 
+SCALES = [0.6, 2.7, 0.1]
+COORDINATES = ["half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"]
+
+
 @pytest.mark.parametrize("known", [True, False])
-@pytest.mark.parametrize("scale", [0.6, 2.7, 0.1])
 @pytest.mark.parametrize("nearest", ["floor", "ceil", "round_prefer_floor", "round_prefer_ceil"])
-def test_the_nearest_element_at_a_decimal_scale_is_that_of_onnxruntime(nearest, scale, known):
-    x, scales = {"x": np.arange(23, dtype="float32")}, {"s": np.array([scale], "float32")}
-    for coordinates in ("half_pixel", "pytorch_half_pixel", "asymmetric", "align_corners"):
-        arrays = x if known else {**x, **scales}
-        how = {"mode": "nearest", "nearest_mode": nearest, "coordinate_transformation_mode": coordinates}
-        model = single("Resize", arrays, weights=scales if known else None, **how)
-        model.graph.node[0].input[:] = ["x", "", "s"]
-        (want,) = onnxruntime_results(model, arrays)
-        np.testing.assert_array_equal(run(model, arrays)[0], want)
+def test_the_nearest_element_at_a_decimal_scale_is_that_of_onnxruntime(nearest, known):
+    """One model with an output for each kind of coordinates, and for each scale where scales are known."""
+    weights = {f"s{i}": np.array([scale], "float32") for i, scale in enumerate(SCALES)} if known else {}
+    nodes = [
+        helper.make_node("Resize", ["x", "", scale], [f"{kind}_{scale}"], mode="nearest", nearest_mode=nearest,
+                         coordinate_transformation_mode=kind)
+        for kind in COORDINATES for scale in weights or ["s"]
+    ]  # fmt: skip
+    sides = [helper.make_tensor_value_info(name, F, [size]) for name, size in {"x": 23, "s": 1}.items()]
+    outputs = [helper.make_empty_tensor_value_info(node.output[0]) for node in nodes]
+    model = graph_model(nodes, sides[:1] if known else sides, outputs, weights, 20)
+    compiled, x = onnx_backend.prepare(model), np.arange(23, dtype="float32")
+    for scale in [None] if known else SCALES:
+        arrays = {"x": x} if known else {"x": x, "s": np.array([scale], "float32")}
+        for got, want, node in zip(compiled.run(list(arrays.values())), onnxruntime_results(model, arrays), nodes):
+            np.testing.assert_array_equal(got, want, f"{node.output[0]} at scale {scale}")
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])

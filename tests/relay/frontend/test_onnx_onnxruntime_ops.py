@@ -113,8 +113,7 @@ def test_products_of_short_integers(rng):
     np.testing.assert_array_equal(got, a.astype("int64") @ b.astype("int64"))
 
 
-@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
-@pytest.mark.parametrize("per_gate", [False, True])
+@pytest.mark.parametrize(("direction", "per_gate"), [("forward", True), ("bidirectional", False)])
 def test_an_lstm_of_quantized_weights(direction, per_gate, rng):
     ways, features, hidden = (2 if direction == "bidirectional" else 1), 6, 5
     gates = 4 * hidden

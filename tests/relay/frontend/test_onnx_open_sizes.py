@@ -124,14 +124,13 @@ def test_an_axis_without_elements_is_reduced_beside_open_ones(name):
 
 
 @pytest.mark.slow("compiles kernels with dynamic shapes for many sizes")
-@pytest.mark.parametrize("attributes", [
-    {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]},
-    {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1, "storage_order": 1},
-    {"kernel_shape": [2, 2], "dilations": [2, 1], "pads": [1, 1, 1, 1]},
-    {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_UPPER"},
+@pytest.mark.parametrize(("dims", "attributes"), [
+    (["N", "C", 6, 5], {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}),
+    (["N", 3, "H", "W"], {"kernel_shape": [2, 3], "strides": [2, 2], "ceil_mode": 1, "storage_order": 1}),
+    (["N", "C", 6, 5], {"kernel_shape": [2, 2], "dilations": [2, 1], "pads": [1, 1, 1, 1]}),
+    (["N", 3, "H", "W"], {"kernel_shape": [3, 2], "strides": [2, 1], "auto_pad": "SAME_UPPER"}),
 ])  # fmt: skip
-@pytest.mark.parametrize("dims", [["N", 3, "H", "W"], ["N", "C", 6, 5]])
-def test_places_of_maxima_need_no_known_size(attributes, dims, rng):
+def test_places_of_maxima_need_no_known_size(dims, attributes, rng):
     info = helper.make_tensor_value_info
     node = helper.make_node("MaxPool", ["x"], ["y", "i"], **attributes)
     outputs = [info("y", TensorProto.FLOAT, None), info("i", TensorProto.INT64, None)]

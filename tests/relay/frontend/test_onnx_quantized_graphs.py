@@ -131,7 +131,7 @@ def network(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def transformer(tmp_path_factory):
-    """A layer of attention and one of feed-forward, twice."""
+    """A layer of attention and one of feed-forward."""
     rng = np.random.default_rng(4)
     b, x, width, heads, length = Builder(rng), "x", 32, 2, 16
     parted, whole = (b.constant(np.array(s)) for s in ([1, length, heads, width // heads], [1, length, width]))
@@ -141,15 +141,14 @@ def transformer(tmp_path_factory):
         last = b.weights[x].shape[-1] if x in b.weights else width if units != width else None
         return b("Add", b("MatMul", x, b.weight(last or width, units)), b.weight(units))
 
-    for _ in range(2):
-        q, k, v = (b("Transpose", b("Reshape", linear(x, width), parted), perm=p)
-                   for p in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))  # fmt: skip
-        mixed = b("MatMul", b("Softmax", b("MatMul", q, k), axis=-1), v)
-        mixed = linear(b("Reshape", b("Transpose", mixed, perm=[0, 2, 1, 3]), whole), width)
-        x = b("LayerNormalization", b("Add", x, mixed), ones, zeros, axis=-1)
-        inner = b("Relu", linear(x, 2 * width))
-        inner = b("Add", b("MatMul", inner, b.weight(2 * width, width)), b.weight(width))
-        x = b("LayerNormalization", b("Add", x, inner), ones, zeros, axis=-1)
+    q, k, v = (b("Transpose", b("Reshape", linear(x, width), parted), perm=p)
+               for p in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3]))  # fmt: skip
+    mixed = b("MatMul", b("Softmax", b("MatMul", q, k), axis=-1), v)
+    mixed = linear(b("Reshape", b("Transpose", mixed, perm=[0, 2, 1, 3]), whole), width)
+    x = b("LayerNormalization", b("Add", x, mixed), ones, zeros, axis=-1)
+    inner = b("Relu", linear(x, 2 * width))
+    inner = b("Add", b("MatMul", inner, b.weight(2 * width, width)), b.weight(width))
+    x = b("LayerNormalization", b("Add", x, inner), ones, zeros, axis=-1)
     samples = [rng.normal(size=(1, length, width)).astype("float32") for _ in range(4)]
     folder = tmp_path_factory.mktemp("transformer")
     return quantized_model(folder, b.nodes, b.weights, [1, length, width], samples), samples[0]

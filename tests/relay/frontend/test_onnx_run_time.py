@@ -1,6 +1,6 @@
 """Operators whose arguments are known only when the model runs, beside onnxruntime: one compiled model for all of them.
 
-A part of the cases is tried in each run, another with each commit; ``make symbolic`` tries all of them.
+A part of the cases is tried in each run, another with each commit; ``python -m tools test symbolic`` tries all of them.
 """
 
 from __future__ import annotations

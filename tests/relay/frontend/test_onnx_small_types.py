@@ -43,6 +43,13 @@ def cast(array, source: int, to: int, **attributes):
     return onnx_backend.run_model(made, [array])[0]
 
 
+def element_type(name: str) -> int:
+    """The number of an ONNX element type; the test is skipped where the installed onnx lacks the type."""
+    if name not in TensorProto.DataType.keys():
+        pytest.skip(f"onnx {onnx.__version__} has no {name}")
+    return TensorProto.DataType.Value(name)
+
+
 def every_code(dtype):
     bits = ml_dtypes.finfo(dtype).bits
     return np.arange(1 << bits, dtype="uint8").view(dtype)
@@ -51,7 +58,7 @@ def every_code(dtype):
 @pytest.mark.parametrize("name", FLOATS)
 def test_every_code_of_a_small_float_decodes(name):
     codes = every_code(getattr(ml_dtypes, FLOATS[name]))
-    got = cast(codes, getattr(TensorProto, name), TensorProto.FLOAT)
+    got = cast(codes, element_type(name), TensorProto.FLOAT)
     np.testing.assert_array_equal(got, codes.astype("float32"))
 
 
@@ -70,7 +77,7 @@ def test_floats_round_to_small_floats_as_ml_dtypes_does(name, saturate, rng):
     points = np.concatenate([points, -points, [0.0, -0.0, 1e30, -1e30, 1e-30]]).astype("float32")
     if "8" in FLOATS[name]:
         points = np.append(points, np.array([np.nan, np.inf, -np.inf], "float32"))
-    got = cast(points, TensorProto.FLOAT, getattr(TensorProto, name), saturate=saturate)
+    got = cast(points, TensorProto.FLOAT, element_type(name), saturate=saturate)
     limit = float(ml_dtypes.finfo(small).max)
     with np.errstate(all="ignore"):
         want = (np.clip(points, -limit, limit) if saturate else points).astype(small)
@@ -89,7 +96,7 @@ def test_exponents_are_those_of_the_reference(mode):
 
 @pytest.mark.parametrize("name, bits", [("INT4", 4), ("UINT4", 4), ("INT2", 2), ("UINT2", 2)])
 def test_integers_of_few_bits_wrap_and_come_back(name, bits):
-    to = getattr(TensorProto, name)
+    to = element_type(name)
     values = np.arange(-20, 20, dtype="int32")
     got = cast(values, TensorProto.INT32, to)
     low = values & (1 << bits) - 1

@@ -10,7 +10,7 @@ import importlib
 import json
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import squeezenet
-from model_files import models
+from model_files import models, recorded
 
 import tvm
 from tvm import relay
@@ -514,15 +514,15 @@ def _faces(path: Path) -> list[Example]:
 
 def _text(path: Path) -> list[Example]:
     """Text in the middle of a larger picture."""
-    image = np.full((160, 320, 3), 225, "float32")
-    image[56:104, 64:256] = text_image()
+    image = np.full((128, 224, 3), 225, "float32")
+    image[40:88, 16:208] = text_image()
     data = (planes(image, -1) / 127.5 - 1).astype("float32")
     return [Example(data, _onnx(path, data), "text in the middle")]
 
 
 def _where_text(outputs) -> str:
     rows, columns = np.nonzero(outputs[0][0, 0] > 0.3)
-    inside = len(rows) and rows.min() > 50 and rows.max() < 110 and columns.min() > 60 and columns.max() < 260
+    inside = len(rows) and rows.min() > 34 and rows.max() < 94 and columns.min() > 12 and columns.max() < 212
     return "text in the middle" if inside else "elsewhere"
 
 
@@ -536,7 +536,7 @@ SOURCES = {
     "yolo_fastest": Source("formats/darknet/yolo-fastest-1.1.cfg", _read_yolo, _yolo, _detected),
     "ppocr_angle": Source("onnx/ppocr_cls.onnx", _from_onnx("x", (1, 3, 48, 192)), _angle,
                           lambda o: ("0", "180")[int(o[0].argmax())]),
-    "ppocr_text": Source("onnx/ppocr_v4_det.onnx", _from_onnx("x", (1, 3, 160, 320)), _text, _where_text),
+    "ppocr_text": Source("onnx/ppocr_v4_det.onnx", _from_onnx("x", (1, 3, 128, 224)), _text, _where_text),
     "ultraface": Source("onnx/ultraface_rfb320.onnx", _from_onnx("input", (1, 3, 240, 320), _scores_and_places),
                         _faces, lambda _: ""),
 }  # fmt: skip
@@ -567,8 +567,15 @@ class Outcome(NamedTuple):
     wanted: list[str]
 
 
-def outcome(name: str, module, params) -> Outcome:
-    """Runs what was imported on the examples of the original."""
+def _beside(arrays: Path) -> Example:
+    """The input and the outputs of a real file, recorded in its own framework."""
+    data, wanted = recorded(arrays)
+    (given,) = data.values()
+    return Example(given, wanted)
+
+
+def outcome(name: str, module, params, further: Sequence[Example] = ()) -> Outcome:
+    """Run an imported module on the examples of the original, and on further ones."""
     from tvm.contrib import graph_executor
 
     with tvm.transform.PassContext(opt_level=3):
@@ -578,7 +585,7 @@ def outcome(name: str, module, params) -> Outcome:
     off = 0.0
     says: list[str] = []
     answers: list[str] = []
-    for example in examples(name):
+    for example in (*examples(name), *further):
         runner.run(**{data: example.data})
         got = [runner.get_output(i).numpy() for i in range(runner.get_num_outputs())]
         for want in example.wanted or ():
@@ -655,10 +662,12 @@ def _as_it_is(form: str, name: str) -> Outcome:
         return outcome(name, *frontend.from_cntk(folder / SOURCES[name].file))
     if form == "Caffe":
         base = formats / "caffe" / "ultraface" / "RFB-320"
-        return outcome(name, *frontend.from_caffe(f"{base}.caffemodel", f"{base}.prototxt"))
+        found = frontend.from_caffe(f"{base}.caffemodel", f"{base}.prototxt")
+        return outcome(name, *found, [_beside(base.with_suffix(".npz"))])
     model = {"ppocr_angle": "ch_ppocr_mobile_v2_cls_infer", "ppocr_text": "ch_PP-OCRv4_det_infer"}[name]
     shape = {"x": examples(name)[0].data.shape}
-    return outcome(name, *frontend.from_paddle(formats / "paddle" / model, shape))
+    folder = formats / "paddle" / model
+    return outcome(name, *frontend.from_paddle(folder, shape), [_beside(folder / "inference.npz")])
 
 
 # Real files of the formats themselves whose networks are among the sources.

@@ -1,6 +1,6 @@
 """Operators with unknown sizes beside their static forms: one kernel and one shape function for all sizes.
 
-A part of the rows is tried in each run, another with each commit; ``make symbolic`` tries all of them.
+A part of the rows is tried in each run, another with each commit; ``python -m tools test symbolic`` tries all of them.
 """
 
 from __future__ import annotations
@@ -30,6 +30,13 @@ REFUSED = {
     "annotation.stop_fusion": "a mark in the graph, gone before kernels are made",
     "on_device": "a mark in the graph, gone before kernels are made",
     "device_copy": "a copy that the executor does",
+    "memory.alloc_storage": "compiling it is rejected; tests/relay/op/test_memory.py",
+    "memory.alloc_tensor": "compiling it is rejected; tests/relay/op/test_memory.py",
+    "memory.kill": "compiling it is rejected; tests/relay/op/test_memory.py",
+    "vm.invoke_tvm_op": "compiling it is rejected; tests/relay/op/test_memory.py",
+    "vm.shape_func": "compiling it is rejected; tests/relay/op/test_memory.py",
+    "vm.shape_of": "compiled as shape_of; tests/relay/op/test_memory.py",
+    "vm.reshape_tensor": "its sizes are attributes",
     "broadcast_to": "its sizes are attributes; dyn.broadcast_to has unknown ones",
     "image.decode": "its sizes are in the file; tests/runtime/test_image_files.py",
     "dyn.image.resize2d": "its region of interest is a tensor, which the resize with variable sizes reads",

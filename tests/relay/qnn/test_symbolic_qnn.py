@@ -1,6 +1,6 @@
 """Quantized operators with unknown sizes on the virtual machine, beside the same with known sizes: exactly equal.
 
-A part of the rows is tried in each run, another with each commit; ``make symbolic`` tries all of them.
+A part of the rows is tried in each run, another with each commit; ``python -m tools test symbolic`` tries all of them.
 """
 
 from __future__ import annotations

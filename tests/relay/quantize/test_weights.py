@@ -9,6 +9,8 @@ import tvm
 from tests.cpus import BASELINE, OLDER
 from tvm import relay
 from tvm.contrib import graph_executor
+from tvm.error import TVMError
+from tvm.relay.quantize import weights
 from tvm.relay.quantize.weights import WeightQuantization, grouped, matrix_of, quantize_weights
 
 
@@ -100,6 +102,15 @@ def test_products_of_all_kinds_are_found_and_others_stay(rng):
     assert np.abs(got - want).max() < 0.03 * np.abs(want).max()
     skipped = WeightQuantization(float_mod, bits=8, skip=["nn.matmul"])
     assert len(skipped.losses) == 1 and len(skipped.left) == 2
+
+
+def test_a_wrong_name_of_a_layer_is_rejected_before_weights_are_quantized(rng, monkeypatch):
+    def quantized(*args):
+        raise AssertionError("the weights were quantized first")
+
+    monkeypatch.setattr(weights, "grouped", quantized)
+    with pytest.raises(TVMError, match="there is no layer 'dens'"):
+        WeightQuantization(dense_model(rng.normal(size=(8, 16)).astype("float32"), (1,)), skip=["dens"])
 
 
 def test_weights_stay_packed_in_the_package(rng):

@@ -85,6 +85,25 @@ def test_regions_are_pooled_in_the_layout_that_is_asked_for():
         assert calls(both, f"vision.{name}")[0].attrs.layout == "NHWC"
 
 
+def test_a_tensor_is_flattened_in_its_old_layout():
+    after = check(relay.nn.batch_flatten(relay.nn.relu(conv())), NCHW)
+    (flat,) = calls(after, "nn.batch_flatten")
+    assert flat.args[0].op.name == "layout_transform" and flat.args[0].attrs.dst_layout == "NHWC"
+
+
+def test_a_transpose_that_undoes_the_change_of_layout_is_removed():
+    after = check(relay.nn.batch_flatten(relay.transpose(relay.nn.relu(conv()), [0, 3, 1, 2])), NCHW)
+    assert not calls(after, "transpose") and len(calls(after, "layout_transform")) == 2
+
+
+def test_a_bias_is_added_in_the_new_layout():
+    after = check(relay.nn.bias_add(conv(), relay.var("bias", shape=(4,)), axis=3), NCHW)
+    assert not calls(after, "nn.bias_add")
+    (added,) = calls(after, "add")
+    assert [a.op.name for a in added.args] == ["nn.conv2d", "layout_transform"]
+    assert tuple(added.args[1].checked_type.shape) == (1, 4, 1, 1)
+
+
 def test_a_tensor_is_cut_as_another_only_if_both_change():
     y = conv()
     assert calls(check(relay.slice_like(y, y, axes=[1, 2]), NCHW), "slice_like")[0].attrs.axes == (2, 3)

@@ -21,6 +21,7 @@ from .errors import TVMCException
 from .farm import Farm, add_farm, farm_of
 from .files import check_records, check_writable
 from .interrupt import EXIT_CODE, Interrupts
+from .model_files import one_model
 from .parser import detail_group
 from .quantizer import check_quantization_args, generate_quantization_args, quantize_from_cli
 from .shape_parser import parse_model_shapes
@@ -75,7 +76,7 @@ def parse_seconds(text: str) -> float:
 @register_parser
 def add_tune_parser(subparsers, _, json_params) -> None:
     """The subcommand ``tune``."""
-    parser = add_command(subparsers, "tune", usage="tvmc tune [options] FILE")
+    parser = add_command(subparsers, "tune", usage="tvmc tune [options] FILE...")
     parser.set_defaults(func=drive_tune)
     add = parser.add_argument
     add("--early-stopping", type=int, help="stop a task after this many trials without gain")
@@ -116,7 +117,7 @@ def add_tune_parser(subparsers, _, json_params) -> None:
         sketches.add_argument(f"--{name}", type=int, default=None, help=f"{what} (default: the target's)")
     add("--tuner", default="xgb", choices=TUNERS, metavar="TUNER",
         help="how to search: xgb (default) or a variant such as xgb_rank_knob, ga, random, gridsearch")
-    add("FILE", help="the model file")
+    add("FILE", nargs="+", help="the model, or its network and its weights")
     add("--input-shapes", type=parse_model_shapes, default=None, metavar="INPUT_SHAPES",
         help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
     apply_defaults(parser, json_params)
@@ -154,7 +155,9 @@ def drive_tune(args) -> int | None:
 
 
 def _tune_as(args) -> None:
-    frontends.check_model(args.FILE)
+    for path in args.FILE:
+        frontends.check_model(path)
+    files = one_model(args.FILE, "tune")
     if not (args.output or args.build_only or args.tasks in ("list", "help")):
         raise TVMCException("where to? -o FILE takes the records, --build-only FOLDER the candidates")
     if args.rpc_tracker and not args.rpc_key:
@@ -179,7 +182,7 @@ def _tune_as(args) -> None:
                     args.log_estimated_latency)
     check_quantization_args(args)
     check_transform_args(args)
-    model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
+    model = frontends.load_model(files.path, args.model_format, args.input_shapes, **files.options)
     if args.quantize:
         model = quantize_from_cli(model, args)
     tune_model(

@@ -29,6 +29,7 @@ from .files import check_records, check_writable, write_whole
 from .info import Tensor
 from .machine import check_machine
 from .model import TVMCModel, TVMCPackage
+from .model_files import one_model
 from .open_sizes import Dims, completed, is_open
 from .runner import FILL_MODES, make_inputs_dict, package_inputs, positive, read_npz
 from .shape_parser import parse_shape_string
@@ -68,7 +69,7 @@ def peers(text: str) -> list[str]:
 @register_parser
 def add_bench_parser(subparsers, _, json_params) -> None:
     """The subcommand ``bench``."""
-    parser = add_command(subparsers, "bench", usage="tvmc bench [options] FILE",
+    parser = add_command(subparsers, "bench", usage="tvmc bench [options] FILE...",
                          epilog="A runtime that is not here is named and left out; what was measured counts.")
     parser.set_defaults(func=drive_bench)
     add = parser.add_argument
@@ -95,14 +96,14 @@ def add_bench_parser(subparsers, _, json_params) -> None:
     group.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
     frontends.add_model_format(group)
     add_verbose(parser)
-    add("FILE", help="a model, or a package made by tvmc compile")
+    add("FILE", nargs="+", help="a model, its network and its weights, or a package made by tvmc compile")
 
 
 def drive_bench(args) -> int:
     """Measure as the arguments say."""
     for path in filter(None, (args.json, args.report)):
         check_writable(path)
-    for path in filter(None, (args.FILE, args.model, args.torch_model)):
+    for path in filter(None, (*args.FILE, args.model, args.torch_model)):
         frontends.check_model(path)
     with tempfile.TemporaryDirectory(prefix="tvm-bench-") as folder:
         bench = Bench(args, folder)
@@ -127,11 +128,23 @@ class Bench:
     def __init__(self, args: Any, folder: str):
         self.args, self.folder = args, folder
         self.threads = args.threads or host_cpu.usable_cores()
-        self.is_package = tarfile.is_tarfile(args.FILE) or not _has_importer(args)
-        self.package = TVMCPackage(args.FILE if self.is_package else self._compile())
+        self.files = one_model(args.FILE, "measure")
+        self.file = self.files.path
+        self.is_package = os.path.isfile(self.file) and tarfile.is_tarfile(self.file) or not self._has_importer()
+        self.package = TVMCPackage(self.file if self.is_package else self._compile())
         check_machine(self.package.manifest.get("machine"))
         self.inputs = os.path.join(folder, "inputs.npz")
         self._save_inputs()
+
+    def _has_importer(self) -> bool:
+        """Whether the file is a model: its format is given, or known by its ending."""
+        if self.args.model_format is not None:
+            return True
+        try:
+            frontends.guess_frontend(self.file)
+        except TVMCException:
+            return False
+        return True
 
     def _compile(self) -> str:
         """The package of the model."""
@@ -141,7 +154,7 @@ class Bench:
         check_records(args.tuning_records)
         target = args.target or TARGETS.get(args.device, args.device)
         check_code(target_from_cli(target)[0])
-        model = frontends.load_model(args.FILE, args.model_format, args.input_shapes)
+        model = frontends.load_model(self.file, args.model_format, args.input_shapes, **self.files.options)
         model.mod = _fixed(model, args.batch)
         path = os.path.join(self.folder, "model.tar")
         compile_model(model, target, tuning_records=args.tuning_records or None, package_path=path,
@@ -153,11 +166,11 @@ class Bench:
 
         args = self.args
         if self.is_package and (args.precision or args.target):
-            raise TVMCException(f"--precision and --target are for a model; {args.FILE} is compiled already")
+            raise TVMCException(f"--precision and --target are for a model; {self.file} is compiled already")
         rows, dtypes = package_inputs(self.package)
         if self.is_package and (args.batch or args.input_shapes) and not any(is_open(dims) for dims in rows.values()):
             raise TVMCException("--batch and --input-shapes are for a model and for a package that leaves sizes open; "
-                                f"{args.FILE} is compiled for fixed ones")
+                                f"{self.file} is compiled for fixed ones")
         given = read_npz(args.inputs) if args.inputs else None
         shapes = args.input_shapes if self.is_package else None
         if self.is_package and args.batch is not None:
@@ -183,7 +196,7 @@ class Bench:
 
     def model_of(self, peer: str) -> str:
         """The file that a peer runs."""
-        model = self.args.model or ("" if self.is_package else self.args.FILE)
+        model = self.args.model or ("" if self.is_package else self.file)
         return (self.args.torch_model or model) if peer == "torch" else model
 
     def start(self, name: str) -> Worker:
@@ -229,7 +242,7 @@ class Bench:
             if "median" in facts:
                 facts["throughput"] = batch / facts["median"]
         return {
-            "format": 1, "name": os.path.basename(args.FILE), "date": _now(), "tvm_version": __version__,
+            "format": 1, "name": os.path.basename(self.file), "date": _now(), "tvm_version": __version__,
             "machine": host_cpu.triple(), "target": self.package.manifest.get("target"), "device": args.device,
             "threads": self.threads, "batch": batch, "rounds": args.rounds, "warm_up": args.warm_up, "number": number,
             "inputs": [str(tensor) for tensor in self.tensors], "programs": programs,
@@ -273,17 +286,6 @@ class Bench:
             if name != OURS and "median" in programs[name]:
                 programs[name]["ratio"] = programs[name]["median"] / programs[OURS]["median"]
         return number
-
-
-def _has_importer(args: Any) -> bool:
-    """Whether the file is a model: its format is given, or known by its ending."""
-    if args.model_format is not None:
-        return True
-    try:
-        frontends.guess_frontend(args.FILE)
-    except TVMCException:
-        return False
-    return True
 
 
 def _now() -> str:

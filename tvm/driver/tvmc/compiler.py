@@ -24,6 +24,7 @@ from .files import check_records, check_writable, write_whole
 from .info import compiled_for, kernels_of
 from .machine import check_linker, machine
 from .model import TVMCModel, TVMCPackage
+from .model_files import ModelFiles, models_of
 from .open_sizes import is_open, shown
 from .parser import detail_group
 from .pass_config import parse_configs
@@ -105,16 +106,16 @@ def drive_compile(args) -> int:
     farm = farm_of(args)
     if farm:
         return compile_many(farm, args)
-    path, weights = frontends.network_and_weights(args.FILE) or (args.FILE[0], None)
-    if len(args.FILE) > 1 and weights is None:
+    models = models_of(args.FILE)
+    if len(models) > 1:
         raise TVMCException("several models are compiled by the machines of a cluster (--farm ray); without one, "
                             "compile them one by one")
-    print(compile_file(args, path, weights))
+    print(compile_file(args, models[0]))
     return 0
 
 
-def compile_file(args: argparse.Namespace, path: str, weights: str | None = None) -> str:
-    """Compile one model as the arguments say, its weights perhaps from a second file; what was made, in a line."""
+def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
+    """Compile one model as the arguments say; what was made, in a line."""
     begin = time.monotonic()
     refuse_workspace_pools(args)
     check_writable(args.output)
@@ -126,8 +127,8 @@ def compile_file(args: argparse.Namespace, path: str, weights: str | None = None
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
     check_quantization_args(args)
     check_transform_args(args)
-    options = {"states": args.states, **({} if weights is None else {"weights": weights})}
-    tvmc_model = frontends.load_model(path, args.model_format, args.input_shapes, **options)
+    options = {"states": args.states, **files.options}
+    tvmc_model = frontends.load_model(files.path, args.model_format, args.input_shapes, **options)
     if args.quantize:
         tvmc_model = quantize_from_cli(tvmc_model, args)
     dump_code = [x.strip() for x in args.dump_code.split(",")] if args.dump_code else None
@@ -154,7 +155,7 @@ def compile_file(args: argparse.Namespace, path: str, weights: str | None = None
         **parse_graph_transform_args(args),
     )
     if package.is_vm and executor is None:
-        print(f"{os.path.basename(path)} runs on the virtual machine: {package.manifest['reason']}"
+        print(f"{os.path.basename(files.path)} runs on the virtual machine: {package.manifest['reason']}"
               f"{_how_to_fix(package)}")
     return outcome(package, time.monotonic() - begin)
 
@@ -357,12 +358,13 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
 
 def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | None) -> tuple[Any, Any, str | None]:
     """The module of a model, what builds it, and why it needs the virtual machine where nobody asked for that."""
+    from ...relay.transform.flat_params import with_flat_params
     from ...relay.vm import needs_vm
     from .built import build_for_machine, build_graph
     from .module_sizes import with_batch_of_one
 
     # Records are for kernels of fixed sizes.
-    mod = with_batch_of_one(model, "compiling") if tuning_records else model.mod
+    mod = with_flat_params(with_batch_of_one(model, "compiling") if tuning_records else model.mod)
     if executor == VM:
         return mod, build_for_machine, None
     reason = needs_vm(mod, model.params)

@@ -21,6 +21,7 @@ from ...utils.progress import Progress
 from . import frontends
 from .errors import TVMCException
 from .files import check_records, write_whole
+from .model_files import ModelFiles, models_of
 from .parser import detail_group
 from .target import check_code, reconstruct_target_args, target_from_cli
 
@@ -65,7 +66,7 @@ def farm_of(args: argparse.Namespace) -> Farm | None:
 
 def compile_many(farm: Farm, args: argparse.Namespace) -> int:
     """Compile every model of the arguments on some node; the packages lie in the folder of ``--output``."""
-    paths, folder = _packages(args.FILE, args.output)
+    paths, folder = _packages(models_of(args.FILE), args.output)
     check_records(args.tuning_records)
     target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
     check_code(target)
@@ -79,15 +80,16 @@ def compile_many(farm: Farm, args: argparse.Namespace) -> int:
     task = ray.remote(compile_here).options(num_cpus=1, max_retries=3)
     os.makedirs(folder, exist_ok=True)
     machine = _machine(target)
-    waiting: dict[Any, tuple[str, str]] = {}
+    waiting: dict[Any, tuple[ModelFiles, str]] = {}
     left, failed = list(paths.items()), []
     with Progress() as show:
         try:
             while left or waiting:
                 # The models of a long list are not all in memory at once.
                 while left and len(waiting) < ray.cluster_resources().get("CPU", 0) + _AT_HAND:
-                    path, made = left.pop(0)
-                    waiting[task.remote(values, _files(path, args), machine)] = path, made
+                    model, made = left.pop(0)
+                    named = {**values, "FILE": [Path(path).name for path in model if path is not None]}
+                    waiting[task.remote(named, _files(model, args), machine)] = model, made
                 show("compiling", len(paths) - len(left) - len(waiting), len(paths))
                 for one in ray.wait(list(waiting), timeout=0.5)[0]:
                     _take(ray, one, *waiting.pop(one), failed)
@@ -99,24 +101,26 @@ def compile_many(farm: Farm, args: argparse.Namespace) -> int:
     return 0
 
 
-def _packages(models: Sequence[str], folder: str) -> tuple[dict[str, str], str]:
+def _packages(models: Sequence[ModelFiles], folder: str) -> tuple[dict[ModelFiles, str], str]:
     """The package of each model, named as the model, in the folder."""
     if folder == "module.tar":
         folder = "."
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise TVMCException(f"--output {folder}: several models are compiled into a folder, and this is a file")
-    made = {path: os.path.join(folder, f"{Path(path).stem}.tar") for path in models}
+    made = {model: os.path.join(folder, f"{Path(model.path).stem}.tar") for model in models}
     if len(set(made.values())) < len(models):
         raise TVMCException("two models have one name, and so would their packages; compile them into two folders")
     return made, folder
 
 
-def _files(path: str, args: argparse.Namespace) -> dict[str, bytes]:
-    """What a node reads: the model under its name, the files it takes along, and tuning records."""
+def _files(model: ModelFiles, args: argparse.Namespace) -> dict[str, bytes]:
+    """What a node reads: the model under its name, its weights or the other files it needs, and tuning records."""
+    path, weights = model
     try:
         frontend = (frontends.get_frontend_by_name(args.model_format) if args.model_format
                     else frontends.guess_frontend(path))
-        found = {Path(path).name: Path(path).read_bytes(), **frontend.companions(path)}
+        others = frontend.companions(path) if weights is None else {Path(weights).name: Path(weights).read_bytes()}
+        found = {Path(path).name: Path(path).read_bytes(), **others}
         if args.tuning_records:
             found[_RECORDS] = Path(args.tuning_records).read_bytes()
     except OSError as problem:
@@ -134,7 +138,8 @@ def _machine(target: Target) -> tuple | None:
 
 def compile_here(values: dict[str, Any], files: dict[str, bytes], machine: tuple | None) -> tuple:
     """Compile a model on the node that Ray has given it to: ("done", what was said, the package), or ("failed", why).
-    ``machine`` is the CPU to compile for where the target does not name one."""
+    ``values`` are the arguments, whose FILE has the names of the model's files among ``files``; ``machine`` is the CPU
+    to compile for where the target does not name one."""
     from .compiler import compile_file
 
     args = argparse.Namespace(**values)
@@ -148,20 +153,20 @@ def compile_here(values: dict[str, Any], files: dict[str, bytes], machine: tuple
             place = Path(folder, name)
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
-        package = Path(folder, "made", f"{Path(next(iter(files))).stem}.tar")
+        package = Path(folder, "made", f"{Path(args.FILE[0]).stem}.tar")
         package.parent.mkdir()
         args.output = str(package)
         args.tuning_records = str(Path(folder, _RECORDS)) if _RECORDS in files else ""
         try:
             with contextlib.redirect_stdout(said):
-                line = compile_file(args, str(Path(folder, next(iter(files)))))
+                line = compile_file(args, ModelFiles(*(str(Path(folder, name)) for name in args.FILE)))
         except TVMError as problem:
             return "failed", str(problem).replace(f"{folder}{os.sep}", "")
         text = said.getvalue() + line.replace(f"{package.parent}{os.sep}", "")
         return "done", f"{text}, on {platform.node()}", package.read_bytes()
 
 
-def _take(ray: Any, one: Any, path: str, package: str, failed: list[str]) -> None:
+def _take(ray: Any, one: Any, model: ModelFiles, package: str, failed: list[str]) -> None:
     """Write the package of a model, or say why there is none."""
     try:
         kind, text, *data = ray.get(one)
@@ -171,8 +176,8 @@ def _take(ray: Any, one: Any, path: str, package: str, failed: list[str]) -> Non
         write_whole(package, lambda file: file.write(data[0]))
         print(text.replace(os.path.basename(package), package, 1), flush=True)
     else:
-        failed.append(path)
-        print(f"{path}: {text}", flush=True)
+        failed.append(model.path)
+        print(f"{model.path}: {text}", flush=True)
 
 
 __all__ = ["Farm", "add_farm", "compile_here", "compile_many", "farm_of"]

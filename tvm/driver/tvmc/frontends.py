@@ -173,9 +173,10 @@ class PyTorchFrontend(Frontend):
         """A model of TorchScript, which says no shapes of its inputs. Shapes of which none has the name of an input are
         in the order of the inputs."""
         from ...relay.frontend.pytorch import from_pytorch
-        from ...relay.frontend.pytorch.open_inputs import UnknownShapes, inputs_of
+        from ...relay.frontend.pytorch.open_inputs import UnknownShapes, field_names, inputs_of
+        from ...relay.transform.flat_params import with_flat_params
 
-        names = [row.name for row in inputs_of(model)]
+        names = [n for row in inputs_of(model) for n in field_names(row.name, row.value.type(), given) or [row.name]]
         in_order = len(given) >= len(names) and not set(names) & set(given)
         try:
             mod, params = from_pytorch(model, list(given.items()) if in_order else given, keep_quantized_weight=True,
@@ -183,6 +184,8 @@ class PyTorchFrontend(Frontend):
         except UnknownShapes as problem:
             wanted = " ".join(f"{name}:[1,3,224,224]" for name in problem.names)
             raise TVMCException(f'{problem}; give shapes that it takes: --input-shapes "{wanted}"') from problem
+        # Data is given by name, each field of a tuple under its own.
+        mod = with_flat_params(mod)
         rows = sizes_of_inputs(mod, params)
         for taken in mod["main"].params:
             name, kind = taken.name_hint, taken.type_annotation

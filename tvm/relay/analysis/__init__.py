@@ -15,7 +15,7 @@ from ...ir.visit import post_order
 from ...not_built import name_of as _name_of
 from ..adt import Clause, Match, Pattern, PatternConstructor, PatternTuple, PatternWildcard, pattern_variables
 from ..call_graph import CallGraph
-from ..expr import Call, Constant, Function, Let, RelayExpr, Tuple, Var
+from ..expr import Call, Constant, Function, Let, RelayExpr, Tuple, TupleGetItem, Var
 from ..feature import Feature, detect_feature
 from ..flop import macs
 from ..infer import infer_type
@@ -442,14 +442,15 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
 
 
 def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
-    """A module whose @main computes the ``expr_id``-th call of this one.
+    """A module whose @main computes one expression of this module's @main. Calls, tuples and fields of tuples are
+    numbered from 0 in the order of execution.
 
     Parameters
     ----------
     mod : IRModule
         The module.
     expr_id : int
-        The number of the call.
+        The number of the expression.
 
     Returns
     -------
@@ -458,12 +459,12 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
     Raises
     ------
     ValueError
-        The module has no call of that number.
+        The module has no expression of that number.
     """
-    calls = [n for n in post_order(mod["main"]) if type(n) is Call]
-    if not 0 <= expr_id < len(calls):
-        raise ValueError(f"there is no call {expr_id}; the module has {len(calls)}")
-    chosen = calls[expr_id]
+    numbered = [n for n in post_order(mod["main"]) if isinstance(n, (Call, Tuple, TupleGetItem))]
+    if not 0 <= expr_id < len(numbered):
+        raise ValueError(f"extract_intermdeiate_expr: there is no expression {expr_id}; @main has {len(numbered)}")
+    chosen = numbered[expr_id]
     return IRModule.from_expr(Function(free_vars(chosen), chosen))
 
 

@@ -20,6 +20,7 @@ from ...ir.module import IRModule
 from ...ir.op import Op
 from ...ir.prim import Any_, BufferLoad, IntImm, PrimExpr, StringImm, const
 from ...ir.prim import Var as PrimVar
+from ...ir.span import source_text
 from ...ir.subst import variables
 from ...ir.tensor_type import TensorType
 from ...ir.visit import post_order
@@ -192,8 +193,14 @@ class _Writer:
                 self.bound.add(d)
                 self.values[d] = given
             else:
-                what = reasons.get((number, place), f"argument {number} of {self.name}, size {place}")
+                what = reasons.get((number, place), f"argument {number} of {self.name}{self.origin()}, size {place}")
                 self.of_types.append(Assumption(primop.equal(given, _wide(d)), what))
+
+    def origin(self) -> str:
+        """The operator and the node of the model that the function computes, for messages."""
+        body = self.function.body
+        named = isinstance(body, Call) and isinstance(body.op, Op) and body.span is not None
+        return f" ({body.op.name} of '{source_text(body.span)}')" if named else ""
 
     def result_shapes(self) -> list[list[PrimExpr]]:
         shapes = [list(t.shape) for t in flatten_type(self.function.body.checked_type_)]

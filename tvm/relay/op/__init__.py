@@ -8,6 +8,7 @@ from . import (
     dynamic,
     image,
     indexing,
+    memory,
     nn,
     op,
     random,
@@ -18,6 +19,7 @@ from . import (
     transform,
 )
 from . import vision
+from . import vm
 
 # Rows of implementations are put into the records, so they come after them.
 from . import strategy

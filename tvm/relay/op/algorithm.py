@@ -7,7 +7,7 @@ from ...dtype import canonical
 from ..expr import TupleWrapper
 from .dynamic import is_dynamic
 from .record import OPAQUE, call, op
-from .transform import _ints
+from .reshape import ints
 
 
 @op(
@@ -52,7 +52,7 @@ def topk(data, k=1, axis=-1, ret_type="both", is_ascend=False, dtype="int32"):
     made = call(
         "topk",
         data,
-        k=_ints(k)[0],
+        k=ints(k)[0],
         axis=int(axis),
         ret_type=ret_type,
         is_ascend=bool(is_ascend),

@@ -10,8 +10,8 @@ from ...ir.tensor_type import TensorType
 from ..expr import RelayExpr, TupleWrapper, const
 from .dynamic import is_dynamic
 from .record import BROADCAST, INJECTIVE, OPAQUE, as_expr, call, op
+from .reshape import ints
 from .rules import dims, may_equal, tensor
-from .transform import _ints
 
 
 def _scatter_type(attrs, types):
@@ -74,7 +74,7 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
         default_value = const(default_value, _known_dtype(as_expr(sparse_values)))
     if is_dynamic(output_shape):
         return call("dyn.sparse_to_dense", sparse_indices, sparse_values, default_value, output_shape)
-    return call("sparse_to_dense", sparse_indices, sparse_values, default_value, output_shape=_ints(output_shape))
+    return call("sparse_to_dense", sparse_indices, sparse_values, default_value, output_shape=ints(output_shape))
 
 
 @op(
@@ -95,7 +95,7 @@ def one_hot(indices, on_value, off_value, depth, axis, dtype):
     on, off = (v if isinstance(v, RelayExpr) else const(v, dtype) for v in (on_value, off_value))
     if is_dynamic(depth):
         return call("dyn.one_hot", indices, on, off, depth, axis=int(axis), dtype=canonical(dtype))
-    return call("one_hot", indices, on, off, depth=_ints(depth)[0], axis=int(axis), dtype=canonical(dtype))
+    return call("one_hot", indices, on, off, depth=ints(depth)[0], axis=int(axis), dtype=canonical(dtype))
 
 
 @op("unravel_index", 2, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.unravel_index(inputs[0], inputs[1]))

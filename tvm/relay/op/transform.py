@@ -6,131 +6,16 @@ import math
 
 from ... import te, tir, topi
 from ...dtype import canonical
-from ...ir import primop
-from ...ir.prim import Any_, PrimExpr, convert
+from ...ir.prim import Any_, convert
 from ...ir.tensor_type import TensorType
-from ...topi.assumptions import agree, assume
+from ...topi.assumptions import assume
 from ...topi.broadcast import becomes
-from ...topi.utils import simplify
 from ..expr import Constant, RelayExpr, TupleWrapper, const
 from .dynamic import is_dynamic
 from .dynamic_shapes import SHAPES
 from .record import BROADCAST, COMM_REDUCE, ELEMWISE, INJECTIVE, OPAQUE, as_expr, call, op
-from .rules import broadcast_dims, dims, normalize_axis, product, same_as_first, tensor
-
-
-def _ints(values) -> tuple:
-    """Numbers out of a list, an array or a constant; symbolic sizes stay as they are."""
-    if isinstance(values, Constant):
-        values = values.data.numpy().ravel()
-    if isinstance(values, (int, PrimExpr)):
-        return (values,)
-    return tuple(v if isinstance(v, PrimExpr) and not hasattr(v, "value") else int(v) for v in values)
-
-
-def new_shape(shape: tuple, wanted, allowzero: bool = False) -> list:
-    """Classic reshape codes: 0 keeps a dimension, -1 is found, -2 keeps the rest, -3 joins two, -4 splits one.
-
-    Parameters
-    ----------
-    shape : tuple
-        The shape of the tensor.
-    wanted : list of int
-        The codes.
-    allowzero : bool, optional
-        Whether 0 stands for a dimension of no elements.
-
-    Returns
-    -------
-    list
-
-    Raises
-    ------
-    TypeError
-        The elements do not fill the shape, or a code asks for a dimension that is not there.
-    ValueError
-        More than one dimension is -1.
-    """
-    out: list = []
-    source = list(shape)
-    at = 0
-    unknown = None
-    copied: list[tuple[int, int]] = []  # (place in the result, place in the data) of dimensions that stay
-    codes = list(wanted)
-    i = 0
-    while i < len(codes):
-        code = codes[i]
-        value = code if not hasattr(code, "value") else code.value
-        if at + (value == -3) >= len(source) and (value in (-3, -4) or value == 0 and not allowzero):
-            raise TypeError(f"reshape: {value} in {codes} asks for more dimensions than the {len(source)} there are")
-        if value == 0 and not allowzero:
-            copied.append((len(out), at))
-            out.append(source[at])
-            at += 1
-        elif value == -1:
-            if unknown is not None:
-                raise ValueError("reshape: only one dimension can be -1")
-            unknown = len(out)
-            out.append(1)
-            at += 1
-        elif value == -2:
-            copied += [(len(out) + k, at + k) for k in range(len(source) - at)]
-            out.extend(source[at:])
-            at = len(source)
-        elif value == -3:
-            out.append(source[at] * source[at + 1])
-            at += 2
-        elif value == -4:
-            first, second = int(codes[i + 1]), int(codes[i + 2])
-            total = source[at]
-            first = total // second if first == -1 else first
-            second = total // first if second == -1 else second
-            out += [first, second]
-            at += 1
-            i += 2
-        else:
-            out.append(value)
-            at += 1
-        i += 1
-    if unknown is not None:
-        # Dimensions that stay count on neither side, so they may be unknown.
-        stays, stayed = {new for new, _ in copied}, {old for _, old in copied}
-        rest = product(d for j, d in enumerate(out) if j != unknown and j not in stays)
-        total = product(d for k, d in enumerate(source) if k not in stayed)
-        if isinstance(total, int) and isinstance(rest, int):
-            if rest == 0 or total % rest:
-                raise TypeError(f"reshape: {total} elements cannot be put into shape {list(wanted)}")
-            out[unknown] = total // rest
-        else:
-            out[unknown] = total // rest if not isinstance(rest, int) or rest != 1 else total
-            assume(primop.equal(convert(total % rest), 0), f"elements that fill the shape {list(wanted)}")
-            return out
-    have, need = product(source), product(out)
-    if not agree(have, need, f"elements of the data against those of the shape {list(wanted)}"):
-        raise TypeError(f"reshape: {have} elements cannot be put into shape {out}")
-    return out
-
-
-def _reshape_type(attrs, types):
-    t = tensor(types[0])
-    # Sizes that are joined and parted again are what they were.
-    return TensorType([simplify(d) for d in new_shape(dims(t), attrs.newshape, attrs.allowzero)], t.dtype)
-
-
-@op(
-    "reshape",
-    1,
-    pattern=INJECTIVE,
-    type_rule=_reshape_type,
-    reshape_only=True,
-    moves_only=True,
-    compute=lambda attrs, inputs, out: topi.reshape(inputs[0], out.shape),
-)
-def reshape(data, newshape, allowzero=False):
-    """The same elements in another shape."""
-    if is_dynamic(newshape):
-        return call("dyn.reshape", data, newshape, allowzero=bool(allowzero))
-    return call("reshape", data, newshape=_ints(newshape), allowzero=bool(allowzero))
+from .reshape import ints, new_shape, reshape, reshape_like, reverse_reshape
+from .rules import broadcast_dims, dims, normalize_axis, same_as_first, tensor
 
 
 @op(
@@ -145,7 +30,7 @@ def expand_dims(data, axis, num_newaxis=1):
     """Dimensions of size one before ``axis``."""
     if is_dynamic(axis):
         return call("dyn.expand_dims", data, axis, num_newaxis=int(num_newaxis))
-    return call("expand_dims", data, axis=_ints(axis)[0], num_newaxis=int(num_newaxis))
+    return call("expand_dims", data, axis=ints(axis)[0], num_newaxis=int(num_newaxis))
 
 
 @op(
@@ -160,7 +45,7 @@ def squeeze(data, axis=None):
     """Without dimensions of size one."""
     if is_dynamic(axis):
         return call("dyn.squeeze", data, axis)
-    return call("squeeze", data, axis=None if axis is None else _ints(axis))
+    return call("squeeze", data, axis=None if axis is None else ints(axis))
 
 
 @op(
@@ -172,7 +57,7 @@ def squeeze(data, axis=None):
 )
 def transpose(data, axes=None):
     """Dimensions in another order."""
-    return call("transpose", data, axes=None if axes is None else _ints(axes))
+    return call("transpose", data, axes=None if axes is None else ints(axes))
 
 
 @op("concatenate", 1, pattern=INJECTIVE, compute=lambda attrs, inputs, out: topi.concatenate(inputs, attrs.axis))
@@ -195,7 +80,7 @@ def stack(data, axis):
 )
 def split(data, indices_or_sections, axis=0):
     """A tensor cut along an axis, into equal parts or at places."""
-    at = int(indices_or_sections) if isinstance(indices_or_sections, int) else _ints(indices_or_sections)
+    at = int(indices_or_sections) if isinstance(indices_or_sections, int) else ints(indices_or_sections)
     made = call("split", data, indices_or_sections=at, axis=int(axis))
     return TupleWrapper(made, at if isinstance(at, int) else len(at) + 1)
 
@@ -215,16 +100,16 @@ def strided_slice(data, begin, end, strides=None, axes=None, slice_mode="end"):
         strides = strides if strides is not None else const([1] * _length(begin), "int64")
         bounds = [v if isinstance(v, RelayExpr) else const(list(v), "int64") for v in (begin, end, strides)]
         return call(
-            "dyn.strided_slice", data, *bounds, axes=None if axes is None else _ints(axes), slice_mode=slice_mode
+            "dyn.strided_slice", data, *bounds, axes=None if axes is None else ints(axes), slice_mode=slice_mode
         )
-    strides = (1,) if strides is None else _ints(strides)
+    strides = (1,) if strides is None else ints(strides)
     return call(
         "strided_slice",
         data,
-        begin=_ints(begin),
-        end=_ints(end),
+        begin=ints(begin),
+        end=ints(end),
         strides=strides,
-        axes=None if axes is None else _ints(axes),
+        axes=None if axes is None else ints(axes),
         slice_mode=slice_mode,
     )
 
@@ -296,7 +181,7 @@ def broadcast_to(data, shape):
     """The tensor repeated along its dimensions of size one."""
     if is_dynamic(shape):
         return call("dyn.broadcast_to", data, shape)
-    return call("broadcast_to", data, shape=_ints(shape))
+    return call("broadcast_to", data, shape=ints(shape))
 
 
 @op("tile", 1, pattern=BROADCAST, compute=lambda attrs, inputs, out: topi.tile(inputs[0], attrs.reps))
@@ -304,7 +189,7 @@ def tile(data, reps):
     """The tensor repeated as a whole."""
     if is_dynamic(reps):
         return call("dyn.tile", data, reps)
-    return call("tile", data, reps=_ints(reps))
+    return call("tile", data, reps=ints(reps))
 
 
 @op(
@@ -335,7 +220,7 @@ def full(fill_value, shape=(), dtype=""):
     fill = fill_value if isinstance(fill_value, RelayExpr) else const(fill_value, dtype or None)
     if is_dynamic(shape):
         return call("dyn.full", fill, shape, dtype=canonical(dtype) if dtype else "")
-    return call("full", fill, shape=_ints(shape), dtype=canonical(dtype) if dtype else "")
+    return call("full", fill, shape=ints(shape), dtype=canonical(dtype) if dtype else "")
 
 
 def zeros(shape, dtype):
@@ -484,64 +369,6 @@ def arange(start, stop=None, step=None, dtype="float32"):
     return call("arange", start=numbers[0], stop=numbers[1], step=numbers[2], dtype=dtype)
 
 
-def _reshape_like_type(attrs, types):
-    data, like = tensor(types[0]), tensor(types[1])
-    x, y = dims(data), dims(like)
-    part = y[_clamp(attrs.rhs_begin, len(y)) : _clamp(attrs.rhs_end, len(y))]
-    begin, end = _clamp(attrs.lhs_begin, len(x)), _clamp(attrs.lhs_end, len(x))
-    have, need = product(x[begin:end]), product(part)
-    if not agree(have, need, "elements of the data against those of the shape"):
-        raise TypeError(f"{have} elements cannot take the shape {part}")
-    return TensorType((*x[:begin], *part, *x[end:]), data.dtype)
-
-
-def _clamp(place, rank: int) -> int:
-    place = rank if place is None else place
-    return place + rank if place < 0 else place
-
-
-@op(
-    "reshape_like",
-    2,
-    pattern=INJECTIVE,
-    type_rule=_reshape_like_type,
-    compute=lambda attrs, inputs, out: topi.reshape(inputs[0], out.shape),
-)
-def reshape_like(data, shape_like, lhs_begin=0, lhs_end=None, rhs_begin=0, rhs_end=None):
-    """The elements in the shape of another tensor, or some dimensions in the shape of some of its."""
-    return call(
-        "reshape_like", data, shape_like, lhs_begin=lhs_begin, lhs_end=lhs_end, rhs_begin=rhs_begin, rhs_end=rhs_end
-    )
-
-
-def _reverse_shape(attrs, types):
-    data = tensor(types[0])
-    codes, turned, i = list(attrs.newshape), [], len(attrs.newshape)
-    while i > 0:
-        # The two sizes after -4 belong to it.
-        if i >= 3 and codes[i - 3] == -4:
-            turned += [-4, codes[i - 1], codes[i - 2]]
-            i -= 3
-        else:
-            turned.append(codes[i - 1])
-            i -= 1
-    return TensorType(new_shape(dims(data)[::-1], turned)[::-1], data.dtype)
-
-
-@op(
-    "contrib_reverse_reshape",
-    1,
-    pattern=INJECTIVE,
-    type_rule=_reverse_shape,
-    reshape_only=True,
-    moves_only=True,
-    compute=lambda attrs, inputs, out: topi.reshape(inputs[0], out.shape),
-)
-def reverse_reshape(data, newshape):
-    """reshape whose codes are read from the last dimension to the first."""
-    return call("contrib_reverse_reshape", data, newshape=_ints(newshape))
-
-
 @op(
     "broadcast_to_like",
     2,
@@ -574,7 +401,7 @@ def collapse_sum_like(data, collapse_type):
 )
 def collapse_sum_to(data, shape):
     """The sum over the axes along which ``shape`` would be broadcast to the data's."""
-    return call("collapse_sum_to", data, shape=_ints(shape))
+    return call("collapse_sum_to", data, shape=ints(shape))
 
 
 def _slice_like_type(attrs, types):
@@ -605,7 +432,7 @@ def _slice_like_type(attrs, types):
 )
 def slice_like(data, shape_like, axes=None):
     """The first elements along axes, as many as another tensor has."""
-    return call("slice_like", data, shape_like, axes=_ints(axes) if axes else None)
+    return call("slice_like", data, shape_like, axes=ints(axes) if axes else None)
 
 
 @op(
@@ -660,7 +487,7 @@ def meshgrid(data, indexing="ij"):
 )
 def sliding_window(data, axis, window_shape, strides):
     """All windows of a shape over the dimensions from ``axis`` on."""
-    return call("sliding_window", data, axis=int(axis), window_shape=_ints(window_shape), strides=_ints(strides))
+    return call("sliding_window", data, axis=int(axis), window_shape=ints(window_shape), strides=ints(strides))
 
 
 __all__ = [

@@ -13,6 +13,7 @@ import numpy as np
 
 from ...error import TVMError
 from ...ir.module import IRModule
+from ...ir.visit import post_order
 from .. import transform
 from ..expr import Call, Constant, Function, RelayExpr
 from ..op.nn.nbits import contrib_dense_nbits
@@ -152,19 +153,16 @@ class WeightQuantization:
         self.skip = frozenset(skip)
         self.losses: list[WeightLoss] = []
         self.left: list[str] = []
-        # Names of all layers, those left and those that share their weights included.
-        self.names: set[str] = set()
         self._made: dict[int, tuple[Constant, Constant, int]] = {}
         mod = prerequisite_optimize(mod, params)
         func: Function = mod["main"]
+        check_skipped(skip, {name_of(node) for node in post_order(func.body) if _is_layer(node)})
         mod["main"] = func.replace(body=rewrite_typed(func.body, self._layer, mod))
-        check_skipped(skip, self.names)
         self.mod: IRModule = transform.InferType()(mod)
 
     def _layer(self, node: Any) -> RelayExpr | None:
-        if not isinstance(node, Call) or not is_call(node, *SUMS[2:], "nn.matmul"):
+        if not _is_layer(node):
             return None
-        self.names.add(name_of(node))
         weight = constant_weight(node)
         if weight is None or self.skip & {name_of(node), node.op.name}:
             self.left.append(name_of(node))
@@ -181,6 +179,10 @@ class WeightQuantization:
             self.losses.append(WeightLoss(name_of(node), node.op.name, noise, matrix.nbytes, after))
         integers, scale, group = self._made[key]
         return contrib_dense_nbits(node.args[0], integers, scale, self.bits, group)
+
+
+def _is_layer(node: Any) -> bool:
+    return isinstance(node, Call) and is_call(node, *SUMS[2:], "nn.matmul")
 
 
 def quantize_weights(mod: IRModule, params: Mapping[str, Any] | None = None, bits: int = 8,

@@ -32,7 +32,7 @@ from .legalize import AlterOpLayout, Legalize
 from .mixed_precision import ToMixedPrecision
 from .normal_form import ToANormalForm, ToANormalFormExpr, ToBasicBlockNormalForm, ToGraphNormalForm
 from .partial_evaluate import PartialEvaluate
-from .plan_devices import PlanDevices
+from .place_copies import PlanDevices
 from .recast import recast
 from .refused import (
     FirstOrderGradient,

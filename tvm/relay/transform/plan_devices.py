@@ -1,4 +1,4 @@
-"""Where expressions run: marks of devices become copies of values between them.
+"""Where the operators of a compiled function run: marks of devices become copies of values between them.
 
 A mark (``on_device``) holds for an expression and for what it is computed from, down to other marks: an operator
 without a mark runs where its result is read. Where readers disagree, and where no mark reaches, it runs on the default
@@ -12,20 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...error import TVMError
-from ...ir.module import IRModule
-from ...ir.transform import ModulePass, PassContext, PassInfo
 from ...ir.type import TupleType
-from ...ir.visit import post_order, rewrite
+from ...ir.visit import post_order
 from ...runtime.devices import Device
-from ...runtime.registry import register_func
-from ...target import VirtualDevice
 from ..checked_type import with_type, with_type_of
 from ..expr import Call, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
-from ..op.annotation import on_device
-from ..op.record import as_device
 from ..op.tensor import device_copy
-from ..substitute import substitute_vars
-from .function_pass import is_call, type_of, typed_module
+from .device_domains import named_device
+from .function_pass import is_call, type_of
 from .fuse_ops import own_nodes
 
 # The device types of the results of a planned function, tuples taken apart, are kept under this name.
@@ -47,13 +41,8 @@ def is_placed(func: Function) -> bool:
 
 
 def device_type_of(text: str) -> int:
-    """The device type of a mark: ``"cuda"``, ``"cuda(0)"`` or ``"cuda:0"``. An executor has one device of each type, so
-    the number must be 0."""
-    found = as_device(text)
-    if found.device_id != 0:
-        raise TVMError(f"on_device: '{text}': a model names kinds of devices and has one device of each; its number is "
-                       "said when the executor is made")  # fmt: skip
-    return int(found.device_type)
+    """The device type of a mark."""
+    return named_device(text).device_type_int
 
 
 @dataclass
@@ -246,91 +235,4 @@ def plan_function(func: Function, default: int) -> Planned:
     return _Copies(func, _Devices(func, default).devices).run()
 
 
-def marked_form(planned: Planned, config: Any) -> Function:
-    """The planned function with its devices written down, as other programs read them: parameters, and the function for
-    its results, have a ``virtual_device_``; a call whose value is copied to another device is marked with its own."""
-    places = {kind: VirtualDevice(Device(kind, 0)) for kind in planned.used()}
-    if config is not None:
-        places = {kind: config.canonical_virtual_device(place) for kind, place in places.items()}
-    function = planned.function
-    params = {p: Var(p.name_hint, p.type_annotation, p.span) for p in function.params}
-    for old, new in params.items():
-        new.virtual_device_ = places[planned.devices[id(old)]]
-
-    def post(node: Any) -> Any:
-        if is_call(node, "device_copy") and isinstance(node.args[0], (Call, TupleGetItem)):
-            marked = on_device(node.args[0], node.attrs.src_device, constrain_result=True)
-            return Call(node.op, (marked,), node.attrs, node.type_args, node.span)
-        return None
-
-    body = substitute_vars(rewrite(function.body, post), params)
-    attrs = dict(function.attrs)
-    results = set(attrs[RESULT_DEVICES])
-    if len(results) == 1:
-        # One device for all results is said by the function's own.
-        del attrs[RESULT_DEVICES]
-    made = Function(params.values(), body, function.ret_type, function.type_params, attrs, function.span)
-    kind = results.pop() if len(results) == 1 else None
-    made.virtual_device_ = None if kind is None else places.get(kind, VirtualDevice(Device(kind, 0)))
-    return made
-
-
-@register_func("relay.transform.RecoverVirtualDeviceMap")
-def recover_virtual_devices(mod: IRModule, function: Function) -> dict[RelayExpr, VirtualDevice]:
-    """Where the parameters, calls and results of a planned function lie.
-
-    Parameters
-    ----------
-    mod : IRModule
-        The module of the function.
-    function : Function
-        What PlanDevices made.
-
-    Returns
-    -------
-    dict of RelayExpr to VirtualDevice
-    """
-    default = kind_of(function.virtual_device_)
-    devices = _Devices(function, CPU if default is None else default).devices
-    for node in own_nodes(function.body):
-        if is_call(node, "on_device"):
-            devices[id(node)] = device_type_of(node.attrs.device)
-    found = [n for n in (*function.params, *own_nodes(function.body)) if id(n) in devices]
-    made = {n: VirtualDevice(Device(devices[id(n)], 0)) for n in found}
-    return {**made, function: function.virtual_device_} if default is not None else made
-
-
-def PlanDevices(config: Any) -> ModulePass:
-    """Settle where everything runs: values are copied where they change devices, and functions and their parameters say
-    where they lie (``virtual_device_``). What no mark reaches runs on the default device of the configuration
-    (``tvm.target.make_compilation_config``), without one on a CPU.
-
-    Parameters
-    ----------
-    config : CompilationConfig
-        The targets.
-
-    Returns
-    -------
-    ModulePass
-    """
-    usual = getattr(config, "default_primitive_virtual_device", None)
-    default = CPU if usual is None else usual.device_type_int
-
-    def plan(mod: IRModule, ctx: PassContext) -> IRModule:
-        mod = typed_module(mod)
-        placed = {v: f for v, f in mod.functions.items() if isinstance(f, Function) and is_placed(f)}
-        if not placed:
-            return mod
-        made = mod.clone()
-        for var, func in placed.items():
-            planned = plan_function(func, default)
-            for kind in planned.used() if config is not None else ():
-                config.find_primitive_target_for_device_type(kind)
-            made[var] = marked_form(planned, config)
-        return typed_module(made)
-
-    return ModulePass(plan, PassInfo(0, "PlanDevices", ["InferType"]))
-
-
-__all__ = ["PlanDevices", "Planned", "flat_fields", "is_placed", "plan_function"]
+__all__ = ["Planned", "flat_fields", "is_placed", "plan_function"]

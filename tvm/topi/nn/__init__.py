@@ -3,7 +3,7 @@
 # A module and a function have this name; the function is what it means.
 from .conv2d import conv2d
 from . import depthwise_conv2d, mapping
-from .alter import (
+from ..layer_hooks import (
     batch_matmul_legalize,
     conv2d_alter_layout,
     conv2d_legalize,

@@ -15,7 +15,7 @@ from tvm.relay import const
 from tvm.relay.frontend.caffe2.table import CONVERTERS, Context
 from tvm.relay.infer import infer_module
 
-# A case is compiled in a third of a second; every seed has others, and ``make conformance-format`` has all.
+# A case is compiled in a third of a second; every seed has others, and ``python -m tools conformance FORMAT`` has all.
 COUNT = 12
 
 

@@ -11,7 +11,7 @@ from cntk_cases import cases, compare, conformance
 from tvm.relay.frontend import from_cntk
 from tvm.relay.frontend.cntk.table import CONVERTERS
 
-# A case is compiled in a third of a second; every seed has others, and ``make conformance-format`` has all.
+# A case is compiled in a third of a second; every seed has others, and ``python -m tools conformance FORMAT`` has all.
 COUNT = 10
 
 

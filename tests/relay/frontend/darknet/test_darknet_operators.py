@@ -12,7 +12,7 @@ from tvm.ir.type import TupleType
 from tvm.relay.frontend.darknet.table import CONVERTERS
 from tvm.relay.infer import infer_module
 
-# A case is compiled in a third of a second; every seed has others, and ``make conformance-format`` has all.
+# A case is compiled in a third of a second; every seed has others, and ``python -m tools conformance FORMAT`` has all.
 COUNT = 8
 
 

@@ -13,7 +13,7 @@ from tvm import relay
 from tvm.relay.frontend import from_keras
 from tvm.relay.frontend.keras.table import CONVERTERS
 
-# A case is compiled in half a second; every seed has others, and ``make conformance-keras`` has all.
+# A case is compiled in half a second; every seed has others, and ``python -m tools conformance keras`` has all.
 COMPILED, IMPORTED = 6, 30
 # Layers that a case of another layer has inside, those whose results are their arguments, and classes of
 # keras.applications that test_keras_reader.py has.

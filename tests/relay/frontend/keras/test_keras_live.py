@@ -1,5 +1,5 @@
-"""Live models of Keras 3 and Keras 2 beside Keras itself; ``make test-keras`` runs these with an interpreter that has
-both."""
+"""Live models of Keras 3 and Keras 2 beside Keras itself; ``python -m tools test keras`` runs these with an
+interpreter that has both."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import sys
 import pytest
 
 if not os.environ.get("TVM_TEST_KERAS"):
-    pytest.skip("make test-keras KERAS_PYTHON=PATH runs live models of Keras", allow_module_level=True)
+    pytest.skip("python -m tools test keras --python PATH runs live models of Keras", allow_module_level=True)
 
 from keras_archive import cases
 from keras_cases import CASES

@@ -22,7 +22,7 @@ from tvm.relay.frontend import from_mxnet
 from tvm.relay.frontend.mxnet.table import CONVERTERS
 from tvm.relay.infer import infer_module
 
-# A case is compiled in a third of a second; every seed has others, and ``make conformance-format`` has all.
+# A case is compiled in a third of a second; every seed has others, and ``python -m tools conformance FORMAT`` has all.
 COUNT, IMPORTED = 8, 90
 
 

@@ -21,7 +21,7 @@ from tests.relay.frontend.paddle.operator_cases import (
 from tvm.ir.type import TupleType
 from tvm.relay.infer import infer_module
 
-# A case is compiled in a third of a second; every seed has others, ``make conformance-format FORMAT=paddle`` has all.
+# A case is compiled in a third of a second; every seed has others, ``python -m tools conformance paddle`` has all.
 IMPORTED, COMPILED = 60, 9
 
 

@@ -270,7 +270,7 @@ def test_loops_that_never_end_are_refused(tmp_path):
 
 
 def test_a_mutated_file_is_refused_or_imported(tmp_path, rng):
-    """Damaged programs and parameters end in an error of TVM's own; ``make fuzz-format FORMAT=paddle`` tries 20,000."""
+    """Damaged programs and parameters end in an error of TVM's own; ``python -m tools fuzz paddle`` tries 20,000."""
     net = networks()["reader"]
     pairs = [(_program(), parameters(W)), (net.program, parameters(weights(net.program)))]
     for _ in range(MUTATIONS):

@@ -16,7 +16,7 @@ from mutants import watched
 from tvm.error import TVMError
 from tvm.relay.frontend.pytorch.load import EXPORTED, TORCHSCRIPT, file_kind
 
-# Many more with ``make fuzz-pytorch``.
+# Many more with ``python -m tools fuzz pytorch``.
 MUTATIONS = int(os.environ.get("TVM_FUZZ_CASES", "300"))
 _PLAIN = {"config": {"w": {"path_name": "weight_0", "use_pickle": False}}}
 _NONE = {"config": {}}

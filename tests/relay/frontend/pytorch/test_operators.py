@@ -15,7 +15,7 @@ from tests.relay.frontend.pytorch.support import check
 from tvm.relay.frontend.pytorch.table import find
 
 ROWS = core_cases()
-# Everywhere a few, in full with `make test-torch`.
+# Everywhere a few, in full with `python -m tools test torch`.
 SAMPLE = None if os.environ.get("TVM_TEST_TORCH") else 8
 NAMES = sorted(ROWS) if SAMPLE is None else random.Random(0).sample(sorted(ROWS), SAMPLE)
 

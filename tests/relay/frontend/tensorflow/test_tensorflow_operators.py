@@ -12,7 +12,7 @@ from tvm.ir.type import TupleType
 from tvm.relay.frontend import from_tensorflow, from_tensorflow2
 from tvm.relay.infer import infer_module
 
-# A case is compiled in a third of a second; every seed has others, and ``make conformance-tensorflow`` has all.
+# A case is compiled in a third of a second; every seed has others; ``python -m tools conformance tensorflow`` has all.
 COUNT = 12
 
 

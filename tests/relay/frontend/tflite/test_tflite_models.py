@@ -14,7 +14,7 @@ from tvm.relay.frontend import from_tflite
 
 # Where data is quantized as it comes, one value that rounds the other way moves the result.
 SMALL = {"mlperf_tiny/kws_ref_model_float32.tflite": 2e-4, "mlperf_tiny/kws_ref_model.tflite": 0}
-# One of these, another one with every seed; ``make conformance-tflite`` has all.
+# One of these, another one with every seed; ``python -m tools conformance tflite`` has all.
 LARGE = {"mlperf_tiny/pretrainedResnet.tflite": 1e-5, "mlperf_tiny/pretrainedResnet_quant.tflite": 0,
          "tflite/version-RFB-320_without_postprocessing.tflite": 2e-5}  # fmt: skip
 

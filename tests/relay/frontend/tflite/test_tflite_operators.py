@@ -14,7 +14,7 @@ from tvm.error import TVMError
 from tvm.relay.frontend import from_tflite
 from tvm.relay.frontend.tflite.table import CONVERTERS, QUANTIZED
 
-# A case is compiled in a third of a second; every seed has others, and ``make conformance-tflite`` has all.
+# A case is compiled in a third of a second; every seed has others, and ``python -m tools conformance tflite`` has all.
 COUNT = 14
 
 

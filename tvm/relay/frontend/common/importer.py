@@ -17,10 +17,10 @@ from ....ir.module import GlobalVar, IRModule
 from ....ir.prim import Any_, SizeVar
 from ....ir.span import Span
 from ....ir.tensor_type import TensorType
-from ....ir.type import Type
+from ....ir.type import TupleType, Type
 from ....runtime import ndarray
 from ...checked_type import typed_var, with_type
-from ...expr import ORIGIN, Constant, Function, RelayExpr, Tuple, Var
+from ...expr import ORIGIN, Constant, Function, RelayExpr, Tuple, TupleGetItem, Var
 from ...substitute import free_vars, substitute_vars
 from ...transform.dead_code import reachable
 from .incremental import IncrementalTyper, opened
@@ -65,7 +65,7 @@ class GraphImporter:
         self.open_sizes: dict[SizeVar, Any_] = {}
         self.named_sizes: dict[str, SizeVar] = {}
         # The input and the axis that each variable is the size of.
-        self.holders: dict[SizeVar, tuple[Var, int]] = {}
+        self.holders: dict[SizeVar, tuple[RelayExpr, int]] = {}
 
     # -- values ---------------------------------------------------------------------------------------------------
 
@@ -79,11 +79,23 @@ class GraphImporter:
     def add_input(self, name: str, dims, dtype: str) -> Var:
         """An input of the model, which the caller enters into the scope. While importing, open sizes are variables, one
         for all of one name: what is computed from shapes is known to be equal where it is."""
-        made = self.add_typed_input(name, TensorType([self._size(d) for d in dims], dtype))
-        for axis, d in enumerate(made.type_annotation.shape):
-            if d in self.open_sizes:
-                self.holders.setdefault(d, (made, axis))
+        return self.add_open_input(name, TensorType(dims, dtype))
+
+    def add_open_input(self, name: str, t: Type) -> Var:
+        """An input of a type, the fields of a tuple among them, that may have open sizes, as ``add_input``."""
+        sized = _each_tensor(t, lambda s: TensorType([self._size(d) for d in s.shape], s.dtype))
+        made = self.add_typed_input(name, sized)
+        self._note_holders(made, made.type_annotation)
         return made
+
+    def _note_holders(self, value: RelayExpr, t: Type) -> None:
+        if isinstance(t, TupleType):
+            for i, field in enumerate(t.fields):
+                self._note_holders(TupleGetItem(value, i), field)
+        elif isinstance(t, TensorType):
+            for axis, d in enumerate(t.shape):
+                if d in self.open_sizes:
+                    self.holders.setdefault(d, (value, axis))
 
     def add_typed_input(self, name: str, t: Type) -> Var:
         """An input of any type."""
@@ -187,10 +199,23 @@ class GraphImporter:
 
     def _opened(self, v: Var) -> Var:
         """The input as users see it, with open sizes in place of variables."""
-        t = v.type_annotation
-        if not isinstance(t, TensorType) or not any(d in self.open_sizes for d in t.shape):
-            return v
-        return Var(v.name_hint, TensorType([self.open_sizes.get(d, d) for d in t.shape], t.dtype), v.span)
+        opened = _each_tensor(v.type_annotation, self._opened_tensor)
+        return v if opened is v.type_annotation else Var(v.name_hint, opened, v.span)
+
+    def _opened_tensor(self, t: TensorType) -> TensorType:
+        if not any(d in self.open_sizes for d in t.shape):
+            return t
+        return TensorType([self.open_sizes.get(d, d) for d in t.shape], t.dtype)
+
+
+def _each_tensor(t: Type | None, change: Callable[[TensorType], TensorType]) -> Any:
+    """The type with its tensors changed, also in the fields of tuples; itself where nothing changes."""
+    if isinstance(t, TensorType):
+        return change(t)
+    if not isinstance(t, TupleType):
+        return t
+    fields = [_each_tensor(f, change) for f in t.fields]
+    return t if all(new is old for new, old in zip(fields, t.fields)) else TupleType(fields)
 
 
 __all__ = ["ClosedScope", "GraphImporter", "UnknownInput"]

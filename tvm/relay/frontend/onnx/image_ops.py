@@ -105,8 +105,12 @@ def _resizing(ctx, inputs, attrs) -> list:
 
 def _by_sizes(ctx, data, sizes, attrs, roi, axes):
     shape = ctx.shape(data)
-    if len(sizes) != len(axes) or any(s < 0 for s in sizes) or any(shape[a] == 0 for a in axes):
-        raise TVMError(f"the sizes must be {len(axes)} numbers of at least 0, got {sizes} for {list(shape)}")
+    if len(sizes) != len(axes):
+        raise TVMError(f"{len(sizes)} sizes are given for {len(axes)} axes")
+    if any(s <= 0 for s in sizes):
+        raise TVMError(f"sizes must be positive, got {sizes}")
+    if any(shape[a] == 0 for a in axes):
+        raise TVMError(f"an axis of size 0 cannot be resized: the data have shape {list(shape)}")
     scales = [o / shape[a] for o, a in zip(sizes, axes)]
     policy = attrs.get("keep_aspect_ratio_policy", "stretch")
     if policy != "stretch":

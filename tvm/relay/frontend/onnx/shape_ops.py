@@ -22,7 +22,14 @@ MOST_DYNAMIC = 3
 
 @op("Reshape")
 def reshape_1(ctx, inputs, attrs):
-    return relay.reshape(inputs[0], attrs["shape"])
+    return relay.reshape(inputs[0], _new_sizes(attrs["shape"]))
+
+
+def _new_sizes(sizes: list[int]) -> list[int]:
+    """The sizes of a Reshape, among which Relay's codes below -1 must not be."""
+    if any(size < -1 for size in sizes):
+        raise TVMError(f"the shape {sizes} has the size {min(sizes)}; sizes are at least 0, or -1 once")
+    return sizes
 
 
 @op("Reshape", since=5)
@@ -32,7 +39,7 @@ def reshape(ctx, inputs, attrs):
         if declared.decides(ctx, inputs[0]):
             return declared.reshaped(ctx, inputs[0], "the shape")
         return run_time.reshaped(ctx, inputs[0], inputs[1], zero)
-    wanted = ctx.ints(inputs[1], "the shape")
+    wanted = _new_sizes(ctx.ints(inputs[1], "the shape"))
     if 0 in ctx.shape(inputs[0]):
         have = ctx.known_shape(inputs[0])
         wanted = [have[i] if d == 0 and not zero else d for i, d in enumerate(wanted)]

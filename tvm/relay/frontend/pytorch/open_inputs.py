@@ -7,6 +7,7 @@ next. State that a run leaves in attributes becomes inputs.
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -20,6 +21,7 @@ from ...expr import Call, RelayExpr
 from ...infer import infer_module
 from ...symbolic import named_sizes, with_types
 from ..common.incremental import tensor_type
+from .script_inputs import WITH_FIELDS, kind_of
 from .table import Number
 from .views import VIEWS
 
@@ -78,8 +80,9 @@ def inputs_of(module) -> list[Input]:
 
 def import_open(new_reader: Callable[[], ScriptReader], inputs: list[Input], given: Mapping[str, Any]) -> Made:
     """The module of a model of which ``given`` are the shapes of some inputs, and its parameters."""
-    infos = {i.name: given[i.name] if i.name in given else _known(i) for i in inputs}
-    state = {name: info for name, info in given.items() if name not in infos}
+    infos = {i.name: given[i.name] if i.name in given else _known(i, given) for i in inputs}
+    fields = {name for i in inputs for name in field_names(i.name, i.value.type(), given)}
+    state = {name: info for name, info in given.items() if name not in infos and name not in fields}
     search = _Search(new_reader, inputs, infos, state)
     names = [i.name for i in inputs if infos[i.name] is _OPEN]
     search.go(names)
@@ -104,16 +107,44 @@ def _with_known_sizes(module: IRModule, names: set[str]) -> IRModule:
 _OPEN: Any = object()
 
 
-def _known(row: Input):
-    """What is known of an input without its shape: numbers have none, and defaults are taken."""
+def _known(row: Input, given: Mapping[str, Any]):
+    """What is known of an input without its shape: numbers have none, defaults are taken, and ``given`` may have the
+    shapes of the fields of a tuple."""
     if row.kind == "TensorType":
         return _OPEN
+    names = field_names(row.name, row.value.type(), given)
+    if names and all(name in given for name in names):
+        return _field_infos(row.name, row.value.type(), given)
     if row.has_default:
         return row.default
     if row.kind in _NUMBERS:
         return ()
-    raise TVMError(f"from_pytorch: the input '{row.name}' is a {row.value.type()}, which no shape says; give it in "
-                   "input_infos")
+    words = f"the input '{row.name}' is a {row.value.type()}, and TorchScript has no shapes"
+    if row.kind in WITH_FIELDS:
+        raise UnknownShapes(f"from_pytorch: {words}; give the shape of each field, as {{'{row.name}': ((1, 3), "
+                            "(1, 3))}", names or [f"{row.name}_0", f"{row.name}_1"])
+    raise TVMError(f"from_pytorch: {words}; give it in input_infos")
+
+
+def field_names(name: str, declared, given: Mapping[str, Any]) -> list[str]:
+    """The names of the tensors in a tuple or list, of which ``given`` may have shapes: ``x_0``, ``x_1_0``. A list has
+    as many as are given. Empty for a tensor or a number."""
+    return _leaves(_field_infos(name, declared, given, names=True)) if kind_of(declared) in WITH_FIELDS else []
+
+
+def _field_infos(name: str, declared, given: Mapping[str, Any], names: bool = False):
+    """The shapes in ``given`` of the fields of an input, or their names, nested as the type is."""
+    kind = kind_of(declared)
+    if kind == "TupleType":
+        return tuple(_field_infos(f"{name}_{i}", d, given, names) for i, d in enumerate(declared.elements()))
+    if kind == "ListType":
+        count = next(i for i in itertools.count() if not any(f"{n}_".startswith(f"{name}_{i}_") for n in given))
+        return tuple(_field_infos(f"{name}_{i}", declared.getElementType(), given, names) for i in range(count))
+    return name if names else given[name]
+
+
+def _leaves(value) -> list[str]:
+    return [leaf for part in value for leaf in _leaves(part)] if isinstance(value, tuple) else [value]
 
 
 class _Search:
@@ -267,4 +298,4 @@ def state_info(name: str, before, after, is_input: bool) -> tuple[tuple, str] | 
     return tuple(Any_() if k is None else k for k in known), tensor_type(after).dtype
 
 
-__all__ = ["Input", "KeptState", "UnknownShapes", "import_open", "inputs_of", "state_info"]
+__all__ = ["Input", "KeptState", "UnknownShapes", "field_names", "import_open", "inputs_of", "state_info"]

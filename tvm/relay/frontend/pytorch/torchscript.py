@@ -14,16 +14,15 @@ from typing import Any, NamedTuple
 
 from ....error import OpNotImplemented, TVMError
 from ....ir.module import IRModule
-from ....ir.prim import Any_
 from ...expr import Constant, RelayExpr, Tuple
 from ..common.importer import UnknownInput
 from ..common.incremental import tensor_type
 from .control import branch, checked, loop
-from .dtypes import dtype_name
 from .exported import FxReader, taken_apart
 from .importer import MOST_NODES, Site, TorchImporter, in_words
 from .open_inputs import KeptState, import_open, inputs_of, state_info
 from .quantized import Packed
+from .script_inputs import input_parts, input_type
 from .table import Context, Number, Parameter
 from .tensors import array_of
 
@@ -49,7 +48,9 @@ def from_pytorch(
         What ``torch.jit.trace`` or ``torch.jit.script`` gave.
     input_infos : list of tuple, or dict, optional
         For each input its name with its shape, or with its shape and element type: ``("x", (1, 3))`` or
-        ``("x", ((1, 3), "int64"))``. A number stands for an input that is a number: ``("rate", 16000)``. State that
+        ``("x", ((1, 3), "int64"))``. A tuple or a list of tensors is one parameter of tuple type; its shapes are given
+        together: ``("state", ((2, 8), (2, 8)))``, or ``("state", (((2, 8), (2, 8)), "float16"))``. A number stands
+        for an input that is a number: ``("rate", 16000)``. State that
         the model keeps in attributes is named after the inputs, by its path: ``("state", (2, 1, 128))`` makes it an
         input, whose new value is a further result; ``("calls", 7)`` is a number that a run finds and leaves.
         A dictionary has some of the inputs by the names of the model's code. The others have open sizes, in as many
@@ -331,17 +332,9 @@ class ScriptReader(TorchImporter):
     def input_value(self, name: str, info, value):
         if isinstance(info, (bool, int, float, str)) or info is None:
             return info
-        shape, dtype = info, None
-        if isinstance(info, (list, tuple)) and len(info) == 2 and isinstance(info[0], (list, tuple)):
-            shape, dtype = info
-            if not isinstance(dtype, str) and isinstance(dtype, (list, tuple)):
-                return tuple(self.input_value(f"{name}_{i}", part, None) for i, part in enumerate(info))
-        kind = str(value.type().kind()) if value is not None else "TensorType"
-        dims = [d if isinstance(d, Any_) else int(d) for d in shape]
-        if dtype is None:
-            dtype = _declared_dtype(value, kind) or self.default_dtype
-        made = self.typer.infer(self.add_input(name, dims, dtype_name(dtype)))
-        return Number(made) if kind in ("IntType", "FloatType", "BoolType", "NumberType") else made
+        declared = None if value is None else value.type()
+        made = self.add_open_input(name, input_type(name, info, declared, self.default_dtype))
+        return input_parts(self.typer, made, made.type_annotation, declared)
 
     # -- the walk -------------------------------------------------------------------------------------------------
 
@@ -540,17 +533,6 @@ def _held(module, path: tuple[str, ...], *default):
     for name in path:
         module = getattr(module, name, *default)
     return module
-
-
-def _declared_dtype(value, kind: str) -> str | None:
-    """The element type that the graph itself gives to an input."""
-    numbers = {"IntType": "int64", "FloatType": "float64", "BoolType": "bool"}
-    if value is None or kind in numbers:
-        return numbers.get(kind)
-    found = getattr(value.type(), "scalarType", lambda: None)()
-    names = {"Float": "float32", "Double": "float64", "Half": "float16", "BFloat16": "bfloat16", "Long": "int64",
-             "Int": "int32", "Short": "int16", "Char": "int8", "Byte": "uint8", "Bool": "bool"}
-    return names.get(found or "")
 
 
 def _plain(value, reader: ScriptReader | None = None, path: str = ""):

@@ -9,8 +9,8 @@ from ....ir.tensor_type import TensorType
 from ...expr import RelayExpr, const
 from ..dynamic import is_dynamic
 from ..record import INJECTIVE, OPAQUE, OUT_ELEMWISE_FUSABLE, call, op
+from ..reshape import ints
 from ..rules import dims, tensor
-from ..transform import _ints
 
 
 def _resize_type(attrs, types):
@@ -61,7 +61,7 @@ def _resize(n: int, default: str):
             roi = [0.0] * 4 if roi is None else roi
             region = roi if isinstance(roi, RelayExpr) else const(list(roi), "float32")
             return call("dyn.image.resize2d", data, sizes, region, **how, out_dtype=out_dtype)
-        size = _ints(size)
+        size = ints(size)
         if isinstance(roi, RelayExpr):
             roi = roi.data.numpy()
         if len(size) != n:
@@ -112,7 +112,7 @@ def crop_and_resize(
         data,
         boxes,
         box_indices,
-        crop_size=_ints(crop_size),
+        crop_size=ints(crop_size),
         layout=layout,
         method=method,
         extrapolation_value=float(extrapolation_value),
@@ -151,9 +151,9 @@ def dilation2d(
         "image.dilation2d",
         data,
         weight,
-        strides=_ints(strides),
-        padding=_ints(padding),
-        dilations=_ints(dilations),
+        strides=ints(strides),
+        padding=ints(padding),
+        dilations=ints(dilations),
         data_layout=data_layout,
         kernel_layout=kernel_layout,
         out_dtype=out_dtype,
@@ -168,7 +168,7 @@ def dilation2d(
 )
 def affine_grid(data, target_shape=None, align_corners=True):
     """Where matrices send the places of an image; a grid for grid_sample."""
-    return call("image.affine_grid", data, target_shape=_ints(target_shape), align_corners=bool(align_corners))
+    return call("image.affine_grid", data, target_shape=ints(target_shape), align_corners=bool(align_corners))
 
 
 @op(

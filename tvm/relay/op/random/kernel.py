@@ -8,7 +8,7 @@ from .... import topi
 from ....dtype import canonical
 from ...expr import Constant, RelayExpr, TupleWrapper, const
 from ..record import OPAQUE, call, op
-from ..transform import _ints
+from ..reshape import ints
 
 
 def threefry_key(seed) -> Constant:
@@ -29,7 +29,7 @@ def threefry_key(seed) -> Constant:
 )
 def threefry_generate(key, shape):
     """The next key, and random 64-bit words."""
-    return TupleWrapper(call("random.threefry_generate", key, out_shape=_ints(shape)), 2)
+    return TupleWrapper(call("random.threefry_generate", key, out_shape=ints(shape)), 2)
 
 
 @op(
@@ -59,7 +59,7 @@ def uniform(key, shape, dtype="float32", low=0.0, high=1.0):
         key,
         _parameter(low, dtype),
         _parameter(high, dtype),
-        out_shape=_ints(shape),
+        out_shape=ints(shape),
         out_dtype=canonical(dtype),
     )
     return TupleWrapper(made, 2)
@@ -80,7 +80,7 @@ def normal(key, shape, dtype="float32", mean=0.0, scale=1.0):
         key,
         _parameter(mean, dtype),
         _parameter(scale, dtype),
-        out_shape=_ints(shape),
+        out_shape=ints(shape),
         out_dtype=canonical(dtype),
     )
     return TupleWrapper(made, 2)

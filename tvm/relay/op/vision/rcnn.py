@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from .... import topi
 from ..record import OPAQUE, OUT_ELEMWISE_FUSABLE, call, op
-from ..transform import _ints
+from ..reshape import ints
 
 
 def _pair(size) -> tuple:
-    size = _ints(size)
+    size = ints(size)
     return size * 2 if len(size) == 1 else size
 
 

@@ -284,6 +284,7 @@ qnn_dense_legalize.register("cpu")(_for_x86(qnn.dense, nn.dense))
 qnn_dense_legalize.register("arm_cpu")(_for_arm(qnn.dense, nn.dense, lambda attrs, types: False))
 qnn_dense_legalize.register(["cuda", "gpu"])(_for_gpu(qnn.dense))
 
+
 @register_legalize("clip")
 def legalize_clip(attrs: Attrs, inputs: list[RelayExpr], types: list) -> RelayExpr | None:
     """Remove a ``clip`` of a ``qnn.requantize`` to the whole range of its integer type, which changes nothing.

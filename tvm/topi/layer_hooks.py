@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...docstring import docstring
-from ...target import generic_func
+from ..docstring import docstring
+from ..target import generic_func
 
 _ATTRS = ("attrs", "Attrs", "The attributes of the call.")
 _INPUTS = ("inputs", "list of Expr", "The operands of the call.")
