@@ -97,7 +97,8 @@ def replay(chosen: list[Block], folder: Path, environment: dict[str, str]) -> tu
         else:
             outputs[-1] += line
     if shell.wait():
-        raise SystemExit(f"exit code {shell.returncode} of:\n{chosen[len(outputs) - 1].commands}{outputs[-1]}")
+        commands = chosen[len(outputs) - 1].commands
+        raise SystemExit(f"command failed with exit code {shell.returncode}:\n{commands}{outputs[-1]}")
     ends = [*starts[1:], time.perf_counter()]
     return outputs, [end - start for start, end in zip(starts, ends)]
 
