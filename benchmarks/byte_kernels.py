@@ -25,6 +25,7 @@ from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.relay.op.nn.packed import contrib_conv2d_nchwc_int8
 
+from . import result_file
 from .harness import percentile
 from .machine import Loop
 
@@ -50,10 +51,10 @@ def _convolution(channels: int, filters: int, size: int, window: int):
 
 
 KERNELS = {
-    "matmul 2048x2048x2048": _matmul(2048, 2048, 2048),
-    "matmul 128x3072x768 (BERT)": _matmul(128, 3072, 768),
-    "convolution 3x3, 64 to 64 channels, 56x56": _convolution(64, 64, 56, 3),
-    "convolution 3x3, 256 to 256 channels, 14x14": _convolution(256, 256, 14, 3),
+    "matmul 2048": _matmul(2048, 2048, 2048),
+    "matmul 128x3072x768": _matmul(128, 3072, 768),
+    "convolution 3x3, 64 channels, 56x56": _convolution(64, 64, 56, 3),
+    "convolution 3x3, 256 channels, 14x14": _convolution(256, 256, 14, 3),
     "convolution 1x1, 256 to 64 channels, 56x56": _convolution(256, 64, 56, 1),
 }
 
@@ -113,11 +114,18 @@ def measure(rounds: int, target: str) -> dict:
     return {"peak_gops": round(percentile(peaks, 80), 1), "rows": rows}
 
 
+def result_rows(result: dict) -> list[dict]:
+    """Return the rows of a result file."""
+    return [{"name": row["kernel"], "values": {"ours": row["gops"], "peak": result["peak_gops"]},
+             "ratios": {"peak": row["share"]}, "details": row} for row in result["rows"]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--json", metavar="FILE")
+    result_file.add_option(parser)
     args = parser.parse_args()
     result = measure(args.rounds, args.target)
     print(f"peak {result['peak_gops']} GOPS")
@@ -127,6 +135,10 @@ def main() -> None:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump(result, out, indent=1)
             out.write("\n")
+    result_file.record(
+        args.record, "int8-kernels", result_rows(result), unit="GOPS", command="python -m benchmarks.byte_kernels",
+        method="one thread, processor time; the peak is a bare loop of vpdpbusd, measured between the rounds",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import result_file
+
 ROOT = Path(__file__).resolve().parents[1]
 MOBILENET = ROOT / "demo" / "mobilenet_v2.onnx"
 # Trained models that may be stored beside the checkout.
@@ -100,14 +102,14 @@ def cases(resnet: Path, out: Path) -> list[Case]:
     found = [
         Case("`import tvm`", [sys.executable, "-c", light], 0.4),
         Case("`tvmc compile` ResNet-50, cold", [*compile_, str(resnet)], 30, 2 * _GIB),
-        Case("`tvmc compile` ResNet-50, again", [*compile_, str(resnet)], 4, cold=False),
+        Case("`tvmc compile` ResNet-50, cached", [*compile_, str(resnet)], 4, cold=False),
         Case("import onnx and tvm, `from_onnx` ResNet-50", [sys.executable, "-c", load], 4),
     ]
     if MOBILENET.exists():
         shapes = ["--input-shapes", "data:[1,3,224,224]"]
         found += [
             Case("`tvmc compile` MobileNetV2, cold", [*compile_, *shapes, str(MOBILENET)], 25, 2 * _GIB),
-            Case("`tvmc compile` MobileNetV2, again", [*compile_, *shapes, str(MOBILENET)], 4, cold=False),
+            Case("`tvmc compile` MobileNetV2, cached", [*compile_, *shapes, str(MOBILENET)], 4, cold=False),
         ]
     return found
 
@@ -135,11 +137,20 @@ def run_rounds(case: Case, rounds: int, new_cache: Callable[[], str]) -> list[Me
     return out
 
 
+def result_row(case: Case, best: Measured, peak: int) -> dict:
+    """Return the row of a result file."""
+    values = {"wall": round(best.wall, 3), "processor": round(best.cpu, 3), "target": case.bar,
+              "memory (GiB)": round(peak / _GIB, 3)}  # fmt: skip
+    return {"name": case.name.replace("`", ""), "values": values}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.compile_time")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each step; the fastest one counts")
     parser.add_argument("--resnet50", default="", metavar="PATH", help="ONNX file of ResNet-50")
+    result_file.add_option(parser)
     args = parser.parse_args()
+    rows = []
     with tempfile.TemporaryDirectory(prefix="tvm-bench-") as name:
         folder = Path(name)
         steps = cases(resnet50(args.resnet50, folder), folder / "out.tar")
@@ -154,8 +165,14 @@ def main() -> None:
             limit = f" (target {case.memory / _GIB:.0f} GiB)" if case.memory else ""
             print(f"| {case.name} | {best.wall:.2f} ({best.cpu:.2f}) | {case.bar:g} | {peak / _GIB:.2f} GiB{limit} |",
                   flush=True)
+            rows.append(result_row(case, best, peak))
             if best.wall > case.bar or (case.memory and peak > case.memory):
                 failed.append(case.name)
+    result_file.record(
+        args.record, "compile-time", rows, unit="s", command="python -m benchmarks.compile_time",
+        method="every step in a fresh process, cold steps with an empty cache; the fastest of "
+        f"{args.rounds} processes; memory is the largest sum over the process and its children",
+    )  # fmt: skip
     if failed:
         sys.exit(f"slower or larger than the target: {', '.join(failed)}")
 

@@ -20,6 +20,8 @@ import numpy as np
 
 from tvm import autotvm, te
 
+from . import result_file
+
 
 @autotvm.template("benchmarks.farm.matmul")
 def matmul(n: int, m: int, k: int) -> tuple:
@@ -79,6 +81,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", type=int, default=8)
     parser.add_argument("--trials", type=int, default=128)
+    result_file.add_option(parser)
     args = parser.parse_args()
     rows: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -97,8 +100,15 @@ def main() -> None:
             ray.shutdown()
             cluster.shutdown()
     print("| | 1 node | 2 nodes | ratio |\n|---|---|---|---|")
-    for what, (one, two) in zip((f"{args.models} models compiled", f"{args.trials} trials"), zip(*rows)):
+    found = dict(zip((f"{args.models} models compiled", f"{args.trials} trials"), zip(*rows)))
+    for what, (one, two) in found.items():
         print(f"| {what} (s) | {one:.1f} | {two:.1f} | {one / two:.2f} |")
+    result_file.record(
+        args.record, "rpc-farm",
+        [{"name": what, "values": {"1 node": one, "2 nodes": two}} for what, (one, two) in found.items()],
+        unit="s", command="python -m benchmarks.farm",
+        method="a Ray cluster of one and of two nodes with one core each; the driver shares both cores",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -18,9 +18,13 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
+from . import result_file
+
 MODELS = {"resnet50": 1.5, "bert_base": 2.5}
 FORMS = {"trace": "torch", "export": "torch", "onnx": "torch", "tensorflow": "tensorflow", "tflite": "tensorflow",
          "keras": "tensorflow"}  # fmt: skip
+TITLES = {"trace": "TorchScript", "export": "exported program", "onnx": "ONNX",
+          "tensorflow": "frozen graph of TensorFlow", "tflite": "TFLite", "keras": "live Keras 3", "resnet50": "ResNet-50", "bert_base": "BERT-base"}  # fmt: skip
 TOKENS = 128
 
 
@@ -89,15 +93,23 @@ def seconds(form: str, name: str) -> float:
     return time.process_time() - started
 
 
+def result_rows(found: dict[str, dict[str, float]]) -> list[dict]:
+    """Return the rows of a result file from the seconds of each format and model."""
+    return [{"name": TITLES[form], "values": {TITLES[name]: value for name, value in values.items()}}
+            for form, values in found.items()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forms", nargs="*", metavar="FORM", default=[f for f in FORMS if find_spec(FORMS[f])])
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--here", action="store_true", help="measure in this process and print only the number")
+    result_file.add_option(parser)
     asked = parser.parse_args()
     if asked.here:
         print("seconds", seconds(asked.forms[0], asked.models))
         return
+    found_seconds: dict[str, dict[str, float]] = {}
     print("| model | format | processor seconds | target |\n|---|---|---|---|")
     for name in asked.models.split(","):
         for form in asked.forms:
@@ -107,6 +119,12 @@ def main() -> None:
             said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
             cell = format(float(found[0]), ".2f") if found else f"ended with {done.returncode}: {said}"
             print(f"| {name} | {form} | {cell} | {MODELS[name]} |", flush=True)
+            if found:
+                found_seconds.setdefault(form, {})[name] = float(found[0])
+    result_file.record(
+        asked.record, "importers", result_rows(found_seconds), unit="s", command="python -m benchmarks.importers",
+        method="processor time of the first import in a process; models of full size, BERT-base with 128 tokens",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

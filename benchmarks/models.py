@@ -35,7 +35,7 @@ from tvm.utils.rounds import ROUND_SECONDS, in_turn, runs_in_a_round
 
 from . import operators, report, result_file, zoo
 from .harness import commit, percentile, save
-from .machine import Machine, cpu_name
+from .machine import Machine
 from .workers import BEFORE, FRAMEWORKS, OURS, PEERS, ROOT, Worker, WorkerFailed, missing
 
 ALLOWED_ERROR = 1e-3
@@ -355,18 +355,18 @@ def _time_models(bench: Bench) -> dict:
 def publish(rows: dict, machine: str) -> None:
     """Write the result files of times and of peak memory."""
     peers = [found for row in rows.values() for found in row["peers"].items() if found[0] != OURS and "p20" in found[1]]
-    facts = {
-        "description": f"{len(os.sched_getaffinity(0))} cores, {cpu_name()}",
-        "command": f"python -m benchmarks.models --table {machine}",
-        "versions": {report.TITLES.get(peer, peer): facts["version"].partition("+")[0] for peer, facts in peers},
-    }
-    method = "batch 1 and no tuning unless the row says otherwise; interleaved rounds, their number in the details"
-    times = [report.time_row(row) for row in rows.values()]
-    written = [result_file.write("cpu-float32", machine, times, unit="ms", method=method, **facts)]
-    method = "peak resident memory of a process that loads and runs the model; batch 1, float32"
-    memory = [report.memory_row(row) for row in rows.values() if not report.is_variant(row)]
-    written.append(result_file.write("peak-memory", machine, memory, unit="MiB", method=method, **facts))
-    print(f"wrote {', '.join(path.name for path in written)}; python -m tools performance shows them")
+    versions = {report.TITLES.get(peer, peer): facts["version"].partition("+")[0] for peer, facts in peers}
+    command = f"python -m benchmarks.models --table {machine}"
+    result_file.record(
+        machine, "cpu-float32", [report.time_row(row) for row in rows.values()], unit="ms", command=command,
+        versions=versions,
+        method="batch 1 and no tuning unless the row says otherwise; interleaved rounds, their number in the details",
+    )  # fmt: skip
+    result_file.record(
+        machine, "peak-memory", [report.memory_row(row) for row in rows.values() if not report.is_variant(row)],
+        unit="MiB", command=command, versions=versions,
+        method="peak resident memory of a process that loads and runs the model; batch 1, float32",
+    )  # fmt: skip
 
 
 def main() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
 
 from .harness import commit
+from .machine import cpu_name
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "benchmarks" / "results"
@@ -94,6 +97,29 @@ def write(
         raise ValueError(f"{path.name} does not follow the schema of benchmarks/results/README.md: {wrong[0]}")
     path.write_text(text(data), encoding="utf-8")
     return path
+
+
+def add_option(parser: argparse.ArgumentParser) -> None:
+    """Add the option ``--record MACHINE`` to the command line of a benchmark."""
+    parser.add_argument(
+        "--record", default="", metavar="MACHINE", choices=MACHINES,
+        help="also write a result file to benchmarks/results, for MACHINE: " + ", ".join(MACHINES),
+    )  # fmt: skip
+
+
+def record(
+    machine: str, question: str, rows: list[dict[str, Any]], *, unit: str, command: str, method: str,
+    versions: dict[str, str] | None = None, folder: Path = FOLDER,
+) -> None:
+    """Write a run on this machine, described by its number of cores and its processor, if ``machine`` is given."""
+    if not machine:
+        return
+    description = f"{len(os.sched_getaffinity(0))} cores, {cpu_name()}"
+    path = write(
+        question, machine, rows, unit=unit, description=description, command=command, method=method,
+        versions=versions or {}, folder=folder,
+    )  # fmt: skip
+    print(f"wrote {path.name}; python -m tools performance shows it")
 
 
 def text(data: dict[str, Any]) -> str:

@@ -24,7 +24,13 @@ from tvm.autotvm.measure.measure import create_measure_batch
 from tvm.rpc.tracker import Tracker
 from tvm.runtime import _lib
 
+from . import result_file
+
 BYTES = 64 << 20
+# The project's targets, by measurement.
+TARGETS = {"call of an empty function (us)": 150, "copy to the device (GB/s)": 1, "copy from the device (GB/s)": 1,
+           "a kernel's time there / here (%)": 100,
+           "trials a second / those of the local runner (%)": 90}  # fmt: skip
 CALLS = 2000
 TRIALS = 32
 
@@ -138,9 +144,22 @@ def measure_trials(rounds: int) -> list[tuple[float, float]]:
     return found
 
 
+def result_rows(in_c: dict[str, float], in_python: dict[str, float]) -> list[dict]:
+    """Return the rows of a result file; the unit is at the end of each measurement's name."""
+    rows = []
+    for title in in_c:
+        name, unit = title.removesuffix(")").rsplit(" (", 1)
+        values = {"tvm_rpc_server": round(in_c[title], 2), "tvm.rpc.Server": round(in_python[title], 2)}
+        if title in TARGETS:
+            values["target"] = TARGETS[title]
+        rows.append({"name": name, "unit": unit, "values": values})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
+    result_file.add_option(parser)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = _library(folder)
@@ -155,10 +174,14 @@ def main() -> None:
         python.terminate()
     for result, (here, there) in zip(results, measure_trials(args.rounds)):
         result["a trial of the local runner (ms)"], result["a trial through the server (ms)"] = here, there
-        result["trials a second, of the local runner's (%)"] = 100 * here / there
+        result["trials a second / those of the local runner (%)"] = 100 * here / there
     print("| | tvm_rpc_server | tvm.rpc.Server |\n|---|---|---|")
     for name in results[0]:
         print(f"| {name} | {results[0][name]:.1f} | {results[1][name]:.1f} |")
+    result_file.record(
+        args.record, "rpc", result_rows(*results), unit="us", command="python -m benchmarks.rpc",
+        method="servers on loopback",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable
 
-from . import harness
+from . import harness, result_file
 
 _MODEL, _PACKAGE, _CLOCK, _THREADS = "TVM_BENCH_MODEL", "TVM_BENCH_PACKAGE", "TVM_BENCH_CLOCK", "TVM_NUM_THREADS"
 _CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -92,6 +92,13 @@ def measured(model: str, package: str, python: str, threads: int, rounds: int, c
     return harness.interleave(peers, rounds)
 
 
+def result_rows(rows: dict[str, dict[str, float]], threads: int) -> list[dict]:
+    """Return the rows of a result file."""
+    group = "1 thread" if threads == 1 else f"{threads} threads"
+    return [{"name": name.removesuffix(".tflite"), "group": group,
+             "values": {"ours": row["tvm"] * 1e3, "LiteRT": row["litert"] * 1e3}} for name, row in rows.items()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", help="TFLite files")
@@ -102,6 +109,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--cpu-time", action="store_true", help="measure processor time; needs --threads 1")
     parser.add_argument("--save", help="JSON file for the results")
+    result_file.add_option(parser)
     args = parser.parse_args()
     if args.cpu_time and args.threads != 1:
         parser.error("--cpu-time needs --threads 1: processor time is no measure of several threads")
@@ -124,6 +132,11 @@ def main() -> None:
             harness.save(
                 args.save, {"commit": harness.commit(), "threads": args.threads, "clock": clock, "models": rows}
             )
+        result_file.record(
+            args.record, "tflite", result_rows(rows, args.threads), unit="ms",
+            command="python -m benchmarks.tflite MODELS --peer-python PYTHON --packages FOLDER",
+            method=f"float32; {args.rounds} interleaved rounds; {'processor' if args.cpu_time else 'wall'} time",
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

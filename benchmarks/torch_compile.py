@@ -23,6 +23,7 @@ import numpy as np
 
 from tests.relay.frontend.pytorch.vision import torchvision
 
+from . import result_file
 from .harness import save
 
 # The largest allowed error relative to PyTorch in double precision, by type.
@@ -159,6 +160,17 @@ def measure(name: str, settings: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
+def result_row(row: dict[str, Any], modes: list[str]) -> dict[str, Any]:
+    """Return the row of a result file: the fastest mode of inductor, and the first calls."""
+    best = min(modes, key=lambda mode: row[f"{mode}_ms"])
+    is_transformer = row["model"] in TEXT or row["model"].startswith(("vit", "swin"))
+    values = {"ours": row["tvm_classic_ms"], "inductor": row[f"{best}_ms"],
+              "ours, first call (s)": row["tvm_classic_first_s"],
+              "inductor, first call (s)": row[f"{best}_first_s"]}  # fmt: skip
+    group = "transformers" if is_transformer else "convolutional networks"
+    return {"name": row["model"], "group": group, "values": values, "details": row}
+
+
 def show(row: dict[str, Any], modes: list[str]) -> None:
     keys = ["tvm_classic", *modes]
     cells = [f"{row[f'{key}_ms']:.3f}" for key in keys] + [f"{row['ratio']:.2f}"]
@@ -188,6 +200,7 @@ def main(device: str = "cpu", modes: str = "default") -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--json", help="JSON file for the rows")
+    result_file.add_option(parser)
     settings = parser.parse_args()
     os.environ.update(TVM_NUM_THREADS=str(settings.threads), TVM_NO_CACHE="1", OMP_NUM_THREADS=str(settings.threads))
     import torch
@@ -213,6 +226,13 @@ def main(device: str = "cpu", modes: str = "default") -> None:
     if rows:
         mean = math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
         print(f"geometric mean of the ratios over {len(rows)} models: {mean:.3f}")
+        where = "benchmarks.gpu.torch_compile" if settings.device == "cuda" else "benchmarks.torch_compile"
+        result_file.record(
+            settings.record, "torch-compile", [result_row(row, wanted) for row in rows], unit="ms",
+            command=f"python -m {where}", versions={"PyTorch": torch.__version__.partition("+")[0]},
+            method=f"{settings.dtype}, batch {settings.batch}, {settings.threads} threads; {settings.rounds} calls in "
+            f"turns of {SERIES}; inductor in its modes {settings.modes}",
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ import numpy as np
 from tvm.utils.peers import PROGRAMS, Program, answers, peak_bytes, serve
 from tvm.utils.rounds import ROOT, ROUND_SECONDS, Worker, WorkerFailed, in_turn, missing, runs_in_a_round
 
+from . import result_file
 from .harness import commit, percentile, save
 from .vm_models import CASES, Sizes, model_path, sample
 
@@ -361,13 +362,17 @@ def table(rows: list[dict]) -> list[str]:
     return said
 
 
+def compile_seconds(rows: list[dict], name: str) -> tuple[list[float], list[float]]:
+    """Return the seconds of compiling a model with dynamic shapes, and for each single size."""
+    took = [row["compile_s"] for row in rows if row["model"] == name]
+    return [t["vm"] for t in took if "vm" in t], [t["static"] for t in took if "static" in t]
+
+
 def compile_ratios(rows: list[dict]) -> list[str]:
     """Return the seconds of compilation with dynamic shapes divided by those for one size, for each model."""
     said = []
     for name in dict.fromkeys(row["model"] for row in rows):
-        took = [row["compile_s"] for row in rows if row["model"] == name]
-        ours = [t["vm"] for t in took if "vm" in t]
-        one = [t["static"] for t in took if "static" in t]
+        ours, one = compile_seconds(rows, name)
         if ours and one:
             mean = sum(one) / len(one)
             said.append(f"compiling {name}: {ours[0]:.1f} s, {mean:.1f} for one size ({ours[0] / mean:.2f})")
@@ -386,6 +391,35 @@ def summary(rows: list[dict]) -> list[str]:
     return said
 
 
+def result_rows(rows: list[dict]) -> tuple[list[dict], list[dict]]:
+    """Return the rows of result files: milliseconds of each input, and seconds of compiling each model."""
+    names = {"vm": "ours", "static": "one size"}
+    times = [
+        {"name": row["model"], "input": size_text(row), "details": {"compile_s": row["compile_s"]},
+         "values": {names.get(peer, peer): 1e3 * p for peer, p in row["p20"].items()}} for row in rows
+    ]  # fmt: skip
+    compiled = []
+    for name in dict.fromkeys(row["model"] for row in rows):
+        ours, one = compile_seconds(rows, name)
+        if ours and one:
+            values = {"ours": ours[0], "one size": sum(one) / len(one)}
+            compiled.append({"name": name, "values": values, "details": {"one size, each input": one}})
+    return times, compiled
+
+
+def record(options: argparse.Namespace, rows: list[dict]) -> None:
+    """Write the result files of times and of compilation."""
+    times, compiled = result_rows(rows)
+    command = f"python -m benchmarks.vm --threads {options.threads}"
+    if times:
+        result_file.record(options.record, "dynamic-shapes", times, unit="ms", command=command,
+                           method=f"{options.threads} threads; {options.rounds} interleaved rounds")
+    if compiled:
+        result_file.record(options.record, "dynamic-compile", compiled, unit="s", command=command,
+                           method="seconds from the ONNX file to the library with an empty cache; 'one size' is the "
+                           "mean over the inputs")  # fmt: skip
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.vm", description=__doc__.splitlines()[0])
     add = parser.add_argument
@@ -401,6 +435,7 @@ def parse() -> argparse.Namespace:
     add("--zoo", default=str(ROOT / "build" / "zoo"), help="folder of the models; missing ones are created")
     add("--packages", default="", help="store compiled models in this folder and reuse them")
     add("--json", default=str(ROOT / "build" / "bench" / "vm.json"), help="file for the rows")
+    result_file.add_option(parser)
     options = parser.parse_args()
     alone = options.chain or options.memory
     options.models = [n for n in (options.models or ("" if alone else ",".join(CASES))).split(",") if n]
@@ -441,6 +476,7 @@ def main() -> None:
     print("\n".join(summary(result["rows"])))
     Path(options.json).parent.mkdir(parents=True, exist_ok=True)
     save(options.json, result)
+    record(options, result["rows"])
 
 
 if __name__ == "__main__":

@@ -93,8 +93,8 @@ def test_result_files_have_each_row_once(tmp_path, monkeypatch):
     failed["peers"]["jax"] = {"problem": "jax: no"}
     rows = {"resnet50 2t": _row(0.8), "vgg16 2t": failed}
     rows["resnet50 batch 8 2t"] = {**_row(0.6), "case": {**_row(0.6)["case"], "batch": 8}}
-    write = functools.partial(result_file.write, folder=tmp_path)
-    monkeypatch.setattr(models.result_file, "write", write)
+    record = functools.partial(result_file.record, folder=tmp_path)
+    monkeypatch.setattr(models.result_file, "record", record)
     models.publish(rows, "xeon")
     times, memory = (result_file.load(path) for path in sorted(tmp_path.glob("*.json")))
     assert (times["question"], memory["question"]) == ("cpu-float32", "peak-memory")
