@@ -23,8 +23,10 @@ from . import result_file
 MODELS = {"resnet50": 1.5, "bert_base": 2.5}
 FORMS = {"trace": "torch", "export": "torch", "onnx": "torch", "tensorflow": "tensorflow", "tflite": "tensorflow",
          "keras": "tensorflow"}  # fmt: skip
-TITLES = {"trace": "TorchScript", "export": "exported program", "onnx": "ONNX",
-          "tensorflow": "frozen graph of TensorFlow", "tflite": "TFLite", "keras": "live Keras 3", "resnet50": "ResNet-50", "bert_base": "BERT-base"}  # fmt: skip
+TITLES = {
+    "trace": "TorchScript", "export": "exported program", "onnx": "ONNX", "tensorflow": "frozen graph of TensorFlow",
+    "tflite": "TFLite", "keras": "live Keras 3", "resnet50": "ResNet-50", "bert_base": "BERT-base",
+}  # fmt: skip
 TOKENS = 128
 
 
