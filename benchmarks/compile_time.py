@@ -86,11 +86,11 @@ def measure(command: list[str], cache: str) -> Measured:
 
 @dataclass
 class Case:
-    """A step: ``bar`` is its target in seconds, ``memory`` its target in bytes."""
+    """A step: ``target`` is in seconds, ``memory`` is the target in bytes."""
 
     name: str
     command: list[str]
-    bar: float
+    target: float
     memory: int | None = None
     cold: bool = True
 
@@ -139,7 +139,7 @@ def run_rounds(case: Case, rounds: int, new_cache: Callable[[], str]) -> list[Me
 
 def result_row(case: Case, best: Measured, peak: int) -> dict:
     """Return the row of a result file."""
-    values = {"wall": round(best.wall, 3), "processor": round(best.cpu, 3), "target": case.bar,
+    values = {"wall": round(best.wall, 3), "processor": round(best.cpu, 3), "target": case.target,
               "memory (GiB)": round(peak / _GIB, 3)}  # fmt: skip
     return {"name": case.name.replace("`", ""), "values": values}
 
@@ -163,10 +163,10 @@ def main() -> None:
             best = min(rounds, key=lambda m: m.wall)
             peak = max(m.peak_bytes for m in rounds)
             limit = f" (target {case.memory / _GIB:.0f} GiB)" if case.memory else ""
-            print(f"| {case.name} | {best.wall:.2f} ({best.cpu:.2f}) | {case.bar:g} | {peak / _GIB:.2f} GiB{limit} |",
+            print(f"| {case.name} | {best.wall:.2f} ({best.cpu:.2f}) | {case.target:g} | {peak / _GIB:.2f} GiB{limit} |",
                   flush=True)
             rows.append(result_row(case, best, peak))
-            if best.wall > case.bar or (case.memory and peak > case.memory):
+            if best.wall > case.target or (case.memory and peak > case.memory):
                 failed.append(case.name)
     result_file.record(
         args.record, "compile-time", rows, unit="s", command="python -m benchmarks.compile_time",

@@ -73,7 +73,7 @@ static void measure(void) {
   printf("%.3f 0\n", STEPS * CHAINS * 8.0 / t / 1e9);
 }
 #else
-#error "the peak of this CPU is not known: add its fused multiply-adds here"
+#error "unknown peak of this CPU: add its fused multiply-adds here"
 #endif
 
 int main(void) {
