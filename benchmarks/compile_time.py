@@ -163,8 +163,8 @@ def main() -> None:
             best = min(rounds, key=lambda m: m.wall)
             peak = max(m.peak_bytes for m in rounds)
             limit = f" (target {case.memory / _GIB:.0f} GiB)" if case.memory else ""
-            print(f"| {case.name} | {best.wall:.2f} ({best.cpu:.2f}) | {case.target:g} | {peak / _GIB:.2f} GiB{limit} |",
-                  flush=True)
+            wall, cpu = f"{best.wall:.2f}", f"{best.cpu:.2f}"
+            print(f"| {case.name} | {wall} ({cpu}) | {case.target:g} | {peak / _GIB:.2f} GiB{limit} |", flush=True)
             rows.append(result_row(case, best, peak))
             if best.wall > case.target or (case.memory and peak > case.memory):
                 failed.append(case.name)
