@@ -1,13 +1,14 @@
-"""How good is the choice without search? Random shapes, random configurations of each, and the analytic pick.
+"""Quality of the analytic choice: on random layers, compare its configuration with random configurations.
 
     python -m benchmarks.analytic_choice [--shapes 40] [--configs 200] [--seed 1] [--target llvm] [--json FILE]
-    python -m benchmarks.analytic_choice --json FILE --seconds 50     in pieces: again until all shapes are there
+    python -m benchmarks.analytic_choice --json FILE --seconds 50     in parts: repeat until all shapes are measured
 
-Every shape is a convolution, depthwise convolution or dense layer drawn from the seed; its configurations are drawn
-uniformly from the template's space. Kernels run on one thread; workers, each on a core of its own, share the shapes.
-A configuration whose first run takes more than three times the best so far is not measured further. At the end the
-pick and the best five are measured again in turn, so luck of the moment does not decide. Shapes that the file holds
-already, for the same seed, target, number of configurations and commit, are not measured again.
+The seed determines the layers (convolutions, depthwise convolutions and dense layers) and their configurations, which
+are drawn uniformly from the search space of the template. Kernels run on one thread; worker processes, each on its own
+core, share the layers. A configuration whose first run takes more than three times the best time so far is not measured
+further. At the end the analytic choice and the best five are measured again in turn, so that momentary changes of the
+machine's speed do not decide. Layers that the file has for the same seed, target, number of configurations and commit
+are not measured again.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from benchmarks.harness import commit, percentile, save
 
 
 def shapes(seed: int, count: int) -> list[dict[str, Any]]:
-    """Layers like those of real models, of sizes nobody chose."""
+    """Draw layers like those of real models, with random sizes."""
     rng = random.Random(seed)
     out: list[dict[str, Any]] = []
     for i in range(count):
@@ -45,7 +46,8 @@ def shapes(seed: int, count: int) -> list[dict[str, Any]]:
 
 
 def build_graph(shape: dict[str, Any], lanes: int):
-    """The layer with bias and relu, as the graph compiler would fuse it: inputs, output, the operation to schedule."""
+    """Return the inputs, the output and the operation to schedule of a layer with bias and ReLU, fused as by the
+    graph compiler."""
     from tvm import te, topi
 
     if shape["kind"] == "dense":
@@ -73,7 +75,7 @@ def build_graph(shape: dict[str, Any], lanes: int):
 
 
 class Candidates:
-    """The kernels of one shape."""
+    """The compiled kernels of one layer."""
 
     def __init__(self, shape: dict[str, Any], target: str):
         import numpy as np
@@ -85,7 +87,7 @@ class Candidates:
         self.cpu = cpu
         with self.target:
             self.inputs, self.result, out = build_graph(shape, self.target.features.vector_bits // 32)
-        # A product may be followed by the step that drops what filled up its last panel.
+        # The operation after a matmul may remove the padding of the last panel.
         out = next(t for t in (out, *out.op.input_tensors) if t.op.tag in cpu.TEMPLATES)
         self.template = next(t for t in cpu.TEMPLATES[out.op.tag] if t.takes(out.op))
         self.machine = cpu.Machine(self.target)
@@ -96,7 +98,7 @@ class Candidates:
                        for t in (*self.inputs, self.result)]  # fmt: skip
 
     def timer(self, config: dict[str, Any]):
-        """A function that runs the kernel some times and gives the seconds of one run."""
+        """Return a function that runs the kernel a number of times and returns the seconds of one run."""
         import tvm
         from tvm.topi.schedule import schedule_for
 
@@ -159,7 +161,7 @@ def judge(shape: dict[str, Any], configs: int, seed: int, target: str) -> dict[s
 
 
 def worker(arguments: argparse.Namespace) -> None:
-    """Judge this worker's share of the shapes; results as lines of JSON."""
+    """Measure this worker's share of the layers and print the results as lines of JSON."""
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[arguments.worker]})
     started = time.monotonic()
     drawn = shapes(arguments.seed, arguments.shapes)
@@ -173,7 +175,7 @@ def worker(arguments: argparse.Namespace) -> None:
 
 
 def kept(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What the file holds of a run like this one; nothing where it is of another."""
+    """Return the results in the file if they are from a run with the same options, else nothing."""
     facts = {"seed": arguments.seed, "target": arguments.target, "configs": arguments.configs, "commit": commit()}
     if arguments.json and os.path.exists(arguments.json):
         with open(arguments.json, encoding="utf-8") as file:
@@ -198,9 +200,9 @@ def main() -> None:
     parser.add_argument("--configs", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--target", default="llvm")
-    parser.add_argument("--workers", type=int, default=2, help="cores to use")
-    parser.add_argument("--json", default="", help="keep the results in this file")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no shape after this time")
+    parser.add_argument("--workers", type=int, default=2, help="number of worker processes, one core each")
+    parser.add_argument("--json", default="", help="file for the results")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no new layer after this time")
     parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker >= 0:
@@ -221,8 +223,8 @@ def main() -> None:
         raise SystemExit("a worker failed; its message is above")
     print(table(results))
     near = sum(r["ratio"] <= 1.1 for r in results)
-    print(f"\n{len(results)} of {arguments.shapes} shapes; within 10 % of the best: {near} "
-          f"({100 * near / max(len(results), 1):.0f} %; wanted 80 %)")  # fmt: skip
+    print(f"\n{len(results)} of {arguments.shapes} layers; within 10 % of the best: {near} "
+          f"({100 * near / max(len(results), 1):.0f} %; target 80 %)")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The operators of Ansor's single-operator test: ten classes, three shapes each, batch 1 and 16.
 
-As there, channels are the last dimension of images and of filters. What PyTorch computes is in
-``auto_scheduler_torch``, which is run by a Python of its own.
+As in that test, channels are the last dimension of images and filters. ``auto_scheduler_torch`` has the same operators
+in PyTorch, and runs in its own Python.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BATCHES = (1, 16)
 CAPSULE = 4
 # Groups of grouped convolutions.
 GROUPS = 4
-# The numbers of each shape: lengths, channels in, channels out, window, stride, padding.
+# The numbers of each shape: length, input channels, output channels, window, stride, padding.
 SHAPES: dict[str, list[tuple[int, ...]]] = {
     "C1D": [(256, 64, 128, 3, 2, 1), (128, 128, 256, 1, 2, 0), (64, 256, 256, 5, 1, 2)],
     "C2D": [(224, 3, 64, 7, 2, 3), (56, 64, 64, 1, 1, 0), (14, 256, 512, 3, 2, 1)],
@@ -32,7 +32,7 @@ SHAPES: dict[str, list[tuple[int, ...]]] = {
 
 
 class Case(NamedTuple):
-    """An operator of one shape and batch."""
+    """An operator with a shape and a batch size."""
 
     kind: str
     batch: int
@@ -44,7 +44,7 @@ class Case(NamedTuple):
 
     @property
     def args(self) -> tuple[Any, ...]:
-        """What the workload ``operator_of_ansor`` takes."""
+        """The arguments of the workload ``operator_of_ansor``."""
         return self.kind, self.batch, *self.shape
 
 
@@ -86,8 +86,8 @@ def _depthwise(n, size, ci, co, window, stride, pad):
 
 
 def _transposed(n, size, ci, co, window, stride, pad):
-    """An element is the sum over those places of the window that meet an input: every ``stride``-th, so that the
-    window is a multiple of the stride."""
+    """Return a transposed convolution. An output element is the sum over the window positions that meet an input
+    element: every ``stride``-th one, so the window is a multiple of the stride."""
     x, w = _inputs((n, size, size, ci), (window, window, ci, co))
     taps, out = window // stride, (size - 1) * stride - 2 * pad + window
     edge = (0, taps - 1, taps - 1, 0)
@@ -105,7 +105,7 @@ def _transposed(n, size, ci, co, window, stride, pad):
 
 
 def _capsule(n, size, ci, co, window, stride, pad):
-    """A convolution whose elements are matrices."""
+    """Return a convolution whose elements are matrices."""
     x, w = _inputs((n, size, size, ci, CAPSULE, CAPSULE), (window, window, ci, co, CAPSULE, CAPSULE))
     padded = topi.nn.pad(x, (0, pad, pad, 0, 0, 0), (0, pad, pad, 0, 0, 0), name="padded")
     out = (size + 2 * pad - window) // stride + 1
@@ -139,5 +139,5 @@ COMPUTES: dict[str, Callable[..., list[Any]]] = {
 
 @auto_scheduler.register_workload
 def operator_of_ansor(kind: str, *numbers: int) -> list[Any]:
-    """The inputs and the output of an operator."""
+    """Return the inputs and the output of an operator."""
     return COMPUTES[kind](*numbers)

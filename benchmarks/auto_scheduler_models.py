@@ -1,16 +1,16 @@
-"""Whole models by the auto-scheduler's search alone, beside our code without tuning and onnxruntime.
+"""Whole models with kernels from AutoScheduler's search alone, beside our code without tuning and onnxruntime.
 
     python -m benchmarks.auto_scheduler_models tune resnet18 --seconds 540 [--no-weights] [--layout NHWC]
     python -m benchmarks.auto_scheduler_models time resnet18 [--no-weights] [--layout NHWC]
     python -m benchmarks.auto_scheduler_models tune resnet18 --seconds 540 --best-of-both
 
-``tune`` searches all tasks of a model from nothing: no template is a candidate, and with ``--no-weights`` the cost
-model starts without the weights that come with the package. Records are kept in the folder ``--records``, and the same
-command goes on where it stopped. With ``--best-of-both`` it is ``tvmc tune --enable-autoscheduler``, where a task keeps
-the kernels it has without tuning unless a faster one is found. ``time`` runs the model compiled without tuning, with
-the best records, and in onnxruntime, each in a process of its own, in turn, and writes the figures as JSON. Models are
-those of ``benchmarks.zoo``, made where they are missing, which takes torch, or ONNX files. Cores are those the process
-may use (taskset), threads TVM_NUM_THREADS.
+``tune`` searches all tasks of a model: no template is a candidate, and with ``--no-weights`` the cost model starts
+without the weights of the package. Records are stored in the folder ``--records``; the same command continues an
+interrupted search. ``--best-of-both`` works like ``tvmc tune --enable-autoscheduler``: a task keeps its untuned kernel
+unless the search finds a faster one. ``time`` runs the model compiled without tuning, with the best records, and in
+onnxruntime, in turn, each in its own process, and writes the times as JSON. A model is an ONNX file or the name of a
+model in ``benchmarks.zoo``, which is created with torch where it is missing. Set the cores with taskset and the number
+of threads with TVM_NUM_THREADS.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ import numpy as np
 from . import zoo
 from .harness import commit, interleave, save
 
-# The programs that are timed; their functions here have the same names.
+# The programs that are timed; the functions of this module that set them up have the same names.
 UNTUNED, SEARCHED, PEER = "untuned", "searched", "onnxruntime"
-# What a program of the comparison is told in its environment: what was asked for, and the folder for its output.
+# Environment variables for the programs of the comparison: the command's options, and the folder for their outputs.
 ARGUMENTS, OUTPUTS = "AUTO_SCHEDULER_MODELS", "AUTO_SCHEDULER_MODELS_OUTPUTS"
 
 
 class TimeIsUp(Exception):
-    """The budget of a search is spent."""
+    """The time of a search has passed."""
 
 
 def model_file(arguments: argparse.Namespace) -> str:
@@ -59,7 +59,7 @@ def inputs_of(arguments: argparse.Namespace, mod: Any) -> dict[str, np.ndarray]:
 
 
 def loaded(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """The model as its file has it, an open batch as one, and its parameters."""
+    """Return the model of the file, with a dynamic batch set to 1, and its parameters."""
     from tvm.driver.tvmc import frontends
     from tvm.driver.tvmc.module_sizes import with_batch_of_one
 
@@ -68,7 +68,7 @@ def loaded(arguments: argparse.Namespace) -> tuple[Any, Any]:
 
 
 def laid_out(arguments: argparse.Namespace) -> tuple[Any, Any]:
-    """The model, with the layout of its convolutions that is asked for."""
+    """Return the model with the requested layout of its convolutions."""
     from tvm.driver.tvmc import transform
 
     mod, params = loaded(arguments)
@@ -110,7 +110,7 @@ def tune(arguments: argparse.Namespace) -> None:
             if time.monotonic() > deadline:
                 raise TimeIsUp
 
-    # Weights of a model are not in the caches when their layer begins.
+    # In a whole model, a layer's weights are not in the caches when the layer starts.
     runner = (auto_scheduler.LocalRunner(number=1, repeat=10, min_repeat_ms=0, enable_cpu_cache_flush=True)
               if arguments.cold else auto_scheduler.LocalRunner(min_repeat_ms=50))
     scheduler = auto_scheduler.TaskScheduler(tasks, weights, load_log_file=log, callbacks=[Deadline()])
@@ -128,7 +128,8 @@ def tune(arguments: argparse.Namespace) -> None:
 
 
 def round_of(run: Callable[[], object], output: Callable[[], np.ndarray], name: str) -> Callable[[], float]:
-    """One round: seconds of the second of two runs. The first output is kept for the comparison."""
+    """Return a function that runs one round: two runs, of which it returns the seconds of the second. The first
+    output is stored for the comparison."""
     run()
     np.save(os.path.join(os.environ[OUTPUTS], f"{name}.npy"), output())
 
@@ -142,7 +143,7 @@ def round_of(run: Callable[[], object], output: Callable[[], np.ndarray], name: 
 
 
 def compiled(name: str) -> Callable[[], float]:
-    """Our code for the model of this process: without tuning, or with the best records."""
+    """Return a round of our code for the model of this process: without tuning, or with the best records."""
     import tvm
     from tvm import relay
     from tvm.contrib import graph_executor
@@ -179,7 +180,8 @@ def onnxruntime() -> Callable[[], float]:
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    # A program that is not running is stopped: threads of onnxruntime wait for work in loops that would take the cores.
+    # A program is stopped while another runs: threads of onnxruntime spin while they wait, which would occupy the
+    # cores.
     with tempfile.TemporaryDirectory() as folder:
         given = {name: value for name, value in vars(arguments).items() if name != "command"}
         environment = {ARGUMENTS: json.dumps(given), OUTPUTS: folder}
@@ -199,7 +201,7 @@ def compare(arguments: argparse.Namespace) -> None:
     save(str(Path(log_of(arguments)).with_suffix(".times.json")), facts)
     wrong = {name: error for name, error in errors.items() if not error <= 1e-3}
     if wrong:
-        raise SystemExit(f"outputs differ: {wrong}")
+        raise SystemExit(f"outputs differ from the untuned model (relative error): {wrong}")
 
 
 def main() -> None:
@@ -208,13 +210,13 @@ def main() -> None:
     parser.add_argument("command", choices=commands)
     parser.add_argument("model")
     parser.add_argument("--target", default="llvm")
-    parser.add_argument("--seconds", type=float, default=60, help="no round is begun later")
-    parser.add_argument("--round", type=int, default=24, help="trials of a task at once")
-    parser.add_argument("--rounds", type=int, default=100, help="time: runs of each program at most")
+    parser.add_argument("--seconds", type=float, default=60, help="start no new round after this number of seconds")
+    parser.add_argument("--round", type=int, default=24, help="trials of a task in one round")
+    parser.add_argument("--rounds", type=int, default=100, help="time: maximum number of runs of each program")
     parser.add_argument("--no-weights", action="store_true")
-    parser.add_argument("--cold", action="store_true", help="tune: weights are not in the caches when a run begins")
-    parser.add_argument("--best-of-both", action="store_true", help="kernels without tuning are candidates too")
-    parser.add_argument("--layout", default="", help="of convolutions: NHWC")
+    parser.add_argument("--cold", action="store_true", help="tune: measure with weights outside the caches")
+    parser.add_argument("--best-of-both", action="store_true", help="also consider untuned kernels")
+    parser.add_argument("--layout", default="", help="layout of convolutions: NHWC")
     parser.add_argument("--records", default="build/auto_scheduler_models")
     parser.add_argument("--models", default="build/models")
     arguments = parser.parse_args()

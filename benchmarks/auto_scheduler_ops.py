@@ -1,17 +1,17 @@
-"""Operators that nobody wrote a template for, by search: Ansor's single-operator test.
+"""Operators without templates, searched by AutoScheduler: Ansor's single-operator test.
 
     python -m benchmarks.auto_scheduler_ops [--trials 200] [--kinds C2D,GMM] [--batches 1,16] [--peer-python PATH]
-    python -m benchmarks.auto_scheduler_ops --jobs 8 --seconds 540        eight cases at once, each on two cores
+    python -m benchmarks.auto_scheduler_ops --jobs 8 --seconds 540        eight cases at once, two cores each
 
-Ten classes of operators (``auto_scheduler_cases``), three shapes each with batch 1 and 16. Each is tuned with at most
-so many trials, and timed in turn with our own default schedule and with PyTorch, eager in both orders of dimensions
-and compiled, each in its own process. ``python -m tools peers`` makes a Python with torch; what is missing is named.
-Records and rows are kept in the folder ``--records``: a case that has had its trials is not tuned again, and one that
-has its row is not timed again. So the same command goes on where ``--seconds`` or a kill stopped it. With ``--jobs``
-each case has cores of its own, which neither its search nor the programs it is timed with leave.
+The test has ten operator classes (``auto_scheduler_cases``), with three shapes each at batch 1 and 16. Each case is
+tuned with ``--trials`` trials and timed in turn with our default schedule and with PyTorch: eager in two dimension
+orders, and compiled. Each program has its own process. ``python -m tools peers`` makes a Python with torch; programs
+that cannot run are listed. Records and rows are stored in the folder ``--records``: a case that has enough records is
+not tuned again, and a case that has a row is not timed again. The same command therefore continues after ``--seconds``
+or an interruption. With ``--jobs``, each case has its own cores, for its search and for the programs that it is timed
+with.
 
-Searching takes numpy, llvmlite and xgboost; where xgboost is not installed, an unpacked wheel of xgboost-cpu on
-PYTHONPATH does.
+The search needs numpy, llvmlite and xgboost; an unpacked wheel of xgboost-cpu on PYTHONPATH is enough.
 """
 
 from __future__ import annotations
@@ -38,17 +38,18 @@ from .auto_scheduler_cases import SHAPES, Case, cases, operator_of_ansor
 from .auto_scheduler_torch import CASE, rounds_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RESULTS = os.path.join(ROOT, "benchmarks", "results", "auto_scheduler_ops.json")
+RESULTS = os.path.join(ROOT, "build", "auto_scheduler_ops.json")
 RECORDS = os.path.join(ROOT, "build", "auto_scheduler_ops")
 PEER_PYTHON = os.path.join(ROOT, "build", "peers", "bin", "python")
 OURS, DEFAULT = "searched", "default schedule"
-# Trials of a round: few, so that most of them are chosen by what was measured before.
+# Trials per round: few, so that previous measurements determine most of them.
 ROUND = 32
-# The best records of a case that are timed in turn before one of them is taken, and how often: neighbours favour some.
+# The number of best records that are timed in turn to choose one, and the number of rounds: a single measurement on a
+# shared machine may favour any of them.
 FINALISTS, FINAL_ROUNDS = 5, 7
 # The first candidates of a large convolution may be a hundred times slower than the best.
 SLOWEST_SECONDS = 20
-# Seconds after which no round of a timing begins: default schedules of large convolutions take seconds each.
+# Seconds after which a timing starts no new round: default schedules of large convolutions take seconds per run.
 ROUNDS_SECONDS = 20
 FRAMEWORKS = {
     "torch": "benchmarks.auto_scheduler_torch:eager",
@@ -68,7 +69,7 @@ def log_of(case: Case, folder: str) -> str:
 
 
 def tune(case: Case, trials: int, folder: str) -> int:
-    """Search until a case has had its trials; how many records it has."""
+    """Search until a case has its trials, and return the number of records."""
     task, log = task_of(case), log_of(case, folder)
     done = len(auto_scheduler.load_records(log)) if os.path.exists(log) else 0
     if done < trials:
@@ -107,7 +108,8 @@ def default() -> Callable[[], float]:
 
 
 def searched() -> Callable[[], float]:
-    """The fastest of the best records of a case, whose result is that of the default schedule."""
+    """Return a round of the fastest of the best records of a case, after a check of its output against the default
+    schedule."""
     case, given = _case()
     task = task_of(case)
     tensors = task.compute_dag.tensors
@@ -121,7 +123,7 @@ def searched() -> Callable[[], float]:
 
 
 def _winner(task: auto_scheduler.SearchTask, log: str, arrays: Sequence[Any]) -> Callable[..., Any]:
-    """The fastest of the best records, by the median of rounds in turn."""
+    """Return the fastest of the best records, by the median of rounds in turn."""
     measured = [(inp, res) for inp, res in auto_scheduler.load_records(log) if res.error_no == 0]
     best = sorted(measured, key=lambda record: record[1].mean_cost)[:FINALISTS]
     functions = [tvm.build(*task.compute_dag.apply_steps_from_state(inp.state), "llvm") for inp, _ in best]
@@ -130,11 +132,11 @@ def _winner(task: auto_scheduler.SearchTask, log: str, arrays: Sequence[Any]) ->
     return functions[int(np.argmin(np.median(times, axis=0)))]
 
 
-# -- all of them ---------------------------------------------------------------------------------------------------
+# -- all programs --------------------------------------------------------------------------------------------------
 
 
 def missing(python: str) -> str | None:
-    """Why a Python cannot run PyTorch, or None."""
+    """Return the reason why a Python cannot run PyTorch, or None."""
     if not os.path.exists(python):
         return f"there is no {python}; python -m tools peers"
     done = subprocess.run([python, "-c", "import torch"], capture_output=True)
@@ -142,7 +144,7 @@ def missing(python: str) -> str | None:
 
 
 def measure(case: Case, options: argparse.Namespace, frameworks: Sequence[str]) -> dict[str, Any]:
-    """One row: seconds of each program."""
+    """Return one row: the seconds of each program."""
     records = tune(case, options.trials, options.records)
     inputs = [[int(d) for d in t.shape] for t in task_of(case).compute_dag.tensors[:-1]]
     given = {"kind": case.kind, "batch": case.batch, "numbers": case.shape, "inputs": inputs,
@@ -159,14 +161,14 @@ def measure(case: Case, options: argparse.Namespace, frameworks: Sequence[str]) 
             row["seconds"] = {name: result.p20 for name, result in timed.items()}
             break
         except harness.PeerEnded as error:
-            # A program that does not run costs its own time alone.
+            # A program that does not run is left out; the others are still timed.
             problems.append(str(error))
             del peers[error.name]
     return {"seconds": {}, **row, **({"problem": "; ".join(problems)} if problems else {})}
 
 
 def ratio(row: dict[str, Any], others: Sequence[str]) -> float | None:
-    """Our time as a share of the best of some others; None where none ran."""
+    """Return our time divided by the best time of some other programs; None where none of them ran."""
     known = [row["seconds"][name] for name in others if name in row["seconds"]]
     return row["seconds"][OURS] / min(known) if known and OURS in row["seconds"] else None
 
@@ -188,7 +190,7 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """How often we are faster, and by how much in the geometric mean, of all and by class."""
+    """Return, for all cases and for each class, how often ours is faster, and the geometric mean of the ratios."""
     lines = []
     for title, others in (("PyTorch (its best)", list(FRAMEWORKS)), ("default schedules", [DEFAULT])):
         shares = {row["case"]: share for row in rows if (share := ratio(row, others)) is not None}
@@ -204,7 +206,7 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
-# -- rows that are done, and cases side by side --------------------------------------------------------------------
+# -- stored rows, and cases side by side ---------------------------------------------------------------------------
 
 
 def row_of(case: Case, folder: str) -> str:
@@ -212,7 +214,7 @@ def row_of(case: Case, folder: str) -> str:
 
 
 def known_row(case: Case, options: argparse.Namespace, frameworks: Sequence[str]) -> dict[str, Any] | None:
-    """The row of an earlier run with as many trials and the same programs."""
+    """Return the row of an earlier run with the same number of trials and the same programs."""
     path = row_of(case, options.records)
     if not os.path.exists(path):
         return None
@@ -223,7 +225,7 @@ def known_row(case: Case, options: argparse.Namespace, frameworks: Sequence[str]
 
 
 def measured_row(case: Case, options: argparse.Namespace, frameworks: Sequence[str]) -> dict[str, Any]:
-    """The row of a case, which is kept."""
+    """Measure a case, store its row and return it."""
     row = known_row(case, options, frameworks)
     if row is None:
         row = {**measure(case, options, frameworks), "trials": options.trials, "cores": len(os.sched_getaffinity(0))}
@@ -232,15 +234,15 @@ def measured_row(case: Case, options: argparse.Namespace, frameworks: Sequence[s
 
 
 def core_groups(jobs: int, each: int) -> list[list[int]]:
-    """The cores of each job, neighbours together."""
+    """Return the cores of each job; cores with adjacent numbers are together."""
     cores = sorted(os.sched_getaffinity(0))
     if jobs * each > len(cores):
-        raise SystemExit(f"{jobs} jobs of {each} cores take {jobs * each}; there are {len(cores)}")
+        raise SystemExit(f"{jobs} jobs with {each} cores each need {jobs * each} cores; this process has {len(cores)}")
     return [cores[number * each : (number + 1) * each] for number in range(jobs)]
 
 
 def run_jobs(todo: Sequence[Case], options: argparse.Namespace, arguments: Sequence[str]) -> None:
-    """Measure cases in processes of their own, as many at once as there are jobs, until the time is up."""
+    """Measure cases in their own processes, ``jobs`` at once, until the time has passed."""
     free = core_groups(options.jobs, options.cores_each)
     waiting, running = list(todo), {}
     deadline = time.monotonic() + options.seconds
@@ -248,13 +250,13 @@ def run_jobs(todo: Sequence[Case], options: argparse.Namespace, arguments: Seque
         while waiting or running:
             is_late = time.monotonic() > deadline
             if is_late:
-                print(f"the time is up: {len(waiting) + len(running)} cases are left; the same command goes on")
+                print(f"time limit: {len(waiting) + len(running)} cases are left; repeat the command to continue")
                 return
             while waiting and free:
                 case, cores = waiting.pop(0), free.pop()
                 command = ["taskset", "-c", ",".join(map(str, cores)), sys.executable, "-m",
                            "benchmarks.auto_scheduler_ops", *arguments, "--only", case.name]
-                # Compilations of PyTorch would otherwise start a process for each core of the machine.
+                # Otherwise PyTorch starts a compile process for each core of the machine.
                 environment = {**os.environ, "TVM_NUM_THREADS": str(len(cores)), "TORCHINDUCTOR_COMPILE_THREADS": "1"}
                 process = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
                 running[process] = case, cores
@@ -262,11 +264,11 @@ def run_jobs(todo: Sequence[Case], options: argparse.Namespace, arguments: Seque
                 case, cores = running.pop(process)
                 free.append(cores)
                 if process.returncode:
-                    print(f"{case.name}: ended with {process.returncode}", flush=True)
+                    print(f"{case.name}: failed with exit code {process.returncode}", flush=True)
             time.sleep(0.2)
     finally:
         for process in running:
-            # Its searches and timings are processes of its session.
+            # The searches and timings of a case are processes of its session.
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
@@ -277,18 +279,18 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(SHAPES))
     parser.add_argument("--batches", type=lambda text: tuple(map(int, text.split(","))), default=(1, 16))
-    parser.add_argument("--shapes", type=int, default=3, help="how many shapes of each class")
+    parser.add_argument("--shapes", type=int, default=3, help="number of shapes of each class")
     parser.add_argument("--records", default=RECORDS)
     parser.add_argument("--output", default=RESULTS)
     parser.add_argument("--peer-python", default=PEER_PYTHON)
-    parser.add_argument("--jobs", type=int, default=1, help="cases at once, each on cores of its own")
-    parser.add_argument("--cores-each", type=int, default=2, help="cores of each of several jobs")
-    parser.add_argument("--seconds", type=float, default=math.inf, help="stop after so long; the same command goes on")
-    parser.add_argument("--only", help="one case, by its name")
+    parser.add_argument("--jobs", type=int, default=1, help="number of cases at once, each on its own cores")
+    parser.add_argument("--cores-each", type=int, default=2, help="cores of each job, where there are several")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="time limit; repeat the command to continue")
+    parser.add_argument("--only", help="name of the only case to measure")
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.kinds) - set(SHAPES))
     if unknown:
-        parser.error(f"the class {unknown[0]} is not known; there are {', '.join(SHAPES)}")
+        parser.error(f"unknown class {unknown[0]}; known: {', '.join(SHAPES)}")
     return options
 
 
@@ -296,7 +298,7 @@ def chosen_cases(options: argparse.Namespace) -> list[Case]:
     found = [case for case in cases(options.kinds, options.batches)
              if case.shape in SHAPES[case.kind][: options.shapes] and options.only in (None, case.name)]
     if not found:
-        raise SystemExit(f"no case is '{options.only}'")
+        raise SystemExit(f"unknown case '{options.only}'")
     return found
 
 
@@ -306,12 +308,12 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
     os.makedirs(options.records, exist_ok=True)
     problem = missing(options.peer_python)
     if problem and options.only is None:
-        print(f"left out: {', '.join(FRAMEWORKS)} ({problem})")
+        print(f"not measured: {', '.join(FRAMEWORKS)} ({problem})")
     frameworks = [] if problem else list(FRAMEWORKS)
     found, deadline = chosen_cases(options), time.monotonic() + options.seconds
     if options.jobs > 1 and options.only is None:
         todo = [case for case in found if known_row(case, options, frameworks) is None]
-        # The longest first, so that none of them is alone at the end.
+        # The longest cases start first, so that no long case runs alone at the end.
         run_jobs(sorted(todo, key=lambda case: -task_of(case).compute_dag.flop_ct), options, given)
     rows = []
     is_measured_here = options.jobs == 1 or options.only is not None

@@ -1,13 +1,13 @@
-"""The auto-scheduler's search as a benchmark: how long a proposal takes, trials a second, how well costs are ranked.
+"""AutoScheduler's search: proposal time, trials per second, rank correlation of the cost model, memory.
 
     python -m benchmarks.auto_scheduler_search propose                       64 candidates of a convolution
     python -m benchmarks.auto_scheduler_search throughput [--trials 16]      trials of all tasks of ResNet-50
     python -m benchmarks.auto_scheduler_search rank --task 10 --log FILE     rank correlation on unseen states
     python -m benchmarks.auto_scheduler_search memory [--trials 2000]        memory of the search and its workers
-    python -m benchmarks.auto_scheduler_search memory --fake                 the same, times made up and nothing built
+    python -m benchmarks.auto_scheduler_search memory --fake                 the same with made-up times and no builds
 
-Failures and the writing of records count as part of the time. ``rank`` goes on where it stopped. What other processes
-took of the machine is printed: figures of a busy machine are too low.
+Failures and the writing of records count as part of the time. ``rank`` continues an interrupted run. The commands print
+the share of the machine that other processes used: on a busy machine the results are too low.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from .auto_scheduler_tasks import benchmark_conv2d, resnet50_tasks, task
 from .auto_scheduler_weights import spearman
 from .tuning_memory import Watch
 
-# Trials that the cost model learns from before it ranks, and those that it ranks.
+# The number of trials that the cost model learns from before it ranks, and the number of states that it ranks.
 LEARNED, RANKED = 256, 128
-# Ways in which states are divided into these by chance.
+# The number of random divisions of the states into these two sets.
 SPLITS = 4
 
 
 class Others:
-    """The share of this machine's cores that other processes have used."""
+    """The share of this machine's cores that other processes used."""
 
     def __init__(self) -> None:
         self.start = self._now()
@@ -45,7 +45,7 @@ class Others:
         return busy / os.sysconf("SC_CLK_TCK"), sum(os.times()[:4]), time.monotonic()
 
     def share(self) -> float:
-        """Workers must have ended, as their time is known only then."""
+        """Return the share. Call it after the workers have exited: their processor time is known only then."""
         busy, own, now = (b - a for a, b in zip(self.start, self._now()))
         return max(busy - own, 0.0) / (now * (os.cpu_count() or 1))
 
@@ -72,8 +72,8 @@ def propose(arguments: argparse.Namespace) -> None:
         results = [auto_scheduler.MeasureResult([chance.uniform(1e-3, 1e-2)], 0, "", 0.1, 0.0) for _ in states]
         start = time.process_time()
         policy.learn(inputs, results)
-        print(f"{len(states)} of {sum(evaluated):,} evaluated candidates in {seconds:.2f} s of processor time (bar 3; "
-              f"{wall:.2f} s by the clock), learning from them {time.process_time() - start:.2f} s")  # fmt: skip
+        print(f"{len(states)} of {sum(evaluated):,} evaluated candidates in {seconds:.2f} s of processor "
+              f"time (target 3; {wall:.2f} s wall), learning {time.process_time() - start:.2f} s")  # fmt: skip
 
 
 def throughput(arguments: argparse.Namespace) -> None:
@@ -95,12 +95,14 @@ def throughput(arguments: argparse.Namespace) -> None:
                   f"{one.workload_key[:90]}", flush=True)  # fmt: skip
     seconds = time.monotonic() - start
     close_pools()
-    print(f"{measurer.ct} trials of ResNet-50's tasks, {measurer.error_ct} failed, {seconds:.1f} s: "
-          f"{measurer.ct / seconds:.2f} trials a second (bar 4); others took {others.share():.0%} of the machine")
+    print(f"{measurer.ct} trials of ResNet-50's tasks, {measurer.error_ct} failed, in {seconds:.1f} s: "
+          f"{measurer.ct / seconds:.2f} trials a second (target 4); other processes used {others.share():.0%} of the "
+          "machine")
 
 
 def measured(chosen: Any, arguments: argparse.Namespace) -> tuple[list[Any], list[Any]]:
-    """States of a task by chance, with their measurements, from the log and as many more as are missing."""
+    """Return random states of a task with their measurements: those of the log, and new ones as far as some are
+    missing."""
     from tvm import auto_scheduler
 
     log, wanted = arguments.log or "build/auto_scheduler_rank.json", LEARNED + RANKED
@@ -133,10 +135,10 @@ def rank(arguments: argparse.Namespace) -> None:
     inputs, results = measured(chosen, arguments)
     learned = len(inputs) - RANKED
     if learned < LEARNED:
-        raise SystemExit(f"{len(inputs)} of {LEARNED + RANKED} states are measured; the same command goes on")
+        raise SystemExit(f"{len(inputs)} of {LEARNED + RANKED} states are measured; repeat the command to continue")
     costs = np.array([res.mean_cost for res in results])
     spread = ", ".join(f"{cost * 1e3:.2f}" for cost in np.quantile(costs[costs < MAX_FLOAT], [0, 0.1, 0.5, 0.9, 1]))
-    print(f"{chosen.workload_key}: ms of the fastest, a tenth, half, nine tenths and all: {spread}")
+    print(f"{chosen.workload_key}: ms at the minimum, 10th, 50th and 90th percentile and maximum: {spread}")
     found: dict[str, list[float]] = {"shipped weights": [], "learned on them": [], "learned from nothing": []}
     for split in range(SPLITS):
         order = np.random.default_rng(split).permutation(len(inputs))
@@ -148,12 +150,13 @@ def rank(arguments: argparse.Namespace) -> None:
             model.update([inputs[n] for n in known], [results[n] for n in known])
             found[name].append(spearman(model.predict(chosen, states), speeds))
     print(f"rank correlation on {RANKED} unseen states after {learned} trials, mean of {SPLITS} splits (least to "
-          "most); bars 0.5, 0.8: " + ", ".join(f"{name} {np.mean(some):.2f} ({min(some):.2f} to {max(some):.2f})"
+          "most); targets 0.5, 0.8: " + ", ".join(f"{name} {np.mean(some):.2f} ({min(some):.2f} to {max(some):.2f})"
                                           for name, some in found.items()))  # fmt: skip
 
 
 def made_up() -> dict[str, Any]:
-    """A builder that builds nothing and a runner whose times are of the steps alone: what the search itself keeps."""
+    """Return a builder that builds nothing and a runner that makes up times from the steps, to measure the search
+    alone."""
     from tvm.auto_scheduler.measure import BuildResult, MeasureResult, ProgramBuilder, ProgramRunner
     from tvm.tuning.measure import Built
 
@@ -195,11 +198,11 @@ def main() -> None:
     commands = {"propose": propose, "throughput": throughput, "rank": rank, "memory": memory}
     parser.add_argument("command", choices=commands)
     parser.add_argument("--target", default="llvm")
-    parser.add_argument("--trials", type=int, default=0, help="throughput: of each task (16); memory: in all (2000)")
-    parser.add_argument("--task", type=int, default=2, help="propose, rank: which layer of ResNet-50")
-    parser.add_argument("--log", default="", help="rank: where measurements are kept")
-    parser.add_argument("--seconds", type=float, default=120, help="rank: no measuring is begun later")
-    parser.add_argument("--fake", action="store_true", help="memory: nothing is built, and times are made up")
+    parser.add_argument("--trials", type=int, default=0, help="throughput: of each task (16); memory: of all (2000)")
+    parser.add_argument("--task", type=int, default=2, help="propose, rank: number of the layer of ResNet-50")
+    parser.add_argument("--log", default="", help="rank: file for the measurements")
+    parser.add_argument("--seconds", type=float, default=120, help="rank: start no measurement after this time")
+    parser.add_argument("--fake", action="store_true", help="memory: build nothing and make up times")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     arguments.trials = arguments.trials or {"memory": 2000}.get(arguments.command, 16)

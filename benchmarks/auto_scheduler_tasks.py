@@ -1,6 +1,6 @@
-"""Tasks of the auto-scheduler for benchmarks: the layers of ResNet-50, and others to learn weights from.
+"""AutoScheduler tasks for benchmarks: the layers of ResNet-50, and other layers to learn cost-model weights from.
 
-They take NumPy and llvmlite alone: no model is read.
+The tasks need only NumPy and llvmlite: no model file is read.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from tvm import auto_scheduler, te, topi
 from tvm.testing import auto_scheduler as workloads
 
-# Height and width, channels in and out, the side of the filter, and the stride of each convolution of ResNet-50.
+# Height and width, input and output channels, filter size and stride of each convolution of ResNet-50.
 RESNET50 = (
     (224, 3, 64, 7, 2), (56, 64, 64, 1, 1), (56, 64, 64, 3, 1), (56, 64, 256, 1, 1), (56, 256, 64, 1, 1),
     (56, 256, 128, 1, 1), (56, 128, 128, 3, 2), (28, 128, 512, 1, 1), (56, 256, 512, 1, 2), (28, 512, 128, 1, 1),
@@ -18,7 +18,7 @@ RESNET50 = (
     (14, 1024, 256, 1, 1), (14, 256, 256, 3, 1), (14, 1024, 512, 1, 1), (14, 512, 512, 3, 2), (7, 512, 2048, 1, 1),
     (14, 1024, 2048, 1, 2), (7, 2048, 512, 1, 1), (7, 512, 512, 3, 1),
 )
-# Convolutions of other sizes, channels first and last, to learn from.
+# Convolutions of other sizes, in NCHW and NHWC, to learn weights from.
 OTHERS = (
     (112, 32, 16, 1, 1), (112, 16, 96, 1, 1), (56, 24, 144, 1, 1), (28, 192, 32, 1, 1), (14, 384, 64, 1, 1),
     (14, 96, 576, 1, 1), (7, 960, 320, 1, 1), (128, 3, 32, 3, 2), (96, 16, 24, 5, 1), (72, 32, 48, 3, 1),
@@ -32,7 +32,7 @@ ROWS = ((128, 768), (64, 3000), (1000, 50))
 
 @auto_scheduler.register_workload
 def benchmark_conv2d(size: int, channels: int, filters: int, side: int, stride: int, layout: str = "NCHW") -> list[Any]:
-    """A convolution that keeps the size (but for the stride), a bias and a relu."""
+    """Return a convolution with same padding, a bias and a ReLU."""
     is_last = layout == "NHWC"
     data = te.placeholder((1, size, size, channels) if is_last else (1, channels, size, size), name="data")
     shape = (side, side, channels, filters) if is_last else (filters, channels, side, side)
@@ -68,7 +68,7 @@ def resnet50_tasks(target: Any = "llvm") -> list[Any]:
 
 
 def training_tasks(target: Any = "llvm") -> list[Any]:
-    """Tasks that are none of ResNet-50's."""
+    """Return tasks that are not layers of ResNet-50."""
     layouts = ("NCHW", "NHWC")
     return [
         *(task(benchmark_conv2d, *layer, layouts[n % 2], target=target) for n, layer in enumerate(OTHERS)),

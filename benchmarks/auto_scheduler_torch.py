@@ -1,4 +1,5 @@
-"""The operators of ``auto_scheduler_cases`` in PyTorch, run by a Python that has it and needs nothing else."""
+"""The operators of ``auto_scheduler_cases`` in PyTorch, for a Python that has PyTorch and need not have anything
+else."""
 
 from __future__ import annotations
 
@@ -7,14 +8,14 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-# The case, as JSON: kind, numbers behind the batch, and the shapes of the inputs.
+# The case, as JSON: class, numbers after the batch, and the shapes of the inputs.
 CASE = "TVM_BENCH_CASE"
-# Seconds that a round takes at least: one call of a small operator is too short to be timed alone.
+# Minimum seconds of a round: one call of a small operator is too short for a timer.
 ROUND_SECONDS = 0.02
 
 
 def rounds_of(call: Callable[[], object]) -> Callable[[], float]:
-    """One round: seconds of a call, the mean over as many as take long enough."""
+    """Return a function that runs one round and returns the mean seconds of a call."""
     start = time.perf_counter()
     call()
     number = max(int(ROUND_SECONDS / max(time.perf_counter() - start, 1e-7)), 1)
@@ -29,7 +30,7 @@ def rounds_of(call: Callable[[], object]) -> Callable[[], float]:
 
 
 def operator(kind: str, numbers: Sequence[int]):
-    """The function of tensors that an operator is."""
+    """Return the function of tensors that computes a case."""
     import torch
     from torch.nn import functional
 
@@ -50,20 +51,20 @@ def operator(kind: str, numbers: Sequence[int]):
 
 
 def _capsule(torch, x, w, stride: int, pad: int):
-    """Windows of matrices times matrices, as one product of many matrices."""
+    """Return a capsule convolution: matrices of the windows times matrices of the filter, as one batched matmul."""
     window = w.shape[0]
     padded = torch.nn.functional.pad(x, (0, 0, 0, 0, 0, 0, pad, pad, pad, pad))
     windows = padded.unfold(1, window, stride).unfold(2, window, stride)
     return torch.einsum("nhwcikrs,rscokj->nhwoij", windows, w)
 
 
-# How a class orders the dimensions of its filters: from channels last to what PyTorch has.
+# For each class, the permutation of filter dimensions from channels last to PyTorch's order.
 _FILTERS = {"C1D": (2, 1, 0), "C3D": (4, 3, 0, 1, 2), "DEP": (2, 3, 0, 1), "T2D": (2, 3, 0, 1), "C2D": (3, 2, 0, 1),
             "GRP": (3, 2, 0, 1), "DIL": (3, 2, 0, 1)}  # fmt: skip
 
 
 def shapes_in_torch(kind: str, shapes: Sequence[Sequence[int]]) -> list[list[int]]:
-    """The shapes of inputs in the order that PyTorch has them in: channels before the image."""
+    """Return the shapes of the inputs in PyTorch's dimension order: channels before the image."""
     if kind not in _FILTERS:
         return [list(shape) for shape in shapes]
     image, filters = shapes
@@ -97,7 +98,7 @@ def eager() -> Callable[[], float]:
 
 
 def channels_last() -> Callable[[], float]:
-    """Eager, with images and filters in memory as ours are."""
+    """Return an eager round with images and filters in the same memory layout as ours."""
     return _made(False, channels_last=True)
 
 

@@ -1,14 +1,15 @@
-"""Weights that the auto-scheduler's cost model starts from, for the family of machines this one belongs to.
+"""Initial weights of AutoScheduler's cost model, for the machine family of this machine.
 
     python -m benchmarks.auto_scheduler_weights collect --log FILE [--target cuda] [--trials 48] [--seconds 300]
     python -m benchmarks.auto_scheduler_weights check --log FILE [--searches FILE ...] [--target cuda]
     python -m benchmarks.auto_scheduler_weights train --log FILE [--searches FILE ...] [--target cuda]
 
-``collect`` measures states of tasks that are none of ResNet-50's, half of them by chance, and writes records; the same
-command goes on where it stopped. It takes NumPy, llvmlite and xgboost alone. ``check`` prints how tasks that were left
-out are ranked; ``train`` writes the weights into the package. ``--searches`` are records of searches of whole models
-(``benchmarks.auto_scheduler_models tune``), whose names say what they are of: MODEL_LAYOUT_START.json. They have what
-searches propose, of which few are slow, and are learned from besides.
+``collect`` measures states of tasks that are not layers of ResNet-50, half of them random, and writes records; the same
+command continues an interrupted run. It needs only NumPy, llvmlite and xgboost. ``check`` prints the rank correlation
+on tasks that were left out of training; ``train`` writes the weights into the package. ``--searches`` are records of
+searches of whole models (``benchmarks.auto_scheduler_models tune``); their names identify the model:
+MODEL_LAYOUT_START.json. They contain the states that searches propose, few of which are slow, as additional training
+data.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ DEPTH, TREES = 4, 120
 PARAMETERS = {"max_depth": DEPTH, "eta": 0.08, "min_child_weight": 4, "lambda": 1.0, "subsample": 0.8,
               "colsample_bytree": 0.4, "tree_method": "hist", "base_score": 0.0, "seed": 0,
               "disable_default_eval_metric": 1}  # fmt: skip
-# The share of tasks that is left out in turn by ``check``.
+# The share of tasks that ``check`` leaves out in turn.
 FOLDS = 5
-# The ratio of repeats from which on a task was measured beside other programs; what it says is chance.
+# The largest ratio between repeats; above it, other programs disturbed the measurement of a task, and it is not used.
 DISAGREE = 1.15
 
 
 def spearman(a: Any, b: Any) -> float:
-    """Spearman's rank correlation; equal values share their mean rank."""
+    """Return Spearman's rank correlation; equal values share their mean rank."""
 
     def ranks(values: Any) -> np.ndarray:
         _, inverse, counts = np.unique(np.asarray(values), return_inverse=True, return_counts=True)
@@ -53,7 +54,7 @@ def collect(arguments: argparse.Namespace) -> None:
     known: Counter[str] = Counter()
     if os.path.exists(arguments.log):
         known.update(inp.task.workload_key for inp, _ in auto_scheduler.RecordReader(arguments.log))
-    # Kernels of GPUs take microseconds.
+    # GPU kernels take microseconds.
     number = 20 if tvm.target.Target(arguments.target).features.is_gpu else 2
     measurer = auto_scheduler.measure.ProgramMeasurer(
         auto_scheduler.LocalBuilder(timeout=30), auto_scheduler.LocalRunner(number=number, repeat=2, min_repeat_ms=0),
@@ -76,7 +77,7 @@ def collect(arguments: argparse.Namespace) -> None:
 
 
 def quietly_measured(log: str) -> set[str]:
-    """The tasks whose repeats agree."""
+    """Return the tasks whose repeats agree."""
     from tvm import auto_scheduler
 
     ratios: dict[str, list[float]] = {}
@@ -87,9 +88,9 @@ def quietly_measured(log: str) -> set[str]:
 
 
 class Samples:
-    """Rows of features, the task of each state, its speed as a share of its task's best, and what is to be learned.
+    """Feature rows, the task of each state, its speed relative to the best of its task, and the training targets.
 
-    Speeds are compared within a run over a task: between two, the machine may have changed. ``runs`` has those.
+    Speeds are compared within one run over a task, since the machine may change between runs. ``runs`` identifies them.
     """
 
     def __init__(self, arguments: argparse.Namespace):
@@ -107,12 +108,12 @@ class Samples:
         for path in arguments.searches:
             self._add(path, tasks_of_search(path, arguments.models, arguments.target))
         if not self.rows:
-            raise SystemExit(f"there are no records in {', '.join([arguments.log, *arguments.searches])}")
+            raise SystemExit(f"no records in {', '.join([arguments.log, *arguments.searches])}")
         self.speeds, self.estimates = relative_speeds(self.runs, self._costs), np.array(self._estimates)
         self.wanted, _ = shortfall(self.runs, self.speeds, self.estimates)
 
     def _add(self, path: str, tasks: dict[str, Any]) -> None:
-        """Take the records of a file that are of these tasks, and of machines as they were measured on."""
+        """Add the records of a file that belong to these tasks and were measured on the same kind of machine."""
         from tvm import auto_scheduler
         from tvm.auto_scheduler.cost_model.xgb_model import estimate, extractor_of
 
@@ -132,7 +133,7 @@ class Samples:
 
 
 def tasks_of_search(path: str, models: str, target: str) -> dict[str, Any]:
-    """The tasks of the model that a record file of ``benchmarks.auto_scheduler_models`` is of, by their keys."""
+    """Return the tasks of the model of a record file of ``benchmarks.auto_scheduler_models``, by their keys."""
     from tvm import auto_scheduler
 
     from .auto_scheduler_models import laid_out
@@ -145,7 +146,7 @@ def tasks_of_search(path: str, models: str, target: str) -> dict[str, Any]:
 
 
 def fit(samples: Samples, which: np.ndarray) -> Any:
-    """Trees from some of the states, by the loss of the cost model."""
+    """Train trees on some of the states, with the loss of the cost model."""
     import xgboost
 
     from tvm.auto_scheduler.cost_model.xgb_model import stage_loss
@@ -191,7 +192,7 @@ def train(arguments: argparse.Namespace) -> None:
     samples = Samples(arguments)
     family = weights.family_of(tvm.target.Target(arguments.target))
     if not family:
-        raise SystemExit(f"target {arguments.target} belongs to no family that weights are kept for")
+        raise SystemExit(f"target {arguments.target} has no machine family with weights")
     path = weights.FOLDER / f"{family}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_text(forest_of(fit(samples, np.arange(len(samples.rows))), arguments.target).to_json(), encoding="utf-8")
@@ -203,11 +204,11 @@ def main() -> None:
     commands = {"collect": collect, "check": check, "train": train}
     parser.add_argument("command", choices=commands)
     parser.add_argument("--log", default="build/auto_scheduler_weights.json")
-    parser.add_argument("--searches", nargs="*", default=[], help="records of searches of whole models")
-    parser.add_argument("--models", default="build/models", help="where those models are")
+    parser.add_argument("--searches", nargs="*", default=[], help="record files of searches of whole models")
+    parser.add_argument("--models", default="build/models", help="folder of those models")
     parser.add_argument("--target", default="llvm")
-    parser.add_argument("--trials", type=int, default=48, help="measurements of each task")
-    parser.add_argument("--seconds", type=float, default=300, help="no round is begun later")
+    parser.add_argument("--trials", type=int, default=48, help="number of measurements of each task")
+    parser.add_argument("--seconds", type=float, default=300, help="start no new round after this number of seconds")
     arguments = parser.parse_args()
     commands[arguments.command](arguments)
 

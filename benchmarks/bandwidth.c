@@ -1,5 +1,5 @@
-/* Bare ceilings of memory: GB/s of reading working sets of several sizes with all threads at once.
-   Arguments: the number of threads. Prints the sizes in bytes on the first line, then one line of GB/s per line read. */
+/* Peak memory bandwidth: GB/s of reading working sets of several sizes with all threads at once.
+   Argument: the number of threads. Prints the sizes in bytes in the first line, then one line of GB/s per input line. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
-"""Products of bytes beside the bare loop of ``byte_peak.c``, in turn on one core: which share of the peak they reach.
+"""Share of peak of int8 matmuls and convolutions, measured in turn with the bare loop of ``byte_peak.c`` on one core.
 
     python -m benchmarks.byte_kernels [--rounds 100] [--json FILE]
-    python -m benchmarks.byte_kernels --target "llvm -mattr=-amx-int8"      where products would be those of tiles
+    python -m benchmarks.byte_kernels --target "llvm -mattr=-amx-int8"      on a machine with AMX: use dot products
 
-Both are timed by the processor time of their process, so that other programs of a shared machine do not count; but a
-program on the other thread of a core takes a part of its multipliers from both. So a round of a kernel is less
-than a tenth of a second, and is held against the rounds of the bare loop just before and after it; in a much shorter
-one its operands would still come from memory. The share is the median of the rounds; speeds are their 80th percentiles.
+Both are timed by the processor time of their process, so other programs of a shared machine do not count; a program on
+the other hardware thread of the core slows both. A round of a kernel takes less than a tenth of a second and is
+compared with the rounds of the bare loop before and after it; in a much shorter round, operands would still come from
+memory. The share is the median of the rounds; speeds are their 80th percentiles.
 """
 
 from __future__ import annotations
@@ -25,10 +25,11 @@ from tvm import relay
 from tvm.contrib import graph_executor
 from tvm.relay.op.nn.packed import contrib_conv2d_nchwc_int8
 
+from . import result_file
 from .harness import percentile
 from .machine import Loop
 
-# Multiplications of a round.
+# Multiply-adds of a round.
 PRODUCTS = 15_000_000_000
 
 
@@ -39,7 +40,7 @@ def _matmul(m: int, n: int, k: int):
 
 
 def _convolution(channels: int, filters: int, size: int, window: int):
-    """A convolution whose data and result are in blocks of channels, as those inside a network are."""
+    """Return a convolution with data and output in blocked layouts, as inside a network."""
     x = relay.var("x", shape=(1, channels // 16, size, size, 16), dtype="uint8")
     weight = np.random.default_rng(0).integers(-127, 128, (filters // 16, channels // 16, window, window, 4, 16, 4))
     body = contrib_conv2d_nchwc_int8(
@@ -50,10 +51,10 @@ def _convolution(channels: int, filters: int, size: int, window: int):
 
 
 KERNELS = {
-    "matmul 2048x2048x2048": _matmul(2048, 2048, 2048),
-    "matmul 128x3072x768 (BERT)": _matmul(128, 3072, 768),
-    "convolution 3x3, 64 to 64 channels, 56x56": _convolution(64, 64, 56, 3),
-    "convolution 3x3, 256 to 256 channels, 14x14": _convolution(256, 256, 14, 3),
+    "matmul 2048": _matmul(2048, 2048, 2048),
+    "matmul 128x3072x768": _matmul(128, 3072, 768),
+    "convolution 3x3, 64 channels, 56x56": _convolution(64, 64, 56, 3),
+    "convolution 3x3, 256 channels, 14x14": _convolution(256, 256, 14, 3),
     "convolution 1x1, 256 to 64 channels, 56x56": _convolution(256, 64, 56, 1),
 }
 
@@ -78,12 +79,13 @@ class _Kernel:
         self.times.append((time.process_time() - begin) / self.number)
 
     def speed(self) -> float:
-        """GOPS of the last round."""
+        """Return the GOPS of the last round."""
         return 2 * self.products / self.times[-1] / 1e9
 
 
 def measure(rounds: int, target: str) -> dict:
-    """The peak, and for each kernel its operations a second (two a product) and their share of the peak."""
+    """Return the peak, and for each kernel its operations per second (two per multiply-add) and their share of the
+    peak."""
     kernels = {name: _Kernel(*given, target) for name, given in KERNELS.items()}
     loop, shares, peaks = Loop("byte_peak.c"), {name: [] for name in kernels}, []
 
@@ -93,7 +95,7 @@ def measure(rounds: int, target: str) -> dict:
         return peaks[-1]
 
     if not peak():
-        raise SystemExit("this CPU has no vpdpbusd of 512 bits")
+        raise SystemExit("this CPU has no 512-bit vpdpbusd instruction (AVX-512 VNNI)")
     for kernel in kernels.values():
         kernel.model.run()
     before = peak()
@@ -112,11 +114,18 @@ def measure(rounds: int, target: str) -> dict:
     return {"peak_gops": round(percentile(peaks, 80), 1), "rows": rows}
 
 
+def result_rows(result: dict) -> list[dict]:
+    """Return the rows of a result file."""
+    return [{"name": row["kernel"], "values": {"ours": row["gops"], "peak": result["peak_gops"]},
+             "ratios": {"peak": row["share"]}, "details": row} for row in result["rows"]]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--target", default="llvm")
     parser.add_argument("--json", metavar="FILE")
+    result_file.add_option(parser)
     args = parser.parse_args()
     result = measure(args.rounds, args.target)
     print(f"peak {result['peak_gops']} GOPS")
@@ -126,6 +135,10 @@ def main() -> None:
         with open(args.json, "w", encoding="utf-8") as out:
             json.dump(result, out, indent=1)
             out.write("\n")
+    result_file.record(
+        args.record, "int8-kernels", result_rows(result), unit="GOPS", command="python -m benchmarks.byte_kernels",
+        method="one thread, processor time; the peak is a bare loop of vpdpbusd, measured between the rounds",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

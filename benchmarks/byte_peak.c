@@ -1,11 +1,11 @@
-/* The bare ceiling of products of bytes on one core: independent chains of vpdpbusd that never leave the registers.
-   Prints GOPS (two operations a product) with 512-bit vectors, 0 where the CPU lacks them, once per line read. Time is that
-   of the processor, so that other programs of a shared machine do not count. */
+/* Peak of int8 dot products on one core: independent chains of vpdpbusd on registers.
+   Prints GOPS (two operations per multiply-add) with 512-bit vectors, 0 if the CPU lacks them, once per input line. It
+   measures processor time, so that other programs of a shared machine do not count. */
 #include <stdio.h>
 #include <time.h>
 
 #if !defined(__x86_64__)
-#error "the peak of this CPU is not known: add its dot products of bytes here"
+#error "unknown peak of this CPU: add its int8 dot products here"
 #endif
 #include <immintrin.h>
 
@@ -18,7 +18,7 @@ static double now(void) {
 #define CHAINS 16
 #define STEPS 400000L
 
-/* In assembly: a compiler copies accumulators of the intrinsic from register to register. */
+/* Assembly, because compilers copy the accumulators of the intrinsic between registers. */
 __attribute__((target("avx512f"))) static double peak(void) {
   __m512i a[CHAINS], x = _mm512_set1_epi32(0x01020304), y = _mm512_set1_epi32(0x01010101);
 #pragma GCC unroll 16

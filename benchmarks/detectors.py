@@ -1,7 +1,8 @@
-"""Detectors of the zoo, written out in torch: networks of the sizes that run on cameras and phones.
+"""Object detectors of the zoo in torch: networks of the sizes used on cameras and phones.
 
-``yolo`` is a backbone of cross-stage blocks with SiLU, a pyramid up and down, and heads on three maps; ``face`` is a
-small one of depthwise and 1x1 convolutions with few channels on large maps. Their heads are joined to one tensor.
+``yolo`` has a backbone of cross-stage blocks with SiLU, a feature pyramid, and heads on three feature maps; ``face`` is
+a small network of depthwise and 1x1 convolutions with few channels on large maps. The outputs of the heads are
+concatenated into one tensor.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ def convolution(inputs: int, outputs: int, kernel: int = 1, stride: int = 1, gro
 
 
 class CrossStage(nn.Module):
-    """Half of the channels pass through residual blocks, all of them are joined after it."""
+    """A cross-stage block: half of the channels pass through residual blocks; then all channels are concatenated."""
 
     def __init__(self, inputs: int, outputs: int, blocks: int, shortcut: bool = True):
         super().__init__()
@@ -34,7 +35,7 @@ class CrossStage(nn.Module):
 
 
 class Pooled(nn.Module):
-    """Windows of three sizes, each over the last."""
+    """Spatial pooling: three max pools in a row, concatenated with their input."""
 
     def __init__(self, channels: int):
         super().__init__()

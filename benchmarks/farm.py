@@ -1,10 +1,9 @@
-"""What a second node of a Ray cluster brings: models compiled a minute, and candidates measured a second.
+"""Speedup of a second node of a Ray cluster: time to compile models and to measure candidates.
 
     python -m benchmarks.farm [--models 8] [--trials 128]
 
-Run by a Python that has ray (``python -m tools test ray`` makes build/ray). The nodes are processes of this machine,
-each with one
-of its cores; prints a table in Markdown.
+Runs in a Python that has ray (``python -m tools test ray`` makes build/ray). The nodes are processes of this machine
+with one core each. Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -21,10 +20,12 @@ import numpy as np
 
 from tvm import autotvm, te
 
+from . import result_file
+
 
 @autotvm.template("benchmarks.farm.matmul")
 def matmul(n: int, m: int, k: int) -> tuple:
-    """A tiled matmul."""
+    """Define the template of a tiled matmul."""
     a, b = te.placeholder((n, k), name="a"), te.placeholder((k, m), name="b")
     r = te.reduce_axis((0, k), name="r")
     c = te.compute((n, m), lambda i, j: te.sum(a[i, r] * b[r, j], axis=r), name="c")
@@ -41,7 +42,7 @@ def matmul(n: int, m: int, k: int) -> tuple:
 
 
 def convolutions(path: Path, channels: int, layers: int = 12) -> None:
-    """A model of 3x3 convolutions; models of different widths have no kernel in common."""
+    """Write a model of 3x3 convolutions; models of different widths have no kernel in common."""
     from onnx import TensorProto, helper, numpy_helper, save
 
     rng = np.random.default_rng(channels)
@@ -56,7 +57,7 @@ def convolutions(path: Path, channels: int, layers: int = 12) -> None:
 
 
 def compile_all(address: str, models: list[str], folder: str) -> float:
-    """Seconds until all models are compiled."""
+    """Return the seconds until all models are compiled."""
     words = [sys.executable, "-m", "tvm.driver.tvmc", "compile", "--farm", "ray", "--farm-address", address]
     start = time.perf_counter()
     subprocess.run([*words, "-o", folder, *models], check=True, stdout=subprocess.DEVNULL)
@@ -64,7 +65,7 @@ def compile_all(address: str, models: list[str], folder: str) -> float:
 
 
 def tune(address: str, trials: int) -> float:
-    """Seconds of so many trials."""
+    """Return the seconds of a number of trials."""
     task = autotvm.task.create("benchmarks.farm.matmul", args=(192, 192, 192), target="llvm")
     option = autotvm.measure_option(autotvm.RayBuilder(address=address), autotvm.RayRunner(address, number=4, repeat=3))
     start = time.perf_counter()
@@ -73,17 +74,18 @@ def tune(address: str, trials: int) -> float:
 
 
 def main() -> None:
-    """Measure a cluster of one node and one of two."""
+    """Measure a cluster of one node and a cluster of two nodes."""
     import ray
     from ray.cluster_utils import Cluster
 
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--models", type=int, default=8)
     parser.add_argument("--trials", type=int, default=128)
+    result_file.add_option(parser)
     args = parser.parse_args()
     rows: list[tuple[float, float]] = []
     with tempfile.TemporaryDirectory() as folder:
-        # The first job of a node pays for its start, so two more models go before the others.
+        # The first job of a node includes its start, so two more models are compiled before the measurement.
         models = [str(Path(folder, f"m{i}.onnx")) for i in range(args.models + 2)]
         for i, path in enumerate(models):
             convolutions(Path(path), 24 + 4 * i)
@@ -98,8 +100,15 @@ def main() -> None:
             ray.shutdown()
             cluster.shutdown()
     print("| | 1 node | 2 nodes | ratio |\n|---|---|---|---|")
-    for what, (one, two) in zip((f"{args.models} models compiled", f"{args.trials} trials"), zip(*rows)):
+    found = dict(zip((f"{args.models} models compiled", f"{args.trials} trials"), zip(*rows)))
+    for what, (one, two) in found.items():
         print(f"| {what} (s) | {one:.1f} | {two:.1f} | {one / two:.2f} |")
+    result_file.record(
+        args.record, "rpc-farm",
+        [{"name": what, "values": {"1 node": one, "2 nodes": two}} for what, (one, two) in found.items()],
+        unit="s", command="python -m benchmarks.farm",
+        method="a Ray cluster of one and of two nodes with one core each; the driver shares both cores",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-/* Bare ceilings of one core: independent chains of fused multiply-adds that never leave the registers (all loops over them
-   are unrolled: an element that is addressed by a variable would be stored in every step).
-   Prints GFLOPS with 512-bit and with 256-bit vectors (0 where the CPU lacks them), once per line read; on Arm the first
-   is with its 128-bit vectors. */
+/* Peak of one core: independent chains of fused multiply-adds on registers. All loops over the accumulators are unrolled:
+   an accumulator with a variable index would be stored in every step.
+   Prints GFLOPS with 512-bit and with 256-bit vectors (0 if the CPU lacks them), once per input line; on Arm the first
+   number is with 128-bit vectors. */
 #include <stdio.h>
 #include <time.h>
 
@@ -73,7 +73,7 @@ static void measure(void) {
   printf("%.3f 0\n", STEPS * CHAINS * 8.0 / t / 1e9);
 }
 #else
-#error "the peak of this CPU is not known: add its fused multiply-adds here"
+#error "unknown peak of this CPU: add its fused multiply-adds here"
 #endif
 
 int main(void) {

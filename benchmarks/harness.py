@@ -1,7 +1,8 @@
-"""Fair timing of several programs on one machine: each in its own process, stopped while another runs.
+"""Fair timing of several programs on one machine: each has its own process, which is stopped while another one runs.
 
-A peer is a Python function that sets up and returns a callable; one call is one round and returns seconds. Rounds are
-interleaved, so drift of the machine hits all peers alike; the 20th percentile stands for what the code can do.
+A peer is a Python function that prepares a program and returns a callable; one call is one round and returns its
+seconds. Rounds are interleaved, so changes of the machine's speed affect all peers; the reported time is the 20th
+percentile.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from tvm.utils.rounds import percentile
 
-# Rounds that are run however long they take.
+# Rounds that run in any case, also after the time limit.
 LEAST_ROUNDS = 5
 
 
@@ -40,7 +41,7 @@ class Result:
         return statistics.median(self.seconds)
 
     def interval(self, draws: int = 400) -> tuple[float, float]:
-        """A 95 % bootstrap interval of the 20th percentile."""
+        """Return a 95 % bootstrap interval of the 20th percentile."""
         rng = random.Random(0)
         n = len(self.seconds)
         got = sorted(percentile([self.seconds[rng.randrange(n)] for _ in range(n)], 20) for _ in range(draws))
@@ -48,7 +49,7 @@ class Result:
 
 
 def commit() -> str:
-    """The commit of the compiler, marked where its sources differ from it."""
+    """Return the commit of the compiler, with -changed where its sources differ from the commit."""
     git = ["git", "-C", os.path.dirname(os.path.dirname(os.path.abspath(__file__)))]
     done = subprocess.run([*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     if done.returncode:
@@ -58,10 +59,10 @@ def commit() -> str:
 
 
 class PeerEnded(RuntimeError):
-    """A program that does not run: ``name`` is its peer."""
+    """A program ended unexpectedly: ``name`` is its peer."""
 
     def __init__(self, name: str, what: str):
-        super().__init__(f"benchmark '{name}' ended before it said '{what}'")
+        super().__init__(f"benchmark '{name}' ended before it printed '{what}'")
         self.name = name
 
 
@@ -115,9 +116,11 @@ def interleave(
     peers: dict[str, tuple[Any, ...]], rounds: int = 100, between: Callable[[], object] | None = None,
     seconds: float = math.inf,
 ) -> dict[str, Result]:
-    """Time the peers (name -> function "module:name", environment, and the Python that runs it where it is not this
-    one) in turn; ``between`` runs once a round. No round begins after so many ``seconds`` of them, but for the first
-    ``LEAST_ROUNDS``."""
+    """Time the peers in turn and return their results.
+
+    A peer is given by its name, its function "module:name", its environment and optionally its Python. ``between`` runs
+    once per round. After ``seconds`` no new round starts, except for the first ``LEAST_ROUNDS``.
+    """
     started: list[Peer] = []
     try:
         for name, how in peers.items():
@@ -149,7 +152,7 @@ def save(path: str, data: dict | list) -> None:
 
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    # What the program prints is no answer.
+    # The program's own prints must not mix with the answers.
     os.dup2(2, 1)
     module, _, name = sys.argv[1].partition(":")
     run = getattr(importlib.import_module(module), name)()

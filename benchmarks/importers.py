@@ -1,11 +1,10 @@
-"""What importing a model costs, from every form it comes in: seconds of a CPU of the first import in a process.
+"""Processor time of importing a model from each format: the first import in a process.
 
     python -m benchmarks.importers [FORM ...] [--models resnet50,bert_base]
 
-Forms are trace, export and onnx, which need torch (with torchvision and transformers), and tensorflow, tflite and
-keras, which need TensorFlow. One interpreter seldom has both: without FORM, those that it can make are measured.
-Models have their full sizes and seeded weights. Each runs in a process of its own, in which the framework is loaded
-already.
+The formats trace, export and onnx need torch (with torchvision and transformers); tensorflow, tflite and keras need
+TensorFlow. Few environments have both: without FORM, the formats that this Python can create are measured. Models have
+their full sizes and seeded weights. Each import runs in its own process, after the framework was loaded.
 """
 
 from __future__ import annotations
@@ -19,14 +18,20 @@ import time
 from importlib.util import find_spec
 from typing import Any
 
+from . import result_file
+
 MODELS = {"resnet50": 1.5, "bert_base": 2.5}
 FORMS = {"trace": "torch", "export": "torch", "onnx": "torch", "tensorflow": "tensorflow", "tflite": "tensorflow",
          "keras": "tensorflow"}  # fmt: skip
+TITLES = {
+    "trace": "TorchScript", "export": "exported program", "onnx": "ONNX", "tensorflow": "frozen graph of TensorFlow",
+    "tflite": "TFLite", "keras": "live Keras 3", "resnet50": "ResNet-50", "bert_base": "BERT-base",
+}  # fmt: skip
 TOKENS = 128
 
 
 def _of_torch(form: str, name: str) -> tuple[Any, tuple]:
-    """The importer and what it is given."""
+    """Return the importer and its arguments."""
     import torch
 
     from tests.relay.frontend.pytorch.vision import torchvision
@@ -51,7 +56,7 @@ def _of_torch(form: str, name: str) -> tuple[Any, tuple]:
 
 
 def _bert(keras: Any) -> Any:
-    """BERT-base out of layers of Keras: tokens and their places, twelve layers of attention."""
+    """Return BERT-base built from Keras layers: token and position embeddings, and twelve attention layers."""
     layers, width = keras.layers, 768
     tokens, places = (keras.Input((TOKENS,), dtype="int32", name=n) for n in ("tokens", "places"))
     x = layers.Embedding(30522, width)(tokens) + layers.Embedding(512, width)(places)
@@ -83,23 +88,31 @@ def _of_tensorflow(form: str, name: str) -> tuple[Any, tuple]:
 
 
 def seconds(form: str, name: str) -> float:
-    """Of a CPU, for one import."""
+    """Return the processor seconds of one import."""
     importer, given = (_of_torch if FORMS[form] == "torch" else _of_tensorflow)(form, name)
     started = time.process_time()
     importer(*given)
     return time.process_time() - started
 
 
+def result_rows(found: dict[str, dict[str, float]]) -> list[dict]:
+    """Return the rows of a result file from the seconds of each format and model."""
+    return [{"name": TITLES[form], "values": {TITLES[name]: value for name, value in values.items()}}
+            for form, values in found.items()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("forms", nargs="*", metavar="FORM", default=[f for f in FORMS if find_spec(FORMS[f])])
     parser.add_argument("--models", default=",".join(MODELS))
-    parser.add_argument("--here", action="store_true", help="measure in this process and print the number alone")
+    parser.add_argument("--here", action="store_true", help="measure in this process and print only the number")
+    result_file.add_option(parser)
     asked = parser.parse_args()
     if asked.here:
         print("seconds", seconds(asked.forms[0], asked.models))
         return
-    print("| model | from | seconds of a CPU | bar |\n|---|---|---|---|")
+    found_seconds: dict[str, dict[str, float]] = {}
+    print("| model | format | processor seconds | target |\n|---|---|---|---|")
     for name in asked.models.split(","):
         for form in asked.forms:
             command = [sys.executable, "-m", "benchmarks.importers", form, "--models", name, "--here"]
@@ -108,6 +121,12 @@ def main() -> None:
             said = (done.stderr.strip().splitlines() or ["nothing"])[-1]
             cell = format(float(found[0]), ".2f") if found else f"ended with {done.returncode}: {said}"
             print(f"| {name} | {form} | {cell} | {MODELS[name]} |", flush=True)
+            if found:
+                found_seconds.setdefault(form, {})[name] = float(found[0])
+    result_file.record(
+        asked.record, "importers", result_rows(found_seconds), unit="s", command="python -m benchmarks.importers",
+        method="processor time of the first import in a process; models of full size, BERT-base with 128 tokens",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ CONV_AVX2 = {"block": 8, "tile_w": 4, "tile_k": 2, "unroll_c": 8}
 
 
 def conv2d_nchwc(channels=64, filters=64, size=56, kernel=3, block=16, tile_w=14, tile_k=2, unroll_c=4, parallel=True):
-    """A direct convolution on blocked layouts: data [C/b, H, W, b], weight [K/b, C/b, R, S, b, b], output [K/b, H, W,
-    b]."""
+    """Return a direct convolution on blocked layouts: data [C/b, H, W, b], weight [K/b, C/b, R, S, b, b], output
+    [K/b, H, W, b]."""
     padded = size + kernel - 1
     data = te.placeholder((channels // block, padded, padded, block), name="data")
     weight = te.placeholder((filters // block, channels // block, kernel, kernel, block, block), name="weight")
@@ -47,7 +47,7 @@ def conv2d_nchwc(channels=64, filters=64, size=56, kernel=3, block=16, tile_w=14
 
 
 def matmul(n=1024, tile_m=4, tile_n=64, vector=16, unroll_k=4, parallel=True):
-    """A packed matrix product: B is packed into column panels, a register tile accumulates over all of K."""
+    """Return a packed matmul: B is packed into column panels, and a register tile accumulates over all of K."""
     a = te.placeholder((n, n), name="A")
     b = te.placeholder((n, n), name="B")
     k = te.reduce_axis((0, n), "k")

@@ -1,8 +1,9 @@
-"""What the machine can do, measured between the rounds of a benchmark by bare loops in C."""
+"""Peak speed and memory bandwidth of the machine, measured between the rounds of a benchmark by bare loops in C."""
 
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import tempfile
 from pathlib import Path
@@ -12,8 +13,17 @@ from .harness import percentile
 HERE = Path(__file__).resolve().parent
 
 
+def cpu_name() -> str:
+    """Return the model name of the processor as /proc/cpuinfo gives it, or the architecture where it has none."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 class Loop:
-    """A program in C that does one round for each line it reads."""
+    """A C program that runs one round for each line that it reads."""
 
     def __init__(self, source: str, *arguments: str, options: tuple[str, ...] = ()):
         self.folder = tempfile.TemporaryDirectory()
@@ -51,7 +61,7 @@ class Peak(Loop):
 
 
 class Machine:
-    """The peak of ``threads`` cores at once and, on request, the bandwidth of memory by size of the working set."""
+    """The peak of ``threads`` cores at once and, on request, the memory bandwidth by size of the working set."""
 
     def __init__(self, threads: int, bandwidth: bool = False):
         self.peaks = [Peak() for _ in range(threads)]
@@ -72,12 +82,12 @@ class Machine:
             self.speeds.append(self.memory.read())
 
     def gflops(self, vectors: str = "wide") -> float:
-        """The peak of all cores together: the 80th percentile of the rounds."""
+        """Return the peak of all cores together: the 80th percentile of the rounds."""
         seen = self.wide if vectors == "wide" and max(self.wide) > 0 else self.narrow
         return percentile(seen, 80)
 
     def bandwidth(self) -> dict[int, float]:
-        """Bytes per second by size of the working set."""
+        """Return bytes per second by size of the working set."""
         columns = zip(*self.speeds)
         return {size: percentile(list(column), 80) * 1e9 for size, column in zip(self.sizes, columns)}
 

@@ -1,15 +1,15 @@
-"""Whole models beside other runtimes, all in one run: ``python -m tools bench models``.
+"""Whole models beside other runtimes in one run: ``python -m tools bench models``.
 
     python -m benchmarks.models --quick --models resnet50 --peers onnxruntime
-    python -m benchmarks.models --before TREE             beside another checkout, its runtime built
-    python -m benchmarks.models --profile resnet50        where the time goes
-    python -m benchmarks.models --convs resnet50          its convolutions, each alone, against the machine's peak
+    python -m benchmarks.models --before TREE             beside another checkout with a built runtime
+    python -m benchmarks.models --profile resnet50        time of each operator
+    python -m benchmarks.models --convs resnet50          each convolution alone, against the machine's peak
     python -m benchmarks.models --pair resnet50           two executors in one process, one thread each
-    python -m benchmarks.models --table                   everything, into docs/performance.md and benchmarks/results
+    python -m benchmarks.models --table MACHINE           all models, written to benchmarks/results
 
-Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
-timed; rounds are equal and interleaved. The frameworks (torch, torch.compile, torchscript, jax) take part in fewer of
-them, spread evenly. The models are made by a Python with torch (--peer-python) when they are missing.
+Every program has its own process, which is stopped while another one runs. Outputs are compared before timing; rounds
+have equal length and are interleaved. The frameworks (torch, torch.compile, torchscript, jax) take part in fewer
+rounds, spread evenly. Missing models are created by a Python with torch (--peer-python).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ import numpy as np
 
 from tvm.utils.rounds import ROUND_SECONDS, in_turn, runs_in_a_round
 
-from . import operators, report, zoo
+from . import operators, report, result_file, zoo
 from .harness import commit, percentile, save
 from .machine import Machine
 from .workers import BEFORE, FRAMEWORKS, OURS, PEERS, ROOT, Worker, WorkerFailed, missing
@@ -44,14 +44,14 @@ FRAMEWORK_ROUNDS = 30
 
 
 def frobenius(got: np.ndarray, want: np.ndarray) -> float:
-    """The error of ``got`` relative to the size of ``want``."""
+    """Return the error of ``got`` relative to the norm of ``want``."""
     if got.shape != want.shape:
         return float("inf")
     return float(np.linalg.norm(got.astype("float64") - want) / np.linalg.norm(want))
 
 
 def bootstrap(function, columns: list[list[float]], draws: int = 400) -> list[float]:
-    """A 95 % interval of a statistic of paired columns."""
+    """Return a 95 % interval of a statistic of paired columns."""
     rng = random.Random(0)
     n = len(columns[0])
     got = []
@@ -67,13 +67,14 @@ def _ratio(ours: list[float], theirs: list[float]) -> float:
 
 
 def takes_part(turn: int, wanted: int, rounds: int) -> bool:
-    """Whether a program that is in ``wanted`` of ``rounds`` rounds, evenly spread, is in this one."""
+    """Return whether a program takes part in this round, if it takes part in ``wanted`` of ``rounds`` evenly spread
+    rounds."""
     return turn * wanted // rounds != (turn - 1) * wanted // rounds
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A row to be made: a case, the threads of every program, and the peers."""
+    """A row to measure: a case, the threads of every program, and the peers."""
 
     case: zoo.Case
     threads: int
@@ -81,7 +82,7 @@ class Job:
 
 
 class Bench:
-    """The timing of one case after the other."""
+    """Measures one case after the other."""
 
     def __init__(self, options: argparse.Namespace, folder: str):
         self.options, self.folder = options, folder
@@ -92,7 +93,7 @@ class Bench:
         self.missing = {peer: missing(peer, options.peer_python) for peer in options.peers}
         for peer, module in self.missing.items():
             if module:
-                print(f"left out: {peer} (no module {module} in {os.path.basename(options.peer_python)}'s environment)")
+                print(f"not measured: {peer} ({os.path.basename(options.peer_python)} has no module {module})")
 
     def spec(self, case: zoo.Case, peer: str, threads: int | None = None, **more) -> dict:
         threads = threads or self.options.threads
@@ -113,7 +114,7 @@ class Bench:
 
     def environment(self, threads: int) -> dict[str, str]:
         limits = ("TVM_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-        # No bytecode of the peers' Python in our tree; no records of tuning, wherever they lie.
+        # The peers' Python must not write bytecode into the checkout; tuning records must not be used.
         return {**dict.fromkeys(limits, str(threads)), "PYTHONDONTWRITEBYTECODE": "1", "TOPHUB_LOCATION": "NONE"}
 
     def worker(self, spec: dict, threads: int | None = None) -> Worker:
@@ -121,7 +122,7 @@ class Bench:
         python = sys.executable if ours else self.options.peer_python
         environment = self.environment(threads or self.options.threads)
         if spec["peer"] == "compile":
-            environment["TVM_NO_CACHE"] = "1"  # compile times are those of an empty cache
+            environment["TVM_NO_CACHE"] = "1"  # Compile times are those of an empty cache.
         return Worker(spec, python, environment)
 
     def ensure_model(self, case: zoo.Case) -> None:
@@ -129,21 +130,21 @@ class Bench:
             return
         absent = missing("torch", self.options.peer_python)
         if absent:
-            raise WorkerFailed(f"{case.stem}: not in {self.options.zoo}, and without {absent} it cannot be made")
+            raise WorkerFailed(f"{case.stem}: not in {self.options.zoo}; creating it needs {absent}")
         shape = ["--batch", str(case.batch), "--height", str(case.height), "--width", str(case.width)]
         command = [self.options.peer_python, "-m", "benchmarks.zoo", os.path.abspath(self.options.zoo), case.name]
         done = subprocess.run([*command, *shape, "--layout", case.layout], cwd=ROOT, capture_output=True, text=True)
         if done.returncode:
-            raise WorkerFailed(f"{case.stem}: the model could not be made: {done.stderr.strip().splitlines()[-1]}")
+            raise WorkerFailed(f"{case.stem}: cannot create the model: {done.stderr.strip().splitlines()[-1]}")
 
     def facts(self, job: Job) -> dict:
-        """What tells a row from others."""
+        """Return the fields that distinguish a row from other rows."""
         return {"case": dataclasses.asdict(job.case), "threads": job.threads, "target": self.options.target}
 
     # -- one case ----------------------------------------------------------------------------------------------
 
     def run(self, job: Job) -> dict:
-        """The row of a job: all peers loaded, compared, then timed in turn."""
+        """Return the row of a job: load all peers, compare their outputs, and time them in turn."""
         case, started = job.case, time.monotonic()
         self.ensure_model(case)
         row = {
@@ -187,7 +188,7 @@ class Bench:
             print(f"{case.stem}: {problem}", flush=True)
 
     def _compile(self, spec: dict) -> dict:
-        """What compiling took; a package that is kept with these facts is not compiled again."""
+        """Return the cost of compilation; a stored package that has these facts is not compiled again."""
         spec = {**spec, "peer": "compile"}
         facts = Path(spec["package"]).with_suffix(".json")
         if facts.exists():
@@ -201,7 +202,7 @@ class Bench:
         return got
 
     def _compare(self, case: zoo.Case, workers: dict[str, Worker], row: dict) -> None:
-        """Outputs against double precision, or against the first peer; what is wrong is not timed."""
+        """Compare outputs with double precision, or with the first peer; programs with wrong outputs are not timed."""
         results = {}
         for peer, worker in workers.items():
             path = os.path.join(self.folder, f"{case.stem}.{peer}.npy")
@@ -226,7 +227,7 @@ class Bench:
         first = runs_in_a_round(workers, WARM_UP_ROUNDS)
         rounds = self.options.rounds
         number = max(1, round(ROUND_SECONDS / min(first.values())))
-        # Frameworks are often several times slower; their rounds need not be longer than others.
+        # Frameworks are often several times slower; their rounds need not be longer than those of other programs.
         numbers = {peer: min(number, max(1, round(ROUND_SECONDS / first[peer]))) if peer in FRAMEWORKS else number
                    for peer in workers}  # fmt: skip
         wanted = {peer: min(rounds, FRAMEWORK_ROUNDS) if peer in FRAMEWORKS else rounds for peer in workers}
@@ -249,7 +250,7 @@ class Bench:
         row["ratios"] = {}
         for peer, turns in seconds.items():
             if peer != OURS and OURS in seconds:
-                # Only the rounds that both were in are compared.
+                # Compare only the rounds in which both programs took part.
                 pair = [[seconds[OURS][turn] for turn in turns], list(turns.values())]
                 row["ratios"][peer] = [_ratio(*pair), *bootstrap(_ratio, pair)]
 
@@ -257,26 +258,27 @@ class Bench:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--models", default=",".join(name for name in zoo.NAMES), help="names with commas (default: all)")
-    add("--peers", default=",".join(name for name in PEERS if name != OURS), help="names with commas; none: ours alone")
-    add("--before", default="", metavar="TREE", help="also time what this other checkout makes of the models")
+    add("--models", default=",".join(name for name in zoo.NAMES), help="comma-separated names (default: all)")
+    add("--peers", default=",".join(name for name in PEERS if name != OURS), help="names with commas; none: only ours")
+    add("--before", default="", metavar="TREE", help="also time the models as compiled by this other checkout")
     add("--rounds", type=int, default=100, help="0: compile, load and compare only")
     add("--quick", action="store_true", help="20 rounds")
     add("--threads", type=int, default=len(os.sched_getaffinity(0)))
     add("--variants", action="store_true", help="also batch 4 and 8, 320x240, NHWC and one thread for some models")
-    add("--table", action="store_true", help="all models, variants and peers of one commit, into the documentation; "
-        "rows of this commit that --json holds already are not measured again")  # fmt: skip
+    add("--table", default="", metavar="MACHINE", choices=result_file.MACHINES,
+        help="measure all models, variants and peers and write them to benchmarks/results as those of MACHINE; "
+        "rows of this commit that are in --json are not measured again")  # fmt: skip
     add("--batch", type=int, default=1)
     add("--size", default="", help="WIDTHxHEIGHT of the image, such as 320x240")
     add("--layout", default="NCHW", choices=("NCHW", "NHWC"))
     add("--target", default="llvm")
     add("--zoo", default=os.environ.get("TVM_BENCH_ZOO", str(ROOT / "build" / "zoo")), help="folder of the models")
-    add("--peer-python", default=os.environ.get("TVM_BENCH_PYTHON", sys.executable), help="a Python that has the peers")
-    add("--json", default=str(ROOT / "build" / "bench" / "models.json"), help="where rows are kept, by case")
-    add("--packages", default="", help="keep compiled models in this folder and use those that are there")
-    add("--svg", default="", help="also draw the ratios")
-    add("--compare", default="", metavar="OLD.json", help="say what moved since")
-    add("--show", action="store_true", help="print (with --table: write) the tables of the kept rows and time nothing")
+    add("--peer-python", default=os.environ.get("TVM_BENCH_PYTHON", sys.executable), help="Python that has the peers")
+    add("--json", default=str(ROOT / "build" / "bench" / "models.json"), help="file for the rows, by case")
+    add("--packages", default="", help="store compiled models in this folder and reuse them")
+    add("--svg", default="", help="also draw the ratios into this file")
+    add("--compare", default="", metavar="OLD.json", help="print the ratios that changed")
+    add("--show", action="store_true", help="measure nothing; print (with --table: write) the stored rows")
     add("--profile", default="", metavar="MODEL", help="time, GFLOPS and distance from the roofline of each operator")
     add("--convs", default="", metavar="MODEL", help="each distinct convolution alone, against the peak")
     add("--pair", default="", metavar="MODEL", help="two executors in one process, one thread each")
@@ -289,10 +291,10 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     if options.before:
         options.before = os.path.abspath(options.before)
         if not os.path.exists(os.path.join(options.before, "benchmarks", "workers.py")):
-            parser.error(f"--before {options.before}: there is no checkout of this project")
+            parser.error(f"--before {options.before}: not a checkout of this project")
         options.peers.insert(0, BEFORE)
     options.rounds = 20 if options.quick else options.rounds
-    options.variants = options.variants or options.table
+    options.variants = options.variants or bool(options.table)
     return options
 
 
@@ -303,7 +305,7 @@ def case_of(name: str, options: argparse.Namespace) -> zoo.Case:
 
 
 def jobs(options: argparse.Namespace) -> list[Job]:
-    """The rows a run makes: the models as asked for, then the variants."""
+    """Return the rows of a run: the requested models, then the variants."""
     made = [Job(case_of(name, options), options.threads, tuple(options.peers)) for name in options.models]
     if options.variants:
         peers = tuple(peer for peer in options.peers if peer not in FRAMEWORKS)
@@ -315,7 +317,7 @@ def jobs(options: argparse.Namespace) -> list[Job]:
 
 
 def is_done(row: dict | None, job: Job, bench: Bench) -> bool:
-    """Whether a kept row is what the job would measure again."""
+    """Return whether a stored row has all measurements of a job."""
     if row is None or row["commit"] != bench.commit or row.get("rounds", 0) < bench.options.rounds:
         return False
     return all(bench.missing.get(peer) or "p20" in row["peers"].get(peer, {}) for peer in (OURS, *job.peers))
@@ -345,25 +347,31 @@ def _time_models(bench: Bench) -> dict:
         if not options.rounds:
             continue
         rows[report.key(row)] = row
-        # Kept after every model: an interrupted run loses one row.
+        # Rows are stored after every model: an interrupted run loses one row.
         save(options.json, {**load(options.json), report.key(row): row})
     return rows
 
 
-def publish(rows: dict) -> None:
-    """Put the rows where they are kept, and their tables and plot into the documentation."""
-    date = max(row["date"] for row in rows.values())[:10]
-    save(str(ROOT / "benchmarks" / "results" / f"{date}.json"), rows)
-    plain = {key: row for key, row in rows.items() if not report.is_variant(row)}
-    (ROOT / "docs" / "models.svg").write_text(report.plot(plain), encoding="utf-8")
-    page = ROOT / "docs" / "performance.md"
-    page.write_text(report.placed(page.read_text(encoding="utf-8"), report.page(rows)), encoding="utf-8")
-    print(f"written: benchmarks/results/{date}.json, docs/models.svg, docs/performance.md")
+def publish(rows: dict, machine: str) -> None:
+    """Write the result files of times and of peak memory."""
+    peers = [found for row in rows.values() for found in row["peers"].items() if found[0] != OURS and "p20" in found[1]]
+    versions = {report.TITLES.get(peer, peer): facts["version"].partition("+")[0] for peer, facts in peers}
+    command = f"python -m benchmarks.models --table {machine}"
+    result_file.record(
+        machine, "cpu-float32", [report.time_row(row) for row in rows.values()], unit="ms", command=command,
+        versions=versions,
+        method="batch 1 and no tuning unless the row says otherwise; interleaved rounds, their number in the details",
+    )  # fmt: skip
+    result_file.record(
+        machine, "peak-memory", [report.memory_row(row) for row in rows.values() if not report.is_variant(row)],
+        unit="MiB", command=command, versions=versions,
+        method="peak resident memory of a process that loads and runs the model; batch 1, float32",
+    )  # fmt: skip
 
 
 def main() -> None:
     options = parse()
-    # An ended run ends its workers, which are stopped and would not notice.
+    # Workers are stopped most of the time and would not notice that this process ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(options, folder)
@@ -378,7 +386,7 @@ def main() -> None:
         rows = dict(sorted(rows.items(), key=lambda item: zoo.NAMES.index(item[1]["case"]["name"])))
     print("\n" + report.tables(rows))
     if options.table:
-        publish(rows)
+        publish(rows, options.table)
     if options.compare:
         print(report.compare(load(options.compare), rows))
     if options.svg:

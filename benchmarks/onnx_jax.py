@@ -1,6 +1,6 @@
-"""ONNX models as functions of jax, so that XLA can be timed on the same files: the operators of the zoo.
+"""ONNX models as jax functions, so that XLA can be timed on the same files: the operators of the zoo.
 
-Whole numbers stay NumPy arrays while the function is traced, because shapes must be known then.
+Integer values stay NumPy arrays while the function is traced, because shapes must be known then.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _is_static(values: Sequence) -> bool:
 
 
 def _windows(attrs: dict, rank: int) -> tuple[list[int], list[tuple[int, int]], list[int]]:
-    """Strides, padding before and after, dilation of the spatial dimensions."""
+    """Return strides, padding before and after, and dilation of the spatial dimensions."""
     pads = attrs.get("pads", [0] * (2 * rank))
     return (
         attrs.get("strides", [1] * rank),
@@ -32,7 +32,8 @@ def _windows(attrs: dict, rank: int) -> tuple[list[int], list[tuple[int, int]], 
 
 
 def _conv(attrs, x, w, b=None):
-    """Channels last inside, filters HWIO: XLA wants that on CPUs and cancels transposes between layers."""
+    """Convert a convolution. Inside, data are channels last and filters HWIO: XLA prefers that on CPUs and cancels
+    transposes between layers."""
     strides, padding, dilation = _windows(attrs, 2)
     out = lax.conv_general_dilated(
         x.transpose(0, 2, 3, 1),
@@ -47,13 +48,13 @@ def _conv(attrs, x, w, b=None):
 
 
 def _pool_pads(attrs, x, rank: int = 2) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The padding asked for, and the padding with what rounding up adds behind."""
+    """Return the requested padding, and the padding with the additional padding that ceil mode needs."""
     strides, padding, _ = _windows(attrs, rank)
     whole = []
     for size, kernel, stride, (before, after) in zip(x.shape[2:], attrs["kernel_shape"], strides, padding):
         span = size + before + after - kernel
         extra = -span % stride if attrs.get("ceil_mode") else 0
-        # A window that would start in the padding behind is left out.
+        # Omit a window that would start in the trailing padding.
         extra = 0 if span + extra >= size + before else extra
         whole.append((before, after + extra))
     return padding, whole
@@ -126,7 +127,7 @@ def _constant_of_shape(attrs, shape):
 
 
 def _plain(name: str) -> Callable:
-    """A function that NumPy and jax both have: static operands stay static."""
+    """Return a function that NumPy and jax both have; static operands stay static."""
     return lambda attrs, *xs: getattr(np if _is_static(xs) else jnp, name)(*xs)
 
 
@@ -176,7 +177,7 @@ def _attributes(node) -> dict[str, Any]:
 
 
 def load(path: str) -> tuple[Callable, dict[str, np.ndarray]]:
-    """A function of (weights, inputs) that gives the first output, and the weights."""
+    """Return a function of (weights, inputs) that returns the first output, and the weights."""
     graph = onnx.load(path).graph
     arrays = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
     weights = {name: array for name, array in arrays.items() if array.dtype.kind == "f"}
@@ -184,7 +185,7 @@ def load(path: str) -> tuple[Callable, dict[str, np.ndarray]]:
     for node in graph.node:
         if node.op_type == "Conv":
             if node.input[1] not in weights:
-                raise ValueError(f"the filters of '{node.name}' are not in the file; they are transposed ahead")
+                raise ValueError(f"the filters of '{node.name}' are not constants of the file")
             weights[node.input[1]] = arrays[node.input[1]].transpose(2, 3, 1, 0).copy()
     nodes = [(OPERATORS[n.op_type], _attributes(n), list(n.input), list(n.output)) for n in graph.node]
     result = graph.output[0].name

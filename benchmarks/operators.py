@@ -1,22 +1,31 @@
-"""Where the time of a model goes: its operators against the roofline, its convolutions against the peak."""
+"""Time of each operator of a model against the roofline, and of its convolutions against the peak."""
 
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
+
+from tvm.utils.rounds import Worker
 
 from . import zoo
 from .harness import percentile
 from .machine import Machine
 
-if TYPE_CHECKING:
-    from .models import Bench
-
 HASWELL = "llvm -mcpu=haswell"
 
 
+class Bench(Protocol):
+    """The interface of ``benchmarks.models.Bench`` that the functions of this module use."""
+
+    options: Any
+
+    def spec(self, case: zoo.Case, peer: str, threads: int | None = None, **more: Any) -> dict: ...
+
+    def worker(self, spec: dict, threads: int | None = None) -> Worker: ...
+
+
 def _lines(head: list[str], body: list[list[str]]) -> str:
-    """Text in columns: the first to the left, numbers to the right, the last (shapes) to the left."""
+    """Return text in columns: the first and the last (shapes) left-aligned, numbers right-aligned."""
     widths = [max(len(row[i]) for row in [head, *body]) for i in range(len(head))]
     last = len(head) - 1
     text = []
@@ -30,14 +39,14 @@ def _lines(head: list[str], body: list[list[str]]) -> str:
 
 
 def _roof(row: dict, peak: float, bandwidth: dict[int, float]) -> float:
-    """The least time: operations at the peak, or bytes at the bandwidth of a working set of that size."""
+    """Return the minimum time: operations at the peak, or bytes at the bandwidth of a working set of that size."""
     fitting = [size for size in bandwidth if size >= row["bytes"]]
     speed = bandwidth[min(fitting)] if fitting else bandwidth[max(bandwidth)]
     return max(row["flop"] / peak, row["bytes"] / speed)
 
 
 def profile(bench: Bench, case: zoo.Case) -> str:
-    """Each operator's time in whole runs (medians), its speed, and how far from the roofline it is."""
+    """Return a table of each operator: time in whole runs, speed, and ratio to the roofline."""
     options = bench.options
     worker = bench.worker(bench.spec(case, "operators"))
     machine = Machine(options.threads, bandwidth=True)
@@ -109,7 +118,8 @@ def _each(rows: list[dict], total: float, peak: float) -> str:
 
 
 def convolutions(bench: Bench, case: zoo.Case) -> str:
-    """Each distinct convolution kernel, run alone on one thread and on all, for this machine and for AVX2."""
+    """Return a table of each distinct convolution kernel, run alone on one thread and on all, for this machine and
+    for AVX2."""
     text = []
     for target, vectors in ((bench.options.target, "wide"), (HASWELL, "narrow")):
         for threads in sorted({1, bench.options.threads}):
@@ -162,7 +172,7 @@ def _convolution_table(rows: list[dict], peak: float, title: str) -> str:
 
 
 def pair(bench: Bench, case: zoo.Case) -> str:
-    """How much two executors of one process slow each other, with one thread each."""
+    """Return by how much two executors of one process, with one thread each, slow down each other."""
     worker = bench.worker(bench.spec(case, "pair"), threads=1)
     machines = {1: Machine(1), 2: Machine(2)}
     times: dict[int, list[float]] = {1: [], 2: []}
@@ -180,5 +190,5 @@ def pair(bench: Bench, case: zoo.Case) -> str:
     bare = 2 * machines[1].gflops() / machines[2].gflops()
     return (
         f"{case.stem}: alone {alone * 1e3:.2f} ms, beside another {both * 1e3:.2f} ms: {both / alone - 1:+.1%} "
-        f"(bar +15%); bare loops on both cores slow each other by {bare - 1:+.1%}"
+        f"(target +15%); bare loops on both cores slow each other by {bare - 1:+.1%}"
     )

@@ -1,4 +1,4 @@
-"""Our side of the benchmarks: compiling a case, timing its operators, and two executors at once."""
+"""Our side of the benchmarks: compile a case, time its operators, and run two executors at once."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ import threading
 import time
 from collections.abc import Callable
 
+from tvm.utils.peers import peak_bytes
+
 from . import zoo
-from .workers import peak_bytes
 
 
 def compile_case(spec: dict) -> dict:
-    """Compile a case into the package the spec names; what it took and what it is."""
+    """Compile a case into the package that the spec names, and return the cost and properties of the result."""
     from tvm import relay
     from tvm.driver.tvmc import compiler, frontends
     from tvm.relay import flop
@@ -60,7 +61,8 @@ def _debug_executor(factory):
 
 
 def describe(factory) -> list[dict]:
-    """The kernel calls of a compiled model in order: node number, kernel, operators, operations, bytes, shapes."""
+    """Return the kernel calls of a compiled model in order: node number, kernel, operators, operations, bytes,
+    shapes."""
     from tvm.relay import flop
 
     graph = json.loads(factory.get_graph_json())
@@ -75,7 +77,7 @@ def describe(factory) -> list[dict]:
         entries = [rows[n] + k for n, k, _ in node["inputs"]]
         outs = list(range(rows[number], rows[number + 1]))
         written = sum(_bytes(shapes[e], dtypes[e]) for e in outs)
-        # A lookup reads as much of its table as it writes.
+        # A lookup reads as many bytes of its table as it writes.
         read = [_bytes(shapes[e], dtypes[e]) for e in dict.fromkeys(entries)]
         read = [min(size, written) for size in read] if {"take", "gather"} & set(kernel.operators) else read
         found.append(
@@ -105,7 +107,8 @@ def _bytes(shape: list[int], dtype: str) -> int:
 
 
 def _main_operator(function) -> str:
-    """The heaviest operator of a kernel with its attributes, in words; where nothing counts, the least fusable."""
+    """Return the heaviest operator of a kernel and its attributes as text; without multiply-adds, the least fusable
+    operator."""
     from tvm.ir.op import Op
     from tvm.ir.visit import post_order
     from tvm.relay import flop
@@ -128,7 +131,7 @@ def _main_operator(function) -> str:
 
 
 def serve_operators(spec: dict, answer: Callable[[dict], None]) -> None:
-    """Times of single operators: of one whole run, or of one node run alone."""
+    """Serve times of single operators: within a whole run, or of one node run alone."""
     factory = _factory(spec)
     module = _debug_executor(factory)
     module.set_input(**zoo.sample(zoo.Case(**spec["case"])))
@@ -152,7 +155,7 @@ def serve_operators(spec: dict, answer: Callable[[dict], None]) -> None:
 
 
 def serve_pair(spec: dict, answer: Callable[[dict], None]) -> None:
-    """Two executors in this process: rounds of one alone, and of both at once, each from a thread of its own."""
+    """Serve rounds of one executor alone and of two at once, each in its own thread of this process."""
     import tvm
     from tvm.contrib import graph_executor
 

@@ -1,16 +1,16 @@
-"""Quantized models beside their float originals: how often both name the same class on random crops of photos.
+"""Accuracy of quantized models: how often they and the float32 model predict the same class on crops of photos.
 
-    python -m benchmarks.quantization --write benchmarks/results/quantization.json
+    python -m benchmarks.quantization --write
 
-Both models of ``shared/models/imagenet`` are quantized from the same crops by every mode of our calibration and by
-onnxruntime (``quantize_static``, QDQ, a scale for each channel), and run on the same other crops. ``--models`` and
-``--methods`` choose a part; ``--write`` keeps the rows that a file has already, and ``--table`` only prints them.
+The two models of ``shared/models/imagenet`` are quantized with each calibration mode of ours and by onnxruntime
+(``quantize_static``, QDQ, per-channel scales), all from the same crops, and evaluated on the same other crops.
+``--models`` and ``--methods`` select some of them. ``--write`` writes a result file with the new rows and the other
+rows of the newest result file; ``--table`` prints the newest result file.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from . import result_file
+
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = Path(os.environ.get("TVM_TEST_MODELS") or ROOT.parent / "shared" / "models") / "imagenet"
 PHOTOS = ("chelsea.png", "coffee.png")
@@ -28,7 +30,7 @@ Run = Callable[[np.ndarray], np.ndarray]
 
 
 class Model(NamedTuple):
-    """A file, its input, and how pixels of RGB from 0 to 255 become its values."""
+    """A file, its input, and the function that maps RGB pixels from 0 to 255 to its values."""
 
     name: str
     input: str
@@ -52,7 +54,7 @@ MODELS = (
 
 
 def crops(model: Model, count: int, seed: int) -> list[np.ndarray]:
-    """Random squares of the photos, of half of the short side to all of it, mirrored half of the time."""
+    """Return random squares of the photos, half to all of the short side, every second one mirrored on average."""
     from PIL import Image
 
     photos = [Image.open(FOLDER / name).convert("RGB") for name in PHOTOS]
@@ -69,7 +71,7 @@ def crops(model: Model, count: int, seed: int) -> list[np.ndarray]:
 
 
 def whole_photos(model: Model) -> list[np.ndarray]:
-    """The middle of every photo, as ``tvmc run --inputs`` cuts it."""
+    """Return the center of every photo, cropped as by ``tvmc run --inputs``."""
     from tvm.driver.tvmc.image import load_image
 
     shape = [1, 224, 224, 3]
@@ -85,7 +87,8 @@ def onnxruntime_run(path: str, model: Model) -> Run:
 
 
 def by_onnxruntime(model: Model, samples: Sequence[np.ndarray], folder: str) -> Run:
-    """The model quantized by onnxruntime, as its documents advise: shapes inferred and constants folded first."""
+    """Return the model quantized by onnxruntime, after shape inference and constant folding as its documentation
+    advises."""
     from onnxruntime.quantization import CalibrationDataReader, QuantFormat, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -104,7 +107,7 @@ def by_onnxruntime(model: Model, samples: Sequence[np.ndarray], folder: str) -> 
 
 
 def by_us(model: Model, samples: Sequence[np.ndarray], mode: str) -> Run:
-    """The model quantized as ``tvmc compile --quantize int8 --calibration-mode MODE`` does it."""
+    """Return the model quantized as by ``tvmc compile --quantize int8 --calibration-mode MODE``."""
     import onnx
 
     import tvm
@@ -128,7 +131,8 @@ def by_us(model: Model, samples: Sequence[np.ndarray], mode: str) -> Run:
 
 
 def measured(run: Run, inputs: Sequence[np.ndarray], photos: Sequence[np.ndarray], wanted: Any) -> dict:
-    """The share of the crops and the number of photos with the class of the float model, and signal over noise."""
+    """Return the share of crops and the number of photos with the class of the float model, and the signal-to-noise
+    ratio."""
     outputs = [run(x).reshape(-1) for x in inputs]
     classes, expected = [int(o.argmax()) for o in outputs], [int(o.argmax()) for o in wanted[0]]
     noise = sum(float(np.square(a.astype("float64") - b).sum()) for a, b in zip(outputs, wanted[0]))
@@ -149,11 +153,27 @@ def table(rows: Sequence[dict]) -> str:
 
 
 def _merged(old: Sequence[dict], new: Sequence[dict]) -> list[dict]:
-    """Rows by model, method and number of samples; new ones stand for old ones."""
+    """Merge rows by model, method and number of samples; new rows replace old ones."""
     rows = {(r["model"], r["method"], r["samples"]): r for r in (*old, *new)}
     methods = (*MODES, "onnxruntime")
     names = [m.name for m in MODELS]
     return sorted(rows.values(), key=lambda r: (names.index(r["model"]), -r["samples"], methods.index(r["method"])))
+
+
+def kept_rows(folder: Path = result_file.FOLDER) -> list[dict]:
+    """Return the rows of the newest result file, or an empty list where there is no file."""
+    path = result_file.newest("quantization", "any", folder)
+    return [row["details"] for row in result_file.load(path)["rows"]] if path else []
+
+
+def write(rows: Sequence[dict], seed: int, folder: Path = result_file.FOLDER) -> Path:
+    """Write the rows as a result file and return its path."""
+    found = [{"name": row["model"], "input": f"{row['samples']} samples", "group": row["method"],
+              "values": {"agreement": row["agreement"], "decibels": row["decibels"]}, "details": row} for row in rows]
+    method = f"agreement of top-1 with float32 on crops of photos, and signal to noise in decibels; seed {seed}"
+    return result_file.write("quantization", "any", found, unit="share", method=method, versions={}, folder=folder,
+                             description="accuracy; independent of the machine",
+                             command="python -m tools bench quantization")  # fmt: skip
 
 
 def main() -> None:
@@ -161,14 +181,14 @@ def main() -> None:
     names = [m.name for m in MODELS]
     parser.add_argument("--models", nargs="+", choices=names, default=names)
     parser.add_argument("--methods", nargs="+", choices=[*MODES, "onnxruntime"], default=[*MODES, "onnxruntime"])
-    parser.add_argument("--samples", type=int, default=50, help="crops for the calibration")
-    parser.add_argument("--crops", type=int, default=500, help="crops that are compared")
+    parser.add_argument("--samples", type=int, default=50, help="number of crops for calibration")
+    parser.add_argument("--crops", type=int, default=500, help="number of crops for the comparison")
     parser.add_argument("--seed", type=int, default=19)
-    parser.add_argument("--write", metavar="FILE", help="add the rows to this file")
-    parser.add_argument("--table", metavar="FILE", help="print the rows of this file and end")
+    parser.add_argument("--write", action="store_true", help="write a result file of these and the newest other rows")
+    parser.add_argument("--table", action="store_true", help="print the newest result file and exit")
     args = parser.parse_args()
     if args.table:
-        print(table(json.loads(Path(args.table).read_text())["rows"]))
+        print(table(kept_rows()))
         return
     rows: list[dict] = []
     for model in (m for m in MODELS if m.name in args.models):
@@ -186,10 +206,8 @@ def main() -> None:
             print(f"{row} ({time.time() - start:.0f} s)", flush=True)
             rows.append(row)
     if args.write:
-        path = Path(args.write)
-        old = json.loads(path.read_text())["rows"] if path.exists() else []
-        rows = _merged(old, rows)
-        path.write_text(json.dumps({"seed": args.seed, "rows": rows}, indent=1) + "\n")
+        rows = _merged(kept_rows(), rows)
+        write(rows, args.seed)
     print(table(rows))
 
 

@@ -1,4 +1,4 @@
-"""Tables, a plot and a comparison of kept rows."""
+"""Tables, a chart and a comparison of stored rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tvm.drawing.chart import grouped_bars
 
 from .workers import BEFORE, OURS, PEERS
 
-# Ratios to onnxruntime and to OpenVINO that the project holds itself to, two threads, batch 1.
+# The project's targets for the ratios to onnxruntime and to OpenVINO, with two threads and batch 1.
 BARS = {
     "resnet50": (0.90, 0.85),
     "resnet18": (0.85, 0.80),
@@ -45,14 +45,11 @@ TITLES = {
     "bert_base_s128": "BERT-base, 128",
     "openvino": "OpenVINO",
     "torch": "PyTorch",
-    "jax": "XLA (jax)",
+    "jax": "XLA",
 }
-# What `page` writes lies between these lines of the documentation.
-MARKS = ("<!-- models: begin -->\n", "<!-- models: end -->\n")
-
 
 def key(row: dict) -> str:
-    """What tells rows apart: model, shape, layout, threads, target."""
+    """Return the key of a row: model, shape, layout, threads, target."""
     case = row["case"]
     size = f" {case['width']}x{case['height']}" if case["height"] else ""
     batch = f" batch {case['batch']}" if case["batch"] > 1 else ""
@@ -75,7 +72,7 @@ def _bar(row: dict, peer: str) -> float | None:
 
 
 def _share(row: dict) -> tuple[float, float]:
-    """GFLOPS of ours and their share of the peak."""
+    """Return the GFLOPS of ours and their share of the peak."""
     speed = row["gflop"] / row["peers"][OURS]["p20"]
     return speed, speed / row["peak_gflops"]
 
@@ -85,7 +82,7 @@ def _ok(row: dict, peer: str) -> bool:
 
 
 def line(row: dict) -> str:
-    """One row for the eye, while a run goes on."""
+    """Return one row as text, for the output during a run."""
     if not _ok(row, OURS):
         errors = [f"{peer} {facts['error']:.1e}" for peer, facts in row["peers"].items() if "error" in facts]
         return f"{key(row)}: not timed; error of {', '.join(errors) or 'none'}"
@@ -126,7 +123,7 @@ def geometric_mean(rows: dict, peer: str) -> float | None:
 
 
 def tables(rows: dict) -> str:
-    """Ratios, times, and what else was measured."""
+    """Return tables of ratios, times and other measurements."""
     peers = [p for p in (*PEERS, BEFORE) if p != OURS and any(p in row["peers"] for row in rows.values())]
     ratios = [[k, *(_ratio_cell(row, p) for p in peers)] for k, row in rows.items()]
     means = [geometric_mean(rows, p) for p in peers]
@@ -145,7 +142,7 @@ def tables(rows: dict) -> str:
         error = row["peers"][OURS].get("error")
         cells.append("" if error is None else f"{error:.1e}")
     return (
-        "Time of ours divided by the peer's (20th percentiles, 95 % interval, bar where there is one; "
+        "Time of ours divided by the peer's (20th percentiles, 95 % interval, target where there is one; "
         f"rounds: {_rounds(rows, peers)}):\n\n"
         + _table(["model", *peers], ratios)
         + "\nMilliseconds, 20th percentile (median):\n\n"
@@ -156,7 +153,7 @@ def tables(rows: dict) -> str:
 
 
 def _rounds(rows: dict, peers: list[str]) -> str:
-    """How many rounds the programs were in, in words."""
+    """Return the number of rounds of each program as text."""
     counts: dict[str, list[str]] = {}
     for peer in (OURS, *peers):
         seen = sorted({row["peers"][peer].get("rounds", row["rounds"]) for row in rows.values() if _ok(row, peer)})
@@ -165,16 +162,7 @@ def _rounds(rows: dict, peers: list[str]) -> str:
     return "; ".join(f"{n} of {', '.join('ours' if p == OURS else p for p in who)}" for n, who in counts.items())
 
 
-# ---- the documentation ----
-
-
-def placed(page: str, text: str) -> str:
-    """A page of the documentation with ``text`` between its marks."""
-    before, begin, rest = page.partition(MARKS[0])
-    old, end, after = rest.partition(MARKS[1])
-    if not begin or not end:
-        raise ValueError(f"the page has no lines {MARKS[0].strip()} and {MARKS[1].strip()} to write between")
-    return before + begin + text + end + after
+# ---- result files ----
 
 
 def _title(name: str) -> str:
@@ -182,69 +170,39 @@ def _title(name: str) -> str:
 
 
 def _variant_title(row: dict) -> str:
-    name = row["case"]["name"]
-    return key(row).replace(name, _title(name), 1).replace(" 1t", ", 1 thread").removesuffix(" 2t")
+    return ", ".join(filter(None, [_title(row["case"]["name"]), variant(row)]))
 
 
-def _page_ratio(row: dict, peer: str) -> str:
-    if peer not in row.get("ratios", {}):
-        return "failed" if row["peers"].get(peer) else ""
-    ratio, low, high = row["ratios"][peer]
-    bar = _bar(row, peer)
-    text = f"{ratio:.2f} ({low:.2f}-{high:.2f})"
-    return text if bar is None else f"{text}, bar {bar:.2f}" + ("" if ratio <= bar else ", missed")
+def variant(row: dict) -> str:
+    """Describe what distinguishes a row from batch 1, the usual image, layout and two threads; empty where nothing."""
+    case = row["case"]
+    words = [f"batch {case['batch']}" if case["batch"] > 1 else "",
+             f"{case['width']}x{case['height']}" if case["height"] else "",
+             case["layout"] if case["layout"] != "NCHW" else "", "1 thread" if row["threads"] == 1 else ""]  # fmt: skip
+    return " ".join(filter(None, words))
 
 
-def _page_facts(name: str, row: dict, peers: list[str]) -> list[str]:
-    speed, share = _share(row)
-    ours = row["peers"][OURS]
-    others = ", ".join(_mib(row["peers"][p].get("peak_bytes")) for p in BARRED if p in row["peers"])
-    times = [f"{row['peers'][p]['p20'] * 1e3:.2f}" if _ok(row, p) else "" for p in peers]
-    return [name, *times, f"{speed:.0f}", f"{share:.0%}", f"{row['compile_s']:.1f}", _mib(row["compile_peak_bytes"]),
-            _mib(row["package_bytes"]), f"{_mib(ours['peak_bytes'])} ({others})", f"{ours['error']:.0e}"]
+def _with_input(row: dict, found: dict) -> dict:
+    words = variant(row)
+    return {"name": _title(row["case"]["name"]), **({"input": words} if words else {}), **found}
 
 
-def page(rows: dict) -> str:
-    """What the documentation shows of a run."""
-    timed = {name: row for name, row in rows.items() if _ok(row, OURS)}
-    plain = {name: row for name, row in timed.items() if not is_variant(row)}
-    peers = [p for p in (*PEERS, BEFORE) if p != OURS and any(p in row["peers"] for row in plain.values())]
-    titles = [_title(p) for p in peers]
-    versions = {p: row["peers"][p]["version"] for row in timed.values() for p in peers if _ok(row, p)}
-    commits = ", ".join(sorted({row["commit"] for row in rows.values()}))
-    dates = sorted(row["date"] for row in rows.values())
-    head = (
-        f"{dates[0]} to {dates[-1][11:]} UTC, commit {commits}, 2 threads, batch 1, float32, no tuning, no records; "
-        + ", ".join(f"{_title(p)} {v.partition('+')[0]}" for p, v in versions.items())
-        + f". Interleaved rounds: {_rounds(plain, peers)}.\n\n"
-    )
-    ratios = [
-        [_title(row["case"]["name"]), f"{ours['p20'] * 1e3:.2f} ({ours['median'] * 1e3:.2f})"]
-        + [_page_ratio(row, p) for p in peers]
-        for row in plain.values()
-        if (ours := row["peers"][OURS])
-    ]
-    means = [geometric_mean(plain, p) for p in peers]
-    bars = [f", bar {MEAN_BARS[BARRED.index(p)]:.2f}" if p in BARRED else "" for p in peers]
-    ratios.append(["geometric mean", "", *(f"{m:.2f}{bar}" if m else "" for m, bar in zip(means, bars))])
-    variants = [
-        [_variant_title(row), f"{row['peers'][OURS]['p20'] * 1e3:.2f}", *(_page_ratio(row, p) for p in BARRED),
-         f"{_share(row)[1]:.0%}"]
-        for row in timed.values()
-        if is_variant(row)
-    ]  # fmt: skip
-    text = head + "Time of ours divided by the peer's (95 % interval):\n\n"
-    text += _table(["model", "ours ms (median)", *titles], ratios)
-    text += "\nMilliseconds of the peers, and what else was measured:\n\n"
-    text += _table(
-        ["model", *(f"{t} ms" for t in titles), "GFLOPS", "of peak", "compile s", "peak MiB compiling", "package MiB",
-         "peak MiB running (onnxruntime, OpenVINO)", "error"],
-        [_page_facts(_title(row["case"]["name"]), row, peers) for row in plain.values()],
-    )  # fmt: skip
-    if variants:
-        text += "\nOther shapes, layouts and one thread:\n\n"
-        text += _table(["case", "ours ms", *(f"ours / {_title(p)}" for p in BARRED), "of peak"], variants)
-    return text
+def _program(peer: str) -> str:
+    return "ours" if peer == OURS else TITLES.get(peer, peer)
+
+
+def time_row(row: dict) -> dict:
+    """Return a row of a result file: milliseconds of each program and ratios with their intervals."""
+    values = {_program(peer): facts["p20"] * 1e3 for peer, facts in row["peers"].items() if "p20" in facts}
+    ratios = {_program(peer): found for peer, found in row.get("ratios", {}).items()}
+    return _with_input(row, {"values": values, "ratios": ratios, "details": row})
+
+
+def memory_row(row: dict) -> dict:
+    """Return a row of a result file: the peak memory of each program in MiB."""
+    values = {_program(peer): facts["peak_bytes"] / 2**20 for peer, facts in row["peers"].items()
+              if facts.get("peak_bytes") and peer in (OURS, *BARRED)}  # fmt: skip
+    return _with_input(row, {"values": values})
 
 
 def _mib(size: float | None) -> str:
@@ -258,7 +216,7 @@ def _facts(name: str, row: dict) -> list[str]:
 
 
 def compare(old: dict, new: dict) -> str:
-    """What moved: ratios to a peer are compared, because the machine itself is never the same twice."""
+    """Return the ratios that changed. Ratios are compared, since the speed of the machine itself changes."""
     lines = []
     for name, row in new.items():
         before = old.get(name)
@@ -279,7 +237,7 @@ def compare(old: dict, new: dict) -> str:
 
 
 def plot(rows: dict) -> str:
-    """The ratios as bars, in SVG; the line marks equal time, and what is below it is faster."""
+    """Draw the ratios as bars in SVG; a line marks equal time, and shorter bars are faster."""
     rows = {name: row for name, row in rows.items() if row.get("ratios")}
     peers = [p for p in PEERS if any(p in row["ratios"] for row in rows.values())]
     values = [

@@ -1,8 +1,8 @@
-"""What a session costs: remote calls, copies, timing a kernel remotely beside timing it here, and tuning through it.
+"""Cost of an RPC session: remote calls, copies, timing a kernel remotely and locally, and tuning through a tracker.
 
     python -m benchmarks.rpc [--rounds 5]
 
-Prints a table in Markdown, for the server written in C and for the one behind ``tvm.rpc.Server``, both on loopback.
+Prints a table in Markdown, for the server written in C and for ``tvm.rpc.Server``, both on loopback.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from tvm.autotvm.measure.measure import create_measure_batch
 from tvm.rpc.tracker import Tracker
 from tvm.runtime import _lib
 
+from . import result_file
+
 BYTES = 64 << 20
+# The project's targets, by measurement.
+TARGETS = {"call of an empty function (us)": 150, "copy to the device (GB/s)": 1, "copy from the device (GB/s)": 1,
+           "a kernel's time there / here (%)": 100,
+           "trials a second / those of the local runner (%)": 90}  # fmt: skip
 CALLS = 2000
 TRIALS = 32
 
@@ -47,7 +53,7 @@ def _library(folder: str) -> str:
 
 
 def best(rounds: int, act: Callable[[], object]) -> float:
-    """Seconds of the fastest of some rounds."""
+    """Return the seconds of the fastest round."""
     found = []
     for _ in range(rounds):
         start = time.perf_counter()
@@ -66,7 +72,7 @@ def measure(remote: rpc.RPCSession, path: str, rounds: int) -> dict[str, float]:
     x = np.random.default_rng(0).random((512, 512), "float32")
     here, there = tvm.runtime.load_module(path), module
     times: dict[str, list[float]] = {"here": [], "there": []}
-    for _ in range(rounds):  # in turn, so that a busy machine slows both alike
+    for _ in range(rounds):  # in turn, so that a busy machine slows both
         for name, part, device in (("here", here, tvm.cpu()), ("there", there, remote.cpu())):
             args = tvm.nd.array(x, device), tvm.nd.empty((512, 512), "float32", device)
             times[name].append(part.time_evaluator("matmul", device, number=10, repeat=3)(*args).median)
@@ -74,14 +80,14 @@ def measure(remote: rpc.RPCSession, path: str, rounds: int) -> dict[str, float]:
         "call of an empty function (us)": best(rounds, lambda: [call(empty, empty) for _ in some]) / CALLS * 1e6,
         "copy to the device (GB/s)": BYTES / best(rounds, lambda: array.copyfrom(data)) / 1e9,
         "copy from the device (GB/s)": BYTES / best(rounds, array.numpy) / 1e9,
-        "a kernel timed there, of the time here (%)": 100 * min(times["there"]) / min(times["here"]),
+        "a kernel's time there / here (%)": 100 * min(times["there"]) / min(times["here"]),
         "median of the same (%)": 100 * statistics.median(times["there"]) / statistics.median(times["here"]),
     }
 
 
 @autotvm.template("bench/rpc_matmul")
 def _matmul(n: int):
-    """A product with tiles of all sizes."""
+    """Return a matmul with tiles of all sizes."""
     a, b = te.placeholder((n, n), name="a"), te.placeholder((n, n), name="b")
     k = te.reduce_axis((0, n), name="k")
     c = te.compute((n, n), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
@@ -96,7 +102,8 @@ def _matmul(n: int):
 
 
 def trials(key: str, tracker: Tracker, rounds: int) -> tuple[float, float]:
-    """Milliseconds of building and measuring a candidate, by the local runner and through a tracker, in turn."""
+    """Return the milliseconds of building and measuring a candidate, by the local runner and through a tracker, in
+    turn."""
     task = autotvm.task.create("bench/rpc_matmul", args=(128,), target="llvm")
     draw = random.Random(0)
     configs = [task.config_space.get(draw.randrange(len(task.config_space))) for _ in range(3 * TRIALS)]
@@ -105,7 +112,7 @@ def trials(key: str, tracker: Tracker, rounds: int) -> tuple[float, float]:
     here = autotvm.LocalRunner(**options)
     there = autotvm.RPCRunner(key, tracker.host, tracker.port, n_parallel=1, **options)
     seconds: list[list[float]] = [[], []]
-    for _ in range(rounds + 1):  # the first starts the workers
+    for _ in range(rounds + 1):  # the first run starts the workers
         for times, runner in zip(seconds, (here, there)):
             builder = autotvm.LocalBuilder()
             create_measure_batch(task, autotvm.measure_option(builder=builder, runner=runner))
@@ -122,7 +129,7 @@ def c_server(*options: str) -> tuple[subprocess.Popen, int]:
 
 
 def measure_trials(rounds: int) -> list[tuple[float, float]]:
-    """Of a server of either kind."""
+    """Return the speed of trials on a server of either kind."""
     tracker = Tracker(port=0, silent=True)
     process, _ = c_server("--key", "c", "--tracker", f"{tracker.host}:{tracker.port}")
     python = rpc.Server(port=0, silent=True, key="python", tracker_addr=(tracker.host, tracker.port))
@@ -137,9 +144,22 @@ def measure_trials(rounds: int) -> list[tuple[float, float]]:
     return found
 
 
+def result_rows(in_c: dict[str, float], in_python: dict[str, float]) -> list[dict]:
+    """Return the rows of a result file; the unit is at the end of each measurement's name."""
+    rows = []
+    for title in in_c:
+        name, unit = title.removesuffix(")").rsplit(" (", 1)
+        values = {"tvm_rpc_server": round(in_c[title], 2), "tvm.rpc.Server": round(in_python[title], 2)}
+        if title in TARGETS:
+            values["target"] = TARGETS[title]
+        rows.append({"name": name, "unit": unit, "values": values})
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
+    result_file.add_option(parser)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = _library(folder)
@@ -154,10 +174,14 @@ def main() -> None:
         python.terminate()
     for result, (here, there) in zip(results, measure_trials(args.rounds)):
         result["a trial of the local runner (ms)"], result["a trial through the server (ms)"] = here, there
-        result["trials a second, of the local runner's (%)"] = 100 * here / there
+        result["trials a second / those of the local runner (%)"] = 100 * here / there
     print("| | tvm_rpc_server | tvm.rpc.Server |\n|---|---|---|")
     for name in results[0]:
         print(f"| {name} | {results[0][name]:.1f} | {results[1][name]:.1f} |")
+    result_file.record(
+        args.record, "rpc", result_rows(*results), unit="us", command="python -m benchmarks.rpc",
+        method="servers on loopback",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""Speed of scheduled tensor programs, of calls, of parallel regions, and of compiling: ``make bench``.
+"""Speed of scheduled tensor programs, calls, parallel regions and builds: ``python -m tools bench programs``.
 
-Ratios taken in one run: the peak of the machine is measured between the rounds by a bare loop in C.
+Ratios are from one run: a bare loop in C measures the machine's peak between the rounds.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ def conv_serial():
 
 
 def conv_on_each_core():
-    """Two programs of one thread at once, with nothing to share: seconds per convolution of both together."""
+    """Return a round of two single-threaded programs at once that share nothing: seconds per convolution of both
+    together."""
     first, second = conv_serial(), conv_serial()
 
     def run() -> float:
@@ -109,7 +110,7 @@ def matmul_numpy():
 
 
 def call_overhead() -> float:
-    """Seconds of one call of a compiled function with three small arrays, from Python."""
+    """Return the seconds of one call of a compiled function with three small arrays, from Python."""
     import tvm
     from tvm import te
 
@@ -128,7 +129,7 @@ def call_overhead() -> float:
 
 
 def region_overhead() -> float:
-    """Seconds of a parallel region whose two tasks only say which thread ran them; rounds on one thread do not
+    """Return the seconds of a parallel region whose two tasks only record their thread; rounds on one thread do not
     count."""
     import numpy as np
 
@@ -150,13 +151,13 @@ def region_overhead() -> float:
         if first != second:
             seconds.append(took)
     if len(seconds) < 1000:
-        raise RuntimeError(f"both threads ran in only {len(seconds)} of 4000 parallel regions")
+        raise RuntimeError(f"both threads took part in only {len(seconds)} of 4000 parallel regions; is a core busy?")
     return percentile(seconds, 20)
 
 
 def build_seconds(kernel: str) -> float:
-    """CPU seconds of the first tvm.build in a fresh process, lowering included; its modules are compiled to bytecode
-    already, as in an installed package."""
+    """Return the CPU seconds of the first tvm.build in a fresh process, including lowering; Python modules are
+    precompiled to bytecode, as in an installed package."""
     code = (
         "import time, tvm, tvm.te, tvm.driver.build_module\n"
         "from benchmarks import kernels\n"
@@ -178,7 +179,7 @@ def build_seconds(kernel: str) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--json", default="", help="also write the numbers here")
+    parser.add_argument("--json", default="", help="also write the numbers to this file")
     options = parser.parse_args()
     one, two = {"TVM_NUM_THREADS": "1"}, {"TVM_NUM_THREADS": "2"}
     here = "benchmarks.tensor_programs:"
@@ -201,7 +202,7 @@ def main() -> None:
 
 
 def report(results, one: Machine, two: Machine, path: str) -> None:
-    """``one`` and ``two`` have measured the bare loop on one core and on two at once."""
+    """Print the results; ``one`` and ``two`` have measured the bare loop on one core and on two at once."""
     wide, narrow, both = percentile(one.wide, 80), percentile(one.narrow, 80), two.gflops()
 
     def gflops(name: str, flops: int) -> float:
@@ -215,16 +216,16 @@ def report(results, one: Machine, two: Machine, path: str) -> None:
         ("FMA peak of one core, 512-bit", wide, "GFLOPS", ""),
         ("FMA peak of one core, 256-bit", narrow, "GFLOPS", ""),
         ("FMA peak of both cores at once", both, "GFLOPS", f"{both / one.gflops():.2f} of one core"),
-        ("convolution, 1 thread", conv1, "GFLOPS", f"{conv1 / (wide or narrow):.2f} of peak (bar 0.85)"),
-        ("convolution, 2 threads", conv2, "GFLOPS", f"{conv2 / conv1:.2f} of one thread (bar 1.8), "
+        ("convolution, 1 thread", conv1, "GFLOPS", f"{conv1 / (wide or narrow):.2f} of peak (target 0.85)"),
+        ("convolution, 2 threads", conv2, "GFLOPS", f"{conv2 / conv1:.2f} of one thread (target 1.8), "
          f"{conv2 / apart:.2f} of two apart"),
         ("two convolutions, 1 thread each", apart, "GFLOPS", f"{apart / conv1:.2f} of one: what the machine gives"),
-        ("convolution, AVX2", avx2, "GFLOPS", f"{avx2 / narrow:.2f} of AVX2 peak (bar 0.75)"),
-        ("matmul 1024, 2 threads", ours, "GFLOPS", f"{ours / numpy:.2f} of NumPy's {numpy:.0f} (bar 0.90)"),
-        ("build of the convolution", build_seconds("conv2d_nchwc"), "s", "bar 0.30"),
-        ("build of the matmul", build_seconds("matmul"), "s", "bar 0.30"),
-        ("call with three arrays", call_overhead() * 1e6, "us", "bar 10"),
-        ("empty parallel region", region_overhead() * 1e6, "us", "bar 6"),
+        ("convolution, AVX2", avx2, "GFLOPS", f"{avx2 / narrow:.2f} of AVX2 peak (target 0.75)"),
+        ("matmul 1024, 2 threads", ours, "GFLOPS", f"{ours / numpy:.2f} of NumPy's {numpy:.0f} (target 0.90)"),
+        ("build of the convolution", build_seconds("conv2d_nchwc"), "s", "target 0.30"),
+        ("build of the matmul", build_seconds("matmul"), "s", "target 0.30"),
+        ("call with three arrays", call_overhead() * 1e6, "us", "target 10"),
+        ("empty parallel region", region_overhead() * 1e6, "us", "target 6"),
     ]
     for name, value, unit, note in rows:
         print(f"{name:32s} {value:9.2f} {unit:7s} {note}")

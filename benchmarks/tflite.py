@@ -2,8 +2,8 @@
 
     python -m benchmarks.tflite --peer-python PYTHON_WITH_LITERT --packages FOLDER MODEL.tflite ...
 
-``--packages`` keeps what was compiled, so that a second call only measures; ``--compile`` only compiles. On a machine
-with other work ``--cpu-time`` counts the time of CPUs instead of the clock's, which says something of one thread alone.
+``--packages`` stores compiled models, so that a second call only measures; ``--compile`` only compiles. On a busy
+machine, use ``--cpu-time``: it measures processor time, which is meaningful for one thread only.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import os
 import time
 from collections.abc import Callable
 
-from . import harness
+from . import harness, result_file
 
 _MODEL, _PACKAGE, _CLOCK, _THREADS = "TVM_BENCH_MODEL", "TVM_BENCH_PACKAGE", "TVM_BENCH_CLOCK", "TVM_NUM_THREADS"
 _CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 def _timed(run: Callable[[], object]) -> Callable[[], float]:
-    """A run that refills the caches and wakes the threads after the other program had the machine, then one that is
-    timed."""
+    """Return a round of two runs: the first refills the caches and wakes the threads after the other program ran;
+    the second one is timed."""
 
     clock = _CLOCKS[os.environ[_CLOCK]]
 
@@ -46,7 +46,7 @@ def _data(shape, dtype: str):
 
 
 def litert() -> Callable[[], float]:
-    """The model in LiteRT, whose default delegate for floats and integers is XNNPACK."""
+    """Return a round of the model in LiteRT, whose default delegate for floats and integers is XNNPACK."""
     import numpy as np
     from ai_edge_litert.interpreter import Interpreter
 
@@ -58,7 +58,7 @@ def litert() -> Callable[[], float]:
 
 
 def ours() -> Callable[[], float]:
-    """The package of the model in the graph executor."""
+    """Return a round of the compiled model in the graph executor."""
     import tvm
     from tvm.contrib import graph_executor
     from tvm.driver.tvmc.model import TVMCPackage
@@ -73,7 +73,7 @@ def ours() -> Callable[[], float]:
 
 
 def compiled(model: str, folder: str) -> str:
-    """The package of a model, made where it is not there."""
+    """Return the package of a model; compile it if it does not exist."""
     from tvm.driver import tvmc
 
     path = os.path.join(folder, os.path.basename(model) + ".tar")
@@ -92,19 +92,27 @@ def measured(model: str, package: str, python: str, threads: int, rounds: int, c
     return harness.interleave(peers, rounds)
 
 
+def result_rows(rows: dict[str, dict[str, float]], threads: int) -> list[dict]:
+    """Return the rows of a result file."""
+    group = "1 thread" if threads == 1 else f"{threads} threads"
+    return [{"name": name.removesuffix(".tflite"), "group": group,
+             "values": {"ours": row["tvm"] * 1e3, "LiteRT": row["litert"] * 1e3}} for name, row in rows.items()]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", help="TFLite files")
-    parser.add_argument("--peer-python", required=True, help="the Python that has ai-edge-litert")
-    parser.add_argument("--packages", required=True, help="the folder of compiled models")
-    parser.add_argument("--compile", action="store_true", help="compile, and measure nothing")
+    parser.add_argument("--peer-python", required=True, help="Python that has ai-edge-litert")
+    parser.add_argument("--packages", required=True, help="folder of compiled models")
+    parser.add_argument("--compile", action="store_true", help="compile and measure nothing")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=100)
-    parser.add_argument("--cpu-time", action="store_true", help="count the time of CPUs; for one thread")
-    parser.add_argument("--save", help="a JSON file for the results")
+    parser.add_argument("--cpu-time", action="store_true", help="measure processor time; needs --threads 1")
+    parser.add_argument("--save", help="JSON file for the results")
+    result_file.add_option(parser)
     args = parser.parse_args()
     if args.cpu_time and args.threads != 1:
-        parser.error("the time of CPUs says nothing of several threads: use --threads 1")
+        parser.error("--cpu-time needs --threads 1: processor time is no measure of several threads")
     clock = "cpu" if args.cpu_time else "wall"
     os.makedirs(args.packages, exist_ok=True)
     rows, ratios = {}, []
@@ -124,6 +132,11 @@ def main() -> None:
             harness.save(
                 args.save, {"commit": harness.commit(), "threads": args.threads, "clock": clock, "models": rows}
             )
+        result_file.record(
+            args.record, "tflite", result_rows(rows, args.threads), unit="ms",
+            command="python -m benchmarks.tflite MODELS --peer-python PYTHON --packages FOLDER",
+            method=f"float32; {args.rounds} interleaved rounds; {'processor' if args.cpu_time else 'wall'} time",
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

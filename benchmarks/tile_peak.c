@@ -1,6 +1,6 @@
-/* The rate of tile products on one core that it keeps up: four independent sums, operands that stay in registers.
+/* Sustained rate of AMX tile products on one core: four independent accumulators, operands in registers.
    tile_peak KIND MS prints GFLOPS: the median of slices of about a quarter of a millisecond over MS milliseconds. A burst
-   of some milliseconds runs at a clock that the core does not hold, and so do products of zeros: operands are random. */
+   of some milliseconds, or products of zeros, run at a higher clock than the core can sustain: operands are random. */
 #include <immintrin.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,11 +1,11 @@
-"""Products of tiles (AMX) on one core beside their peak: ``taskset -c 2 python -m benchmarks.tiles``.
+"""AMX matmuls and convolutions on one core beside the peak: ``taskset -c 2 python -m benchmarks.tiles``.
 
-A row is a matmul or a convolution as a model has it, compiled without tuning. Its calls come in turns of about 100 ms.
-The peak is what ``tile_peak.c`` keeps up for as long right before a turn and right after it: a core holds its highest
-clock for some milliseconds of products only, and clock and neighbours change within seconds, so a share of a peak at
-another clock says nothing. A rate is the median of a turn's calls, a turn's peak the mean of both measurements. Given
-are the median rate and share of all turns, and in brackets the best rate and the 80th percentile of shares, as
-neighbours take more from the calls, which need the caches, than from the peak.
+A row is a matmul or a convolution as in a model, compiled without tuning. Its calls run in turns of about 100 ms.
+``tile_peak.c`` measures the peak for the same time directly before and after each turn: a core holds its highest clock
+for only some milliseconds of tile products, and clock and neighbouring load change within seconds, so that a peak at
+another clock is no reference. The rate of a turn is the median of its calls, its peak the mean of both measurements.
+The output has the median rate and share of all turns and, in brackets, the best rate and the 80th percentile of the
+shares: other machines on the host slow the calls, which need the caches, more than the peak loop.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tvm.topi.cpu import conv2d_tiles, matmul_tiles
 from tvm.topi.cpu.tiles import BFLOAT16, Kind
 from tvm.topi.schedule.cpu import schedule_for
 
-# The time of the calls of a turn, and of a measurement of the peak; the calls are measured in parts.
+# Seconds of the calls of a turn, and of a measurement of the peak; the calls are measured in parts.
 TURN_MS, PARTS = 100, 10
 
 
@@ -42,14 +42,14 @@ def peak_program() -> Path:
 
 
 def peak_of(kind: str) -> float:
-    """GFLOPS of products on operands that stay in registers, kept up for a turn."""
+    """Return the GFLOPS of tile products on operands that stay in registers, sustained for a turn."""
     command = [peak_program(), kind, str(TURN_MS)]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def timed(inputs: list, out, target: str):
-    """A function that measures a computation of random inputs, which those of the peak are as well: numbers of few bits
-    cost less power."""
+    """Return a function that measures a computation of random inputs. The peak loop has random inputs, too: numbers
+    with few set bits need less power."""
     with tvm.target.Target(target) as where:
         built = tvm.build(schedule_for([out], where), [*inputs, out], where)
     arrays = [tvm.nd.empty([int(d) for d in t.shape], t.dtype) for t in (*inputs, out)]
@@ -64,8 +64,8 @@ def timed(inputs: list, out, target: str):
 
 
 def dense(m: int, n: int, k: int, kind: str, target: str, is_narrow: bool = False):
-    """``m x k`` times packed ``k x n``, and its operations. The result is as wide as sums are, or ``is_narrow``, as in
-    models: bfloat16, or bytes that were requantized."""
+    """Return ``m x k`` times packed ``k x n``, and its number of operations. The output has the type of the
+    accumulators, or with ``is_narrow`` the type in models: bfloat16, or requantized int8."""
     of = kind_of(kind)
     data = te.placeholder((m, k), of.lhs, name="data")
     panels = te.placeholder((n // 32, k // of.k, 16, 32, of.depth), of.rhs, name="panels")
@@ -74,7 +74,7 @@ def dense(m: int, n: int, k: int, kind: str, target: str, is_narrow: bool = Fals
 
 
 def narrowed(sums, kind: str):
-    """The epilogue of a layer whose result is the operand of the next."""
+    """Return the epilogue of a layer whose output is the operand of the next layer."""
 
     def body(*at):
         if kind == "bf16":
@@ -90,7 +90,7 @@ def kind_of(kind: str) -> Kind:
 
 
 def conv2d(channels: int, size: int, filters: int, window: int, kind: str, target: str):
-    """A convolution of blocks of channels, and its operations."""
+    """Return a convolution in a blocked layout, and its number of operations."""
     of, pad = kind_of(kind), window // 2
     block = of.k
     data = te.placeholder((1, channels // block, size, size, block), of.lhs, name="data")
@@ -118,11 +118,11 @@ ROWS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="rows whose name has this")
+    parser.add_argument("--only", default="", help="only rows whose name contains this text")
     parser.add_argument("--kinds", default="bf16,int8")
     parser.add_argument("--target", default="llvm")
-    parser.add_argument("--turns", type=int, default=7, help="turns of a row, the peak measured around each")
-    parser.add_argument("--no-peak", action="store_true", help="on machines without tiles")
+    parser.add_argument("--turns", type=int, default=7, help="turns of a row; the peak is measured around each")
+    parser.add_argument("--no-peak", action="store_true", help="do not measure the peak (machines without AMX)")
     parser.add_argument("--knobs", default="", help="other knobs of matmuls: steps=8,rows=16;near=0@matmul 2048")
     parser.add_argument("--conv-knobs", default="", help="other knobs of convolutions: block=1x2x1")
     options = parser.parse_args()
@@ -134,8 +134,8 @@ def main() -> None:
 
 
 def report(name: str, kind: str, texts: list[str], options) -> None:
-    """Print the rate of a row for each text of knobs, and what share it is of the peak measured around it. Each turn
-    has all of them, one after the other, as the clock changes from one turn to the next."""
+    """Print, for each text of knobs, the rate of a row and its share of the peak measured around it. Each turn runs
+    all of them, one after the other, as the clock changes from turn to turn."""
     made = [with_knobs(name, kind, text, options.target) for text in texts]
     for measure, _ in made:
         measure()
@@ -151,8 +151,8 @@ def report(name: str, kind: str, texts: list[str], options) -> None:
 
 
 def with_knobs(name: str, kind: str, text: str, target: str):
-    """A row with other knobs than the chosen ones, such as ``steps=8,rows=16`` or ``block=1x2x1``; ``packs=0`` reads
-    the rows of a matmul where they lie."""
+    """Return a row with other knobs than the chosen ones, such as ``steps=8,rows=16`` or ``block=1x2x1``;
+    ``packs=0`` reads the rows of a matmul in place."""
     template = conv2d_tiles.Conv2dTiles if name.startswith("conv") else matmul_tiles.MatmulTiles
     own, pays = template.choose, matmul_tiles.pays
     parts = (part.split("=") for part in text.split("@")[0].split(",") if part)
@@ -163,7 +163,7 @@ def with_knobs(name: str, kind: str, text: str, target: str):
     def choose(*args):
         config = own(*args)
         if not change.keys() <= config.keys():
-            raise SystemExit(f"{name}: knobs {', '.join(change)}; there are {', '.join(config)}")
+            raise SystemExit(f"{name}: unknown knob among {', '.join(change)}; known: {', '.join(config)}")
         return {**config, **change}
 
     template.choose = choose
@@ -174,7 +174,7 @@ def with_knobs(name: str, kind: str, text: str, target: str):
 
 
 def summary(rates: list[float], peaks: list[float]) -> str:
-    """The rates of turns beside the peaks around them; peaks of 0 were not measured."""
+    """Return the rates of the turns beside the peaks around them; peaks of 0 were not measured."""
     text = f"{statistics.median(rates):8.1f} GFLOPS (best turn {max(rates):.1f})"
     shares = sorted(rate / peak for rate, peak in zip(rates, peaks) if peak)
     if shares:

@@ -1,10 +1,11 @@
-"""``torch.compile`` with our back end beside inductor: outputs compared, then timed in turn.
+"""``torch.compile`` with our back end beside inductor: outputs are compared, then timed in turn.
 
     python -m benchmarks.torch_compile [MODEL ...] [--threads 2] [--dtype float32] [--rounds 50] [--json FILE]
 
-Needs torch; torchvision and transformers for their models. Weights come from a seed. Both sides are called in turn, ten
-times each, and the figure is the 20th percentile of all calls but those of the first turn. The first call, which
-compiles, is timed without the caches of either side. On a GPU (``benchmarks.gpu.torch_compile``) both replay graphs.
+Needs torch, and torchvision and transformers for their models. Weights follow from a seed. Both sides are called in
+turn, ten times each; the result is the 20th percentile of all calls after the first turn. The first call, which
+compiles, is timed without the caches of either side. On a GPU (``benchmarks.gpu.torch_compile``) both sides replay CUDA
+graphs.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ import numpy as np
 
 from tests.relay.frontend.pytorch.vision import torchvision
 
+from . import result_file
 from .harness import save
 
-# How far outputs may be from those of PyTorch in double precision, relative, by the type of the numbers.
+# The largest allowed error relative to PyTorch in double precision, by type.
 ERRORS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
-# Calls of one side in a row, after one that is not counted. PyTorch finds what it compiled by the function, which both
-# sides have in common, and tries the guards of the side that was called last first: with one call each, either side
-# would pay for guards of the other in every call.
+# Calls of one side in a row, after one that does not count. PyTorch looks up compiled code by the function, which both
+# sides have in common, and first tries the guards of the side that was called last: with one call each, either side
+# would pay for guards of the other side in every call.
 SERIES = 10
 VISION = ("resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "efficientnet_b0", "densenet121", "vgg16",
           "resnext50_32x4d", "regnet_y_400mf", "shufflenet_v2_x1_0", "convnext_tiny", "swin_t", "vit_b_16")  # fmt: skip
-# By the name here: configuration and model of transformers, and settings.
+# Model name: configuration and model class of transformers, and settings.
 TEXT: Mapping[str, tuple[str, str, dict[str, Any]]] = {
     "bert_base": ("BertConfig", "BertModel", {}),
     "distilbert": ("DistilBertConfig", "DistilBertModel", {}),
@@ -47,11 +49,11 @@ MODELS = (*VISION, *TEXT)
 
 
 def build(name: str, batch: int) -> tuple[Any, list]:
-    """A model in eval mode with seeded weights, and its inputs."""
+    """Return a model in eval mode with seeded weights, and its inputs."""
     import torch
 
     torch.manual_seed(0)
-    # transformers imports it too; its compiled operators may have been built for another PyTorch.
+    # transformers also imports torchvision, whose compiled operators may have been built for another PyTorch.
     vision = torchvision()
     if name in TEXT:
         return _trained(_text(name)), [torch.randint(3, 1000, (batch, 128))]
@@ -59,8 +61,8 @@ def build(name: str, batch: int) -> tuple[Any, list]:
 
 
 def _trained(model: Any) -> Any:
-    """The model with numbers where a new one has zeros: a compiler could leave out biases and shifts that are zero, and
-    a head of zeros would make all results zeros."""
+    """Return the model with random numbers in place of zeros: a compiler could remove biases and shifts that are
+    zero, and a zero head would make all outputs zero."""
     import torch
 
     with torch.no_grad():
@@ -88,12 +90,12 @@ def _text(name: str) -> Any:
 
 
 def error(got: np.ndarray, wanted: np.ndarray) -> float:
-    """Relative, by the Frobenius norm."""
+    """Return the relative error by the Frobenius norm."""
     return float(np.linalg.norm(got.astype("float64") - wanted) / max(np.linalg.norm(wanted), 1e-30))
 
 
 class Compiled:
-    """A model compiled one way: its first call timed, and its further calls."""
+    """A model compiled with one back end: times of its first call and of further calls."""
 
     def __init__(self, model: Any, inputs: list, **how: Any):
         import torch
@@ -135,7 +137,7 @@ def measure(name: str, settings: argparse.Namespace) -> dict[str, Any]:
     from tvm.contrib.torch import tvm_classic
 
     with warnings.catch_warnings():
-        # A graph that would run in PyTorch is no measurement of ours.
+        # A graph that falls back to PyTorch would not measure our code.
         warnings.filterwarnings("error", message="tvm_classic: a graph runs in PyTorch")
         programs = {"tvm_classic": Compiled(model, inputs, backend=tvm_classic)}
     for mode in settings.modes.split(","):
@@ -144,7 +146,7 @@ def measure(name: str, settings: argparse.Namespace) -> dict[str, Any]:
     for key, program in programs.items():
         row[f"{key}_first_s"], row[f"{key}_error"] = program.first, error(program.output(), wanted)
         if not row[f"{key}_error"] <= ERRORS[settings.dtype]:
-            raise SystemExit(f"{name}: the outputs of {key} differ by {row[f'{key}_error']:.2g}")
+            raise SystemExit(f"{name}: the outputs of {key} have a relative error of {row[f'{key}_error']:.2g}")
     times: dict[str, list[float]] = {key: [] for key in programs}
     for turn in range(-(-settings.rounds // SERIES) + 1):
         for key, program in programs.items():
@@ -158,6 +160,17 @@ def measure(name: str, settings: argparse.Namespace) -> dict[str, Any]:
     return row
 
 
+def result_row(row: dict[str, Any], modes: list[str]) -> dict[str, Any]:
+    """Return the row of a result file: the fastest mode of inductor, and the first calls."""
+    best = min(modes, key=lambda mode: row[f"{mode}_ms"])
+    is_transformer = row["model"] in TEXT or row["model"].startswith(("vit", "swin"))
+    values = {"ours": row["tvm_classic_ms"], "inductor": row[f"{best}_ms"],
+              "ours, first call (s)": row["tvm_classic_first_s"],
+              "inductor, first call (s)": row[f"{best}_first_s"]}  # fmt: skip
+    group = "transformers" if is_transformer else "convolutional networks"
+    return {"name": row["model"], "group": group, "values": values, "details": row}
+
+
 def show(row: dict[str, Any], modes: list[str]) -> None:
     keys = ["tvm_classic", *modes]
     cells = [f"{row[f'{key}_ms']:.3f}" for key in keys] + [f"{row['ratio']:.2f}"]
@@ -166,7 +179,7 @@ def show(row: dict[str, Any], modes: list[str]) -> None:
 
 
 def _warm_up(device: str) -> None:
-    """Load what both sides load once in a process."""
+    """Load the modules that both sides load once per process."""
     import torch
 
     from tvm.contrib.torch import tvm_classic
@@ -181,12 +194,13 @@ def main(device: str = "cpu", modes: str = "default") -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(MODELS))
     parser.add_argument("--device", default=device)
-    parser.add_argument("--modes", default=modes, help="modes of inductor, with commas; the fastest is compared with")
+    parser.add_argument("--modes", default=modes, help="comma-separated modes of inductor; the fastest one counts")
     parser.add_argument("--dtype", default="float32", choices=list(ERRORS))
     parser.add_argument("--batch", type=int, default=1)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=50)
-    parser.add_argument("--json", help="a file for the rows")
+    parser.add_argument("--json", help="JSON file for the rows")
+    result_file.add_option(parser)
     settings = parser.parse_args()
     os.environ.update(TVM_NUM_THREADS=str(settings.threads), TVM_NO_CACHE="1", OMP_NUM_THREADS=str(settings.threads))
     import torch
@@ -212,6 +226,13 @@ def main(device: str = "cpu", modes: str = "default") -> None:
     if rows:
         mean = math.exp(sum(math.log(row["ratio"]) for row in rows) / len(rows))
         print(f"geometric mean of the ratios over {len(rows)} models: {mean:.3f}")
+        where = "benchmarks.gpu.torch_compile" if settings.device == "cuda" else "benchmarks.torch_compile"
+        result_file.record(
+            settings.record, "torch-compile", [result_row(row, wanted) for row in rows], unit="ms",
+            command=f"python -m {where}", versions={"PyTorch": torch.__version__.partition("+")[0]},
+            method=f"{settings.dtype}, batch {settings.batch}, {settings.threads} threads; {settings.rounds} calls in "
+            f"turns of {SERIES}; inductor in its modes {settings.modes}",
+        )  # fmt: skip
 
 
 if __name__ == "__main__":

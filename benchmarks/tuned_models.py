@@ -1,9 +1,8 @@
-"""A model compiled without tuning beside the same compiled with records, in turn, each in its own process.
+"""A model compiled without tuning beside the same model compiled with records, in turn, each in its own process.
 
     python -m benchmarks.tuned_models MODEL.onnx [RECORDS ...] [--searched RECORDS] [--rounds 100] [--json FILE]
 
-Records after ``--searched`` are taken without those of the choice that needs no tuning, so that what a search found by
-itself is shown.
+Records after ``--searched`` are used without those of the analytic choice, to show the result of the search alone.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ _SPEC = "TUNED_MODEL"
 
 
 def searched(records: str) -> list[tuple[Any, Any]]:
-    """Records without those of the choice that needs no tuning."""
+    """Return records without those of the analytic choice."""
     from tvm.autotvm.record import load_from_file
     from tvm.autotvm.task import create, relay_integration
 
-    # Operators' own templates are registered by it.
+    # The import registers the operators' templates.
     assert relay_integration.TEMPLATES_OF
 
     known: dict[Any, Any] = {}
@@ -43,7 +42,7 @@ def searched(records: str) -> list[tuple[Any, Any]]:
 
 
 def program() -> Callable[[], float]:
-    """Seconds of a run of the model that the environment names; writes its first output once."""
+    """Return a round of the model that the environment names; write its first output once."""
     from tvm.driver.tvmc import frontends
     from tvm.tuning.relay_model import compiled, timed
 
@@ -89,7 +88,7 @@ def main() -> None:
         print(f"| {name} | {result.p20 * 1e3:.2f} ({low * 1e3:.2f}-{high * 1e3:.2f}) | {result.p20 / base.p20:.3f} "
               f"| {middle:.3f} | {error:.1e} |")  # fmt: skip
         if not error <= 1e-3:
-            raise SystemExit(f"{name}: the outputs differ by {error:.2g}")
+            raise SystemExit(f"{name}: the outputs have a relative error of {error:.2g}")
     if arguments.json:
         save(arguments.json, {"model": os.path.basename(arguments.model), "commit": commit(), "rows": rows,
                               "rounds": arguments.rounds})  # fmt: skip

@@ -1,13 +1,13 @@
-"""Tuning itself as a benchmark: trials a second, how long a proposal takes, how well the cost model ranks.
+"""Tuning benchmarks: trials per second, proposal time, rank correlation of the cost model, memory.
 
     python -m benchmarks.tuning throughput [--model FILE] [--trials 8]     random configurations of all tasks of a model
     python -m benchmarks.tuning propose                                   64 candidates from a space of millions
-    python -m benchmarks.tuning rank [--trials 256] [--held-out 128]      Spearman's rank correlation on unseen ones
-    python -m benchmarks.tuning against-random [--tasks 10] [--trials 96] tuned pick against random search
+    python -m benchmarks.tuning rank [--trials 256] [--held-out 128]      rank correlation on unseen configurations
+    python -m benchmarks.tuning against-random [--tasks 10] [--trials 96] search with the model against random search
     python -m benchmarks.tuning memory [--trials 2000]                    memory of the tuner and its workers
 
-``rank --prepare`` builds the candidates only, so that measuring can follow on a machine with nothing else to do.
-``against-random`` begins no task after ``--seconds``; the same command goes on where it stopped.
+``rank --prepare`` only builds the candidates, so that they can be measured later on an idle machine. ``against-random``
+starts no task after ``--seconds``; the same command continues an interrupted run.
 
 Failures and the writing of records count as part of the time.
 """
@@ -22,20 +22,9 @@ import tempfile
 import time
 from typing import Any
 
-import numpy as np
-
 from .tuning_memory import memory
-
-
-def model_tasks(path: str, target: str) -> list[Any]:
-    import onnx
-
-    from tvm import autotvm, relay
-    from tvm.driver.tvmc.frontends import complete_shapes
-
-    model = onnx.load(path)
-    mod, params = relay.frontend.from_onnx(model, shape=complete_shapes(model, None)[0])
-    return autotvm.task.extract_from_program(mod, params, target)
+from .tuning_search import against_random, rank
+from .tuning_tasks import model_tasks
 
 
 def measure_option() -> dict[str, Any]:
@@ -64,14 +53,14 @@ def throughput(arguments: argparse.Namespace) -> None:
             autotvm.tuner.RandomTuner(task).tune(arguments.trials, option, callbacks=[count, log])
             memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         seconds = time.monotonic() - started
-    print(f"| trials | failed | seconds | trials a second (bar 4) | memory, MiB: first task, last |\n"
+    print(f"| trials | failed | seconds | trials a second (target 4) | memory, MiB: first task, last |\n"
           f"| --- | --- | --- | --- | --- |\n"
           f"| {done} of {len(tasks)} tasks | {failed} | {seconds:.1f} | {done / seconds:.1f} "
           f"| {memory[0]:.0f}, {memory[-1]:.0f} |")  # fmt: skip
 
 
 def wide_template():
-    """A product whose loops are split many ways: tens of millions of configurations."""
+    """Define a matmul whose loops are split in many ways: millions of configurations."""
     from tvm import autotvm, te
 
     @autotvm.template("benchmarks/wide")
@@ -115,33 +104,8 @@ def propose(arguments: argparse.Namespace) -> None:
         seconds.append(time.monotonic() - started)
         inputs = [autotvm.MeasureInput(task.target, task, c) for c in batch]
         results = [autotvm.MeasureResult((flop / (1 + rng.random()) * 1e-10,), 0, 0.1, time.time()) for _ in batch]
-    print(f"a space of {len(task.config_space):,}: 64 candidates in {sorted(seconds)[2]:.2f} s (bar 1), learning from "
-          f"the last 64 among it; slowest {max(seconds):.2f} s")  # fmt: skip
-
-
-def measured(task: Any, indexes: list[int], option: dict[str, Any]) -> np.ndarray:
-    """Speeds of configurations, 0 for those that fail."""
-    from tvm import autotvm
-
-    run = autotvm.measure.create_measure_batch(task, option)
-    speeds = []
-    for at in range(0, len(indexes), run.n_parallel):
-        inputs = [autotvm.MeasureInput(task.target, task, task.config_space.get(i))
-                  for i in indexes[at : at + run.n_parallel]]  # fmt: skip
-        speeds += [1.0 / float(np.mean(r.costs)) if r.error_no == 0 else 0.0 for r in run(inputs)]
-    return np.array(speeds)
-
-
-def rank(arguments: argparse.Namespace) -> None:
-    from .tuning_search import rank
-
-    rank(arguments)
-
-
-def against_random(arguments: argparse.Namespace) -> None:
-    from .tuning_search import against_random
-
-    against_random(arguments)
+    print(f"a space of {len(task.config_space):,}: 64 candidates in {sorted(seconds)[2]:.2f} s (target 1), "
+          f"including learning from the last 64; slowest {max(seconds):.2f} s")  # fmt: skip
 
 
 def main() -> None:
@@ -154,13 +118,13 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=0, help="trials of each task (8; rank 256; against-random 96)")
     parser.add_argument("--held-out", type=int, default=128)
     parser.add_argument("--tasks", type=int, default=10)
-    parser.add_argument("--task", type=int, default=0, help="rank: which convolution; 0 has most choices")
+    parser.add_argument("--task", type=int, default=0, help="rank: number of the convolution; 0 has the largest space")
     parser.add_argument("--feature", default="itervar", help="rank: itervar, knob or curve")
     parser.add_argument("--loss", default="reg", help="rank: reg, rank or rank-binary")
-    parser.add_argument("--folder", default="build/tuning_candidates", help="rank: where built candidates are kept")
+    parser.add_argument("--folder", default="build/tuning_candidates", help="rank: folder for built candidates")
     parser.add_argument("--prepare", action="store_true", help="rank: build candidates and stop")
-    parser.add_argument("--json", default="", help="rank, against-random: where rows are kept")
-    parser.add_argument("--seconds", type=float, default=1e9, help="against-random: no task is begun later")
+    parser.add_argument("--json", default="", help="rank, against-random: file for the rows")
+    parser.add_argument("--seconds", type=float, default=1e9, help="against-random: start no task after this time")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     arguments.trials = arguments.trials or {"rank": 256, "against-random": 96, "memory": 2000}.get(arguments.command, 8)

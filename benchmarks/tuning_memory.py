@@ -1,4 +1,4 @@
-"""Memory of a long tuning run: the tuner and its workers, every few trials."""
+"""Memory of the tuner and its workers over a long tuning run, sampled every few trials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-# A convolution small enough for many trials a second, with more configurations than trials.
+# A convolution small enough for many trials per second, with more configurations than trials.
 CONVOLUTION = (
     ("TENSOR", (1, 64, 8, 8), "float32"), ("TENSOR", (64, 64, 5, 5), "float32"), (1, 1), (2, 2, 2, 2), (1, 1),
     "NCHW", "NCHW", "float32",
@@ -18,7 +18,7 @@ ROWS = 10
 
 
 def resident(pid: int) -> float:
-    """MiB of a process; 0 if it has ended."""
+    """Return the MiB of a process; 0 if it has ended."""
     try:
         text = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
     except OSError:
@@ -27,7 +27,7 @@ def resident(pid: int) -> float:
 
 
 class Watch:
-    """A callback of a tuner that looks at the memory every ``step`` trials."""
+    """A tuner callback that samples the memory every ``step`` trials."""
 
     def __init__(self, step: int):
         self.step, self.done, self.failed = step, 0, 0
@@ -45,7 +45,7 @@ class Watch:
             self.rows.append((self.done, resident(os.getpid()), [resident(pid) for pid in pids]))
 
     def growth(self) -> tuple[float, float]:
-        """MiB that the tuner, and its largest worker, gained from the first row to the last."""
+        """Return the MiB that the tuner and its largest worker gained from the first row to the last."""
         (_, tuner, workers), (_, last, last_workers) = self.rows[0], self.rows[-1]
         return last - tuner, max(last_workers) - max(workers)
 
@@ -57,7 +57,7 @@ class Watch:
 
 
 def watch(trials: int, target: str) -> Watch:
-    """Tune with the default tuner, records written, and watch."""
+    """Tune with the default tuner, write records, and sample the memory."""
     from tvm import autotvm
     from tvm.topi.cpu import tasks  # noqa: F401  (registers the templates)
 

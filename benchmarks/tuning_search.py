@@ -1,6 +1,6 @@
-"""How well the cost model ranks, and whether its search beats chance; called by ``python -m benchmarks.tuning``.
+"""Rank correlation of the cost model, and its search against random search; called by ``python -m benchmarks.tuning``.
 
-Both can be done in slices: what is finished is kept in a JSON file and not done again.
+Both can run in parts: finished rows are stored in a JSON file and not measured again.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from . import tuning
+from .tuning_tasks import measured, model_tasks
 
 # Candidates built at once.
 BATCH = 16
-# Rounds in which held-out configurations, and leaders, are measured in turn; a median is what counts.
+# Rounds in which held-out configurations and leaders are measured in turn; the median counts.
 ROUNDS = 5
-# The best of a search that are measured again, side by side, before one is its pick.
+# The number of best candidates of a search that are measured again in turn to choose one.
 LEADERS = 5
 
 
@@ -46,7 +46,7 @@ def inputs_of(task: Any, indexes: list[int]) -> list[Any]:
 
 
 class Candidates:
-    """Built configurations of a task, kept in a folder so that measuring them can be done by itself."""
+    """Built configurations of a task, stored in a folder so that they can be measured later."""
 
     def __init__(self, task: Any, folder: Path):
         self.task, self.folder = task, folder
@@ -72,7 +72,7 @@ class Candidates:
             self.table.write_text(json.dumps(self.rows))
 
     def result(self, index: int) -> Any:
-        """What a runner takes; None for a configuration that could not be built."""
+        """Return the input of a runner; None for a configuration that could not be built."""
         from tvm.autotvm.measure.measure import BuildResult
         from tvm.tuning.candidate import ENTRY, Code
 
@@ -84,7 +84,7 @@ class Candidates:
         return made
 
     def speeds(self, indexes: list[int], how: Any) -> np.ndarray:
-        """Of one round; 0 for what fails."""
+        """Return the speeds of one round; 0 for failures."""
         found = []
         for index in indexes:
             made = self.result(index)
@@ -94,11 +94,12 @@ class Candidates:
 
 
 def rank(arguments: argparse.Namespace) -> None:
-    """Fit to ``trials`` measurements as a tuner makes them; compare with held-out ones measured several times."""
+    """Fit the model to ``trials`` measurements as a tuner does, and compare its predictions with held-out
+    configurations that are measured several times."""
     from tvm.autotvm.tuner.metric import spearman
     from tvm.autotvm.tuner.xgboost_cost_model import XGBoostCostModel
 
-    tasks = [t for t in tuning.model_tasks(arguments.model, arguments.target) if t.name.startswith("conv2d_NCHWc")]
+    tasks = [t for t in model_tasks(arguments.model, arguments.target) if t.name.startswith("conv2d_NCHWc")]
     tasks.sort(key=lambda t: (-len(t.config_space), -t.flop))
     task = tasks[min(arguments.task, len(tasks) - 1)]
     random.seed(arguments.seed)
@@ -125,12 +126,12 @@ def rank(arguments: argparse.Namespace) -> None:
     rows = load(arguments.json)
     keep(arguments.json, [*rows, row])
     print(f"{task.name} {row['data']} {row['kernel']}, {len(task.config_space):,} configurations, seed "
-          f"{arguments.seed}: Spearman {row['spearman']:.3f} on {len(held)} after {len(seen)} trials (bar 0.8); rounds "
-          f"agree with each other at {row['rounds_agree']:.3f}")  # fmt: skip
+          f"{arguments.seed}: Spearman {row['spearman']:.3f} on {len(held)} after {len(seen)} trials (target 0.8); "
+          f"rounds agree with each other at {row['rounds_agree']:.3f}")  # fmt: skip
 
 
 def leaders(tuner: Any) -> list[int]:
-    """The fastest that a search measured."""
+    """Return the fastest measured configurations of a search."""
     order = np.argsort(-np.array(tuner.speeds))
     return [tuner.indexes[i] for i in order[:LEADERS]]
 
@@ -148,12 +149,12 @@ def searched(kind: Any, task: Any, trials: int, option: dict[str, Any], **option
 
 
 def against_random(arguments: argparse.Namespace) -> None:
-    """Search with the model, without its analytic start, and by chance; both crown the best of their leaders in the
-    same rounds. Tasks that the JSON file has are not done again, none is begun after ``seconds``."""
+    """Search with the model, without its analytic start, and at random; the best candidates of both are measured in
+    the same rounds. Tasks that the JSON file has are skipped; no task starts after ``seconds``."""
     from tvm import autotvm
 
     started = time.monotonic()
-    tasks = tuning.model_tasks(arguments.model, arguments.target)
+    tasks = model_tasks(arguments.model, arguments.target)
     tasks = sorted(tasks, key=lambda t: -(t.flop or 0) * t.count)[: arguments.tasks]
     rows = load(arguments.json)
     option = {"builder": autotvm.LocalBuilder(), "runner": runner()}
@@ -170,7 +171,7 @@ def against_random(arguments: argparse.Namespace) -> None:
             searched(autotvm.tuner.RandomTuner, task, arguments.trials, option),
         ]
         both = list(dict.fromkeys([*picks[0], *picks[1], *task.config_space.start]))
-        rounds = np.median([tuning.measured(task, both, option) for _ in range(ROUNDS)], axis=0)
+        rounds = np.median([measured(task, both, option) for _ in range(ROUNDS)], axis=0)
         speed = dict(zip(both, rounds))
         model, chance = (max(speed[i] for i in own) for own in picks)
         row = {"workload": key, "trials": arguments.trials, "ratio": round(float(model / chance), 3),
@@ -178,7 +179,7 @@ def against_random(arguments: argparse.Namespace) -> None:
         rows.append(row)
         keep(arguments.json, rows)
         print(f"{task.name} {task.args[0][1]} {task.args[1][1]}: {row['ratio']:.3f} of random search's speed, "
-              f"{row['to_analytic']:.3f} of the pick without search", flush=True)  # fmt: skip
+              f"{row['to_analytic']:.3f} of the analytic choice", flush=True)  # fmt: skip
     won = sum(row["ratio"] > 1 for row in rows)
     level = sum(0.99 <= row["ratio"] <= 1 for row in rows)
-    print(f"{len(rows)} of {len(tasks)} tasks done: faster on {won}, within 1 % on {level} more (bar 8 of 10)")
+    print(f"{len(rows)} of {len(tasks)} tasks done: faster on {won}, within 1 % on {level} more (target 8 of 10)")

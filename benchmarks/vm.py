@@ -1,14 +1,14 @@
-"""The virtual machine: models compiled once and run at many sizes, beside onnxruntime and our own builds of one size.
+"""The VM with dynamic shapes: models compiled once and run at many sizes, beside onnxruntime and our builds for one
+size.
 
     python -m benchmarks.vm --models mobilenet_v2,bert_base --rounds 20
     python -m benchmarks.vm --models mobilenet_v2 --at 0,2 --no-static
-    python -m benchmarks.vm --rounds 10 --jobs 8 --threads 2    all, eight models at a time, each on cores of its own
-    python -m benchmarks.vm --chain --memory        the machine alone: 100 trivial calls, 1,000 runs of random sizes
+    python -m benchmarks.vm --rounds 10 --jobs 8 --threads 2    all, eight models at a time, each on its own cores
+    python -m benchmarks.vm --chain --memory        the VM alone: 100 trivial calls, 1,000 runs of random sizes
 
-Every program has a process of its own that is stopped while another runs; outputs are compared before anything is
-timed; rounds are interleaved, and the 20th percentile stands for what the code can do. ``vm`` is the model compiled
-once with open sizes, ``static`` a build for the size alone: for the graph executor, or where data decide on sizes for
-the machine.
+Every program has its own process, which is stopped while another one runs. Outputs are compared before timing; rounds
+are interleaved, and the 20th percentile counts. ``vm`` is the model compiled once with dynamic shapes; ``static`` is a
+build for the one size: for the graph executor, or for the VM where output shapes depend on data.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ import numpy as np
 from tvm.utils.peers import PROGRAMS, Program, answers, peak_bytes, serve
 from tvm.utils.rounds import ROOT, ROUND_SECONDS, Worker, WorkerFailed, in_turn, missing, runs_in_a_round
 
+from . import result_file
 from .harness import commit, percentile, save
 from .vm_models import CASES, Sizes, model_path, sample
 
 ALLOWED_ERROR = 1e-3
 WARM_UP_ROUNDS = 3
 RUNS = 1000
-# What takes longest to compile and to run begins first where models run at the same time.
+# Where models run at the same time, those that take longest to compile and run start first.
 LONGEST = ("bert_base", "resnet50", "resnet50_image", "gpt2_decode", "gpt2")
 
 
@@ -47,7 +48,7 @@ LONGEST = ("bert_base", "resnet50", "resnet50_image", "gpt2_decode", "gpt2")
 
 
 def compile_model(spec: dict) -> dict:
-    """Write the library of a model: for the machine, or for the graph executor; how long it took."""
+    """Write the library of a model, for the VM or for the graph executor, and return the seconds it took."""
     import tvm
     from tvm import relay
 
@@ -78,7 +79,7 @@ def _on_machine(spec: dict, inputs: dict) -> Program:
 
 
 def _decoded(steps: int, version: str, step: Callable[[dict, str, Any], list], inputs: dict, place: Any) -> Program:
-    """Steps in a row as one run: each takes what the one before gave beside its first output in the place of all its
+    """Return steps in a row as one run: each step takes the further outputs of the previous one in place of all its
     inputs but the first, which is a new number."""
     (first, numbers), *others = inputs.items()
     words = [place(numbers + i) for i in range(steps)]
@@ -139,11 +140,12 @@ MAKERS = {"vm": _on_machine, "static": _for_one_size, "onnxruntime": PROGRAMS["o
 DECODERS = {"vm": _decode_on_machine, "onnxruntime": _decode_onnxruntime}
 
 
-# ---- the machine alone ----
+# ---- the VM alone ----
 
 
 def chain(spec: dict) -> dict:
-    """Microseconds of a chain of 100 calls: of kernels that add one number, and of functions that are not inlined."""
+    """Return the microseconds of a chain of 100 calls: of kernels that add one, and of functions that are not
+    inlined."""
     import tvm
     from tvm import relay
 
@@ -161,7 +163,8 @@ def chain(spec: dict) -> dict:
     kernels = seconds(tvm.IRModule.from_expr(relay.Function([x], body)), 1)
     y, z = relay.var("y", shape=(1,)), relay.var("z", shape=(1,))
     f = relay.GlobalVar("f")
-    # Its value is one of its arguments: no kernel runs, and recursion in the other branch keeps it from being inlined.
+    # The function returns one of its arguments: no kernel runs, and the recursion in the other branch prevents
+    # inlining.
     never = relay.const(False)
     mod = tvm.IRModule({f: relay.Function([y], relay.If(never, f(y), y), relay.TensorType((1,)))})
     body = z
@@ -172,7 +175,7 @@ def chain(spec: dict) -> dict:
 
 
 def memory(spec: dict) -> dict:
-    """Bytes of the machine over many runs of random sizes, beside those of a run of the largest."""
+    """Return the bytes of the VM over many runs of random sizes, beside those of a run of the largest size."""
     import tvm
 
     rng = np.random.default_rng(1)
@@ -193,7 +196,7 @@ def memory(spec: dict) -> dict:
 
 
 def main_of_worker() -> None:
-    """Do what the argument (JSON) asks for, or serve a program."""
+    """Execute the request of the argument (JSON), or serve a program."""
     answer = answers()
     spec = json.loads(sys.argv[1])
     tasks: dict[str, Callable[[dict], dict]] = {"compile": compile_model, "chain": chain, "memory": memory}
@@ -204,11 +207,11 @@ def main_of_worker() -> None:
         serve(makers[spec["peer"]], spec, sample({name: tuple(s) for name, s in spec["shapes"].items()}), answer)
 
 
-# ---- the side that asks ----
+# ---- the process that asks ----
 
 
 class Bench:
-    """The timing of one model after the other."""
+    """Measures one model after the other."""
 
     def __init__(self, options: argparse.Namespace, folder: str):
         self.options, self.folder = options, folder
@@ -226,7 +229,7 @@ class Bench:
         return Worker(spec, sys.executable, environment, "benchmarks.vm", ROOT)
 
     def once(self, peer: str, **more: Any) -> dict:
-        """The only answer of a worker."""
+        """Return the only answer of a worker."""
         worker = self.worker(peer, **more)
         try:
             return worker.first()
@@ -234,7 +237,7 @@ class Bench:
             worker.close()
 
     def library(self, name: str, executor: str, shapes: dict[str, Sizes] | None) -> tuple[str, float | None]:
-        """The library of a model, and the seconds of compiling it where it was not there."""
+        """Return the library of a model, and the seconds of compilation if it did not exist."""
         model = model_path(self.options.zoo, name)
         tag = "open" if shapes is None else "_".join("x".join(map(str, s)) for s in dict.fromkeys(shapes.values()))
         parts = [model.stem.removesuffix(".open"), executor, tag, f"{self.options.threads}t", "so"]
@@ -244,7 +247,7 @@ class Bench:
         return path, self.once("compile", model=str(model), shapes=shapes, executor=executor, library=path)["compile_s"]
 
     def row(self, name: str, shapes: dict[str, Sizes]) -> dict:
-        """The programs of a model at one size: compared, then timed in turn."""
+        """Return the row of a model at one size: compare the outputs of the programs, then time them in turn."""
         case = CASES[name]
         builds = {"vm": self.library(name, "vm", None)}
         if self.options.static and case.steps == 1:
@@ -270,7 +273,7 @@ class Bench:
         return row
 
     def _errors(self, workers: dict[str, Worker]) -> dict[str, float]:
-        """How far the first output of each program is from ours with open sizes, relative to its size."""
+        """Return the relative error of the first output of each program, compared with ours with dynamic shapes."""
         got = {}
         for peer, worker in workers.items():
             path = os.path.join(self.folder, f"{peer}.npy")
@@ -282,7 +285,7 @@ class Bench:
             same = want.shape == ours.shape
             found[peer] = float(np.linalg.norm(ours - want) / np.linalg.norm(want)) if same else math.inf
             if not found[peer] <= ALLOWED_ERROR:
-                raise WorkerFailed(f"vm: its output differs from that of {peer} by {found[peer]:.2g} of its size")
+                raise WorkerFailed(f"vm: the output differs from that of {peer} (relative error {found[peer]:.2g})")
         return found
 
 
@@ -290,7 +293,7 @@ class Bench:
 
 
 def core_groups(count: int, each: int) -> list[list[int]]:
-    """So many groups of processors as there may be: one thread of each core, ``each`` cores in a group."""
+    """Return as many groups of processors as possible: one hardware thread of each core, ``each`` cores in a group."""
     cores: dict[str, int] = {}
     for cpu in sorted(os.sched_getaffinity(0)):
         path = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
@@ -301,7 +304,8 @@ def core_groups(count: int, each: int) -> list[list[int]]:
 
 
 def run_together(options: argparse.Namespace, folder: str) -> list[dict]:
-    """The rows of all models, each model in a process and on cores of its own. What it prints comes at its end."""
+    """Return the rows of all models, each model in its own process on its own cores. The output of a model is
+    printed at its end."""
     free: SimpleQueue[list[int]] = SimpleQueue()
     groups = core_groups(options.jobs, options.threads)
     for group in groups:
@@ -322,16 +326,16 @@ def run_together(options: argparse.Namespace, folder: str) -> list[dict]:
         print(made.stdout.rstrip() if made.returncode == 0 else f"{name}: {made.stderr[-2000:]}", flush=True)
         return json.loads(Path(path).read_text())["rows"] if made.returncode == 0 else []
 
-    print(f"{len(groups)} models at a time, each on {options.threads} cores", flush=True)
+    print(f"{len(groups)} models at a time on {options.threads} cores each", flush=True)
     for name in options.models:
-        model_path(options.zoo, name)  # two processes do not write one file
+        model_path(options.zoo, name)  # two processes must not write one file
     order = sorted(options.models, key=lambda name: name not in LONGEST)
     with ThreadPoolExecutor(len(groups)) as pool:
         rows = dict(zip(order, pool.map(one, order)))
     return [row for name in options.models for row in rows[name]]
 
 
-# ---- what is said ----
+# ---- output ----
 
 
 def size_text(row: dict) -> str:
@@ -339,7 +343,7 @@ def size_text(row: dict) -> str:
 
 
 def line(row: dict) -> str:
-    """A row for people: milliseconds of each program, and ours with open sizes against the others."""
+    """Return a row as text: milliseconds of each program, and ratios of ours with dynamic shapes to the others."""
     ours = row["p20"]["vm"]
     parts = [f"vm {1e3 * ours:.3f} ms"]
     parts += [f"{peer} {1e3 * p:.3f} ({ours / p:.2f})" for peer, p in row["p20"].items() if peer != "vm"]
@@ -347,7 +351,7 @@ def line(row: dict) -> str:
 
 
 def table(rows: list[dict]) -> list[str]:
-    """All rows in Markdown: milliseconds and ratios."""
+    """Return all rows in Markdown: milliseconds and ratios."""
     said = ["| model | input | ours | onnxruntime | one size | of onnxruntime | of one size |", "|" + "---|" * 7]
     for row in rows:
         ours, others = row["p20"]["vm"], [row["p20"].get(peer) for peer in ("onnxruntime", "static")]
@@ -358,13 +362,17 @@ def table(rows: list[dict]) -> list[str]:
     return said
 
 
+def compile_seconds(rows: list[dict], name: str) -> tuple[list[float], list[float]]:
+    """Return the seconds of compiling a model with dynamic shapes, and for each single size."""
+    took = [row["compile_s"] for row in rows if row["model"] == name]
+    return [t["vm"] for t in took if "vm" in t], [t["static"] for t in took if "static" in t]
+
+
 def compile_ratios(rows: list[dict]) -> list[str]:
-    """Seconds of compiling with open sizes, against those of builds for one size, model by model."""
+    """Return the seconds of compilation with dynamic shapes divided by those for one size, for each model."""
     said = []
     for name in dict.fromkeys(row["model"] for row in rows):
-        took = [row["compile_s"] for row in rows if row["model"] == name]
-        ours = [t["vm"] for t in took if "vm" in t]
-        one = [t["static"] for t in took if "static" in t]
+        ours, one = compile_seconds(rows, name)
         if ours and one:
             mean = sum(one) / len(one)
             said.append(f"compiling {name}: {ours[0]:.1f} s, {mean:.1f} for one size ({ours[0] / mean:.2f})")
@@ -372,7 +380,7 @@ def compile_ratios(rows: list[dict]) -> list[str]:
 
 
 def summary(rows: list[dict]) -> list[str]:
-    """Geometric mean and worst case of ours with open sizes against each other program."""
+    """Return the geometric mean and the worst case of ours with dynamic shapes against each other program."""
     said = compile_ratios(rows)
     for other in ("onnxruntime", "static"):
         ratios = [(r["p20"]["vm"] / r["p20"][other], r["model"]) for r in rows if other in r["p20"]]
@@ -383,34 +391,64 @@ def summary(rows: list[dict]) -> list[str]:
     return said
 
 
+def result_rows(rows: list[dict]) -> tuple[list[dict], list[dict]]:
+    """Return the rows of result files: milliseconds of each input, and seconds of compiling each model."""
+    names = {"vm": "ours", "static": "one size"}
+    times = [
+        {"name": row["model"], "input": size_text(row), "details": {"compile_s": row["compile_s"]},
+         "values": {names.get(peer, peer): 1e3 * p for peer, p in row["p20"].items()}} for row in rows
+    ]  # fmt: skip
+    compiled = []
+    for name in dict.fromkeys(row["model"] for row in rows):
+        ours, one = compile_seconds(rows, name)
+        if ours and one:
+            values = {"ours": ours[0], "one size": sum(one) / len(one)}
+            compiled.append({"name": name, "values": values, "details": {"one size, each input": one}})
+    return times, compiled
+
+
+def record(options: argparse.Namespace, rows: list[dict]) -> None:
+    """Write the result files of times and of compilation."""
+    times, compiled = result_rows(rows)
+    command = f"python -m benchmarks.vm --threads {options.threads}"
+    if times:
+        result_file.record(options.record, "dynamic-shapes", times, unit="ms", command=command,
+                           method=f"{options.threads} threads; {options.rounds} interleaved rounds")
+    if compiled:
+        result_file.record(options.record, "dynamic-compile", compiled, unit="s", command=command,
+                           method="seconds from the ONNX file to the library with an empty cache; 'one size' is the "
+                           "mean over the inputs")  # fmt: skip
+
+
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.vm", description=__doc__.splitlines()[0])
     add = parser.add_argument
-    add("--models", default="", help=f"with commas, of {', '.join(CASES)}; all without --chain and --memory")
-    add("--at", default="", metavar="NUMBERS", help="which sizes of the models, as in 0,2 (default: all)")
+    add("--models", default="", help=f"comma-separated names of {', '.join(CASES)}; all without --chain and --memory")
+    add("--at", default="", metavar="NUMBERS", help="numbers of the sizes to measure, such as 0,2 (default: all)")
     add("--rounds", type=int, default=30)
     add("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    add("--jobs", type=int, default=1, help="models at a time, each on cores of its own; prints a table at the end")
+    add("--jobs", type=int, default=1, help="models at a time, each on its own cores; prints a table")
     add("--target", default="llvm")
     add("--no-static", dest="static", action="store_false", help="leave out builds for one size")
-    add("--chain", action="store_true", help="a chain of 100 trivial calls")
-    add("--memory", action="store_true", help=f"memory of {RUNS} runs of random sizes")
-    add("--zoo", default=str(ROOT / "build" / "zoo"), help="folder of the models, made where they are missing")
-    add("--packages", default="", help="keep compiled models in this folder and use those that are there")
-    add("--json", default=str(ROOT / "build" / "bench" / "vm.json"), help="where the rows are written")
+    add("--chain", action="store_true", help="measure a chain of 100 trivial calls")
+    add("--memory", action="store_true", help=f"measure the memory of {RUNS} runs of random sizes")
+    add("--zoo", default=str(ROOT / "build" / "zoo"), help="folder of the models; missing ones are created")
+    add("--packages", default="", help="store compiled models in this folder and reuse them")
+    add("--json", default=str(ROOT / "build" / "bench" / "vm.json"), help="file for the rows")
+    result_file.add_option(parser)
     options = parser.parse_args()
     alone = options.chain or options.memory
     options.models = [n for n in (options.models or ("" if alone else ",".join(CASES))).split(",") if n]
     unknown = [n for n in options.models if n not in CASES]
     if unknown:
-        parser.error(f"unknown model {unknown[0]}; there are {', '.join(CASES)}")
+        parser.error(f"unknown model {unknown[0]}; known: {', '.join(CASES)}")
     options.at = [int(n) for n in options.at.split(",") if n]
     return options
 
 
 def main() -> None:
     options = parse()
-    # An ended run ends its workers, which are stopped and would not notice.
+    # Workers are stopped most of the time and would not notice that this process ended.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     result: dict[str, Any] = {"rows": []}
     with tempfile.TemporaryDirectory() as folder:
@@ -438,6 +476,7 @@ def main() -> None:
     print("\n".join(summary(result["rows"])))
     Path(options.json).parent.mkdir(parents=True, exist_ok=True)
     save(options.json, result)
+    record(options, result["rows"])
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
-"""Models with open sizes, written node by node as ONNX: standard topologies with random weights and sane statistics.
+"""Models with dynamic shapes as ONNX, written node by node: standard topologies with random weights and sane
+statistics.
 
     python -m benchmarks.vm_models FOLDER [NAME ...]
 
-Only NumPy and onnx are needed.
+Needs only NumPy and onnx.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Sizes = tuple[int, ...]
 
 
 class Graph:
-    """Nodes and weights of a model as they are written; every method gives the name of a value."""
+    """Nodes and weights of a model under construction; every method returns the name of a value."""
 
     def __init__(self) -> None:
         from onnx import helper, numpy_helper
@@ -46,7 +47,7 @@ class Graph:
         return self.node("Add", self.node("MatMul", x, self.random(wide, out)), self.random(out))
 
     def conv(self, x: str, channels: int, out: int, kernel: int = 1, stride: int = 1, groups: int = 1) -> str:
-        """A convolution with its bias, as exporters write it after folding the normalization."""
+        """Add a convolution with bias, as exporters write it after folding the normalization."""
         scale = (2 / (kernel * kernel * channels / groups)) ** 0.5
         weight = self.random(out, channels // groups, kernel, kernel, scale=scale)
         pad = kernel // 2
@@ -54,7 +55,7 @@ class Graph:
                          strides=[stride] * 2, pads=[pad] * 4, group=groups)
 
     def model(self, inputs: dict[str, tuple[str, list]], output: str, dims: list, more: dict[str, list] | None = None):
-        """The model of these inputs; ``more`` are further outputs with their sizes."""
+        """Return the model of these inputs; ``more`` are further outputs with their sizes."""
         from onnx import TensorProto
 
         helper = self.helper
@@ -65,7 +66,7 @@ class Graph:
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
 
-# ---- networks for images ----
+# ---- image networks ----
 
 
 def _classified(g: Graph, x: str, channels: int, image: list):
@@ -93,8 +94,8 @@ def mobilenet_v2(image: list):
 
 
 def detector(image: list, classes: int = 21, boxes: int = 6):
-    """An SSD-style detector: a MobileNet with six boxes at each place of three maps, whose places follow from the size
-    of the image, and non-maximum suppression of each class; the result is the boxes that are left."""
+    """Return an SSD-style detector: a MobileNet with six boxes at each position of three feature maps, whose sizes
+    follow from the image, and non-maximum suppression of each class; the output is the list of remaining boxes."""
     g = Graph()
 
     def whole(*values: int) -> str:
@@ -116,7 +117,7 @@ def detector(image: list, classes: int = 21, boxes: int = 6):
         return g.node("Mul", g.node("Add", steps, number(0.5)), number(stride))
 
     def anchors(at: str, stride: int) -> str:
-        """Middle and size of every box of a map: h x w x boxes x 4."""
+        """Return center and size of every box of a map: h x w x boxes x 4."""
         y = g.node("Unsqueeze", places(at, 2, stride), whole(1, 2, 3))
         x = g.node("Unsqueeze", places(at, 3, stride), whole(0, 2, 3))
         sizes = 2.0 * stride * g.rng.uniform(0.7, 1.6, (boxes, 2))
@@ -164,16 +165,16 @@ def resnet50(image: list, blocks: tuple[int, ...] = (3, 4, 6, 3)):
             y = g.node("Relu", g.conv(x, channels, wide))
             y = g.conv(g.node("Relu", g.conv(y, wide, wide, 3, stride)), wide, out)
             short = g.conv(x, channels, out, 1, stride) if i == 0 else x
-            # Sums of many blocks keep their size; the factor is exact in half precision.
+            # The factor keeps the magnitude of the sum of many blocks; it is exact in float16.
             x, channels = g.node("Relu", g.node("Mul", g.node("Add", y, short), g.const(np.float32(0.6875)))), out
     return _classified(g, x, channels, image)
 
 
-# ---- text ----
+# ---- language models ----
 
 
 def bert(tokens: list, layers: int = 12, wide: int = 768, heads: int = 12, words: int = 30522):
-    """BERT-base: 12 layers of width 768 with 12 heads."""
+    """Return BERT-base: 12 layers of width 768 with 12 heads."""
     g = Graph()
 
     def norm(x: str) -> str:
@@ -209,8 +210,8 @@ def bert(tokens: list, layers: int = 12, wide: int = 768, heads: int = 12, words
 
 
 def gpt2(layers: int = 12, wide: int = 768, heads: int = 12, words: int = 50257, most: int = 1024):
-    """One step of GPT-2 (124 million weights) with the keys and values of the words before: their logits, and the keys
-    and values for the next step."""
+    """Return one step of GPT-2 (124 million weights) with the keys and values of the previous tokens: the logits,
+    and the keys and values for the next step."""
     g = Graph()
     each = wide // heads
 
@@ -232,7 +233,7 @@ def gpt2(layers: int = 12, wide: int = 768, heads: int = 12, words: int = 50257,
     embedding = g.random(words, wide)
     places = g.node("Slice", g.random(most, wide), past, total, zero)
     x = g.node("Add", g.node("Gather", embedding, "input_ids"), places)
-    # A word sees those before it and itself.
+    # A token attends to previous tokens and itself.
     later = g.const(np.triu(np.full((most, most), -1e9, "float32"), 1))
     mask = g.node("Slice", g.node("Slice", later, past, total, zero), zero, total, one)
     inputs: dict[str, tuple[str, list]] = {"input_ids": ("INT64", ["n", "words"])}
@@ -257,11 +258,11 @@ def gpt2(layers: int = 12, wide: int = 768, heads: int = 12, words: int = 50257,
     return g.model(inputs, logits, ["n", "words", words], presents)
 
 
-# ---- recurrences as loops ----
+# ---- recurrent networks as loops ----
 
 
 def _cell(g: Graph, kind: str, x: str, state: list[str], wide: int) -> list[str]:
-    """The states after one step of an LSTM or a GRU."""
+    """Return the states after one step of an LSTM or a GRU."""
     count = 4 if kind == "lstm" else 3
     a = g.node("Add", g.node("MatMul", x, "wx"), "b")
     r = g.node("MatMul", state[0], "wh")
@@ -279,7 +280,8 @@ def _cell(g: Graph, kind: str, x: str, state: list[str], wide: int) -> list[str]
 
 
 def recurrence(kind: str, wide: int = 256):
-    """A recurrence over the first axis of ``x`` (time x batch x width) as a Loop; the result is the last state."""
+    """Return a recurrence over the first axis of ``x`` (time x batch x width) as a Loop; the output is the last
+    state."""
     from onnx import TensorProto
 
     outer, inner = Graph(), Graph()
@@ -318,9 +320,11 @@ def recurrence(kind: str, wide: int = 256):
 
 
 class Case(NamedTuple):
-    """A model, and the shapes of its inputs that it is measured at. ``steps``: so many runs in a row are one, each of
-    which takes what the one before gave beside its first output. ``fixed`` is whether known sizes of its inputs make
-    all others known."""
+    """A model, and the shapes of its inputs at which it is measured.
+
+    With ``steps``, one run is that number of steps, each of which takes the outputs of the previous one after its first
+    output. ``fixed`` is whether known input sizes make all other sizes known.
+    """
 
     make: Callable
     shapes: list[dict[str, Sizes]]
@@ -361,7 +365,7 @@ CASES: dict[str, Case] = {
 
 
 def model_path(folder: str | Path, name: str) -> Path:
-    """The file of a model, which is made where it is missing."""
+    """Return the file of a model, which is created if it is missing."""
     import onnx
 
     path = Path(folder) / f"{name.removesuffix('_decode')}.open.onnx"
@@ -374,7 +378,7 @@ def model_path(folder: str | Path, name: str) -> Path:
 
 
 def sample(shapes: dict[str, Sizes]) -> dict[str, np.ndarray]:
-    """Inputs of these shapes, the same for all programs."""
+    """Return inputs of these shapes, the same for all programs."""
     rng = np.random.default_rng(0)
     made: dict[str, np.ndarray] = {}
     for name, shape in shapes.items():

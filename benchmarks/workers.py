@@ -1,7 +1,7 @@
 """Programs of the benchmark of models: those of ``tvm.utils.peers``, and frameworks that build the models of the zoo.
 
-A worker reads requests and writes answers as lines of JSON. Of tvm only the runtime is loaded unless our own program is
-asked for, so a worker may run in an environment that only has the peer.
+A worker reads requests and writes answers as lines of JSON. It loads only the runtime of tvm unless our own program is
+requested, so a worker may run in an environment that has only the peer.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _torch_compile(spec: dict, inputs: dict) -> Program:
 
 
 def _torch_script(spec: dict, inputs: dict) -> Program:
-    """The program that ``tvmc bench`` runs for torch: a traced model that was saved."""
+    """Return the program that ``tvmc bench`` runs for torch: a saved traced model."""
     import torch
 
     from . import zoo
@@ -61,7 +61,7 @@ def _torch_script(spec: dict, inputs: dict) -> Program:
 def _jax(spec: dict, inputs: dict) -> Program:
     import warnings
 
-    # XLA takes as many threads as the process may use cores.
+    # XLA starts as many threads as the process has cores.
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: spec["threads"]])
     warnings.filterwarnings("ignore", message=".*int64.*")
     import jax
@@ -85,11 +85,11 @@ PEERS: dict[str, Maker] = {
     "torchscript": _torch_script,
     "jax": _jax,
 }
-# Ours as another tree has it.
+# Our code in another checkout.
 BEFORE = "before"
-# What models are written in; the other peers only run them.
+# The frameworks that define the models; the other peers only run them.
 FRAMEWORKS = ("torch", "torch.compile", "torchscript", "jax")
-# What an environment needs for a peer.
+# The modules that a peer needs.
 MODULES = {
     "onnxruntime": ("onnxruntime",),
     "openvino": ("openvino",),
@@ -101,7 +101,7 @@ MODULES = {
 
 
 def main() -> None:
-    """Serve what the argument (JSON) asks for."""
+    """Serve the request of the argument (JSON)."""
     answer = answers()
     spec = json.loads(sys.argv[1])
     if spec["peer"] == "compile":
@@ -119,14 +119,14 @@ def main() -> None:
 
 
 class Worker(rounds.Worker):
-    """A program of this file in a process of its own."""
+    """A program of this file in its own process."""
 
     def __init__(self, spec: dict, python: str, environment: dict[str, str] | None = None):
         super().__init__(spec, python, environment, "benchmarks.workers", spec.get("tree") or ROOT)
 
 
 def missing(peer: str, python: str) -> str:
-    """The first module that ``peer`` needs and ``python`` does not have; nothing where all are there."""
+    """Return the first module that ``peer`` needs and ``python`` does not have, or ""."""
     return rounds.missing(MODULES.get(peer, ()), python)
 
 

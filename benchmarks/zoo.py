@@ -2,8 +2,8 @@
 
     python -m benchmarks.zoo FOLDER [NAME ...] [--batch N] [--height H --width W] [--layout NHWC]
 
-Run by a Python that has torch, torchvision, transformers and onnx; nothing of tvm is needed. Beside each model lies
-what double precision gives for the input of `sample`, which every timed program is held against.
+Runs in a Python that has torch, torchvision, transformers and onnx; it does not need tvm. Each model has a reference
+file: the output in double precision for the input of `sample`, with which every timed program is compared.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ TRANSFORMERS = ("vit_b16", *TEXT)
 NAMES = (*VISION, *SEGMENTATION, *DETECTION, *TRANSFORMERS)
 # Height and width of the image where it is not 224.
 SIDES = {"inception_v3": 299, "deeplabv3_resnet50": 256, "yolo": 800, "face": 256}
-# Models that are also measured in other shapes, layouts and with one thread.
+# Models that are also measured in other shapes and layouts and with one thread.
 WITH_VARIANTS = ("resnet50", "mobilenet_v2")
-# Their position tables are made for one input size.
+# Models whose position tables are for one input size.
 FIXED_SIZE = frozenset(TRANSFORMERS)
 
 
@@ -46,7 +46,7 @@ class Case:
 
     @property
     def stem(self) -> str:
-        """The name of its files, without the ending."""
+        """The base name of its files."""
         size = f".{self.width}x{self.height}" if self.height else ""
         return self.name + (f".b{self.batch}" if self.batch > 1 else "") + size + (".nhwc" if self.is_nhwc else "")
 
@@ -65,12 +65,12 @@ class Case:
 
 
 def variants(name: str) -> list[Case]:
-    """Other batches, an image that is not square, and channels last."""
+    """Return other batches, an image that is not square, and channels last."""
     return [Case(name, 4), Case(name, 8), Case(name, 1, 240, 320), Case(name, layout="NHWC")]
 
 
 def sample(case: Case) -> dict[str, np.ndarray]:
-    """The input all programs get."""
+    """Return the input of all programs."""
     rng = np.random.default_rng(0)
     if case.name in TEXT:
         shape = case.shapes["input_ids"]
@@ -80,8 +80,8 @@ def sample(case: Case) -> dict[str, np.ndarray]:
 
 @functools.cache
 def _declare_operators():
-    """A build of torch for CPUs has no operators of torchvision; its model definitions, which transformers imports
-    too, only need their names, for as long as the library object lives."""
+    """Declare the names of torchvision's operators, which a CPU build of torch may lack: torchvision's model
+    definitions, which transformers also imports, need the names as long as the library object lives."""
     import torch
 
     if torch.version.cuda is not None:
@@ -131,7 +131,7 @@ def _segmentation(name: str):
 
 
 def build(case: Case):
-    """The model in torch, in evaluation mode; weights follow from the seed alone, whatever the case."""
+    """Return the model in torch, in evaluation mode; the weights depend on the seed only."""
     import torch
 
     warnings.filterwarnings("ignore")
@@ -158,7 +158,7 @@ def build(case: Case):
 
 
 def _sane_statistics(model) -> None:
-    """Batch norms that neither blow the values up nor let them vanish."""
+    """Set batch-norm statistics that keep the magnitude of values."""
     import torch
 
     generator = torch.Generator().manual_seed(1)
@@ -171,7 +171,7 @@ def _sane_statistics(model) -> None:
 
 
 def tensors(case: Case) -> tuple:
-    """The sample as arguments of the model in torch; channels-last data becomes a view with channels second."""
+    """Return the sample as arguments of the model in torch; channels-last data become a view with channels second."""
     import torch
 
     made = [torch.from_numpy(array) for array in sample(case).values()]
@@ -191,7 +191,7 @@ def _exported(model, case: Case):
 
     if not case.is_nhwc:
         return model, tensors(case)
-    # The export leaves a model in the mode it found it in, whatever the mode of its parts.
+    # The export restores the mode in which it found the model, whatever the mode of its parts.
     return ChannelsLast(model).eval(), tuple(torch.from_numpy(array) for array in sample(case).values())
 
 
@@ -204,12 +204,12 @@ def reference_path(folder: str, case: Case) -> str:
 
 
 def make(case: Case, folder: str) -> None:
-    """Write the model and its reference, each appearing whole or not at all."""
+    """Write the model and its reference; each file appears complete or not at all."""
     import torch
 
     os.makedirs(folder, exist_ok=True)
     model = build(case)
-    # Several programs may make the same model at once.
+    # Several programs may create the same model at once.
     path, part = model_path(folder, case), f"{model_path(folder, case)}.{os.getpid()}.part"
     whole, arguments = _exported(model, case)
     torch.onnx.export(whole, arguments, part, input_names=list(case.shapes), opset_version=17, dynamo=False)

@@ -1,4 +1,4 @@
-"""Names the pass that changes the result of a random graph: ``python tools/bisect_pass.py SEED``."""
+"""Name the pass that changes the output of a random graph: ``python tools/bisect_pass.py SEED``."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def main(seed: int) -> int:
     for level in (0, 3):
         problem = random_graphs.close(random_graphs.compile_and_run(mod, values, level), want)
         if problem:
-            print(f"seed {seed}: no graph pass is to blame; compiled at level {level}, {problem}")
+            print(f"seed {seed}: no graph pass changes the output; compiled at level {level}, {problem}")
             return 1
-    print(f"seed {seed}: no pass changes the result")
+    print(f"seed {seed}: no pass changes the output")
     return 0
 
 

@@ -1,8 +1,8 @@
-"""What Caffe2 makes of the cases of the tests, written to tests/relay/frontend/caffe2/cases.npz.
+"""Write the outputs of Caffe2 for the test cases to tests/relay/frontend/caffe2/cases.npz.
 
-Run it with a Python that has Caffe2 (PyTorch up to 1.8 for x86-64 brings it); nothing else of this repository is
-needed. Names as arguments choose cases, whose results are added to the file. What Caffe2 itself refuses is named,
-and left out.
+Run it with a Python that has Caffe2 (PyTorch up to 1.8 for x86-64 contains it); the rest of this repository is not
+needed. Arguments are names of cases, whose outputs are added to the file. Cases that Caffe2 rejects are listed and left
+out.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Checks a built site: every link leads somewhere and nothing is loaded from elsewhere; in a browser, no page is wider
-than a phone, in light and dark, and the search finds an operator.
+"""Check a built site: all links have a target and no page loads resources from other sites; in a browser, no page is
+wider than a phone screen, in light and dark mode, and the search finds an operator.
 
     python tools/check_site.py build/site [--browser chromium] [--quick]
 
-``--quick`` looks at ten pages in the browser, spread over the site, and checks the links of all.
+``--quick`` opens ten pages in the browser, spread over the site, and checks the links of all pages.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 PHONE = 390
-# What is loaded with a page, by tag: the attribute that names it.
+# Resources of a page: tag and the attribute with the address.
 LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "object": "data"}
 
 
 class Page(HTMLParser):
-    """The anchors of a page, the links on it, and what it loads."""
+    """The anchors of a page, its links, and the resources that it loads."""
 
     def __init__(self, text: str):
         super().__init__()
@@ -50,7 +50,7 @@ class Page(HTMLParser):
 
 
 def broken_links(site: Path) -> list[str]:
-    """What is wrong with the links and resources of all pages, a line each."""
+    """Return one line for each wrong link or resource of the pages."""
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in sorted(site.rglob("*.html"))}
     wrong = []
     for path, page in pages.items():
@@ -72,7 +72,7 @@ def broken_links(site: Path) -> list[str]:
     return wrong
 
 
-# Opens page after page in a frame of a phone's width, first in light and then in dark, and searches.
+# Opens page after page in a frame as wide as a phone screen, first in light mode, then in dark mode, and searches.
 SCRIPT = """<!doctype html><meta charset="utf-8"><body><script>
 const pages = %s, wide = [], settled = ms => new Promise(done => setTimeout(done, ms));
 const frame = document.createElement("iframe");
@@ -101,7 +101,7 @@ const open = url => new Promise(done => { frame.onload = done; frame.src = url; 
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves the site, and in it the page that looks at the others."""
+    """Serves the site, and in it the page that opens the other pages."""
 
     def __init__(self, *args, script: str, **kwargs):
         self.script = script
@@ -122,7 +122,7 @@ class Handler(http.server.SimpleHTTPRequestHandler):
 
 
 def look(site: Path, browser: str, pages: list[str]) -> dict:
-    """What the browser sees: pages wider than a phone, and how many results the search has."""
+    """Return the browser's results: pages wider than the screen, and the number of search results."""
     handler = functools.partial(Handler, directory=str(site), script=SCRIPT % (json.dumps(pages), PHONE))
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -138,12 +138,12 @@ def look(site: Path, browser: str, pages: list[str]) -> dict:
         server.shutdown()
     found = re.search(r'<pre id="outcome">(.*?)</pre>', done.stdout, re.DOTALL)
     if not found:
-        sys.exit(f"the browser showed no outcome: {done.stderr[-2000:]}")
+        sys.exit(f"the browser returned no result: {done.stderr[-2000:]}")
     return json.loads(found[1].replace("&gt;", ">").replace("&lt;", "<").replace("&amp;", "&"))
 
 
 def spread(pages: list[str], count: int) -> list[str]:
-    """``count`` of the pages, at even distances, the first and the last among them."""
+    """Return ``count`` of the pages at equal distances, including the first and the last."""
     last = len(pages) - 1
     return [pages[number * last // (count - 1)] for number in range(count)] if last >= count else pages
 
@@ -155,8 +155,8 @@ def find_browser() -> str | None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("site", type=Path)
-    parser.add_argument("--browser", default=find_browser(), help="the program; without one only links are checked")
-    parser.add_argument("--quick", action="store_true", help="ten pages in the browser")
+    parser.add_argument("--browser", default=find_browser(), help="browser; without one, only links are checked")
+    parser.add_argument("--quick", action="store_true", help="open only ten pages in the browser")
     given = parser.parse_args()
     site = given.site.resolve()
     wrong = broken_links(site)
@@ -166,8 +166,8 @@ def main() -> int:
         wrong += [f"wider than a phone: {page}" for page in seen["wide"]]
         if not seen["found"]:
             wrong.append("the search finds no conv2d")
-        print(f"{seen['pages']} pages looked at in {os.path.basename(given.browser)}, light and dark")
-    print("\n".join(wrong) or "every link leads somewhere")
+        print(f"{seen['pages']} pages opened in {os.path.basename(given.browser)}, light and dark")
+    print("\n".join(wrong) or "all links have a target")
     return int(bool(wrong))
 
 

@@ -1,8 +1,9 @@
-"""Small CNTK models of every operator, in both formats, with what CNTK makes of them: written to
-tests/relay/frontend/cntk/cases.npz, which ``xz`` then packs.
+"""Write small CNTK models of every operator, in both formats, and their outputs in CNTK, to
+tests/relay/frontend/cntk/cases.npz; compress the file with ``xz`` afterwards.
 
-Run it with a Python that has CNTK 2.7 (2.7 and 3.6 on x86-64 do); nothing else of this repository is needed. Parts of
-names as arguments choose cases, whose results are added to the file. What CNTK refuses is named, and left out.
+Run it with a Python that has CNTK 2.7 (Python 2.7 or 3.6 on x86-64); the rest of this repository is not needed.
+Arguments are parts of names of cases, whose outputs are added to the file. Cases that CNTK rejects are listed and left
+out.
 """
 
 import os
@@ -13,7 +14,7 @@ import zlib
 import cntk as C
 import numpy as np
 
-# The older format does not keep the attributes of these, or the order of the outputs.
+# The older format does not store the attributes of these operators, or the order of their outputs.
 LOST = (
     "Block/ones",
     "Block/selu",
@@ -41,7 +42,7 @@ def weight(name, *shape, **limits):
 
 
 def case(name, *shapes, **options):
-    """Registers a model of inputs x, y, ... of these shapes, with a batch of 2."""
+    """Register a model of inputs x, y, ... with these shapes and a batch of 2."""
 
     def add(build):
         CASES[name] = (build, shapes, options)
@@ -310,7 +311,7 @@ case("ReconcileDynamicAxis", (3,), **S)(lambda x: C.plus(x, C.sequence.broadcast
 
 # -- networks
 def resnet(x):
-    """Two residual blocks with normalizations and a classifier."""
+    """Return two residual blocks with normalizations, and a classifier."""
 
     def norm(y, channels, name):
         return C.batch_normalization(
@@ -344,7 +345,7 @@ def resnet(x):
 
 
 def tagger(x):
-    """A bidirectional recurrent tagger."""
+    """Return a bidirectional recurrent tagger."""
     make = C.initializer.glorot_uniform(seed=4)
     forward = C.layers.Recurrence(C.layers.LSTM(4, init=make))(x)
     backward = C.layers.Recurrence(C.layers.LSTM(4, init=make), go_backwards=True)(x)

@@ -314,7 +314,7 @@ BENCH = {
     "compile": module("benchmarks.compile_time", "time and memory of compiling"),
     "models": module("benchmarks.models", "models beside onnxruntime, OpenVINO, PyTorch and XLA"),
     "quantization": module("benchmarks.quantization", "quantized models beside onnxruntime and float32",
-                           ("--write", "benchmarks/results/quantization.json")),
+                           ("--write",)),
     "vm": module("benchmarks.vm", "models with dynamic shapes on the virtual machine beside onnxruntime"),
     "search": module("benchmarks.auto_scheduler_ops", "operators found by search beside PyTorch (needs: peers)"),
 }  # fmt: skip
@@ -351,6 +351,8 @@ COMMANDS: dict[str, Command | Group] = {
     "fuzz": Group("run random programs, damaged files and random kills", FUZZ),
     "soak": Group("run a system for a long time under random failures", SOAK),
     "bench": Group("measure times", BENCH),
+    "performance": script("tools/performance.py", "write docs/performance.md and its charts from benchmarks/results",
+                          Option("--check", "write nothing; fail if a file would change"), interpreter="run"),
     "everywhere": script(
         "tools/everywhere.py", "run a sample of the tests as on other machines; writes docs/everywhere.md",
         Option("--only", "rows whose name contains these words", "TEXT"), SEED,

@@ -1,8 +1,8 @@
-"""Compile every model in a folder with ``tvmc compile`` and no shape flag: what is open stays open.
+"""Compile every model in a folder with ``tvmc compile`` and no shape options: dynamic dimensions stay dynamic.
 
     python tools/compile_models.py FOLDER [PATTERN ...]
 
-A line for each model: seconds and the executor, or the error. Ends with 1 where a model does not compile.
+Prints a line for each model: seconds and the executor, or the error. The exit code is 1 if a model does not compile.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import tempfile
 import time
 from pathlib import Path
 
-# Where a model is several files, tvmc takes this one, or the folder.
+# For a model of several files, tvmc takes this file, or the folder.
 SUFFIXES = (".onnx", ".jit", ".tflite", ".h5", ".pdmodel", ".cfg", ".prototxt", ".dnn", ".cmf")
 FOLDERS = {"saved_model.pb", "Manifest.json"}
 
 
 def models(folder: Path) -> list[Path]:
-    """What tvmc compile is given for each model below a folder."""
+    """Return the argument of tvmc compile for each model below a folder."""
     found = {path for path in folder.rglob("*") if path.suffix in SUFFIXES}
     found |= {path.parent for path in folder.rglob("*") if path.name in FOLDERS}
     found |= {path for path in folder.rglob("*.pb") if path.name not in {*FOLDERS, "init_net.pb"}}
@@ -29,7 +29,7 @@ def models(folder: Path) -> list[Path]:
 
 
 def compile_one(path: Path, seconds: int) -> tuple[bool, str]:
-    """Whether a model compiles, and the last line that says how or why not."""
+    """Return whether a model compiles, and the last line of the output."""
     with tempfile.TemporaryDirectory() as made:
         command = [sys.executable, "-m", "tvm.driver.tvmc", "compile", str(path), "--target", "llvm", "--output",
                    os.path.join(made, "model.tar")]  # fmt: skip
@@ -46,8 +46,8 @@ def compile_one(path: Path, seconds: int) -> tuple[bool, str]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
-    parser.add_argument("patterns", nargs="*", help="parts of the names of the models that are wanted")
-    parser.add_argument("--seconds", type=int, default=300, help="how long one may take")
+    parser.add_argument("patterns", nargs="*", help="compile only models whose name contains one of these texts")
+    parser.add_argument("--seconds", type=int, default=300, help="time limit of a model")
     options = parser.parse_args()
     failed = 0
     for path in models(options.folder):

@@ -1,7 +1,8 @@
-"""Models compiled for other machines and run there, by the C server under qemu-user, against this machine's results.
+"""Compile models for other machines, run them there in the C server under qemu-user, and compare with this machine's
+outputs.
 
-A machine is left out, with a line that says why, where its emulator, its C library or a compiler for it is missing.
-Writes the table in docs/cross_tests.md.
+A machine is left out, with a line that gives the reason, if its emulator, C library or compiler is missing. Writes the
+table in docs/cross_tests.md.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-# Where tests find models, too.
+# The folder in which tests find models, too.
 MODELS = Path(os.environ.get("TVM_TEST_MODELS") or ROOT.parent / "shared" / "models")
 TABLE = ROOT / "docs" / "cross_tests.md"
 HEAD = """# Models on other machines
@@ -32,14 +33,14 @@ and compared with the output of this machine's own code. The difference is that 
 largest one. A run of some machines (`--only`) or models (`--models`) renews only their rows.
 
 """
-# Differences from this machine's results, relative to the largest of them, that come of another order of sums alone.
+# The largest difference, relative to the largest element, that a different order of reductions alone causes.
 TOLERANCE = 1e-5
 MODEL_NAMES = ("MobileNetV2", "ResNet-18", "MobileNetV2 int8")
 MODEL_ROWS = tuple(f"| {name} |" for name in MODEL_NAMES)
 
 
 class Machine(NamedTuple):
-    """A machine as a target, as compilers are called by it, and as qemu emulates it."""
+    """A machine: its target, the prefix of its compilers, and its options in qemu."""
 
     target: str
     triple: str
@@ -103,7 +104,7 @@ def run(library, device, inputs) -> list:
 
 
 def command_of(machine: Machine, sysroots: Path) -> list[str] | str:
-    """How a program of the machine is started here; else, why it cannot be."""
+    """Return the command that starts a program of the machine here, or the reason why there is none."""
     name = f"qemu-{machine.emulator}"
     emulator = shutil.which(name) or shutil.which(f"{name}-static")
     if emulator is None:
@@ -125,16 +126,16 @@ def command_of(machine: Machine, sysroots: Path) -> list[str] | str:
 
 @contextlib.contextmanager
 def session(command: list[str]) -> Iterator:
-    """A session with the server that ``command`` starts."""
+    """Return a session with the server that ``command`` starts."""
     from tvm import rpc
 
     server = subprocess.Popen([*command, "--port", "0"], stderr=subprocess.PIPE, text=True)
     try:
-        # The emulator may warn before the server speaks.
+        # The emulator may print warnings before the server's first line.
         ports = (re.search(r"bind to \S+:(\d+)", line) for line in server.stderr)
         port = next(filter(None, ports), None)
         if port is None:
-            raise RuntimeError(f"{command[0]} did not start the server")
+            raise RuntimeError(f"{command[0]} exited before the server started")
         yield rpc.connect("127.0.0.1", int(port[1]))
     finally:
         server.terminate()
@@ -142,7 +143,7 @@ def session(command: list[str]) -> Iterator:
 
 
 def check(model: str, names: list[str], commands: dict[str, list[str]]) -> list[str]:
-    """Rows of the table for a model on some machines."""
+    """Return the table rows of a model on some machines."""
     import numpy as np
 
     import tvm
@@ -174,7 +175,7 @@ def check(model: str, names: list[str], commands: dict[str, list[str]]) -> list[
 
 
 def on_machine(target: str, remote, path: str):
-    """A function that computes a graph on the machine of a session."""
+    """Return a function that computes a graph on the machine of a session."""
 
     def compute(mod, inputs):
         build(mod, {}, target).export_library(path)
@@ -185,7 +186,7 @@ def on_machine(target: str, remote, path: str):
 
 
 def check_operators(names: list[str], commands: dict[str, list[str]], count: int, seed: int) -> list[str]:
-    """Lines about a sample of operators on some machines, each against NumPy."""
+    """Return lines about a sample of operators on some machines, each compared with NumPy."""
     import cross_ops
 
     known, lines = cross_ops.cases(), []
@@ -201,13 +202,13 @@ def check_operators(names: list[str], commands: dict[str, list[str]], count: int
 
 
 def place(row: str) -> tuple[int, int]:
-    """Where a row stands in the table: by model, then by machine, in the order of this program."""
+    """Return the sort key of a row: by model, then by machine in the order of this program."""
     model, machine = (cell.strip() for cell in row.split("|")[1:3])
     return MODEL_NAMES.index(model), list(MACHINES).index(machine)
 
 
 def write_table(rows: list[str]) -> None:
-    """Put rows into the table in the place of older ones, so that a run of some machines or models renews its part."""
+    """Write rows into the table in place of older ones, so that a run of some machines or models updates its part."""
     known = {place(line): line for line in TABLE.read_text().splitlines() if line.startswith(MODEL_ROWS)}
     known |= {place(row): row for row in rows}
     columns = "| model | machine | seconds to compile and link | difference | result |\n|---|---|---|---|---|\n"
@@ -216,11 +217,11 @@ def write_table(rows: list[str]) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sysroots", type=Path, default=Path("/usr"), help="folder of C libraries by triple (/usr)")
+    parser.add_argument("--sysroots", type=Path, default=Path("/usr"), help="folder of the C libraries by triple")
     parser.add_argument("--models", default=",".join(MODEL_NAMES))
-    parser.add_argument("--only", default="", help="the machine of this name, or those whose names hold this text")
-    parser.add_argument("--ops", type=int, default=0, help="instead of models, so many operators against NumPy")
-    parser.add_argument("--seed", type=int, default=int(time.time()) // 86400, help="which operators (the day)")
+    parser.add_argument("--only", default="", help="machine of this name, or those with this text in it")
+    parser.add_argument("--ops", type=int, default=0, help="compare this many operators with NumPy instead")
+    parser.add_argument("--seed", type=int, default=int(time.time()) // 86400, help="seed of --ops (default: the day)")
     args = parser.parse_args()
     commands, left_out = {}, []
     asked = [args.only] if args.only in MACHINES else [name for name in MACHINES if args.only in name]

@@ -1,4 +1,4 @@
-"""Operators for other machines: small graphs, and what NumPy makes of the same inputs."""
+"""Operators for other machines: small graphs, and the same computation in NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Case(NamedTuple):
-    """A graph over ``x`` (and ``y``) and the same in NumPy; ``exact`` where not a bit may differ."""
+    """A graph over ``x`` (and ``y``) and the same in NumPy; with ``exact``, outputs must be bitwise equal."""
 
     shapes: tuple[tuple[int, ...], ...]
     dtype: str
@@ -19,7 +19,7 @@ class Case(NamedTuple):
 
 
 def windows(x: np.ndarray, k: int, stride: int, fill: float = 0) -> np.ndarray:
-    """The windows of images padded by one: (n, c, h, w, k, k)."""
+    """Return the windows of images padded by one: (n, c, h, w, k, k)."""
     padded = np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)), constant_values=fill)
     return np.lib.stride_tricks.sliding_window_view(padded, (k, k), (2, 3))[:, :, ::stride, ::stride]
 
@@ -103,13 +103,13 @@ def cases() -> dict[str, Case]:
 
 
 def sample(names: list[str], count: int, seed: int) -> list[str]:
-    """``count`` of the names, others with every seed; all of them where there are no more."""
+    """Return ``count`` of the names, depending on the seed; all names if there are no more."""
     order = np.random.default_rng(seed).permutation(len(names))[:count]
     return [names[i] for i in sorted(order)]
 
 
 def difference(case: Case, run: Callable[[Any, dict[str, np.ndarray]], np.ndarray], seed: int) -> float:
-    """The largest difference from NumPy that a machine's result has, relative to the largest element."""
+    """Return the largest difference from NumPy, relative to the largest element."""
     import tvm
     from tvm import relay
 

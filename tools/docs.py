@@ -1,10 +1,10 @@
-"""Builds the documentation site: assembles its sources in a folder of their own and runs Sphinx, warnings as errors.
+"""Build the documentation site: assemble its sources in a separate folder and run Sphinx with warnings as errors.
 
     python tools/docs.py build/site [--quick]
 
-The sources are the documents of ``docs/``, the tutorials run as they stand with what they print, and reference pages
-made from the docstrings of the public names. ``--quick`` runs no tutorial, which the tests do, and leaves the names of
-the reference out of the lists of contents: their copies on every page take half of the time of writing pages.
+The sources are the documents of ``docs/``, the tutorials, which are executed and shown with their output, and reference
+pages generated from the docstrings of public names. ``--quick`` does not execute tutorials (the tests do), and leaves
+the reference's names out of the tables of contents: their copies on every page take half of the time of writing pages.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ import public_names
 import tutorials
 
 ROOT = Path(__file__).resolve().parent.parent
-# Documents from outside of docs/ and their places on the site.
+# Documents outside docs/ and their paths on the site.
 OTHERS = {"CHANGELOG.md": "changelog.md", "examples/README.md": "examples.md"}
 LINK = re.compile(r"\[([^\]\n]*)\]\(([^)\s]+)\)")
 
 
 def documents() -> dict[Path, str]:
-    """Every document by its file, with its place on the site."""
+    """Return every document's file with its path on the site."""
     docs = ROOT / "docs"
     found = {path: path.relative_to(docs).as_posix() for path in sorted(docs.rglob("*.md"))}
     return found | {ROOT / name: place for name, place in OTHERS.items()}
 
 
 def with_links_inside(text: str, source: Path, places: dict[Path, str]) -> str:
-    """A document whose links to files that are not on the site are their names: no repository is behind it."""
+    """Return a document in which links to files outside the site are plain names, since the site has no repository
+    behind it."""
     here = Path(places[source]).parent
 
     def replace(match: re.Match[str]) -> str:
@@ -55,13 +56,13 @@ def with_links_inside(text: str, source: Path, places: dict[Path, str]) -> str:
             return match[0]
         return title if title.startswith("`") else f"`{title}`"
 
-    # Programs keep their brackets.
+    # Leave brackets in programs and code as they are.
     parts = re.split(r"(^```.*?^```$|`[^`\n]+`(?!\]))", text, flags=re.DOTALL | re.MULTILINE)
     return "".join(part if number % 2 else LINK.sub(replace, part) for number, part in enumerate(parts))
 
 
 def assemble(folder: Path, quick: bool) -> None:
-    """The sources of the site in ``folder``, made anew."""
+    """Write the sources of the site into an empty ``folder``."""
     shutil.rmtree(folder, ignore_errors=True)
     places = documents()
     for source, place in places.items():
@@ -76,14 +77,14 @@ def assemble(folder: Path, quick: bool) -> None:
 
 
 def list_decisions(folder: Path) -> None:
-    """The pages of decisions in the navigation: their list in the README is made of plain links."""
+    """Add the decision pages to the navigation: the list in their README consists of plain links."""
     pages = sorted(path.stem for path in folder.glob("[0-9]*.md"))
     with open(folder / "README.md", "a", encoding="utf-8") as file:
         file.write("\n".join(["", ":::{toctree}", ":hidden:", "", *pages, ":::", ""]))
 
 
 def list_the_rest(folder: Path) -> None:
-    """Documents that the index does not place come last in the navigation."""
+    """Add documents that the index does not list to the end of the navigation."""
     index = folder / "index.md"
     text = index.read_text(encoding="utf-8")
     placed = {"index", *re.findall(r"^[\w/]+$", text, re.MULTILINE)}
@@ -94,7 +95,7 @@ def list_the_rest(folder: Path) -> None:
 
 
 def write_reference(folder: Path) -> None:
-    """A page for each module of the reference and an index of them."""
+    """Write a page for each module of the reference, and an index of the pages."""
     folder.mkdir(parents=True)
     lines = [
         "# Reference",
@@ -117,7 +118,7 @@ def write_reference(folder: Path) -> None:
 
 
 def reference_page(module: str, names: list[public_names.Public]) -> str:
-    """The page of one module, its functions after its classes."""
+    """Return the page of one module, classes first."""
     doc = (importlib.import_module(module).__doc__ or "").strip()
     lines = [module, "=" * len(module), "", *doc.splitlines(), "", f".. currentmodule:: {module}", ""]
     for title, chosen in (
@@ -135,7 +136,7 @@ def reference_page(module: str, names: list[public_names.Public]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("site", type=Path)
-    parser.add_argument("--quick", action="store_true", help="tutorials without what they print")
+    parser.add_argument("--quick", action="store_true", help="do not run tutorials; leave out their output")
     given = parser.parse_args()
     sources = given.site.with_name(given.site.name + "-source")
     assemble(sources, given.quick)

@@ -1,10 +1,11 @@
-"""What the docstring of a public function must say about its values and its errors, read from its source.
+"""Check the docstrings of public functions for their return values and errors, read from the source.
 
-    python3 tools/docstring_rules.py  # what is not said
+    python3 tools/docstring_rules.py  # prints missing descriptions
 
-A function that returns a value has a section ``Returns``, in words: below the type, or in the first sentence, where it
-names the value ("The sum of ..."). A sentence that says what to do ("Load a library ...") names none. A function that
-raises an error of its own has a section ``Raises`` that names it. The same holds for the methods of public classes.
+A function that returns a value has a section ``Returns`` with a description: below the type, or in the first sentence,
+if this sentence names the value ("The sum of ..."). A sentence in the imperative ("Load a library ...") does not name a
+value. A function that raises an error itself has a section ``Raises`` with the error's name. The same rules apply to
+the methods of public classes.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 
 from public_names import Public, complaint, methods, public_names, sections
 
-# How sentences begin that say what a function does instead of what it gives.
+# First words of sentences that describe what a function does instead of its return value.
 IMPERATIVES = frozenset(
     """
     Add Apply Ask Assume Begin Bring Build Call Check Collect Combine Commit Compile Compute Convert Copy Count Create
@@ -29,7 +30,7 @@ IMPERATIVES = frozenset(
 
 
 def definition(value: object) -> ast.FunctionDef | None:
-    """The definition of a function, or None where it has no source of its own."""
+    """Return the definition of a function, or None if it has no source."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(value))))  # type: ignore[arg-type]
     except (OSError, TypeError, SyntaxError):
@@ -38,7 +39,7 @@ def definition(value: object) -> ast.FunctionDef | None:
 
 
 def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """What runs when a function is called: functions and classes inside of it are left out."""
+    """Yield the nodes that run when a function is called, without nested functions and classes."""
     stack: list[ast.AST] = [*function.body]
     while stack:
         node = stack.pop()
@@ -48,14 +49,15 @@ def own_nodes(function: ast.FunctionDef) -> Iterator[ast.AST]:
 
 
 def raised(function: ast.FunctionDef) -> set[str]:
-    """The errors that a function raises by name; one that is raised again or made elsewhere has none here."""
+    """Return the names of the errors that a function raises; re-raised errors and errors created elsewhere have no
+    name here."""
     calls = [node.exc for node in own_nodes(function) if isinstance(node, ast.Raise) and node.exc is not None]
     names = [call.func if isinstance(call, ast.Call) else call for call in calls]
     return {name.id for name in names if isinstance(name, ast.Name) and name.id[:1].isupper()}
 
 
 def gives_a_value(function: ast.FunctionDef) -> bool:
-    """Whether a function returns something other than None."""
+    """Return whether a function returns something other than None."""
     nodes = list(own_nodes(function))
     if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in nodes):
         return False
@@ -64,7 +66,7 @@ def gives_a_value(function: ast.FunctionDef) -> bool:
 
 
 def complaints(public: Public) -> list[str]:
-    """What the docstring of a function does not say about its value and its errors."""
+    """Return the missing descriptions of the value and the errors of a function."""
     function = None if public.is_class else definition(public.value)
     if function is None:
         return []
@@ -84,7 +86,7 @@ def complaints(public: Public) -> list[str]:
 
 
 def undescribed_methods() -> list[str]:
-    """What is not said of the methods of public classes."""
+    """Return the missing descriptions of the methods of public classes."""
     found: list[str] = []
     seen: set[int] = set()
     for public in public_names():

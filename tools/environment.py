@@ -1,9 +1,10 @@
-"""Makes the development environment: a virtual environment with what pyproject.toml asks for and this tree in its path.
+"""Create the development environment: a virtual environment with the dependencies of pyproject.toml and this tree in
+its path.
 
     python3 tools/environment.py [--lowest] FOLDER [EXTRA ...]
 
-With ``--lowest`` each package has the lowest version that pyproject.toml allows. Says in one line what the machine
-lacks, and changes nothing in that case.
+With ``--lowest`` each package has the lowest version that pyproject.toml allows. If the machine lacks a tool, the
+program prints it in one line and changes nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def missing_tools() -> list[str]:
-    """Debian packages the machine lacks for a build from source."""
+    """Return the Debian packages that the machine lacks for a build from source."""
     lacks = []
     try:
         import ensurepip  # noqa: F401
@@ -35,10 +36,10 @@ def missing_tools() -> list[str]:
 
 
 def requirements(extras: list[str]) -> list[str]:
-    """The dependencies of pyproject.toml with those of ``extras``."""
+    """Return the dependencies of pyproject.toml with those of ``extras``."""
     try:
         import tomllib
-    except ImportError:  # Python 3.10 has no reader of its own; pip brings one
+    except ImportError:  # Python 3.10 has no TOML reader; pip contains one
         from pip._vendor import tomli as tomllib
     with open(os.path.join(ROOT, "pyproject.toml"), "rb") as file:
         project = tomllib.load(file)["project"]
@@ -73,7 +74,7 @@ def main() -> None:
     try:
         create(os.path.abspath(folder), extras, "--lowest" in sys.argv)
     except subprocess.CalledProcessError as error:
-        sys.exit(f"setting up {folder} failed: {' '.join(map(str, error.cmd))}")
+        sys.exit(f"cannot set up {folder}; this command failed: {' '.join(map(str, error.cmd))}")
 
 
 if __name__ == "__main__":

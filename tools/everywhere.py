@@ -1,8 +1,9 @@
-"""Run a sample of the tests as on other machines, as far as this machine can show them, and write docs/everywhere.md.
+"""Run a sample of the tests as on other machines, as far as this machine can emulate them, and write
+docs/everywhere.md.
 
 A row of the table is one other machine: an older x86 CPU under qemu-user, other numbers of threads, an address space
-with large mappings, other versions of Python, an ordinary user, no network. A row that cannot run here keeps its last
-result, and a line says what is missing. The command ends with 1 if a row failed.
+with large mappings, other versions of Python, an unprivileged user, no network. A row that cannot run here keeps its
+last result, and a line prints what is missing. The exit code is 1 if a row failed.
 """
 
 from __future__ import annotations
@@ -25,19 +26,23 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "everywhere.md"
 BUILD = ROOT / "build" / "everywhere"
-# Folders whose tests compile and run code; under an emulator the collection of all tests takes longer than a sample.
+# Folders of tests that compile and run code; under an emulator, collecting all tests takes longer than running a
+# sample.
 KERNELS = ("tests/codegen", "tests/topi", "tests/relay/op", "tests/driver", "tests/te")
 VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 HEAD = ("as on", "tests", "result", "seconds", "date", "this machine")
 
 
 class Missing(Exception):
-    """What this machine lacks for a row."""
+    """This machine lacks something that a row needs."""
 
 
 class Row(NamedTuple):
-    """One other machine: ``command(tests)`` runs pytest as there, with ``environment`` added to that of this process;
-    ``emulated`` rows take a tenth of the sample, from the folders KERNELS."""
+    """One other machine.
+
+    ``command(tests)`` runs pytest as on that machine, with ``environment`` added to the variables of this process.
+    ``emulated`` rows run a tenth of the sample, from the folders KERNELS.
+    """
 
     command: Callable[[list[str]], list[str]]
     environment: dict[str, str] = {}
@@ -65,7 +70,7 @@ def emulated(cpu: str) -> Callable[[list[str]], list[str]]:
 
 
 def interpreter(version: str) -> str:
-    """A Python of the version: on PATH, or one that pyenv installed."""
+    """Return a Python of the version: from PATH, or installed by pyenv."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     installed = sorted(pyenv.glob(f"versions/{version}.*/bin/python"))
     for path in (*map(str, installed), shutil.which(f"python{version}")):
@@ -95,11 +100,11 @@ def with_version(version: str, *options: str) -> Callable[[list[str]], list[str]
 
 
 def as_user(tests: list[str]) -> list[str]:
-    """Tests of a user who may not write into the tree, with a Python that the user may run."""
+    """Run tests as a user who cannot write into the tree, with a Python that the user can run."""
     if os.geteuid():
         raise Missing("root, who can run tests as another user")
     folder = BUILD / "user"
-    python = "/usr/bin/python3"  # other users may not read what is installed in a home folder
+    python = "/usr/bin/python3"  # other users may not read packages in a home folder
     if not os.path.exists(python):
         raise Missing(python)
     own_python = made_environment(python, folder)
@@ -123,7 +128,7 @@ def without_network(tests: list[str]) -> list[str]:
 
 
 def as_machine(name: str) -> Callable[[list[str]], list[str]]:
-    """Tests on an x86 machine that ``tests/machines.py`` fakes, whose code this one runs too."""
+    """Run tests on an x86 machine that ``tests/machines.py`` emulates and whose code this machine can run."""
 
     def command(tests: list[str]) -> list[str]:
         if platform.machine() != "x86_64":
@@ -153,13 +158,13 @@ def rows() -> dict[str, Row]:
 
 
 def drawn_files(seed: int, count: int) -> list[str]:
-    """Test files of the folders that compile code."""
+    """Return test files of the folders that compile code."""
     files = sorted(str(p.relative_to(ROOT)) for folder in KERNELS for p in (ROOT / folder).rglob("test_*.py"))
     return sorted(random.Random(seed).sample(files, count))
 
 
 def run(row: Row, seed: int, sample: int) -> tuple[str, float, int]:
-    """The last line of pytest, the seconds, and the exit status."""
+    """Return the last line of pytest, the seconds, and the exit code."""
     tests, size = (drawn_files(seed, 6), max(sample // 10, 1)) if row.emulated else (["tests"], sample)
     environment = {**os.environ, **row.environment, "TVM_TEST_SAMPLE": str(size), "TVM_TEST_SEED": str(seed)}
     command, begin = row.command(tests), time.monotonic()
@@ -175,7 +180,7 @@ def run(row: Row, seed: int, sample: int) -> tuple[str, float, int]:
 
 
 def described() -> str:
-    """The machine of a result."""
+    """Return the machine name of a result."""
     from tvm.target import Target
     from tvm.target.cpu import resolve_cpu
 
@@ -183,7 +188,7 @@ def described() -> str:
 
 
 def read_table(text: str) -> dict[str, tuple[str, ...]]:
-    """The rows that were written before."""
+    """Return the rows of the existing table."""
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     cells = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
     return {row[0]: row for row in cells if len(row) == len(HEAD) and row != HEAD}
@@ -206,9 +211,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tools everywhere", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--only", default="", metavar="WORDS", help="rows whose name contains these words")
-    parser.add_argument("--sample", type=int, default=300, metavar="N", help="tests of a row (default: 300)")
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="draws the sample (default: from the clock)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="only rows whose name contains these words")
+    parser.add_argument("--sample", type=int, default=300, metavar="N", help="number of tests of a row (default: 300)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="seed of the sample (default: the time)")
     parser.add_argument("--list", action="store_true", help="print the rows and run nothing")
     args = parser.parse_args(arguments)
     chosen = {name: row for name, row in rows().items() if args.only.lower() in name.lower()}

@@ -1,10 +1,10 @@
-"""Replays the page of the first ten minutes: types its commands as they stand, in a new environment, by the clock.
+"""Run the commands of the page of the first ten minutes in a new environment, and measure their time.
 
     python3 tools/first_hour.py [--write]
     python3 tools/first_hour.py --here
 
-The checkout is copied into a folder of its own, with nothing in the caches of pip and of the compiler. ``--write`` puts
-what was printed into the page. ``--here`` leaves the installation out and takes the interpreter that runs this.
+The checkout is copied into a separate folder, with empty caches of pip and of the compiler. ``--write`` puts the output
+into the page. ``--here`` leaves out the installation and uses the interpreter of this program.
 """
 
 from __future__ import annotations
@@ -24,24 +24,24 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "first_ten_minutes.md"
 LIMIT = 600.0
-# The section that installs, and the folder it makes.
+# The section that installs, and the folder that it creates.
 INSTALL, WORK = "Install", "build/first-hour"
-# A program has the name that the words before it end with; what commands print stands behind them.
+# The name of a program is at the end of the text before it; the output of commands follows them.
 PROGRAM = re.compile(r"`(\w+\.py)`[^`]*?:\n\n```python\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMANDS = re.compile(r"^```sh\n(.*?)^```\n(?:\n```text\n.*?^```\n)?", re.DOTALL | re.MULTILINE)
-# Before what the commands of a block print; no program prints it.
+# The separator before the output of a block; no program prints it.
 MARK = "\x1e"
 
 
 class Block(NamedTuple):
-    """Commands of the page, under the title of their section."""
+    """Commands of the page, with the title of their section."""
 
     section: str
     commands: str
 
 
 def blocks(text: str) -> list[Block]:
-    """The commands of a page in their order."""
+    """Return the commands of a page in their order."""
     found = []
     for match in COMMANDS.finditer(text):
         titles = re.findall(r"^## (.*)$", text[: match.start()], re.MULTILINE)
@@ -50,7 +50,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def with_outputs(text: str, outputs: list[str]) -> str:
-    """The page with what each block printed behind it."""
+    """Return the page with the output of each block after the block."""
     printed = iter(outputs)
 
     def place(match: re.Match[str]) -> str:
@@ -61,7 +61,7 @@ def with_outputs(text: str, outputs: list[str]) -> str:
 
 
 def copy_checkout(folder: Path) -> None:
-    """The files that git knows or would take, as they are."""
+    """Copy the files that git tracks or would add."""
     listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, text=True).stdout
     for name in filter(None, names.split("\0")):
@@ -72,7 +72,7 @@ def copy_checkout(folder: Path) -> None:
 
 
 def programs_here(folder: Path) -> None:
-    """``python`` and ``tvmc`` of this interpreter as programs in ``folder``."""
+    """Create ``python`` and ``tvmc`` of this interpreter as programs in ``folder``."""
     folder.mkdir()
     for name, arguments in (("python", ""), ("tvmc", "-m tvm.driver.tvmc ")):
         file = folder / name
@@ -81,7 +81,7 @@ def programs_here(folder: Path) -> None:
 
 
 def replay(chosen: list[Block], folder: Path, environment: dict[str, str]) -> tuple[list[str], list[float]]:
-    """What each block prints, and its seconds. The shell is the same for all; a command that fails ends it."""
+    """Return the output and the seconds of each block. All blocks run in one shell; a failing command ends it."""
     script = "set -e\n" + "".join(f"printf '{MARK}\\n'\n{block.commands}" for block in chosen)
     shell = subprocess.Popen(
         ["bash", "-c", script], cwd=folder, env=environment, text=True, encoding="utf-8",
@@ -97,13 +97,14 @@ def replay(chosen: list[Block], folder: Path, environment: dict[str, str]) -> tu
         else:
             outputs[-1] += line
     if shell.wait():
-        raise SystemExit(f"a command failed with {shell.returncode}:\n{chosen[len(outputs) - 1].commands}{outputs[-1]}")
+        commands = chosen[len(outputs) - 1].commands
+        raise SystemExit(f"command failed with exit code {shell.returncode}:\n{commands}{outputs[-1]}")
     ends = [*starts[1:], time.perf_counter()]
     return outputs, [end - start for start, end in zip(starts, ends)]
 
 
 def fresh_environment(home: Path) -> dict[str, str]:
-    """The variables of a new user of this machine."""
+    """Return the environment variables of a new user of this machine."""
     own = ("PYTHON", "TVM_", "XDG_", "VIRTUAL_ENV", "PIP_CACHE")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
     return {**kept, "HOME": str(home), "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_QUIET": "1"}
@@ -111,11 +112,11 @@ def fresh_environment(home: Path) -> dict[str, str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--here", action="store_true", help="without the installation, in this environment")
-    parser.add_argument("--write", action="store_true", help="put what was printed into the page")
+    parser.add_argument("--here", action="store_true", help="use this environment; leave out the installation")
+    parser.add_argument("--write", action="store_true", help="put the output into the page")
     given = parser.parse_args()
     if given.here and given.write:
-        parser.error("--write shows an installation, which --here leaves out")
+        parser.error("--write needs the installation, which --here leaves out")
     text = PAGE.read_text(encoding="utf-8")
     chosen = [block for block in blocks(text) if not (given.here and block.section == INSTALL)]
     with tempfile.TemporaryDirectory(prefix="tvm-first-hour-") as name:

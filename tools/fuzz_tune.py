@@ -2,11 +2,11 @@
 
     python tools/fuzz_tune.py [--kills 50] [--seed N] [--search auto_scheduler]
 
-The tuner is ``tvmc tune`` with templates, or a ``TaskScheduler`` of the auto-scheduler. After every kill: each line of
-the record file is whole and is read, lines written before are still there, no configuration has two records (but the
-winners that are measured once more and marked as final), no worker process and no temporary file is left behind; a
-tuner that lost a worker goes on. Now and then the last line is cut as well, as a machine that loses power does. In the
-end the tuner runs undisturbed to the end of its budget.
+The tuner is ``tvmc tune`` with templates, or AutoScheduler's ``TaskScheduler``. After every kill, the program checks:
+each line of the record file is complete and readable; earlier lines are still there; no configuration has two records
+(except winners that are measured again and marked as final); no worker process and no temporary file is left. A tuner
+that lost a worker continues. Sometimes the last line is truncated as well, as by a power failure. At the end, the tuner
+runs undisturbed until its budget is used.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 MARK = "TVM_FUZZ_TUNE"
-# Tuners whose cost model needs the package are chosen where it is installed.
+# Tuners with a cost model need xgboost; without it, others run.
 HAS_XGBOOST = importlib.util.find_spec("xgboost") is not None
-# Longer than starting the tuner and a batch take on a machine with much else to do.
+# Longer than the start of the tuner and one batch take on a busy machine.
 PATIENCE = 300.0
 
 
 def write_model(path: Path) -> None:
-    """Two convolutions and a product, small enough for many trials a second, with large spaces."""
+    """Write a model of two convolutions and a matmul, small enough for many trials per second, with large search
+    spaces."""
     import numpy as np
     import onnx
     from onnx import helper, numpy_helper
@@ -55,7 +56,7 @@ def write_model(path: Path) -> None:
 
 
 class Failed(AssertionError):
-    """Something the tuner promises did not hold."""
+    """A guarantee of the tuner did not hold."""
 
 
 def check(holds: Any, text: str) -> None:
@@ -64,7 +65,7 @@ def check(holds: Any, text: str) -> None:
 
 
 class Templates:
-    """``tvmc tune`` with templates, whose budget counts the records that are there."""
+    """``tvmc tune`` with templates, whose budget includes existing records."""
 
     title = "autotvm"
 
@@ -84,7 +85,7 @@ class Templates:
         check(number == 0 or added == 0, f"a budget that was spent is spent again: {added} trials")
 
     def key(self, line: str) -> str | None:
-        """What a record measured; None for a winner that was measured once more."""
+        """Return the identity of the measured configuration; None for a winner that was measured again."""
         from tvm.autotvm import record
 
         found = record.decode(line)
@@ -96,7 +97,7 @@ class Templates:
 
 
 class Sketches:
-    """A ``TaskScheduler`` that goes on from its records; its budget is of what it adds."""
+    """A ``TaskScheduler`` that continues from its records; its budget counts only new records."""
 
     title = "auto_scheduler"
 
@@ -127,7 +128,7 @@ SEARCHES = {search.title: search for search in (Templates, Sketches)}
 
 
 def search_sketches(records: str, trials: int, policy: str) -> None:
-    """Tune three small computations, from the records that are there on."""
+    """Tune three small computations, starting from the existing records."""
     from tvm import auto_scheduler
     from tvm.testing import auto_scheduler as workloads
 
@@ -166,7 +167,7 @@ class Fuzz:
         self.counts["starts"] += 1
 
     def alive(self) -> list[int]:
-        """Processes of the run that have not ended."""
+        """Return the processes of the run that have not ended."""
         word = f"{MARK}={self.token}".encode()
         found = []
         for name in os.listdir("/proc"):
@@ -182,7 +183,7 @@ class Fuzz:
         return (self.folder / "output.txt").read_text(errors="replace")[-2000:]
 
     def wait_for_records(self, more: int) -> None:
-        """Until the file holds more records than now."""
+        """Wait until the file has more records."""
         wanted = self.size() + more
         until = time.monotonic() + PATIENCE
         while self.size() < wanted:
@@ -198,7 +199,7 @@ class Fuzz:
     # -- kills ---------------------------------------------------------------------------------------------------------
 
     def disturb(self) -> str:
-        """One kill, and what must hold after it."""
+        """Kill once, and check the guarantees."""
         if self.process is None:
             self.start()
         assert self.process is not None
@@ -238,23 +239,23 @@ class Fuzz:
         return "tuner"
 
     def cut(self) -> None:
-        """Take some bytes off the last line, as a file system may that was not written to the end."""
+        """Remove some bytes of the last line, like a file system that did not write the end."""
         lines = self.whole.splitlines(keepends=True)
         off = self.chance.randrange(2, len(lines[-1]))
         os.truncate(self.records, len(self.whole) - off)
         self.whole = b"".join(lines[:-1])
-        # A record that is gone is measured no more.
+        # A configuration whose record was removed is not measured any more.
         self.measured = len({self.search.key(line.decode()) for line in lines[:-1]} - {None})
         self.counts["cut"] += 1
 
-    # -- what must hold ------------------------------------------------------------------------------------------------
+    # -- guarantees ----------------------------------------------------------------------------------------------------
 
     def check_records(self) -> None:
         data = self.records.read_bytes() if self.records.exists() else b""
         check(data.startswith(self.whole), "records that were written before are gone")
         lines = data.splitlines(keepends=True)
         if lines and not lines[-1].endswith(b"\n"):
-            # The kill came in the middle of a write.
+            # The kill happened in the middle of a write.
             lines.pop()
             self.counts["cut"] += 1
         seen: set[str] = set()
@@ -262,7 +263,7 @@ class Fuzz:
             try:
                 key = self.search.key(line.decode())
             except Exception as error:
-                raise Failed(f"line {number + 1} is no record: {error}: {line[:200]!r}") from error
+                raise Failed(f"line {number + 1} is not a record: {error}: {line[:200]!r}") from error
             if key is not None:
                 check(key not in seen, f"line {number + 1} was measured before: {key}")
                 seen.add(key)
@@ -270,7 +271,7 @@ class Fuzz:
         self.measured = len(seen)
 
     def finish(self) -> None:
-        """An undisturbed run to the end of a budget, and once more."""
+        """Run undisturbed until the budget is used, and once more."""
         if self.process is not None:
             self.kill_tuner()
         trials = self.search.budget(self.measured)
@@ -300,7 +301,7 @@ class Fuzz:
 
 
 def fuzz(kills: int, seed: int, folder: Path, search: str) -> Fuzz:
-    """Kill as often; raises Failed where something does not hold."""
+    """Kill this number of times; raise Failed if a guarantee does not hold."""
     run = Fuzz(folder, seed, search)
     try:
         for number in range(kills):
@@ -318,7 +319,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--search", choices=sorted(SEARCHES), default=Templates.title)
-    parser.add_argument("--records", help="do not kill, tune with sketches into this file")
+    parser.add_argument("--records", help="do not kill; tune with sketches into this file")
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--policy", default="sketch.random")
     arguments = parser.parse_args()

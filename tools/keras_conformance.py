@@ -1,4 +1,4 @@
-"""Runs the models of tests/relay/frontend/keras against the outputs of Keras beside them and writes the table in
+"""Compare the models of tests/relay/frontend/keras with the stored outputs of Keras, and write the table in
 docs/coverage.md."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BEGIN, END = "<!-- keras layers: begin -->", "<!-- keras layers: end -->"
 
 
 def run_model(model, feeds: dict, layout: str = "NHWC") -> list:
-    """The outputs of a model that is compiled for this machine."""
+    """Return the outputs of a model compiled for this machine."""
     import tvm
     from tvm import relay
     from tvm.contrib import graph_executor
@@ -29,14 +29,14 @@ def run_model(model, feeds: dict, layout: str = "NHWC") -> list:
 
 
 def moved(case) -> dict:
-    """Images of a case in the layout NCHW."""
+    """Return the images of a case in NCHW layout."""
     import numpy as np
 
     return {k: np.ascontiguousarray(np.moveaxis(v, -1, 1)) if v.ndim == 4 else v for k, v in case.feeds.items()}
 
 
 def problem_of(got: list, wanted: list) -> str:
-    """What is wrong with outputs; empty if nothing is."""
+    """Return the problem of outputs; "" if they are correct."""
     import numpy as np
 
     if len(got) != len(wanted):
@@ -51,12 +51,12 @@ def problem_of(got: list, wanted: list) -> str:
 
 
 def is_first(name: str) -> bool:
-    """Whether a case has its channels first."""
+    """Return whether a case has its channels first."""
     return "_first" in name or "flatten_1" in name
 
 
 def difference(case, ending: str) -> str:
-    """What is wrong with the outputs of a case from a file of this ending."""
+    """Return the problem of the outputs of a case from a file with this suffix."""
     return problem_of(run_model(case.file(ending), case.feeds, layout_of(case.name)), case.wanted)
 
 
@@ -81,7 +81,7 @@ def check(name: str) -> tuple[str, str]:
 
 
 def table(results: dict[str, str]) -> str:
-    """A row for each layer that has a converter."""
+    """Return a table with a row for each layer that has a converter."""
     from keras_cases import CASES
 
     from tvm.relay.frontend.keras.table import CONVERTERS

@@ -1,7 +1,8 @@
-"""Every model of keras.applications beside Keras, live and from both kinds of files, with Keras 3 and Keras 2.
+"""Compare every model of keras.applications with Keras, live and from both file formats, with Keras 3 and Keras 2.
 
-The results are the table of docs/keras_models.md, which is written after each model: a run that was ended goes on where
-it was. Each model runs in a process of its own, with seeded weights, at a small size of images."""
+The results are the table of docs/keras_models.md, which is written after each model; an interrupted run continues. Each
+model runs in its own process, with seeded weights, at a small image size.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ same graph as the live model.
 | model | image | live | HDF5 file | archive | importing, seconds of a CPU |
 |---|---|---|---|---|---|
 """
-# The models, one of each size of a family first; the largest take several gigabytes while they are compiled.
+# The models, one of each size of a family first; the largest need several gigabytes for compilation.
 MODELS = (
     "MobileNet MobileNetV2 MobileNetV3Small MobileNetV3Large EfficientNetB0 EfficientNetB1 EfficientNetB2 "
     "EfficientNetB3 EfficientNetV2B0 EfficientNetV2B1 EfficientNetV2B2 EfficientNetV2B3 NASNetMobile DenseNet121 "
@@ -89,10 +90,10 @@ print("RESULT", format(off, ".1e"), found[0], found[1], format(cost, ".2f"), sep
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="models whose name begins so")
-    parser.add_argument("--seconds", type=int, default=900, help="the most that one model takes")
-    parser.add_argument("--again", action="store_true", help="also models whose row is whole")
-    parser.add_argument("--version", default="3", choices=["2", "3"], help="the version of Keras")
+    parser.add_argument("--only", default="", help="only models whose name begins with this text")
+    parser.add_argument("--seconds", type=int, default=900, help="time limit of a model")
+    parser.add_argument("--again", action="store_true", help="also run models whose row is complete")
+    parser.add_argument("--version", default="3", choices=["2", "3"], help="version of Keras")
     given = parser.parse_args()
     import keras
 
@@ -108,7 +109,7 @@ def main() -> int:
 
 
 def kept_rows() -> dict[str, list[str]]:
-    """The table as it is; a run of a part replaces that part."""
+    """Return the existing table; a run of some models replaces their rows."""
     if not DOCUMENT.exists():
         return {}
     found = re.findall(r"^\| (\S+(?: \(Keras 2\))?) \| (.*) \|$", DOCUMENT.read_text(), re.M)

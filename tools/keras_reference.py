@@ -1,9 +1,9 @@
-"""Writes the models of tests/relay/frontend/keras/keras_cases.py, and what Keras makes of them, into cases.tar.xz
-beside
+"""Write the models of tests/relay/frontend/keras/keras_cases.py, and their outputs in Keras, into cases.tar.xz beside
 them.
 
 Run it with a Python that has keras, tf_keras and tensorflow: ``python tools/keras_reference.py``. Weights are small
-multiples of a sixteenth, so that the archive is small."""
+multiples of a sixteenth, so that the archive is small.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ sys.path[:0] = [str(FOLDER)]
 
 
 def module_of(name: str):
-    """The module of Keras that a case is built with."""
+    """Return the module of Keras that builds a case."""
     if name.startswith("v2_"):
         import tf_keras
 
@@ -41,7 +41,7 @@ def numbers(name: str):
 
 
 def built(name: str):
-    """The model of a case with weights drawn by its name, and inputs by the names of its inputs."""
+    """Return the model of a case with weights drawn by its name, and inputs by their names."""
     import numpy as np
     from keras_cases import CASES
 
@@ -70,7 +70,7 @@ def built(name: str):
 
 
 def outputs(model, feeds: dict) -> list:
-    """What Keras makes of the inputs, dictionaries in the order of their keys."""
+    """Return the outputs of Keras for the inputs, dictionaries in the order of their keys."""
     import numpy as np
 
     given = (
@@ -94,8 +94,8 @@ def outputs(model, feeds: dict) -> list:
 
 
 def channels_first(model, feeds: dict) -> list:
-    """The outputs of a model with channels first, which TensorFlow has no kernels for on a CPU: those of the same model
-    with channels last, on moved data."""
+    """Return the outputs of a model with channels first. TensorFlow has no CPU kernels for it: the same model with
+    channels last computes them on transposed data."""
     import keras
     import numpy as np
 
@@ -112,7 +112,7 @@ def channels_first(model, feeds: dict) -> list:
 
 
 def files(model) -> dict[str, bytes]:
-    """The model as files, by their endings."""
+    """Return the model as files, by suffix."""
     out = {}
     with tempfile.TemporaryDirectory() as folder:
         for ending in ("h5", "keras"):
@@ -146,7 +146,7 @@ def main() -> int:
             except Exception as problem:
                 failed += 1
                 print(f"{name}: {type(problem).__name__}: {' '.join(str(problem).split())[:300]}")
-        # Files of one kind stand together, which makes the archive small.
+        # Files of the same format are adjacent, which makes the archive small.
         for name, (found, _, _) in made.items():
             add(f"{name}.h5", found["h5"])
         for name, (found, _, _) in made.items():

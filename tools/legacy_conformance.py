@@ -1,12 +1,12 @@
-"""Runs the cases of an older format's importer and writes their table in docs/coverage.md.
+"""Run the cases of an older format's importer and write their table in docs/coverage.md.
 
     python tools/legacy_conformance.py caffe [part of a case's name]
 
-The cases are in tests/relay/frontend/FORMAT/operator_cases.py: ``cases()`` gives by name ("Operator", or "Operator/what
-is special") a function that raises where the importer's result is not the expected one, and ``ORACLE`` says in words
-what it is compared with. ``OPERATORS``, if the module has it, gives the names of the rows; otherwise they are those of
-the importer's table of converters. ``inside(case)``, if the module has it, gives the operators that a case has beside
-the one it is named after. A converter without a case is an error.
+The cases are in tests/relay/frontend/FORMAT/operator_cases.py: ``cases()`` returns, by name ("Operator", or
+"Operator/variant"), a function that raises if the importer's output is not the expected one, and ``ORACLE`` names the
+reference. ``OPERATORS``, if the module has it, lists the rows; otherwise the rows are those of the importer's table of
+converters. ``inside(case)``, if the module has it, returns the operators that a case contains besides the one in its
+name. A converter without a case is an error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "coverage.md"
-# The package of the importer and the format's name in sentences, by the folder of its tests.
+# The package of the importer and the name of the format in texts, by the folder of its tests.
 FORMATS = {
     "caffe": ("caffe", "Caffe"),
     "caffe2": ("caffe2", "Caffe2"),
@@ -35,7 +35,7 @@ FORMATS = {
 
 @cache
 def cases_module(name: str):
-    """The module of the cases of a format; each process runs it once."""
+    """Return the module of the cases of a format; each process runs it once."""
     folder = ROOT / "tests" / "relay" / "frontend" / name
     for path in (str(ROOT), str(folder.parent), str(folder)):
         if path not in sys.path:
@@ -49,12 +49,12 @@ def cases_module(name: str):
 
 @cache
 def cases_of(name: str) -> dict:
-    """The cases of a format by name."""
+    """Return the cases of a format by name."""
     return cases_module(name).cases()
 
 
 def check(row: tuple[str, str]) -> tuple[str, str]:
-    """A case and what is wrong with it, which is nothing where it passes."""
+    """Return a case and its problem, which is "" if it passes."""
     name, case = row
     try:
         cases_of(name)[case]()
@@ -64,7 +64,7 @@ def check(row: tuple[str, str]) -> tuple[str, str]:
 
 
 def operators(name: str) -> list[str]:
-    """The operators that an importer has converters for."""
+    """Return the operators that an importer converts."""
     found = getattr(cases_module(name), "OPERATORS", None)
     if found is not None:
         return list(found)
@@ -74,7 +74,7 @@ def operators(name: str) -> list[str]:
 
 
 def cases_by_operator(name: str, cases) -> dict[str, list[str]]:
-    """The cases that each operator of an importer has."""
+    """Return the cases of each operator of an importer."""
     inside = getattr(cases_module(name), "inside", lambda case: ())
     found: dict[str, list[str]] = {operator: [] for operator in operators(name)}
     for case in sorted(cases):
@@ -85,12 +85,12 @@ def cases_by_operator(name: str, cases) -> dict[str, list[str]]:
 
 
 def without_case(name: str) -> list[str]:
-    """The operators that an importer converts and no case shows."""
+    """Return the operators that an importer converts and that have no case."""
     return [operator for operator, own in cases_by_operator(name, cases_of(name)).items() if not own]
 
 
 def table(name: str, results: dict[str, str]) -> str:
-    """A row for each operator that has a converter."""
+    """Return a table with a row for each operator that has a converter."""
     title = FORMATS[name][1]
     oracle = getattr(cases_module(name), "ORACLE", title)
     rows = ["| operator | cases | equal |", "|---|---|---|"]
@@ -115,9 +115,9 @@ def write(name: str, results: dict[str, str]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="the cases of an older format's importer")
+    parser = argparse.ArgumentParser(description="run the cases of an older format's importer")
     parser.add_argument("format", choices=sorted(FORMATS))
-    parser.add_argument("match", nargs="?", default="", help="part of the names of the cases to run; writes no table")
+    parser.add_argument("match", nargs="?", default="", help="run cases with this text in their names; write no table")
     parser.add_argument("--jobs", type=int, default=2)
     args = parser.parse_args()
     names = [n for n in cases_of(args.format) if args.match in n]

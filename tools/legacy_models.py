@@ -1,9 +1,9 @@
-"""Trained networks in older formats on photos, beside the framework of the original; writes docs/legacy_models.md.
+"""Compare trained networks in older formats on photos with the original framework; writes docs/legacy_models.md.
 
     python tools/legacy_models.py [part of "format network" ...]
 
-The weights are those of the real files in shared/models beside the checkout; writers of the tests put them into files
-of the format, which are imported, compiled and run.
+The weights are those of the real files in shared/models beside the checkout; the tests' writers put them into files of
+the format, which are imported, compiled and run.
 """
 
 from __future__ import annotations
@@ -43,28 +43,28 @@ the photo as a frog or a horse. Its outputs equal those of CNTK.
 
 
 def rows_of() -> dict[str, str]:
-    """The rows that the page has, by format and network."""
+    """Return the rows of the page, by format and network."""
     found = PAGE.read_text().splitlines() if PAGE.exists() else []
     rows = [line for line in found if line.startswith("| ") and not line.startswith("| format")]
     return {" | ".join(line.strip("| ").split(" | ")[:2]): line for line in rows}
 
 
 def page_of(rows: dict[str, str]) -> str:
-    """The rows in their order."""
+    """Return the page of the rows in their order."""
     return "".join(f"{rows[k]}\n" for k in sorted(rows, key=str.lower))
 
 
 def main() -> int:
     from trained_networks import CLOSE, DRAWN, FORMATS, NATIVE, SOURCES, WITHOUT, tried
 
-    parser = argparse.ArgumentParser(description="trained networks in older formats")
-    parser.add_argument("match", nargs="*", default=[], help='parts of "format network"; other rows of the page stay')
+    parser = argparse.ArgumentParser(description="compare trained networks in older formats")
+    parser.add_argument("match", nargs="*", default=[], help='run rows with these texts in "format network"')
     args = parser.parse_args()
     rows = [(form, name, ", as it is") for form, name in NATIVE]
     rows += [(form, name, ", drawn weights") for form, name in DRAWN]
     rows += [(form, name, "") for form in FORMATS for name in SOURCES if name not in WITHOUT.get(form, ())]
     wanted = [part for part in args.match if part]
-    # OpenCV is no part of this environment: its rows stay.
+    # OpenCV is not part of this environment: its rows stay.
     page = {key: row for key, row in rows_of().items() if wanted or "beside OpenCV" in key}
     wrong = 0
     for form, name, kind in sorted(rows, key=lambda row: row[0].lower()):
@@ -74,7 +74,7 @@ def main() -> int:
         begun = time.perf_counter()
         try:
             found = tried(form, name, "as it is" in kind)
-        except Exception as problem:  # The other rows are to be written.
+        except Exception as problem:  # The other rows must be written.
             print(f"| {key} | fails: {type(problem).__name__}: {str(problem)[:300]}", flush=True)
             page.pop(key, None)
             wrong += 1

@@ -1,10 +1,11 @@
-"""Writes what MXNet makes of the symbols in tests/relay/frontend/mxnet/mxnet_cases.py and mxnet_networks.py to
-cases.npz and networks.npz beside them, and to fused.npz what it makes of small networks whose operators it puts
-together for oneDNN, as they are and quantized.
+"""Write the outputs of MXNet for the symbols of tests/relay/frontend/mxnet to files beside them.
 
-Run it with a Python that has MXNet: ``python tools/mxnet_reference.py``, or with ``fused`` behind it for the last
-alone. On aarch64 the wheel of MXNet 1.9.1 wants Arm's library of linear algebra, in whose place a library of its name
-that leads to OpenBLAS and LAPACKE does.
+mxnet_cases.py and mxnet_networks.py become cases.npz and networks.npz; fused.npz has small networks whose operators
+MXNet fuses for oneDNN, in float32 and quantized.
+
+Run it with a Python that has MXNet: ``python tools/mxnet_reference.py``, or with the argument ``fused`` for fused.npz
+only. On aarch64, the wheel of MXNet 1.9.1 needs the Arm Performance Libraries; a library of the same name that links to
+OpenBLAS and LAPACKE works as well.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mxnet_cases import CASES, Case  # noqa: E402
 
 
 def result(case: Case) -> list:
-    """The outputs of MXNet for a case, in inference."""
+    """Return the outputs of MXNet for a case, in inference mode."""
     arrays = case.arrays()
     if case.want is not None:
         return case.want if isinstance(case.want, list) else [case.want]
@@ -45,7 +46,7 @@ def result(case: Case) -> list:
 
 
 def network(name: str) -> list:
-    """The outputs of MXNet for a network."""
+    """Return the outputs of MXNet for a network."""
     text, params, feeds = networks.build(name)
     symbol = mx.sym.load_json(text)
     given = {n.partition(":")[2]: mx.nd.array(a) for n, a in params.items()}
@@ -58,7 +59,7 @@ def network(name: str) -> list:
 
 
 def run(names: list) -> dict:
-    """The outputs of some cases by their keys in the file; those that MXNet refuses are missing."""
+    """Return the outputs of some cases by their keys in the file, without the cases that MXNet rejects."""
     out: dict = {}
     for name in names:
         try:
@@ -79,7 +80,8 @@ def _convolutions(data):
 
 
 def _separable(data):
-    """Each channel on its own, then all of a place, as MobileNet has them; then filters of two channels each."""
+    """Return a depthwise and a pointwise convolution, as in MobileNet, and a convolution with two channels per
+    group."""
     first = mx.sym.Convolution(data, kernel=(3, 3), num_filter=4, num_group=4, pad=(1, 1), no_bias=True, name="conv")
     relu = mx.sym.Activation(mx.sym.BatchNorm(first, name="bn", fix_gamma=False), act_type="relu")
     second = mx.sym.Convolution(relu, kernel=(1, 1), num_filter=10, name="conv2")
@@ -95,7 +97,7 @@ def _dense(data):
 
 
 def fused() -> dict:
-    """Symbols, parameters, data and outputs of networks whose operators were put together for oneDNN."""
+    """Return symbols, parameters, data and outputs of networks whose operators MXNet fuses for oneDNN."""
     out: dict = {}
     for name, make, shape in (("_sg_mkldnn_conv", _convolutions, (2, 3, 6, 8)),
                               ("_sg_mkldnn_conv/groups", _separable, (2, 4, 7, 8)),
@@ -136,7 +138,7 @@ def main() -> int:
     out = run(list(CASES))
     left = [n for n in CASES if f"{n}|0" not in out]
     if left:
-        # Its own kernels do what those of the library it comes with do not.
+        # MXNet's own kernels support cases that its oneDNN kernels do not.
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "left.npz")
             subprocess.run([sys.executable, __file__, file, *left], env={**os.environ, "MXNET_MKLDNN_ENABLED": "0"},

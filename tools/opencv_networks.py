@@ -1,10 +1,10 @@
-"""Whole networks of DarkNet and Caffe, with drawn weights, in OpenCV's dnn beside this package.
+"""Compare whole networks of DarkNet and Caffe, with random weights, with OpenCV's dnn module.
 
     python tools/opencv_networks.py              # writes opencv.npz beside the tests of each format
-    python tools/opencv_networks.py --full       # in the original widths and sizes; rows of docs/legacy_models.md
-    python tools/opencv_networks.py --full yolo  # only those whose names have a part
+    python tools/opencv_networks.py --full       # original widths and sizes; rows of docs/legacy_models.md
+    python tools/opencv_networks.py --full yolo  # only networks whose name contains this text
 
-It runs with a Python that has opencv-python below version 5 and this package's dependencies.
+Run it with a Python that has opencv-python below version 5 and this package's dependencies.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ENDINGS = {"darknet": ("cfg", "weights"), "caffe": ("prototxt", "caffemodel")}
 
 
 def opencv_outputs(kind: str, text: str, weights: bytes, data) -> list:
-    """The outputs of OpenCV, without the sums it puts together."""
+    """Return the outputs of OpenCV, without its fused sums."""
     import cv2
 
     first, second = ENDINGS[kind]
@@ -46,7 +46,7 @@ def own_outputs(kind: str, text: str, weights: bytes, data) -> list:
 
 
 def write_rows(rows: list[str]) -> None:
-    """Put rows into the page of networks, in place of older ones of the same networks."""
+    """Write rows into the page of networks, in place of older rows of the same networks."""
     from legacy_models import HEAD, page_of, rows_of
 
     page = rows_of()
@@ -55,8 +55,8 @@ def write_rows(rows: list[str]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="networks in OpenCV beside this package")
-    parser.add_argument("--full", nargs="?", const="", help="in the original widths and sizes; part of their names")
+    parser = argparse.ArgumentParser(description="compare networks with OpenCV")
+    parser.add_argument("--full", nargs="?", const="", help="original widths and sizes; text in their names")
     args = parser.parse_args()
     import numpy as np
 

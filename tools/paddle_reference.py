@@ -1,11 +1,13 @@
-"""Writes tests/relay/frontend/paddle/cases.npz, what PaddlePaddle makes of the programs of paddle_cases.py, and
-networks.npz beside it, programs of whole networks and what it makes of them with seeded weights; pir.json.xz has the
-same cases as programs of PaddlePaddle 3's intermediate representation, pir_networks.npz the same networks.
+"""Write test cases of PaddlePaddle programs and their outputs to tests/relay/frontend/paddle.
 
-    python tools/paddle_reference.py cases [part]  # with a Python that has paddlepaddle 3, and what TVM Classic needs
+cases.npz has the outputs for the programs of paddle_cases.py, networks.npz programs of whole networks and their outputs
+with seeded weights; pir.json.xz has the same cases as programs of PaddlePaddle 3's intermediate representation,
+pir_networks.npz the same networks.
+
+    python tools/paddle_reference.py cases [part]  # with paddlepaddle 3 and TVM Classic's dependencies
     python tools/paddle_reference.py pir           # likewise
     python tools/paddle_reference.py pir_networks  # likewise
-    python tools/paddle_reference.py networks      # with paddlepaddle 2.6, whose layers still become such programs
+    python tools/paddle_reference.py networks      # with paddlepaddle 2.6, which still saves such programs
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ sys.path[:0] = [str(ROOT), str(FOLDER)]
 
 
 def completed(protos: dict):
-    """An operator with the outputs that PaddlePaddle's kernels write, whether they are compared or not."""
+    """Return an operator with all outputs that PaddlePaddle's kernels write, also those that are not compared."""
 
     def complete(row):
         kind, inputs, outputs, attrs = row
@@ -56,11 +58,11 @@ def outputs(case, paddle, protos: dict) -> list:
 
 
 def layers(paddle) -> dict:
-    """Networks of PaddlePaddle's zoos, small, each with the type and the shape of its input."""
+    """Return small versions of networks of PaddlePaddle's model zoos, each with the type and the shape of its input."""
     nn, models = paddle.nn, paddle.vision.models
 
     class Encoder(nn.Layer):
-        """Embeddings of words and places, two layers of attention, and a vector for the whole text, as ERNIE has."""
+        """Token and position embeddings, two attention layers, and a vector for the whole text, as in ERNIE."""
 
         def __init__(self):
             super().__init__()
@@ -76,7 +78,7 @@ def layers(paddle) -> dict:
             return x, paddle.tanh(self.pooler(x[:, 0]))
 
     class Reader(nn.Layer):
-        """A text recogniser: convolutions, two directions of an LSTM over the columns, scores of characters."""
+        """A text recognizer: convolutions, a bidirectional LSTM over the columns, scores of characters."""
 
         def __init__(self):
             super().__init__()
@@ -91,7 +93,7 @@ def layers(paddle) -> dict:
             return self.softmax(self.head(self.lstm(x)[0]))
 
     class Sentiment(nn.Layer):
-        """Words, a GRU, the mean over the words."""
+        """A sentiment classifier: embeddings, a GRU, the mean over the words."""
 
         def __init__(self):
             super().__init__()
@@ -116,7 +118,7 @@ def layers(paddle) -> dict:
 
 
 def plain(data: bytes) -> bytes:
-    """A program without what only its debugging needs."""
+    """Return a program without its debugging information."""
     from paddle.base.proto import framework_pb2
 
     program = framework_pb2.ProgramDesc()
@@ -130,7 +132,7 @@ def plain(data: bytes) -> bytes:
 
 
 def network(paddle, layer, dtype: str, shape: tuple) -> tuple[bytes, list]:
-    """The program of a layer, and what it makes of seeded weights and inputs."""
+    """Return the program of a layer, and its outputs with seeded weights and inputs."""
     import tempfile
 
     from paddle_networks import feeds, weights
@@ -162,7 +164,7 @@ def write_networks(paddle) -> int:
         found[f"{name}|{dtype}|shape"] = np.array(shape)
         found.update({f"{name}|{i}": np.asarray(v) for i, v in enumerate(outputs_of)})
         print(name, len(data), [v.shape for v in outputs_of])
-    # PaddlePaddle 2.6 brings a library of its own for compression, which does not work in Python's place.
+    # PaddlePaddle 2.6 contains a compression library that conflicts with Python's.
     np.savez(FOLDER / "networks.npz", **found)
     again = "import sys, numpy; numpy.savez_compressed(sys.argv[1], **dict(numpy.load(sys.argv[1])))"
     return subprocess.run([sys.executable, "-c", again, str(FOLDER / "networks.npz")], check=True).returncode
@@ -197,7 +199,8 @@ def write_cases(paddle, match: str) -> int:
 
 
 def translated(case, paddle, protos: dict, path: str) -> None:
-    """Writes a case as PaddlePaddle translates it. It wants all attributes, and knows weights as inputs only."""
+    """Write a case as PaddlePaddle translates it. The translation needs all attributes, and accepts weights only as
+    inputs."""
     from paddle.base import core
 
     program = paddle.static.Program.parse_from_string(case.program(framed=True, complete=completed(protos)))
@@ -213,7 +216,7 @@ def translated(case, paddle, protos: dict, path: str) -> None:
 
 
 def pir_network(paddle, layer, dtype: str, shape: tuple) -> tuple[bytes, list]:
-    """The program of a layer as PaddlePaddle 3 saves it, and what the layer makes of seeded weights and inputs."""
+    """Return the program of a layer as PaddlePaddle 3 saves it, and the outputs with seeded weights and inputs."""
     import tempfile
 
     from paddle_networks import feeds, weights
@@ -249,7 +252,7 @@ def write_pir_networks(paddle, match: str) -> int:
 
 
 def write_pir(paddle, match: str) -> int:
-    """Each case in a process of its own: PaddlePaddle's translation ends some of them with a signal."""
+    """Translate each case in its own process: PaddlePaddle's translation of some cases ends with a signal."""
     import json
     import lzma
     import tempfile

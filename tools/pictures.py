@@ -1,15 +1,14 @@
-"""The pictures of the documents, made from what they show: results of benchmarks, and imports of the source.
+"""The pictures of the documentation: the charts of the performance page and the import graph of the package.
 
-    python3 tools/pictures.py    # writes them into docs/
+    python3 tools/pictures.py FOLDER    # writes them into FOLDER
 
-They are drawn by ``tvm.drawing``. ``make docs`` draws them anew for the site.
+``make docs`` draws them for the site with ``tvm.drawing``. docs/ itself has the charts only, which
+``python -m tools performance`` writes.
 """
 
 from __future__ import annotations
 
 import ast
-import json
-import re
 import sys
 from collections import Counter
 from functools import cache
@@ -18,41 +17,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from benchmarks import report  # noqa: E402
-from tvm.drawing.chart import grouped_bars  # noqa: E402
+from tools import performance  # noqa: E402
 from tvm.drawing.graph import Edge, Node, draw_graph  # noqa: E402
 
 PACKAGE = ROOT / "tvm"
-RESULTS = ROOT / "benchmarks" / "results"
-# Parts of a package that stand higher than the rest of it.
+# Parts of a package that are in a higher layer than the rest of the package.
 APART = ("driver.tvmc", "relay.frontend", "autotvm.task.relay_integration", "tuning.relay_model", "autotvm.graph_tuner")
 
 
-def newest(prefix: str) -> dict:
-    """The last results of a kind; files are named by their date."""
-    files = [path for path in RESULTS.glob("*.json") if re.fullmatch(prefix + r"\d{4}-\d\d-\d\d", path.stem)]
-    return json.loads(max(files).read_text(encoding="utf-8"))
-
-
-def models() -> str:
-    """Times of models beside other runtimes."""
-    return report.plot({key: row for key, row in newest("").items() if not report.is_variant(row)})
-
-
-def gpu_models() -> str:
-    """Times of models on a GPU beside PyTorch's."""
-    found = newest("gpu-")
-    ratios = {(row["model"], row["dtype"]): row["ratio"] for row in found["models"]}
-    types = ("float32", "float16")
-    rows = [
-        (report.TITLES.get(name, name), [ratios.get((name, dtype)) for dtype in types])
-        for name in dict.fromkeys(name for name, _ in ratios)
-    ]
-    return grouped_bars(f"time of ours / time of PyTorch, {found['device']}", types, rows, 1.2, 1.0).file()
-
-
 def part_of(module: str) -> str:
-    """The part of the package a module belongs to; files at its top are one."""
+    """Return the part of the package that a module belongs to; the files directly in it are one part, ""."""
     name = module.removeprefix("tvm").removeprefix(".")
     for part in APART:
         if name == part or name.startswith(part + "."):
@@ -63,7 +37,10 @@ def part_of(module: str) -> str:
 
 @cache
 def imports() -> Counter[tuple[str, str]]:
-    """How many files of a part import another one, when they are loaded; the face of the package is left out."""
+    """Count, for each pair of parts, the files of one that import the other when they are loaded.
+
+    The part of the files directly in the package is left out.
+    """
     found: Counter[tuple[str, str]] = Counter()
     for path in sorted(PACKAGE.rglob("*.py")):
         module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
@@ -80,7 +57,7 @@ def imports() -> Counter[tuple[str, str]]:
 
 
 def without_detours(edges: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The edges that are not implied by a longer way."""
+    """Return the edges that no longer path implies."""
     below: dict[str, set[str]] = {}
     for start, end in edges:
         below.setdefault(start, set()).add(end)
@@ -100,7 +77,7 @@ def without_detours(edges: set[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def layers() -> str:
-    """The parts of the package and who imports whom: what is implied by a longer way is left out."""
+    """Draw the parts of the package and their imports, without the edges that a longer path implies."""
     counted = imports()
     edges = {edge for edge, number in counted.items() if number >= counted[edge[::-1]]}
     files = Counter(part_of(".".join(path.relative_to(ROOT).with_suffix("").parts)) for path in PACKAGE.rglob("*.py"))
@@ -109,13 +86,13 @@ def layers() -> str:
     return draw_graph("who imports whom", nodes, [Edge(*edge) for edge in without_detours(edges)]).file()
 
 
-PICTURES = {"models.svg": models, "gpu_models.svg": gpu_models, "layers.svg": layers}
-
-
 def write(folder: Path) -> None:
-    for name, draw in PICTURES.items():
-        (folder / name).write_text(draw(), encoding="utf-8")
+    """Write all pictures into the folder of the documentation, the charts into its subfolder ``performance``."""
+    (folder / "performance").mkdir(parents=True, exist_ok=True)
+    for name, text in performance.charts().items():
+        (folder / "performance" / name).write_text(text, encoding="utf-8")
+    (folder / "layers.svg").write_text(layers(), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    write(ROOT / "docs")
+    write(Path(sys.argv[1]))

@@ -1,10 +1,10 @@
-"""The public names of the package, each under the module where a reader looks for it first.
+"""The public names of the package, each under the module in which a reader looks for it first.
 
-The reference pages are made from this list, and ``tests/docs/test_docstrings.py`` holds every name on it to the style
-of docstrings.
+The reference pages are generated from this list, and ``tests/docs/test_docstrings.py`` checks the docstring of every
+name on it.
 
     python3 tools/public_names.py            # the names
-    python3 tools/public_names.py --missing  # what their docstrings lack
+    python3 tools/public_names.py --missing  # problems of their docstrings
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from enum import Enum
 from types import ModuleType
 
-# A part of the reference and its modules, in reading order. A name that several modules offer belongs to the first.
+# A part of the reference and its modules, in reading order. A name that several modules offer belongs to the first one.
 PARTS = {
     "te": ["te", "te.hybrid"],
     "relay": [
@@ -54,12 +54,12 @@ PARTS = {
 
 @dataclass(frozen=True)
 class Public:
-    """A function or class of the interface."""
+    """A function or class of the public interface."""
 
     module: str
     name: str
     value: object
-    # Whether it is called with an object in front of what the caller gives.
+    # Whether its first parameter is an object that the caller does not pass explicitly.
     is_bound: bool = False
 
     @property
@@ -72,13 +72,13 @@ class Public:
 
 
 def offered(module: ModuleType) -> list[str]:
-    """The names a module offers: those of its ``__all__``, else those without an underscore."""
+    """Return the names that a module offers: those of its ``__all__``, else those without an underscore."""
     names = getattr(module, "__all__", None)
     return sorted(name for name in (dir(module) if names is None else names) if not name.startswith("_"))
 
 
 def public_names(part: str | None = None) -> list[Public]:
-    """The functions and classes of one part of the reference, or of all."""
+    """Return the functions and classes of one part of the reference, or of all parts."""
     seen: set[int] = set()
     found = []
     for title, modules in PARTS.items():
@@ -96,21 +96,21 @@ def public_names(part: str | None = None) -> list[Public]:
 
 
 def is_offered_by(module: ModuleType, value: object) -> bool:
-    """Whether a module offers a value: a file without a list of its names offers only what is written in it."""
+    """Return whether a module offers a value: a file without ``__all__`` offers only its own definitions."""
     listed = hasattr(module, "__all__") or hasattr(module, "__path__")
     return listed or getattr(value, "__module__", None) == module.__name__
 
 
 def is_ours(value: object) -> bool:
-    """Whether a value is a function or class written here."""
+    """Return whether a value is a function or class of this package."""
     written = isinstance(value, type) or inspect.isroutine(value) or hasattr(value, "__wrapped__")
     module = str(getattr(value, "__module__", ""))
     return written and module.startswith("tvm") and module != "tvm.not_built"
 
 
 def methods(public: Public) -> Iterator[Public]:
-    """The public methods that are written in a class. One that replaces a method of a base class and says nothing is
-    described there."""
+    """Return the public methods that a class defines. A method without a docstring that overrides a base method is
+    documented there."""
     if not isinstance(public.value, type):
         return
     for name, value in vars(public.value).items():
@@ -127,7 +127,7 @@ SECTION = re.compile(r"^(Parameters|Returns|Yields|Raises|Examples|Notes)\n(-+)$
 
 
 def sections(doc: str) -> dict[str, str]:
-    """The sections of a docstring in NumPy's style by their titles; what comes before them is under "" ."""
+    """Return the sections of a NumPy-style docstring by title; the text before them has the title ""."""
     found, title, start = {}, "", 0
     for match in SECTION.finditer(doc):
         found[title] = doc[start : match.start()].strip()
@@ -137,13 +137,13 @@ def sections(doc: str) -> dict[str, str]:
 
 
 def named_parameters(text: str) -> list[str]:
-    """The parameters that a section describes, without their stars."""
+    """Return the parameters that a section describes, without stars."""
     lines = [line for line in text.splitlines() if line and not line[0].isspace()]
     return [name.strip().lstrip("*") for line in lines for name in line.split(" : ")[0].split(",")]
 
 
 def own_parameters(value: object) -> list[str]:
-    """The parameters a caller of a function or class gives. The span is the same everywhere and is described once."""
+    """Return the parameters that a caller passes. ``span`` is the same everywhere and documented once."""
     if isinstance(value, type) and issubclass(value, (Enum, Exception)):
         return []
     try:
@@ -154,7 +154,7 @@ def own_parameters(value: object) -> list[str]:
 
 
 def complaint(public: Public) -> str | None:
-    """What the docstring of a name lacks, in words, or None."""
+    """Return the problem of a name's docstring, or None."""
     doc = inspect.cleandoc(getattr(public.value, "__doc__", None) or "")
     if not doc:
         return f"{public.path} has no docstring"

@@ -1,5 +1,5 @@
-"""Runs the cases of tests/relay/frontend/pytorch/cases.py beside PyTorch, from a trace and from an exported program,
-and writes the table in docs/coverage.md. Run it with a Python that has PyTorch."""
+"""Compare the cases of tests/relay/frontend/pytorch/cases.py with PyTorch, from a trace and from an exported
+program, and write the table in docs/coverage.md. Run it with a Python that has PyTorch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ tests of scripts and quantized models.
 
 
 def check(name: str) -> tuple[str, str, list[str]]:
-    """A case, what is wrong with it, and the operators that it was converted from."""
+    """Return a case, its problem, and the operators from which it was converted."""
     warnings.filterwarnings("ignore")
     import torch
 
@@ -55,14 +55,15 @@ def check(name: str) -> tuple[str, str, list[str]]:
 
 
 def table(results: list[tuple[str, str, list[str]]], version: str) -> str:
-    """A row for each operator that has a converter, and the core operators without one, with the reason."""
+    """Return a table with a row for each operator that has a converter, and the core operators without one, with the
+    reason."""
     from tests.relay.frontend.pytorch.cases import LEFT_OUT
     from tvm.relay.frontend.pytorch.table import CONVERTERS
 
     names = CONVERTERS.names()
     cases = {n: [row[:2] for row in results if {n.partition(".")[0], f"{n.partition('.')[0]}_"} & set(row[2])]
              for n in names}  # fmt: skip
-    # By converter: an operator of it that has cases.
+    # For each converter, an operator of it that has cases.
     twins = {CONVERTERS.find(n, 0): n for n in names if cases[n]}
     rows = ["| operator | cases | equal to PyTorch |", "|---|---|---|"]
     for operator, own in cases.items():

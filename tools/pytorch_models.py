@@ -1,8 +1,9 @@
-"""Every model of the PyTorch importer's table beside PyTorch, from a trace and from an exported program; and
+"""Compare every model of the PyTorch importer's table with PyTorch, from a trace and from an exported program, and
 transformers with dynamic batch and length (``--only dynamic``).
 
-The results are the tables of docs/pytorch_models.md, which is written after each model: a run that was ended goes on
-where it was. Each model runs in a process of its own."""
+The results are the tables of docs/pytorch_models.md, which are written after each model; an interrupted run continues.
+Each model runs in its own process.
+"""
 
 from __future__ import annotations
 
@@ -47,24 +48,24 @@ their other dimensions are dynamic.
 | model | single: from PyTorch | bfloat16: from PyTorch | from single | PyTorch from its single | PyTorch |
 |---|---|---|---|---|---|
 """
-# Branches of a model's own on what it finds are what torch.export does not take.
+# torch.export does not support branches of a model on its data.
 _REFUSED = "PyTorch does not export it"
-# What a model needs at most: for each parameter the model, traces, constants and code in double precision.
+# Upper bound of the memory of a model: for each parameter, the model, traces, constants and code in double precision.
 _PROCESS_BYTES, _PARAMETER_BYTES = 2e9, 60
-# What all models need is imported once; processes of models are forked from there.
+# Modules that all models need are imported once; processes of models are forked from there.
 _SHARED = ["torch", "torch.export", "tests.relay.frontend.pytorch.support"]
 _PREFIX = "dynamic/"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="models whose name begins so")
-    parser.add_argument("--seconds", type=int, default=900, help="the most that one model takes")
-    parser.add_argument("--budget", type=int, default=1 << 30, help="seconds after which the run ends")
-    parser.add_argument("--again", action="store_true", help="also models whose row holds two numbers")
-    parser.add_argument("--jobs", type=int, default=1, help="models at a time")
-    parser.add_argument("--memory", type=float, default=1e12, help="bytes that models at a time may need together")
-    parser.add_argument("--rows", type=Path, help="a file that rows are appended to and taken from")
+    parser.add_argument("--only", default="", help="only models whose name begins with this text")
+    parser.add_argument("--seconds", type=int, default=900, help="time limit of a model")
+    parser.add_argument("--budget", type=int, default=1 << 30, help="time limit of the run in seconds")
+    parser.add_argument("--again", action="store_true", help="also run models whose row is complete")
+    parser.add_argument("--jobs", type=int, default=1, help="number of models at a time")
+    parser.add_argument("--memory", type=float, default=1e12, help="memory limit of models at a time, in bytes")
+    parser.add_argument("--rows", type=Path, help="file for the rows, which is read and appended")
     asked = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     os.environ.update(OMP_NUM_THREADS="1", TVM_NUM_THREADS="1")
@@ -101,14 +102,15 @@ def main() -> int:
               and (asked.again or not is_done(rows.get(name, [])))]  # fmt: skip
     sizes = {name: bytes_of(name) for name in wanted}
     with ThreadPoolExecutor(asked.jobs) as threads:
-        # Families are listed from the smallest model to the largest: of several at a time the longest begin first.
+        # Families are listed from the smallest model to the largest: where several run at a time, the longest start
+        # first.
         list(threads.map(one, wanted[::-1] if asked.jobs > 1 else wanted))
     write(rows, names)
     return 0
 
 
 class _Memory:
-    """Bytes that are held while a model runs; one that needs more than there is runs alone."""
+    """Bytes reserved while a model runs; a model that needs more than there are runs alone."""
 
     def __init__(self, limit: float):
         self._free = self._limit = limit
@@ -129,7 +131,7 @@ class _Memory:
 
 
 def bytes_of(name: str) -> float:
-    """What a model may need, by the number of parameters that torchvision has for it."""
+    """Return the bytes that a model may need, by the number of parameters that torchvision lists for it."""
     from tests.relay.frontend.pytorch.vision import torchvision
 
     family, _, model = name.partition("/")
@@ -151,7 +153,7 @@ def write(rows: dict[str, list[str]], names) -> None:
 
 
 def kept_rows(path: Path) -> dict[str, list[str]]:
-    """The rows of a file; of several of a model the last one, or the last one that is whole."""
+    """Return the rows of a file; of several rows of a model the last one, or the last complete one."""
     rows: dict[str, list[str]] = {}
     for name, cells in re.findall(r"^\| (\S+) \| (.*) \|$", path.read_text() if path.exists() else "", re.M):
         row = cells.split(" | ")
@@ -161,14 +163,15 @@ def kept_rows(path: Path) -> dict[str, list[str]]:
 
 
 def is_done(row: list[str]) -> bool:
-    """Whether a row is whole: that of a model with dynamic sizes has four numbers, another one a precision and two."""
+    """Return whether a row is complete: that of a model with dynamic sizes has four numbers, another row a precision
+    and two numbers."""
     numbers = row[:-1] if len(row) == 5 else row[1:3]
     return len(row) in (4, 5) and all(re.fullmatch(rf"\d\.\de[+-]\d\d|{_REFUSED}", cell) for cell in numbers)
 
 
 def outcomes(name: str, seconds: int) -> list[str]:
-    """The cells of a row before the version: the precision that a model ran in and the difference of each way, or the
-    differences of a model with dynamic sizes."""
+    """Return the cells of a row before the version: the precision of a model and the difference of each import path,
+    or the differences of a model with dynamic sizes."""
     is_dynamic = name.startswith(_PREFIX)
     count = 4 if is_dynamic else 3
     receiver, sender = multiprocessing.Pipe(False)
@@ -189,7 +192,7 @@ def outcomes(name: str, seconds: int) -> list[str]:
 
 
 def _compare(name: str, sender) -> None:
-    """Send the precision and the outcome of each way."""
+    """Send the precision and the outcome of each import path."""
     import torch
 
     from tests.relay.frontend.pytorch.models import build
@@ -211,7 +214,7 @@ def _in_words(problem: Exception) -> str:
 
 
 def _compare_dynamic(name: str, sender) -> None:
-    """Send the difference in single precision and the three in bfloat16, or in their place what went wrong."""
+    """Send the difference in single precision and the three in bfloat16, or the errors in their place."""
     import torch
 
     from tests.relay.frontend.pytorch.dynamic import exported_off
@@ -229,7 +232,7 @@ def _compare_dynamic(name: str, sender) -> None:
 
 
 def _is_exported(model, inputs: list) -> bool:
-    """Whether PyTorch makes a program of a model. What it says where it does not may come from the model's own code."""
+    """Return whether PyTorch exports a model. The error otherwise may come from the model's own code."""
     import torch
 
     try:

@@ -1,12 +1,12 @@
-"""The generated code of a fixed corpus, written into a folder, and the difference of two such folders.
+"""Write the generated code of a fixed corpus into a folder, and compare two such folders.
 
     python tools/replay.py                          the working tree against HEAD
     python tools/replay.py main                     the working tree against a commit
-    python tools/replay.py --write FOLDER           write the code of the package that is imported
+    python tools/replay.py --write FOLDER           write the code of the imported package
     python tools/replay.py --compare BEFORE AFTER   compare two folders
 
-Ends with 1 where the code differs. The code of a commit is kept in build/replay and made again only when the corpus
-changes.
+The exit code is 1 if the code differs. The code of a commit is stored in build/replay and generated again only when the
+corpus changes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "build" / "replay"
-# Lines of the difference of one file, and of files whose difference is printed whole.
+# Maximum number of lines printed of the difference of one file, and of files whose difference is printed completely.
 MOST_LINES, MOST_FILES = 40, 12
 
 
@@ -34,7 +34,7 @@ MOST_LINES, MOST_FILES = 40, 12
 
 
 def write(folder: Path, wanted: str, jobs: int) -> None:
-    """The code of every case whose name contains ``wanted``; a case that fails leaves its error as its text."""
+    """Write the code of every case whose name contains ``wanted``; for a failing case, the error is the text."""
     import replay_corpus
 
     cases = [case for case in replay_corpus.cases() if wanted in "/".join(case)]
@@ -44,7 +44,7 @@ def write(folder: Path, wanted: str, jobs: int) -> None:
 
 
 def leave_cuda_text() -> None:
-    """CUDA text is what is compared; compiling it would take most of the time."""
+    """Compare CUDA as text; compiling it would take most of the time."""
     import tvm
 
     tvm.register_func("tvm_callback_cuda_compile", lambda text, target: "not compiled", override=True)
@@ -56,7 +56,7 @@ def write_case(folder: Path, case: tuple[str, str, str]) -> None:
     _, name, target = case
     try:
         texts = replay_corpus.generate(*case)
-    except Exception as error:  # a refusal is a result too, and may change
+    except Exception as error:  # a rejection is a result too, and may change
         texts = {"error": f"{type(error).__name__}: {error}\n", "traceback": traceback.format_exc()}
     for suffix, text in texts.items():
         path = folder / name / f"{target}.{suffix}"
@@ -65,7 +65,7 @@ def write_case(folder: Path, case: tuple[str, str, str]) -> None:
 
 
 def run_writer(tree: Path, folder: Path, options: argparse.Namespace) -> None:
-    """Write the code that the package in ``tree`` makes; the corpus is the one beside this file."""
+    """Write the code that the package in ``tree`` generates; the corpus is the one beside this file."""
     environment = {**os.environ, "PYTHONPATH": str(tree), "TVM_NUM_THREADS": "1", "TOPHUB_LOCATION": "NONE"}
     arguments = ["--write", str(folder), "--only", options.only, "--jobs", str(options.jobs)]
     subprocess.run([sys.executable, str(Path(__file__).resolve()), *arguments], env=environment, check=True)
@@ -79,7 +79,7 @@ def git(*arguments: str) -> str:
 
 
 def code_of_commit(commit: str, options: argparse.Namespace) -> Path:
-    """The folder with the code of a commit, which is checked out for it."""
+    """Return the folder with the code of a commit, which is checked out for it."""
     corpus = hashlib.sha256((ROOT / "tools" / "replay_corpus.py").read_bytes() + options.only.encode()).hexdigest()[:8]
     folder = KEPT / f"{git('rev-parse', commit + '^{commit}')[:12]}-{corpus}"
     if folder.exists():
@@ -102,7 +102,7 @@ def code_of_commit(commit: str, options: argparse.Namespace) -> Path:
 
 
 def files(folder: Path) -> dict[str, str]:
-    # A traceback explains an error to a reader; its lines move with the code.
+    # A traceback explains an error to a reader, but its line numbers change with the code.
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix != ".traceback")
     return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
@@ -119,7 +119,7 @@ def difference(name: str, before: str, after: str) -> Iterator[str]:
 
 
 def compare(before_folder: Path, after_folder: Path) -> int:
-    """Print what differs between two folders; the number of files that do."""
+    """Print the differences between two folders, and return the number of files that differ."""
     before, after = files(before_folder), files(after_folder)
     changed = [name for name in before if name in after and before[name] != after[name]]
     for name in changed[:MOST_FILES]:
@@ -133,16 +133,16 @@ def compare(before_folder: Path, after_folder: Path) -> int:
     print(f"{len(before)} files: {len(before) - len(changed) - len(gone)} are the same, {len(changed)} differ, "
           f"{len(gone)} are gone, {len(new)} are new")  # fmt: skip
     total = len(changed) + len(gone) + len(new)
-    print(f"in full: diff -r {before_folder} {after_folder}" if total else "the generated code is the same")
+    print(f"complete: diff -r {before_folder} {after_folder}" if total else "the generated code is the same")
     return total
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("commit", nargs="?", default="HEAD", help="what the working tree is compared with")
+    parser.add_argument("commit", nargs="?", default="HEAD", help="commit to compare the working tree with")
     parser.add_argument("--write", metavar="FOLDER", type=Path)
     parser.add_argument("--compare", metavar=("BEFORE", "AFTER"), type=Path, nargs=2)
-    parser.add_argument("--only", default="", metavar="TEXT", help="the cases with this in kind/program/target")
+    parser.add_argument("--only", default="", metavar="TEXT", help="only cases with this in kind/program/target")
     parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
     if options.write is not None:

@@ -1,6 +1,6 @@
 """The programs whose generated code ``python -m tools replay`` compares: operators, schedules and small models.
 
-Only public names of the interface are used, since the same file runs on the code of both commits.
+The corpus uses only public names, since the same file runs on the code of both commits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TARGETS = {
     "sm_80": "cuda -arch=sm_80",
     "opencl": "opencl",
 }
-# Targets of a single program each, where the ones above take other ways through the compiler.
+# Targets with a single program each, for which the compiler has other code paths than for the targets above.
 FURTHER_TARGETS = {
     "sm_90a": "cuda -arch=sm_90a",
     "sm_75": "cuda -arch=sm_75",
@@ -72,7 +72,7 @@ def batch_matmul(batch: int, m: int, k: int, n: int, dtype: str = "float32") -> 
 
 
 def scaled_attention() -> relay.Expr:
-    """Scores of half-precision operands, one of which is scaled before it is transposed."""
+    """Return attention scores of half-precision operands, one of which is scaled before it is transposed."""
     query, key = (relay.reshape(var(name, 1, 32, 64, dtype="float16"), (1, 32, 4, 16)) for name in "qk")
     query = relay.transpose(query, (0, 2, 1, 3)) * relay.const(0.25, "float16")
     query, key = (relay.reshape(x, (4, 32, 16)) for x in (query, relay.transpose(key, (0, 2, 1, 3))))
@@ -114,7 +114,7 @@ def indexing() -> relay.Expr:
 
 
 def divisions() -> relay.Expr:
-    """Quotients of integers by integers that are known when the program runs."""
+    """Return quotients of integers by integers that are known at run time."""
     x, y = var("x", 40, 30, dtype="int32"), var("y", 40, 30, dtype="int32")
     return relay.Tuple([relay.floor_divide(x, y), relay.floor_mod(x, y), relay.divide(x, y), relay.mod(x, y)])
 
@@ -201,7 +201,7 @@ def transformer(length: int = 40, width: int = 64, heads: int = 4) -> relay.Expr
 
 
 def separable_network() -> relay.Expr:
-    """Channels last, pointwise and depthwise convolutions, sigmoid gates."""
+    """Return a network in NHWC: pointwise and depthwise convolutions, sigmoid gates."""
     weights = Weights()
 
     def conv(data: relay.Expr, inputs: int, outputs: int, kernel: int = 1, stride: int = 1) -> relay.Expr:
@@ -257,7 +257,7 @@ MODELS: dict[str, Callable[[], tvm.IRModule]] = {
 }
 
 
-# Programs with sizes that are known when they run
+# Programs with dynamic shapes
 
 
 def open_attention() -> relay.Expr:
@@ -287,7 +287,7 @@ OPEN: dict[str, Callable[[], relay.Expr]] = {
 OPEN_TARGETS = ("x86", "arm", "sm_80")
 
 
-# Schedules by hand
+# Explicit schedules
 
 
 def scheduled_matmul(on_gpu: bool) -> tuple[te.Schedule, list[te.Tensor]]:
@@ -315,7 +315,7 @@ def scheduled_matmul(on_gpu: bool) -> tuple[te.Schedule, list[te.Tensor]]:
 
 
 def scheduled_sum(on_gpu: bool) -> tuple[te.Schedule, list[te.Tensor]]:
-    """A sum whose partial sums are a stage of their own; threads of a GPU add them up together."""
+    """Return a reduction with its partial sums as a separate stage; on a GPU, threads add them up together."""
     a = te.placeholder((30, 1000), name="a")
     k = te.reduce_axis((0, 1000), name="k")
     b = te.compute((30,), lambda i: te.sum(a[i, k], axis=k), name="b")
@@ -337,7 +337,7 @@ SCHEDULES = {"scheduled_matmul": scheduled_matmul, "scheduled_sum": scheduled_su
 
 
 def cases() -> Iterator[tuple[str, str, str]]:
-    """(kind, program, target name) of every case, the large ones first."""
+    """Return (kind, program, target name) of every case, the large ones first."""
     for kind, names in (("model", MODELS), ("operator", OPERATORS), ("schedule", SCHEDULES)):
         yield from ((kind, name, target) for name in names for target in TARGETS)
     yield from (("operator", name, target) for name in FURTHER for target in FURTHER_TARGETS)
@@ -345,7 +345,7 @@ def cases() -> Iterator[tuple[str, str, str]]:
 
 
 def generate(kind: str, name: str, target_name: str) -> dict[str, str]:
-    """Suffix -> text of everything the compiler makes of a program for a target."""
+    """Return suffix -> text of everything that the compiler generates from a program for a target."""
     target = tvm.target.Target({**TARGETS, **FURTHER_TARGETS}[target_name])
     on_gpu = "gpu" in target.keys
     if on_gpu:
@@ -368,14 +368,14 @@ def generate(kind: str, name: str, target_name: str) -> dict[str, str]:
 
 
 def texts(library) -> dict[str, str]:
-    """The code of the host, as LLVM IR or C, and that of kernels."""
+    """Return the host code, as LLVM IR or C, and the code of kernels."""
     host = library.get_source("ll") if library.type_key == "llvm" else library.get_source()
     kernels = {f"kernels.{module.type_key}": module.get_source() for module in library.imported_modules}
     return {f"host.{'ll' if library.type_key == 'llvm' else 'c'}": host, **kernels}
 
 
 def digests(params) -> str:
-    """A line for each constant of a graph: passes change weights too."""
+    """Return a line for each constant of a graph: passes change weights, too."""
     lines = []
     for name, value in sorted(params.items()):
         array = value.numpy()

@@ -1,12 +1,11 @@
-"""A pool of RPC servers and clients in which servers, clients and the tracker are killed at random moments.
+"""Stress test of a pool of RPC servers and clients: servers, clients and the tracker are killed at random moments.
 
     python tools/soak_rpc.py [--seconds 60] [--servers 32] [--clients 8] [--seed N]
 
-Clients ask the tracker for a device again and again, use it, and write down what they were given. It is checked that
-every request is served, that no match key is given twice, that data comes back whole, that a session ends early only
-where its server was killed, that a server is known to the tracker 5 s after its start (or that of the tracker), that
-every device is free 5 s after all clients were killed, and that no process, file, socket or memory is left over. Prints
-a table in Markdown.
+Clients repeatedly request a device from the tracker, use it, and log the result. The program checks that every request
+is served; that no match key is given twice; that data return unchanged; that a session ends early only if its server
+was killed; that the tracker lists a server 5 s after its start (or that of the tracker); that every device is free 5 s
+after all clients were killed; and that no process, file, socket or memory is left. Prints a table in Markdown.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ ROUND_SECONDS = 30.0
 
 
 class Failed(AssertionError):
-    """Something the pool promises did not hold."""
+    """A guarantee of the pool did not hold."""
 
 
 def check(holds: Any, text: str) -> None:
@@ -47,7 +46,7 @@ def check(holds: Any, text: str) -> None:
 
 
 def be_a_client(port: int, log: str, seed: int) -> None:
-    """Use devices until killed; every line of the log says what happened when."""
+    """Use devices until killed; every line of the log records an event and its time."""
     import numpy as np
 
     import tvm
@@ -93,7 +92,7 @@ def be_a_client(port: int, log: str, seed: int) -> None:
 
 
 class Pool:
-    """The processes, and what was seen of them."""
+    """The processes, and the observations about them."""
 
     def __init__(self, folder: Path, servers: int, clients: int, seed: int):
         from tvm.rpc import base
@@ -108,10 +107,10 @@ class Pool:
         self.port = self.listening.getsockname()[1]
         self.killed_ports: dict[int, float] = {}
         self.kills = {"server": 0, "client": 0, "tracker": 0}
-        self.back: list[float] = []  # seconds until a server was known
-        self.awaited: dict[int, float] = {}  # since when, by port
+        self.back: list[float] = []  # seconds until the tracker listed a server
+        self.awaited: dict[int, float] = {}  # start of waiting, by port
         self.clients: dict[Any, str] = {}
-        self.ended: dict[str, float] = {}  # logs of clients that were killed, and when
+        self.ended: dict[str, float] = {}  # logs of killed clients, and the time of the kill
         self.count = 0
         self.start_tracker()
         self.servers = dict(self.start_server() for _ in range(servers))
@@ -124,7 +123,7 @@ class Pool:
         os.environ[MARK] = self.environment[MARK]
         options = {"listen_fd": self.listening.fileno(), "silent": True}
         self.tracker, self.held = start_process(serve, options, (self.listening.fileno(),))
-        self.summary()  # an interpreter takes its time to start
+        self.summary()  # starting an interpreter takes time
         now = time.monotonic()
         self.awaited = dict.fromkeys(getattr(self, "servers", {}), now)
 
@@ -139,7 +138,7 @@ class Pool:
     def start_client(self) -> None:
         self.count += 1
         log = str(self.folder / f"client{self.count}.log")
-        Path(log).touch()  # one that is killed early has written nothing
+        Path(log).touch()  # a client that was killed early has written nothing
         seed = str(self.draw.randrange(1 << 30))
         words = [sys.executable, __file__, "--be-a-client", str(self.port), log, "--seed", seed]
         self.clients[subprocess.Popen(words, env=self.environment)] = log
@@ -174,7 +173,7 @@ class Pool:
             os.close(self.held)
             self.start_tracker()
 
-    # ---- what the tracker says ----
+    # ---- the tracker's state ----
 
     def summary(self) -> dict:
         from tvm import rpc
@@ -182,7 +181,7 @@ class Pool:
         return rpc.connect_tracker("127.0.0.1", self.port).summary()
 
     def look(self) -> None:
-        """Note which servers the tracker knows."""
+        """Record which servers the tracker lists."""
         found, now = self.summary(), time.monotonic()
         known = {one["addr"][1] for one in found["server_info"]}
         for port, since in list(self.awaited.items()):
@@ -197,7 +196,7 @@ class Pool:
 
 
 def processes() -> list[int]:
-    """Those that this program has started, or that were started by them."""
+    """Return the processes that this program started, and their descendants."""
     wanted, found = f"{MARK}={os.getpid()}".encode(), []
     for entry in Path("/proc").iterdir():
         try:
@@ -209,13 +208,13 @@ def processes() -> list[int]:
 
 
 def size_of(pid: int) -> tuple[int, int]:
-    """Open files, and KiB of memory, of a process."""
+    """Return the number of open files, and the KiB of memory, of a process."""
     resident = re.search(r"VmRSS:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
     return len(os.listdir(f"/proc/{pid}/fd")), int(resident[1])
 
 
 def be_quiet(pool: Pool) -> dict[str, Any]:
-    """Kill all clients, and see that everything is as it was before they came."""
+    """Kill all clients, and check that the state is as before their start."""
     for process in list(pool.clients):
         pool.kill_client(process)
     start, wanted = time.monotonic(), len(pool.servers)
@@ -226,7 +225,7 @@ def be_quiet(pool: Pool) -> dict[str, Any]:
     left = set(processes()) - {pool.tracker.pid, *(process.pid for process in pool.servers.values())}
     check(not left, f"processes were left: {left}")
     folders = sorted(pool.sessions.iterdir())
-    check(len(folders) <= wanted + 1, f"{len(folders)} folders of {wanted} servers")  # one was killed last
+    check(len(folders) <= wanted + 1, f"{len(folders)} folders of {wanted} servers")  # a server was killed last
     files = [path for folder in folders for path in folder.iterdir() if path.name != "slot"]
     living = [path for path in files if not _is_left(path.parent)]
     check(not living, f"files of sessions were left: {living}")
@@ -239,7 +238,7 @@ def be_quiet(pool: Pool) -> dict[str, Any]:
 
 
 def _is_left(folder: Path) -> bool:
-    """Whether the server of a folder was killed: nobody has its lock."""
+    """Return whether the server of a folder was killed: no process holds its lock."""
     import fcntl
 
     with open(folder / "slot") as slot:
@@ -251,7 +250,7 @@ def _is_left(folder: Path) -> bool:
 
 
 def read_logs(pool: Pool) -> dict[str, Any]:
-    """Check what the clients wrote down."""
+    """Check the logs of the clients."""
     keys: list[str] = []
     waits: list[float] = []
     sessions = broken = 0
@@ -281,7 +280,7 @@ def read_logs(pool: Pool) -> dict[str, Any]:
 
 
 def soak(pool: Pool, seconds: float) -> list[dict[str, Any]]:
-    """Rounds of kills, each followed by quiet."""
+    """Run rounds of kills, each followed by a quiet period."""
     end, rounds = time.monotonic() + seconds, []
     while time.monotonic() < end:
         for _ in range(pool.most_clients):
@@ -322,7 +321,7 @@ def main() -> None:
     if args.be_a_client:
         be_a_client(int(args.be_a_client[0]), args.be_a_client[1], seed)
     with tempfile.TemporaryDirectory(prefix="tvm_soak_", dir="/tmp") as folder:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was started ends with this
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # descendants end with this process
         pool = Pool(Path(folder), args.servers, args.clients, seed)
         try:
             rounds = soak(pool, args.seconds)

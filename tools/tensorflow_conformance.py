@@ -1,4 +1,4 @@
-"""Runs the graphs of tests/relay/frontend/tensorflow/cases.npz against the outputs of TensorFlow beside them and writes
+"""Compare the graphs of tests/relay/frontend/tensorflow/cases.npz with the stored outputs of TensorFlow, and write
 the table in docs/coverage.md."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Case:
 
 
 def cases() -> dict[str, Case]:
-    """All cases by name: the operator, and after a slash what is special."""
+    """Return all cases by name: the operator, and the variant after a slash."""
     import numpy as np
 
     out: dict[str, Case] = {}
@@ -46,7 +46,7 @@ def cases() -> dict[str, Case]:
 
 
 def run_module(module, feeds: dict) -> list:
-    """The outputs of a module that is compiled for the virtual machine of this machine."""
+    """Return the outputs of a module compiled for the VM on this machine."""
     import tvm
     from tvm import relay
     from tvm.runtime.vm import VirtualMachine
@@ -59,7 +59,7 @@ def run_module(module, feeds: dict) -> list:
 
 
 def difference(case: Case) -> str:
-    """What is wrong with the outputs of a case; empty if nothing is."""
+    """Return the problem of the outputs of a case; "" if they are correct."""
     from tvm.relay.frontend import from_tensorflow
 
     return compared(run_module(from_tensorflow(case.graph, outputs=case.outputs)[0], case.feeds), case.expected)
@@ -90,7 +90,7 @@ def check(name: str) -> tuple[str, str]:
 
 
 def table(results: dict[str, str]) -> str:
-    """A row for each operator that has a converter."""
+    """Return a table with a row for each operator that has a converter."""
     from tvm.relay.frontend.tensorflow.table import CONVERTERS
 
     rows = ["| operator | cases | equal to TensorFlow |", "|---|---|---|"]

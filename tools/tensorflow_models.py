@@ -1,7 +1,8 @@
-"""Compares whole TensorFlow models with TensorFlow and writes the table docs/tensorflow_models.md.
+"""Compare whole TensorFlow models with TensorFlow and write docs/tensorflow_models.md.
 
 Run it with a Python that has TensorFlow and this package's dependencies: ``python tools/tensorflow_models.py``; with
-``--only NAME`` only the models with that in their name, whose rows are replaced. Weights are random, of a fixed seed.
+``--only NAME``, only models whose name contains NAME run, and their rows are replaced. Weights are random with a fixed
+seed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ dynamic batch.
 |---|---|---|---|""".splitlines()
 MODELS: dict[str, tuple] = {}
 
-# Of keras.applications; the size of pictures is the least that a network takes, to save time.
+# Models of keras.applications; the image size is the smallest that a network accepts, to save time.
 APPLICATIONS = {
     "ResNet50": 64, "ResNet50V2": 64, "ResNet101": 64, "VGG16": 32, "VGG19": 32, "InceptionV3": 75,
     "InceptionResNetV2": 75, "Xception": 71, "MobileNet": 64, "MobileNetV2": 64, "MobileNetV3Small": 64,
@@ -42,8 +43,8 @@ APPLICATIONS = {
 
 
 def model(name: str, kind: str):
-    """Registers a builder: of a Keras model or a module with signatures (saved), of a function (frozen), or of a graph
-    of TensorFlow 1 (graph)."""
+    """Register a builder: of a Keras model or a module with signatures (saved), of a function (frozen), or of a
+    graph of TensorFlow 1 (graph)."""
 
     def add(build):
         MODELS[name] = (kind, build)
@@ -56,7 +57,7 @@ def _application(name: str, size: int):
     def build(tf, rng):
         made = getattr(tf.keras.applications, name)(
             weights=None, input_shape=(size, size, 3), classes=100, classifier_activation=None)
-        # Fresh statistics would leave every image with nearly the same, small outputs.
+        # With initial statistics, all images would have nearly equal, small outputs.
         for weight in made.weights:
             drawn = {"moving_variance": (0.5, 1.5), "variance": (0.5, 1.5), "gamma": (0.8, 1.2)}
             if len(weight.shape) == 1:
@@ -77,7 +78,7 @@ def bert_saved(tf, rng):
 
 
 def _bert(tf, layers: int = 3, width: int = 48, heads: int = 4):
-    """Tokens and a mask through embeddings and layers of attention, with erf in the activation."""
+    """Return token embeddings and attention layers with a mask, and erf in the activation."""
     keras = tf.keras
     tokens, mask = (keras.Input((None,), dtype="int32", name=n) for n in ("tokens", "mask"))
 
@@ -212,7 +213,7 @@ def v1_detector(tf, rng):
         x: rng.uniform(-1, 1, (1, 32, 32, 3)).astype("float32")}
 
 
-# The larger ones come last.
+# The larger models come last.
 for _name, _size in APPLICATIONS.items():
     model(f"{_name} frozen", "frozen")(_application(_name, _size))
 model("MobileNetV2 SavedModel", "saved")(_application("MobileNetV2", 64))
@@ -265,7 +266,7 @@ def _of_graph(tf, build, rng) -> tuple:
 
 
 def compare(name: str) -> tuple[str, str, float, float]:
-    """What is wrong (empty: nothing), the greatest relative difference, and the seconds of the import."""
+    """Return the problem ("" if there is none), the largest relative difference, and the seconds of the import."""
     try:
         import numpy as np
         import tensorflow as tf
@@ -298,7 +299,7 @@ def compare(name: str) -> tuple[str, str, float, float]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="models with this in their name")
+    parser.add_argument("--only", default="", help="only models whose name contains this text")
     only = parser.parse_args().only
     rows, wrong = _rows(), 0
     with get_context("spawn").Pool(1, maxtasksperchild=1) as pool:
@@ -311,7 +312,7 @@ def main() -> int:
 
 
 def _rows() -> dict[str, str]:
-    """The rows of the table as it is."""
+    """Return the rows of the existing table."""
     lines = TABLE.read_text().splitlines() if TABLE.exists() else []
     return {line.split(" | ")[0].removeprefix("| "): line for line in lines if line.startswith("| ")}
 

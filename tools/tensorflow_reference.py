@@ -1,9 +1,9 @@
-"""Writes small graphs of one TensorFlow operator each, with inputs and what TensorFlow makes of them, to
+"""Write small graphs of one TensorFlow operator each, with inputs and the outputs of TensorFlow, to
 tests/relay/frontend/tensorflow/cases.npz.
 
-Run it with a Python that has TensorFlow: ``python tools/tensorflow_reference.py [NAME ...]``. A case is a line: the
-operator, how it is called, and its inputs; a number or an array among the arguments is a constant of the graph. Cases
-that the file has stay as they are, but those named; ``all`` writes all of them.
+Run it with a Python that has TensorFlow: ``python tools/tensorflow_reference.py [NAME ...]``. A case is one line: the
+operator, its call, and its inputs; a number or an array among the arguments is a constant of the graph. Existing cases
+of the file are kept, except those that are named; ``all`` writes all of them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CASES: dict[str, tuple] = {}
 
 
 class Drawn:
-    """An input of a graph: its value is drawn from the name of the case."""
+    """An input of a graph; its value is drawn from the name of the case."""
 
     def __init__(self, *shape, dtype="float32", low=None, high=None, open_shape=None):
         self.shape, self.dtype, self.low, self.high, self.open_shape = shape, dtype, low, high, open_shape
@@ -52,7 +52,7 @@ def b(*shape) -> Drawn:
 
 
 def case(name: str, build, *inputs: Drawn) -> None:
-    """``name`` is the operator, or the operator and what is special, with a slash."""
+    """Register a case; ``name`` is the operator, or the operator and a variant, separated by a slash."""
     key = name if name not in CASES else next(f"{name}.{k}" for k in range(2, 99) if f"{name}.{k}" not in CASES)
     CASES[key] = (build, inputs)
 
@@ -154,7 +154,7 @@ case("Select", lambda c, x, y: raw.Select(condition=c, x=x, y=y), b(3, 5), f(3, 
 case("Select/rows", lambda c, x, y: raw.Select(condition=c, x=x, y=y), b(3), f(3, 5), f(3, 5))
 case("SelectV2", lambda c, x, y: raw.SelectV2(condition=c, t=x, e=y), b(3, 1), f(5), f(1))
 def quantized(steps: np.ndarray, kind):
-    """A constant of quantized integers."""
+    """Return a constant of quantized integers."""
     return tf.constant(steps.astype(kind.name[1:]).view(kind.as_numpy_dtype), kind)
 
 
@@ -291,7 +291,7 @@ for _n in "Sum Prod Max Min Mean".split():
         case(f"UnsortedSegment{_n}", lambda x, s, n=_n: getattr(raw, f"UnsortedSegment{n}")(
             data=x, segment_ids=s, num_segments=4), f(5, 3), i(5, low=0, high=3))
 
-# -- places -----------------------------------------------------------------------------------------------------------
+# -- indexing ---------------------------------------------------------------------------------------------------------
 
 case("Gather", lambda x, p: raw.Gather(params=x, indices=p), f(5, 3), i(2, 4, low=0, high=4))
 case("GatherV2", lambda x, p: raw.GatherV2(params=x, indices=p, axis=1), f(3, 5, 2), i(4, low=0, high=4))
@@ -439,13 +439,13 @@ for _k, (_sigma, _pad) in enumerate(((0.3, False), (0.1, True), (0.0, False), (0
         boxes=_boxes, scores=s, max_output_size=5, iou_threshold=0.5, score_threshold=0.2, soft_nms_sigma=g,
         pad_to_max_output_size=p), f(6, low=0, high=1))
 
-# -- control flow, as TensorFlow 1 and 2 write it ---------------------------------------------------------------------
+# -- control flow of TensorFlow 1 and 2 -------------------------------------------------------------------------------
 
 v1 = tf.compat.v1
 
 
 def _flow(name: str, build, *inputs: Drawn) -> None:
-    """A case for each of the two ways."""
+    """Register a case for each of the two versions of control flow."""
 
     def of(switch):
         def built(*holders):

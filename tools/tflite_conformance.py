@@ -1,5 +1,5 @@
-"""Runs the models of tests/relay/frontend/tflite/tflite_cases.py against the outputs of LiteRT beside them and writes
-the table in docs/coverage.md."""
+"""Compare the models of tests/relay/frontend/tflite/tflite_cases.py with the stored outputs of LiteRT, and write the
+table in docs/coverage.md."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ BEGIN, END = "<!-- tflite operators: begin -->", "<!-- tflite operators: end -->
 
 
 def run_model(model: bytes, feeds: dict, runs: int = 1, **options) -> list:
-    """The outputs of all runs of a model that is compiled for this machine, imported with these options; each gives its
-    state to the next."""
+    """Return the outputs of all runs of a model that is imported with these options and compiled for this machine;
+    each run passes its state to the next."""
     import tvm
     from tvm import relay
 
@@ -34,7 +34,7 @@ def run_model(model: bytes, feeds: dict, runs: int = 1, **options) -> list:
 
 
 def difference(case, expected: list) -> str:
-    """What is wrong with the outputs of a case; empty if nothing is."""
+    """Return the problem of the outputs of a case; "" if they are correct."""
     import numpy as np
 
     got = run_model(case.model, case.feeds, case.runs)
@@ -52,7 +52,7 @@ def difference(case, expected: list) -> str:
 
 
 def expected_outputs() -> dict[str, list]:
-    """The outputs of LiteRT by the name of a case."""
+    """Return the outputs of LiteRT by the name of a case."""
     import numpy as np
 
     out: dict[str, list] = {}
@@ -75,7 +75,7 @@ def kind(name: str) -> str:
     return next((t for t in ("uint8", "int8", "int16") if f"_{t}" in name), "plain")
 
 
-# Why an operator has no converter.
+# The reason why an operator has no converter.
 REASONS = {
     "complex tensors are not supported": "COMPLEX_ABS IMAG REAL RFFT2D",
     "strings and tables of strings are not supported": "HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_LOOKUP"
@@ -90,7 +90,7 @@ REASONS = {
 
 
 def missing(names: list[str]) -> list[str]:
-    """A line for each reason, with the operators of the format that have no converter."""
+    """Return a line for each reason, with the operators of the format that have no converter."""
     from tvm.relay.frontend.tflite.schema import OPERATORS
 
     reasons = {n: why for why, row in REASONS.items() for n in row.split()}
@@ -102,7 +102,7 @@ def missing(names: list[str]) -> list[str]:
 
 
 def table(results: dict[str, str]) -> str:
-    """A row for each operator that has a converter, and the others with the reason."""
+    """Return a table with a row for each operator that has a converter, and the other operators with the reason."""
     from tflite_cases import CASES
 
     from tvm.relay.frontend.tflite.table import CONVERTERS, MOVING, QUANTIZED, TABLED

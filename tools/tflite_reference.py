@@ -1,9 +1,10 @@
-"""Writes what LiteRT makes of the models of tests/relay/frontend/tflite/tflite_cases.py into expected.npz beside them.
+"""Write the outputs of LiteRT for the models of tests/relay/frontend/tflite/tflite_cases.py into expected.npz beside
+them.
 
-Run it with a Python that has NumPy and the package ai-edge-litert: ``python tools/tflite_reference.py [NAME ...]``. Its
-reference kernels are taken, or the others where an operator has none, or a wrong one; for float activations with
-integer weights its default, which is the delegate XNNPACK. Cases that have outputs keep them, since other machines
-round real numbers otherwise; those named are run again, or ``all``.
+Run it with a Python that has NumPy and ai-edge-litert: ``python tools/tflite_reference.py [NAME ...]``. It uses
+LiteRT's reference kernels, or the optimized ones where an operator has no reference kernel or a wrong one; for float
+activations with integer weights it uses the default, the delegate XNNPACK. Existing outputs are kept, since other
+machines round real numbers differently; the named cases, or ``all``, run again.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ FOLDER = ROOT / "tests" / "relay" / "frontend" / "tflite"
 sys.path[:0] = [str(ROOT), str(FOLDER)]
 
 
-# Reference kernels that are wrong: one leaves the last neighbour out, one gives -1 for sums of int8.
+# Wrong reference kernels: one omits the last neighbor, one returns -1 for sums of int8.
 FAULTY = ("LOCAL_RESPONSE_NORMALIZATION", "SUM")
-# Operators that the delegate alone computes, and those that it computes with float activations and integer weights.
+# Operators that only the delegate computes, and those that it computes with float activations and integer weights.
 CUSTOM = ("Convolution2DTransposeBias",)
 DELEGATED = ("BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
 
@@ -48,8 +49,8 @@ def outputs(name: str, operator: str, model: bytes, feeds: dict, runs: int) -> l
 
 
 def apart(name: str, operator: str, model: bytes, feeds: dict, runs: int):
-    """The outputs of all runs of a model, or in words why there are none; a kernel that aborts takes only its own
-    process along."""
+    """Return the outputs of all runs of a model, or the reason why there are none; a kernel that aborts ends only
+    its own process."""
     import numpy as np
 
     read, write = os.pipe()

@@ -1,9 +1,9 @@
-"""Twenty models through ``torch.compile``: with PyTorch's own back end ``tvm`` as it is, and with ours; and
-transformers in bfloat16 with dynamic sizes, with ours (``--only dynamic``).
+"""Run twenty models through ``torch.compile`` with PyTorch's own back end ``tvm`` and with ours, and transformers in
+bfloat16 with dynamic sizes with ours (``--only dynamic``).
 
-The results are the tables of docs/torch_compile.md, which is written after each model: a run that was ended goes on
-where it was. Each model runs in a process of its own. Seconds of first calls are of whatever else the machine did;
-timings are for ``benchmarks.torch_compile``.
+The results are the tables of docs/torch_compile.md, which are written after each model; an interrupted run continues.
+Each model runs in its own process. The seconds of first calls depend on other load of the machine; for timings use
+``benchmarks.torch_compile``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ number is the largest difference from the output of PyTorch, divided by the larg
 of a compilation with a dynamic batch: the difference over batches of 2, 3 and 5, and the number of compilations.
 
 Times beside inductor (`python -m benchmarks.torch_compile`) are in [performance](performance.md): `tvm_classic` takes
-0.65× the time of inductor (geometric mean over 16 models, two threads of an x86 server).
+0.66× the time of inductor (geometric mean over 20 models, two CPU threads).
 
 | model | `tvm` | first call, s | `tvm_classic` | first call, s | `tvm_classic`, dynamic batch | compilations |
 |---|---|---|---|---|---|---|
@@ -115,9 +115,9 @@ except Exception as problem:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="models whose name begins so, with commas")
-    parser.add_argument("--seconds", type=int, default=900, help="the most that one model takes")
-    parser.add_argument("--again", action="store_true", help="also models whose row is whole")
+    parser.add_argument("--only", default="", help="comma-separated first letters of the models' names")
+    parser.add_argument("--seconds", type=int, default=900, help="time limit of a model")
+    parser.add_argument("--again", action="store_true", help="also run models whose row is complete")
     asked = parser.parse_args()
     sys.path.insert(0, str(ROOT))
     import torch
@@ -141,13 +141,13 @@ def _text(rows: dict[str, list[str]], names) -> str:
 
 
 def kept_version() -> str:
-    """The version of PyTorch that the rows of the first table are of."""
+    """Return the version of PyTorch in the first table."""
     found = re.search(r"found with PyTorch (\S+):", DOCUMENT.read_text() if DOCUMENT.exists() else "")
     return found[1] if found else "?"
 
 
 def kept_rows() -> dict[str, list[str]]:
-    """The table as it is; a run of a part replaces that part."""
+    """Return the existing table; a run of some models replaces their rows."""
     if not DOCUMENT.exists():
         return {}
     lines = [line.strip("| ").split(" | ") for line in DOCUMENT.read_text().splitlines() if line.startswith("| ")]
@@ -155,20 +155,20 @@ def kept_rows() -> dict[str, list[str]]:
 
 
 def is_done(name: str, row: list[str]) -> bool:
-    """Whether a row is whole: that of a model with dynamic sizes begins with three differences, another one has a
-    difference and a number for each of three ways."""
+    """Return whether a row is complete: that of a model with dynamic sizes begins with three differences, another
+    row has a difference and a number for each of three ways to compile."""
     numbers = row[:3] if name.startswith(_PREFIX) else row[::2]
     return len(row) == 6 and all(re.fullmatch(r"\d\.\de[+-]\d\d", cell) for cell in numbers)
 
 
 def dynamic_outcomes(name: str, seconds: int) -> list[str]:
-    """The cells of a row of a model with dynamic sizes."""
+    """Return the cells of a row of a model with dynamic sizes."""
     found, ended = _found(_ONE_DYNAMIC, name, seconds)
     return found[0].split() if found else [ended, *"-----"]
 
 
 def _found(program: str, name: str, seconds: int) -> tuple[list[str], str]:
-    """The results that a program prints for a model, and how it ended."""
+    """Return the results that a program prints for a model, and how it ended."""
     try:
         done = subprocess.run([sys.executable, "-c", program, name], cwd=ROOT, capture_output=True, text=True,
                               timeout=seconds, env={**os.environ, "PYTHONPATH": str(ROOT)})
@@ -180,7 +180,7 @@ def _found(program: str, name: str, seconds: int) -> tuple[list[str], str]:
 
 
 def outcomes(name: str, seconds: int) -> list[str]:
-    """The cells of a row: a difference and a number for each of the three ways."""
+    """Return the cells of a row: a difference and a number for each of the three ways to compile."""
     found, ended = _found(_ONE, name, seconds)
     found = [line.replace("|", "").rpartition(" / ") for line in found]
     pairs = [[left, right] for left, _, right in found] + [[ended, "-"]] * 3

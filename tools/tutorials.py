@@ -1,8 +1,8 @@
-"""Tutorials as pages: each script of ``docs/tutorials`` is run as it stands, what it prints is shown after its code.
+"""Turn tutorials into pages: each script of ``docs/tutorials`` is executed, and the output of a cell follows its code.
 
-A script is a sequence of cells. A cell that begins with ``# %% [markdown]`` is text in comments, one that begins with
-``# %%`` is code. The first text begins with the title. With ``TVM_TUTORIAL_QUICK=1`` in the environment scripts choose
-small sizes: the tests run them so.
+A script is a sequence of cells. A cell that begins with ``# %% [markdown]`` is text in comments; a cell that begins
+with ``# %%`` is code. The first text begins with the title. With ``TVM_TUTORIAL_QUICK=1`` in the environment, scripts
+choose small sizes, which the tests use.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "tutorials"
 CELL = re.compile(r"^# %%( \[markdown\])?\n", re.MULTILINE)
-# Between the outputs of two cells; no program prints it.
+# The separator of the outputs of two cells; no program prints it.
 MARK = "\x1e"
 
 
 def order() -> list[str]:
-    """The names of the tutorials, as the index lists them."""
+    """Return the names of the tutorials in the order of the index."""
     return re.findall(r"^([a-z_]+)$", (FOLDER / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def cells(text: str) -> list[tuple[str, str]]:
-    """("markdown" or "code", text) of each cell of a script."""
+    """Return ("markdown" or "code", text) of each cell of a script."""
     parts = CELL.split(text)[1:]
     found = []
     for marked, body in zip(parts[::2], parts[1::2]):
@@ -38,7 +38,7 @@ def cells(text: str) -> list[tuple[str, str]]:
 
 
 def run(script: Path, folder: Path) -> list[str]:
-    """What each code cell of a script prints."""
+    """Return the output of each code cell of a script."""
     code = [body for kind, body in cells(script.read_text(encoding="utf-8")) if kind == "code"]
     program = f"\nprint({MARK!r}, flush=True)\n".join(code)
     path = os.pathsep.join([str(ROOT), str(FOLDER), os.environ.get("PYTHONPATH", "")])
@@ -54,7 +54,7 @@ def run(script: Path, folder: Path) -> list[str]:
 
 
 def page(script: Path, shows_output: bool = True) -> str:
-    """A tutorial as Markdown with what it printed, or without, and then it is not run."""
+    """Return a tutorial as Markdown, either executed and with its output, or not executed and without."""
     outputs = iter(())
     if shows_output:
         with tempfile.TemporaryDirectory(prefix="tvm-tutorial-") as folder:
@@ -74,7 +74,7 @@ def page(script: Path, shows_output: bool = True) -> str:
 
 
 def split_figures(output: str) -> tuple[str, list[str]]:
-    """What was printed without the figures in it, and the figures."""
+    """Return the text of an output without its numbers, and the numbers."""
     pattern = re.compile(r"<figure class=.*?</figure>\n?", re.DOTALL)
     return pattern.sub("", output).strip("\n"), pattern.findall(output)
 

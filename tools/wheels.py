@@ -1,7 +1,7 @@
-"""Builds both wheels for any Linux of the last ten years: python tools/wheels.py FOLDER (make wheel).
+"""Build both wheels for any Linux of the last ten years: python tools/wheels.py FOLDER (make wheel).
 
-The C library is compiled by zig, which has the symbols of every glibc and links against an old one; auditwheel checks
-that nothing newer is asked for and writes the tag that says so. Needs the packages of the extra "wheel".
+zig compiles the C library: it has the symbols of every glibc version and links against an old one; auditwheel checks
+that no newer symbol is needed and sets the platform tag. Needs the packages of the extra "wheel".
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-# glibc of CentOS 7: what manylinux2014 means.
+# glibc of CentOS 7, the version of manylinux2014.
 GLIBC = "2.17"
 SOURCES = (ROOT, ROOT / "packaging" / "runtime")
 
 
 def compiler(folder: Path) -> Path:
-    """A program that is called as a C compiler and is zig for the old glibc; pip hides this environment from it."""
+    """Create a C compiler program that calls zig for the old glibc; pip hides this environment from it."""
     script = folder / "cc"
     target = f"{platform.machine()}-linux-gnu.{GLIBC}"
     script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -I -m ziglang cc -target {target} "$@"\n')
@@ -31,7 +31,7 @@ def compiler(folder: Path) -> Path:
 
 
 def build(source: Path, destination: Path) -> Path:
-    """The wheel of a source tree, in ``destination``."""
+    """Build the wheel of a source tree into ``destination``."""
     with tempfile.TemporaryDirectory(prefix="tvm-wheel-") as name:
         folder = Path(name)
         plain = folder / "plain"

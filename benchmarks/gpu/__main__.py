@@ -1,14 +1,15 @@
-"""Everything on a machine with a GPU, built, checked and timed in one call of a few minutes.
+"""Build, check and time everything on a machine with a GPU, in one call of a few minutes.
 
     python -m benchmarks.gpu [--only models,matmul] [--output FOLDER] [--limit 560] [--plan]
 
-Parts: tests (every operator test on the device), numbers (kernels compute what they do on the emulator; tests of the
-runtime), sanitize (compute-sanitizer's memcheck and racecheck on a sample), refusals, guide (the Relay quick start word
-for word), commands (tvmc: packages, tuning, a folder of candidates), models (six, float32 and float16, beside PyTorch),
-matmul (four types, beside cuBLAS), operators, tuning; and search (all configurations of a large product), which is only
-run where it is chosen.
-Programs compile side by side on all cores; checks come first; then each program has the GPU to itself while it times.
-The folder has ``results.json``, ``results.md`` and what every program said.
+Parts: tests (every operator test on the device), numbers (kernels compute the same as on the emulator; tests of the
+runtime), sanitize (compute-sanitizer's memcheck and racecheck on a sample), refusals (errors for exceeded limits),
+guide (the Relay quick start verbatim), commands (tvmc: packages, tuning, a folder of candidates), models (six, float32
+and float16, beside PyTorch), matmul (four types, beside cuBLAS), operators, tuning; and search (all configurations of a
+large matmul), which runs only if it is selected.
+
+Programs compile side by side on all cores. Checks run first; then each program has the GPU to itself while it times.
+The folder gets ``results.json``, ``results.md`` and the output of every program.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from .report import collect, is_good, tables
 
 
 def device_of(target: str) -> tuple[str, str]:
-    """The device's name and architecture; nothing where it is not there."""
+    """Return the device's name and architecture, or "" if there is no device."""
     import tvm
 
     device = tvm.device(target.split()[0], 0)
@@ -35,20 +36,20 @@ def device_of(target: str) -> tuple[str, str]:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         "python -m benchmarks.gpu", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default=",".join(USUAL), metavar="PARTS", help="parts with commas")
-    parser.add_argument("--output", default="gpu_results", help="the folder for results (default: gpu_results)")
+    parser.add_argument("--only", default=",".join(USUAL), metavar="PARTS", help="comma-separated parts")
+    parser.add_argument("--output", default="gpu_results", help="folder for results (default: gpu_results)")
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--limit", type=float, default=560.0, help="seconds after which all is stopped (default: 560)")
+    parser.add_argument("--limit", type=float, default=560.0, help="time limit of everything (default: 560)")
     parser.add_argument("--rounds", type=int, default=100, help="rounds of a model (default: 100)")
     parser.add_argument("--tune-seconds", type=float, default=40.0)
-    parser.add_argument("--profile", action="store_true", help="show the slowest kernels of each model")
-    parser.add_argument("--plan", action="store_true", help="print what would be run")
+    parser.add_argument("--profile", action="store_true", help="print the slowest kernels of each model")
+    parser.add_argument("--plan", action="store_true", help="print the programs and exit")
     arguments = parser.parse_args(argv)
     parts = arguments.only.split(",")
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
-        parser.error(f"--only: there is no part '{unknown[0]}'; there are {', '.join(PARTS)}")
+        parser.error(f"--only: unknown part '{unknown[0]}'; known: {', '.join(PARTS)}")
     folder = os.path.abspath(arguments.output)
     name, architecture = device_of(arguments.target)
     choice = Choice(folder, arguments.target, architecture, arguments.cores, arguments.rounds, arguments.tune_seconds,
@@ -60,7 +61,7 @@ def main(argv: list[str] | None = None) -> int:
             print(f"{job.name} ({job.cores} cores, {job.seconds:.0f} s): {text}")
         return 0
     if not name:
-        print(f"there is no device for '{arguments.target}' here", file=sys.stderr)
+        print(f"this machine has no device for the target '{arguments.target}'", file=sys.stderr)
         return 2
     os.makedirs(folder, exist_ok=True)
     begin = time.monotonic()

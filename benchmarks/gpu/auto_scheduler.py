@@ -2,11 +2,11 @@
 
     python -m benchmarks.gpu.auto_scheduler [GROUP ...] [--quick] [--seconds 540] [--json FILE] [--records FILE]
 
-Groups: resnet50 and bert (layers that have templates, in float32), half (products of float16, on tensor cores),
-operators (ten that have no template). ``half --quick --seconds 150`` takes less than four minutes. All tasks are tuned
-in turn until the time is over, those that are furthest behind their references more often; several processes propose
-and build, and one at a time runs its candidates. ``--quick`` takes fewer layers and 300 seconds. Times are of one call
-in microseconds, by the device's clock; results are compared with PyTorch's, or where it is not there with those of
+Groups: resnet50 and bert (layers with templates, in float32), half (float16 matmuls on tensor cores), operators (ten
+without a template). ``half --quick --seconds 150`` takes less than four minutes. All tasks are tuned in turn until the
+time limit; tasks that are furthest behind their references get more rounds. Several processes propose and build
+candidates, and one process at a time runs its candidates. ``--quick`` takes fewer layers and 300 seconds. Times are
+microseconds of one call by the device's clock; outputs are compared with those of PyTorch or, without PyTorch, of
 default schedules.
 """
 
@@ -41,7 +41,7 @@ QUICK_SECONDS = 300.0
 
 
 class Timed:
-    """A case on this machine: its arrays, what computes it, and how long each takes."""
+    """A case on this machine: its arrays, its functions, and their times."""
 
     def __init__(self, case: Case, target: tvm.target.Target, rng: np.random.Generator):
         self.case, self.target, self.device = case, target, tvm.device(target.kind.name, 0)
@@ -52,14 +52,14 @@ class Timed:
         self.dag = self.task.compute_dag
 
     def build_default(self) -> Any:
-        """What is made without a search: by the template, or by the schedule for anything."""
+        """Return the function without a search: from the template, or from the default GPU schedule."""
         with self.target:
             tensors = [te.placeholder(shape, self.case.dtype) for shape in self.case.shapes]
             out = (self.case.template or self.case.compute)(*tensors)
             return tvm.build(topi.schedule.schedule_for([out], self.target), [*tensors, out], self.target)
 
     def time(self, function: Any) -> tuple[float, np.ndarray]:
-        """Microseconds of one call, and its result."""
+        """Return the microseconds of one call, and its output."""
         out = self.dag.tensors[-1]
         result = tvm.nd.array(np.zeros([int(d) for d in out.shape], out.dtype), self.device)
         arrays = [*(tvm.nd.array(x, self.device) for x in self.inputs), result]
@@ -69,7 +69,7 @@ class Timed:
         return statistics.median(timer(*arrays).results) * 1e6, got
 
     def note(self, name: str, function: Any) -> None:
-        """Time a function and compare its result."""
+        """Time a function and compare its output."""
         self.row[f"{name}_us"], got = self.time(function)
         if self.wanted is None:
             self.wanted = got
@@ -77,7 +77,7 @@ class Timed:
         self.row[f"{name}_error"] = float(difference)
 
     def finish(self, records: str, rounds: int) -> None:
-        """Build the best state once more, compare its result and time it beside the others."""
+        """Build the best state again, compare its output and time it beside the others."""
         self.row.update(rounds=rounds, found_us=None)
         best, _ = auto_scheduler.load_best_record(records, self.task.workload_key, self.target)
         if best is not None:
@@ -85,14 +85,14 @@ class Timed:
 
     @property
     def reference(self) -> float:
-        """Microseconds to be reached: those of the template, or seven tenths of PyTorch's."""
+        """Return the microseconds to reach: those of the template, or 70 % of PyTorch's."""
         if self.case.template is None and "torch_us" in self.row:
             return 0.7 * self.row["torch_us"]
         return self.row["default_us"]
 
 
 def torch_time(timed: Timed, is_compiled: bool) -> None:
-    """The same by PyTorch: one call of many in a captured graph."""
+    """Return the microseconds of PyTorch: one call of many in a captured graph."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
@@ -128,7 +128,7 @@ def _graph_us(torch: Any, call: Any, calls: int = 20) -> float:
 
 
 class SharedRunner(auto_scheduler.LocalRunner):
-    """Runs candidates while no other process that tunes does."""
+    """Runs candidates while no other tuning process does."""
 
     def __init__(self, lock: str, **options: Any):
         super().__init__(**options)
@@ -141,7 +141,7 @@ class SharedRunner(auto_scheduler.LocalRunner):
 
 
 class Options(NamedTuple):
-    """How cases are tuned; ``cores`` are those of each process."""
+    """Options of tuning; ``cores`` are those of each process."""
 
     target: str
     seconds: float
@@ -153,7 +153,7 @@ class Options(NamedTuple):
 
 
 class Tuning:
-    """Tunes some cases in turn; ``references`` are the microseconds to be reached."""
+    """Tunes some cases in turn; ``references`` are the microseconds to reach."""
 
     def __init__(self, tasks: list[Any], references: list[float], options: Options, records: str):
         self.tasks, self.references, self.options = tasks, references, options
@@ -173,7 +173,7 @@ class Tuning:
         return self.measurer.best_cost.get(self.tasks[number].workload_key, float("inf")) * 1e6
 
     def next(self) -> int | None:
-        """The case that is furthest behind, of those that had the fewest rounds sooner."""
+        """Return the case that is furthest behind its reference; cases with the fewest rounds come first."""
         waiting = [n for n, over in enumerate(self.over) if not over]
         fresh = [n for n in waiting if self.rounds[n] < 2]
         if fresh:
@@ -201,7 +201,7 @@ def task_of(case: Case, target: Any) -> Any:
 
 
 def tune_some(names: list[str], references: list[float], options: Options, records: str) -> tuple[dict, list[int]]:
-    """Tune cases by their names in this process: outcomes of trials by kind, and the rounds of each case."""
+    """Tune cases by name in this process; return the outcomes of trials, and the rounds of each case."""
     known = {case.name: case for case in cases(GROUPS, False)}
     target = tvm.target.Target(options.target, host="llvm")
     tuning = Tuning([task_of(known[name], target) for name in names], references, options, records)
@@ -210,7 +210,7 @@ def tune_some(names: list[str], references: list[float], options: Options, recor
 
 
 def tune_all(timed: list[Timed], options: Options, processes: int, records: str) -> collections.Counter[str]:
-    """Tune side by side: a process has some of the cases, and the GPU when no other runs candidates."""
+    """Tune in several processes: each has some of the cases, and the GPU while no other process runs candidates."""
     errors: collections.Counter[str] = collections.Counter()
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(processes, context) as pool:
@@ -254,16 +254,16 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("groups", nargs="*", default=list(GROUPS))
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--only", default="", help="a part of the names of cases")
-    parser.add_argument("--seconds", type=float, help=f"of tuning (540; with --quick {QUICK_SECONDS:.0f})")
-    parser.add_argument("--processes", type=int, default=4, help="that propose and build side by side (default: 4)")
+    parser.add_argument("--only", default="", help="only cases whose name contains this text")
+    parser.add_argument("--seconds", type=float, help=f"time limit of tuning (540; with --quick {QUICK_SECONDS:.0f})")
+    parser.add_argument("--processes", type=int, default=4, help="processes that propose and build (default: 4)")
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--trials-per-round", type=int, default=32)
     parser.add_argument("--population", type=int, default=128)
     parser.add_argument("--min-repeat-ms", type=int, default=20)
     parser.add_argument("--compile", action="store_true", help="also compare with torch.compile")
     parser.add_argument("--records", default="auto_scheduler_gpu.json")
-    parser.add_argument("--json", help="a file for the rows")
+    parser.add_argument("--json", help="JSON file for the rows")
     arguments = parser.parse_args(argv)
     target = tvm.target.Target(arguments.target, host="llvm")
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""What ``benchmarks.gpu.auto_scheduler`` tunes: layers of models that have templates, and operators that have none."""
+"""The cases of ``benchmarks.gpu.auto_scheduler``: layers of models that have templates, and operators without one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RESNET50 = [
     (1024, 14, 256, 1, 1), (256, 14, 256, 3, 1), (1024, 14, 512, 1, 1), (512, 14, 512, 3, 2), (512, 7, 2048, 1, 1),
     (1024, 14, 2048, 1, 2), (2048, 7, 512, 1, 1), (512, 7, 512, 3, 1)]  # fmt: skip
 QUICK_RESNET50 = [RESNET50[n] for n in (0, 2, 3, 10, 15, 16, 22)]
-# Products of BERT-base with 128 words: rows, columns, terms; and of its heads: heads, rows, columns, terms.
+# Matmuls of BERT-base with 128 tokens: m, n, k; and of its heads: heads, m, n, k.
 BERT_DENSE = [(128, 768, 768), (128, 3072, 768), (128, 768, 3072)]
 BERT_HEADS = [(12, 128, 128, 64), (12, 128, 64, 128)]
 
@@ -23,7 +23,7 @@ Shape = tuple[int, ...]
 
 
 class Case(NamedTuple):
-    """An operator: the shapes of its inputs, what is computed of tensors, what templates make of them in its place, and
+    """An operator: the shapes of its inputs, its function of tensors, the function with templates in its place, and
     the same in PyTorch."""
 
     name: str
@@ -61,7 +61,7 @@ def batch_matmul(heads: int, rows: int, columns: int, terms: int) -> Case:
 
 
 def _rounded(product: Callable[..., Any]) -> Callable[..., Any]:
-    """A product whose sums are float32, rounded at the end, as graphs in half precision have it."""
+    """Return a matmul with float32 accumulators whose output is rounded, as in half-precision graphs."""
     return lambda x, w: topi.cast(product(x, w), "float16")
 
 
@@ -81,7 +81,7 @@ def half_batch_matmul(*sizes: int) -> Case:
 
 
 def half_convolution(channels: int, size: int, filters: int, window: int) -> Case:
-    """A convolution, channels last."""
+    """Return a convolution in NHWC."""
     pad = window // 2
 
     def torch(t: Any, x: Any, w: Any) -> Any:
@@ -102,7 +102,7 @@ def _operator(name: str, shapes: Sequence[Shape], compute: Callable[..., Any], t
 
 
 def capsule(x: Any, w: Any) -> Any:
-    """A convolution whose elements are 4x4 matrices."""
+    """Return a convolution whose elements are 4x4 matrices."""
     images, height, width, _, _, channels = x.shape
     window, _, _, _, _, filters = w.shape
     ry, rx, rk, rc = (te.reduce_axis((0, n), name=name) for n, name in
@@ -122,13 +122,13 @@ def torch_capsule(t: Any, x: Any, w: Any) -> Any:
 
 
 def distances(a: Any, b: Any) -> Any:
-    """Sums of absolute differences between all rows of two matrices."""
+    """Return the sums of absolute differences between all rows of two matrices."""
     k = te.reduce_axis((0, a.shape[1]), name="k")
     return te.compute((a.shape[0], b.shape[0]), lambda i, j: te.sum(te.abs(a[i, k] - b[j, k]), axis=k), name="distance")
 
 
 def max_plus(a: Any, b: Any) -> Any:
-    """A product of matrices in which sums are maxima and products are sums."""
+    """Return a matmul in the max-plus semiring: maxima of sums."""
     k = te.reduce_axis((0, a.shape[1]), name="k")
     return te.compute((a.shape[0], b.shape[1]), lambda i, j: te.max(a[i, k] + b[k, j], axis=k), name="max_plus")
 
@@ -140,7 +140,7 @@ def bilinear(x: Any, w: Any, y: Any) -> Any:
 
 
 def correlation(left: Any, right: Any, shifts: int = 32) -> Any:
-    """How like the channels of two pictures are, one of them shifted sideways."""
+    """Return the correlation of the channels of two images, one of them shifted horizontally."""
     channels, height, width = left.shape
     c = te.reduce_axis((0, channels), name="c")
     padded = topi.nn.pad(right, [0, 0, shifts], [0, 0, 0])
@@ -156,14 +156,14 @@ def torch_correlation(t: Any, left: Any, right: Any, shifts: int = 32) -> Any:
 
 
 def norms(x: Any) -> Any:
-    """The Frobenius norms of matrices."""
+    """Return the Frobenius norms of matrices."""
     i, j = te.reduce_axis((0, x.shape[1]), name="i"), te.reduce_axis((0, x.shape[2]), name="j")
     total = te.compute((x.shape[0],), lambda b: te.sum(x[b, i, j] * x[b, i, j], axis=[i, j]), name="squares")
     return te.compute((x.shape[0],), lambda b: te.sqrt(total[b]), name="norm")
 
 
 def channel_norm(x: Any) -> Any:
-    """Each position normalised over its channels, as by a layer norm over the second axis."""
+    """Return data normalized over the channels of each position, as by a layer norm over the second axis."""
     batch, channels, height, width = x.shape
     c, d = te.reduce_axis((0, channels), name="c"), te.reduce_axis((0, channels), name="d")
     shape = (batch, height, width)

@@ -1,5 +1,5 @@
-"""The commands a user types, on the device of this machine: packages made where no device is seen, tuning, candidates
-measured from a folder; all results beside those of the CPU.
+"""The commands of a user, on the device of this machine: packages compiled where no device is visible, tuning, and
+candidates measured from a folder; all outputs are compared with the CPU.
 
     python -m benchmarks.gpu.commands [--target cuda] [--trials 24] [--seconds 25]
 """
@@ -20,22 +20,22 @@ import tvm
 
 MODEL = os.path.join(os.path.dirname(__file__), "..", "..", "demo", "mobilenet_v2.onnx")
 INPUT, SHAPE = "data", (1, 3, 224, 224)
-# With these a driver is there, but no device.
+# With these variables, the driver is present but no device is visible.
 UNSEEN = {"CUDA_VISIBLE_DEVICES": "", "OCL_ICD_VENDORS": os.devnull}
 DEVICES = {"cuda": "cuda", "opencl": "cl"}
 ERROR = 1e-4
 
 
 class Commands:
-    """Runs commands in a folder, and stops at the first that fails."""
+    """Runs commands in a folder, and stops at the first failure."""
 
     def __init__(self, folder: str, target: str):
         self.folder = folder
         kind = target.split()[0]
         self.device = DEVICES[kind]
-        # A target that says all: what the device is cannot be asked where it is not seen.
+        # A complete target: where the device is not visible, its properties cannot be queried.
         self.target = f"{tvm.target.Target(target)}"
-        # What this program finds, others find from any folder.
+        # Modules that this program can import must be importable from any folder.
         self.environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
 
     def python(self, *arguments: str, **environment: str) -> str:
@@ -46,7 +46,7 @@ class Commands:
         said = f"{' '.join(arguments[:2])} ... {' '.join(arguments[-2:])}"
         print(f"{time.monotonic() - begin:5.1f} s  {said}", flush=True)
         if done.returncode:
-            raise SystemExit(f"{' '.join(command)}\nended with {done.returncode}:\n{done.stdout}{done.stderr}"[-4000:])
+            raise SystemExit(f"{' '.join(command)}\nexit code {done.returncode}:\n{done.stdout}{done.stderr}"[-4000:])
         return done.stdout
 
     def compile(self, package: str, *options: str, target: str = "", **environment: str) -> None:
@@ -63,14 +63,14 @@ def compare(what: str, got: np.ndarray, wanted: np.ndarray) -> None:
     error = float(np.linalg.norm(got - wanted) / np.linalg.norm(wanted))
     print(f"{what}: {error:.1e} from the CPU", flush=True)
     if not error <= ERROR:
-        raise SystemExit(f"{what}: the results differ")
+        raise SystemExit(f"{what}: the outputs of the device and the CPU differ")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--target", default="cuda")
-    parser.add_argument("--trials", type=int, default=24, help="candidates built for the folder")
-    parser.add_argument("--seconds", type=int, default=25, help="of tuning")
+    parser.add_argument("--trials", type=int, default=24, help="number of candidates built into the folder")
+    parser.add_argument("--seconds", type=int, default=25, help="time limit of tuning")
     arguments = parser.parse_args(argv)
     with tempfile.TemporaryDirectory(prefix="tvm-gpu-") as folder:
         run = Commands(folder, arguments.target)

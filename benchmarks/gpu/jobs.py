@@ -1,4 +1,5 @@
-"""Programs that share a machine with a GPU: started as cores are free, timed in turn, stopped at their limits."""
+"""Programs that share a machine with a GPU: they start when cores are free, time in turn, and are stopped at their
+limits."""
 
 from __future__ import annotations
 
@@ -15,15 +16,18 @@ from . import turns
 
 @dataclass
 class Job:
-    """A program. One that ``times`` asks for its turn; others are checks, which come before any turn. One that is
-    ``alone`` starts when all others have ended. ``missing`` says why it cannot run here."""
+    """A program.
+
+    A program with ``times`` asks for its turn on the GPU; the others are checks, which run before any turn. A program
+    with ``alone`` starts when all others have ended. ``missing`` is the reason why it cannot run here.
+    """
 
     name: str
     part: str
     command: list[str]
     environment: dict[str, str] = field(default_factory=dict)
     cores: int = 1
-    # Of work, and of a turn; waiting for a turn does not count.
+    # Limits of work and of a turn, in seconds; waiting for a turn does not count.
     seconds: float = 120.0
     turn_seconds: float = 60.0
     times: bool = False
@@ -33,7 +37,7 @@ class Job:
 
 @dataclass
 class Outcome:
-    """What became of a job: "passed", "failed", "took too long", or why it did not run."""
+    """The outcome of a job: "passed", "failed", "took too long", or the reason why it did not run."""
 
     name: str
     part: str
@@ -47,7 +51,7 @@ class _Running:
     def __init__(self, job: Job, process: subprocess.Popen, log: str):
         self.job, self.process, self.log = job, process, log
         self.started = time.monotonic()
-        # Seconds of work before the turn, once it is waiting or has it; seconds of turns that are over.
+        # Seconds of work before the turn, once the job waits for it or has it; seconds of finished turns.
         self.worked = self.turned = 0.0
         self.waits = False
         self.turn_began: float | None = None
@@ -71,7 +75,7 @@ class _Running:
 
 
 class Machine:
-    """Runs jobs on ``cores`` cores; logs go to ``folder``."""
+    """Runs jobs on ``cores`` cores; logs are written to ``folder``."""
 
     def __init__(self, jobs: Sequence[Job], folder: str, cores: int, seconds: float,
                  tell: Callable[[str], object] = print):  # fmt: skip
@@ -83,9 +87,9 @@ class Machine:
         self.end = self.begin + seconds
 
     def run(self) -> list[Outcome]:
-        """Run everything; what is not done in time is stopped."""
+        """Run all jobs; stop the jobs that exceed a limit."""
         os.makedirs(self.folder, exist_ok=True)
-        # Names of sockets are short.
+        # Socket names must be short.
         with tempfile.TemporaryDirectory(prefix="gpu") as folder:
             path = os.path.join(folder, "turns")
             self.turns = turns.Turns(path)
@@ -129,7 +133,7 @@ class Machine:
             if not found.waits and found.turn_began is None and name in self.turns.asking:
                 found.worked, found.waits = found.work, True
             if found.turn_began is not None and self.turns.holder != name and found.process.poll() is None:
-                # It gave its turn back and works on.
+                # The program ended its turn and continues to work.
                 found.turned, found.turn_began = found.turn, None
                 found.started = time.monotonic() - found.worked
             code = found.process.poll()

@@ -1,12 +1,12 @@
-"""A matrix product on an NVIDIA GPU beside cuBLAS.
+"""A matmul on an NVIDIA GPU beside cuBLAS.
 
     python -m benchmarks.gpu.matmul [--size 4096] [--dtype float32|tf32|float16|bfloat16] [--rounds 20]
     python -m benchmarks.gpu.matmul --search [--size 1024 2048 4096] [--seconds 55] [--records search.json]
     python -m benchmarks.gpu.matmul --search --graph --size 128x768x3072 197x768x768 --dtype float16
     python -m benchmarks.gpu.matmul --search --dtype float16 --target "cuda -arch=sm_90a" --only warpgroup=True parts=1
 
-A size is that of all sides, or rows x columns x terms. ``--search`` tries the configurations of the template for so
-many seconds, instead of timing its pick alone.
+A size is one number for m, n and k, or m x n x k. ``--search`` times the configurations of the template until the time
+limit, instead of the template's choice alone.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--search", action="store_true")
     parser.add_argument("--seconds", type=float, default=55.0)
-    parser.add_argument("--json", help="a file for the rows")
-    parser.add_argument("--records", help="file for what --search has measured")
-    parser.add_argument("--graph", action="store_true", help="--search times products as they are in a model")
-    parser.add_argument("--only", nargs="+", default=[], metavar="KNOB=VALUE", help="values --search keeps to")
-    parser.add_argument("--change", nargs=2, default=["", ""], metavar=("OLD", "NEW"), help="replace a text of kernels")
+    parser.add_argument("--json", help="JSON file for the rows")
+    parser.add_argument("--records", help="file for the measurements of --search")
+    parser.add_argument("--graph", action="store_true", help="--search in a CUDA graph, as in a model")
+    parser.add_argument("--only", nargs="+", default=[], metavar="KNOB=VALUE", help="--search only these values")
+    parser.add_argument("--change", nargs=2, default=["", ""], metavar=("OLD", "NEW"), help="replace text in kernels")
     arguments = parser.parse_args()
     if arguments.search:
         given = arguments.records, arguments.only, tuple(arguments.change)
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def compare(ours: Any, size: Size, kind: str, rounds: int) -> dict[str, Any]:
-    """The template's pick beside cuBLAS, in turn."""
+    """Time the template's choice and cuBLAS in turn."""
     import torch
 
     import tvm
@@ -62,14 +62,14 @@ def compare(ours: Any, size: Size, kind: str, rounds: int) -> dict[str, Any]:
     kept = getattr(torch, dtype)
     left, right = (torch.randn(shape, device="cuda").to(kept) for shape in ((m, k), (k, n)))
     result = torch.zeros((m, n), device="cuda", dtype=kept)
-    # The same memory for both.
+    # Both use the same memory.
     x, y, out = (tvm.nd.from_dlpack(torch.utils.dlpack.to_dlpack(v)) for v in (left, right, result))
     wanted = left.double() @ right.double()
     ours(x, y, out)
     device.sync()
     error = float((result.double() - wanted).norm() / wanted.norm())
     if not error <= allowed:
-        raise SystemExit(f"the products differ by {error:.2g}")
+        raise SystemExit(f"the output and that of cuBLAS differ (relative error {error:.2g})")
     times: dict[str, list[float]] = {"ours": [], "cuBLAS": []}
     for _ in range(rounds):
         for key, call in (("ours", lambda: ours(x, y, out)), ("cuBLAS", lambda: torch.mm(left, right))):

@@ -1,10 +1,10 @@
-"""Whole models on an NVIDIA GPU beside PyTorch with a captured CUDA graph: outputs compared, then timed in turn.
+"""Whole models on an NVIDIA GPU beside PyTorch with a captured CUDA graph: outputs are compared, then timed in turn.
 
     python -m benchmarks.gpu.models [MODEL ...] [--dtype float16] [--rounds 100] [--json FILE] [--profile]
 
-Needs torch, torchvision and onnx. Weights come from a seed. Both programs hold their input on the GPU and replay a
-captured graph; a round is one inference of each, and the figure is the 20th percentile of the rounds. With float16 or
-bfloat16 ours is the float32 model after ToMixedPrecision, PyTorch's is `.half()` or `.bfloat16()`.
+Needs torch, torchvision and onnx. Weights follow from a seed. Both programs have their input on the GPU and replay a
+captured graph; a round is one inference of each, and the 20th percentile of the rounds counts. With float16 or
+bfloat16, ours is the float32 model after ToMixedPrecision, PyTorch's is `.half()` or `.bfloat16()`.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ..harness import save
 from .turns import end_turn, wait_for_turn
 
 MODELS = ("resnet18", "resnet50", "mobilenet_v2", "vgg16", "bert_base_s128", "vit_b16")
-# How far outputs may be from those in double precision, by the type of the numbers.
+# The largest allowed errors relative to double precision, by type.
 ERRORS = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 1e-1}
 
 
 def build(name: str) -> tuple[Any, Any]:
-    """A model, and the same model as PyTorch runs it fastest: with its own attention, and without a mask of ones, whose
-    making cannot be captured."""
+    """Return a model, and the same model as PyTorch runs it fastest: with PyTorch's attention, and without a mask of
+    ones, whose creation cannot be captured in a graph."""
     import torch
 
     if name == "vit_b16":
@@ -36,7 +36,7 @@ def build(name: str) -> tuple[Any, Any]:
 
         torch.manual_seed(0)
         model = torchvision.models.vit_b_16(weights=None).eval()
-        # It begins as zeros, and so would all results be.
+        # The parameter is initialized with zeros, which would make all outputs zero.
         torch.nn.init.normal_(model.heads[-1].weight, std=0.02)
         return model, model
     model = zoo.build(zoo.Case(name))
@@ -57,7 +57,7 @@ def build(name: str) -> tuple[Any, Any]:
 
 
 def as_onnx(model: Any, case: zoo.Case) -> Any:
-    """The model as an ONNX graph."""
+    """Return the model as an ONNX graph."""
     import onnx
     import torch
 
@@ -115,7 +115,7 @@ class Torch:
         inputs = [v.to(kind) if v.is_floating_point() else v for v in inputs]
         inputs = [v.to(memory_format=layout) if v.dim() == 4 else v for v in inputs]
         self.graph = torch.cuda.CUDAGraph()
-        # The graph reads their memory and does not keep it.
+        # The graph reads their memory but does not keep them alive.
         self.kept = model, inputs
         with torch.inference_mode():
             side = torch.cuda.Stream()
@@ -140,7 +140,7 @@ class Torch:
 
 
 def error(got: np.ndarray, wanted: np.ndarray) -> float:
-    """Relative, by the Frobenius norm."""
+    """Return the relative error by the Frobenius norm."""
     return float(np.linalg.norm(got.astype("float64") - wanted) / np.linalg.norm(wanted))
 
 
@@ -156,13 +156,13 @@ def measure(name: str, rounds: int, target: str, dtype: str, profile: bool) -> d
     ours = Ours(as_onnx(model, case), feeds, target, dtype)
     mistake = error(ours.output(), wanted)
     if not mistake <= ERRORS[dtype]:
-        raise SystemExit(f"{name}: the outputs differ by {mistake:.2g}")
+        raise SystemExit(f"{name}: the outputs have a relative error of {mistake:.2g}")
     if profile:
         show_profile(ours, feeds)
     peers = {layout: Torch(fast, feeds, layout == "NHWC", dtype) for layout in ("NCHW", "NHWC")}
     theirs = max(error(peer.output(), wanted) for peer in peers.values())
     if not theirs <= ERRORS[dtype]:
-        raise SystemExit(f"{name}: PyTorch's outputs differ by {theirs:.2g}")
+        raise SystemExit(f"{name}: PyTorch's outputs have a relative error of {theirs:.2g}")
     programs = {"ours": ours, **peers}
     for program in programs.values():
         for _ in range(10):
@@ -182,7 +182,7 @@ def measure(name: str, rounds: int, target: str, dtype: str, profile: bool) -> d
 
 
 def show_profile(ours: Ours, feeds: dict[str, np.ndarray]) -> None:
-    """The slowest kernels."""
+    """Print the slowest kernels."""
     from tvm.contrib.debugger import debug_executor
 
     library = ours.library
@@ -206,8 +206,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--dtype", default="float32", choices=list(ERRORS))
-    parser.add_argument("--json", help="a file for the rows")
-    parser.add_argument("--profile", action="store_true", help="show the slowest kernels of each model")
+    parser.add_argument("--json", help="JSON file for the rows")
+    parser.add_argument("--profile", action="store_true", help="print the slowest kernels of each model")
     arguments = parser.parse_args()
     print("| model | ours, ms | PyTorch, ms | ratio | error | compile, s |\n| --- | --- | --- | --- | --- | --- |")
     settings = arguments.rounds, arguments.target, arguments.dtype, arguments.profile

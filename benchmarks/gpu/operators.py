@@ -1,10 +1,9 @@
-"""Operators on a GPU by their own templates and by the plan for anything: results compared, then timed.
+"""Operators on a GPU with their templates and with the default GPU schedule: outputs are compared, then timed.
 
     python -m benchmarks.gpu.operators [FAMILY ...] [--target cuda] [--drawn 4] [--json FILE]
 
-Families: depthwise, grouped, transposed, winograd, transpose, together, sorting. ``--drawn`` also times so many other
-configurations of a template, drawn at random, beside its pick. Times are of one call in microseconds, by the device's
-own clock.
+Families: depthwise, grouped, transposed, winograd, transpose, together, sorting. ``--drawn`` also times this number of
+random configurations of a template beside its choice. Times are microseconds of one call by the device's clock.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from .turns import wait_for_turn
 # Depthwise convolutions of MobileNetV2, EfficientNet and ConvNeXt: channels, size, window, stride.
 DEPTHWISE = [(32, 112, 3, 1), (96, 112, 3, 2), (144, 56, 3, 1), (192, 28, 3, 1), (384, 14, 3, 1), (960, 7, 3, 1),
              (240, 28, 5, 2), (672, 14, 5, 1), (96, 56, 7, 1), (384, 14, 7, 1)]
-# Convolutions 3x3 of VGG and ResNet: images, channels, filters, size.
+# 3x3 convolutions of VGG and ResNet: images, channels, filters, size.
 WINOGRAD = [(1, 64, 64, 224), (1, 128, 128, 112), (1, 256, 256, 56), (1, 512, 512, 28), (1, 512, 512, 14),
             (1, 64, 64, 56), (1, 128, 128, 28), (1, 256, 256, 14), (8, 64, 64, 56), (8, 256, 256, 14)]
 # ResNeXt: channels, size, groups, stride. Decoders: channels, filters, size, window, stride.
@@ -35,18 +34,18 @@ GROUPED = [(128, 56, 32, 1), (256, 28, 32, 1), (512, 14, 32, 1), (1024, 7, 32, 1
 TRANSPOSED = [(512, 256, 8, 4, 2), (256, 128, 16, 4, 2), (128, 64, 32, 4, 2), (64, 64, 56, 2, 2)]
 TRANSPOSES = [((4096, 4096), (1, 0)), ((12, 128, 64), (0, 2, 1)), ((1, 256, 56, 56), (0, 2, 3, 1)),
               ((1, 56, 56, 256), (0, 3, 1, 2))]
-# Lines that are sorted: shape, axis, type, how many are asked for (0: all).
+# Sorted arrays: shape, axis, type, number of wanted elements (0: all).
 SORTED = [((1_000_000,), 0, "float32", 0), ((1_000_000,), 0, "float64", 0), ((1_000_000,), 0, "int32", 0),
           ((1_000_000,), 0, "float32", 100), ((1, 50_000), 1, "float32", 5), ((32, 1000), 1, "float32", 5),
           ((8, 4096), 1, "float32", 0), ((1000, 1000), 1, "float32", 0), ((4096, 64), 0, "float32", 0),
           ((100_000, 16), 1, "float16", 0)]
 
-# How far results may be apart; those in float16 are rounded.
+# The largest allowed errors; float16 outputs are rounded.
 ERROR = 5e-3
 
 
 class Case(NamedTuple):
-    """Shapes of the inputs, their type, what is made of them, and who takes part."""
+    """Shapes of the inputs, their type, the computation, and the variants to time."""
 
     name: str
     shapes: list[tuple[int, ...]]
@@ -107,13 +106,13 @@ def cases(families: list[str]) -> Iterator[Case]:
 
 
 def counts(x: np.ndarray) -> np.ndarray:
-    """How often each value occurs, and zeros after them."""
+    """Return the number of occurrences of each value, padded with zeros."""
     found = np.unique(x, return_counts=True)[1]
     return np.concatenate([found, np.zeros(len(x) - len(found), found.dtype)])
 
 
 def sorting_case(shape: tuple[int, ...], axis: int, dtype: str, count: int) -> Case:
-    """Places of the greatest elements in order, compared with those of NumPy."""
+    """Return the indices of the greatest elements in order, with those of NumPy for comparison."""
 
     def wanted(x):
         return np.take(np.argsort(-x.astype("float64"), axis, kind="stable"), range(count or shape[axis]), axis)
@@ -139,7 +138,7 @@ def depthwise_case(channels: int, size: int, window: int, stride: int, layout: s
 
 
 class Built:
-    """A function with its inputs; its arrays come to the device when it is timed."""
+    """A function with its inputs; its arrays are copied to the device when it is timed."""
 
     def __init__(self, runner: Runner, make: Callable[..., Any], inputs: list[np.ndarray]):
         self.device, self.inputs = runner.device, inputs
@@ -152,7 +151,7 @@ class Built:
         self.outs = [([int(d) for d in o.shape], o.dtype) for o in outs]
 
     def time(self) -> tuple[float, np.ndarray]:
-        """Microseconds of one call, and the last result."""
+        """Return the microseconds of one call, and the last output."""
         arrays = [tvm.nd.array(v, self.device) for v in self.inputs]
         arrays += [tvm.nd.array(np.zeros(shape, dtype), self.device) for shape, dtype in self.outs]
         timer = self.function.time_evaluator(self.function.entry_name, self.device, number=20, repeat=5)
@@ -161,7 +160,7 @@ class Built:
 
 
 class Runner:
-    """Builds everything first: what is given back by ``prepared`` and ``winograd`` times it and makes a row."""
+    """Builds everything first: the functions that ``prepared`` and ``winograd`` return time it and make a row."""
 
     def __init__(self, target: str):
         self.target = tvm.target.Target(target, host="llvm")
@@ -191,7 +190,7 @@ class Runner:
         return measure
 
     def drawn(self, case: Case, inputs: list[np.ndarray]) -> tuple[dict[str, Any], Built]:
-        """Another configuration."""
+        """Return another, random configuration."""
         chosen: dict[str, Any] = {}
 
         def choose(sizes, machine):
@@ -206,7 +205,7 @@ class Runner:
             return chosen, Built(self, case.make, inputs)
 
     def winograd(self, images: int, channels: int, filters: int, size: int) -> Callable[[], dict[str, Any]]:
-        """Tiles of both sizes beside one product."""
+        """Time tiles of both sizes beside one matmul."""
         x = self.rng.standard_normal((images, channels, size, size)).astype("float32")
         w = self.rng.standard_normal((filters, channels, 3, 3)).astype("float32")
         plain = Built(self, lambda d, k: topi.cuda.conv2d(d, k, 1, 1, 1, data_layout="NCHW", kernel_layout="HWIO"),
@@ -226,7 +225,7 @@ class Runner:
 
 
 def error(got: np.ndarray, wanted: np.ndarray) -> float:
-    """Relative, by the Frobenius norm."""
+    """Return the relative error by the Frobenius norm."""
     wanted = wanted.astype("float64")
     return float(np.linalg.norm(got.astype("float64") - wanted) / max(np.linalg.norm(wanted), 1e-30))
 
@@ -252,7 +251,7 @@ def main() -> None:
     parser.add_argument("families", nargs="*", default=families)
     parser.add_argument("--target", default="cuda")
     parser.add_argument("--drawn", type=int, default=0)
-    parser.add_argument("--json", help="a file for the rows")
+    parser.add_argument("--json", help="JSON file for the rows")
     arguments = parser.parse_args()
     runner = Runner(arguments.target)
     prepared = [runner.prepared(case, arguments.drawn) for case in cases(arguments.families)]
@@ -263,11 +262,11 @@ def main() -> None:
         rows.append(measure())
         print(shown(rows[-1]), flush=True)
         if arguments.json:
-            # What is stopped leaves what it has.
+            # A program that is stopped leaves the rows that it has.
             save(arguments.json, rows)
     wrong = [row["name"] for row in rows if not worst_error(row) <= ERROR]
     if wrong:
-        raise SystemExit(f"results differ: {', '.join(wrong)}")
+        raise SystemExit(f"outputs differ: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

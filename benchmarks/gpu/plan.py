@@ -1,4 +1,4 @@
-"""What ``python -m benchmarks.gpu`` runs: checks and timings as jobs, by parts that can be chosen."""
+"""The jobs of ``python -m benchmarks.gpu``: checks and timings, in parts that can be selected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPERATORS = (("depthwise",), ("winograd",), ("grouped", "transposed", "transpose
 
 TESTS = ("tests/topi", "tests/relay/op", "tests/relay/transform/test_sink_reshape.py",
          "tests/relay/transform/test_fuse_rows.py")  # fmt: skip
-# Operator tests that compute-sanitizer looks at, which is 10 to 50 times slower: each family of kernels once.
+# Operator tests for compute-sanitizer, which is 10 to 50 times slower: one test of each kernel family.
 SANITIZED = (
     "tests/topi/test_nn.py::test_softmax",
     "tests/topi/test_nn.py::test_convolutions",
@@ -39,9 +39,9 @@ SANITIZED = (
     "tests/relay/op/test_nn.py::test_normalizations",
     "tests/relay/transform/test_fuse_rows.py::test_one_kernel_with_the_numbers_of_numpy",
 )
-# Processes that share them, for each tool.
+# Number of processes that share these tests, for each tool.
 SHARES = 3
-# The same for tests that run on the emulator and here on the GPU: tensor cores, templates, latency hiding.
+# Tests that run on the emulator and here on the GPU, for compute-sanitizer: tensor cores, templates, latency hiding.
 SANITIZED_REAL = (
     "tests/topi/gpu/test_tensor_cores.py::test_a_batch_of_products",
     "tests/topi/gpu/test_tensor_cores.py::test_products",
@@ -63,11 +63,11 @@ DEVICE = ("tests/runtime/test_cuda.py", "tests/autotvm/test_measure_device.py", 
 
 @dataclass
 class Choice:
-    """What the user asked for."""
+    """The options of the user."""
 
     folder: str
     target: str = "cuda"
-    # Of the device, as it says it.
+    # The architecture that the device reports.
     architecture: str = ""
     cores: int = 16
     rounds: int = 100
@@ -83,21 +83,21 @@ class Choice:
 
 
 def pytest(choice: Choice, name: str, tests: tuple[str, ...], workers: int, *options: str) -> list[str]:
-    """A run of tests whose outcome is in a file."""
+    """Return the command of a test run that writes its outcome to a file."""
     parallel = ["-n", str(workers)] if workers > 1 and importlib.util.find_spec("xdist") else []
     return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *parallel,
             f"--junitxml={choice.path(name, 'xml')}", *options, *tests]  # fmt: skip
 
 
 def tests(choice: Choice) -> list[Job]:
-    """Every operator test on the device."""
+    """Return the jobs of every operator test on the device."""
     workers = max(choice.cores // 2, 1)
     command = pytest(choice, "tests", TESTS, workers)
     return [Job("tests", "tests", command, {"TVM_TEST_ON": choice.target}, cores=workers, seconds=200)]
 
 
 def numbers(choice: Choice) -> list[Job]:
-    """What kernels compute on the emulator, they compute on the GPU; and tests of the runtime on a GPU."""
+    """Return the jobs that compare kernels on the GPU with the emulator, and the runtime's tests on a GPU."""
     workers = max(choice.cores // 5, 1)
     real = {"TVM_CUDA_REAL": "1"}
     return [
@@ -107,13 +107,13 @@ def numbers(choice: Choice) -> list[Job]:
 
 
 def sanitizer() -> str | None:
-    """The program, which is not always on the path."""
+    """Return the path of compute-sanitizer, which is not always on PATH."""
     found = glob.glob("/usr/local/cuda*/bin/compute-sanitizer")
     return shutil.which("compute-sanitizer") or (sorted(found)[-1] if found else None)
 
 
 def sanitize(choice: Choice) -> list[Job]:
-    """memcheck and racecheck on a sample of the tests, in several processes."""
+    """Return the jobs of memcheck and racecheck on a sample of the tests, in several processes."""
     program = sanitizer()
     jobs = []
     for tool in ("memcheck", "racecheck"):
@@ -129,18 +129,18 @@ def sanitize(choice: Choice) -> list[Job]:
 
 
 def refusals(choice: Choice) -> list[Job]:
-    """What the device cannot do is refused with the numbers."""
+    """Return the job that checks the errors for requests beyond the limits of the device."""
     return [Job("refusals", "refusals", [sys.executable, "-m", "benchmarks.gpu.refusals", "--target", choice.target])]
 
 
 def guide(choice: Choice) -> list[Job]:
-    """The Relay quick start of the guides, word for word."""
+    """Return the job of the Relay quick start, verbatim."""
     command = [sys.executable, "-m", "benchmarks.gpu.quick_start", "--target", choice.kind]
     return [Job("guide", "guide", command, cores=1)]
 
 
 def commands(choice: Choice) -> list[Job]:
-    """What a user types: packages, tuning, a folder of candidates."""
+    """Return the job of the user's commands: packages, tuning, a folder of candidates."""
     command = [sys.executable, "-m", "benchmarks.gpu.commands", "--target", choice.target]
     return [Job("commands", "commands", command, cores=max(choice.cores // 4, 1), seconds=200, missing=_needs("onnx"))]
 
@@ -151,7 +151,7 @@ def _needs(*modules: str) -> str:
 
 
 def models(choice: Choice) -> list[Job]:
-    """Whole models beside PyTorch."""
+    """Return the jobs of whole models beside PyTorch."""
     jobs = []
     for model in MODELS:
         for dtype in DTYPES:
@@ -165,7 +165,7 @@ def models(choice: Choice) -> list[Job]:
 
 
 def matmul(choice: Choice) -> list[Job]:
-    """A large matrix product beside cuBLAS; on a Hopper GPU also by warpgroups."""
+    """Return the jobs of a large matmul beside cuBLAS; on a Hopper GPU also with warpgroups."""
     jobs = []
     is_hopper = choice.architecture == "9.0"
     by_warps = "cuda -arch=sm_90" if is_hopper and choice.target == "cuda" else choice.target
@@ -180,7 +180,7 @@ def matmul(choice: Choice) -> list[Job]:
 
 
 def operators(choice: Choice) -> list[Job]:
-    """Operators by their templates and without."""
+    """Return the jobs of operators with and without their templates."""
     jobs = []
     for number, families in enumerate(OPERATORS):
         name = f"operators-{number}"
@@ -191,7 +191,7 @@ def operators(choice: Choice) -> list[Job]:
 
 
 def tuning(choice: Choice) -> list[Job]:
-    """A search with a time budget; it compiles on all cores."""
+    """Return the job of a search with a time limit; it compiles on all cores."""
     command = [sys.executable, "-m", "benchmarks.gpu.tuning", "--seconds", str(choice.tune_seconds), "--target",
                choice.target, "--records", choice.path("tuning-records", "json"), "--json",
                choice.path("tuning", "json")]  # fmt: skip
@@ -200,7 +200,8 @@ def tuning(choice: Choice) -> list[Job]:
 
 
 def search(choice: Choice) -> list[Job]:
-    """All configurations of a large product, for constants of the estimates; only where it is asked for."""
+    """Return the jobs of all configurations of a large matmul, to fit the constants of the cost estimates; only on
+    request."""
     jobs = []
     for dtype in ("float32", "float16"):
         command = [sys.executable, "-m", "benchmarks.gpu.matmul", "--search", "--dtype", dtype, "--target",
@@ -210,18 +211,18 @@ def search(choice: Choice) -> list[Job]:
     return jobs
 
 
-# What takes longest begins first.
+# The longest jobs start first.
 PARTS: dict[str, Callable[[Choice], list[Job]]] = {
     "tests": tests, "models": models, "sanitize": sanitize, "numbers": numbers, "operators": operators,
     "matmul": matmul, "refusals": refusals, "guide": guide, "commands": commands, "tuning": tuning,
     "search": search,
 }  # fmt: skip
-# What runs where nothing is chosen.
+# The parts that run by default.
 USUAL = tuple(name for name in PARTS if name != "search")
 
 
 def plan(choice: Choice, parts: list[str]) -> list[Job]:
-    """The jobs of some parts."""
+    """Return the jobs of some parts."""
     return [job for name, make in PARTS.items() if name in parts for job in make(choice)]
 
 

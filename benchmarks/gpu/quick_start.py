@@ -1,4 +1,4 @@
-"""The quick start of Relay on a GPU with the words of the guides, and the same network on the CPU beside it.
+"""The quick start of Relay on a GPU as in the guides, and the same network on the CPU for comparison.
 
     python -m benchmarks.gpu.quick_start [--target cuda] [--size 224]
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 
 def on_the_gpu(mod: Any, params: dict, data: np.ndarray, out_shape: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
-    """What the network gives when it is built, and when it was saved and loaded again."""
+    """Return the outputs of the network after building it, and after saving and loading it."""
     import tvm
     from tvm import relay
     from tvm.contrib import graph_runtime
@@ -61,7 +61,7 @@ def main(argv: list[str] | None = None) -> None:
     from tvm import relay
 
     if arguments.target == "opencl":
-        # What the guides call the GPU is this one.
+        # The names of the guides, `target.cuda` and `tvm.gpu`, mean this GPU.
         tvm.target.cuda = lambda *_: tvm.target.Target("opencl")
         tvm.gpu = tvm.cl
     shape = (3, arguments.size, arguments.size)
@@ -75,7 +75,7 @@ def main(argv: list[str] | None = None) -> None:
         error = float(np.linalg.norm(out - wanted) / np.linalg.norm(wanted))
         print(f"{name}: {out.flatten()[:4]}, {error:.1e} from the CPU")
         if not error < 1e-4:
-            raise SystemExit(f"{name}: the GPU's results differ from the CPU's by {error:.2g}")
+            raise SystemExit(f"{name}: the outputs of the GPU and the CPU differ (relative error {error:.2g})")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
-"""What a GPU cannot do is refused with the numbers: memory, devices, architectures, threads and shared memory.
+"""Errors for requests beyond the limits of a GPU: memory, devices, architectures, threads and shared memory.
 
     python -m benchmarks.gpu.refusals [--target cuda]
+
+Each error must name the numbers of the limit and of the request.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ ARCHITECTURES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120"
 
 
 class Refusal(NamedTuple):
-    """What is asked, the words of the refusal, and what asks."""
+    """A request, the expected words of the error, and the function that makes the request."""
 
     name: str
     words: str
@@ -29,7 +31,7 @@ class Refusal(NamedTuple):
 
 
 def by_threads(target: Any, threads: int) -> Any:
-    """A copy by one block of so many threads."""
+    """Copy with one block of this number of threads."""
     a = te.placeholder((threads,), name="a")
     b = te.compute((threads,), lambda i: a[i] + 1.0, name="b")
     s = te.create_schedule(b.op)
@@ -38,7 +40,7 @@ def by_threads(target: Any, threads: int) -> Any:
 
 
 def through_shared_memory(target: Any, numbers: int) -> Any:
-    """Sums of so many numbers that are fetched into shared memory before."""
+    """Sum this number of elements after loading them into shared memory."""
     a = te.placeholder((4, numbers), name="a")
     k = te.reduce_axis((0, numbers), name="k")
     b = te.compute((4,), lambda i: te.sum(a[i, k], k), name="b")
@@ -50,7 +52,7 @@ def through_shared_memory(target: Any, numbers: int) -> Any:
 
 
 def known_at_its_launch(target: Any, device: Any, count: int) -> None:
-    """A block whose size is that of an array."""
+    """Launch a block whose size is that of an array."""
     n = te.var("n")
     a = te.placeholder((n,), name="a")
     b = te.compute((n,), lambda i: a[i] + 1.0, name="b")
@@ -74,7 +76,7 @@ def of_another_architecture(device: Any, arch: str) -> None:
 
 
 def refusals(target: Any, device: Any) -> Iterator[Refusal]:
-    # More than any device has, and more than addresses there are.
+    # More bytes than any device has, and more than the address space has.
     yield Refusal("memory", r"cannot allocate \d+ bytes", lambda: tvm.nd.empty((1 << 46,), "float32", device))
     other = tvm.device(target.kind.name, 63)
     yield Refusal("device", r"there is no such device", lambda: tvm.nd.empty((1,), "float32", other))
@@ -89,7 +91,7 @@ def refusals(target: Any, device: Any) -> Iterator[Refusal]:
 
 
 def architecture(device: Any) -> Refusal:
-    """A package for a GPU that is newer than this one."""
+    """Return a package for a GPU that is newer than this one."""
     number = int(device.compute_version.replace(".", ""))
     other = next((arch for arch in ARCHITECTURES if int(arch[3:]) > number), ARCHITECTURES[-1])
     words = rf"the package holds .*{other}.*compile with target 'cuda -arch=sm_{number}'"
@@ -110,16 +112,16 @@ def main(argv: list[str] | None = None) -> None:
         except tvm.TVMError as error:
             said = str(error)
         good = re.search(words, said) is not None
-        print(f"{name}: {said.strip()[:300]}" + ("" if good else f"   <- '{words}' is wanted"), flush=True)
+        print(f"{name}: {said.strip()[:300]}" + ("" if good else f"   <- expected '{words}'"), flush=True)
         wrong += [] if good else [name]
-    # After all that the device still works.
+    # After all errors, the device must still work.
     x = tvm.nd.array(np.arange(32, dtype="float32"), device)
     y = tvm.nd.empty((32,), "float32", device)
     by_threads(target, 32)(x, y)
     if not np.array_equal(y.numpy(), np.arange(32) + 1.0):
         wrong.append("what follows")
     if wrong:
-        raise SystemExit(f"not refused as it should be: {', '.join(wrong)}")
+        raise SystemExit(f"missing or wrong error for: {', '.join(wrong)}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Results of ``python -m benchmarks.gpu`` as one object and as tables, beside the bars that are set for them."""
+"""Results of ``python -m benchmarks.gpu`` as one object and as tables, beside the project's targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 from .jobs import Outcome
 
-# The model's time as a part of PyTorch's: at most, and what is aimed at.
+# The model's time divided by PyTorch's: required, and aimed at.
 MODEL_BARS = {
     ("resnet50", "float32"): (0.75, 0.5), ("resnet50", "float16"): (1.0, 0.7),
     ("resnet18", "float32"): (0.70, 0.5), ("resnet18", "float16"): (1.0, 0.8),
@@ -20,12 +20,12 @@ MODEL_BARS = {
     ("vgg16", "float32"): (0.80, 0.6), ("vgg16", "float16"): (1.05, 0.9),
     ("bert_base_s128", "float32"): (1.0, 0.9), ("bert_base_s128", "float16"): (1.0, 0.85),
 }  # fmt: skip
-# The speed of a product as a part of cuBLAS's: at least. More is wanted of warpgroups (sm_90a).
+# The speed of a matmul divided by cuBLAS's, at least; the target of warpgroups (sm_90a) is higher.
 PRODUCT_BARS = {("float32", False): 0.8, ("float16", False): 0.45, ("float16", True): 0.7}
 
 
 def collect(folder: str, facts: dict[str, Any], outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """One object of everything that was found."""
+    """Return all results as one object."""
     by_name = {outcome.name: outcome for outcome in outcomes}
     tested = {name: os.path.join(folder, f"{name}.xml") for name in by_name}
     return {
@@ -46,12 +46,12 @@ def is_bad(outcome: dict[str, Any] | Outcome) -> bool:
 
 
 def is_good(results: dict[str, Any]) -> bool:
-    """Whether everything ran and passed."""
+    """Return whether everything ran and passed."""
     return not any(is_bad(job) for job in results["jobs"])
 
 
 def rows_of(folder: str, pattern: str, by_name: dict[str, Outcome]) -> list[dict[str, Any]]:
-    """Rows that programs of this run wrote."""
+    """Return the rows that programs of this run wrote."""
     rows = []
     for path in sorted(glob.glob(os.path.join(folder, pattern + ".json"))):
         if os.path.splitext(os.path.basename(path))[0] in by_name:
@@ -62,7 +62,7 @@ def rows_of(folder: str, pattern: str, by_name: dict[str, Outcome]) -> list[dict
 
 
 def counts(path: str) -> dict[str, Any]:
-    """What came of a run of tests, and the names of those that failed."""
+    """Return the outcome of a test run, and the names of failed tests."""
     try:
         suites = xml.parse(path).getroot().iter("testsuite")
         found = {"passed": 0, "failed": 0, "skipped": 0, "names": []}
@@ -93,7 +93,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
 
 
 def tables(results: dict[str, Any]) -> str:
-    """Everything as text."""
+    """Return all results as text."""
     bad = [job for job in results["jobs"] if is_bad(job)]
     head = (f"# {results['device']}, {results['date']}\n\nTarget `{results['target']}`, commit {results['commit']}, "
             f"{results['cores']} cores, {results['seconds']:.0f} s in all; {len(results['jobs']) - len(bad)} of "
@@ -116,7 +116,7 @@ def models(results: dict[str, Any]) -> str:
         rows.append((row["model"], row["dtype"], f"{row['ours_ms']:.3f}", f"{row['torch_ms']:.3f}",
                      f"{row['ratio']:.2f}", bar, aim, verdict, f"{row['error']:.1e}", f"{row['torch_error']:.1e}",
                      f"{row['compile_s']:.1f}"))  # fmt: skip
-    names = ("model", "type", "ours, ms", "PyTorch, ms", "ratio", "bar", "aim", "met", "error", "PyTorch's error",
+    names = ("model", "type", "ours, ms", "PyTorch, ms", "ratio", "target", "aim", "met", "error", "PyTorch's error",
              "compile, s")  # fmt: skip
     return "## Models\n\n" + table(names, rows) if rows else ""
 
@@ -130,7 +130,7 @@ def products(results: dict[str, Any]) -> str:
         name = f"{row['size']} cubed, {row['dtype']}" + (", warpgroups" if by_warpgroups else "")
         rows.append((name, f"{row['ours_tflops']:.1f}", f"{row['cublas_tflops']:.1f}",
                      f"{row['ratio']:.2f}", bar, verdict, f"{row['error']:.1e}"))  # fmt: skip
-    head = ("product", "ours, TFLOPS", "cuBLAS, TFLOPS", "ratio", "bar", "met", "error")
+    head = ("matmul", "ours, TFLOPS", "cuBLAS, TFLOPS", "ratio", "target", "met", "error")
     return "## Products\n\n" + table(head, rows) if rows else ""
 
 

@@ -1,17 +1,18 @@
-"""Configurations of a matrix product, built in parallel and timed on the NVIDIA GPU of this machine.
+"""Configurations of a matmul, built in parallel and timed on the NVIDIA GPU of this machine.
 
     python -m benchmarks.gpu.matmul --search [--size 1024 2048 197x768x3072] [--dtype float32]
         [--target "cuda -arch=sm_90"] [--seconds 55] [--records search.json] [--graph] [--only warpgroup=True stages=4]
         [--change OLD NEW]
 
-A size is that of all sides, or m x n x k. Each size begins with what the template picks; then the
-configuration of the least estimated cost of each tile and number of threads (and of split-k, where a side is
-short) comes, then the second of each, and so on until the time is over. Products that differ from double precision are
-listed as wrong. The estimate beside the time shows what the template's constants are to be fitted to. ``--graph`` times
-products as they are in a model: many in a captured CUDA graph, each with another right operand, so that none is in the
-cache and launches do not count.
-``--only`` leaves the configurations that have these values. ``--change`` replaces a text in the kernels, which shows
-what it costs: "tvm_warpgroup_visible();" by "", or "shared.global [" by "shared.global.L2::256B [".
+A size is one number for m, n and k, or m x n x k. Each size starts with the template's choice; then follows the
+configuration with the least estimated cost of each tile and number of threads (and of split-k, where a side is short),
+then the second of each, and so on until the time limit. Outputs that differ from double precision are listed as wrong.
+The table shows the estimate beside the time, to fit the template's constants. ``--graph`` times matmuls as in a model:
+many in a captured CUDA graph, each with its own right operand, so that no operand is in the cache and launches do not
+count.
+
+``--only`` selects the configurations with these values. ``--change`` replaces a text in the kernels, to measure its
+cost: "tvm_warpgroup_visible();" by "", or "shared.global [" by "shared.global.L2::256B [".
 """
 
 from __future__ import annotations
@@ -29,21 +30,21 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-# Type of the matrices, how far results may be from those in double precision, and the template of their products.
+# The type of the matrices, the largest allowed error relative to double precision, and the template.
 KINDS = {
     "float32": ("float32", 1e-5, "gemm"),
     "tf32": ("float32", 2e-3, "tensor_cores"),
     "float16": ("float16", 2e-3, "tensor_cores"),
     "bfloat16": ("bfloat16", 1e-2, "tensor_cores"),
 }
-# The largest split-k that is worth a try, for matmuls with m, n and k of at least LARGE, and for others.
+# The largest split-k to try, for matmuls with m, n and k of at least LARGE, and for others.
 LARGE = 1024
 MAX_SPLIT_K = {True: 4, False: 16}
-# Estimates above this many times the least one are not worth a try.
+# Configurations with a larger estimate, relative to the least one, are not tried.
 WORST = 3.0
 # Lines of the table of one size.
 SHOWN = 25
-# With --graph: bytes of all right operands together, which are more than the caches hold, and products at most.
+# With --graph: bytes of all right operands together, more than the caches hold, and the largest number of matmuls.
 COLD = 192 << 20
 NODES = 64
 
@@ -52,7 +53,7 @@ Size = tuple[int, int, int]
 
 
 class Candidate(NamedTuple):
-    """A configuration to try; ``cost`` is what the template estimates, in cycles."""
+    """A configuration to try; ``cost`` is the template's estimate in cycles."""
 
     size: Size
     cost: float
@@ -60,7 +61,7 @@ class Candidate(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """A candidate's milliseconds; ``note`` says why there are none."""
+    """A candidate's milliseconds; ``note`` is the reason if there are none."""
 
     candidate: Candidate
     milliseconds: float | None
@@ -72,7 +73,7 @@ def template_of(kind: str) -> Any:
 
 
 def has_values(config: dict[str, Any], only: Sequence[str]) -> bool:
-    """Whether a configuration has the values of "knob=value", a tuple written like 64x256."""
+    """Return whether a configuration has the values of "knob=value"; a tuple is written like 64x256."""
     pairs = (text.partition("=")[::2] for text in only)
     return all(written(config.get(knob)) == value for knob, value in pairs)
 
@@ -82,7 +83,7 @@ def written(value: Any) -> str:
 
 
 def size_of(text: str) -> Size:
-    """The size that "4096" (m, n and k) or "197x768x3072" stands for."""
+    """Return the size of "4096" (m, n and k) or "197x768x3072"."""
     numbers = [int(x) if x.isdigit() else 0 for x in text.split("x")]
     if len(numbers) not in (1, 3) or min(numbers) < 1:
         raise ValueError(f"size '{text}': expected one number, or m, n and k such as 197x768x3072")
@@ -94,19 +95,20 @@ def size_text(size: Size) -> str:
 
 
 def operations(size: Size) -> int:
-    """Multiplications and additions."""
+    """Return the number of multiplications and additions."""
     return 2 * size[0] * size[1] * size[2]
 
 
 def candidates(size: Size, kind: str, target_text: str, only: Sequence[str] = ()) -> list[Candidate]:
-    """The valid configurations but hopeless ones, the pick first, then those of different tiles in turn."""
+    """Return the valid configurations without hopeless ones: the template's choice first, then those of different
+    tiles in turn."""
     import tvm
     from tvm.dtype import info
     from tvm.topi.gpu.gemm import Sizes
     from tvm.topi.gpu.machine import Machine
 
     template, machine = template_of(kind), Machine(tvm.target.Target(target_text))
-    # Rows of the left operand lie along the sum.
+    # Rows of the left operand are along the K dimension.
     copies = (1, 4 if KINDS[kind][2] == "gemm" and size[1] % 4 == 0 else 1)
     sizes = Sizes(1, *size, info(KINDS[kind][0]).bytes, copies)
     is_large = min(size) >= LARGE
@@ -128,7 +130,7 @@ def candidates(size: Size, kind: str, target_text: str, only: Sequence[str] = ()
 
 
 def build(size: Size, kind: str, target_text: str, config: dict[str, Any] | None = None) -> Any:
-    """The product of two matrices, with a configuration in place of the template's pick."""
+    """Build a matmul with a configuration in place of the template's choice."""
     import tvm
     from tvm import te, topi
 
@@ -149,7 +151,7 @@ def build(size: Size, kind: str, target_text: str, config: dict[str, Any] | None
 
 
 def change_text(old: str, new: str) -> None:
-    """In a process that builds: kernels are compiled with ``new`` in place of ``old``, if there is one."""
+    """In a build process, compile kernels with ``new`` in place of ``old``, if ``old`` is given."""
     import tvm
 
     if old:
@@ -157,7 +159,8 @@ def change_text(old: str, new: str) -> None:
 
 
 def built(job: tuple[Candidate, str, str, str]) -> str:
-    """Build a candidate into a file. What went wrong comes back as text: not every error can go to another process."""
+    """Build a candidate into a file. An error is returned as text: not every exception can be sent to another
+    process."""
     candidate, kind, target_text, path = job
     try:
         build(candidate.size, kind, target_text, candidate.config).export_library(path)
@@ -167,8 +170,7 @@ def built(job: tuple[Candidate, str, str, str]) -> str:
 
 
 class Bench:
-    """The matrices of one size on the device, and what cuBLAS does with them. ``in_graph`` times calls as they are in a
-    model."""
+    """The matrices of one size on the device, and the time of cuBLAS. ``in_graph`` times calls as in a model."""
 
     def __init__(self, size: Size, kind: str, in_graph: bool = False):
         import torch
@@ -183,11 +185,11 @@ class Bench:
         kept = getattr(torch, dtype)
         self.left, self.right = (torch.randn(shape, device="cuda").to(kept) for shape in ((m, k), (k, n)))
         self.result = torch.zeros((m, n), device="cuda", dtype=kept)
-        # The same memory for both.
+        # Both use the same memory.
         views = (tvm.nd.from_dlpack(torch.utils.dlpack.to_dlpack(x)) for x in (self.left, self.right, self.result))
         self.arguments = list(views)
         self.wanted = self.left.double() @ self.right.double()
-        # A measurement is about fifteen milliseconds.
+        # A measurement takes about fifteen milliseconds.
         self.number = max(1, int(15e-3 / (operations(size) / 4e13)))
         self.stream = torch.cuda.Stream() if in_graph else None
         count = min(NODES, max(1, COLD // (self.right.numel() * self.right.element_size())))
@@ -196,7 +198,7 @@ class Bench:
         torch.cuda.synchronize()
 
     def cublas(self) -> float:
-        """Milliseconds of a product by cuBLAS."""
+        """Return the milliseconds of a matmul by cuBLAS."""
         if self.stream is not None:
             return self.in_graph([lambda x=x: self.torch.mm(self.left, x, out=self.result) for x in self.rights])
         event = self.torch.cuda.Event
@@ -212,13 +214,13 @@ class Bench:
         return statistics.median(times[1:])
 
     def in_graph(self, calls: list[Any]) -> float:
-        """Milliseconds of a call of these, one after the other in a captured graph."""
+        """Return the milliseconds of one of these calls, one after the other in a captured graph."""
         torch, event = self.torch, self.torch.cuda.Event
         graph = torch.cuda.CUDAGraph()
         self.device.set_raw_stream(self.stream.cuda_stream)
         try:
             with torch.cuda.stream(self.stream):
-                # Workspaces of this stream are there before the capture, which cannot ask for memory.
+                # Allocate the workspaces of this stream before the capture, which cannot allocate memory.
                 calls[0]()
                 torch.cuda.synchronize()
                 graph.capture_begin(capture_error_mode="relaxed")
@@ -265,13 +267,14 @@ def measure(
     jobs: list[tuple[Candidate, str, str, str]], benches: dict[Size, Bench], until: float,
     change: tuple[str, str] = ("", ""),
 ) -> list[Timed]:
-    """Build in all cores but one, and time what is built until the time is over."""
+    """Build on all cores but one, and time built candidates until the time limit."""
     done: list[Timed] = []
     workers = max(1, (os.cpu_count() or 2) - 1)
-    # A process that has a device open cannot be copied.
+    # A process with an open device cannot be forked.
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(workers, context, change_text, change) as pool:
-        # No more at once than are being built: what is not begun when the time is over is not built at all.
+        # Submit only as many candidates as are built at once: candidates that are not started at the time limit are not
+        # built.
         ahead, waiting = iter(jobs), {}
         while time.monotonic() < until:
             for job in itertools.islice(ahead, 2 * workers - len(waiting)):
@@ -290,7 +293,7 @@ def measure(
 
 
 def table(rows: list[Timed], size: Size, reference: float) -> list[str]:
-    """Lines of one size, the fastest first. The first column says how the template's own estimate ranks them."""
+    """Return the lines of one size, the fastest first. The first column is the rank by the template's estimate."""
     work = operations(size)
     some = [row for row in rows if row.candidate.size == size]
     ranks = {id(row): i for i, row in enumerate(sorted(some, key=lambda row: row.candidate.cost), start=1)}
@@ -316,7 +319,7 @@ def search(
     import tvm
 
     started = time.monotonic()
-    # The architecture that is found here, for those who build.
+    # The build processes get the architecture of this device.
     target_text = str(tvm.target.Target(target_text))
     lists = [candidates(size, kind, target_text, only) for size in sizes]
     benches = {size: Bench(size, kind, in_graph) for size in sizes}

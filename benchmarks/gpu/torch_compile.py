@@ -2,8 +2,8 @@
 
     python -m benchmarks.gpu.torch_compile [MODEL ...] [--dtype float16] [--batch 1] [--rounds 100] [--json FILE]
 
-Both sides replay a captured CUDA graph; ``--modes max-autotune,reduce-overhead`` lets inductor search first. Otherwise
-as ``benchmarks.torch_compile``.
+Both sides replay a captured CUDA graph; ``--modes max-autotune,reduce-overhead`` lets inductor search first. For the
+rest see ``benchmarks.torch_compile``.
 """
 
 from __future__ import annotations

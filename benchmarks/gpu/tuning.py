@@ -1,8 +1,8 @@
-"""Tuning on the GPU of this machine: trials a second, what fails, and what is gained over the choice without tuning.
+"""Tuning on the GPU of this machine: trials per second, failures, and the gain over the choice without tuning.
 
     python -m benchmarks.gpu.tuning [--target cuda] [--dtype float32] [--seconds 60] [--records tuning.json]
 
-The tasks are layers of ResNet-50 and of a BERT of 128 words; all leaders are compared with the CPU.
+The tasks are layers of ResNet-50 and of BERT with 128 tokens; the outputs of all leaders are compared with the CPU.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _conv(dtype: str, channels: int, size: int, filters: int, window: int, strid
 
 
 def layers(dtype: str) -> list[tuple[tuple, int]]:
-    """Tasks, and how often a model computes each."""
+    """Return tasks, and how often a model computes each."""
     first = 3 if dtype == "float32" else 4
     left, right = (T, (12, 128, 64), dtype), (T, (12, 128, 64), dtype)
     return [
@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--records", default="tuning.json")
     parser.add_argument("--dtype", choices=["float32", "float16"], default="float32")
-    parser.add_argument("--json", help="a file for what was found")
+    parser.add_argument("--json", help="JSON file for the results")
     parser.add_argument("--min-repeat-ms", type=int, default=100)
     arguments = parser.parse_args()
     import tvm

@@ -1,8 +1,9 @@
-"""Who has the GPU to itself: programs compile side by side, and time one after the other.
+"""Exclusive turns on the GPU: programs compile side by side, and time one after the other.
 
-A program calls ``wait_for_turn`` when everything is compiled; nothing else then uses the GPU until it ends or calls
-``end_turn``. Whoever hands out turns (``Turns``) listens on the socket that the environment names; without one a
-program is alone and goes on at once. A turn is a connection: however a program ends, its turn ends with it.
+A program calls ``wait_for_turn`` when everything is compiled; no other program then uses the GPU until it ends or calls
+``end_turn``. The process that grants turns (``Turns``) listens on the socket that the environment names; without this
+variable a program runs alone and continues at once. A turn is a connection: however a program ends, its turn ends with
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _held: list[socket.socket] = []
 
 
 def wait_for_turn() -> None:
-    """Wait until the GPU is this program's alone."""
+    """Block until this program has the GPU to itself."""
     path = os.environ.get(SOCKET)
     if not path or _held:
         return
@@ -25,7 +26,7 @@ def wait_for_turn() -> None:
     connection.connect(path)
     connection.sendall(os.environ.get(NAME, "?").encode() + b"\n")
     if not connection.recv(1):
-        raise SystemExit("whoever hands out turns on the GPU is gone")
+        raise SystemExit("the process that grants turns on the GPU has ended")
     _held.append(connection)
 
 
@@ -35,7 +36,7 @@ def end_turn() -> None:
 
 
 class Turns:
-    """Hands out turns, the oldest request first."""
+    """Grants turns, the oldest request first."""
 
     def __init__(self, path: str):
         self.path = path
@@ -44,14 +45,14 @@ class Turns:
         self.listener.bind(path)
         self.listener.listen(64)
         self.selector.register(self.listener, selectors.EVENT_READ)
-        # Connections that ask, by the name of their program, and the one whose turn it is.
+        # Connections that request a turn, by the name of their program, and the connection that has it.
         self.asking: dict[str, socket.socket] = {}
         self.holder: str | None = None
         self._texts: dict[socket.socket, bytes] = {}
         self._held: socket.socket | None = None
 
     def poll(self, seconds: float) -> None:
-        """Take in requests, and turns that ended."""
+        """Accept requests, and note turns that ended."""
         for key, _ in self.selector.select(seconds):
             if key.fileobj is self.listener:
                 connection, _ = self.listener.accept()
@@ -81,7 +82,7 @@ class Turns:
         connection.close()
 
     def grant(self) -> str | None:
-        """Give the next program its turn where nobody has one; its name."""
+        """Grant the next program its turn if no program has one, and return its name."""
         while self.holder is None and self.asking:
             name = next(iter(self.asking))
             connection = self.asking.pop(name)

@@ -1,12 +1,13 @@
-"""The virtual machine on an NVIDIA GPU: models compiled once for all sizes, in half precision, beside eager PyTorch.
+"""The VM on an NVIDIA GPU: models compiled once for all sizes, in half precision, beside eager PyTorch.
 
     python -m benchmarks.gpu.vm [--models bert_base,resnet50,resnet50_image] [--static] [--checks] [--profile]
 
-Needs torch and onnx; transformers and torchvision for the column of their own models. Libraries are compiled side by
-side in processes of their own; then, at each size, outputs are compared with PyTorch in float32 and the programs are
-timed in turn: ``vm`` with open sizes, ``static`` (the graph executor, a build for the size alone), ``torch`` (the same
-network), ``library`` (the network of transformers or torchvision, in which normalization is not folded). Rows are
-written as they come. ``--checks``: a loop with a run-time number of steps, and suppression of boxes on the device.
+Needs torch and onnx, and transformers and torchvision for the column of their own models. Libraries are compiled side
+by side in separate processes; then, at each size, outputs are compared with PyTorch in float32 and the programs are
+timed in turn: ``vm`` with dynamic shapes, ``static`` (the graph executor, a build for the one size), ``torch`` (the
+same network), ``library`` (the network of transformers or torchvision, without folded normalization). Rows are written
+as they are measured. ``--checks`` runs a loop with a run-time number of steps, and non-maximum suppression on the
+device.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ MODELS = ("bert_base", "resnet50", "resnet50_image")
 
 
 def compile_one(spec: dict) -> None:
-    """Write the library of a model: for the machine with open sizes, or for the graph executor and one size."""
+    """Write the library of a model: for the VM with dynamic shapes, or for the graph executor and one size."""
     import tvm
     from tvm import relay
 
@@ -49,7 +50,7 @@ def compile_one(spec: dict) -> None:
 
 
 class OnMachine:
-    """The model with open sizes."""
+    """The model with dynamic shapes."""
 
     def __init__(self, path: str, device: Any):
         import tvm
@@ -97,7 +98,7 @@ class OnGraph:
 
 
 class Builds:
-    """Libraries that are compiled in processes of their own, a few at a time."""
+    """Libraries that are compiled in separate processes, a few at a time."""
 
     def __init__(self, options: argparse.Namespace):
         self.options = options
@@ -117,7 +118,7 @@ class Builds:
                                         "target": self.options.target}))  # fmt: skip
 
     def get(self, name: str, shapes: dict[str, Sizes] | None) -> str:
-        """The path of a library, once it is there."""
+        """Wait for a library and return its path."""
         path = self.path(name, shapes)
         while not os.path.exists(path):
             self.start()
@@ -140,7 +141,7 @@ class Builds:
             busy += 1
 
     def wait(self) -> None:
-        """Until all are done: nothing is timed beside a compiler."""
+        """Wait until all are compiled: no program is timed beside a compiler."""
         while self.waiting or any(p.poll() is None for p in self.running.values()):
             self.start()
             if time.monotonic() > self.options.end:
@@ -154,12 +155,12 @@ class Builds:
 
 
 def error(got: np.ndarray, wanted: np.ndarray) -> float:
-    """Relative, by the Frobenius norm."""
+    """Return the relative error by the Frobenius norm."""
     return float(np.linalg.norm(got.astype("float64") - wanted) / np.linalg.norm(wanted))
 
 
 def timed(programs: dict[str, Any], rounds: int, seconds: float) -> tuple[dict[str, float], dict[str, float]]:
-    """Milliseconds of each program: all of a run, and until the host has asked for all of it."""
+    """Return the milliseconds of each program: of a whole run, and until the host has queued all of it."""
     whole: dict[str, list[float]] = {name: [] for name in programs}
     asked: dict[str, list[float]] = {name: [] for name in programs}
     for program in programs.values():
@@ -234,7 +235,7 @@ class Bench:
         return row
 
     def profile(self, name: str, at: int) -> None:
-        """The slowest kernels at one size."""
+        """Return the slowest kernels at one size."""
         import tvm
 
         shapes = CASES[name].shapes[at]
@@ -257,25 +258,25 @@ def parse(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         "python -m benchmarks.gpu.vm", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--models", default=",".join(MODELS), help="with commas; none for no model")
+    add("--models", default=",".join(MODELS), help="comma-separated names; none for no model")
     add("--target", default="cuda -arch=sm_90a")
-    add("--static", action="store_true", help="also builds for each size alone")
-    add("--checks", action="store_true", help="a loop, and suppression of boxes")
-    add("--profile", action="store_true", help="the slowest kernels at the first and the last size of each model")
+    add("--static", action="store_true", help="also measure builds for each size")
+    add("--checks", action="store_true", help="run a loop and non-maximum suppression")
+    add("--profile", action="store_true", help="print the slowest kernels at the first and the last size of each model")
     add("--rounds", type=int, default=60)
-    add("--seconds", type=float, default=3.0, help="the most for timing one size")
-    add("--limit", type=float, default=540.0, help="seconds after which nothing more is begun")
-    add("--jobs", type=int, default=max(len(os.sched_getaffinity(0)) - 1, 1), help="compilers at a time")
+    add("--seconds", type=float, default=3.0, help="time limit of timing one size")
+    add("--limit", type=float, default=540.0, help="seconds after which nothing new starts")
+    add("--jobs", type=int, default=max(len(os.sched_getaffinity(0)) - 1, 1), help="number of compilers at a time")
     add("--zoo", default=os.path.join(tempfile.gettempdir(), "tvm_vm_zoo"))
     add("--packages", default=os.path.join(tempfile.gettempdir(), "tvm_vm_packages"))
-    add("--output", default="", help="a file for the rows, one JSON object on a line")
+    add("--output", default="", help="file for the rows, one JSON object per line")
     add("--compile", default="", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     options.end = time.monotonic() + options.limit
     options.models = [n for n in options.models.split(",") if n and n != "none"]
     unknown = [n for n in options.models if n not in MODELS]
     if unknown:
-        parser.error(f"--models: there is no model '{unknown[0]}'; there are {', '.join(MODELS)}")
+        parser.error(f"--models: unknown model '{unknown[0]}'; known: {', '.join(MODELS)}")
     return options
 
 

@@ -1,5 +1,5 @@
-"""Control flow and sizes that data decide on, on a GPU, against onnxruntime: a recurrence as a loop whose number of
-steps is known only when it runs, and a detector's suppression of boxes."""
+"""Control flow and data-dependent sizes on a GPU, compared with onnxruntime: a recurrence as a loop whose number of
+steps is known only at run time, and the non-maximum suppression of a detector."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..vm_models import recurrence
 
 
 def suppression() -> Any:
-    """The boxes that survive non-maximum suppression, at most five of a class."""
+    """Return the boxes that non-maximum suppression keeps, at most five of a class."""
     import onnx
     from onnx import helper, numpy_helper
 
@@ -49,7 +49,7 @@ def cases() -> dict[str, tuple[Any, list[dict[str, np.ndarray]]]]:
 
 
 def check(target: str, say: Callable[[dict], None]) -> None:
-    """Compile each once, run it at every size on the device, and say how it compares."""
+    """Compile each model once, run it at every size on the device, and report the comparison."""
     for name, (model, inputs) in cases().items():
         try:
             for row in compared(model, inputs, target):
@@ -59,7 +59,7 @@ def check(target: str, say: Callable[[dict], None]) -> None:
 
 
 def compared(model: Any, inputs: list[dict[str, np.ndarray]], target: str) -> Iterator[dict]:
-    """At each size, whether the result is that of onnxruntime."""
+    """Return for each size whether the output equals that of onnxruntime."""
     import onnxruntime
 
     import tvm

@@ -1,5 +1,5 @@
-"""The models of ``benchmarks.vm_models`` as PyTorch modules with the same weights, run eagerly in half precision, and
-the models that PyTorch's libraries have under these names."""
+"""The models of ``benchmarks.vm_models`` as PyTorch modules with the same weights, run eagerly in half precision,
+and the models that PyTorch's libraries have under these names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..vm_models import Sizes
 
 
 def weights_of(model: Any) -> list[np.ndarray]:
-    """The weights of an ONNX model in the order in which it was written, without scalars and shapes."""
+    """Return the weights of an ONNX model in the order in which they were written, without scalars and shapes."""
     from onnx import numpy_helper
 
     arrays = [numpy_helper.to_array(w) for w in model.graph.initializer]
@@ -19,7 +19,7 @@ def weights_of(model: Any) -> list[np.ndarray]:
 
 
 def modules() -> dict[str, Any]:
-    """The classes of the models; torch is imported when they are asked for."""
+    """Return the classes of the models; the call imports torch."""
     import torch
     from torch import nn
     from torch.nn import functional
@@ -96,7 +96,7 @@ def modules() -> dict[str, Any]:
 
 
 def library_model(name: str) -> Any:
-    """The model of transformers or torchvision, with weights of its own."""
+    """Return the model of transformers or torchvision, with its own weights."""
     if name == "bert_base":
         import transformers
 

@@ -101,7 +101,7 @@ def test_a_case_is_tuned_and_timed_and_what_is_missing_is_named(tmp_path, monkey
     assert "python -m tools peers" in auto_scheduler_ops.missing(str(tmp_path / "python"))
     with pytest.raises(SystemExit):
         auto_scheduler_ops.parsed(["--kinds", "C2D,C4D"])
-    assert "the class C4D is not known" in capsys.readouterr().err
+    assert "unknown class C4D; known: C1D" in capsys.readouterr().err
 
 
 def test_a_program_that_does_not_run_costs_its_own_time_alone(tmp_path, monkeypatch):
@@ -116,7 +116,7 @@ def test_a_program_that_does_not_run_costs_its_own_time_alone(tmp_path, monkeypa
     options = auto_scheduler_ops.parsed(["--rounds", "2", "--records", str(tmp_path)])
     row = auto_scheduler_ops.measure(Case("NRM", 1, (8, 8)), options, ["torch"])
     assert sorted(row["seconds"]) == ["default schedule", "searched"] and row["records"] == 3
-    assert row["problem"] == "benchmark 'torch' ended before it said 'ready'"
+    assert row["problem"] == "benchmark 'torch' ended before it printed 'ready'"
 
 
 def test_rows_with_and_without_peers_make_a_table():
@@ -141,7 +141,7 @@ def test_cases_side_by_side_are_measured_once(tmp_path, capsys):
                "--rounds", "2", "--records", str(tmp_path / "records"), "--output", str(tmp_path / "table.json"),
                "--peer-python", str(tmp_path / "no_python")]  # fmt: skip
     assert auto_scheduler_ops.main([*command, "--seconds", "-1"]) == []
-    assert "2 cases are left; the same command goes on" in capsys.readouterr().out
+    assert "time limit: 2 cases are left; repeat the command to continue" in capsys.readouterr().out
     rows = auto_scheduler_ops.main(command)
     assert [row["case"] for row in rows] == ["NRM b1 256x256", "NRM b1 512x512"]
     assert all(row["records"] == 2 and row["cores"] == 1 and row["seconds"]["searched"] > 0 for row in rows)
@@ -150,7 +150,7 @@ def test_cases_side_by_side_are_measured_once(tmp_path, capsys):
     assert auto_scheduler_ops.main(command) == rows and "| NRM b1 512x512 |" in capsys.readouterr().out
     assert stamps == [file.stat().st_mtime_ns for file in sorted((tmp_path / "records").iterdir())]
     assert json.loads((tmp_path / "table.json").read_text())["rows"] == rows
-    with pytest.raises(SystemExit, match="jobs of 2 cores take"):
+    with pytest.raises(SystemExit, match="jobs with 2 cores each need"):
         auto_scheduler_ops.core_groups(1000, 2)
-    with pytest.raises(SystemExit, match="no case is 'C9D'"):
+    with pytest.raises(SystemExit, match="unknown case 'C9D'"):
         auto_scheduler_ops.main(["--only", "C9D", *command])

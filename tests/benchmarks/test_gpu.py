@@ -122,7 +122,7 @@ def test_the_plan_has_everything(tmp_path, capsys):
     assert [line.split()[0] for line in said] == ["tests", "tuning"] and "TVM_TEST_ON=cuda" in said[0]
     with pytest.raises(SystemExit):
         command.main(["--only", "nothing"])
-    assert "there is no part 'nothing'" in capsys.readouterr().err
+    assert "unknown part 'nothing'; known: tests" in capsys.readouterr().err
 
 
 def test_tests_that_are_named_exist(root):

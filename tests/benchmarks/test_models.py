@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 
 import numpy as np
 import pytest
 
-from benchmarks import models, ours, report, zoo
+from benchmarks import models, ours, report, result_file, zoo
 from benchmarks.workers import OURS, Worker, WorkerFailed, missing
 from tvm import relay
 
@@ -87,20 +88,23 @@ def test_tables_name_the_bars():
     assert f"{(0.8 * 0.95) ** 0.5:.3f}" in text
 
 
-def test_the_documentation_gets_every_row_once():
+def test_result_files_have_each_row_once(tmp_path, monkeypatch):
     failed = _row(0.7, name="vgg16")
     failed["peers"]["jax"] = {"problem": "jax: no"}
-    rows = {"resnet50 2t": _row(0.8), "vgg16 2t": failed, "resnet18 2t": _row(0.95, name="resnet18")}
+    rows = {"resnet50 2t": _row(0.8), "vgg16 2t": failed}
     rows["resnet50 batch 8 2t"] = {**_row(0.6), "case": {**_row(0.6)["case"], "batch": 8}}
-    text = report.page(rows)
-    assert "| ResNet-50 | 24.00 (31.00) | 0.80 (0.79-0.81), bar 0.90 |" in text
-    assert "0.95 (0.94-0.96), bar 0.85, missed" in text and "| failed |" in text
-    assert f"| geometric mean |  | {(0.8 * 0.7 * 0.95) ** (1 / 3):.2f}, bar 0.92 |" in text
-    assert text.count("ResNet-50 batch 8") == 1 and "commit abc" in text and "100 of ours, onnxruntime" in text
-    page = f"before\n{report.MARKS[0]}old\n{report.MARKS[1]}after\n"
-    assert report.placed(page, "new\n") == page.replace("old", "new")
-    with pytest.raises(ValueError, match="models: begin"):
-        report.placed("no marks", "new")
+    record = functools.partial(result_file.record, folder=tmp_path)
+    monkeypatch.setattr(models.result_file, "record", record)
+    models.publish(rows, "xeon")
+    times, memory = (result_file.load(path) for path in sorted(tmp_path.glob("*.json")))
+    assert (times["question"], memory["question"]) == ("cpu-float32", "peak-memory")
+    assert [(r["name"], r.get("input")) for r in times["rows"]] == [
+        ("ResNet-50", None), ("VGG-16", None), ("ResNet-50", "batch 8")]  # fmt: skip
+    first = times["rows"][0]
+    assert first["values"] == pytest.approx({"ours": 24.0, "onnxruntime": 30.0})
+    assert first["ratios"] == {"onnxruntime": pytest.approx([0.8, 0.79, 0.81])}
+    assert times["versions"] == {"onnxruntime": "1.2"} and "XLA" not in times["rows"][1]["values"]
+    assert [r["values"] for r in memory["rows"]] == [{"ours": 256.0, "onnxruntime": 256.0}] * 2
 
 
 def test_rounds_of_the_frameworks_are_spread():
@@ -110,7 +114,7 @@ def test_rounds_of_the_frameworks_are_spread():
 
 
 def test_a_table_has_every_model_and_the_variants_without_frameworks():
-    options = models.parse(["--table", "--threads", "2"])
+    options = models.parse(["--table", "xeon", "--threads", "2"])
     made = models.jobs(options)
     assert len(made) == len(set(made)) == len(zoo.NAMES) + 5 * len(zoo.WITH_VARIANTS)
     assert {job.case.name for job in made if "jax" in job.peers} == set(zoo.NAMES)
@@ -121,7 +125,7 @@ def test_a_table_has_every_model_and_the_variants_without_frameworks():
 def test_only_complete_rows_of_this_commit_are_kept():
     class Bench:
         commit, missing = "abc", {"openvino": "openvino"}
-        options = models.parse(["--table"])
+        options = models.parse(["--table", "xeon"])
 
     job = models.Job(zoo.Case("resnet50"), 2, ("onnxruntime", "openvino"))
     assert models.is_done(_row(0.8), job, Bench)
@@ -163,7 +167,7 @@ def test_a_worker_that_fails_says_why(tmp_path):
 def test_another_checkout_is_a_program_of_its_own(tmp_path, capsys):
     with pytest.raises(SystemExit):
         models.parse(["--before", str(tmp_path)])
-    assert "there is no checkout of this project" in capsys.readouterr().err
+    assert "not a checkout of this project" in capsys.readouterr().err
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "workers.py").write_text("")
     options = models.parse(["--before", str(tmp_path), "--peers", "none", "--zoo", "zoo"])

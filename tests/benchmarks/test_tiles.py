@@ -36,7 +36,7 @@ def test_knobs_are_those_of_the_row_and_others_are_refused(monkeypatch):
     assert packed and not in_place and before["near"] != 3 and after["near"] == 3
     tiles.with_knobs("conv 3x3 128x28", "int8", "block=1x2x1", AMX)
     assert chosen[-1][1]["block"] == (1, 2, 1)
-    with pytest.raises(SystemExit, match="knobs nix; there are steps"):
+    with pytest.raises(SystemExit, match="unknown knob among nix; known: steps"):
         tiles.with_knobs("matmul 2048", "bf16", "nix=1", AMX)
 
 

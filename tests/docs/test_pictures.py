@@ -1,7 +1,8 @@
-"""The pictures of the documents are those of the results and of the source."""
+"""The import graph of the package is drawn from its source; a site gets all pictures that its pages show."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -18,12 +19,6 @@ def pictures(monkeypatch):
     return pictures
 
 
-@pytest.mark.parametrize("name", ["models.svg", "gpu_models.svg"])
-def test_the_plots_are_those_of_the_last_results(pictures, name):
-    kept = (ROOT / "docs" / name).read_text(encoding="utf-8")
-    assert kept == pictures.PICTURES[name](), "python -m tools pictures writes it"
-
-
 @pytest.mark.slow("draws the import graph of the whole package")
 def test_the_picture_of_the_layers_is_made_from_the_imports(pictures):
     edges = pictures.imports()
@@ -34,3 +29,11 @@ def test_the_picture_of_the_layers_is_made_from_the_imports(pictures):
 def test_an_edge_that_a_longer_way_implies_is_left_out(pictures):
     edges = {("a", "b"), ("b", "c"), ("a", "c"), ("a", "d")}
     assert pictures.without_detours(edges) == [("a", "b"), ("a", "d"), ("b", "c")]
+
+
+@pytest.mark.slow("draws the import graph of the whole package")
+def test_a_site_gets_the_pictures_of_all_pages(pictures, tmp_path):
+    pictures.write(tmp_path)
+    pages = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))
+    shown = set(re.findall(r"^(?:!\[[^\]]*\]\(|:::\{image\} )([^)\s]+\.svg)", pages, re.MULTILINE))
+    assert shown == {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*.svg")}

@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from tvm.drawing.chart import Axes, roofline, ticks
+from tvm.drawing.chart import Axes, grouped_bars, roofline, ticks
 from tvm.drawing.svg import Drawing, at
 
 SPACE = "{http://www.w3.org/2000/svg}"
@@ -52,3 +52,13 @@ def test_a_roofline_shows_every_point_once_and_those_before():
     tree = ElementTree.fromstring(made)
     assert [e.get("class") for e in tree.iter("circle")] == ["after", "before", "after"]
     assert "kernel 7: 90.0 GFLOPS" in made and "memory 10 GB/s" in made
+
+
+@pytest.mark.parametrize("count, lines", [(1, 1), (2, 1), (5, 3)])
+def test_a_long_legend_continues_on_the_next_line(count, lines):
+    names = [f"number {n} / another program" for n in range(count)]
+    drawing = grouped_bars("a chart", names, [("a row", [1.0] * count)], 1.5, 1.0)
+    root = ElementTree.fromstring(drawing.file())
+    texts = [node for node in root.iter() if node.text in names]
+    assert len(texts) == count and len({node.get("y") for node in texts}) == lines
+    assert all(float(node.get("x")) + 6.2 * len(node.text) <= 620 for node in texts)

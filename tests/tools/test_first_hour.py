@@ -34,7 +34,7 @@ PAGE = "# T\n\n## Install\n\n```sh\necho a\n```\n\n## Use\n\n```sh\necho b\necho
 
 
 def test_a_command_that_fails_ends_the_replay_and_is_named(first_hour, tmp_path):
-    with pytest.raises(SystemExit, match="failed with 3:\nexit 3"):
+    with pytest.raises(SystemExit, match="failed with exit code 3:\nexit 3"):
         blocks = [first_hour.Block("", "echo a\n"), first_hour.Block("", "exit 3\n")]
         first_hour.replay(blocks, tmp_path, dict(os.environ))
 

@@ -111,6 +111,18 @@ def paired_bars(label: str, rows: Sequence[tuple[str, float | None, float | None
     return drawing.svg()
 
 
+def _legend_places(names: Sequence[str], left: float, width: float) -> list[tuple[float, float]]:
+    """Return where each name of a legend begins: a name that does not fit in the line begins the next one."""
+    places: list[tuple[float, float]] = []
+    x, y = left, 24.0
+    for name in names:
+        length = 30 + 6.2 * len(name)
+        if x > left and x + length > width:
+            x, y = left, y + 15
+        places.append((x, y))
+        x += length
+    return places
+
 
 def grouped_bars(
     label: str, series: Sequence[str], rows: Sequence[tuple[str, Sequence[float | None]]], most: float, mark: float
@@ -119,14 +131,14 @@ def grouped_bars(
 
     Bars longer than ``most`` are cut there; the value beside a bar is always the whole.
     """
-    left, bar, gap, top, unit = 150.0, 10.0, 12.0, 44.0, 420.0 / most
-    drawing = Drawing(label, left + 470, top + len(rows) * (len(series) * bar + gap) + 8)
+    left, bar, gap, unit, width = 150.0, 10.0, 12.0, 420.0 / most, 620.0
+    places = _legend_places(series, left, width)
+    top = places[-1][1] + 20 if places else 44.0
+    drawing = Drawing(label, width, top + len(rows) * (len(series) * bar + gap) + 8)
     drawing.text(left, 16, label, kind="note")
-    place = left
-    for number, name in enumerate(series):
-        drawing.box(place, 24, 9, 9, f"bar bar{number % 5}")
-        drawing.text(place + 13, 33, name)
-        place += 30 + 6.2 * len(name)
+    for number, (name, (x, y)) in enumerate(zip(series, places)):
+        drawing.box(x, y, 9, 9, f"bar bar{number % 5}")
+        drawing.text(x + 13, y + 9, name)
     y = top
     for name, values in rows:
         drawing.text(left - 8, y + len(series) * bar / 2 + 4, shorten(name, 24), "end", "note")

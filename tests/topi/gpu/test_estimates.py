@@ -13,8 +13,8 @@ from tvm.topi.gpu import gemm, tensor_cores, winograd
 from tvm.topi.gpu.gemm import Sizes
 from tvm.topi.gpu.machine import Machine
 
-MEASURED = pathlib.Path(__file__).parents[3] / "benchmarks/results/gpu-products-2026-11-15.json"
-PRODUCTS = json.loads(MEASURED.read_text())["products"]
+MEASURED = pathlib.Path(__file__).parents[3] / "benchmarks/results/gpu-matmul-configurations-h200-2026-11-15.json"
+PRODUCTS = [row["details"] for row in json.loads(MEASURED.read_text())["rows"]]
 # The template, bytes of a number, and numbers of one copy of a left operand along the sum and a right one across it.
 KINDS = {"float32": (gemm, 4, (1, 4)), "float16": (tensor_cores, 2, (1, 1))}
 
