@@ -48,7 +48,7 @@ def packed_dense(attrs, inputs, tinfos, out_type, target: Target | None) -> Rela
 
 
 def install() -> None:
-    """Make the hooks the rules of their operators, and the layouts of this compiler the defaults of the layer_hooks."""
+    """Make the hooks the rules of their operators, and the layouts of this compiler the defaults of the hooks."""
     for name, hook in LEGALIZE.items():
         OPS[name].attrs["FTVMLegalize"] = hook
     for name, hook in ALTER_LAYOUT.items():
