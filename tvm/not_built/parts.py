@@ -243,7 +243,7 @@ PARTS: dict[str, Part] = {
     "tvm.relay.testing": Part("differentiation of graphs (models are compiled for inference)", "check_grad"),
     "tvm.relay.transform": Part(
         "the pass",
-        "BatchingOps CapturePostDfsIndexInSpans CollagePartition"
+        "BatchingOps CollagePartition"
         " InlineCompilerFunctionsBoundTo InlineComposites"
         " MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"

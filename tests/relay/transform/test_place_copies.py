@@ -289,3 +289,12 @@ def test_all_expressions_of_a_planned_function_have_a_device():
              for e, d in found.items()}  # fmt: skip
     assert names == {"x": 1, "y": 2, "a": 1, "exp": 1, "on_device": 1, "device_copy": 2, "multiply": 2, "Let": 2,
                      "Function": 2}  # fmt: skip
+
+
+def test_the_devices_of_a_planned_function_are_found_by_the_numbers_of_its_expressions():
+    mod = parsed("def @main(%x: T, %y: T) { multiply(on_device(exp(%x), <cpu>), %y) }")
+    planned = relay.transform.CapturePostDfsIndexInSpans()(relay.transform.PlanDevices(config())(mod))
+    assert devices(planned) == [[(1, ""), (2, ""), (2, "")]]
+    found = tvm.get_global_func("relay.transform.RecoverVirtualDeviceMap")(planned, planned["main"])
+    # The operators are 2 to 5; exp, on_device, device_copy, multiply and the function follow.
+    assert {e.span.line: d.device_type for e, d in found.items()} == {0: 1, 1: 2, 6: 1, 7: 1, 8: 2, 9: 2, 10: 2}

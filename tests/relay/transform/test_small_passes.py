@@ -64,6 +64,39 @@ def test_calls_get_a_place_of_origin():
     assert lines == [1, 2]
 
 
+def test_expressions_get_their_numbers_and_those_of_their_dominators():
+    x, y, u, c = (relay.var(n, shape=(2,)) for n in "xyuc")
+    one = relay.const(np.ones(2, "float32"))
+    inner = relay.Function([u], relay.exp(u))
+    shared = relay.tanh(x)
+    body = relay.Let(c, relay.Call(inner, [shared]), relay.Tuple([relay.add(c, one), relay.add(shared, y)]))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x, y], body)))
+    made = relay.transform.CapturePostDfsIndexInSpans()(mod)
+    assert tvm.ir.structural_equal(made, mod)
+    found = {}
+    for node in post_order(made["main"]):
+        if getattr(node, "span", None) is not None:
+            name = getattr(node, "name_hint", None) or getattr(getattr(node, "op", None), "name", type(node).__name__)
+            assert node.span.source_name.name == "index"
+            found.setdefault(name, []).append((node.span.line, node.span.column))
+    # The variable c is number 2; the operators exp, tanh and add are 4, 7 and 10.
+    assert found == {
+        "x": [(0, 8)], "y": [(1, 13)], "u": [(3, 5)], "exp": [(5, 6)], "Function": [(6, 9), (16, -1)],
+        "tanh": [(8, 15)], "Call": [(9, 15)], "Constant": [(11, 12)], "add": [(12, 14), (13, 14)], "Tuple": [(14, 15)],
+        "Let": [(15, 16)],
+    }  # fmt: skip
+    again = relay.transform.CapturePostDfsIndexInSpans()(made)
+    assert tvm.ir.structural_equal(again, mod)
+
+
+def test_variables_of_patterns_keep_their_place():
+    text = """type Tree[A] { Node(A, Tree[A]), Leaf, }
+              def @main(%t: Tree[float32], %x: float32) -> float32 { match? (%t) { Node(%z, _) => add(%z, %x) } }"""
+    mod = relay.parse(text)
+    made = relay.transform.CapturePostDfsIndexInSpans()(mod)
+    assert tvm.ir.structural_equal(made, mod)
+
+
 def test_a_module_of_an_expression_has_its_function():
     x, y = relay.var("x", shape=(2,)), relay.var("y", shape=(2,))
     mod = tvm.IRModule.from_expr(relay.add(x, y))

@@ -3,7 +3,7 @@
 import sys as _sys
 
 from ...ir.transform import PassContext, PassInfo, Sequential, module_pass
-from .annotate_spans import AnnotateSpans
+from .annotate_spans import AnnotateSpans, CapturePostDfsIndexInSpans
 from .annotate_target import AnnotateTarget
 from .auto_schedule import AutoSchedulerLayoutRewrite
 from .batches import ChangeBatch, FlexibleShapeDispatch

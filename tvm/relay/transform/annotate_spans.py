@@ -1,11 +1,16 @@
-"""AnnotateSpans: where expressions come from."""
+"""Passes that write places of origin: the number of a call, or the numbers of an expression and its dominator."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from ...ir.base import SourceName, Span
 from ...ir.module import IRModule
 from ...ir.transform import PassContext
-from ..expr import Call, Function, RelayExpr
+from ...ir.visit import post_order
+from .. import with_fields
+from ..checked_type import with_type_of
+from ..expr import Call, Function, Let, RelayExpr, Var
 from .function_pass import RelayFunctionPass, function_pass, rewrite_typed
 
 SOURCE = "GeneratedSource"
@@ -32,4 +37,61 @@ def AnnotateSpans() -> RelayFunctionPass:
     return annotate
 
 
-__all__ = ["AnnotateSpans"]
+def _parts(e: Any) -> list[Any]:
+    """The children of an expression, after the variables that it binds."""
+    bound = e.params if isinstance(e, Function) else [e.var] if isinstance(e, Let) else []
+    return [*bound, *e.children()]
+
+
+def _dominators(order: list[Any]) -> list[int]:
+    """For each node of a graph in post-order the number of the first node that every path to the end passes; -1 for
+    the end."""
+    number = {id(node): i for i, node in enumerate(order)}
+    users: list[list[int]] = [[] for _ in order]
+    for i, node in enumerate(order):
+        for child in node.children():
+            users[number[id(child)]].append(i)
+    found = [-1] * len(order)
+    for i in reversed(range(len(order))):
+        for user in users[i]:
+            meeting = found[i] if found[i] >= 0 else user
+            while meeting != user:
+                # The one before is closer to the node.
+                if meeting < user:
+                    meeting = found[meeting]
+                else:
+                    user = found[user]
+            found[i] = meeting
+    return found
+
+
+def _placed(func: Function) -> Function:
+    order = list(post_order(func, operands=_parts))
+    params = {id(p) for node in order if isinstance(node, Function) for p in node.params}
+    made: dict[int, Any] = {}
+    for i, (node, dominator) in enumerate(zip(order, _dominators(order))):
+        new = node.map_children(lambda child: made.get(id(child), child))
+        change = getattr(with_fields, f"{type(node).__name__}WithFields", None)
+        if change is not None and (not isinstance(node, Var) or id(node) in params):
+            given = {"params": [made[id(p)] for p in node.params]} if isinstance(node, Function) else {}
+            span = Span(SourceName("index"), i, i, dominator, dominator)
+            new = with_type_of(change(new, span=span, **given), node)
+        made[id(node)] = new
+    return made[id(func)]
+
+
+def CapturePostDfsIndexInSpans() -> RelayFunctionPass:
+    """Give every expression a place of origin ``index:N:D``. The line is its number in post-order, in which the
+    operator of a call precedes its arguments and the parameters of a function its body. The column is the number of
+    its dominator, -1 for the function itself. Operators, global variables, matches, and the variables of bindings and
+    patterns have numbers and keep their place of origin.
+    """
+
+    @function_pass(opt_level=0, name="CapturePostDfsIndexInSpans", required=["InferType"])
+    def capture(func: Function, mod: IRModule, ctx: PassContext) -> Function:
+        return _placed(func)
+
+    return capture
+
+
+__all__ = ["AnnotateSpans", "CapturePostDfsIndexInSpans"]
