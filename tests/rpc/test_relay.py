@@ -114,6 +114,15 @@ def test_a_server_without_python_opens_no_sessions_with_others(c_server, servers
         behind(first, (second, "b"))
 
 
+def test_a_server_that_only_measures_opens_no_sessions_with_others(servers, behind):
+    first = rpc.Server(port=0, key="a", silent=True, measure_only=True)
+    try:
+        with pytest.raises(RPCError, match="opens no sessions with other servers"):
+            behind(first, (servers[1], "b"))
+    finally:
+        first.terminate()
+
+
 def test_a_session_whose_server_behind_ends_is_over(servers, behind):
     first, second = servers[0], start("b")
     session = behind(first, (second, "b"))
