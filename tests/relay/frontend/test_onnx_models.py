@@ -55,11 +55,11 @@ LARGER = {
 }
 
 
-@pytest.mark.slow("imports, compiles and runs two whole networks")
-def test_larger_models_agree_with_onnxruntime(rng):
-    """Every seed has two others; TVM_CONFORMANCE_CASES=all has all of them."""
-    for name in LARGER if os.environ.get("TVM_CONFORMANCE_CASES") else rng.choice(list(LARGER), 2, replace=False):
-        compare(str(name), LARGER[name], rng, close)
+@pytest.mark.slow("imports, compiles and runs a whole network")
+def test_a_larger_model_agrees_with_onnxruntime(rng):
+    """Every seed has another one; TVM_CONFORMANCE_CASES=all has all of them."""
+    for name in LARGER if os.environ.get("TVM_CONFORMANCE_CASES") else [str(rng.choice(list(LARGER)))]:
+        compare(name, LARGER[name], rng, close)
 
 
 @pytest.mark.slow("imports, compiles and runs a whole network")

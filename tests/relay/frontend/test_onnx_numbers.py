@@ -228,6 +228,7 @@ def test_grids_are_those_of_onnxruntime(size, align, rng):
     np.testing.assert_allclose(run(model, arrays)[0], want, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow("compiles kernels with dynamic shapes")
 def test_a_grid_may_have_a_size_known_when_running(rng):
     arrays = {"theta": rng.standard_normal((2, 2, 3)).astype("float32"), "size": np.array([2, 1, 3, 4])}
     model = single("AffineGrid", arrays)

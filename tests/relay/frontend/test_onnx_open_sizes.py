@@ -163,8 +163,7 @@ def test_an_axis_that_may_be_empty_has_a_hardmax(rng):
         machine.check(x=rng.integers(0, 3, shape).astype("float32"))
 
 
-@pytest.mark.parametrize("known", [2, 6, 16, 17])
-@pytest.mark.parametrize("name", ["Softmax", "LogSoftmax"])
+@pytest.mark.parametrize(("name", "known"), [("Softmax", 6), ("Softmax", 17), ("LogSoftmax", 2), ("LogSoftmax", 16)])
 def test_an_axis_that_is_no_longer_than_a_vector_lies_in_one(name, known, rng):
     """Its length is that of another axis, but at most so many."""
     info = helper.make_tensor_value_info

@@ -28,10 +28,13 @@ def test_a_residual_network_in_a_format_that_the_seed_chooses(rng):
     _check(str(rng.choice(sorted(FORMATS))), "resnet8")
 
 
-@pytest.mark.slow("imports, compiles and runs a whole network")
-@pytest.mark.parametrize(("form", "name"), NATIVE)
-def test_every_real_file_gives_the_outputs_of_its_framework_and_says_what_photos_show(form, name):
-    _check(form, name, True)
+@pytest.mark.slow("imports, compiles and runs whole networks")
+def test_real_files_give_the_outputs_of_their_frameworks_and_say_what_photos_show(rng):
+    """Every seed has another small one and two other large ones; ``python -m tools models legacy`` runs all of them."""
+    small = [row for row in NATIVE if row[0] == "CNTK"]
+    large = [row for row in NATIVE if row not in small]
+    for form, name in [*rng.permutation(small)[:1], *rng.permutation(large)[:2]]:
+        _check(str(form), str(name), True)
 
 
 @pytest.mark.slow("imports, compiles and runs a whole network")

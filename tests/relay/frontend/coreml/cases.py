@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,24 +87,40 @@ def _network(rows: list[Case], exact: bool) -> tuple[Any, dict]:
     return writer.bytes(), feeds
 
 
-_RESULTS: dict[str, list] = {}
+def run_together(group: str, rows: list[Case]) -> list:
+    """What cases of a group give as one compiled model, an array for each result of each case."""
+    model, feeds = _program(rows) if group.startswith("program") else _network(rows, group.startswith("layers"))
+    return run(model, feeds)
 
 
+@cache
 def results(group: str) -> list:
-    """What the compiled model gives, an array for each result of each case."""
-    if group not in _RESULTS:
-        rows = GROUPS[group]
-        model, feeds = _program(rows) if group.startswith("program") else _network(rows, group.startswith("layers"))
-        _RESULTS[group] = run(model, feeds)
-    return _RESULTS[group]
+    """What all cases of a group give."""
+    return run_together(group, GROUPS[group])
 
 
 def check(group: str, number: int) -> None:
     """One case of a group."""
     rows = GROUPS[group]
     first = sum(len(c.wanted) for c in rows[:number])
-    case = rows[number]
-    for got, wanted in zip(results(group)[first:], case.wanted):
+    compare(group, rows[number], results(group)[first:])
+
+
+def check_each_operator(group: str, rng: np.random.Generator) -> None:
+    """A case of each operator of a group, drawn at random."""
+    by_operator: dict[str, list[Case]] = {}
+    for case in GROUPS[group]:
+        by_operator.setdefault(case.name.split("/")[0], []).append(case)
+    chosen = [rows[int(rng.integers(len(rows)))] for rows in by_operator.values()]
+    found = run_together(group, chosen)
+    for case in chosen:
+        compare(group, case, found)
+        del found[: len(case.wanted)]
+
+
+def compare(group: str, case: Case, found: list) -> None:
+    """The first of these arrays are the results of the case."""
+    for got, wanted in zip(found, case.wanted):
         wanted = np.asarray(wanted)
         if group.startswith("layers"):
             wanted = wanted.reshape(wanted.shape or (1,))

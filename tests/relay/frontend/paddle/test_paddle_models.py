@@ -22,12 +22,12 @@ def _check(name: str, folder: Path) -> None:
     compare(run(module, feeds(net.dtype, net.shape)), net.expected, 2e-4)
 
 
-@pytest.mark.slow("imports, compiles and runs two networks")
-def test_networks_give_what_paddle_gave(tmp_path, rng):
-    """Every seed has two others; TVM_CONFORMANCE_CASES=all has all of them."""
+@pytest.mark.slow("imports, compiles and runs a whole network")
+def test_a_network_gives_what_paddle_gave(tmp_path, rng):
+    """Every seed has another one; TVM_CONFORMANCE_CASES=all has all of them."""
     names = sorted(networks())
-    for name in names if os.environ.get("TVM_CONFORMANCE_CASES") else rng.choice(names, 2, replace=False):
-        _check(str(name), tmp_path)
+    for name in names if os.environ.get("TVM_CONFORMANCE_CASES") else [str(rng.choice(names))]:
+        _check(name, tmp_path)
 
 
 def test_networks_are_imported_with_open_batches(tmp_path):
