@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
+import inspect
 import re
 import warnings
 
@@ -51,6 +53,8 @@ def _fresh():
 @pytest.mark.slow("PyTorch traces a whole model")
 @pytest.mark.parametrize("backend", ["tvm", tvm_classic])
 def test_a_compiled_model_gives_what_pytorch_gives(backend):
+    if backend == "tvm" and "tvm.relax" in inspect.getsource(importlib.import_module("torch._dynamo.backends.tvm")):
+        pytest.skip("the back end 'tvm' of this PyTorch needs Relax, the IR after Relay; 'tvm_classic' needs none")
     model, x = Network().eval(), torch.randn(2, 3, 9, 7)
     compiled = torch.compile(model, backend=backend)
     with torch.no_grad():

@@ -217,3 +217,22 @@ def test_a_constant_may_be_a_factor_of_upsampling():
     x = relay.var("x", shape=(1, 2, 3, 3))
     made = relay.nn.upsampling(x, scale_h=relay.const(2), scale_w=relay.const(3))
     assert [int(d) for d in module(made)["main"].ret_type.shape] == [1, 2, 6, 9]
+
+
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_a_reduction_to_a_scalar_follows_a_reduction_to_a_matrix(keepdims):
+    """The layout of a scalar is empty, and not that of the matrix before it. The build blocks the convolution."""
+    x, w = relay.var("x", shape=(1, 32, 7, 6)), relay.var("w", shape=(32, 32, 3, 3))
+    blocked = relay.nn.relu(relay.nn.conv2d(x, w, channels=32, kernel_size=(3, 3), padding=(1, 1)))
+    e = relay.sum(relay.mean(blocked, axis=[2, 3]), keepdims=keepdims)
+    rng = np.random.default_rng(0)
+    data, weight = (rng.standard_normal([int(d) for d in p.type_annotation.shape]).astype("float32") for p in (x, w))
+    with tvm.transform.PassContext(opt_level=3):
+        bound = module(relay.bind(e, {w: relay.const(weight)}))
+        run = relay.create_executor("graph", mod=bound, target="llvm").evaluate()
+    padded = np.pad(data, ((0, 0), (0, 0), (1, 1), (1, 1)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    wanted = np.maximum(np.einsum("nchwij,ocij->nohw", windows, weight), 0).mean((2, 3)).sum()
+    got = run(data).numpy()
+    assert got.shape == ((1, 1) if keepdims else ())
+    np.testing.assert_allclose(got.reshape(()), wanted, rtol=1e-4, atol=1e-4)

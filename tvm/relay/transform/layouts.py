@@ -286,7 +286,7 @@ class Layouts:
         else:
             attrs = CallAttrs(change.attrs) if node.attrs is not None else None
             made = Call(node.op, tuple(args), attrs, node.type_args, node.span)
-        named = change.named or old
+        named = old if change.named is None else change.named
         if isinstance(change.output, tuple):
             self.several[id(node)] = (made, named, change.output)
         elif change.output == named:
