@@ -26,9 +26,10 @@ test: setup ## run a sample of the tests, at most five minutes (TESTS=tests/te: 
 test-all: PARTS := 1
 test-all: test ## run all tests (SEED=1: repeat the random cases)
 
-lint: setup-lint ## check everything with ruff and the compiler core with pyright
+lint: setup-lint ## check everything with ruff, the compiler core with pyright, and the words of prose
 	$(BIN)/ruff check .
 	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/python tools/words.py
 
 format: setup-lint ## lay out the code with ruff
 	$(BIN)/ruff format .

@@ -1,9 +1,9 @@
-"""A convolution with bias and relu on a GPU of NVIDIA's, whose schedule is found by search.
+"""Search a schedule for a convolution with bias and ReLU on an NVIDIA GPU.
 
     python examples/auto_scheduler_conv2d_cuda.py [--trials 10]
 
-The layer is the last one of ResNet-50. Candidates are measured in processes of their own: one that faults costs only
-itself. Where there is no such GPU the script says so and ends.
+The layer is the last one of ResNet-50. Candidates are measured in worker processes, so that a fault costs only that
+candidate. Without an NVIDIA GPU, the script prints that and ends.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=10)
     trials = parser.parse_args().trials
     if not tvm.cuda().exist:
-        print("there is no GPU of NVIDIA's here")
+        print("this machine has no NVIDIA GPU")
         return
     target = tvm.target.Target("cuda")
     N, H, W, CO, CI, KH, KW, strides, padding = 1, 7, 7, 512, 512, 3, 3, (1, 1), (1, 1)
@@ -88,7 +88,7 @@ def main() -> None:
     print("CUDA source code:")
     print(task.print_best(log_file, print_mode="cuda"))
     resume_search(task, log_file, max(trials // 2, 1))
-    print("the convolution is right")
+    print("the convolution is correct")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""A sketch rule of one's own in the simplest form: which structures of loops a search chooses from.
+"""Write a small user-defined sketch rule: it defines the loop structures that a search uses.
 
     python examples/auto_scheduler_custom_rule.py [--trials 6]
 
-The rule is for the product, the third stage. It gives two sketches: the plain loops, and rows in tiles of eight. The
-search chooses what is left open: threads, unrolling and lanes.
+The rule applies to the matmul, the third stage. It returns two sketches: the plain loops, and rows in tiles of eight.
+The search selects the remaining decisions: threads, unrolling and vectorization.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def apply_func(search_policy, state, stage_id):
     tiled = state.copy()
     i, _, _ = tiled[C].iters
     tiled.split(C, i, [8])
-    # No stage is left to go on with.
+    # -1: no stage remains.
     return [[state.state_object, -1], [tiled.state_object, -1]]
 
 
@@ -54,7 +54,7 @@ def main() -> None:
     arrays = [tvm.nd.array(x) for x in (a, b, c)]
     func(*arrays)
     np.testing.assert_allclose(arrays[2].numpy(), a @ b, rtol=1e-4)
-    print("the product by a rule of one's own is right")
+    print("the matmul of the user-defined rule is correct")
 
 
 if __name__ == "__main__":

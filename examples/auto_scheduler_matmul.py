@@ -1,8 +1,8 @@
-"""A matrix product with a bias, whose schedule is found by search: nothing is written but the computation.
+"""Search a schedule for a matmul with a bias from its computation alone.
 
     python examples/auto_scheduler_matmul.py [--size 1024] [--trials 10]
 
-The records of the search are in matmul.json in the current folder; the second half goes on from them.
+The search writes its records to matmul.json in the current folder; the second half continues from them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def matmul_add(N, L, M, dtype):
     B = te.placeholder((L, M), name="B", dtype=dtype)
     C = te.placeholder((N, M), name="C", dtype=dtype)
     k = te.reduce_axis((0, L), name="k")
-    # B is a weight: a schedule may have it stored in the order it reads it.
+    # B is a weight: a schedule may store it in the order in which it reads it.
     matmul = te.compute(
         (N, M), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="matmul", attrs={"layout_free_placeholders": [B]})
     out = te.compute((N, M), lambda i, j: matmul[i, j] + C[i, j], name="out")
@@ -30,7 +30,7 @@ def matmul_add(N, L, M, dtype):
 
 
 def check(func: tvm.runtime.Module, size: int) -> None:
-    """The result against NumPy, and its time."""
+    """Compare the output with NumPy, and print the time."""
     a, b, c = (np.random.uniform(size=(size, size)).astype(np.float32) for _ in range(3))
     expected = a.dot(b) + c
     dev = tvm.cpu()
@@ -43,7 +43,7 @@ def check(func: tvm.runtime.Module, size: int) -> None:
 
 
 def resume_search(task: auto_scheduler.SearchTask, log_file: str, trials: int) -> None:
-    """Search on: the cost model learns from the records, and what was measured is not measured again."""
+    """Continue the search: the cost model learns from the records, and no schedule is measured twice."""
     print("Resume search:")
     cost_model = auto_scheduler.XGBModel()
     cost_model.update_from_file(log_file)
@@ -81,7 +81,7 @@ def main() -> None:
     resume_search(task, log_file, max(arguments.trials // 2, 1))
     steps = [inp.state.transform_steps for inp, _ in auto_scheduler.load_records(log_file)]
     assert len(steps) == len(set(steps)), "a schedule was measured twice"
-    print(f"the product is right; {len(steps)} schedules were measured, none twice")
+    print(f"the matmul is correct; {len(steps)} schedules were measured, none twice")
 
 
 if __name__ == "__main__":

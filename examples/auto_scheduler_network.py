@@ -1,9 +1,9 @@
-"""A whole network with schedules found by search: extract its tasks, tune them, compile with the records.
+"""Tune a network with AutoScheduler: extract its tasks, tune them together, compile with the records.
 
     python examples/auto_scheduler_network.py [--network resnet-50] [--layout NHWC] [--image 224] [--trials 200]
 
-Each task is a kernel of the network, its weight how often the network has it. The scheduler gives every round to the
-task where it promises to save most. With more trials (800 for each task or so) the search converges.
+Each task is a kernel of the network; its weight is the number of calls. The task scheduler gives each round to the task
+with the largest expected gain. The search converges with about 800 trials for each task.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tvm.contrib import graph_executor
 
 
 def get_network(name, batch_size, layout="NHWC", dtype="float32", image=224):
-    """The module of a network, its weights, and the shapes of its input and output."""
+    """Return the module of a network, its weights, and the shapes of its input and output."""
     if layout not in ("NHWC", "NCHW"):
         raise ValueError(f"the layout is NHWC or NCHW, got {layout}")
     image_shape = (image, image, 3) if layout == "NHWC" else (3, image, image)
@@ -40,7 +40,7 @@ def get_network(name, batch_size, layout="NHWC", dtype="float32", image=224):
         mod, params = relay.testing.mlp.get_workload(
             batch_size=batch_size, dtype=dtype, image_shape=image_shape, num_classes=1000)
     else:
-        raise ValueError(f"the network {name} is not known")
+        raise ValueError(f"unknown network '{name}'")
     return mod, params, input_shape, output_shape
 
 
@@ -92,7 +92,7 @@ def main() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-5)
     print("Evaluate inference time cost...")
     print(module.benchmark(dev, repeat=3, min_repeat_ms=500))
-    print(f"{network} with the schedules found gives the same as without them")
+    print(f"{network} with the tuned schedules returns the same output as the untuned network")
 
 
 if __name__ == "__main__":

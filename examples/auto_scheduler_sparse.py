@@ -1,9 +1,9 @@
-"""A product with a sparse matrix, bias and relu: a sketch rule of one's own, and arrays of one's own to measure with.
+"""Tune a sparse matmul with bias and ReLU: a user-defined sketch rule, and user-defined arrays for the measurements.
 
     python examples/auto_scheduler_sparse.py [--trials 10]
 
-Random numbers are no columns of a sparse matrix, so measurements run on its real ones (``task_inputs``). The matrix is
-of blocks of 16 x 1; the rule says that the rows of blocks are computed in tiles of what reads them.
+Random numbers are not valid column indices of a sparse matrix, so the measurements use the real ones (``task_inputs``).
+The matrix has 16 x 1 blocks; the rule computes the rows of blocks in the tiles of their consumer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def sparse_dense(M, N, K, w_data_shape, w_indices_shape, w_indptr_shape, dtype):
 
 
 def meet_condition_func(search_policy, state, stage_id):
-    """The rule is for the two operations of the sparse product."""
+    """Apply the rule to the two operations of the sparse matmul."""
     state = auto_scheduler.loop_state.State(state, search_policy.search_task.compute_dag)
     if state.stages[stage_id].op.tag in ("sparse_dense_sp_rhs_bsrmm", "sparse_dense_sp_rhs_bsrmm_block"):
         return auto_scheduler.PreloadCustomSketchRule.APPLY_AND_SKIP_REST
@@ -45,7 +45,7 @@ def meet_condition_func(search_policy, state, stage_id):
 
 
 def apply_func(search_policy, state, stage_id):
-    """Tiles whose lengths the search chooses; the blocks are computed in those of the last operation."""
+    """Tile the loops with lengths that the search selects; compute the blocks in the tiles of the last operation."""
     s0 = auto_scheduler.loop_state.State(state, search_policy.search_task.compute_dag)
     if s0.stages[stage_id].op.tag == "sparse_dense_sp_rhs_bsrmm_block":
         return [[s0.state_object, stage_id - 1]]
@@ -119,7 +119,7 @@ def main() -> None:
     tvm.testing.assert_allclose(Y_np, Y_tvm.numpy(), atol=1e-4, rtol=1e-4)
     evaluator = func.time_evaluator(func.entry_name, dev, min_repeat_ms=500)
     print(f"Execution time of this operator: {np.median(evaluator(*arrays, Y_tvm).results) * 1000:.3f} ms")
-    print("the product with the sparse matrix is right")
+    print("the sparse matmul is correct")
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""Tune a model with AutoTVM from Python, compile it with the records, and see what it gained.
+"""Tune a model with AutoTVM from Python, compile it with the records, and compare the times.
 
     python examples/autotvmintro.py [MODEL.onnx] [TRIALS PER TASK]
 
-The loop is the classic one: tasks are extracted from the model, each is tuned by a tuner, records are appended to a
-file, and the model is compiled with the best of them.
+The program extracts the tasks of the model, tunes each task, appends records to a file, and compiles the model with the
+best records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MODEL = Path(__file__).resolve().parents[1] / "demo" / "mobilenet_v2.onnx"
 
 
 def build_and_time(mod, params, target: str, image: np.ndarray) -> tuple[np.ndarray, float]:
-    """The scores of an image, and milliseconds of a run."""
+    """Return the scores of an image, and the milliseconds of a run."""
     with tvm.transform.PassContext(opt_level=3):
         lib = relay.build(mod, target=target, params=params)
     device = tvm.device(target, 0)

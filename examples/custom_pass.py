@@ -1,4 +1,4 @@
-"""A pass of one's own in the lowering pipeline: serial loops of eight iterations are vectorized."""
+"""Add a user-defined pass to the lowering pipeline: it vectorizes serial loops of eight iterations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ print(tvm.lower(s, [A, B, C]))
 
 @tvm.tir.transform.prim_func_pass(opt_level=0)
 def vectorize_eights(func, mod, ctx):
-    """Find loops of eight iterations, then mark them."""
+    """Find the loops of eight iterations, then mark them."""
     found = []
 
     def look(node):
@@ -37,7 +37,7 @@ def vectorize_eights(func, mod, ctx):
     return func.with_body(tir.stmt_functor.ir_transform(func.body, None, mark, ["tir.For"]))
 
 
-# After phase 1 memory is flat, and the passes of phase 2 turn marked loops into vector operations.
+# After phase 1 buffers are flat; the passes of phase 2 convert marked loops to vector operations.
 with tvm.transform.PassContext(config={"tir.add_lower_pass": [(1, vectorize_eights)]}):
     lowered = tvm.lower(s, [A, B, C])
     add = tvm.build(s, [A, B, C], "llvm", name="add")
@@ -47,4 +47,4 @@ assert "i_inner" not in str(lowered), "the loop of eight is still a loop"
 a, b, c = (tvm.nd.array(np.random.rand(128).astype("float32")) for _ in range(3))
 add(a, b, c)
 tvm.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
-print("the changed loops are right")
+print("the vectorized loops return the expected values")

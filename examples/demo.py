@@ -1,4 +1,4 @@
-"""The demo: a trained model is compiled by tvmc and run on a photo."""
+"""Compile a trained model with tvmc and run it on a photo (``make demo``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MODEL, PHOTO, LABELS = (os.path.join(HERE, n) for n in ("mobilenet_v2.onnx", "ch
 
 
 def peer_milliseconds(data) -> float | None:
-    """The time of onnxruntime on the same input, where it is installed."""
+    """Return the time of onnxruntime on the same input, or None if it is not installed."""
     try:
         import onnxruntime
     except ImportError:

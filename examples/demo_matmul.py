@@ -1,4 +1,4 @@
-"""A 1024 x 1024 float32 matrix product: written as a tensor expression, scheduled, compiled, checked and timed.
+"""Schedule, compile, check and time a 1024 x 1024 float32 matmul.
 
 The schedule is the classic one: block the loops, pack one operand so that the inner loop
 reads memory in order, keep a block of the result in registers, use every core and vector instructions.
@@ -16,12 +16,12 @@ from tvm import te
 
 
 def matmul(size: int, block_rows: int, block_columns: int, block_k: int, lanes: int):
-    """The schedule and its arguments. ``block_rows`` x ``block_columns`` of the result are computed in registers."""
+    """Return the schedule and its arguments. Registers hold ``block_rows`` x ``block_columns`` of the output."""
     a = te.placeholder((size, size), name="A")
     b = te.placeholder((size, size), name="B")
     k = te.reduce_axis((0, size), name="k")
 
-    # B, cut into columns of panels: panel j holds block_columns columns, row by row.
+    # B in panels: panel j contains block_columns columns, row by row.
     packed = te.compute(
         (size // block_columns, size, block_columns), lambda j, r, c: b[r, j * block_columns + c], name="packed_B"
     )
@@ -68,7 +68,7 @@ def main() -> None:
 
     target = tvm.target.Target(options.target)
     lanes = target.features.lanes(32)
-    # Half of the vector registers accumulate: four rows, as many vectors wide as that allows.
+    # Half of the vector registers are accumulators: four rows of as many vectors as fit.
     block_rows, block_columns = 4, lanes * max(1, target.features.vector_registers // 8)
     schedule, arguments = matmul(options.size, block_rows, block_columns, 4, lanes)
     if options.show:
@@ -86,7 +86,7 @@ def main() -> None:
 
     operations = 2.0 * options.size**3
     timer = function.time_evaluator(function.entry_name, tvm.cpu(), number=10, repeat=7)
-    # The two are timed in turns so that both meet the same machine; the best of each is taken.
+    # The two run in turns, so that other work on the machine affects both; the best time of each counts.
     ours, theirs = [], []
     for _ in range(3):
         ours.append(timer(a, b, c).min)

@@ -1,4 +1,4 @@
-"""A compiled function is written to a file, loaded again, and called from a C program without Python."""
+"""Export a compiled function, load it again, and call it from a C program without Python."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ folder = utils.tempdir()
 path = folder.relpath("add.so")
 tvm.build(s, [A, B, C], "llvm", name="add").export_library(path)
 
-# From Python: no compiler is needed to load it (the package tvm-classic-runtime is enough).
+# From Python: loading needs no compiler (the package tvm-classic-runtime suffices).
 add = tvm.runtime.load_module(path)["add"]
 a, b = (tvm.nd.array(np.random.rand(1000).astype("float32")) for _ in range(2))
 c = tvm.nd.empty((1000,))

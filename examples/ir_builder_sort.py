@@ -1,4 +1,4 @@
-"""``tir.ir_builder``: loops written by hand where no expression says it; here an insertion sort of every row."""
+"""Write an insertion sort of rows with ``tir.ir_builder``, where a tensor expression does not suffice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tvm import te
 
 
 def sort_rows(source, result, rows, columns):
-    """Each row of ``source``, sorted, into ``result``."""
+    """Write each row of ``source``, sorted, to ``result``."""
     builder = tvm.tir.ir_builder.create()
     read, write = builder.buffer_ptr(source), builder.buffer_ptr(result)
     with builder.for_range(0, rows, "row", kind="parallel") as row:
@@ -17,7 +17,7 @@ def sort_rows(source, result, rows, columns):
             hole = builder.allocate("int32", (1,), name="hole", scope="local")
             value = builder.let("value", read[row * columns + i])
             hole[0] = i
-            # Larger elements move one place up until the value fits.
+            # Larger elements move up by one until the position of the value is found.
             with builder.while_loop(
                 tvm.tir.all(hole[0] > 0, write[row * columns + tvm.tir.max(hole[0] - 1, 0)] > value)
             ):

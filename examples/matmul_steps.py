@@ -1,4 +1,4 @@
-"""A matrix product made faster step by step: blocking, loop order, vectors, packing, a write cache, threads.
+"""Optimize a matmul step by step: blocking, vectorization, loop order, packing, write cache, threads.
 
 Each step is checked against NumPy and timed; ``--size`` sets the rows and columns (a multiple of 64).
 """
@@ -37,7 +37,7 @@ def measure(step: str, schedule, arguments) -> None:
     print(f"{step:16s} {2 * N**3 / seconds / 1e9:8.2f} GFLOPS")
 
 
-# 1. As written: three loops.
+# 1. No schedule: three loops.
 measure("plain", te.create_schedule(C.op), [A, B, C])
 
 
@@ -48,22 +48,22 @@ def blocked():
     return schedule, i_outer, j_outer, k_outer, k_inner, i_inner, j_inner
 
 
-# 2. Blocks of 32 x 32 of the result fit the cache with what they need.
+# 2. Blocking: 32 x 32 blocks of the output and their operands fit into the cache.
 s, io, jo, ko, ki, ii, ji = blocked()
 s[C].reorder(io, jo, ko, ki, ii, ji)
 measure("blocking", s, [A, B, C])
 
-# 3. The innermost loop runs along a row of the result, with vectors.
+# 3. Vectorization of the innermost loop, which runs along a row of the output.
 s[C].vectorize(ji)
 measure("vectorization", s, [A, B, C])
 
-# 4. Rows outside the reduction inside a block: elements of A are read in order.
+# 4. Loop order: rows outside of the inner reduction, so that elements of A are read in order.
 s, io, jo, ko, ki, ii, ji = blocked()
 s[C].reorder(io, jo, ko, ii, ki, ji)
 s[C].vectorize(ji)
 measure("loop order", s, [A, B, C])
 
-# 5. B is packed, so that a block reads consecutive memory.
+# 5. Packing of B, so that a block reads contiguous memory.
 packed = te.compute((N / BLOCK, N, BLOCK), lambda big, row, small: B[row, big * BLOCK + small], name="packed")
 C = te.compute(
     (N, N),
@@ -78,7 +78,7 @@ s[packed].vectorize(small)
 s[packed].parallel(big)
 measure("packing", s, [A, B, C])
 
-# 6. A block is accumulated in a cache of its own and written once; 7. blocks of rows go to the threads.
+# 6. A write cache accumulates a block; 7. threads compute blocks of rows in parallel.
 for step, threads in (("write cache", False), ("threads", True)):
     s = te.create_schedule(C.op)
     cache = s.cache_write(C, "global")
@@ -96,4 +96,4 @@ for step, threads in (("write cache", False), ("threads", True)):
         s[C].parallel(io)
     measure(step, s, [A, B, C])
 
-# examples/demo_matmul.py keeps the block in registers, which is faster still.
+# examples/demo_matmul.py keeps the block in registers, which is faster.

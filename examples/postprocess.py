@@ -1,4 +1,4 @@
-"""The five most likely labels of predictions.npz.
+"""Print the five most likely labels of predictions.npz.
 
     python postprocess.py [PREDICTIONS [LABELS]]
 """

@@ -1,4 +1,4 @@
-"""A photo becomes the input of an ImageNet model: imagenet_cat.npz with the array `data`.
+"""Convert a photo to the input of an ImageNet model: imagenet_cat.npz with the array `data`.
 
     python preprocess.py [PHOTO]
 """
@@ -18,17 +18,17 @@ path = sys.argv[1] if len(sys.argv) > 1 else PHOTO
 if not os.path.exists(path):
     sys.exit(f"there is no photo {path}; name one: python preprocess.py PHOTO")
 
-# The size the model was trained on.
+# The image size of the model.
 photo = Image.open(path).convert("RGB").resize((224, 224))
 pixels = np.asarray(photo).astype("float32")
 
-# ONNX wants the channels before the rows.
+# The model expects NCHW.
 pixels = np.transpose(pixels, (2, 0, 1))
 
-# The statistics of ImageNet.
+# Mean and standard deviation of ImageNet.
 mean = np.array([0.485, 0.456, 0.406], "float32").reshape(3, 1, 1)
 std = np.array([0.229, 0.224, 0.225], "float32").reshape(3, 1, 1)
 pixels = (pixels / 255 - mean) / std
 
 np.savez("imagenet_cat", data=np.expand_dims(pixels, axis=0))
-print("imagenet_cat.npz holds data of shape (1, 3, 224, 224)")
+print("imagenet_cat.npz contains data of shape (1, 3, 224, 224)")

@@ -1,4 +1,4 @@
-"""The quick start of Relay: a ResNet-18 is built, compiled, run, saved, loaded and run again.
+"""Compile a ResNet-18 in Relay, run it, save it, load it and run it again.
 
 python relay_quick_start.py [IMAGE_SIZE]
 """
@@ -28,7 +28,7 @@ mod, params = testing.resnet.get_workload(
 )
 print(mod.astext(show_meta_data=False))
 
-# The compiler fuses operators, folds constants and plans memory.
+# relay.build fuses operators, folds constants and plans memory.
 target = tvm.target.Target("llvm")
 with tvm.transform.PassContext(opt_level=3):
     lib = relay.build(mod, target, params=params)
@@ -43,7 +43,7 @@ out = module.get_output(0, tvm.nd.empty(out_shape)).numpy()
 print(out.flatten()[0:10])
 print(module.benchmark(dev, number=1, repeat=3))
 
-# One file holds code, graph and weights.
+# One file contains the code, the graph and the weights.
 with tempfile.TemporaryDirectory() as folder:
     path = os.path.join(folder, "deploy_lib.tar")
     lib.export_library(path)
@@ -52,7 +52,7 @@ with tempfile.TemporaryDirectory() as folder:
     module.run(data=tvm.nd.array(data))
     tvm.testing.assert_allclose(module.get_output(0).numpy(), out, atol=1e-5)
 
-# The same as older guides write it.
+# The same with the interface of older releases.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     with relay.build_config(opt_level=3):
@@ -62,4 +62,4 @@ module.set_input("data", tvm.nd.array(data))
 module.set_input(**weights)
 module.run()
 tvm.testing.assert_allclose(module.get_output(0).numpy(), out, atol=1e-5)
-print("the loaded and the older way give the same")
+print("the loaded package and the older interface return the same output")

@@ -1,4 +1,4 @@
-"""``rfactor``: one long sum becomes many partial sums, which can be vectors and threads, and a sum of those."""
+"""Vectorize a sum with ``rfactor``: it computes independent partial sums, and then their sum."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ total = te.compute((1,), lambda _: te.sum(A[k], axis=k), name="total")
 
 s = te.create_schedule(total.op)
 chunk, lane = s[total].split(s[total].op.reduce_axis[0], factor=16)
-# Lane j sums elements j, j + 16, j + 32...: sixteen sums that do not wait for each other.
+# Lane j adds elements j, j + 16, j + 32...: sixteen independent sums.
 partial = s.rfactor(total, lane)
 s[partial].reorder(s[partial].op.reduce_axis[0], s[partial].op.axis[0])
 s[partial].vectorize(s[partial].op.axis[0])
@@ -27,4 +27,4 @@ for length in (1, 15, 16, 17, 10_000):
     out = tvm.nd.empty((1,))
     sum_all(tvm.nd.array(a), out)
     tvm.testing.assert_allclose(out.numpy()[0], a.sum(), rtol=1e-4)
-print("sums of every length are right")
+print("sums of every length are correct")

@@ -1,4 +1,4 @@
-"""``te.scan``: a loop whose step reads what earlier steps made; here the running sum of each column."""
+"""Compute cumulative sums of columns with ``te.scan``, whose steps read the outputs of earlier steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ update = te.compute((m, n), lambda t, i: state[t - 1, i] + X[t, i])
 total = te.scan(init, update, state, inputs=[X])
 
 s = te.create_schedule(total.op)
-# Columns do not depend on each other: those of one step are computed with vectors.
+# The columns are independent: each step is vectorized.
 for stage in (init, update):
     outer, inner = s[stage].split(stage.op.axis[1], factor=16)
     s[stage].vectorize(inner)
@@ -28,4 +28,4 @@ for shape in ((1, 1), (10, 7), (33, 100)):
     out = tvm.nd.empty(shape)
     cumulative_sum(tvm.nd.array(x), out)
     tvm.testing.assert_allclose(out.numpy(), np.cumsum(x, axis=0), rtol=1e-5)
-print("running sums are right")
+print("cumulative sums are correct")

@@ -1,4 +1,4 @@
-"""``tensorize``: part of a loop nest is replaced by a hand-written kernel, here a small matrix times a vector in C."""
+"""Replace the inner loops of a matmul by a kernel in C with ``tensorize``: a small matrix-vector product."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ROWS, COLUMNS = 16, 64
 
 
 def gemv_source() -> str:
-    """LLVM text of the kernel, compiled from C."""
+    """Return the LLVM IR of the kernel, compiled from C."""
     source = """
         int gemv_reset(float *out, int rows) {
           for (int i = 0; i < rows; ++i) out[i] = 0;
@@ -30,7 +30,7 @@ def gemv_source() -> str:
 
 
 def intrinsic(rows: int, columns: int):
-    """What the kernel computes (matched against the loops), and the calls that replace them."""
+    """Return the formula of the kernel, which the loops must match, and the calls that replace them."""
     a = te.placeholder((columns,), name="a")
     b = te.placeholder((rows, columns), name="b")
     k = te.reduce_axis((0, columns), name="k")
@@ -70,11 +70,11 @@ s[C].reorder(x, y_outer, k_outer, y_inner, k_inner)
 s[C].tensorize(y_inner, intrinsic(ROWS, COLUMNS // 2))
 print(tvm.lower(s, [A, B, C], simple_mode=True))
 
-# The kernel itself travels with the schedule.
+# A pragma of the schedule contains the kernel.
 s[C].pragma(x, "import_llvm", gemv_source())
 matmul = tvm.build(s, [A, B, C], target="llvm", name="matmul")
 a, b = np.random.rand(N, L).astype("float32"), np.random.rand(M, L).astype("float32")
 c = tvm.nd.empty((N, M))
 matmul(tvm.nd.array(a), tvm.nd.array(b), c)
 tvm.testing.assert_allclose(c.numpy(), a @ b.T, rtol=1e-4)
-print("the product made of hand-written kernels is right")
+print("the tensorized matmul is correct")

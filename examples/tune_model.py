@@ -1,9 +1,9 @@
-"""The whole way with tvmc: compile a model, run it, tune it, compile it with the records, run it again, compare.
+"""Compile a model with tvmc, run it, tune it, compile it with the records, run it again, and compare.
 
     python examples/tune_model.py [--time-budget 1m] [--trials 1000] [--tasks all] [--records FILE] [MODEL.onnx]
 
-The model is the bundled one and its input the bundled photo. With ``--records`` the records are kept, and a second run
-goes on from them.
+By default, the model and the photo of the demo are used. With ``--records`` the records are kept, and a second run
+continues from them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tvm.driver.tvmc.result_utils import get_top_results
 
 HERE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "demo")
 MODEL, PHOTO, LABELS = (os.path.join(HERE, n) for n in ("mobilenet_v2.onnx", "chelsea.png", "labels.txt"))
-# Both packages are timed in turn: what else runs on the machine slows down both.
+# Both packages run in turns, so that other work on the machine affects both.
 ROUNDS, REPEATS = 5, 10
 
 
@@ -37,7 +37,7 @@ def tvmc(*words: str) -> None:
 
 
 def run(package: str, data: np.ndarray) -> tuple[np.ndarray, list[int], list[float]]:
-    """The scores of a photo, the five best classes, and the seconds of each run."""
+    """Return the scores of a photo, the five best classes, and the seconds of each run."""
     result = runner.run_module(
         TVMCPackage(package), "cpu", inputs={"data": data}, benchmark=True, repeat=REPEATS, number=1
     )
@@ -46,7 +46,7 @@ def run(package: str, data: np.ndarray) -> tuple[np.ndarray, list[int], list[flo
 
 
 def compare(untuned: str, tuned: str) -> None:
-    """Times in turn, and whether the predictions are the same."""
+    """Time both packages in turns, and compare the predictions."""
     data = load_image(PHOTO, [1, 3, 224, 224], "float32")
     seconds: dict[str, list[float]] = {untuned: [], tuned: []}
     found = {}
@@ -79,7 +79,7 @@ def run_all() -> None:
     with tempfile.TemporaryDirectory() as folder:
         records = arguments.records or os.path.join(folder, "records.json")
         untuned, tuned = os.path.join(folder, "untuned.tar"), os.path.join(folder, "tuned.tar")
-        # With records, though there are none, the sizes are those that are tuned for.
+        # An empty record file fixes the dynamic batch to 1, as for tuning.
         nothing = os.path.join(folder, "no_records.json")
         open(nothing, "w").close()
         tvmc("compile", "--target", "llvm", "--tuning-records", nothing, "--output", untuned, arguments.model)

@@ -1,4 +1,4 @@
-"""tvmc from Python: load, look, compile, run, keep.
+"""Use tvmc from Python: load, inspect, compile, run and save a model.
 
     python tvmcpythonintro.py [MODEL]
 """
@@ -15,7 +15,7 @@ from tvm.driver.tvmc.model import TVMCModel, TVMCPackage
 HERE = os.path.dirname(os.path.realpath(__file__))
 DEMO = os.path.join(os.path.dirname(HERE), "demo", "mobilenet_v2.onnx")
 
-# Step 1: load a model, whatever format it is in.
+# Step 1: load a model of any format.
 model = tvmc.load(sys.argv[1] if len(sys.argv) > 1 else DEMO)
 model.summary()
 
@@ -28,14 +28,14 @@ with tempfile.TemporaryDirectory() as folder:
     result = tvmc.run(package, device="cpu")
     print(result)
 
-    # The package stays: another process loads it and runs it without compiling.
+    # Another process can load the package and run it without compiling.
     again = tvmc.run(TVMCPackage(package_path=package_path), device="cpu", fill_mode="ones")
     first = tvmc.run(package, device="cpu", fill_mode="ones")
     same = all((first.get_output(name) == again.get_output(name)).all() for name in first.outputs)
 
-    # The model can be kept too, as a graph that needs no ONNX to be read.
+    # A saved model is a Relay graph, which can be loaded without ONNX.
     saved = os.path.join(folder, "model.tar")
     model.save(saved)
     TVMCModel(model_path=saved)
-print("the loaded package gives the same" if same else "the loaded package gives something else")
+print("the loaded package returns the same output" if same else "the loaded package returns another output")
 sys.exit(not same)

@@ -1,4 +1,4 @@
-"""Adding two vectors: an expression, a schedule, the loops, the compiled function."""
+"""Add two vectors: expression, schedule, loops, compiled function."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ A = te.placeholder((n,), name="A")
 B = te.placeholder((n,), name="B")
 C = te.compute(A.shape, lambda i: A[i] + B[i], name="C")
 
-# Unscheduled: one loop.
+# Without a schedule: one loop.
 s = te.create_schedule(C.op)
 print(tvm.lower(s, [A, B, C], simple_mode=True))
 
-# Chunks of 64 go to the threads, each chunk is computed with vectors.
+# Threads compute blocks of 64 elements with vector instructions.
 outer, inner = s[C].split(C.op.axis[0], factor=64)
 s[C].parallel(outer)
 s[C].vectorize(inner)
@@ -31,11 +31,11 @@ for length in (1, 63, 64, 1000, 100_000):
     add(a, b, c)
     tvm.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
 
-# Arguments are checked: a wrong type or size is an error message.
+# Arguments are checked: a wrong type or shape raises an error.
 try:
     add(a, b, tvm.nd.empty((5,)))
 except tvm.TVMError as error:
-    print("refused:", error)
+    print("rejected:", error)
 else:
-    raise AssertionError("a result of the wrong size was accepted")
-print("sums of every length are right")
+    raise AssertionError("an output of the wrong size was accepted")
+print("sums of every length are correct")

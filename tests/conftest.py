@@ -36,7 +36,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN and threading.current_threa
     # Tests that a shell starts in the background have Ctrl-C ignored, and so would the programs have that they send it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.on_target", "tests.every_operator", "tests.sampling", "tests.costs", "tests.programs"]
+pytest_plugins = ["tests.on_target", "tests.every_operator", "tests.sampling", "tests.costs", "tests.programs",
+                  "tests.quick_code"]  # fmt: skip
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -325,8 +325,27 @@ SOAK = {
         Option("--clients", "clients", "N", "8"), SEED,
     ),
 }  # fmt: skip
+NAMES = Option("names", "names of cases to run again; the others keep their outputs", "NAME...")
+REFERENCE = {
+    "tflite": script("tools/tflite_reference.py", "with ai-edge-litert: expected.npz", NAMES, interpreter="other"),
+    "keras": script("tools/keras_reference.py", "with keras, tf_keras, tensorflow: cases.tar.xz", interpreter="other"),
+    "tensorflow": script("tools/tensorflow_reference.py", "with TensorFlow: cases.npz", NAMES, interpreter="other"),
+    "mxnet": script("tools/mxnet_reference.py", "with MXNet 1.9: cases.npz, networks.npz, fused.npz",
+                    Option("part", "fused: only fused.npz", "PART"), interpreter="other"),
+    "paddle": script(
+        "tools/paddle_reference.py", "with PaddlePaddle 3, or 2.6 for networks",
+        Option("part", "cases, pir, pir_networks or networks", "PART", "cases"),
+        Option("match", "part of the names of the cases", "TEXT"), interpreter="other",
+    ),
+    "caffe2": script("tools/caffe2_reference.py", "with PyTorch 1.8, which has Caffe2: cases.npz", NAMES,
+                     interpreter="other"),
+    "cntk": script("tools/cntk_reference.py", "with CNTK 2.7: cases.npz, which xz packs", NAMES, interpreter="other"),
+    "opencv": script("tools/opencv_networks.py", "with opencv-python below 5: opencv.npz of Caffe and DarkNet",
+                     Option("--full", "original sizes; writes rows of docs/legacy_models.md"), interpreter="other"),
+}  # fmt: skip
 COMMANDS: dict[str, Command | Group] = {
     "conformance": Group("run the operators of an importer beside a reference; writes docs/coverage.md", CONFORMANCE),
+    "reference": Group("write the expected outputs of importer tests with the framework", REFERENCE),
     "models": Group("run whole models beside their framework", MODELS),
     "test": Group("run tests that need another device, interpreter or machine", TESTS),
     "fuzz": Group("run random programs, damaged files and random kills", FUZZ),
@@ -349,6 +368,17 @@ COMMANDS: dict[str, Command | Group] = {
     "first-hour": script("tools/first_hour.py", "run the commands of docs/first_ten_minutes.md in a new environment",
                          Option("--here", "in this environment, without the installation"),
                          Option("--write", "write the output into the page"), interpreter=""),
-    "size": script("tools/size.py", "count lines of each part against the budget", interpreter=""),
+    "compile": script("tools/compile_models.py", "compile every model of a folder with tvmc compile",
+                      Option("folder", "the folder", "FOLDER"), Option("patterns", "parts of the names", "TEXT..."),
+                      Option("--seconds", "time limit of one model", "N", "300"), interpreter="run"),
+    "names": script("tools/public_names.py", "list the public names of the package",
+                    Option("--missing", "list what their docstrings lack"), interpreter="run"),
+    "hooks": script("tools/hooks.py", "write the table of hooks of docs/map.md",
+                    Option("--check", "write nothing; fail if the table differs"), interpreter=""),
+    "pictures": script("tools/pictures.py", "draw the import graph and the charts of docs/", interpreter="run"),
+    "size": script("tools/size.py", "count the lines of each part", interpreter=""),
+    "words": script("tools/words.py", "check that documents, docstrings and comments are written in plain words",
+                    Option("paths", "print all offences of these files and folders", "PATH..."),
+                    Option("--lower", "lower the listed numbers of remaining offences", ""), interpreter=""),
     "peers": Command("make build/peers, a Python with PyTorch for benchmarks", peers, (), ""),
 }  # fmt: skip

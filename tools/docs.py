@@ -100,9 +100,10 @@ def write_reference(folder: Path) -> None:
     lines = [
         "# Reference",
         "",
-        "Every public name, from the docstrings of the source. A parameter `span`, which many nodes",
+        "These pages describe every public name, for users of the Python API. They are the docstrings of the source.",
+        "Many nodes and functions have a parameter `span`, the source location of a value; it is described only here.",
+        "",
     ]
-    lines += ["and functions take, is the place of a source that a value comes from; it is described here only.", ""]
     for part, modules in public_names.PARTS.items():
         names = public_names.public_names(part)
         lines += [f"## {part}", "", ":::{toctree}", ":maxdepth: 1", ""]

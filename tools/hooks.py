@@ -1,4 +1,4 @@
-"""Write the table of hooks in docs/map.md: `python tools/hooks.py`; with --check, only compare it.
+"""Write the table of hooks in docs/map.md: `python -m tools hooks`; with --check, only compare it.
 
 The table is read from the source: a hook is a constant ``Hook("module.NAME", "description")``, and a module gives it a
 function with a statement ``NAME.give(...)`` or ``module.NAME.give(...)``.
@@ -102,7 +102,7 @@ def main() -> int:
         before, rest = text.split(BEGIN)
         MAP.write_text(before + BEGIN + new + END + rest.split(END)[1], encoding="utf-8")
     elif new:
-        print(f"docs/map.md lists other hooks than the code; python tools/hooks.py writes:\n{new}")
+        print(f"docs/map.md and the code have different hooks; python -m tools hooks writes:\n{new}")
         return 1
     return 0
 

@@ -98,9 +98,8 @@ def table(results: dict[str, str]) -> str:
         )
     head = (
         f"## Keras layers\n\n{len(names)} layers and operations; `python -m tools conformance keras` writes this "
-        "table. Each case is a small model in an HDF5 file and in an archive (.keras), "
-        "which become one graph; real numbers are equal "
-        "within 2e-5.\n"
+        "table. Each case is a small model in an HDF5 file and in an archive (.keras), which give equal graphs; "
+        "outputs agree within 2e-5.\n"
     )
     return "\n".join([head, *rows])
 

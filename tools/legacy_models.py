@@ -27,7 +27,7 @@ compiled for a CPU and run on photos.
 - An answer is a label, the class of the best box, the angle of a text, or the position of a text.
 - "drawn weights" marks networks without free trained weights: they have random weights, and their outputs are compared
   with another runtime that reads the same file.
-- "beside OpenCV" marks networks in their original width and size (`python tools/opencv_networks.py --full`).
+- "beside OpenCV" marks networks in their original width and size (`python -m tools reference opencv --full`).
 - "off" is the largest difference from the original in its own framework (onnxruntime, LiteRT, CNTK, Caffe2, OpenCV),
   divided by the largest output value. ML programs have float16 weights.
 

@@ -14,10 +14,10 @@ BEGIN, END = "<!-- pytorch operators: begin -->", "<!-- pytorch operators: end -
 _HEAD = """## PyTorch operators
 
 {count} operators of TorchScript and exported programs; `python -m tools conformance pytorch` writes this table, here
-with PyTorch {version}. Each case is a function from a trace and from an exported program, on odd shapes and several
-element types; results are within 1e-4 of the largest value. An operator in place has the row of its name without the
-last `_`. "As": another name of an operator with cases. "In models": no case of its own, see [the
-models](pytorch_models.md) and the tests of scripts and quantized models.
+with PyTorch {version}. Each case is a function that is traced and exported, with odd shapes and several element types;
+outputs agree within 1e-4 of the largest value. An in-place operator has the row of its name without the last `_`.
+"As": another name of an operator with cases. "In models": no separate case, see [the models](pytorch_models.md) and the
+tests of scripts and quantized models.
 """
 
 

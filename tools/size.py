@@ -1,8 +1,6 @@
-"""Print the lines of code per part against the budget, the largest files, and the change since the last commit.
-Docstrings are documentation and do not count.
+"""Print the lines of code per part, the largest files, and the change since the last commit.
 
-The exit code is 1 if a budget is exceeded. Moving code between parts is free; new code must be compensated by removed
-code, or the budget is raised in the same commit, with a reason.
+Docstrings are documentation and do not count. ``tests/architecture`` limits the size of files and functions.
 """
 
 from __future__ import annotations
@@ -14,9 +12,6 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SUFFIXES = {".py", ".c", ".h"}
-LARGE = 800
-# The largest number of lines of a folder and everything below it.
-BUDGET = {"tvm": 200_000, "csrc": 18_000}
 
 
 def git(*arguments: str) -> list[str]:
@@ -75,26 +70,13 @@ def print_parts(counts: dict[Path, int]) -> None:
     print(f"{'all':<20}{len(counts):>7}{sum(counts.values()):>8}{sum(change.values()):>+8}")
 
 
-def over_budget(counts: dict[Path, int], budget: dict[str, int] = BUDGET) -> list[str]:
-    """Print each budget and its remainder, and return the folders that exceed their budget."""
-    print(f"\n{'budget':<20}{'lines':>15}{'most':>8}{'left':>8}")
-    used = {folder: sum(n for path, n in counts.items() if path.parts[0] == folder) for folder in budget}
-    for folder, most in budget.items():
-        print(f"{folder:<20}{used[folder]:>15}{most:>8}{most - used[folder]:>+8}")
-    return [folder for folder, most in budget.items() if used[folder] > most]
-
-
-def main() -> int:
+def main() -> None:
     counts = count_lines()
     print_parts(counts)
-    over = over_budget(counts)
     print("\nlargest files")
     for path, count in sorted(counts.items(), key=lambda item: -item[1])[:12]:
-        print(f"{count:>6}  {path}{'  (over ' + str(LARGE) + ')' if count > LARGE else ''}")
-    if over:
-        print(f"\nover budget: {', '.join(over)}")
-    return int(bool(over))
+        print(f"{count:>6}  {path}")
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    main()

@@ -77,15 +77,15 @@ def kind(name: str) -> str:
 
 # The reason why an operator has no converter.
 REASONS = {
-    "complex numbers are no tensors here": "COMPLEX_ABS IMAG REAL RFFT2D",
-    "texts and tables of texts are no tensors here": "HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_LOOKUP"
+    "complex tensors are not supported": "COMPLEX_ABS IMAG REAL RFFT2D",
+    "strings and tables of strings are not supported": "HASHTABLE HASHTABLE_FIND HASHTABLE_IMPORT HASHTABLE_LOOKUP"
     " HASHTABLE_SIZE LSH_PROJECTION SKIP_GRAM",
-    "random numbers are others in every implementation": "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM",
-    "TensorFlow's converter writes one operator for each direction": "BIDIRECTIONAL_SEQUENCE_LSTM"
+    "random numbers differ between implementations": "MULTINOMIAL RANDOM_STANDARD_NORMAL RANDOM_UNIFORM",
+    "the converter of TensorFlow writes one operator for each direction": "BIDIRECTIONAL_SEQUENCE_LSTM"
     " BIDIRECTIONAL_SEQUENCE_RNN",
-    "lookups by sparse rows are refused": "EMBEDDING_LOOKUP_SPARSE",
+    "lookups by sparse rows are not supported": "EMBEDDING_LOOKUP_SPARSE",
     "LiteRT has no kernel": "CALL CONCAT_EMBEDDINGS DELEGATE PLACEHOLDER_FOR_GREATER_OP_CODES",
-    "written by other converters than TensorFlow's": "DILATE REDUCE_WINDOW",
+    "only converters other than that of TensorFlow write them": "DILATE REDUCE_WINDOW",
 }
 
 
@@ -94,7 +94,7 @@ def missing(names: list[str]) -> list[str]:
     from tvm.relay.frontend.tflite.schema import OPERATORS
 
     reasons = {n: why for why, row in REASONS.items() for n in row.split()}
-    stable = "the operators of StableHLO stand in files of other frameworks' converters"
+    stable = "StableHLO operators are in the files of other frameworks' converters"
     rows: dict[str, list[str]] = {}
     for name in sorted(set(OPERATORS) - set(names) - {"CUSTOM"}):
         rows.setdefault(stable if name.startswith("STABLEHLO_") else reasons[name], []).append(name)
@@ -112,16 +112,15 @@ def table(results: dict[str, str]) -> str:
     for operator in names:
         own = [n for n, c in CASES.items() if c.operator == operator.removeprefix("CUSTOM ")]
         way = "as the reference kernel" if operator in QUANTIZED.names() else "moved" if operator in MOVING else (
-            "by a table" if operator in TABLED else "through real numbers")
+            "by a table" if operator in TABLED else "dequantized")
         bad = [f"{n}: {results[n]}" for n in own if results[n]]
         verdict = "; ".join(bad) or ("yes" if own else "no case")
         rows.append(f"| {operator} | {way} | {len(own)} | {verdict} |")
     head = (f"## TFLite operators\n\n{len(names)} operators; `python -m tools conformance tflite` writes this table. "
-            "Real numbers are equal within 1e-5, integers exactly; `RESIZE_BILINEAR` "
-            "of uint8 alone within one step, because sums "
-            "exactly between two integers depend on the order of its additions. Tables of real numbers (16 bits, and "
-            "joints of uint8 with several scales) are those of LiteRT for AArch64, where product and sum are rounded "
-            "as one.\n")
+            "Float outputs agree within 1e-5, integers exactly, except `RESIZE_BILINEAR` of uint8 within one step: its "
+            "sums can be exactly between two integers and depend on the order of additions. Lookup tables of float "
+            "values (int16, and concatenations of uint8 with several scales) are those of LiteRT for AArch64, which "
+            "uses fused multiply-adds.\n")
     tail = ["", "Operators without a converter:", "", *missing(names)]
     return "\n".join([head, *rows, *tail])
 

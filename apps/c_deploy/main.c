@@ -40,7 +40,7 @@ static int call_and_check(TVMFunctionHandle function, const char *name, int64_t 
       return 1;
     }
   }
-  printf("%s: %lld sums are right\n", name, (long long)length);
+  printf("%s: %lld sums are correct\n", name, (long long)length);
   for (int i = 0; i < 3; ++i) TVMArrayFree(vectors[i]);
   return 0;
 }

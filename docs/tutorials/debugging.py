@@ -1,8 +1,8 @@
 # %% [markdown]
-# # Debugging a wrong result
+# # Debug an incorrect result
 #
-# A model gives wrong numbers. Where do they begin? The way is always the same: find the first value that is wrong,
-# then look at the one kernel that made it.
+# This tutorial shows how to find the kernel that computes an incorrect value, for users whose model returns incorrect
+# outputs. The procedure is always the same: find the first incorrect tensor, then inspect the kernel that writes it.
 
 # %%
 import json
@@ -14,19 +14,19 @@ from tvm import relay, te
 from tvm.contrib.debugger import debug_executor
 
 # %% [markdown]
-# ## The first value that is wrong
+# ## Find the first incorrect tensor
 #
-# The network below should be `softmax(relu(x . w) / 8)`, and gives NaN. The debug executor runs node by node, and
-# each node's value can be read.
+# The network below should compute `softmax(relu(x @ w.T) / 8)`, and returns NaN. The debug executor runs one node at
+# a time and returns the output of each node.
 
 # %%
 x = relay.var("x", shape=(1, 4))
 w = relay.const(np.array([[1, 2, 3, 4], [4, 3, 2, 1]], "float32"))
 hidden = relay.nn.relu(relay.nn.dense(x, w))
-scaled = hidden / relay.const(0.0)  # the mistake: it should be 8
+scaled = hidden / relay.const(0.0)  # the error: it should be 8
 mod = tvm.IRModule.from_expr(relay.Function([x], relay.nn.softmax(scaled)))
 
-with tvm.transform.PassContext(opt_level=0):  # no fusion: every operator is a node of its own
+with tvm.transform.PassContext(opt_level=0):  # no fusion: every operator is a separate node
     library = relay.build(mod, target="llvm")
 run = debug_executor.create(library.get_graph_json(), library.get_lib(), tvm.cpu())
 for name, value in library.get_params().items():
@@ -45,14 +45,14 @@ for node in json.loads(library.get_graph_json())["nodes"]:
     print(f"{node['name']:40} {value.ravel()}")
     if first is None and not np.isfinite(value).all():
         first = node["name"]
-print("the first value that is not finite is made by", first)
+print("the first tensor that is not finite is the output of", first)
 assert "divide" in first
 
 # %% [markdown]
-# ## Against another implementation
+# ## Compare with another implementation
 #
-# Where numbers are wrong but finite, each node is compared with what the interpreter, which compiles one operator at
-# a time, gives for the same graph.
+# If the outputs are finite but incorrect, compare each node with the interpreter (`"debug"`), which compiles one
+# operator at a time.
 
 # %%
 right = tvm.IRModule.from_expr(relay.Function([x], relay.nn.softmax(hidden / relay.const(8.0))))
@@ -62,10 +62,10 @@ np.testing.assert_allclose(interpreted, compiled, rtol=1e-6)
 print("interpreted and compiled agree:", compiled)
 
 # %% [markdown]
-# ## A program that reads outside
+# ## Find an access outside of a buffer
 #
-# A tensor program with a wrong index reads other memory, and may seem to work. With bound checks on, every access is
-# looked at, and the first one outside stops the program.
+# A tensor program with an incorrect index reads other memory and may seem to work. With bound checks, the program
+# stops at the first access outside of a buffer.
 
 # %%
 n = te.var("n")
@@ -80,8 +80,8 @@ except tvm.TVMError as error:
     print(str(error).splitlines()[-1])
 
 # %% [markdown]
-# ## Which pass?
+# ## Find the pass
 #
-# If a graph is right at `opt_level=0` and wrong at 3, leave passes out one at a time (`disabled_pass=["FuseOps"]`)
-# until it is right again. `TVM_DUMP=folder` in the environment writes the module after every pass, numbered, so that
-# two of them can be compared.
+# If a graph is correct at `opt_level=0` and incorrect at 3, disable passes one at a time
+# (`disabled_pass=["FuseOps"]`) until the result is correct. The environment variable `TVM_DUMP=folder` writes the
+# module after every pass into numbered files, which you can compare.

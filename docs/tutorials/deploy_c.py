@@ -1,8 +1,10 @@
 # %% [markdown]
-# # Deploying with the C runtime
+# # Deploy with the C runtime
 #
-# A compiled model is a shared library. A program in C loads it, sets inputs, runs it and reads outputs, through
-# `libtvm_runtime.so`, a library of a few hundred kilobytes; there is no Python in it.
+# This tutorial runs a compiled model from a C program, for users who deploy without Python. You need a C compiler.
+#
+# A compiled model is a shared library. The C program loads it, sets the inputs, runs it and reads the outputs through
+# `libtvm_runtime.so`, a library of a few hundred kilobytes.
 
 # %%
 import os
@@ -23,11 +25,11 @@ library.export_library("model.so")
 print(f"model.so has {os.path.getsize('model.so') // 1024} kB")
 
 # %% [markdown]
-# ## The program
+# ## Write the program
 #
-# Every function of the runtime returns zero where all is well; `TVMGetLastError` says what is not. A module has
-# functions by name. `default` makes an executor for a device, which is a module too, with `set_input`, `run` and
-# `get_output`.
+# Every function of the runtime returns zero on success; `TVMGetLastError` returns the error message. A module
+# contains functions by name. The function `default` creates an executor for a device, which is also a module and
+# contains `set_input`, `run` and `get_output`.
 
 # %%
 PROGRAM = r"""
@@ -84,9 +86,9 @@ with open("main.c", "w") as file:
     file.write(PROGRAM)
 
 # %% [markdown]
-# ## Building and running it
+# ## Build and run the program
 #
-# `tvm.runtime` knows where the header and the library are.
+# `tvm.runtime` returns the paths of the header and the library.
 
 # %%
 compiler = shutil.which("cc") or shutil.which("gcc")

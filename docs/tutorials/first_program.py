@@ -1,8 +1,11 @@
 # %% [markdown]
 # # A first tensor program
 #
-# A tensor program says *what* is computed: a formula for each element of the result. How its loops run is said
-# separately, by a schedule. This page adds two vectors, looks at the loops, changes them, and calls the result.
+# This tutorial adds two vectors, for users who are new to tensor expressions. You will print the loops of the
+# program, change them with a schedule, and call the compiled function.
+#
+# A tensor program defines *what* is computed: a formula for each element of the output. A schedule defines *how*: the
+# loops that compute it.
 
 # %%
 import numpy as np
@@ -16,21 +19,21 @@ B = te.placeholder((n,), name="B")
 C = te.compute(A.shape, lambda i: A[i] + B[i], name="C")
 
 # %% [markdown]
-# `n` is a variable: the program is compiled once and serves vectors of every length. `te.compute` takes the shape of
-# the result and a function from an index to the element there. Nothing has been computed yet.
+# `n` is a variable: the program is compiled once and accepts vectors of every length. `te.compute` takes the shape of
+# the output and a function from an index to an element. Nothing is computed yet.
 #
-# A schedule of `C` begins as the plainest loops there are. `tvm.lower` shows them.
+# The initial schedule of `C` is one loop for each axis. `tvm.lower` returns the loops.
 
 # %%
 s = te.create_schedule(C.op)
 print(tvm.lower(s, [A, B, C], simple_mode=True))
 
 # %% [markdown]
-# ## Changing the loops
+# ## Change the loops
 #
-# The loop is cut into pieces of 64 elements; the pieces are shared among threads, and the elements of a piece are to
-# be done with vector instructions. Since `n` need not be a multiple of 64, every element is guarded, and what is
-# guarded stays a loop.
+# `split` divides the loop into blocks of 64 elements, `parallel` distributes the blocks over threads, and `vectorize`
+# uses vector instructions inside a block. `n` may not be a multiple of 64, so that a condition guards every element.
+# A guarded loop is not vectorized.
 
 # %%
 outer, inner = s[C].split(C.op.axis[0], factor=64)
@@ -39,7 +42,7 @@ s[C].vectorize(inner)
 print(tvm.lower(s, [A, B, C], simple_mode=True))
 
 # %% [markdown]
-# With a length that 64 divides there is nothing to guard, and the inner loop becomes one operation on 64 lanes.
+# If 64 divides the length, no guard is needed, and the inner loop becomes one operation on 64 lanes.
 
 
 # %%
@@ -58,9 +61,9 @@ def added(length):
 print(tvm.lower(*added(1024), simple_mode=True))
 
 # %% [markdown]
-# ## Building and calling
+# ## Build and call the function
 #
-# `tvm.build` makes machine code. `llvm` stands for the CPU it runs on.
+# `tvm.build` generates machine code. The target `llvm` is the host CPU.
 
 # %%
 add = tvm.build(s, [A, B, C], target="llvm", name="add")
@@ -72,7 +75,7 @@ np.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
 print(c.numpy()[:4], "=", a.numpy()[:4], "+", b.numpy()[:4])
 
 # %% [markdown]
-# The compiled function checks what it is given, and says what is wrong.
+# The compiled function checks its arguments and reports errors.
 
 # %%
 try:
@@ -81,13 +84,13 @@ except tvm.TVMError as error:
     print(error)
 
 # %% [markdown]
-# ## Keeping it
+# ## Save the function
 #
-# The module can be saved and loaded, from Python or from C, on a machine that has the runtime and not the compiler.
+# A saved module can be loaded from Python or C, on a machine that has only the runtime.
 
 # %%
 add.export_library("add.so")
 again = tvm.runtime.load_module("add.so")
 again["add"](a, b, c)
 np.testing.assert_allclose(c.numpy(), a.numpy() + b.numpy())
-print("the loaded module computes the same")
+print("the loaded module returns the same output")

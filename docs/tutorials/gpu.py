@@ -1,8 +1,11 @@
 # %% [markdown]
 # # A GPU
 #
-# On a GPU loops become blocks of threads. The formula is that of {doc}`first_program`; the schedule says which loop
-# is carried by which hardware index. The code is generated on any machine; it runs where there is a device.
+# This tutorial generates GPU kernels from tensor expressions, for users who know {doc}`first_program`. The code is
+# generated on any machine; running it needs an OpenCL device.
+#
+# On a GPU, loops become blocks of threads. The computation is the same as on a CPU; the schedule binds loops to the
+# hardware indices of blocks and threads.
 
 # %%
 import numpy as np
@@ -23,8 +26,8 @@ print(tvm.lower(s, [A, B, C], simple_mode=True))
 # %% [markdown]
 # ## The kernel as OpenCL
 #
-# The module has two parts: code for the host, which checks arguments and launches, and in it the kernel for the
-# device.
+# The module has two parts: host code that checks the arguments and launches the kernel, and the imported device
+# module with the kernel.
 
 # %%
 add = tvm.build(s, [A, B, C], tvm.target.Target("opencl", host="llvm"), name="add")
@@ -32,13 +35,13 @@ add = tvm.build(s, [A, B, C], tvm.target.Target("opencl", host="llvm"), name="ad
 print(kernel.get_source())
 
 # %% [markdown]
-# For NVIDIA GPUs the target is `cuda`; with `pip install '.[cuda]'` the kernels are compiled by NVRTC, on machines
-# with and without a GPU. `cuda -arch=sm_80` names the architecture.
+# For NVIDIA GPUs use the target `cuda`; `cuda -arch=sm_80` names the architecture. With `pip install '.[cuda]'`,
+# NVRTC compiles the kernels, also on machines without a GPU.
 #
 # ## Shared memory
 #
-# Threads of a block share fast memory. `cache_read` copies a tile of an input there; the barrier between filling and
-# reading it is put in by the compiler.
+# The threads of a block share fast memory. `cache_read` copies a tile of an input to shared memory; the compiler
+# inserts the barrier between writing and reading the tile.
 
 # %%
 N = 64
@@ -63,7 +66,7 @@ print(source[source.index("__kernel") :])
 assert "barrier" in source
 
 # %% [markdown]
-# ## Running it
+# ## Run the kernel
 
 # %%
 device = tvm.device("opencl", 0)
@@ -74,4 +77,4 @@ if device.exist:
     np.testing.assert_array_equal(out.numpy(), x.T)
     print("ran on", device.device_name)
 else:
-    print("there is no OpenCL device here")
+    print("this machine has no OpenCL device")

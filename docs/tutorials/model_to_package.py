@@ -1,8 +1,10 @@
 # %% [markdown]
 # # A model from ONNX to a package
 #
-# A model file becomes a package: one file with the kernels, the graph and the weights, that runs without the
-# compiler. The model here is made on the spot, so that the page needs nothing from a network.
+# This tutorial compiles an ONNX model to a package and runs it, for users of `tvmc` and of the Python API. A package
+# is one file with kernels, graph and weights. It runs without the compiler.
+#
+# The program below writes a small ONNX model, so that you need no download.
 
 # %%
 import numpy as np
@@ -32,10 +34,10 @@ graph = helper.make_graph(
 onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), "small.onnx")
 
 # %% [markdown]
-# ## With `tvmc`
+# ## Use `tvmc`
 #
-# `tvmc.load` reads the file, `tvmc.compile` makes the package, `tvmc.run` runs it. The command line has the same
-# names: `tvmc compile --target llvm --output small.tar small.onnx`, then `tvmc run small.tar`.
+# `tvmc.load` reads the file, `tvmc.compile` writes the package, and `tvmc.run` runs it. The command line has the same
+# functions: `tvmc compile --target llvm --output small.tar small.onnx` and `tvmc run small.tar`.
 
 # %%
 from tvm.driver import tvmc
@@ -51,10 +53,10 @@ scores = result.get_output("output_0")
 print(scores.round(3))
 
 # %% [markdown]
-# ## Step by step
+# ## Use the Python API
 #
-# The same with the functions behind it: the importer gives a module and its weights, `relay.build` compiles, an
-# executor runs.
+# These are the functions behind `tvmc`: the importer returns a module and its weights, `relay.build` compiles the
+# module, and an executor runs it.
 
 # %%
 import tvm
@@ -70,7 +72,7 @@ run.run()
 np.testing.assert_allclose(run.get_output(0).numpy(), scores, rtol=1e-4, atol=1e-5)
 
 # %% [markdown]
-# Is it right? The same formulas in NumPy, which knows nothing of the compiler:
+# Compare the output with the same formulas in NumPy:
 
 # %%
 weights = {tensor.name: numpy_helper.to_array(tensor) for tensor in graph.initializer}
@@ -79,12 +81,12 @@ windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
 maps = np.einsum("chwij,ocij->ohw", windows, weights["w1"]) + weights["b1"][:, None, None]
 expected = np.maximum(maps, 0).mean(axis=(1, 2)) @ weights["w2"].T + weights["b2"]
 np.testing.assert_allclose(scores[0], expected, rtol=1e-3, atol=1e-4)
-print("as NumPy computes it")
+print("equal to NumPy")
 
 # %% [markdown]
-# ## The package elsewhere
+# ## Load the package on another machine
 #
-# `export_library` writes one file. On the machine that runs it, the runtime is enough: {doc}`../deploy_runtime`.
+# `export_library` writes one file. The machine that runs it needs only the runtime ({doc}`../deploy_runtime`).
 
 # %%
 library.export_library("small.so")
@@ -92,4 +94,4 @@ loaded = graph_executor.GraphModule(tvm.runtime.load_module("small.so")["default
 loaded.set_input("data", image)
 loaded.run()
 np.testing.assert_array_equal(loaded.get_output(0).numpy(), run.get_output(0).numpy())
-print("the loaded package gives the same")
+print("the loaded package returns the same output")

@@ -1,9 +1,11 @@
 # %% [markdown]
-# # An operator of your own
+# # Add an operator
 #
-# An operator is a name, the type of its result, and its computation as a tensor program. From then on it is fused,
-# scheduled and compiled like any other. This one is `softsign`, x / (1 + |x|). {doc}`../howto_operator` has the other
-# half: another way to compute an operator that exists.
+# This tutorial adds a user-defined operator in Python, for users whose model needs an operator that does not exist.
+# {doc}`../howto_operator` shows how to add another implementation of an existing operator.
+#
+# An operator consists of a name, a type relation and a computation as a tensor program. The compiler fuses, schedules
+# and compiles it like any other operator. The example is `softsign`, x / (1 + |x|).
 
 # %%
 import json
@@ -15,9 +17,9 @@ from tvm import relay, te, topi
 from tvm.relay import op as reg
 
 # %% [markdown]
-# ## The computation
+# ## Write the computation
 #
-# A function from tensors to a tensor. It can be tried by itself first.
+# The computation is a function from tensors to a tensor. You can test it separately.
 
 
 # %%
@@ -34,9 +36,10 @@ function(tvm.nd.array(data), out)
 print(out.numpy())
 
 # %% [markdown]
-# ## The record
+# ## Register the operator
 #
-# The result has the type of the input; the pattern says that it may be fused with what stands before and after it.
+# The output has the type of the input. The pattern allows the compiler to fuse the operator with its producer and its
+# consumer.
 
 # %%
 NAME = "tutorial.softsign"
@@ -48,10 +51,10 @@ reg.register_compute(NAME, lambda attrs, inputs, out_type: [softsign(inputs[0])]
 reg.register_broadcast_schedule(NAME)
 
 # %% [markdown]
-# ## In a graph
+# ## Use the operator in a graph
 #
-# Calls of it take part in type inference, passes and fusion: with the addition before it and the product after it,
-# one kernel is made.
+# Type inference, passes and fusion handle calls of the operator. The addition before it and the multiplication after
+# it are fused into one kernel.
 
 # %%
 x = relay.var("x", shape=(5,))

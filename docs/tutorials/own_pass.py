@@ -1,8 +1,8 @@
 # %% [markdown]
-# # A pass of your own
+# # Write a pass
 #
-# A pass takes a module and gives another. Here are two: one on graphs, one on loops. {doc}`../howto_pass` says how a
-# pass becomes part of the project.
+# This tutorial writes a pass on graphs and a pass on loops, for users who transform programs. A pass takes a module
+# and returns a module. {doc}`../howto_pass` shows how to add a pass to TVM Classic.
 
 # %%
 import numpy as np
@@ -12,10 +12,10 @@ from tvm import relay, te, tir
 from tvm.relay.dataflow_pattern import DFPatternCallback, is_op, rewrite, wildcard
 
 # %% [markdown]
-# ## On a graph: a pattern and what replaces it
+# ## A graph pass: match a pattern and replace it
 #
-# `x * sigmoid(x)` is to be computed as `x / (1 + exp(-x))`. The pattern names its parts; the callback gets what they
-# matched.
+# This pass replaces `x * sigmoid(x)` by `x / (1 + exp(-x))`. The pattern names its parts, and the callback receives
+# the expressions that match them.
 
 
 # %%
@@ -40,7 +40,7 @@ mod = tvm.IRModule.from_expr(relay.Function([x], x * relay.sigmoid(x) + relay.co
 print(simplify_swish(mod))
 
 # %% [markdown]
-# The graph before and after must compute the same:
+# Compare the outputs of the graph before and after the pass:
 
 # %%
 data = np.array([-2.0, 0.0, 0.5, 30.0], "float32")
@@ -53,9 +53,9 @@ def run(module):
 np.testing.assert_allclose(run(mod), run(simplify_swish(mod)), rtol=1e-5)
 
 # %% [markdown]
-# ## On loops
+# ## A pass on loops
 #
-# A pass on `PrimFunc`s visits statements. This one counts what is stored, then unrolls every serial loop of at most
+# A pass on a `PrimFunc` visits its statements. This pass counts the stores and unrolls every serial loop of at most
 # four iterations.
 
 
@@ -76,8 +76,9 @@ s = te.create_schedule(B.op)
 print(unroll_small_loops(tvm.lower(s, [A, B], simple_mode=True)))
 
 # %% [markdown]
-# As part of the lowering pipeline it is given in the context: `(phase, pass)`, where phase 0 sees tensors, phase 1
-# flat memory, and phases 2 and 3 come after the loops were changed.
+# The pass context adds the pass to the lowering pipeline as `(phase, pass)`. It runs after this phase: after phase 0
+# buffers are multi-dimensional, after phase 1 they are flat, and after phase 2 loops are vectorized and memory is
+# planned.
 
 # %%
 with tvm.transform.PassContext(config={"tir.add_lower_pass": [(1, unroll_small_loops)]}):
@@ -87,10 +88,10 @@ double(tvm.nd.array(values), out)
 np.testing.assert_allclose(out.numpy(), values * 2)
 
 # %% [markdown]
-# ## Watching passes
+# ## Inspect passes
 #
-# `PassTimingInstrument` says what passes cost; `PrintIR` among them shows the module at that point, and the variable
-# `TVM_DUMP=folder` writes it after each.
+# `PassTimingInstrument` measures the time of each pass. `PrintIR` in a sequence of passes prints the module at that
+# point. The environment variable `TVM_DUMP=folder` writes the module after each pass.
 
 # %%
 timing = tvm.ir.instrument.PassTimingInstrument()

@@ -1,4 +1,4 @@
-"""Bars and pictures for the tutorials: as text where a script is run by hand, drawn where the site is built."""
+"""Bars and pictures for the tutorials: text on a terminal, drawings on the site."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def bars(title: str, values: dict[str, float], unit: str) -> None:
 
 
 def figure(title: str, part: str) -> None:
-    """Show a part of a page where the site is built; where a script is run by hand, say that there is one."""
+    """Show a part of a page on the site; on a terminal print its title and size."""
     if os.environ.get("TVM_TUTORIAL_FIGURES"):
         print(f'<figure class="picture">{part}<figcaption>{html.escape(title)}</figcaption></figure>')
     else:

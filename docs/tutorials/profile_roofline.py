@@ -1,7 +1,8 @@
 # %% [markdown]
-# # Reading a profile and a roofline
+# # Read a profile and a roofline
 #
-# Where does the time of a model go, and how far is each kernel from what the machine can do?
+# This tutorial shows where the time of a model goes and how close each kernel is to the peak of the machine, for
+# users who optimize models.
 
 # %%
 import os
@@ -32,7 +33,8 @@ mod = tvm.IRModule.from_expr(relay.Function([x], out))
 # %% [markdown]
 # ## The profile
 #
-# The debug executor runs kernel by kernel. Each row is one kernel: operators that were fused are one row.
+# The debug executor runs one kernel at a time. Each row of the report is one kernel, which may contain several fused
+# operators.
 
 # %%
 with tvm.transform.PassContext(opt_level=3):
@@ -56,9 +58,9 @@ bars("microseconds of each kernel", times, "us")
 # %% [markdown]
 # ## The roofline
 #
-# A kernel can be limited by arithmetic or by memory. Its *intensity* is the number of operations for each byte it
-# moves. Below the machine's own balance (peak operations over peak bytes) memory is the limit, above it arithmetic
-# is. For the two convolutions both numbers follow from the shapes.
+# Arithmetic or memory bandwidth limits a kernel. Its *intensity* is the number of operations per byte moved. If the
+# intensity is below the balance of the machine (peak operations divided by peak bandwidth), memory limits the kernel;
+# otherwise arithmetic does. The shapes of the two convolutions determine both numbers.
 
 # %%
 POINTS = SIZE * SIZE
@@ -75,8 +77,8 @@ for name, shape in {"3x3, 64 to 64": (64, 64, 3), "1x1, 64 to 256": (64, 256, 1)
     print(f"{name}: {operations / 1e6:.1f} million operations, {ratio:.1f} for each byte")
 
 # %% [markdown]
-# The 3x3 convolution does several times more with each byte than the 1x1: arithmetic is its limit, and the compiler
-# may compute it by Winograd's method, which needs fewer multiplications (the kernel's name says so). The time of the
-# 1x1 is that of moving its data. `tvmc run --profile` prints the same table for a package, and `tvmc tune --report
-# page.html` draws a page with the share of the peak that each task reaches; {doc}`../performance` has such numbers
-# for whole models.
+# The 3x3 convolution executes several times more operations per byte than the 1x1 convolution. Arithmetic limits it,
+# and the compiler may use Winograd's algorithm, which needs fewer multiplications (the name of the kernel contains
+# it). Memory bandwidth limits the 1x1 convolution. `tvmc run --profile` prints the same table for a package. `tvmc
+# tune --report page.html` writes a page with the share of the peak that each task reaches. {doc}`../performance`
+# lists such numbers for whole models.

@@ -1,7 +1,8 @@
 # %% [markdown]
-# # Reductions, scans and intrinsics of your own
+# # Reductions, scans and intrinsics
 #
-# Sums over axes, values that follow each other, and loops that are replaced by an instruction.
+# This tutorial uses reductions, scans, user-defined intrinsics and `tensorize`, for users who know
+# {doc}`first_program`.
 
 # %%
 import numpy as np
@@ -11,10 +12,10 @@ import tvm.testing
 from tvm import te, tir
 
 # %% [markdown]
-# ## A reduction of your own
+# ## A user-defined reduction
 #
-# `te.sum`, `te.max` and so on are commutative reductions. `te.comm_reducer` makes others: here the place of the
-# largest element, as a pair of place and value.
+# `te.sum` and `te.max` are commutative reductions. `te.comm_reducer` creates others: this one returns the largest
+# element and its index.
 
 # %%
 largest = te.comm_reducer(
@@ -36,10 +37,10 @@ print(f"largest is {what.numpy()[0]} at {where.numpy()[0]}")
 assert where.numpy()[0] == data.argmax()
 
 # %% [markdown]
-# ## rfactor: a sum in lanes
+# ## rfactor: a vectorized sum
 #
-# A long sum waits for itself: each addition needs the one before. `rfactor` makes partial sums that do not, here
-# sixteen, which a vector holds.
+# In a long sum, each addition depends on the previous one. `rfactor` computes sixteen independent partial sums, which
+# a vector register holds.
 
 # %%
 total = te.compute((1,), lambda _: te.sum(A[k], axis=k), name="total")
@@ -57,9 +58,9 @@ for length in (1, 16, 1000):
     tvm.testing.assert_allclose(out.numpy()[0], numbers.sum(), rtol=1e-4)
 
 # %% [markdown]
-# ## scan: values that follow each other
+# ## scan: recurrences
 #
-# In a scan a row may read the rows before it. Running sums of columns:
+# In a scan, a row may read the rows before it. This scan computes cumulative sums of columns:
 
 # %%
 m = te.var("m")
@@ -77,10 +78,9 @@ print(out.numpy())
 np.testing.assert_array_equal(out.numpy(), table.cumsum(axis=0))
 
 # %% [markdown]
-# ## An intrinsic of your own
+# ## A user-defined intrinsic
 #
-# A new intrinsic is an operator of TIR with a rule that says what it becomes on a target. This one is a product of
-# halves of its operands.
+# An intrinsic is a TIR operator with a lowering rule for a target. This one multiplies halves of its operands.
 
 # %%
 tvm.ir.register_op_attr("tir.half_product", "TCallEffectKind", tir.CallEffectKind.Pure)
@@ -98,11 +98,11 @@ f(tvm.nd.array(data), out)
 np.testing.assert_allclose(out.numpy(), data * data / 4)
 
 # %% [markdown]
-# ## tensorize: loops replaced by a kernel
+# ## tensorize: replace loops by a kernel
 #
-# `decl_tensor_intrin` says what a kernel computes, as a formula, and how it is called. `tensorize` then finds the
-# loops that compute this formula and puts the call in their place; loops that compute something else are refused. The
-# kernel here is a row of four sums, written with `ir_builder`; it might as well be an instruction of the machine.
+# `decl_tensor_intrin` declares the formula of a kernel and how to call it. `tensorize` checks that the loops compute
+# this formula and replaces them by the call; other loops are rejected with an error. The kernel here computes four
+# row sums and is written with `ir_builder`; it could also be an instruction of the machine.
 
 # %%
 ROWS = 4
@@ -149,4 +149,4 @@ matrix = np.random.rand(16, 32).astype("float32")
 out = tvm.nd.empty((16,))
 f(tvm.nd.array(matrix), out)
 tvm.testing.assert_allclose(out.numpy(), matrix.sum(axis=1), rtol=1e-5)
-print("the kernel computes what the loops did")
+print("the kernel returns the sums of the rows")

@@ -1,8 +1,8 @@
 # %% [markdown]
-# # The road from Relay to a kernel
+# # From Relay to a kernel
 #
-# One small model, and what it is at every station: a graph, a graph of kernels, loops, and machine code. The pictures
-# are drawn from the objects themselves.
+# This tutorial follows one small model through the compiler, for readers who want to know the stages: a graph, a
+# graph of fused functions, loops, and machine code. The pictures are drawn from the objects.
 
 # %%
 import json
@@ -22,10 +22,10 @@ mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.Function([x], rel
 print(mod)
 
 # %% [markdown]
-# ## Kernels
+# ## Fused functions
 #
-# Graph passes come first: layouts are chosen, constants folded, and operators fused. What is fused becomes one kernel:
-# the convolution does the addition and the maximum as its epilogue.
+# Graph passes run first: they select layouts, fold constants and fuse operators. A fused function becomes one kernel:
+# the addition and the ReLU are the epilogue of the convolution.
 
 # %%
 with tvm.transform.PassContext(opt_level=3):
@@ -40,8 +40,8 @@ figure("The graph after fusion", fused._repr_html_())
 # %% [markdown]
 # ## Loops
 #
-# `relay.build` makes a computation and a schedule of every fused function and lowers it to loops over flat buffers. An
-# instrument sees every module that passes work on, and keeps what it sees.
+# `relay.build` creates a computation and a schedule for every fused function, and lowers it to loops over flat
+# buffers. A pass instrument receives the module after every pass; this one stores the functions.
 
 # %%
 stations = {}
@@ -62,8 +62,8 @@ for name, passes in stations.items():
     print(f"{name}: {len(passes)} passes, from {next(iter(passes))} to {next(reversed(passes))}")
 
 # %% [markdown]
-# The pool is the shorter of the two kernels. These are its loops after simplification, before the runtime's calling
-# convention is put around them:
+# The pooling kernel is the shorter of the two. These are its loops after simplification, before the calling
+# convention of the runtime is added:
 
 # %%
 pool = next(name for name in stations if "pool" in name)
@@ -72,7 +72,8 @@ print(stations[pool]["tir.Simplify"])
 # %% [markdown]
 # ## Machine code
 #
-# The emitter writes text for LLVM, which optimizes it and makes an object; the library holds all kernels of the model.
+# The code generator writes LLVM IR, and LLVM optimizes it and emits an object file. The library contains all kernels
+# of the model.
 
 # %%
 lines = lib.get_lib().get_source("asm").splitlines()
@@ -80,9 +81,10 @@ instructions = [line.split()[0] for line in lines if line.startswith("\t") and n
 print(f"{len(instructions)} instructions, of {len(set(instructions))} kinds")
 
 # %% [markdown]
-# ## The program
+# ## The compiled program
 #
-# What runs them is a graph of calls with places in memory, written as JSON, and executed by the runtime in C.
+# The compiled program is a list of kernel calls with their places in memory, written as JSON. The C runtime executes
+# it.
 
 # %%
 runner = graph_executor.GraphModule(lib["default"](tvm.cpu()))

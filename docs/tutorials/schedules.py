@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Schedules, step by step
 #
-# One formula, a matrix product, with six schedules. Nothing of what is computed changes; each step only changes the
-# loops. The loops are printed after each step, and at the end the speed of all of them is plotted.
+# This tutorial optimizes a matmul with six schedules, for users who know {doc}`first_program`. Each step changes the
+# loops and not the result. You will print the loops and plot the speed of each step.
 
 # %%
 import os
@@ -24,7 +24,7 @@ k = te.reduce_axis((0, N), "k")
 C = te.compute((N, N), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
 
 # %% [markdown]
-# Each schedule is checked against NumPy before it is timed, so a fast wrong one cannot win.
+# Each schedule is compared with NumPy before it is timed.
 
 # %%
 rng = np.random.default_rng(0)
@@ -42,17 +42,17 @@ def measure(step, schedule, arguments):
 
 
 def show(schedule, arguments):
-    """The loops, without what every program begins with."""
+    """Print the loops without the header of the program."""
     lines = str(tvm.lower(schedule, arguments, simple_mode=True)).splitlines()
     start = next(n for n, line in enumerate(lines) if line.strip().startswith(("for ", "with ", "packed =")))
     print("\n".join(line[8:] for line in lines[start:]))
 
 
 # %% [markdown]
-# ## As written
+# ## No schedule
 #
-# Three loops. For each element of the result a row of `A` is multiplied with a column of `B`, and a column is spread
-# over all of the memory of `B`.
+# The program has three loops. For each element of the output, it multiplies a row of `A` with a column of `B`. The
+# elements of a column are far apart in memory.
 
 # %%
 s = te.create_schedule(C.op)
@@ -60,10 +60,10 @@ show(s, [A, B, C])
 measure("as written", s, [A, B, C])
 
 # %% [markdown]
-# ## Blocks
+# ## Blocking
 #
-# `tile` cuts the result into blocks of 32 x 32, and `split` the sum into pieces of four. What a block needs fits the
-# cache, and is used many times before it leaves it.
+# `tile` divides the output into 32 x 32 blocks, and `split` divides the reduction into pieces of four. The operands
+# of a block fit into the cache and are reused there.
 
 # %%
 s = te.create_schedule(C.op)
@@ -74,10 +74,9 @@ show(s, [A, B, C])
 measure("blocks", s, [A, B, C])
 
 # %% [markdown]
-# ## Vectors
+# ## Vectorization
 #
-# The innermost loop runs along a row of `B` and of the result, which lie in memory one after the other: it becomes
-# vector instructions.
+# The innermost loop runs along a row of `B` and of the output, which are contiguous: it becomes vector instructions.
 
 # %%
 s[C].vectorize(ji)
@@ -87,7 +86,8 @@ measure("vectors", s, [A, B, C])
 # %% [markdown]
 # ## Loop order
 #
-# With the rows of the block outside of the sum's inner piece, an element of `A` stays in a register while it is used.
+# With the rows of the block outside of the inner reduction loop, an element of `A` stays in a register while it is
+# reused.
 
 # %%
 s = te.create_schedule(C.op)
@@ -100,8 +100,7 @@ measure("loop order", s, [A, B, C])
 # %% [markdown]
 # ## A write cache
 #
-# `cache_write` makes a stage of the block itself. It is computed where the block begins, added up in memory of its
-# own, and written to the result once.
+# `cache_write` adds a stage for the block. The stage accumulates in local memory and is written to the output once.
 
 # %%
 s = te.create_schedule(C.op)
@@ -120,17 +119,17 @@ measure("write cache", s, [A, B, C])
 # %% [markdown]
 # ## Threads
 #
-# Rows of blocks do not depend on each other: they are shared among the threads.
+# Rows of blocks are independent, so that threads can compute them in parallel.
 
 # %%
 s[C].parallel(io)
 measure("threads", s, [A, B, C])
 
 # %% [markdown]
-# ## What each step gave
+# ## Speed of each step
 #
-# Measured on the machine that built this page, while it may have done other things too: compare the bars, not the
-# numbers with those of another machine.
+# The times are from the machine that built this page, which may have had other work: compare the bars with each
+# other, not with numbers from another machine.
 
 # %%
-bars(f"float32 matrix product, {N} x {N}", speed, "GFLOPS")
+bars(f"float32 matmul, {N} x {N}", speed, "GFLOPS")

@@ -1,9 +1,9 @@
 # %% [markdown]
-# # Tuning, and what it finds
+# # Tune a template
 #
-# A template is a schedule with open choices, *knobs*. A tuner tries values of the knobs on the machine itself, and
-# keeps records. This page tunes a matrix product; `tvmc tune` does the same for every kernel of a model
-# ({doc}`../tuning`).
+# This tutorial tunes a matmul with AutoTVM, for users who write templates. A template is a schedule with open
+# choices, *knobs*. A tuner measures values of the knobs on the machine and writes records. `tvmc tune` does the same
+# for every kernel of a model ({doc}`../tuning`).
 
 # %%
 import logging
@@ -48,9 +48,9 @@ def matmul(n):
 
 
 # %% [markdown]
-# ## The space
+# ## The search space
 #
-# A task is a template with its arguments. Running the template once finds its knobs.
+# A task is a template with its arguments. Running the template once collects its knobs.
 
 # %%
 task = autotvm.task.create("tutorial/matmul", args=(N,), target="llvm")
@@ -59,8 +59,8 @@ print(task.config_space)
 # %% [markdown]
 # ## The search
 #
-# Candidates are built and measured in processes of their own: one that crashes or takes too long costs nothing but
-# its trial. Every result is appended to a file of records.
+# Candidates are built and measured in worker processes: a candidate that crashes or takes too long costs only its
+# trial. Every result is appended to a record file.
 
 # %%
 tried = []
@@ -85,9 +85,9 @@ bars(
 )
 
 # %% [markdown]
-# ## Using the records
+# ## Use the records
 #
-# Inside of `apply_history_best` the template takes the best recorded choice.
+# Inside `apply_history_best`, the template uses the best recorded choice.
 
 # %%
 with autotvm.apply_history_best("records.json"):
@@ -98,4 +98,4 @@ x = np.random.rand(N, N).astype("float32")
 out = tvm.nd.empty((N, N))
 function(tvm.nd.array(x), tvm.nd.array(x), out)
 np.testing.assert_allclose(out.numpy(), x @ x, rtol=1e-3)
-print("the tuned product is right")
+print("the tuned matmul equals NumPy")

@@ -44,7 +44,7 @@ def library(tmp_path_factory) -> Path:
 def test_c_program_computes(program, library, length):
     done = subprocess.run([program, library, "add", str(length)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert f"add: {length} sums are right" in done.stdout
+    assert f"add: {length} sums are correct" in done.stdout
 
 
 def test_c_program_reports_errors(program, library, tmp_path):

@@ -19,7 +19,7 @@ def table() -> str:
 
 def test_the_map_lists_every_hook(table):
     found = hooks.difference(hooks.MAP.read_text(encoding="utf-8"), table)
-    assert found == "", "python tools/hooks.py writes the table anew"
+    assert found == "", "python -m tools hooks writes the table"
 
 
 def test_the_table_has_the_hooks_that_are_loaded_and_who_gave_them_functions(table):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,16 @@ def test_a_document_that_the_index_does_not_place_comes_last(docs, tmp_path):
     docs.list_the_rest(tmp_path)
     text = (tmp_path / "index.md").read_text()
     assert text.count("first") == 1 and text.endswith(":caption: More\n:maxdepth: 1\n\nnew\n:::\n")
+
+
+def test_the_index_lists_every_document_once():
+    """Documents of other folders have their own lists: tutorials and decisions."""
+    text = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^([\w/]+)$", text, re.MULTILINE)
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert len(listed) == len(set(listed))
+    assert set(listed) - pages == {"tutorials/index", "examples", "reference/index", "changelog", "decisions/README"}
+    assert pages <= set(listed)
 
 
 def test_links_stay_on_the_site_or_become_names(docs):

@@ -15,7 +15,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "coverage.md"
 
 @pytest.mark.parametrize("name", refused.REASONS)
 def test_a_rejected_pass_is_on_the_page_and_its_error_states_the_reason(name):
-    section = PAGE.read_text(encoding="utf-8").split("## Passes and options of TVM that are rejected")[1]
+    section = PAGE.read_text(encoding="utf-8").split("## Rejected passes and options of Apache TVM")[1]
     assert f"`{name}`" in section
     with pytest.raises(tvm.TVMError, match=re.escape(f"{name} is not available: {refused.REASONS[name]}")):
         getattr(refused, name)()

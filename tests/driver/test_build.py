@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tvm
-from tvm import te
+from tvm import te, tir
 from tvm.driver.build_module import build_kernels
 from tvm.error import TVMError
 
@@ -168,3 +168,34 @@ def test_text_that_llvm_refuses_is_told_whichever_kernels_bring_it(monkeypatch):
     monkeypatch.setitem(globals(), "IMPORTED", "define float @triple( {\n")
     with pytest.raises(TVMError, match="LLVM refused a module"):
         build_kernels(kernels(20), tvm.target.Target("llvm"))
+
+
+def plus_one() -> tir.PrimFunc:
+    """b[i] = a[i] + 1, without a global symbol."""
+    a = te.placeholder((4,), name="a")
+    return te.create_prim_func([a, te.compute((4,), lambda i: a[i] + 1.0)]).without_attr("global_symbol")
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+@pytest.mark.parametrize("lowered", [False, True])
+def test_a_function_without_a_symbol_is_called_by_its_name_in_the_module(target, lowered):
+    mod = tvm.IRModule({"plus_one": plus_one()})
+    built = tvm.build(tvm.lower(mod) if lowered else mod, target=target)
+    for call in (built["plus_one"], built):
+        out = tvm.nd.array(np.zeros(4, "float32"))
+        call(tvm.nd.array(np.arange(4, dtype="float32")), out)
+        np.testing.assert_array_equal(out.numpy(), [1, 2, 3, 4])
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_a_function_without_a_symbol_that_another_calls_is_not_found(target):
+    a, b = tir.Var("a", "handle"), tir.Var("b", "handle")
+    from_, to = tir.decl_buffer((4,), name="from"), tir.decl_buffer((4,), name="to")
+    call = tir.Evaluate(tir.Call("int32", tvm.ir.GlobalVar("inner"), [from_.data, to.data]))
+    outer = tir.PrimFunc([a, b], call, None, {a: from_, b: to}, {"global_symbol": "outer"})
+    built = tvm.build(tvm.IRModule({"inner": plus_one(), "outer": outer}), target=target)
+    out = tvm.nd.array(np.zeros(4, "float32"))
+    built(tvm.nd.array(np.arange(4, dtype="float32")), out)
+    np.testing.assert_array_equal(out.numpy(), [1, 2, 3, 4])
+    with pytest.raises(AttributeError, match="has no function 'inner'"):
+        built["inner"]

@@ -11,11 +11,11 @@ from tests.programs import Programs
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 CASES = {
-    "matmul": (["--size", "64", "--trials", "2"], ["xgboost"], "the product is right; 3 schedules were measured"),
-    "sparse": (["--trials", "2"], ["xgboost", "scipy"], "the product with the sparse matrix is right"),
-    "custom_rule": (["--trials", "2"], ["xgboost"], "the product by a rule of one's own is right"),
-    "network": (["--network", "mlp", "--image", "16", "--trials", "4"], ["xgboost"], "mlp with the schedules found"),
-    "conv2d_cuda": (["--trials", "2"], ["xgboost"], ("the convolution is right", "there is no GPU of NVIDIA's here")),
+    "matmul": (["--size", "64", "--trials", "2"], ["xgboost"], "the matmul is correct; 3 schedules were measured"),
+    "sparse": (["--trials", "2"], ["xgboost", "scipy"], "the sparse matmul is correct"),
+    "custom_rule": (["--trials", "2"], ["xgboost"], "the matmul of the user-defined rule is correct"),
+    "network": (["--network", "mlp", "--image", "16", "--trials", "4"], ["xgboost"], "mlp with the tuned schedules"),
+    "conv2d_cuda": (["--trials", "2"], ["xgboost"], ("the convolution is correct", "this machine has no NVIDIA GPU")),
 }
 # Importing the packages to find them takes a second.
 FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec(sys.argv[1]) is None)"

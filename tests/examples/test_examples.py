@@ -12,15 +12,15 @@ FOLDER = Path(__file__).resolve().parents[2] / "examples"
 # Smaller than a person would run them.
 OPTIONS = {"demo_matmul.py": ["--size", "128"], "matmul_steps.py": ["--size", "64"]}
 LAST_LINE = {
-    "custom_pass.py": "the changed loops are right",
+    "custom_pass.py": "the vectorized loops return the expected values",
     "demo_matmul.py": "128x128 float32 matmul: result checked",
-    "export_and_call_from_c.py": "called from C: add: 1000 sums are right",
+    "export_and_call_from_c.py": "called from C: add: 1000 sums are correct",
     "ir_builder_sort.py": "rows are sorted",
     "matmul_steps.py": "threads ",
-    "rfactor_sum.py": "sums of every length are right",
-    "scan_cumulative_sum.py": "running sums are right",
-    "tensorize_gemv.py": "the product made of hand-written kernels is right",
-    "vector_add.py": "sums of every length are right",
+    "rfactor_sum.py": "sums of every length are correct",
+    "scan_cumulative_sum.py": "cumulative sums are correct",
+    "tensorize_gemv.py": "the tensorized matmul is correct",
+    "vector_add.py": "sums of every length are correct",
 }
 
 

@@ -46,11 +46,11 @@ TUNE = ["--trials", "2", "--tasks", "0,1", "--time-budget", "2m"]
 @pytest.mark.parametrize(
     "script, options, last",
     [
-        pytest.param("relay_quick_start.py", ["32"], "the loaded and the older way give the same", marks=SLOW),
-        pytest.param("tvmcpythonintro.py", ["MODEL"], "the loaded package gives the same", marks=SLOW),
+        pytest.param("relay_quick_start.py", ["32"], "the loaded package and the older interface return", marks=SLOW),
+        pytest.param("tvmcpythonintro.py", ["MODEL"], "the loaded package returns the same output", marks=SLOW),
         pytest.param("autotvmintro.py", ["MODEL", "2"], "the predictions are the same", marks=SLOW),
         pytest.param("tune_model.py", ["MODEL", *TUNE], "the predictions are the same: ", marks=SLOW),
-        ("preprocess.py", [], "imagenet_cat.npz holds data of shape (1, 3, 224, 224)"),
+        ("preprocess.py", [], "imagenet_cat.npz contains data of shape (1, 3, 224, 224)"),
     ],
 )
 def test_example_runs(

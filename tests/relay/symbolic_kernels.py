@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tvm
+from tests.quick_code import quick_code
 from tvm import relay
 from tvm.relay.backend.from_relay import post_order_calls
 from tvm.relay.backend.shape_func import NOTHING, VALUE, shape_function
@@ -38,7 +39,8 @@ class SymbolicKernel:
         mod = tvm.IRModule()
         mod.update(self.kernel.module)
         mod.update(self.shape_func.module)
-        self.library = tvm.build(mod, target=target)
+        with quick_code():
+            self.library = tvm.build(mod, target=target)
         self.types = flatten_type(function.body.checked_type)
 
     def shapes(self, *arrays):
@@ -59,7 +61,8 @@ class SymbolicKernel:
 def static_results(build, arrays):
     """The results of the static form, operator by operator."""
     function = primitive(build, [relay.TensorType(a.shape, str(a.dtype)) for a in arrays])
-    got = relay.create_executor("debug").evaluate(function)(*arrays)
+    with quick_code():
+        got = relay.create_executor("debug").evaluate(function)(*arrays)
     return [o.numpy() for o in (got if isinstance(got, (list, ADT)) else [got])]
 
 

@@ -263,7 +263,7 @@ def test_shapes_that_turn_out_to_be_known_become_attributes():
 
 
 def test_passes_that_are_not_offered_say_why():
-    for name in ("FirstOrderGradient", "ToCPS"):
+    for name in ("FirstOrderGradient", "LazyGradientInit", "ToCPS"):
         with pytest.raises(tvm.TVMError, match=f"{name} is not available: .+"):
             getattr(transform, name)()
     for name in ("ManifestAlloc", "ManifestLifetimes", "MemoryPlan"):

@@ -321,7 +321,7 @@ def test_c_program_calls_an_exported_function(compiler, object_code, tmp_path):
     )
     done = subprocess.run([program, str(library), "add", "1000"], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "add: 1000 sums are right" in done.stdout
+    assert "add: 1000 sums are correct" in done.stdout
     refused = subprocess.run([program, str(library), "nobody", "10"], capture_output=True, text=True)
     assert refused.returncode != 0 and "no function 'nobody'" in refused.stderr
     broken = tmp_path / "broken.so"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -144,3 +147,33 @@ def test_a_smallest_value_that_is_not_registered():
         te.min_value("custom[tiny]8")
     with pytest.raises(TVMError, match=r"no function for the smallest value of custom\[tiny\]8"):
         datatype.create_min_lower_func({16: "f"}, "tiny")(8)
+
+
+def built(functions):
+    a = te.placeholder((4,), OWN, name="A")
+    c = te.compute((4,), lambda i: te.sqrt(a[i] * a[i]) + a[i], name="C")
+    return tvm.build(te.create_schedule(c.op), [a, c], "llvm")
+
+
+@pytest.mark.parametrize("suffix", [".so", ".o", ".tar"])
+def test_a_library_is_loaded_by_a_process_that_knows_no_custom_type(functions, suffix, tmp_path):
+    path = tmp_path / f"lib{suffix}"
+    built(functions).export_library(path)
+    program = (
+        "import sys, tvm;"
+        "tvm.target.datatype.register('myfloat', 150);"
+        "a, c = (tvm.nd.empty((4,), 'custom[myfloat]32') for _ in range(2));"
+        "tvm.runtime.load_module(sys.argv[1])(a, c)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_symbols_of_the_runtime_library_are_not_seen_by_other_libraries():
+    program = (
+        "import ctypes, tvm;"
+        "tvm.nd.array([1.0]);"
+        "print(any(hasattr(ctypes.CDLL(None), name) for name in ('TVMArrayAlloc', 'FloatToCustom32')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -6,6 +6,7 @@ import numpy as np
 
 import tvm
 from tests import on_target
+from tests.quick_code import quick_code
 from tvm import te
 from tvm.topi import schedule as topi_schedule
 
@@ -29,7 +30,8 @@ def run(inputs, made, arrays, shapes=None, schedule_for=None):
         schedule = te.create_schedule(list(dict.fromkeys(t.op for t in outputs)))
     else:
         schedule = schedule_for(outputs, target)
-    function = tvm.build(schedule, [*inputs, *outputs], target)
+    with quick_code():
+        function = tvm.build(schedule, [*inputs, *outputs], target)
     if on_target.only_compiles():
         schedule = te.create_schedule(list(dict.fromkeys(t.op for t in outputs)))
         function, device = tvm.build(schedule, [*inputs, *outputs], "llvm"), tvm.cpu(0)

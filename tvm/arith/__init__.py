@@ -8,7 +8,7 @@ from . import int_set
 from .analyzer import Analyzer, ConstIntBound, Extension, ModularSet, ProofStrength
 from .compare import expr_deep_equal
 from .interval_set import IntervalSet, IntSet, eval_set, intersect, union, union_lower_bound
-from .rewrite import stats
+from .rewrite_make import stats
 
 __all__ = [
     "Analyzer",

@@ -27,7 +27,7 @@ from ..ir.prim import (
     Sub,
     Var,
 )
-from . import rewrite
+from . import rewrite, rewrite_make
 from .canonical_division import DIVIDE, quotient_of_bounds, refine, sum_bound, symbolic_division, to_expr
 from .canonical_sum import (
     MAX_TERMS,
@@ -94,7 +94,7 @@ def canonical_expr(an: Context, root: PrimExpr) -> PrimExpr:
 
 def is_plain(an: Context, n: PrimExpr) -> bool:
     """Whether a canonical form is a sum over variables: rewriting has nothing to add to it."""
-    kind = rewrite.KINDS[n.dtype]
+    kind = rewrite_make.KINDS[n.dtype]
     if not (kind.is_index and kind.is_scalar):
         return False
     s = to_sum(an, n)
@@ -133,11 +133,11 @@ class _Exprs:
 
 def _binary(an: Context, n: Any, cls: type[Any], view: _Exprs) -> None:
     """Canonical form of a two-operand node whose operands are done."""
-    rewrite.stats.visits += 1
+    rewrite_make.stats.visits += 1
     dtype = n.a.dtype
-    kind = rewrite.KINDS[dtype]
+    kind = rewrite_make.KINDS[dtype]
     if not (kind.is_index and kind.is_scalar):
-        view.done[n] = rewrite.make(an, cls, view[n.a], view[n.b])
+        view.done[n] = rewrite_make.make(an, cls, view[n.a], view[n.b])
         return
     if cls is Add or cls is Sub:
         got = add(an, view.sum(n.a), view.sum(n.b), 1 if cls is Add else -1)
@@ -177,7 +177,7 @@ def _binary(an: Context, n: Any, cls: type[Any], view: _Exprs) -> None:
         return
     # Sums that are too large stay as they are written.
     plain = cls in (Add, Sub, Mul)
-    view.done[n] = an.binary(cls, view[n.a], view[n.b]) if plain else rewrite.make(an, cls, view[n.a], view[n.b])
+    view.done[n] = an.binary(cls, view[n.a], view[n.b]) if plain else rewrite_make.make(an, cls, view[n.a], view[n.b])
 
 
 # --- sums ----------------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def _compare(an: Context, cls: type, n: Any, view: _Exprs) -> PrimExpr:
     a, b = n.a, n.b
     if cls is GT or cls is GE:
         a, b, cls = b, a, LT if cls is GT else LE
-    whole = rewrite.make(an, cls, view[a], view[b])
+    whole = rewrite_make.make(an, cls, view[a], view[b])
     if whole.__class__ is not cls:
         return whole
     dtype = n.a.dtype
@@ -224,7 +224,7 @@ def _compare(an: Context, cls: type, n: Any, view: _Exprs) -> PrimExpr:
     else:
         x, y = Sum({}, -limit), Sum(right, 0)
     try:
-        return rewrite.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
+        return rewrite_make.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
     except LiteralOverflow:
         return whole
 
@@ -240,8 +240,8 @@ def _equal(an: Context, cls: type, n: Any, view: _Exprs) -> PrimExpr:
     else:
         x, y = Sum(right, 0), Sum({}, base)
     if not (fits(x, dtype) and fits(y, dtype)):
-        return rewrite.make(an, cls, view[n.a], view[n.b])
-    return rewrite.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
+        return rewrite_make.make(an, cls, view[n.a], view[n.b])
+    return rewrite_make.make(an, cls, to_expr(an, x, dtype), to_expr(an, y, dtype))
 
 
 def _cast(an: Context, n: Any, view: _Exprs) -> bool:

@@ -17,7 +17,7 @@ from ..ir.prim import (
     Sub,
 )
 from ..ir.primop import trunc_div, trunc_mod
-from . import rewrite
+from . import rewrite_make
 from .canonical_sum import (
     FLOOR,
     TRUNC,
@@ -208,7 +208,7 @@ def _split_quotient(an: Context, s: Sum, c: int, dtype: str, mode: int) -> Sum:
 
 def floormod(an: Context, s: Sum, c: int, dtype: str, deep: bool = False) -> Sum:
     if c < 0:
-        return Sum({atom(rewrite.make(an, FloorMod, to_expr(an, s, dtype), an.literal(c, dtype))): 1}, 0)
+        return Sum({atom(rewrite_make.make(an, FloorMod, to_expr(an, s, dtype), an.literal(c, dtype))): 1}, 0)
     terms: dict[Split, int] = {}
     extra: list[Sum] = []
     for key, factor in s[0].items():
@@ -377,13 +377,13 @@ def symbolic_division(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> PrimE
         if cls is FloorDiv or cls is Div:
             if bottom.__class__ is IntImm:
                 return to_expr(an, DIVIDE[cls](an, to_sum(an, top), bottom.value, dtype), dtype)
-            return rewrite.make(an, cls, top, bottom)
+            return rewrite_make.make(an, cls, top, bottom)
         if bottom.__class__ is IntImm:
             if abs(bottom.value) == 1:
                 return an.literal(0, dtype)
             inner = to_expr(an, DIVIDE[cls](an, to_sum(an, top), bottom.value, dtype), dtype)
         else:
-            inner = rewrite.make(an, cls, top, bottom)
+            inner = rewrite_make.make(an, cls, top, bottom)
         factor = times(an, step, common, dtype)
         return an.literal(0, dtype) if inner.__class__ is IntImm and inner.value == 0 else an.binary(Mul, inner, factor)
     except LiteralOverflow:

@@ -204,6 +204,16 @@ def _sum_bound(an: Any, terms: dict[PrimExpr, int], depth: int) -> Bound:
     return clamp(lo), clamp(hi)
 
 
+def _add_terms(terms: dict[PrimExpr, int], more: dict[PrimExpr, int], factor: int) -> None:
+    """Add ``factor * more`` to a linear expression in place; terms whose coefficient becomes 0 are removed."""
+    for term, c in more.items():
+        c = terms.get(term, 0) + c * factor
+        if c:
+            terms[term] = c
+        else:
+            terms.pop(term, None)
+
+
 def _without_division(an: Any, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int) -> Bound:
     """Bound with one ``x // c * c`` read as ``x - x % c``, which may cancel other terms."""
     divisor = atom.b.value
@@ -213,12 +223,7 @@ def _without_division(an: Any, terms: dict[PrimExpr, int], atom: PrimExpr, depth
         return EVERYTHING
     rest = dict(terms)
     del rest[atom]
-    for t, c in inner.items():
-        c = rest.get(t, 0) + c * times
-        if c:
-            rest[t] = c
-        else:
-            rest.pop(t, None)
+    _add_terms(rest, inner, times)
     dividend = bound_of(an, atom.a, depth + 1)
     modulus = (divisor, divisor)
     left = floormod_bound(dividend, modulus) if atom.__class__ is FloorDiv else truncmod_bound(dividend, modulus)
@@ -236,12 +241,7 @@ def _of_quotient(an: Any, terms: dict[PrimExpr, int], atom: PrimExpr, depth: int
     scale = divisor // _gcd(divisor, terms[atom])
     times = terms[atom] * scale // divisor
     rest = {t: c * scale for t, c in terms.items() if t is not atom}
-    for t, c in inner.items():
-        c = rest.get(t, 0) + c * times
-        if c:
-            rest[t] = c
-        else:
-            rest.pop(t, None)
+    _add_terms(rest, inner, times)
     left = floormod_bound(bound_of(an, atom.a, depth + 1), (divisor, divisor))
     got = _with_facts(an, rest, _sum_bound(an, rest, depth), depth)
     lo, hi = add_bounds(add_bounds(got, scale_bound(left, -times)), (base * times, base * times))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dtype import info
 from ..ir.prim import EQ, LE, LT, NE, Add, And, Call, FloorMod, IntImm, Mod, Mul, PrimExpr, Range, Sub, Var, const
-from . import rewrite
+from . import rewrite, rewrite_make
 from .compare import Interner
 from .const_bound import (
     EVERYTHING,
@@ -127,7 +127,7 @@ class Context(Interner):
             An interned expression of the same value.
         """
         got = self.done.get((cls, a, b))
-        return got if got is not None else rewrite.make(self, cls, a, b)
+        return got if got is not None else rewrite_make.make(self, cls, a, b)
 
     def make_not(self, a: PrimExpr) -> PrimExpr:
         """The simplified negation of a condition.
@@ -142,7 +142,7 @@ class Context(Interner):
         PrimExpr
             An interned expression that is true where ``a`` is false.
         """
-        return rewrite.make_not(self, a)
+        return rewrite_make.make_not(self, a)
 
     def make_select(self, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
         """The simplified choice between two values: one of them where the condition is a literal or both are the same.
@@ -161,7 +161,7 @@ class Context(Interner):
         PrimExpr
             An interned expression.
         """
-        return rewrite.make_select(self, condition, yes, no)
+        return rewrite_make.make_select(self, condition, yes, no)
 
     def make_ramp(self, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
         """The vector ``base, base + stride, ...``: its base where it has one lane, a broadcast where the stride is
@@ -181,7 +181,7 @@ class Context(Interner):
         PrimExpr
             An interned expression.
         """
-        return rewrite.make_ramp(self, base, stride, lanes)
+        return rewrite_make.make_ramp(self, base, stride, lanes)
 
     def make_broadcast(self, value: Any, lanes: int) -> PrimExpr:
         """A scalar in every lane of a vector; the scalar itself where the vector has one lane.
@@ -198,7 +198,7 @@ class Context(Interner):
         PrimExpr
             An interned expression.
         """
-        return rewrite.make_broadcast(self, value, lanes)
+        return rewrite_make.make_broadcast(self, value, lanes)
 
     def literal(self, value: int, dtype: str) -> PrimExpr:
         """The interned integer literal of a value and a type.
@@ -302,7 +302,7 @@ class Context(Interner):
         cls = e.__class__
         if cls is IntImm:
             return Sum({}, e.value)
-        kind = rewrite.KINDS[e.dtype]
+        kind = rewrite_make.KINDS[e.dtype]
         if depth > MAX_LINEAR_DEPTH or not (kind.is_scalar and kind.is_index):
             return Sum({e: 1}, 0)
         got = None
@@ -332,7 +332,7 @@ class Context(Interner):
         """
         if a is b:
             return 0, 0
-        if not rewrite.KINDS[a.dtype].is_scalar:
+        if not rewrite_make.KINDS[a.dtype].is_scalar:
             (p, q), (r, s) = self.bound(a), self.bound(b)
             return add_bounds((p, q), (-s, -r))
         terms, base = combine(self.linear(a), self.linear(b), -1)
@@ -455,7 +455,7 @@ class Context(Interner):
     def _assume(self, e: PrimExpr) -> None:
         """Record a condition that holds."""
         self.truths[e] = True
-        self.truths[rewrite.make_not(self, e) if e.__class__ in (LT, LE, EQ, NE) else e] = e.__class__ not in (
+        self.truths[rewrite_make.make_not(self, e) if e.__class__ in (LT, LE, EQ, NE) else e] = e.__class__ not in (
             LT,
             LE,
             EQ,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.prim import IntImm, Mul, PrimExpr
-from . import rewrite
+from . import rewrite_make
 
 if TYPE_CHECKING:
     from .context import Context
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 def product(an: Context, a: PrimExpr, b: PrimExpr) -> PrimExpr:
     """``a * b`` of two that are not literals; b * a where that has been seen first."""
     order = an.products.setdefault(frozenset((a, b)), (a, b))
-    return rewrite.make(an, Mul, *order)
+    return rewrite_make.make(an, Mul, *order)
 
 
 def factors_of(e: PrimExpr) -> tuple[int, list[PrimExpr]]:

@@ -9,32 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ..dtype import element, info
+from ..dtype import info
 from ..ir.prim import (
-    EQ,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    Add,
     And,
     Broadcast,
     BufferLoad,
     Call,
     Cast,
-    Div,
     FloatImm,
-    FloorDiv,
-    FloorMod,
     IntImm,
     Let,
-    Max,
-    Min,
-    Mod,
-    Mul,
     Not,
-    Or,
     PrimExpr,
     ProducerLoad,
     Ramp,
@@ -42,350 +27,24 @@ from ..ir.prim import (
     Select,
     SizeVar,
     StringImm,
-    Sub,
     Var,
-    const,
 )
-from ..ir.primop import BUILD, cast
+from ..ir.primop import cast
 from ..ir.primop import literal as literal_value
 from ..ir.subst import substitute, variables
 from ..ir.visit import post_order
-from . import rules
 from .compare import BINARY, DIVISIONS, is_pure
 from .const_bound import dtype_bound
-from .rule_compiler import LiteralOverflow, RuleTable
+from .rewrite_make import known, make, make_broadcast, make_not, make_ramp, make_select
+from .rule_compiler import LiteralOverflow
 
 if TYPE_CHECKING:
     from .context import Context
 
 
-class Stats:
-    """Counters of the simplifier's work: cheap enough to be always on."""
-
-    __slots__ = ("attempts", "fired", "visits")
-
-    def __init__(self):
-        self.reset()
-
-    def reset(self) -> None:
-        self.visits = self.attempts = self.fired = 0
-
-    def __repr__(self):
-        return f"Stats(visits={self.visits}, attempts={self.attempts}, fired={self.fired})"
-
-
-stats = Stats()
-
-# Classes that may be literals: a broadcast one is a literal when what it repeats is.
-LITERALS = frozenset({IntImm, FloatImm, Broadcast})
-
-# How deep replacements may be simplified inside replacements before they are taken as they are.
-MAX_REWRITES = 10
 # Contexts inside contexts (a select in a branch of a select), and the largest branch looked at in its own context.
 MAX_SCOPES = 4
 MAX_BRANCH = 120
-
-
-class Kind:
-    """What the simplifier asks of a type, worked out once."""
-
-    __slots__ = ("is_bool", "is_float", "is_index", "is_scalar", "table")
-
-    def __init__(self, dtype: str):
-        kind = info(dtype)
-        self.is_bool, self.is_float, self.is_scalar = kind.is_bool, kind.is_float, kind.lanes == 1
-        # Arithmetic that is taken not to overflow.
-        self.is_index = kind.code == "int" and kind.bits in (32, 64)
-        if kind.is_bool:
-            self.table = rules.BOOL_TABLE
-        elif self.is_index:
-            self.table = rules.INDEX_TABLE if self.is_scalar else rules.VECTOR_TABLE
-        else:
-            self.table = rules.WRAPPING_TABLE if kind.is_integer else rules.PLAIN_TABLE
-
-
-class _Kinds(dict[Any, Any]):
-    def __missing__(self, dtype: str) -> Kind:
-        got = self[dtype] = Kind(dtype)
-        return got
-
-
-KINDS = _Kinds()
-
-
-def _apply(an: Context, table: RuleTable, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr | None:
-    """The first rule's result, or None."""
-    found = table.index.get((cls, a.__class__, b.__class__))
-    if found is None:
-        found = table.find(cls, a.__class__, b.__class__)
-    tried = 0
-    depth = an.depth
-    for rule in found:
-        tried += 1
-        try:
-            got = rule(an, a, b, an.make, an.literal)
-        except LiteralOverflow:
-            an.depth = depth
-            continue
-        if got is not None:
-            stats.attempts += tried
-            stats.fired += 1
-            return got
-    stats.attempts += tried
-    return None
-
-
-def make(an: Context, cls: type, a: PrimExpr, b: PrimExpr) -> PrimExpr:
-    """The simplified form of ``cls(a, b)``; the operands are simplified and interned."""
-    key = (cls, a, b)
-    got = an.done.get(key)
-    if got is not None:
-        return got
-    if an.depth >= MAX_REWRITES:
-        return an.binary(cls, a, b)
-    an.depth += 1
-    stats.visits += 1
-    got = _MAKERS[cls](an, cls, a, b)
-    an.depth -= 1
-    an.done[key] = got
-    return got
-
-
-def _fold(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    """Literal operands folded; None when they are not literals or the result has no value."""
-    if b.__class__ not in LITERALS or a.__class__ not in LITERALS:
-        return None
-    x, y = literal_value(a), literal_value(b)
-    if x is None or y is None or (y == 0 and cls in DIVISIONS):
-        return None
-    lanes = info(a.dtype).lanes
-    if lanes == 1:
-        got = BUILD[cls](a, b)
-    else:
-        scalar = BUILD[cls](const(x, element(a.dtype)), const(y, element(a.dtype)))
-        got = Broadcast(an.intern(scalar), lanes)
-    return an.intern(got)
-
-
-def _neutral(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr, kind: Any):
-    """Zero and one as an operand; None where they are not. Floats keep what a NaN or a signed zero could change."""
-    y = literal_value(b) if b.__class__ in LITERALS else None
-    if y is not None:
-        if y == 0 and not kind.is_float:
-            if cls is Add or cls is Sub:
-                return a
-            if cls is Mul:
-                return b
-            if cls in DIVISIONS:
-                return an.binary(cls, a, b)
-        if y == 1:
-            if cls is Mul or cls is Div or cls is FloorDiv:
-                return a
-            if (cls is FloorMod or cls is Mod) and not kind.is_float:
-                return an.zero(a.dtype)
-        return None
-    x = literal_value(a) if a.__class__ in LITERALS else None
-    if x is not None:
-        if x == 0 and not kind.is_float:
-            if cls is Add:
-                return b
-            if cls is Mul or cls in DIVISIONS:
-                return a
-        if x == 1 and cls is Mul:
-            return b
-    return None
-
-
-def _arithmetic(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    kind = KINDS[a.dtype]
-    got = _fold(an, cls, a, b)
-    if got is None:
-        got = _neutral(an, cls, a, b, kind)
-    if got is None and a.__class__ is Select and kind.is_index:
-        got = _same_select(an, cls, a, b)
-    if got is None:
-        got = _apply(an, kind.table, cls, a, b)
-    return an.binary(cls, a, b) if got is None else got
-
-
-def _same_select(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    """``select(p, x, y) + select(p, z, w)`` is one select."""
-    if b.__class__ is Select and b.condition is a.condition:
-        yes, no = make(an, cls, a.true_value, b.true_value), make(an, cls, a.false_value, b.false_value)
-        return an.make_select(a.condition, yes, no)
-    if cls is Sub and (b is a.true_value or b is a.false_value):
-        yes, no = make(an, cls, a.true_value, b), make(an, cls, a.false_value, b)
-        return an.make_select(a.condition, yes, no)
-    return None
-
-
-def _decide(an: Context, a: PrimExpr, b: PrimExpr):
-    """Bound of ``a - b`` for operands of an index type, else None."""
-    kind = KINDS[a.dtype]
-    if kind.is_index:
-        return an.difference_bound(a, b)
-    if kind.table is rules.WRAPPING_TABLE:
-        # Without subtraction: it could wrap.
-        (p, q), (r, s) = an.bound(a), an.bound(b)
-        return p - s, q - r
-    return None
-
-
-def _truth(an: Context, value: bool, dtype: str) -> PrimExpr:
-    got = an.literal(int(value), "bool")
-    return got if KINDS[dtype].is_scalar else an.add(Broadcast(got, info(dtype).lanes))
-
-
-def _known(an: Context, node: Any):
-    if an.truths:
-        got = an.truths.get(node)
-        if got is not None:
-            return _truth(an, got, node.dtype)
-    return node
-
-
-def _less(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    got = _fold(an, cls, a, b)
-    if got is not None:
-        return got
-    gap = _decide(an, a, b)
-    if gap is not None:
-        if gap[1] < 0:
-            return _truth(an, True, a.dtype)
-        if gap[0] >= 0:
-            return _truth(an, False, a.dtype)
-    got = _apply(an, KINDS[a.dtype].table, LT, a, b)
-    return _known(an, an.binary(LT, a, b)) if got is None else got
-
-
-def _less_equal(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    """``a <= b`` is ``not (b < a)``; for floats it is kept, as a NaN makes both false."""
-    got = _fold(an, cls, a, b)
-    if got is not None:
-        return got
-    if KINDS[a.dtype].is_float:
-        return _known(an, an.binary(LE, a, b))
-    gap = _decide(an, a, b)
-    if gap is not None and gap[1] <= 0:
-        return _truth(an, True, a.dtype)
-    if gap is not None and gap[0] > 0:
-        return _truth(an, False, a.dtype)
-    if gap is not None and gap[0] == 0:
-        return make(an, EQ, a, b)
-    flipped = make(an, LT, b, a)
-    if flipped.__class__ is LT:
-        low, high = flipped.b, flipped.a
-        between = _decide(an, low, high) if low is not a and gap is not None else None
-        if between is not None and between[0] == 0:
-            return make(an, EQ, low, high)
-        return _known(an, an.binary(LE, low, high))
-    return make_not(an, flipped)
-
-
-def _equal(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    got = _fold(an, cls, a, b)
-    if got is not None:
-        return got
-    gap = _decide(an, a, b)
-    if gap is not None:
-        if gap[0] > 0 or gap[1] < 0:
-            return _truth(an, False, a.dtype)
-        if gap[0] == gap[1] == 0:
-            return _truth(an, True, a.dtype)
-        if an.never_equal(a, b):
-            return _truth(an, False, a.dtype)
-    kind = KINDS[a.dtype]
-    if kind.is_bool and kind.is_scalar:
-        for x, y in ((a, b), (b, a)):
-            value = literal_value(y)
-            if value is not None:
-                return x if value else make_not(an, x)
-    got = _apply(an, KINDS[a.dtype].table, EQ, a, b)
-    return _known(an, an.binary(EQ, a, b)) if got is None else got
-
-
-def _not_equal(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    got = _fold(an, cls, a, b)
-    if got is not None:
-        return got
-    if KINDS[a.dtype].is_float:
-        return _known(an, an.binary(NE, a, b))
-    return make_not(an, make(an, EQ, a, b))
-
-
-def _logical(an: Context, cls: type[Any], a: PrimExpr, b: PrimExpr):
-    for x, y in ((a, b), (b, a)):
-        value = literal_value(x)
-        if value is not None:
-            return y if bool(value) == (cls is And) else x
-    got = _apply(an, rules.BOOL_TABLE, cls, a, b)
-    return _known(an, an.binary(cls, a, b)) if got is None else got
-
-
-_MAKERS: dict[type[Any], Callable[[Context, Any, Any, Any], Any]] = {
-    **dict.fromkeys((Add, Sub, Mul, Div, Mod, FloorDiv, FloorMod, Min, Max), _arithmetic),
-    LT: _less,
-    LE: _less_equal,
-    GT: lambda an, cls, a, b: make(an, LT, b, a),
-    GE: lambda an, cls, a, b: make(an, LE, b, a),
-    EQ: _equal,
-    NE: _not_equal,
-    And: _logical,
-    Or: _logical,
-}
-
-# not (a ? b); floats are left alone, as a NaN makes every ordering false.
-_NEGATED = {LT: (LE, True), LE: (LT, True), EQ: (NE, False), NE: (EQ, False), And: (Or, False), Or: (And, False)}
-
-
-def make_not(an: Context, a: PrimExpr) -> PrimExpr:
-    value = literal_value(a)
-    if value is not None:
-        return _truth(an, not value, a.dtype)
-    if an.truths:
-        got = an.truths.get(a)
-        if got is not None:
-            return _truth(an, not got, a.dtype)
-    cls = a.__class__
-    if cls is Not:
-        return a.a
-    if cls is Broadcast:
-        return make_broadcast(an, make_not(an, a.value), a.lanes)
-    if cls in (And, Or):
-        # Breadth of a conjunction may be large; only the top few levels are turned over.
-        if an.depth >= MAX_REWRITES:
-            return an.add(Not(a))
-        an.depth += 1
-        x, y = make_not(an, a.a), make_not(an, a.b)
-        an.depth -= 1
-        return make(an, Or if cls is And else And, x, y)
-    if cls in _NEGATED and (cls in (EQ, NE) or not KINDS[a.a.dtype].is_float):
-        other, swap = _NEGATED[cls]
-        return _known(an, an.binary(other, a.b, a.a) if swap else an.binary(other, a.a, a.b))
-    return an.add(Not(a))
-
-
-def make_select(an: Context, condition: PrimExpr, yes: PrimExpr, no: PrimExpr) -> PrimExpr:
-    value = literal_value(condition)
-    if value is not None:
-        return yes if value else no
-    if yes is no:
-        return yes
-    if yes.dtype == "bool" and literal_value(yes) == 1 and literal_value(no) == 0:
-        return condition
-    return an.add(Select(condition, yes, no))
-
-
-def make_ramp(an: Context, base: PrimExpr, stride: PrimExpr, lanes: int) -> PrimExpr:
-    if lanes == 1:
-        return base
-    if literal_value(stride) == 0:
-        return make_broadcast(an, base, lanes)
-    return an.add(Ramp(base, stride, lanes))
-
-
-def make_broadcast(an: Context, value: PrimExpr, lanes: int) -> PrimExpr:
-    return value if lanes == 1 else an.add(Broadcast(value, lanes))
 
 
 def _not(an: Context, n: Any, done: Any):
@@ -641,7 +300,7 @@ def operands(an: Context, n: Any, done: Any) -> list[Any]:
 def node(an: Context, n: PrimExpr, done: Any) -> PrimExpr:
     """The simplified form of a node of any other kind; ``done`` maps its operands to theirs."""
     got = _HANDLERS.get(n.__class__, _generic)(an, n, done)
-    return _known(an, got) if an.truths and n.dtype == "bool" else got
+    return known(an, got) if an.truths and n.dtype == "bool" else got
 
 
 def rewrite_expr(an: Context, root: PrimExpr) -> PrimExpr:
@@ -671,7 +330,7 @@ def rewrite_expr(an: Context, root: PrimExpr) -> PrimExpr:
         elif cls is Var or cls is SizeVar:
             got = values.get(n, n)
             if got is n and n.dtype == "bool":
-                got = _known(an, n)
+                got = known(an, n)
         elif cls in LEAVES:
             got = n
         else:

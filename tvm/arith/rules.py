@@ -9,25 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.prim import EQ, LT, Add, And, Div, FloorDiv, FloorMod, Max, Min, Mod, Mul, Or, Sub
+from .division_rules import FLOORDIV, FLOORMOD, TRUNCDIV, TRUNCMOD
 from .rule_compiler import RuleTable
-
-
-def row(pattern: str, replacement: str, when: str | None = None, swap: bool = True) -> tuple[Any, ...]:
-    return pattern, replacement, when, swap
-
-
-def duals(*rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    """The rows, and the same rows with min and max exchanged."""
-    table = {"min": "max", "max": "min"}
-
-    def flip(text: str | None) -> str | None:
-        if text is None:
-            return None
-        parts = text.replace("(", " ( ").split(" ")
-        return " ".join(table.get(p, p) for p in parts).replace(" ( ", "(").replace("  ", " ")
-
-    return [*rows, *[(flip(p), flip(r), flip(w), s) for p, r, w, s in rows]]
-
+from .rule_text import duals, row
 
 ADD = [
     row("c1 + x", "x + c1", swap=False),
@@ -110,51 +94,55 @@ for _div, _mod in (("truncdiv(%s, c1)", "truncmod(%s, c1)"), ("(%s) // c1", "(%s
     _d, _m = _div % "x", _mod % "x"
     _dp, _mp = _div % "x + y", _mod % "x + y"
     _dm, _mm = _div % "x - y", _mod % "x - y"
-    SUB.extend([
-        row(f"x - {_d} * c1", _m),
-        row(f"{_d} * c1 - x", f"0 - {_m}"),
-        row(f"x - {_dp} * c1", f"{_mp} - y"),
-        row(f"{_dp} * c1 - x", f"y - {_mp}"),
-        row(f"x - {_dm} * c1", f"{_mm} + y"),
-        row(f"{_dm} * c1 - x", f"0 - {_mm} - y"),
-        row(f"x * c2 - {_d} * c3", f"{_m} * c2", "c3 == c1 * c2"),
-        row(f"{_d} * c3 - x * c2", f"{_m} * (-c2)", "c3 == c1 * c2"),
-        row(f"x * c2 - {_dp} * c3", f"({_mp} - y) * c2", "c3 == c1 * c2"),
-        row(f"x * c2 - {_dm} * c3", f"({_mm} + y) * c2", "c3 == c1 * c2"),
-        row(f"{_dp} * c3 - x * c2", f"(y - {_mp}) * c2", "c3 == c1 * c2"),
-        row(f"{_dm} * c3 - x * c2", f"(0 - {_mm} - y) * c2", "c3 == c1 * c2"),
-    ])
-SUB.extend([
-    row("x - x // c1 * c2 * c3", "x % c1", "c1 == c2 * c3"),
-    row("x - x % c1", "x // c1 * c1", "c1 > 0"),
-    row("x % c1 - x", "x // c1 * (-c1)", "c1 > 0"),
-    row("(y + x) - x % c1", "y + x // c1 * c1", "c1 > 0"),
-    row("x - truncmod(x, c1)", "truncdiv(x, c1) * c1"),
-    row(
-        "truncdiv(x + c1, c3) - truncdiv(x + c2, c3)",
-        "truncdiv(truncmod(x + c2, c3) + (c1 - c2), c3)",
-        "c1 >= c2 and c3 > 0 and lo(x) + c2 >= 0",
-    ),
-    row(
-        "truncdiv(x + c1, c3) - truncdiv(x, c3)",
-        "truncdiv(truncmod(x, c3) + c1, c3)",
-        "c1 >= 0 and c3 > 0 and lo(x) >= 0",
-    ),
-    # A remainder of 2 is 0 or 1: it is the step between two halves.
-    row("(x + c1) // c3 - (x + c2) // c3", "x % c3 * (c1 % c3 - c2 % c3) + (c1 // c3 - c2 // c3)", "c3 == 2"),
-    row("(x + c1) // c2 - x // c2", "x % c2 * (c1 % c2) + c1 // c2", "c2 == 2"),
-    row("x // c2 - (x + c1) // c2", "x % c2 * (-(c1 % c2)) + (-(c1 // c2))", "c2 == 2"),
-    row("(x + c1) // c2 - x % c2", "x // c2", "c2 == 2 and c1 == 1"),
-    row("(x + c1) // c3 - (x + c2) // c3", "((x + c2) % c3 + (c1 - c2)) // c3", "c3 > 0"),
-    row("(x + c1) // c3 - x // c3", "(x % c3 + c1) // c3", "c3 > 0"),
-    row("x - y * c1", "x + y * (-c1)", "c1 < 0"),
-    row("(x + y * c1) - y", "x + y * (c1 - 1)"),
-    row("(x + y * c1) - y * c2", "x + y * (c1 - c2)"),
-    row("(x - y * c1) - y * c2", "x - y * (c1 + c2)"),
-    row("(x - y) - y", "x - y * 2"),
-    row("(x - y) - (z - y)", "x - z"),
-    row("x - (y - z)", "(x + z) - y", swap=False),
-])
+    SUB.extend(
+        [
+            row(f"x - {_d} * c1", _m),
+            row(f"{_d} * c1 - x", f"0 - {_m}"),
+            row(f"x - {_dp} * c1", f"{_mp} - y"),
+            row(f"{_dp} * c1 - x", f"y - {_mp}"),
+            row(f"x - {_dm} * c1", f"{_mm} + y"),
+            row(f"{_dm} * c1 - x", f"0 - {_mm} - y"),
+            row(f"x * c2 - {_d} * c3", f"{_m} * c2", "c3 == c1 * c2"),
+            row(f"{_d} * c3 - x * c2", f"{_m} * (-c2)", "c3 == c1 * c2"),
+            row(f"x * c2 - {_dp} * c3", f"({_mp} - y) * c2", "c3 == c1 * c2"),
+            row(f"x * c2 - {_dm} * c3", f"({_mm} + y) * c2", "c3 == c1 * c2"),
+            row(f"{_dp} * c3 - x * c2", f"(y - {_mp}) * c2", "c3 == c1 * c2"),
+            row(f"{_dm} * c3 - x * c2", f"(0 - {_mm} - y) * c2", "c3 == c1 * c2"),
+        ]
+    )
+SUB.extend(
+    [
+        row("x - x // c1 * c2 * c3", "x % c1", "c1 == c2 * c3"),
+        row("x - x % c1", "x // c1 * c1", "c1 > 0"),
+        row("x % c1 - x", "x // c1 * (-c1)", "c1 > 0"),
+        row("(y + x) - x % c1", "y + x // c1 * c1", "c1 > 0"),
+        row("x - truncmod(x, c1)", "truncdiv(x, c1) * c1"),
+        row(
+            "truncdiv(x + c1, c3) - truncdiv(x + c2, c3)",
+            "truncdiv(truncmod(x + c2, c3) + (c1 - c2), c3)",
+            "c1 >= c2 and c3 > 0 and lo(x) + c2 >= 0",
+        ),
+        row(
+            "truncdiv(x + c1, c3) - truncdiv(x, c3)",
+            "truncdiv(truncmod(x, c3) + c1, c3)",
+            "c1 >= 0 and c3 > 0 and lo(x) >= 0",
+        ),
+        # A remainder of 2 is 0 or 1: it is the step between two halves.
+        row("(x + c1) // c3 - (x + c2) // c3", "x % c3 * (c1 % c3 - c2 % c3) + (c1 // c3 - c2 // c3)", "c3 == 2"),
+        row("(x + c1) // c2 - x // c2", "x % c2 * (c1 % c2) + c1 // c2", "c2 == 2"),
+        row("x // c2 - (x + c1) // c2", "x % c2 * (-(c1 % c2)) + (-(c1 // c2))", "c2 == 2"),
+        row("(x + c1) // c2 - x % c2", "x // c2", "c2 == 2 and c1 == 1"),
+        row("(x + c1) // c3 - (x + c2) // c3", "((x + c2) % c3 + (c1 - c2)) // c3", "c3 > 0"),
+        row("(x + c1) // c3 - x // c3", "(x % c3 + c1) // c3", "c3 > 0"),
+        row("x - y * c1", "x + y * (-c1)", "c1 < 0"),
+        row("(x + y * c1) - y", "x + y * (c1 - 1)"),
+        row("(x + y * c1) - y * c2", "x + y * (c1 - c2)"),
+        row("(x - y * c1) - y * c2", "x - y * (c1 + c2)"),
+        row("(x - y) - y", "x - y * 2"),
+        row("(x - y) - (z - y)", "x - z"),
+        row("x - (y - z)", "(x + z) - y", swap=False),
+    ]
+)
 
 MUL = [
     row("c1 * x", "x * c1", swap=False),
@@ -168,164 +156,6 @@ MUL = [
     row("(x * c1) * y", "(x * y) * c1", "not is_const(y)", swap=False),
 ]
 
-TRUNCDIV = [
-    row("truncdiv(x, x)", "1"),
-    row("truncdiv(truncdiv(x, c1), c2)", "truncdiv(x, c1 * c2)", "c1 > 0 and c2 > 0"),
-    row(
-        "truncdiv(truncdiv(x, c1) + c2, c3)",
-        "truncdiv(x + c1 * c2, c1 * c3)",
-        "c1 > 0 and c2 >= 0 and c3 > 0 and lo(x) >= 0",
-    ),
-    row("truncdiv(x * c1, c2)", "x * (c1 // c2)", "c2 > 0 and c1 % c2 == 0"),
-    row("truncdiv(x * c1, c2)", "truncdiv(x, c2 // c1)", "c1 > 0 and c2 > 0 and c2 % c1 == 0"),
-    row("truncdiv(x * c1, x)", "c1"),
-    row("truncdiv(x * y, y)", "x"),
-    row(
-        "truncdiv(x * c1 + y, c2)",
-        "x * (c1 // c2) + truncdiv(y, c2)",
-        "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and lo(y) >= 0",
-        swap=False,
-    ),
-    row(
-        "truncdiv(y + x * c1, c2)",
-        "truncdiv(y, c2) + x * (c1 // c2)",
-        "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and lo(y) >= 0",
-        swap=False,
-    ),
-    row(
-        "truncdiv(x * c1 + y + z, c2)",
-        "x * (c1 // c2) + truncdiv(y + z, c2)",
-        "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and lo(y + z) >= 0",
-    ),
-    row("truncdiv(x + c1, c2)", "truncdiv(x, c2) + c1 // c2", "c2 > 0 and c1 > 0 and c1 % c2 == 0 and lo(x) >= 0"),
-    row(
-        "truncdiv(x * c1 + c3, c2)",
-        "x * (c1 // c2) + c3 // c2",
-        "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and c3 > 0",
-    ),
-    *duals(
-        row(
-            "truncdiv(min(x * c1, y), c2)",
-            "min(x * (c1 // c2), truncdiv(y, c2))",
-            "c2 > 0 and c1 % c2 == 0",
-            swap=False,
-        ),
-        row(
-            "truncdiv(min(y, x * c1), c2)",
-            "min(truncdiv(y, c2), x * (c1 // c2))",
-            "c2 > 0 and c1 % c2 == 0",
-            swap=False,
-        ),
-    ),
-    row("truncdiv(x + y, x)", "truncdiv(y, x) + 1", "lo(x) >= 0 and lo(y) >= 0"),
-    *[
-        row(f"truncdiv({p}, x)", "truncdiv(y + z, x) + 1", "lo(x) >= 0 and lo(y + z) >= 0", swap=False)
-        for p in ("(x + y) + z", "(y + x) + z", "y + (x + z)", "y + (z + x)")
-    ],
-    row("truncdiv(x * z + y, z)", "x + truncdiv(y, z)", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
-    row("truncdiv(z * x + y, z)", "x + truncdiv(y, z)", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
-    row("truncdiv(y + x * z, z)", "truncdiv(y, z) + x", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
-    row("truncdiv(y + z * x, z)", "truncdiv(y, z) + x", "lo(x) >= 0 and lo(y) >= 0 and lo(z) >= 0", swap=False),
-    row("truncdiv(x, c1)", "0", "abs(lo(x)) < abs(c1) and abs(hi(x)) < abs(c1)"),
-]
-
-TRUNCMOD = [
-    row("truncmod(x, c1)", "truncmod(x, -c1)", "c1 < 0"),
-    row("truncmod(x * c1, c2)", "0", "c1 % c2 == 0"),
-    row("truncmod(x * y, y)", "0"),
-    row("truncmod(x * c1 + y, c2)", "truncmod(y, c2)", "c2 > 0 and c1 % c2 == 0 and lo(x * c1) >= 0 and lo(y) >= 0"),
-    row("truncmod(x + c1, c2)", "truncmod(x, c2)", "c2 > 0 and c1 >= 0 and c1 % c2 == 0 and lo(x) >= 0"),
-    row("truncmod(x + c1, c2)", "truncmod(x + c1 % c2, c2)", "c2 > 0 and c1 >= c2 and lo(x) >= 0"),
-    row("truncmod(x, c1)", "x", "abs(lo(x)) < abs(c1) and abs(hi(x)) < abs(c1)"),
-    row("truncmod(x, c1)", "congruent(x, c1)", "c1 > 0 and is_congruent(x, c1) and lo(x) >= 0"),
-    row("truncmod(truncmod(x, c1), c2)", "truncmod(x, c2)", "c1 % c2 == 0"),
-]
-
-FLOORDIV = [
-    row("x // x", "1"),
-    row("x // c1 // c2", "x // (c1 * c2)", "c1 > 0 and c2 > 0"),
-    row("(x // c1 + c2) // c3", "(x + c1 * c2) // (c1 * c3)", "c1 > 0 and c3 > 0"),
-    row("(x - x % c1) // c1", "x // c1"),
-    row("x * c1 // c2", "x * (c1 // c2)", "c1 % c2 == 0"),
-    row("x * c1 // c2", "x // (c2 // c1)", "c1 > 0 and c2 > 0 and c2 % c1 == 0"),
-    row("x * c1 // x", "c1"),
-    row("x * y // y", "x"),
-    row("x // c1", "0", "0 <= lo(x) and hi(x) < c1"),
-    row("x // c1", "lo(x) // c1", "c1 > 0 and finite(x) and lo(x) // c1 == hi(x) // c1"),
-    row("x % c1 // c2", "0", "0 < c1 and c1 <= c2"),
-    row("(x % c1 + c2) // c1", "x % c1", "c1 == 2 and c2 == 1"),
-    row("(x * c1 + c3) // c2", "x * (c1 // c2) + c3 // c2", "c2 > 0 and c1 % c2 == 0"),
-    row(
-        "(x * c1 + c3) // c2", "x // (c2 // c1) + c3 // c2", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and c3 % c2 // c1 == 0"
-    ),
-    row("(x * c1 + y) // c2", "x * (c1 // c2) + y // c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x * c1 + y) // c2", "x // (c2 // c1)", "c1 > 0 and c2 > 0 and c2 % c1 == 0 and 0 <= lo(y) and hi(y) < c1"),
-    row(
-        "(x * c1 + y) // c2",
-        "x * (c1 // c2)",
-        "c2 > 0 and c1 > 0 and 0 <= lo(x * (c1 % c2) + y) and hi(x * (c1 % c2) + y) < c2",
-    ),
-    row("(x * c1 + y + z) // c2", "x * (c1 // c2) + (y + z) // c2", "c2 > 0 and c1 % c2 == 0"),
-    row(
-        "(x * c1 + y + z) // c2",
-        "x // (c2 // c1)",
-        "c1 > 0 and c2 > 0 and c2 % c1 == 0 and 0 <= lo(y + z) and hi(y + z) < c1",
-    ),
-    row("(x - y * c1) // c2", "x // c2 - y * (c1 // c2)", "c2 > 0 and c1 % c2 == 0"),
-    row("(x * c1 - y) // c2", "x * (c1 // c2) + (0 - y) // c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x + c1) // c2", "x // c2 + c1 // c2", "c2 > 0 and c1 % c2 == 0"),
-    *duals(
-        row("min(x * c1, y) // c2", "min(x * (c1 // c2), y // c2)", "c2 > 0 and c1 % c2 == 0", swap=False),
-        row("min(y, x * c1) // c2", "min(y // c2, x * (c1 // c2))", "c2 > 0 and c1 % c2 == 0", swap=False),
-    ),
-    row("(x + y) // x", "y // x + 1"),
-    *[
-        row(f"({p}) // x", "(y + z) // x + 1", swap=False)
-        for p in ("(x + y) + z", "(y + x) + z", "y + (x + z)", "y + (z + x)")
-    ],
-    row("(x * z + y) // z", "x + y // z", swap=False),
-    row("(z * x + y) // z", "x + y // z", swap=False),
-    row("(y + x * z) // z", "y // z + x", swap=False),
-    row("(y + z * x) // z", "y // z + x", swap=False),
-    row("(x * z * c1 + y) // (z * c1)", "x + y // (z * c1)"),
-    row("x // y", "0", "not is_const(y) and below(x, y)"),
-]
-
-FLOORMOD = [
-    row("x % x", "0"),
-    row("x * c1 % c2", "0", "c1 % c2 == 0"),
-    row("x * c1 % c2", "x * (c1 % c2) % c2", "c2 > 0 and not 0 <= c1 < c2"),
-    row("x * y % y", "0"),
-    row("x % c1", "x", "0 <= lo(x) and hi(x) < c1"),
-    row("x % c1", "congruent(x, c1)", "c1 > 0 and is_congruent(x, c1)"),
-    row("x % c1", "x + (-(lo(x) // c1 * c1))", "c1 > 0 and finite(x) and lo(x) // c1 == hi(x) // c1"),
-    row("x % c1 % c2", "x % c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x * c1 + c3) % c2", "c3 % c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x * c1 + y) % c2", "(x * (c1 % c2) + y) % c2", "c2 > 0 and not 0 < c1 < c2", swap=False),
-    row("(y + x * c1) % c2", "(y + x * (c1 % c2)) % c2", "c2 > 0 and not 0 < c1 < c2", swap=False),
-    row(
-        "(x * c1 + y) % c2",
-        "x % (c2 // c1) * c1 + y",
-        "c1 > 0 and c2 > 0 and c2 % c1 == 0 and 0 <= lo(y) and hi(y) < c1",
-    ),
-    row("(x * c1 + y + z) % c2", "(y + z) % c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x - y * c1) % c2", "x % c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x * c1 - y) % c2", "(0 - y) % c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x + c1) % c2", "x % c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x + c1) % c2", "(x + c1 % c2) % c2", "c2 > 0 and not 0 <= c1 < c2"),
-    row("(x % c1 + y) % c2", "(x + y) % c2", "c2 > 0 and c1 % c2 == 0"),
-    row("(x % c1 * c3 + y) % c2", "(x * c3 + y) % c2", "c2 > 0 and c1 * c3 % c2 == 0"),
-    # What is left of x beside its remainder is a multiple of the divisor.
-    row("(x - x % y) % y", "0"),
-    row("(x - x % c1) % c2", "0", "c1 % c2 == 0"),
-    row("(x - x % (y * c1)) % y", "0", "c1 != 0"),
-    row("(x + x * c1 % y) % y", "0", "c1 == -1"),
-    row("(x + x * c1 % (y * c2)) % y", "0", "c1 == -1 and c2 != 0"),
-    row("(x + y) % x", "y % x"),
-    row("(x * z + y) % z", "y % z"),
-    row("(x * z * c1 + y) % (z * c1)", "y % (z * c1)"),
-    row("x % y", "x", "not is_const(y) and below(x, y)"),
-]
 
 MIN = [
     row("min(c1, x)", "min(x, c1)", swap=False),
@@ -427,20 +257,24 @@ LESS = [
 for _div, _mod in (("truncdiv(%s, c1)", "truncmod(%s, c1)"), ("(%s) // c1", "(%s) %% c1")):
     _d, _m = _div % "x", _mod % "x"
     _dc, _mc = _div % "x + c2", _mod % "x + c2"
-    LESS.extend([
-        row(f"{_d} * c1 < x", f"0 < {_m}", "c1 > 0"),
-        row(f"{_d} * c1 < x + y", f"0 < {_m} + y", "c1 > 0"),
-        row(f"{_d} * c1 < x - y", f"y < {_m}", "c1 > 0"),
-        row(f"{_dc} * c1 < x", f"c2 < {_mc}", "c1 > 0"),
-        row(f"{_dc} * c1 < x + y", f"c2 < {_mc} + y", "c1 > 0"),
-        row(f"{_dc} * c1 < x - y", f"y < {_mc} + (-c2)", "c1 > 0"),
-    ])
-LESS.extend([
-    row("min(x, y) < z", "x < z or y < z", "decided(x, z) or decided(y, z)", swap=False),
-    row("max(x, y) < z", "x < z and y < z", "decided(x, z) or decided(y, z)", swap=False),
-    row("z < min(x, y)", "z < x and z < y", "decided(z, x) or decided(z, y)", swap=False),
-    row("z < max(x, y)", "z < x or z < y", "decided(z, x) or decided(z, y)", swap=False),
-])
+    LESS.extend(
+        [
+            row(f"{_d} * c1 < x", f"0 < {_m}", "c1 > 0"),
+            row(f"{_d} * c1 < x + y", f"0 < {_m} + y", "c1 > 0"),
+            row(f"{_d} * c1 < x - y", f"y < {_m}", "c1 > 0"),
+            row(f"{_dc} * c1 < x", f"c2 < {_mc}", "c1 > 0"),
+            row(f"{_dc} * c1 < x + y", f"c2 < {_mc} + y", "c1 > 0"),
+            row(f"{_dc} * c1 < x - y", f"y < {_mc} + (-c2)", "c1 > 0"),
+        ]
+    )
+LESS.extend(
+    [
+        row("min(x, y) < z", "x < z or y < z", "decided(x, z) or decided(y, z)", swap=False),
+        row("max(x, y) < z", "x < z and y < z", "decided(x, z) or decided(y, z)", swap=False),
+        row("z < min(x, y)", "z < x and z < y", "decided(z, x) or decided(z, y)", swap=False),
+        row("z < max(x, y)", "z < x or z < y", "decided(z, x) or decided(z, y)", swap=False),
+    ]
+)
 
 AND = [
     row("x and x", "x"),

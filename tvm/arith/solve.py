@@ -496,4 +496,3 @@ def _carried(
         left, limit = Sum(excess.terms, 0), const(-excess.constant, condition.a.dtype)
         out.append((EQ if form[1] else LE)(compose(left, condition.a.dtype, order), limit))
     return out
-

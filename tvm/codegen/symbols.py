@@ -51,6 +51,9 @@ LIBRARY = (
 # Names that begin so belong to compilers (and what they call: __udivti3 and its kin) and to LLVM text.
 _PREFIXES = ("__", "_Unwind_", "llvm.", "tvm.", ".")
 
+# Names of functions that only their own module calls end with this.
+PRIVATE_SUFFIX = "_private_"
+
 # The loader asks a library for this before the name itself (csrc/src/core/module.c).
 PREFIX = "__tvm_function_"
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from ..error import TVMError
 from ..ir.module import GlobalVar, IRModule
+from ..ir.prim import Call
 from ..ir.transform import PassContext
+from ..ir.visit import post_order
 from ..target import Target
 from ..target.backend import backend_of, host_of, load
 from ..te.infer import Bounds
@@ -78,6 +80,23 @@ def lower(inp, args=None, name: str = "main", binds=None, simple_mode: bool = Fa
     return pipeline.lower(mod, PassContext.current(), simple_mode)
 
 
+def _with_symbols(mod: IRModule) -> IRModule:
+    """The module in which each function that no other one calls has a ``global_symbol``: without it, only functions of
+    the module could call it."""
+    funcs = {var.name_hint: func for var, func in mod.functions.items() if isinstance(func, PrimFunc)}
+    nameless = {name for name, func in funcs.items() if "global_symbol" not in func.attrs}
+    if not nameless:
+        return mod
+    calls = (node.op for func in funcs.values() for node in post_order(func.body) if isinstance(node, Call))
+    called = {op.name_hint for op in calls if isinstance(op, GlobalVar)}
+
+    def named(var: GlobalVar, func: Any) -> Any:
+        is_named = var.name_hint in nameless - called
+        return func.with_attr("global_symbol", var.name_hint) if is_named else func
+
+    return mod.map_functions(named)
+
+
 def build(
     inputs, args=None, target=None, target_host=None, runtime=None, name: str = "default_function", binds=None
 ) -> Any:
@@ -117,7 +136,7 @@ def build(
     """
     target, host = _targets(inputs, target, target_host)
     if isinstance(inputs, Mapping):
-        parts = {Target(t) if not isinstance(t, Target) else t: lower(m) for t, m in inputs.items()}
+        parts = {Target(t) if not isinstance(t, Target) else t: lower(_with_symbols(m)) for t, m in inputs.items()}
     else:
         parts = {target: _input_module(inputs, args, name, binds)}
     return build_parts(parts, host)
@@ -142,7 +161,7 @@ def _input_module(inputs, args, name: str, binds) -> IRModule:
         check_outputs(inputs, args)
         return lower(inputs, args, name, binds)
     if isinstance(inputs, (PrimFunc, IRModule)):
-        return lower(inputs, name=name)
+        return lower(_with_symbols(inputs) if isinstance(inputs, IRModule) else inputs, name=name)
     if isinstance(inputs, (list, tuple)):
         merged = IRModule()
         for part in inputs:

@@ -340,14 +340,20 @@ def truncmod(a: Any, b: Any, span: Span | None = None):
     if b is None:
         return a
     _no_zero(b, "truncmod")
-    got = _fold(a, b, trunc_mod)
+    got = _folded_remainder(a, b, trunc_mod)
+    return Mod(a, b) if got is None else got
+
+
+def _folded_remainder(a: Any, b: Any, function: Any):
+    """A remainder that is known without computing it at run time; None where it is not."""
+    got = _fold(a, b, function)
     if got is not None:
         return got
     if isinstance(a, IntImm) and a.value == 0:
         return a
     if info(a.dtype).is_bool or isinstance(b, IntImm) and b.value == 1:
         return const(0, a.dtype)
-    return Mod(a, b)
+    return None
 
 
 def floordiv(a: Any, b: Any, span: Span | None = None):
@@ -400,14 +406,8 @@ def floormod(a: Any, b: Any, span: Span | None = None):
     _no_zero(b, "floormod")
     if info(a.dtype).is_float:
         return subtract(a, multiply(call_pure("floor", div(a, b)), b))
-    got = _fold(a, b, int.__mod__)
-    if got is not None:
-        return got
-    if isinstance(a, IntImm) and a.value == 0:
-        return a
-    if info(a.dtype).is_bool or isinstance(b, IntImm) and b.value == 1:
-        return const(0, a.dtype)
-    return FloorMod(a, b)
+    got = _folded_remainder(a, b, int.__mod__)
+    return FloorMod(a, b) if got is None else got
 
 
 def _least(x: float, y: float) -> float:

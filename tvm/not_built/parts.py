@@ -240,11 +240,11 @@ PARTS: dict[str, Part] = {
     "tvm.topi.cuda.conv3d_winograd": Part("Winograd's algorithm for 3-D convolutions", "_infer_tile_size"),
     "tvm.te.autodiff": Part("differentiation of tensor expressions", "gradient"),
     "tvm.contrib.peak": Part("the measuring of peaks", "measure_bandwidth_all_types measure_compute_all_types"),
-    "tvm.relay.testing": Part("what this helper needs", "check_grad"),
+    "tvm.relay.testing": Part("differentiation of graphs (models are compiled for inference)", "check_grad"),
     "tvm.relay.transform": Part(
         "the pass",
         "BatchingOps CapturePostDfsIndexInSpans CollagePartition"
-        " InlineCompilerFunctionsBoundTo InlineComposites LazyGradientInit"
+        " InlineCompilerFunctionsBoundTo InlineComposites"
         " MarkCompilerFunctionsAsExtern MetaScheduleLayoutRewrite"
         " OutlineCompilerFunctionsWithExistingGlobalSymbols RemoveStandaloneReshapes SimplifyExprPostAlterOp"
         " SimplifyFCTranspose to_cps un_cps",

@@ -20,6 +20,7 @@ from ..ir.tensor_type import TensorType
 from ..ir.type import TupleType
 from ..runtime import cpu, ndarray
 from ..runtime.container import tuple_object
+from . import trampoline
 from .adt import Match, Pattern, PatternConstructor, PatternTuple, PatternVar
 from .evaluate import evaluate_call
 from .expr import (
@@ -100,16 +101,7 @@ class Interpreter:
 
     def run(self, function: Function, args: list) -> Any:
         """The result of a function on values."""
-        stack: list[Generator] = [self.apply(Closure(function, {}), args)]
-        value: Any = None
-        while stack:
-            try:
-                stack.append(stack[-1].send(value))
-                value = None
-            except StopIteration as done:
-                stack.pop()
-                value = done.value
-        return value
+        return trampoline.run(self.apply(Closure(function, {}), args))
 
     def apply(self, callee: Any, args: list) -> Generator:
         if isinstance(callee, GlobalVar):

@@ -107,8 +107,7 @@ class _Library:
     def _load(self) -> None:
         path = find_library()
         try:
-            # Generated code finds the functions of the custom type myfloat by their names.
-            library = ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
+            library = ctypes.CDLL(path)
             found = {name: getattr(library, name) for name in C_SIGNATURES}
         except (OSError, AttributeError) as error:
             raise TVMError(
@@ -122,6 +121,14 @@ class _Library:
         atexit.register(found["TVMSetInterruptCheck"], C_CHECK())
         found["TVMSetForeignCaller"](_callback)
         self.__dict__.update(found)
+        self.__dict__["_opened"] = library
+
+    def address(self, name: str) -> int | None:
+        """The address of a symbol that the library exports; None where it does not. Code that is compiled in this
+        process is given addresses: the library is loaded for its users alone."""
+        self.TVMGetLastError  # noqa: B018
+        found = getattr(self.__dict__["_opened"], name, None)
+        return None if found is None else ctypes.cast(found, ctypes.c_void_p).value
 
 
 _load_lock = threading.RLock()

@@ -15,7 +15,6 @@ from ..ir.node import Node
 from ..ir.prim import Call, IntImm, IterVar, PrimExpr, StringImm, Var
 from ..ir.subst import uses_var
 from ..ir.type import TupleType
-from ..ir.visit import post_order
 from ..tir.buffer import Buffer
 from ..tir.function import PrimFunc
 from ..tir.stmt import (
@@ -44,6 +43,7 @@ from ..tir.stmt import (
 from . import te_text
 from .declare import THREAD_KEYS, Declarations
 from .expr_text import EXPRESSIONS, VALUES, Options, Writer, end_of, producer_name
+from .inline_buffers import inline_buffers
 
 _LOOPS = {
     ForKind.SERIAL: "serial",
@@ -128,7 +128,7 @@ class Printer:
         private = "" if "global_symbol" in func.attrs else "(private=True)"
         self.line(f"@{self.t}.prim_func{private}")
         params, matches = [], []
-        inline = _inline_buffers(func) if self.options.syntax_sugar else set()
+        inline = inline_buffers(func) if self.options.syntax_sugar else set()
         for param in func.params:
             buffer = func.buffer_map.get(param)
             if buffer is not None and id(buffer) in inline:
@@ -195,33 +195,6 @@ class Printer:
 
 def _is_void(kind: Any) -> bool:
     return kind is None or (isinstance(kind, TupleType) and not kind.fields)
-
-
-def _inline_buffers(func: PrimFunc) -> set[int]:
-    """Parameter buffers that an annotation says all of, and whose handle the body does not use."""
-    shared: dict[int, int] = {}
-    for buffer in func.buffer_map.values():
-        shared[id(buffer.data)] = shared.get(id(buffer.data), 0) + 1
-    used = {id(n) for n in post_order(func.body) if isinstance(n, Var)}
-    return {
-        id(buffer)
-        for param, buffer in func.buffer_map.items()
-        if id(param) not in used and shared[id(buffer.data)] == 1 and _is_simple(buffer)
-    }
-
-
-def _is_simple(buffer: Buffer) -> bool:
-    return (
-        all(isinstance(s, IntImm) for s in buffer.shape)
-        and not buffer.strides
-        and isinstance(buffer.elem_offset, IntImm)
-        and buffer.elem_offset.value == 0
-        and buffer.scope() == "global"
-        and buffer.data_alignment == 64
-        and buffer.offset_factor == 1
-        and not buffer.buffer_type
-        and not buffer.axis_separators
-    )
 
 
 # --- one function per statement class -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from ..ir.subst import substitute
 from ..ir.visit import post_order
 from . import axes as algebra
 from .attributes import AttachType
-from .normalize import Substitution, replace_in_stages
+from .normalize import Substitution, replace_in_stages, set_op
 from .stage import Stage
 from .steps import AxisRef, ScheduleStep, TensorRef, primitive
 from .tensor import BaseComputeOp, ComputeOp, PlaceholderOp, Tensor, TensorComputeOp
@@ -213,12 +213,8 @@ def _moved_axis(axis: IterVar, values: dict[Any, Any]) -> IterVar:
 def swap_op(schedule: Schedule, stage: Stage, op: ComputeOp, skip: set[Stage]) -> None:
     """Let ``stage`` make its tensors by ``op`` from now on, and all readers read the new ones."""
     change = Substitution()
-    for old, new in zip(stage.op.outputs, op.outputs):
-        change.replaced[old] = new
-    if stage.op in schedule.outputs:
-        schedule.outputs[schedule.outputs.index(stage.op)] = op
-    stage.op = op
-    schedule.stage_map[op] = stage
+    change.replaced.update(zip(stage.op.outputs, op.outputs))
+    set_op(schedule, stage, op)
     replace_in_stages(schedule, change, skip=skip | {stage})
 
 

@@ -179,12 +179,16 @@ def replace_in_stages(schedule: Schedule, change: Substitution, only: set[Stage]
         op = follow.apply(op)
         if op is stage.op:
             continue
-        for old, new in zip(stage.op.outputs, op.outputs):
-            follow.replaced[old] = new
-        if stage.op in schedule.outputs:
-            schedule.outputs[schedule.outputs.index(stage.op)] = op
-        stage.op = op
-        schedule.stage_map[op] = stage
+        follow.replaced.update(zip(stage.op.outputs, op.outputs))
+        set_op(schedule, stage, op)
+
+
+def set_op(schedule: Schedule, stage: Stage, op: Operation) -> None:
+    """Give a stage another operation; readers of the old one are not changed."""
+    if stage.op in schedule.outputs:
+        schedule.outputs[schedule.outputs.index(stage.op)] = op
+    stage.op = op
+    schedule.stage_map[op] = stage
 
 
 def _inline_all(schedule: Schedule) -> None:
@@ -196,10 +200,6 @@ def _inline_all(schedule: Schedule) -> None:
             continue
         op = change.apply(stage.op)
         if op is not stage.op:
-            for old, new in zip(stage.op.outputs, op.outputs):
-                change.replaced[old] = new
-            if stage.op in schedule.outputs:
-                schedule.outputs[schedule.outputs.index(stage.op)] = op
-            stage.op = op
-            schedule.stage_map[op] = stage
+            change.replaced.update(zip(stage.op.outputs, op.outputs))
+            set_op(schedule, stage, op)
     schedule.stages = [s for s in schedule.stages if s.attach_type != AttachType.INLINE]

@@ -44,6 +44,8 @@ matmul_legalize = _legalize("matmul_legalize", "a matmul")
 conv2d_alter_layout = _alter_layout("conv2d_alter_layout", "a convolution")
 conv3d_alter_layout = _alter_layout("conv3d_alter_layout", "a convolution of three dimensions")
 dense_alter_layout = _alter_layout("dense_alter_layout", "a dense layer")
+# No operator has this rule by itself: weights that are variables would be packed in every run.
+x86_dense_alter_layout = _alter_layout("x86_dense_alter_layout", "a dense layer")
 
 __all__ = [
     "batch_matmul_legalize",
@@ -54,4 +56,5 @@ __all__ = [
     "dense_alter_layout",
     "dense_legalize",
     "matmul_legalize",
+    "x86_dense_alter_layout",
 ]

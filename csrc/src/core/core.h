@@ -102,6 +102,8 @@ typedef struct Object Object;
 /* Whether a file is an object (and not a library). */
 bool object_is(const unsigned char *bytes, size_t size);
 /* NULL with `why` set where it is damaged, for another machine, or needs something that is not here. */
+/* A symbol that this library exports, or NULL. Other libraries do not see its symbols: it is loaded for its users alone. */
+void *library_own_symbol(const char *name);
 Object *object_open(const unsigned char *bytes, size_t size, char *why, size_t room);
 void object_close(Object *object);
 /* A symbol that the object defines for others, and its size; NULL where there is none. */

@@ -281,15 +281,47 @@ void library_clean(void) {
     if (*folder) remove_leftovers(folder);
 }
 
-static void *open_shared(const char *path, const unsigned char *bytes, size_t size) {
-  if (check_image(path, bytes, size) || check_seal(path, bytes, size)) return NULL;
+static void *own_library(int flags) {
+  Dl_info info;
+  if (!dladdr((void *)&library_clean, &info) || !info.dli_fname) return NULL;
+  return dlopen(info.dli_fname, RTLD_NOW | RTLD_NOLOAD | flags);
+}
+
+void *library_own_symbol(const char *name) {
+  static _Atomic(void *) opened;
+  void *own = atomic_load(&opened);
+  if (!own) atomic_store(&opened, own = own_library(RTLD_LOCAL));
+  return own ? dlsym(own, name) : NULL;
+}
+
+/* Makes the symbols of this library visible if an error of the loader is about one of them. */
+static bool lend_symbol(const char *why) {
+  static const char text[] = "undefined symbol: ";
+  const char *found = why ? strstr(why, text) : NULL;
+  char name[128];
+  if (!found) return false;
+  size_t length = strcspn(found += sizeof text - 1, " ,\t\n");
+  if (!length || length >= sizeof name) return false;
+  memcpy(name, found, length);
+  name[length] = 0;
+  return library_own_symbol(name) && own_library(RTLD_GLOBAL);
+}
+
+static void *open_copy(const unsigned char *bytes, size_t size) {
   void *library = NULL;
   const char *folder;
-  library_clean();
   dlerror();
   for (size_t i = 0; !library && (folder = temporary_folder(i)); ++i)
     if (*folder) library = open_copy_in(folder, bytes, size);
+  return library;
+}
+
+static void *open_shared(const char *path, const unsigned char *bytes, size_t size) {
+  if (check_image(path, bytes, size) || check_seal(path, bytes, size)) return NULL;
+  library_clean();
+  void *library = open_copy(bytes, size);
   const char *why = library ? NULL : dlerror();
+  if (!library && lend_symbol(why) && !(library = open_copy(bytes, size))) why = dlerror();
   if (!library) tvm_set_error("cannot load library '%s': %s", path, why ? why : "no folder for a temporary copy");
   return library;
 }

@@ -156,7 +156,8 @@ static int resolve_symbols(Linker *linker) {
       /* Some assemblers name the table wherever code reads addresses from it. */
       object->addresses[i] = (uint64_t)(uintptr_t)object->memory + linker->table;
     } else if (symbol->st_shndx == SHN_UNDEF) {
-      object->addresses[i] = (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, name);
+      void *address = dlsym(RTLD_DEFAULT, name);
+      object->addresses[i] = (uint64_t)(uintptr_t)(address ? address : library_own_symbol(name));
       if (!object->addresses[i] && ELF64_ST_BIND(symbol->st_info) != STB_WEAK && *name)
         return refuse(linker, "it needs '%.100s', which is not here", name);
     } else if (symbol->st_shndx == SHN_ABS) {

@@ -83,9 +83,13 @@ static void unlink_free(VMPool *pool, VMBlock *block) {
 /* The smallest free block of at least this size that is no part of another, else the largest of them; NULL without any. */
 static VMBlock *whole_block(VMPool *pool, size_t size) {
   VMBlock *found = NULL;
+  int enough = class_served(size);
   for (int i = CLASSES - 1; i >= 0 && (!found || found->size > size); --i)
-    for (VMBlock *block = pool->classes[i]; block; block = block->next)
+    for (VMBlock *block = pool->classes[i]; block; block = block->next) {
       if (is_whole(block) && (!found || (block->size >= size && block->size < found->size))) found = block;
+      /* All blocks of this class are smaller than `size`. A pool may have very many of them. */
+      if (found && i < enough) return found;
+    }
   return found;
 }
 

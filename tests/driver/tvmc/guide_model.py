@@ -1,6 +1,7 @@
 """A ResNet-50-v2 as the ONNX model zoo had it: opset 7, input `data` of open batch, weights that are inputs too.
 
-Weights are random. ``width`` divides the channels: names, operators and shapes of the graph stay alike.
+Weights are random. ``width`` divides the channels, and a smaller ``depth`` leaves out units that repeat the one before:
+names, operators and shapes of the graph stay alike.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ def _unit(out: _Writer, value: str, name: str, before: int, channels: int, strid
     return out.node("Add", f"{name}__plus0", [deep, side])
 
 
-def write(path: str, width: int = 1, seed: int = 0) -> None:
-    """Write the model."""
+def write(path: str, width: int = 1, depth: int = 6, seed: int = 0) -> None:
+    """Write the model, with at most ``depth`` units in each stage."""
     out, prefix = _Writer(seed), "resnetv24"
     channels = 64 // width
     value = out.norm("data", f"{prefix}_batchnorm0", 3)
@@ -76,7 +77,7 @@ def write(path: str, width: int = 1, seed: int = 0) -> None:
     value = out.relu(out.norm(value, f"{prefix}_batchnorm1", channels), f"{prefix}_relu0")
     value = out.node("MaxPool", f"{prefix}_pool0_fwd", [value], kernel_shape=[3, 3], pads=[1] * 4, strides=[2, 2])
     for stage, (units, wide) in enumerate(STAGES, 1):
-        for unit in range(units):
+        for unit in range(min(units, depth)):
             stride = 2 if unit == 0 and stage > 1 else 1
             value = _unit(out, value, f"{prefix}_stage{stage}_{unit}", channels, wide // width, stride, unit == 0)
             channels = wide // width

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 
 import pytest
@@ -11,12 +10,12 @@ pytest.importorskip("onnx")
 COUNT = int(os.environ.get("TVM_CONFORMANCE_CASES", "30"))
 
 
-@pytest.fixture(scope="module")
-def runner(root):
-    spec = importlib.util.spec_from_file_location("onnx_conformance", root / "tools" / "onnx_conformance.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def runner(root, monkeypatch):
+    monkeypatch.syspath_prepend(str(root / "tools"))
+    import onnx_conformance
+
+    return onnx_conformance
 
 
 @pytest.mark.slow("compiles 30 models")

@@ -8,6 +8,7 @@ import pytest
 import tvm
 from tests.relay.op.test_cpu_layout import operators
 from tvm import relay, topi
+from tvm.relay.testing import TempOpAttr
 
 rng = np.random.default_rng(3)
 
@@ -143,3 +144,21 @@ def test_a_hook_that_has_a_function_for_a_key_takes_another_by_override_only(ove
     data, weight = (rng.standard_normal(s).astype("float32") for s in ((3, 8), (10, 8)))
     got = relay.create_executor("debug", mod=altered).evaluate()(data, weight).numpy()
     np.testing.assert_allclose(got, data @ weight.T, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows, cpu, block", [(48, "core-avx2", 16), (16, "core-avx2", 16), (10, "core-avx2", 10),
+                                              (51, "core-avx2", 3), (64, "skylake-avx512", 32)])  # fmt: skip
+def test_dense_layers_are_packed_where_the_rule_of_x86_is_asked_for(rows, cpu, block):
+    x, w = relay.var("x", shape=(5, 64)), relay.var("w", shape=(rows, 64))
+    mod = relay.transform.InferType()(tvm.IRModule.from_expr(relay.nn.dense(x, w)))
+    target = f"llvm -mtriple=x86_64-linux-gnu -mcpu={cpu}"
+    assert operators(run_pass(mod, relay.transform.AlterOpLayout(), target)["main"]) == ["nn.dense"]
+    with TempOpAttr("nn.dense", "FTVMAlterOpLayout", topi.x86.dense_alter_op._alter_dense_layout):
+        packed = run_pass(mod, relay.transform.AlterOpLayout(), target)
+        on_a_gpu = run_pass(mod, relay.transform.AlterOpLayout(), "cuda -arch=sm_80")
+    weight = packed["main"].body.args[1]
+    assert (weight.attrs.src_layout, weight.attrs.dst_layout) == ("NC", f"NC{block}n")
+    assert packed["main"].body.attrs.weight_layout == f"NC{block}n" and operators(on_a_gpu["main"]) == ["nn.dense"]
+    data, values = (rng.standard_normal(s).astype("float32") for s in ((5, 64), (rows, 64)))
+    got = relay.create_executor("debug", mod=packed).evaluate()(data, values).numpy()
+    np.testing.assert_allclose(got, data @ values.T, rtol=1e-4, atol=1e-4)

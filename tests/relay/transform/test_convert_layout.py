@@ -11,6 +11,8 @@ from tvm.ir.visit import post_order
 from tvm.relay import transform
 from tvm.relay.transform.infer_layout_utils import InferCorrectLayoutOutput
 
+pytestmark = pytest.mark.usefixtures("quick_code")
+
 NCHW = {"nn.conv2d": ["NCHW", "default"]}
 
 
@@ -94,6 +96,33 @@ def test_a_tensor_is_flattened_in_its_old_layout():
 def test_a_transpose_that_undoes_the_change_of_layout_is_removed():
     after = check(relay.nn.batch_flatten(relay.transpose(relay.nn.relu(conv()), [0, 3, 1, 2])), NCHW)
     assert not calls(after, "transpose") and len(calls(after, "layout_transform")) == 2
+
+
+@pytest.mark.parametrize("keepdims", [True, False])
+@pytest.mark.parametrize("name", ["sum", "mean", "max"])
+def test_channels_in_blocks_are_reduced_in_blocks(name, keepdims):
+    desired = {"nn.conv2d": ["NCHW2c", "OIHW2i2o"]}
+    after = check(getattr(relay, name)(conv(layout="NCHW"), axis=1, keepdims=keepdims), desired)
+    (call,) = calls(after, name)
+    assert tuple(call.attrs.axis) == (1, 4) and call.args[0].op.name == "nn.contrib_conv2d_NCHWc"
+    if keepdims:
+        assert after["main"].body.attrs.src_layout == "NCHW1c"
+    y = conv(layout="NCHW")
+    gated = check(y * relay.sigmoid(getattr(relay, name)(y, axis=1, keepdims=True)), desired)
+    # Data and weight go in, and the output comes out.
+    assert len(calls(gated, "layout_transform")) == 3
+
+
+def test_places_of_channels_in_blocks_are_those_of_the_old_layout():
+    after = check(relay.argmax(conv(layout="NCHW"), axis=1), {"nn.conv2d": ["NCHW2c", "OIHW2i2o"]})
+    (call,) = calls(after, "argmax")
+    assert call.args[0].op.name == "layout_transform" and tuple(call.attrs.axis) == (1,)
+
+
+def test_a_slice_of_the_first_axes_has_no_axes_in_blocks_either():
+    sliced = relay.strided_slice(conv(layout="NCHW"), begin=[0, 2], end=[1, 4], strides=[1, 1])
+    (call,) = calls(check(sliced, {"nn.conv2d": ["NCHW2c", "OIHW2i2o"]}), "strided_slice")
+    assert (call.attrs.axes, tuple(call.attrs.begin), tuple(call.attrs.end)) == (None, (0, 1), (1, 2))
 
 
 def test_a_bias_is_added_in_the_new_layout():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.quick_code import quick_code
 from tvm import autotvm, relay
 from tvm.autotvm.task.space import ConfigSpace
 from tvm.contrib import graph_executor
@@ -52,7 +53,7 @@ def model_of(op: str, data, kernel, bias, **attrs):
 
 
 def run(mod, data) -> np.ndarray:
-    with tvm.transform.PassContext(opt_level=3):
+    with tvm.transform.PassContext(opt_level=3), quick_code():
         lib = relay.build(mod, "llvm")
     module = graph_executor.GraphModule(lib["default"](tvm.cpu()))
     module.set_input("x", data)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.quick_code import quick_code
 from tests.tile_emulator import emulated
 from tvm import te
 from tvm.topi.cpu import conv2d_tiles
@@ -58,7 +59,7 @@ def check(kind, case):
     weights = rng.integers(-8, 9, (outer, blocks, window, window, c // kind.depth, o, kind.depth))
     tensors = [te.placeholder(v.shape, t, name=n) for v, t, n in ((x, kind.lhs, "data"), (weights, kind.rhs, "kernel"))]
     out = conv2d_tiles.conv2d(*tensors, stride, window // 2, 1, kind)
-    with emulated() as target, tvm.target.Target(target) as where:
+    with quick_code(), emulated() as target, tvm.target.Target(target) as where:
         built = tvm.build(schedule_for([out], where), [*tensors, out], where)
         given = [tvm.nd.empty(v.shape, t.dtype) for v, t in zip((x, weights), tensors)]
         for array, v in zip(given, (x, weights)):

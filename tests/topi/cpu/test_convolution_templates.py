@@ -9,6 +9,7 @@ import pytest
 
 import tvm
 from tests.cpus import OLDER
+from tests.quick_code import quick_code
 from tvm import te, tir, topi
 from tvm.tir.stmt_functor import post_order_visit
 from tvm.topi.cpu import conv2d, depthwise
@@ -63,7 +64,7 @@ def run(target, shape, filters, kernel, stride=1, pad=(0, 0, 0, 0), dilation=1, 
     b = te.placeholder(bias.shape, name="b")
     result = topi.nn.relu(topi.add(out, b)) if epilogue else out
     target = tvm.target.Target(target)
-    with target:
+    with target, quick_code():
         function = tvm.build(schedule_for([result], target), [x, w, b, result], target)
     got = tvm.nd.empty([int(d) for d in result.shape])
     function(*(tvm.nd.array(np.ascontiguousarray(a)) for a in (blocked(data, in_block), packed, bias)), got)

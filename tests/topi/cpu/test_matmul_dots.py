@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.quick_code import quick_code
 from tvm import te
 from tvm.topi.cpu import dot_products, matmul_dots
 from tvm.topi.schedule.cpu import schedule_for
@@ -57,7 +58,7 @@ def test_products_are_exact(m, n, k):
     rng = np.random.default_rng(m + n + k)
     x, w = rng.integers(0, 256, (m, k), "uint8"), rng.integers(-128, 128, (n, k)).astype("int8")
     packed = w.reshape(n // 16, 16, k // 16, 4, 4).transpose(0, 2, 3, 1, 4)
-    with tvm.target.Target("llvm") as target:
+    with tvm.target.Target("llvm") as target, quick_code():
         schedule, arguments = scheduled(m, n, k, target)
         built = tvm.build(schedule, arguments, target)
     out = tvm.nd.empty((m, n), "int32")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.quick_code import quick_code
 from tests.tile_emulator import emulated
 from tvm import te
 from tvm.topi.cpu import matmul_tiles, tiles
@@ -39,7 +40,7 @@ def check(m, n, k, kind, target, batch=(), has_bias=False):
         out = te.compute((m, n), lambda i, j: te.max(sums[i, j] + bias[j], 0), name="relu", tag="elemwise")
         given.append((bias, rng.integers(-99, 99, n)))
         expected = np.maximum(expected + given[-1][1], 0)
-    with tvm.target.Target(target) as where:
+    with quick_code(), tvm.target.Target(target) as where:
         schedule, arguments = schedule_for([out], where), [*(t for t, _ in given), out]
         text, built = str(tvm.lower(schedule, arguments)), tvm.build(schedule, arguments, where)
     arrays = [tvm.nd.empty(v.shape, t.dtype) for t, v in given]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.quick_code import quick_code
 from tvm import te, topi
 from tvm.ir.visit import post_order
 from tvm.tir.stmt import For, ForKind
@@ -16,7 +17,7 @@ SHAPES = [(1, 1), (3, 5), (5, 16), (7, 33), (2, 3, 100), (1, 1000), (40, 64), (1
 
 
 def run(function, *arrays):
-    with HERE:
+    with HERE, quick_code():
         inputs = [te.placeholder(a.shape, name=f"in{i}") for i, a in enumerate(arrays)]
         out = function(*inputs)
         s = schedule_for([out], HERE)

@@ -7,6 +7,7 @@ import pytest
 
 import tvm
 from tests.cpus import OLDER
+from tests.quick_code import quick_code
 from tvm import te, topi
 from tvm.error import TVMError
 from tvm.topi.cpu import winograd
@@ -56,7 +57,7 @@ def run(rng, shape, filters, tile, vectors, pad=(1, 1, 1, 1), block=16, follow="
     else:
         results, wanted = [out], [want]
     target = tvm.target.Target(target)
-    with target:
+    with target, quick_code():
         function = tvm.build(schedule_for(results, target), [x, w, b, *results], target)
     got = [tvm.nd.array(np.full(a.shape, np.nan, "float32")) for a in wanted]
     function(*(tvm.nd.array(a) for a in (blocked(data, block), packed, bias)), *got)

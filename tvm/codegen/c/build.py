@@ -15,7 +15,7 @@ from ...runtime import _lib, link
 from ...runtime.module import JitCode, Module, from_code, load_module
 from ...target.target import Target
 from ...tir.function import PrimFunc
-from ..llvm.build import prim_functions
+from ..llvm.build import entry_name, function_name, prim_functions
 from . import runtime as c_runtime
 from .like import CLike
 from .names import quoted
@@ -65,7 +65,7 @@ def emit_source(functions: Iterable[tuple[str, PrimFunc]], dialect: type[CLike] 
     source = Source(dialect)
     rows = []
     for name, function in functions:
-        symbol = str(function.attrs.get("global_symbol") or name)
+        symbol = function_name(name, function)
         if symbol in source.signatures:
             raise TVMError(f"two functions of the module have the symbol '{symbol}'")
         printer = dialect(source, symbol, _result_type(dialect, function))
@@ -197,18 +197,8 @@ def _is_x86(target: Target) -> bool:
     return triple.split("-")[0].lower() in ("x86_64", "amd64", "i386", "i486", "i586", "i686")
 
 
-def _entry_name(mod: IRModule) -> str | None:
-    """The function marked as entry, or the only one there is beside raw entries."""
-    functions = {str(f.attrs.get("global_symbol") or name): f for name, f in prim_functions(mod)}
-    packed = [name for name in functions if not name.endswith("_compute_")]
-    for name in packed:
-        if len(packed) == 1 or functions[name].attrs.get("tir.is_entry_func"):
-            return name
-    return None
-
-
 def build(mod: IRModule, target: Target) -> Module:
-    entry = _entry_name(mod)
+    entry = entry_name(mod)
     source = emit_source(prim_functions(mod))
     names = tuple(dict.fromkeys(row.symbol for row in source.signatures.values()))
     code = CompiledSource(source_text(source, entry), names, target)

@@ -20,7 +20,7 @@ from ...runtime.module import JitCode, Module, from_code
 from ...target.cpu import ResolvedCPU, needs_of, resolve_cpu
 from ...target.target import Target
 from ...tir.function import PrimFunc
-from ..symbols import symbol_of
+from ..symbols import PRIVATE_SUFFIX, symbol_of
 from . import jit as llvm_jit
 from .builder import Builder
 from .module import CONTEXT, TABLE, ModuleText
@@ -31,8 +31,9 @@ ENOUGH_FUNCTIONS = 4
 
 
 def function_name(name: str, function: PrimFunc) -> str:
-    """The name users know a function by, given the one it is called by inside its module."""
-    return str(function.attrs.get("global_symbol") or name)
+    """The name users know a function by, given the one it is called by inside its module. A function without a
+    ``global_symbol`` takes raw arguments, so users must not find it by its name."""
+    return str(function.attrs.get("global_symbol") or name + PRIVATE_SUFFIX)
 
 
 def emit_module(
@@ -301,9 +302,9 @@ def _float_flags(target: Target) -> str:
 
 
 def entry_name(mod: IRModule) -> str | None:
-    """The function marked as entry, or the only one there is beside raw entries."""
-    functions = {function_name(v.name_hint, f): f for v, f in mod.functions.items() if isinstance(f, PrimFunc)}
-    packed = [name for name in functions if name.removesuffix("_compute_") == name]
+    """The function marked as entry, or the only one there is beside raw entries and functions users cannot call."""
+    functions = {function_name(name, f): f for name, f in prim_functions(mod) if "global_symbol" in f.attrs}
+    packed = [name for name in functions if not name.endswith("_compute_")]
     for name in packed:
         if len(packed) == 1 or functions[name].attrs.get("tir.is_entry_func"):
             return name

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from ...error import TVMError
-from ...runtime._lib import bytes_at
+from ...runtime._lib import bytes_at, lib
 from ...target import llvm_facts
 from ...target.cpu import ResolvedCPU
 
@@ -156,6 +156,9 @@ def read_import(text: str) -> str:
     return _NEAR_GLOBAL.sub(r"\1", text)
 
 
+# Names of functions of custom data types, some of which the runtime library exports.
+_OF_CUSTOM_TYPES = re.compile(rb"\0(\w{0,64}Custom\d+\w{0,64})(?=\0)")
+
 _lock = threading.Lock()
 _serial = itertools.count()
 
@@ -181,8 +184,14 @@ def load_objects(objects: Iterable[bytes], names: Iterable[str], engine=None):
     llvm = _binding()
     wanted = list(names)
     builder = llvm.JITLibraryBuilder()
+    named: set[bytes] = set()
     for data in objects:
         builder.add_object_img(data)
+        if b"Custom" in data:
+            named.update(_OF_CUSTOM_TYPES.findall(data))
+    for symbol in sorted(name.decode() for name in named):
+        if (address := lib.address(symbol)) is not None:
+            builder.import_symbol(symbol, address)
     builder.add_current_process()
     for name in wanted:
         builder.export_symbol(name)

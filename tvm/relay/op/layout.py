@@ -266,7 +266,8 @@ def sliced(attrs, types, old: str, new: str) -> LayoutChange | None:
         begin.append(first)
         end.append(last)
     places = tuple(letters(new).index(names[a]) for a in axes)
-    changed = _changed(attrs, begin=tuple(begin), end=tuple(end), strides=tuple(strides), axes=places)
+    kept = None if attrs.axes is None and places == tuple(range(len(places))) else places
+    changed = _changed(attrs, begin=tuple(begin), end=tuple(end), strides=tuple(strides), axes=kept)
     return LayoutChange([new], new, changed)
 
 
@@ -279,25 +280,33 @@ def taken(attrs, types, old: str, new: str) -> LayoutChange | None:
 
 
 def reduced(attrs, types, old: str, new: str) -> LayoutChange | None:
-    """The reduced axes move; without them the rest keeps the order of the new layout."""
+    """The reduced axes move; without them the rest keeps the order of the new layout. Where a divided dimension is
+    reduced, its blocks are too, and a dimension that is kept has blocks of one."""
     names = letters(old)
     axes = list(range(len(names))) if attrs.axis is None else normalize_axes(attrs.axis, len(names))
     if attrs.exclude:
         axes = [i for i in range(len(names)) if i not in axes]
     gone = {names[a] for a in axes}
-    if gone & set(blocks(new)):
+    divided = gone & set(blocks(new))
+    if divided and (is_blocked(old) or is_filled(types[0], old, new)):
+        # The padding of a block is no part of a sum.
         return None
-    places = tuple(letters(new).index(names[a]) for a in axes)
-    changed = _changed(attrs, axis=places, exclude=False)
-    if attrs.keepdims:
-        return LayoutChange([new], new, changed)
-    return LayoutChange([new], without(new, gone), changed, without(old, gone))
+    reduced_names = [n for a in axes for n in (names[a], names[a].lower()) if n in letters(new)]
+    changed = _changed(attrs, axis=tuple(letters(new).index(n) for n in reduced_names), exclude=False)
+    if not attrs.keepdims:
+        return LayoutChange([new], without(new, gone), changed, without(old, gone))
+    kept = "".join(
+        f"{1 if letter.islower() and letter.upper() in divided else size or ''}{letter}" for letter, size in parts(new)
+    )
+    return LayoutChange([new], kept, changed)
 
 
 def placed(attrs, types, old: str, new: str) -> LayoutChange | None:
     """As ``reduced``, where the result says where an element is: reduced axes must keep their order."""
     found = reduced(attrs, types, old, new)
-    return found if found is not None and list(found.attrs["axis"]) == sorted(found.attrs["axis"]) else None
+    if found is None or any(letters(new)[a].islower() for a in found.attrs["axis"]):
+        return None
+    return found if list(found.attrs["axis"]) == sorted(found.attrs["axis"]) else None
 
 
 def squeezed(attrs, types, old: str, new: str) -> LayoutChange | None:

@@ -36,6 +36,7 @@ from .place_copies import PlanDevices
 from .recast import recast
 from .refused import (
     FirstOrderGradient,
+    LazyGradientInit,
     ManifestAlloc,
     ManifestLifetimes,
     MemoryPlan,

@@ -19,6 +19,7 @@ from ...ir.module import GlobalVar, IRModule
 from ...ir.op import Op
 from ...ir.transform import PassContext
 from ...ir.visit import post_order
+from .. import trampoline
 from ..adt import (
     Clause,
     Constructor,
@@ -132,16 +133,7 @@ class _Evaluator:
 
     def run(self, function: Function) -> Function:
         self.type_params = set(function.type_params)
-        stack: list[Generator] = [self.residual(function, Scope())]
-        value: Any = None
-        while stack:
-            try:
-                stack.append(stack[-1].send(value))
-                value = None
-            except StopIteration as done:
-                stack.pop()
-                value = done.value
-        return value
+        return trampoline.run(self.residual(function, Scope()))
 
     # -- expressions ---------------------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ REASONS = {
     "StorageCoalesce": _MEMORY,
     "FirstOrderGradient": "models are compiled for inference; differentiate in the training framework",
     "gradient": "models are compiled for inference; differentiate in the training framework",
+    "LazyGradientInit": "it serves automatic differentiation only, and models are compiled for inference",
     "ToCPS": "it serves automatic differentiation only, and models are compiled for inference",
 }
 
@@ -33,6 +34,7 @@ def _refuse(name: str):
 
 FirstOrderGradient = _refuse("FirstOrderGradient")
 gradient = _refuse("gradient")
+LazyGradientInit = _refuse("LazyGradientInit")
 ToCPS = _refuse("ToCPS")
 ManifestAlloc = _refuse("ManifestAlloc")
 ManifestLifetimes = _refuse("ManifestLifetimes")
@@ -41,6 +43,6 @@ MemoryPlan = _refuse("MemoryPlan")
 StorageCoalesce = _refuse("StorageCoalesce")
 
 __all__ = [
-    "FirstOrderGradient", "ManifestAlloc", "ManifestAllocPass", "ManifestLifetimes", "MemoryPlan", "StorageCoalesce",
-    "ToCPS", "gradient",
+    "FirstOrderGradient", "LazyGradientInit", "ManifestAlloc", "ManifestAllocPass", "ManifestLifetimes", "MemoryPlan",
+    "StorageCoalesce", "ToCPS", "gradient",
 ]  # fmt: skip

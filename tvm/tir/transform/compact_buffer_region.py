@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from ...arith import Analyzer
-from ...arith.interval_set import as_set, eval_set, union
+from ...arith.interval_set import as_set, eval_set
 from ...ir.prim import BufferLoad, IntImm, PrimExpr, Range, Var
 from ...ir.visit import post_order, rewrite
 from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import Block, BlockRealize, BufferStore, For, Stmt
+from .accessed_region import bounded_union
 from .statement import StmtRewriter
 
 
@@ -40,13 +41,7 @@ def touched(body: Stmt, buffer: Buffer) -> list[Range] | None:
 
     if not visit(body) or not found:
         return None
-    region = []
-    for axis in range(len(buffer.shape)):
-        whole = union([f[axis] for f in found])
-        if not (whole.has_lower_bound() and whole.has_upper_bound()):
-            return None
-        region.append(whole.range())
-    return region
+    return bounded_union(found)
 
 
 class Compactor(StmtRewriter):

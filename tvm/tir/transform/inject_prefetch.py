@@ -14,6 +14,7 @@ from ...ir.visit import post_order
 from ..buffer import Buffer
 from ..function import PrimFunc
 from ..stmt import AttrStmt, BufferRealize, BufferStore, For, IfThenElse, Prefetch, Stmt, seq
+from .accessed_region import bounded_union
 from .loop_partition import inner_ranges
 from .statement import StmtRewriter, int_value, is_call, statements_in
 
@@ -33,13 +34,7 @@ def touched_region(body: Stmt, buffer: Buffer) -> list[Range] | None:
             found.append([union([eval_set(b, sets), eval_set(b + s - 1, sets)]) for b, s in zip(begins, sizes)])
     if not found:
         return None
-    region = []
-    for axis in range(len(buffer.shape)):
-        whole = union([f[axis] for f in found])
-        if not (whole.has_lower_bound() and whole.has_upper_bound()):
-            return None
-        region.append(whole.range())
-    return region
+    return bounded_union(found)
 
 
 def made_inside(body: Stmt, buffer: Buffer) -> bool:

@@ -81,10 +81,8 @@ class Planner:
         for stage in live:
             if stage in self.placed:
                 continue
-            if stage in fused:
-                self.reduction(stage, fused[stage])
-            elif stage.op.reduce_axis:
-                self.reduction(stage, None)
+            if stage in fused or stage.op.reduce_axis:
+                self.reduction(stage, fused.get(stage))
             elif stage not in fused.values() and not (live == [stage] and transpose.plan(self, stage)):
                 self.injective(stage)
 

@@ -21,6 +21,12 @@ from .boxes import Numbers, crew, overlap, suppress
 _PARALLEL = 1 << 15
 
 
+def store_once(ib, thread, buffer, index, value) -> None:
+    """Let the first of the threads of an image store a value that all of them have."""
+    with ib.if_scope(thread < 1):
+        buffer[index] = value
+
+
 def _check_boxes(data: Any, what: str, least: int) -> None:
     check_tensor(data, what)
     if len(data.shape) != 3 or get_const_int(data.shape[2]) < least:
@@ -104,8 +110,7 @@ def _valid_counts_together(data, numbers: Numbers, id_index: int, score_index: i
                 with ib.for_range(0, width, name="v") as v:
                     boxes[b, box, v] = const(-1, data.dtype)
                 places[b, box] = -1
-            with ib.if_scope(box < 1):
-                counts[b] = found
+            store_once(ib, box, counts, b, found)
 
         nest(ib, (batch, n), one, independent_axes=True)
         return ib.get()

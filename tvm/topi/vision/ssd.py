@@ -15,7 +15,7 @@ from ..assumptions import agree
 from ..loops import INDEPENDENT, nest
 from ..scan import cumsum
 from ..utils import check_tensor, equal_const_int, get_const_int, get_const_tuple, get_float_tuple
-from .nms import non_max_suppression
+from .nms import non_max_suppression, store_once
 
 
 def multibox_prior(data, sizes=(1,), ratios=(1,), steps=(-1, -1), offsets=(0.5, 0.5), clip=False):
@@ -181,8 +181,7 @@ def _boxes_on_gpu(inputs: list, sees: Callable, best_class: Callable, put: Calla
             with ib.if_scope(box >= found):
                 for value in range(6):
                     boxes[b, box, value] = const(-1, dtype)
-            with ib.if_scope(box < 1):
-                counts[b] = found
+            store_once(ib, box, counts, b, found)
 
         nest(ib, (batch, n), one, independent_axes=True)
         return ib.get()

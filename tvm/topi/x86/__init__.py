@@ -6,6 +6,7 @@ from .. import generic, nn
 from ..faces import face
 from ..nn import depthwise_conv2d_nchw
 from ..vision import roi_align_nchw
+from . import dense_alter_op
 
 
 def dense_dynamic(A, B, bias, dtype):

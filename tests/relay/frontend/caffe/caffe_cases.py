@@ -14,7 +14,7 @@ from caffe_writer import inputs, layer, weights
 from tvm import relay
 from tvm.relay.frontend import from_caffe
 
-ORACLE = "NumPy written after Caffe's documentation and sources"
+ORACLE = "NumPy code written from Caffe's documentation and sources"
 
 
 class Case(NamedTuple):

@@ -8,7 +8,7 @@ from functools import partial
 import cntk_cases
 import numpy as np
 
-ORACLE = "CNTK 2.7 in both formats where CNTK writes both, or with NumPy for operators that CNTK 2.7 does not write"
+ORACLE = "CNTK 2.7 in both formats, or with NumPy for operators that CNTK 2.7 does not write"
 
 
 def _logs(x):

@@ -1,6 +1,6 @@
 """A case or more of every operation of ML programs and of every layer, against NumPy written from the specification.
 
-``python tools/legacy_conformance.py coreml`` runs them all and writes the table of docs/coverage.md.
+``python -m tools conformance coreml`` runs them all and writes the table of docs/coverage.md.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from cases import GROUPS, check
 
 from tvm.relay.frontend.coreml.table import LAYERS, OPERATIONS
 
-ORACLE = "NumPy written from the format's specification (ML programs first, then layers of neural networks)"
+ORACLE = "NumPy code written from the specification (ML programs first, then layers of neural networks)"
 # Kinds that tests of control flow and of whole models show.
 ELSEWHERE = {"cond", "while_loop", "classify", "const", "branch", "loop", "copy"}
 OPERATORS = [*OPERATIONS.names(), *(f"layer {name}" for name in LAYERS.names() if name not in ELSEWHERE)]

@@ -14,7 +14,7 @@ from darknet_numpy import SCALAR, Net
 from tvm import relay
 from tvm.relay.frontend import from_darknet
 
-ORACLE = "NumPy written after DarkNet's C sources"
+ORACLE = "NumPy code written from DarkNet's C sources"
 _NAMES = [*SCALAR, "normalize_channels", "normalize_channels_softmax", "normalize_channels_softmax_maxval"]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from mxnet_cases import CASES, Case
 
-ORACLE = "MXNet 1.9.1 (real numbers within 1e-5, integers exactly)"
+ORACLE = "MXNet 1.9.1 (floats within 1e-5, integers exactly)"
 FILE = Path(__file__).with_name("cases.npz")
 
 

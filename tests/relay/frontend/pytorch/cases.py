@@ -611,15 +611,15 @@ def _complex_cases() -> dict:
 
 # Core operators that have no case, with the reason.
 LEFT_OUT = {
-    "_adaptive_avg_pool2d_backward": "gradients are computed in PyTorch",
-    "avg_pool2d_backward": "gradients are computed in PyTorch",
-    "convolution_backward": "gradients are computed in PyTorch",
-    "embedding_dense_backward": "gradients are computed in PyTorch",
-    "max_pool2d_with_indices_backward": "gradients are computed in PyTorch",
-    "native_group_norm_backward": "gradients are computed in PyTorch",
-    "native_layer_norm_backward": "gradients are computed in PyTorch",
-    "resize_": "the elements that a tensor gains are undefined",
-    "rand": "random numbers are drawn outside of a compiled model",
-    "randn": "random numbers are drawn outside of a compiled model",
-    "randperm": "random numbers are drawn outside of a compiled model",
+    "_adaptive_avg_pool2d_backward": "PyTorch computes gradients",
+    "avg_pool2d_backward": "PyTorch computes gradients",
+    "convolution_backward": "PyTorch computes gradients",
+    "embedding_dense_backward": "PyTorch computes gradients",
+    "max_pool2d_with_indices_backward": "PyTorch computes gradients",
+    "native_group_norm_backward": "PyTorch computes gradients",
+    "native_layer_norm_backward": "PyTorch computes gradients",
+    "resize_": "the additional elements are undefined",
+    "rand": "compiled models do not generate random numbers",
+    "randn": "compiled models do not generate random numbers",
+    "randperm": "compiled models do not generate random numbers",
 }

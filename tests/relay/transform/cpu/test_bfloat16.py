@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.quick_code import quick_code
 from tests.tile_emulator import emulated
 from tvm import relay
 from tvm.contrib import graph_executor
@@ -24,7 +25,7 @@ def run(make, inputs, target):
     """The result of a graph whose arguments are bfloat16, and the names of its kernels."""
     variables = {name: relay.var(name, shape=x.shape, dtype="float32") for name, x in inputs.items()}
     body = make(**{name: relay.cast(v, "bfloat16") for name, v in variables.items()})
-    with tvm.transform.PassContext(opt_level=3):
+    with tvm.transform.PassContext(opt_level=3), quick_code():
         built = relay.build(tvm.IRModule.from_expr(relay.Function(list(variables.values()), body)), target)
     module = graph_executor.GraphModule(built["default"](tvm.cpu()))
     module.run(**inputs)
@@ -163,7 +164,7 @@ def test_a_network_in_mixed_precision_is_the_same_with_and_without_tiles():
     data = {"x": rng.standard_normal((1, 3, 32, 32)).astype("float32")}
 
     def outputs(mod, target):
-        with tvm.transform.PassContext(opt_level=3):
+        with tvm.transform.PassContext(opt_level=3), quick_code():
             built = relay.build(mod, target)
         module = graph_executor.GraphModule(built["default"](tvm.cpu()))
         module.run(**data)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.quick_code import quick_code
 from tvm import relay, topi
 from tvm.contrib import graph_executor
 from tvm.relay import qnn
@@ -37,7 +38,8 @@ def assembly(body, target: str) -> str:
 
 
 def computed(body, target: str = "llvm", **inputs) -> np.ndarray:
-    model = graph_executor.GraphModule(built(body, target)["default"](tvm.cpu()))
+    with quick_code():
+        model = graph_executor.GraphModule(built(body, target)["default"](tvm.cpu()))
     model.run(**inputs)
     return model.get_output(0).numpy()
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import tvm
+from tests.quick_code import quick_code
 from tests.relay.transform.cpu.test_integer_products import built, convolved
 from tests.tile_emulator import emulated
 from tvm import relay
@@ -27,7 +28,8 @@ def numbers(rng, shape, dtype):
 
 def run(body, target, **inputs):
     """The result of a graph, and whether tiles and other products of bytes are in its code."""
-    library = built(body, target)
+    with quick_code():
+        library = built(body, target)
     module = graph_executor.GraphModule(library["default"](tvm.cpu()))
     module.run(**inputs)
     text = library.lib.get_source("ll")

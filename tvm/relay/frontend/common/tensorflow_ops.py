@@ -74,9 +74,14 @@ def known_range(ctx: NodeContext, inputs: list) -> Constant:
     start, stop, step = (ctx.array(x, w).reshape(-1) for x, w in zip(inputs[:3], ("start", "limit", "delta")))
     if any(v.size != 1 for v in (start, stop, step)) or step[0] == 0:
         raise TVMError("start, limit and delta are one number each, and delta is not 0")
-    span = (float(stop[0]) - float(start[0])) / float(step[0])
+    return constant_range(start[0], stop[0], step[0])
+
+
+def constant_range(start: np.generic, stop: np.generic, step: np.generic) -> Constant:
+    """The numbers from start to stop, in the element type of start."""
+    span = (float(stop) - float(start)) / float(step)
     if not math.isfinite(span):
-        raise TVMError(f"there are no steps of {step[0]} from {start[0]} to {stop[0]}")
+        raise TVMError(f"there are no steps of {step} from {start} to {stop}")
     count = max(math.ceil(span), 0)
     check_count("a range", [count])
-    return Constant((start[0] + np.arange(count) * step[0]).astype(start.dtype))
+    return Constant((start + np.arange(count) * step).astype(start.dtype))

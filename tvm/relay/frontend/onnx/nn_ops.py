@@ -66,22 +66,15 @@ def biased(out, bias):
     return out if bias is None else relay.nn.bias_add(out, bias)
 
 
-@op("Conv")
-def conv(ctx, inputs, attrs):
-    data, weight = inputs[:2]
-    shape = ctx.known_shape(weight)
+def convolved(ctx, data, weight, attrs, shape: tuple, **more):
+    """A convolution over one to three dimensions by weights of this shape, with the attributes of ONNX's ``Conv``."""
     kernel = list(attrs.get("kernel_shape", shape[2:]))
-    n = len(kernel)
     strides, dilations = window_of(attrs, kernel)
-    function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
+    function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(len(kernel))
     if function is None:
-        raise TVMError(f"convolutions over {n} dimensions are not supported")
-    data, weight, scale = _whole_numbers(ctx, data, weight, 0, (-1, *[1] * n), (-1, *[1] * (n + 1)))
-    is_half = ctx.dtype(data) == "float16"
-    if is_half:
-        data, weight = relay.cast(data, "float32"), relay.cast(weight, "float32")
+        raise TVMError(f"convolutions over {len(kernel)} dimensions are not supported")
     data, amounts = padded_for(ctx, data, attrs, kernel, strides, dilations)
-    out = function(
+    return function(
         data,
         weight,
         strides=tuple(strides),
@@ -90,7 +83,20 @@ def conv(ctx, inputs, attrs):
         groups=attrs.get("group", 1),
         channels=shape[0],
         kernel_size=tuple(kernel),
+        **more,
     )
+
+
+@op("Conv")
+def conv(ctx, inputs, attrs):
+    data, weight = inputs[:2]
+    shape = ctx.known_shape(weight)
+    n = len(attrs.get("kernel_shape", shape[2:]))
+    data, weight, scale = _whole_numbers(ctx, data, weight, 0, (-1, *[1] * n), (-1, *[1] * (n + 1)))
+    is_half = ctx.dtype(data) == "float16"
+    if is_half:
+        data, weight = relay.cast(data, "float32"), relay.cast(weight, "float32")
+    out = convolved(ctx, data, weight, attrs, shape)
     out = relay.cast(out, "float16") if is_half else out
     bias = argument(inputs, 2)
     if scale is None:

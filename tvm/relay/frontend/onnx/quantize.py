@@ -9,7 +9,7 @@ from ... import op as relay
 from ...expr import Call, const
 from ..common.product import product
 from .load import onnx_dtype
-from .nn_ops import centered, padded_for, window_of
+from .nn_ops import centered, convolved
 from .reduce_ops import limits
 from .small_types import decode, encode, small_type
 from .table import CONVERTERS, argument, axis_of, op
@@ -264,25 +264,9 @@ def centered_integers(ctx, x, zero, axis: int):
 
 
 def _integer_convolution(ctx, x, w, x_zero, w_zero, attrs):
-    shape = ctx.known_shape(w)
-    kernel = list(attrs.get("kernel_shape", shape[2:]))
-    n = len(kernel)
-    strides, dilations = window_of(attrs, kernel)
-    function = {1: relay.nn.conv1d, 2: relay.nn.conv2d, 3: relay.nn.conv3d}.get(n)
-    if function is None:
-        raise TVMError(f"convolutions over {n} dimensions are not supported")
-    x, amounts = padded_for(ctx, ctx.made(centered_integers(ctx, x, x_zero, 1)), attrs, kernel, strides, dilations)
-    return function(
-        x,
-        centered_integers(ctx, w, w_zero, 0),
-        strides=tuple(strides),
-        padding=tuple(amounts),
-        dilation=tuple(dilations),
-        groups=attrs.get("group", 1),
-        channels=shape[0],
-        kernel_size=tuple(kernel),
-        out_dtype="int32",
-    )
+    data = ctx.made(centered_integers(ctx, x, x_zero, 1))
+    weight = centered_integers(ctx, w, w_zero, 0)
+    return convolved(ctx, data, weight, attrs, ctx.known_shape(w), out_dtype="int32")
 
 
 @op("ConvInteger")

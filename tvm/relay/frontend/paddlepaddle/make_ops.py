@@ -10,6 +10,7 @@ from ....error import TVMError
 from ... import op as relay
 from ...expr import Constant, RelayExpr, const
 from ..common import run_time
+from ..common.tensorflow_ops import constant_range
 from .slice_ops import attribute_array
 from .table import Context, check_count, op
 from .tensors import numpy_dtype
@@ -94,12 +95,7 @@ def range_(ctx):
     start, stop, step = (ctx.array(e, "the range").reshape(-1) for e in ends)
     if any(v.size != 1 for v in (start, stop, step)) or step[0] == 0:
         raise TVMError("start, end and step are one number each, and the step is not 0")
-    span = (float(stop[0]) - float(start[0])) / float(step[0])
-    if not math.isfinite(span):
-        raise TVMError(f"there are no steps of {step[0]} from {start[0]} to {stop[0]}")
-    count = max(math.ceil(span), 0)
-    check_count("a range", [count])
-    return Constant((start[0] + np.arange(count) * step[0]).astype(start.dtype))
+    return constant_range(start[0], stop[0], step[0])
 
 
 @op("linspace")

@@ -3,7 +3,6 @@ may be written again; what is read is what was written last."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -12,11 +11,11 @@ import numpy as np
 
 from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
-from ....ir.prim import Any_
 from ....ir.tensor_type import TensorType
 from ... import op as relay
 from ...expr import RelayExpr, TupleWrapper
 from ..common.importer import GraphImporter, UnknownInput
+from ..common.input_shapes import dimensions, given_shape
 from .load import Loaded, load
 from .program import Block, Operator
 from .table import CONVERTERS, Context
@@ -147,16 +146,8 @@ class Importer(GraphImporter):
     def input(self, name: str, dims: tuple[int, ...], dtype: str):
         sizes: list = list(dims)
         if name in self.shapes:
-            given = self.shapes[name]
-            try:
-                sizes = [d if isinstance(d, Any_) else -1 if d is None else operator.index(d) for d in given]
-            except TypeError as problem:
-                raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
-            if len(sizes) != len(dims):
-                raise TVMError(f"shape of input '{name}': {len(sizes)} dimensions are given, the model has {len(dims)}")
-        if any(not isinstance(d, Any_) and d < -1 for d in sizes):
-            raise TVMError(f"shape of input '{name}': {sizes} has a negative size")
-        return self.add_input(name, [Any_() if not isinstance(d, Any_) and d == -1 else d for d in sizes], dtype)
+            sizes = given_shape(name, self.shapes[name], dims)
+        return self.add_input(name, dimensions(name, sizes), dtype)
 
     # -- operators ------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,6 @@ after what it takes. Functions are written out where they are called."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -12,9 +11,9 @@ import numpy as np
 
 from ....error import TVMError, did_you_mean
 from ....ir.module import IRModule
-from ....ir.prim import Any_
 from ...expr import Constant, RelayExpr, TupleWrapper
 from ..common.importer import GraphImporter, MissingShape, UnknownInput
+from ..common.input_shapes import dimensions, given_shape
 from . import frames
 from .graph import MOST_NODES, Body, Called, Library, Node, Ref, ref_of
 from .load import DEFAULT, Loaded, load
@@ -172,20 +171,10 @@ class Importer(GraphImporter):
         if dtype is None:
             raise TVMError(f"input '{name}' has no element type")
         if name in self.shapes:
-            given = self.shapes[name]
-            try:
-                sizes = [d if isinstance(d, Any_) else -1 if d is None else operator.index(d) for d in given]
-            except TypeError as problem:
-                raise TVMError(f"shape of input '{name}': a list of numbers is wanted, got {given!r}") from problem
-            if dims and len(sizes) != len(dims):
-                raise TVMError(f"shape of input '{name}': {len(sizes)} dimensions are given, the model has {len(dims)}")
-            dims = sizes
+            dims = given_shape(name, self.shapes[name], dims or None)
         if dims is None:
             raise MissingShape(f"the model does not say the shape of input '{name}'", name)
-        if any(not isinstance(d, Any_) and d < -1 for d in dims):
-            raise TVMError(f"shape of input '{name}': {dims} has a negative size")
-        return self.add_input(name, [Any_() if not isinstance(d, Any_) and d == -1 else d for d in dims],
-                              plain_dtype(dtype))
+        return self.add_input(name, dimensions(name, dims), plain_dtype(dtype))
 
     # -- nodes ----------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,17 @@
+"""The region of a buffer that a program accesses."""
+
+from __future__ import annotations
+
+from ...arith.interval_set import IntervalSet, union
+from ...ir.prim import Range
+
+
+def bounded_union(accesses: list[list[IntervalSet]]) -> list[Range] | None:
+    """The smallest box with all accesses, each given by an interval of every axis; None where one has no bound."""
+    region = []
+    for intervals in zip(*accesses):
+        whole = union(list(intervals))
+        if not (whole.has_lower_bound() and whole.has_upper_bound()):
+            return None
+        region.append(whole.range())
+    return region

@@ -1,0 +1,5 @@
+"""``tvm.topi.x86.dense_alter_op``: dense layers over weights in blocks, under TVM's path."""
+
+from ..layer_hooks import x86_dense_alter_layout as _alter_dense_layout
+
+__all__ = ["_alter_dense_layout"]
