@@ -93,3 +93,10 @@ def test_rows_with_dynamic_shapes_have_the_names_and_inputs_of_the_file():
     assert times[0]["values"] == {"ours": 20.0, "onnxruntime": 30.0, "one size": 25.0}
     (found,) = compiled
     assert found["values"] == {"ours": 6.0, "one size": 3.0}
+
+
+def test_versions_are_those_of_installed_packages():
+    import pytest as package
+
+    found = result_file.installed({"Pytest": "pytest", "Nothing": "no-such-distribution"})
+    assert found == {"Pytest": package.__version__}
