@@ -23,6 +23,7 @@ import sys
 import time
 from typing import Any
 
+from benchmarks import result_file
 from benchmarks.harness import commit, percentile, save
 
 
@@ -194,6 +195,18 @@ def table(results: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def result_row(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a result file."""
+    shape = result["shape"]
+    if shape["kind"] == "dense":
+        name = f"dense {shape['m']}x{shape['n']}x{shape['k']}"
+    else:
+        name = (f"{shape['kind']} {shape['channels']}>{shape['filters']} {shape['kernel']}x{shape['kernel']}/"
+                f"{shape['stride']} at {shape['size']}")  # fmt: skip
+    values = {"ours": result["seconds"] * 1e3, "best": result["best"] * 1e3}
+    return {"name": name, "group": shape["kind"], "values": values, "details": result}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--shapes", type=int, default=40)
@@ -204,6 +217,7 @@ def main() -> None:
     parser.add_argument("--json", default="", help="file for the results")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="start no new layer after this time")
     parser.add_argument("--worker", type=int, default=-1, help=argparse.SUPPRESS)
+    result_file.add_option(parser)
     arguments = parser.parse_args()
     if arguments.worker >= 0:
         worker(arguments)
@@ -225,6 +239,14 @@ def main() -> None:
     near = sum(r["ratio"] <= 1.1 for r in results)
     print(f"\n{len(results)} of {arguments.shapes} layers; within 10 % of the best: {near} "
           f"({100 * near / max(len(results), 1):.0f} %; target 80 %)")  # fmt: skip
+    question, command = "analytic-choice", "python -m benchmarks.analytic_choice"
+    if arguments.target != "llvm":
+        question, command = "analytic-choice-avx2", f'{command} --target "{arguments.target}"'
+    result_file.record(
+        arguments.record, question, list(map(result_row, results)), unit="ms", command=command,
+        method=f"one thread per layer; up to {arguments.configs} random configurations of each layer, the analytic "
+        f"choice and the best five measured again in turn; seed {arguments.seed}; target {arguments.target}",
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

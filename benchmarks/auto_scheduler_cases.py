@@ -16,6 +16,11 @@ BATCHES = (1, 16)
 CAPSULE = 4
 # Groups of grouped convolutions.
 GROUPS = 4
+CLASSES = {
+    "C1D": "1-D convolution", "C2D": "2-D convolution", "C3D": "3-D convolution", "GRP": "grouped convolution",
+    "DIL": "dilated convolution", "DEP": "depthwise convolution", "T2D": "transposed convolution",
+    "CAP": "capsule convolution", "GMM": "batched matmul", "NRM": "matrix norm",
+}  # fmt: skip
 # The numbers of each shape: length, input channels, output channels, window, stride, padding.
 SHAPES: dict[str, list[tuple[int, ...]]] = {
     "C1D": [(256, 64, 128, 3, 2, 1), (128, 128, 256, 1, 2, 0), (64, 256, 256, 5, 1, 2)],

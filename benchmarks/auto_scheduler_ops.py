@@ -33,8 +33,8 @@ import tvm
 from tvm import auto_scheduler
 from tvm.topi import schedule as topi_schedule
 
-from . import harness
-from .auto_scheduler_cases import SHAPES, Case, cases, operator_of_ansor
+from . import harness, result_file
+from .auto_scheduler_cases import CLASSES, SHAPES, Case, cases, operator_of_ansor
 from .auto_scheduler_torch import CASE, rounds_of
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -287,11 +287,22 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--cores-each", type=int, default=2, help="cores of each job, where there are several")
     parser.add_argument("--seconds", type=float, default=math.inf, help="time limit; repeat the command to continue")
     parser.add_argument("--only", help="name of the only case to measure")
+    result_file.add_option(parser)
     options = parser.parse_args(arguments)
     unknown = sorted(set(options.kinds) - set(SHAPES))
     if unknown:
         parser.error(f"unknown class {unknown[0]}; known: {', '.join(SHAPES)}")
     return options
+
+
+def result_row(row: dict[str, Any]) -> dict[str, Any]:
+    """Return the row of a result file; PyTorch is the fastest of its programs."""
+    seconds = row["seconds"]
+    values = {"ours": seconds[OURS] * 1e3, DEFAULT: seconds[DEFAULT] * 1e3}
+    others = [seconds[name] for name in FRAMEWORKS if name in seconds]
+    if others:
+        values["PyTorch"] = min(others) * 1e3
+    return {"name": row["case"], "group": f"{CLASSES[row['kind']]} ({row['kind']})", "values": values, "details": row}
 
 
 def chosen_cases(options: argparse.Namespace) -> list[Case]:
@@ -328,6 +339,13 @@ def main(arguments: Sequence[str] | None = None) -> list[dict[str, Any]]:
         facts = {"commit": harness.commit(), "trials": options.trials, "left out": problem or "", "rows": rows}
         harness.save(options.output, facts)
         print(table(rows))
+        result_file.record(
+            options.record, "auto-scheduler-ops", list(map(result_row, rows)), unit="ms",
+            command=f"python -m benchmarks.auto_scheduler_ops --trials {options.trials}",
+            versions=result_file.installed({"PyTorch": "torch"}, options.peer_python) if frameworks else {},
+            method=f"Ansor's single-operator test; {options.trials} trials for each case; PyTorch is the fastest of "
+            "its own layout, channels last and torch.compile",
+        )  # fmt: skip
     return rows
 
 

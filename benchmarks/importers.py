@@ -125,6 +125,7 @@ def main() -> None:
                 found_seconds.setdefault(form, {})[name] = float(found[0])
     result_file.record(
         asked.record, "importers", result_rows(found_seconds), unit="s", command="python -m benchmarks.importers",
+        versions=result_file.installed({"PyTorch": "torch", "TensorFlow": "tensorflow", "Keras": "keras"}),
         method="processor time of the first import in a process; models of full size, BERT-base with 128 tokens",
     )  # fmt: skip
 

@@ -7,6 +7,8 @@ import datetime
 import json
 import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,19 @@ def record(
         versions=versions or {}, folder=folder,
     )  # fmt: skip
     print(f"wrote {path.name}; python -m tools performance shows it")
+
+
+def installed(packages: dict[str, str], python: str = sys.executable) -> dict[str, str]:
+    """Return the installed versions of packages (title -> distribution) in a Python, without missing packages."""
+    program = (
+        "import importlib.metadata as m, json, sys; names = set(json.loads(sys.argv[1])); "
+        "print(json.dumps({d.name: d.version for d in m.distributions() if d.name in names}))"
+    )
+    done = subprocess.run(
+        [python, "-c", program, json.dumps(sorted(packages.values()))], capture_output=True, text=True, check=True
+    )
+    found = json.loads(done.stdout)
+    return {title: found[name].partition("+")[0] for title, name in packages.items() if name in found}
 
 
 def text(data: dict[str, Any]) -> str:

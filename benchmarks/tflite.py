@@ -135,6 +135,7 @@ def main() -> None:
         result_file.record(
             args.record, "tflite", result_rows(rows, args.threads), unit="ms",
             command="python -m benchmarks.tflite MODELS --peer-python PYTHON --packages FOLDER",
+            versions=result_file.installed({"LiteRT": "ai-edge-litert"}, args.peer_python),
             method=f"float32; {args.rounds} interleaved rounds; {'processor' if args.cpu_time else 'wall'} time",
         )  # fmt: skip
 

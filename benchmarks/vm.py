@@ -412,7 +412,8 @@ def record(options: argparse.Namespace, rows: list[dict]) -> None:
     times, compiled = result_rows(rows)
     command = f"python -m benchmarks.vm --threads {options.threads}"
     if times:
-        result_file.record(options.record, "dynamic-shapes", times, unit="ms", command=command,
+        versions = result_file.installed({"onnxruntime": "onnxruntime"})
+        result_file.record(options.record, "dynamic-shapes", times, unit="ms", command=command, versions=versions,
                            method=f"{options.threads} threads; {options.rounds} interleaved rounds")
     if compiled:
         result_file.record(options.record, "dynamic-compile", compiled, unit="s", command=command,

@@ -375,7 +375,7 @@ COMMANDS: dict[str, Command | Group] = {
                     Option("--missing", "list what their docstrings lack"), interpreter="run"),
     "hooks": script("tools/hooks.py", "write the table of hooks of docs/map.md",
                     Option("--check", "write nothing; fail if the table differs"), interpreter=""),
-    "pictures": script("tools/pictures.py", "draw the pictures of docs/ from benchmarks/results", interpreter="run"),
+    "pictures": script("tools/pictures.py", "draw the import graph and the charts of docs/", interpreter="run"),
     "size": script("tools/size.py", "count the lines of each part", interpreter=""),
     "words": script("tools/words.py", "check that documents, docstrings and comments are written in plain words",
                     Option("paths", "print all offences of these files and folders", "PATH..."),

@@ -1,7 +1,7 @@
-"""The table of hooks in docs/map.md: `python tools/hooks.py` writes it again, --check only compares.
+"""Write the table of hooks in docs/map.md: `python -m tools hooks`; with --check, only compare it.
 
-It is read from the source: a hook is a constant made by ``Hook("module.NAME", "what it does")``, and a module gives it
-a function by a statement ``NAME.give(...)`` or ``module.NAME.give(...)``.
+The table is read from the source: a hook is a constant ``Hook("module.NAME", "description")``, and a module gives it a
+function with a statement ``NAME.give(...)`` or ``module.NAME.give(...)``.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def _for_the_checker(test: ast.expr) -> bool:
 
 
 def statements(tree: ast.AST, in_function: bool = False) -> Iterator[tuple[ast.stmt, bool]]:
-    """Every statement of a tree that runs, and whether it is inside a function. Imports and functions are statements,
-    so expressions are not looked into."""
+    """Yield every statement of a tree that runs, and whether it is inside a function. Imports and functions are
+    statements, so expressions are not visited."""
     for field in ("body", "orelse", "finalbody", "handlers", "cases"):
         for node in getattr(tree, field, ()):
             if isinstance(node, ast.stmt):
@@ -39,7 +39,7 @@ def module_of(path: Path) -> str:
 
 
 def imported(tree: ast.AST, path: Path) -> dict[str, str]:
-    """What each name means that a file imports from others, as a dotted path."""
+    """Return the dotted path of each name that a file imports."""
     package = module_of(path).split(".")[: None if path.name == "__init__.py" else -1]
     found = {}
     for node, _ in statements(tree):
@@ -51,7 +51,7 @@ def imported(tree: ast.AST, path: Path) -> dict[str, str]:
 
 
 def read(path: Path, text: str) -> tuple[dict[str, str], set[str]]:
-    """The hooks that a file makes, with what they do, and those that it gives a function to."""
+    """Return the hooks that a file defines, with their descriptions, and the hooks to which it gives a function."""
     tree, own = ast.parse(text), module_of(path)
     names, made, given = imported(tree, path), {}, set()
     for node, _ in statements(tree):
@@ -69,13 +69,13 @@ def read(path: Path, text: str) -> tuple[dict[str, str], set[str]]:
 
 
 def package() -> dict[str, str]:
-    """The text of every file of the package, by its path from the top folder."""
+    """Return the text of every file of the package, by its path from the top folder."""
     paths = (ROOT / "tvm").rglob("*.py")
     return {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
 def table(texts: dict[str, str]) -> str:
-    """The hooks in order of their names."""
+    """Return the table of hooks in order of their names."""
     hooks, givers = {}, {}
     for name in sorted(texts):
         path, text = ROOT / name, texts[name]
@@ -91,7 +91,7 @@ def table(texts: dict[str, str]) -> str:
 
 
 def difference(text: str, new: str) -> str:
-    """The table as it should be where the text of the map has another; else nothing."""
+    """Return the correct table if the text of the map differs from it, else ""."""
     return "" if text.split(BEGIN)[1].split(END)[0] == new else new
 
 

@@ -1,4 +1,4 @@
-"""Runs the node tests of the installed onnx package through our backend and writes the table in docs/coverage.md."""
+"""Run the node tests of the installed onnx package through our backend and write the table in docs/coverage.md."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BEGIN, END = "<!-- onnx conformance: begin -->", "<!-- onnx conformance: end -->
 
 @functools.cache
 def modules() -> list[str]:
-    """The modules of the onnx package that make the node tests, most of them those of one operator."""
+    """Return the modules of the onnx package that create the node tests, most of them one module per operator."""
     from onnx.backend.test.case import node
 
     found = pkgutil.walk_packages(node.__path__, f"{node.__name__}.")
@@ -34,7 +34,7 @@ def modules() -> list[str]:
 
 @functools.cache
 def cases_of(module: str) -> list:
-    """The node tests of a module. They are made when it is imported, which takes ten seconds for all modules."""
+    """Return the node tests of a module. Importing the module creates them, which takes ten seconds for all modules."""
     from onnx.backend.test.case import node
 
     count = len(node._NodeTestCases)
@@ -46,12 +46,12 @@ def cases_of(module: str) -> list:
 
 @functools.cache
 def cases() -> list:
-    """All node tests, in the order of their names."""
+    """Return all node tests, in the order of their names."""
     return sorted((case for module in modules() for case in cases_of(module)), key=lambda c: c.name)
 
 
 def run_case(case) -> str:
-    """ "pass", or why not, in one line."""
+    """Return "pass", or the reason of the failure in one line."""
     from onnx.backend.test.runner import Runner
 
     from tvm.contrib import onnx_backend
@@ -131,7 +131,7 @@ _NOTES = {
 
 
 def needs(name: str, reason: str) -> tuple[str, str]:
-    """What a test that does not pass would need, and the reason as the table shows it."""
+    """Return what a failing test needs, and the reason as the table shows it."""
     for key, note in _NOTES.items():
         if key in name and (reason.startswith("wrong") or reason == note[1]):
             return note
@@ -158,12 +158,12 @@ def _worker(index: int, count: int, names: set | None, queue) -> None:
 
 
 def run_all(names: set | None = None, jobs: int = 2, journal: Path | None = None) -> dict[str, str]:
-    """Results by name. A journal keeps them as they come: a run that was cut short goes on where it stopped."""
+    """Return results by name. A journal stores them as they arrive, so that an interrupted run continues."""
     results: dict[str, str] = {}
     if journal is not None and journal.exists():
         results = dict(line.split("\t", 1) for line in journal.read_text().splitlines())
         names = {c.name for c in cases() if (names is None or c.name in names) and c.name not in results}
-    cases()  # made before the workers start, which then share them
+    cases()  # created before the workers start, which then share them
     context = multiprocessing.get_context("fork")
     queue = context.Queue()
     workers = [context.Process(target=_worker, args=(i, jobs, names, queue)) for i in range(jobs)]
@@ -196,7 +196,7 @@ def run_all(names: set | None = None, jobs: int = 2, journal: Path | None = None
 
 
 def known_failures() -> dict[str, str]:
-    """Tests that the table lists as not passing, with their reasons."""
+    """Return the tests that the table lists as failing, with their reasons."""
     text = TABLE.read_text() if TABLE.exists() else ""
     if BEGIN not in text:
         return {}
@@ -237,7 +237,7 @@ def write_table(results: dict[str, str]) -> None:
 
 
 def sample(count: int, seed: int) -> list:
-    """Cases chosen at random, two of a module where it has so many; the same seed gives the same ones."""
+    """Return cases chosen at random by the seed, two of a module where it has that many."""
     rng = random.Random(seed)
     found: list = []
     for module in rng.sample(modules(), len(modules())):
@@ -251,10 +251,10 @@ def sample(count: int, seed: int) -> list:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--jobs", type=int, default=2, help="processes")
-    parser.add_argument("--match", default="", help="only tests with this in their names; the table is not written")
-    parser.add_argument("--again", action="store_true", help="only the tests that the table lists; the others keep")
-    parser.add_argument("--journal", type=Path, help="file of results; a run that was cut short goes on with it")
+    parser.add_argument("--jobs", type=int, default=2, help="number of processes")
+    parser.add_argument("--match", default="", help="run only tests whose name contains this text; writes no table")
+    parser.add_argument("--again", action="store_true", help="run only the tests in the table; keep other results")
+    parser.add_argument("--journal", type=Path, help="file of results, with which an interrupted run continues")
     parser.add_argument("--failures", action="store_true", help="print every test that does not pass")
     args = parser.parse_args()
     started = time.time()

@@ -1,9 +1,9 @@
 """The pictures of the documentation: the charts of the performance page and the import graph of the package.
 
-    python3 tools/pictures.py FOLDER    # writes them into FOLDER
+    python -m tools pictures    # writes them into docs/
 
-``make docs`` draws them for the site with ``tvm.drawing``. docs/ itself has the charts only, which
-``python -m tools performance`` writes.
+``tvm.drawing`` draws them. ``make docs`` draws them for the site; ``python -m tools performance`` writes the charts
+and their tables.
 """
 
 from __future__ import annotations
@@ -95,4 +95,4 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]))
+    write(ROOT / "docs")

@@ -1,6 +1,6 @@
-"""Lines of code per part, the largest files, and the change since the last commit.
+"""Print the lines of code per part, the largest files, and the change since the last commit.
 
-Docstrings are the reference, not code, and do not count. ``tests/architecture`` limits the size of files and functions.
+Docstrings are documentation and do not count. ``tests/architecture`` limits the size of files and functions.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def git(*arguments: str) -> list[str]:
 
 
 def part(path: Path) -> str:
-    """The first two folders of a file of the package, else the first."""
+    """Return the first two folders of a file of the package, else the first folder."""
     folders = path.parts[:-1]
     return "/".join(folders[:2] if folders[:1] == ("tvm",) else folders[:1]) or "."
 
 
 def docstring_lines(node: ast.AST) -> int:
-    """The lines of a node's own docstring."""
+    """Return the number of lines of a node's own docstring."""
     first = next(iter(getattr(node, "body", [])), None)
     value = first.value if isinstance(first, ast.Expr) else None
     is_text = isinstance(value, ast.Constant) and isinstance(value.value, str)
@@ -34,13 +34,13 @@ def docstring_lines(node: ast.AST) -> int:
 
 
 def described_lines(tree: ast.AST) -> int:
-    """The lines of the docstrings of all functions and classes of a tree."""
+    """Return the number of lines of the docstrings of all functions and classes of a tree."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
     return sum(docstring_lines(node) for node in ast.walk(tree) if isinstance(node, kinds))
 
 
 def lines_of_code(text: str) -> int:
-    """The lines of a Python file without the docstrings of its functions and classes."""
+    """Return the number of lines of a Python file without the docstrings of its functions and classes."""
     return len(text.splitlines()) - described_lines(ast.parse(text))
 
 

@@ -1,19 +1,19 @@
-"""Check that prose is written in plain words: ``python -m tools words`` prints each offence with the word to use.
+"""Check that prose is written in plain words: ``python -m tools words`` prints each violation with the word to use.
 
-Prose is the text of documents and the docstrings and comments of code; code in fences, back quotes and doctests is no
-prose. The rules are the data of ``tools/words.json``:
+Prose is the text of documents and the docstrings and comments of code, without code in fences, back quotes and
+doctests. ``tools/words.json`` contains the rules:
 
 ``prose``
     The files that are checked, as glob patterns.
 ``words``
-    Regular expressions that are refused in prose (``refuse``), the words to write instead (``write``), and the paths
-    where the rule applies (``in``, path prefixes; everywhere where it is absent). A space stands for any white space.
+    Regular expressions that are rejected in prose (``refuse``), the words to write instead (``write``), and the paths
+    where the rule applies (``in``, path prefixes; everywhere if absent). A space matches any white space.
 ``headings``, ``decisions``
-    Regular expressions of refused headings in documents and of refused titles of decisions.
+    Regular expressions of rejected headings in documents and of rejected titles of decisions.
 ``longest_line``
-    The longest line of a document, in characters.
+    The maximum length of a line of a document, in characters.
 ``not_yet``
-    Offences that remain in folders and files that are not rewritten yet. More offences than that are an error;
+    The number of violations that remain in folders and files that are not rewritten yet. More violations are an error;
     ``--lower`` writes smaller numbers after a rewrite.
 """
 
@@ -58,7 +58,7 @@ class Offence(NamedTuple):
 
 
 def _blank(code: str) -> str:
-    """What replaces code that is no prose: white space stays, and all lines."""
+    """Return the replacement of code that is not prose: white space and all line ends."""
     return code if not code.strip() else CODE + "\n" * code.count("\n") + CODE
 
 
@@ -67,14 +67,14 @@ def _without_code_spans(text: str) -> str:
 
 
 def _is_prose(token: str, code: str) -> bool:
-    """Whether a token is prose: a comment, or a docstring, before which ``code`` ends a heading or is empty."""
+    """Return whether a token is prose: a comment, or a docstring, before which ``code`` ends a heading or is empty."""
     if token.startswith("#"):
         return True
     return token.startswith('"""') and (not code.strip() or bool(re.search(r":[ \t]*\n\s*[rR]?$", code)))
 
 
 def prose(path: str, text: str) -> str:
-    """The prose of a file, each word in its line: code and marks of comments are blanked out."""
+    """Return the prose of a file, each word in its line: code and comment marks are blanked out."""
     if path.endswith(".md"):
         return _without_code_spans(text)
     is_python = path.endswith(".py")
@@ -100,7 +100,8 @@ def _line(found: re.Match[str]) -> int:
 
 
 def expression(pattern: str) -> re.Pattern[str]:
-    """A pattern of the data: whole words in any case, and any white space where it has a space."""
+    """Return a pattern of the data as a regular expression: whole words in any case, and any white space for a
+    space."""
     return re.compile(rf"\b(?:{pattern})\b".replace(" ", r"\s+"), re.IGNORECASE)
 
 
@@ -157,7 +158,7 @@ class Rules:
 
 
 def all_offences(rules: Rules, root: Path = ROOT) -> list[Offence]:
-    """The offences in all files of the data's ``prose``."""
+    """Return the violations in all files of the data's ``prose``."""
     paths = sorted({path for pattern in rules.data["prose"] for path in root.glob(pattern) if path.is_file()})
     found: list[Offence] = []
     for path in paths:
@@ -168,20 +169,20 @@ def all_offences(rules: Rules, root: Path = ROOT) -> list[Offence]:
 
 
 def place(path: str, not_yet: dict[str, int]) -> str:
-    """The longest path of ``not_yet`` that contains a file, or the file itself."""
+    """Return the longest path of ``not_yet`` that contains a file, or the file itself."""
     parts = path.split("/")
     prefixes = ("/".join(parts[:count]) for count in range(len(parts), 0, -1))
     return next((prefix for prefix in prefixes if prefix in not_yet), path)
 
 
 def unexpected(found: list[Offence], not_yet: dict[str, int]) -> list[Offence]:
-    """The offences of each place that has more of them than ``not_yet`` lists."""
+    """Return the violations of each place that has more of them than ``not_yet`` lists."""
     counts = Counter(place(one.path, not_yet) for one in found)
     return [one for one in found if counts[place(one.path, not_yet)] > not_yet.get(place(one.path, not_yet), 0)]
 
 
 def summary(wrong: list[Offence], not_yet: dict[str, int]) -> list[str]:
-    """A line for each offence, but one line for a listed place, most of whose offences are old."""
+    """Return a line for each violation, but one line for a place that ``not_yet`` lists."""
     counts = Counter(place(one.path, not_yet) for one in wrong)
     many = [
         f"{name}: {count} offences, {not_yet[name]} are listed; python -m tools words {name} prints them"
@@ -192,13 +193,13 @@ def summary(wrong: list[Offence], not_yet: dict[str, int]) -> list[str]:
 
 
 def lower(not_yet: dict[str, int], found: list[Offence]) -> dict[str, int]:
-    """``not_yet`` with its numbers lowered to the remaining offences; places without any are removed."""
+    """Return ``not_yet`` with its numbers lowered to the remaining violations, without places that have none."""
     counts = Counter(place(one.path, not_yet) for one in found)
     return {name: min(count, counts[name]) for name, count in not_yet.items() if counts[name]}
 
 
 def with_not_yet(text: str, not_yet: dict[str, int]) -> str:
-    """The text of the data file with other numbers; its other lines stay as they are written."""
+    """Return the text of the data file with other numbers and otherwise unchanged lines."""
     rows = ",\n".join(f"  {json.dumps(name)}: {count}" for name, count in not_yet.items())
     return text[: text.index('"not_yet"')] + f'"not_yet": {{\n{rows}\n }}\n}}\n'
 

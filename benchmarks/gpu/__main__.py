@@ -18,11 +18,14 @@ import argparse
 import os
 import sys
 import time
+from pathlib import Path
+from typing import Any
 
+from .. import result_file
 from ..harness import commit, save
 from .jobs import Machine
 from .plan import PARTS, USUAL, Choice, plan
-from .report import collect, is_good, tables
+from .report import collect, is_good, result_rows, tables
 
 
 def device_of(target: str) -> tuple[str, str]:
@@ -31,6 +34,21 @@ def device_of(target: str) -> tuple[str, str]:
 
     device = tvm.device(target.split()[0], 0)
     return (str(device.device_name), str(device.compute_version)) if device.exist else ("", "")
+
+
+def record(machine: str, results: dict[str, Any], folder: Path = result_file.FOLDER) -> None:
+    """Write result files of models and matmuls, if the run measured them."""
+    models, matmuls = result_rows(results)
+    versions = result_file.installed({"PyTorch": "torch"})
+    for question, rows, unit, method in (
+        ("gpu-models", models, "ms", "batch 1, no tuning; both replay a captured graph; interleaved rounds"),
+        ("gpu-matmul", matmuls, "TFLOPS", "each matmul is waited for"),
+    ):
+        if rows:
+            result_file.record(
+                machine, question, rows, unit=unit, method=method, versions=versions, folder=folder,
+                command=f"python -m benchmarks.gpu --target {results['target'].split()[0]}",
+            )  # fmt: skip
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -45,6 +63,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--tune-seconds", type=float, default=40.0)
     parser.add_argument("--profile", action="store_true", help="print the slowest kernels of each model")
     parser.add_argument("--plan", action="store_true", help="print the programs and exit")
+    result_file.add_option(parser)
     arguments = parser.parse_args(argv)
     parts = arguments.only.split(",")
     unknown = [part for part in parts if part not in PARTS]
@@ -74,6 +93,7 @@ def main(argv: list[str] | None = None) -> int:
     with open(os.path.join(folder, "results.md"), "w", encoding="utf-8") as file:
         file.write(text)
     print(text)
+    record(arguments.record, results)
     return 0 if is_good(results) else 1
 
 

@@ -10,6 +10,7 @@ import xml.etree.ElementTree as xml
 from collections.abc import Sequence
 from typing import Any
 
+from ..report import TITLES
 from .jobs import Outcome
 
 # The model's time divided by PyTorch's: required, and aimed at.
@@ -90,6 +91,20 @@ def table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     lines = ["| " + " | ".join(head) + " |", "| " + " | ".join(["---"] * len(head)) + " |"]
     lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join(lines)
+
+
+def result_rows(results: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the rows of result files: of models, and of matmuls."""
+    models = [
+        {"name": TITLES.get(row["model"], row["model"]), "group": row["dtype"],
+         "values": {"ours": row["ours_ms"], "PyTorch": row["torch_ms"]}, "details": row} for row in results["models"]
+    ]  # fmt: skip
+    matmuls = [
+        {"name": f"{row['dtype']}, {row['target'].rpartition('=')[2]}", "input": row["size"],
+         "values": {"ours": row["ours_tflops"], "cuBLAS": row["cublas_tflops"]}, "details": row}
+        for row in results["matmul"]
+    ]  # fmt: skip
+    return models, matmuls
 
 
 def tables(results: dict[str, Any]) -> str:

@@ -6,7 +6,19 @@ import argparse
 
 import pytest
 
-from benchmarks import byte_kernels, compile_time, importers, result_file, rpc, tflite, torch_compile, vm
+from benchmarks import (
+    analytic_choice,
+    auto_scheduler_ops,
+    byte_kernels,
+    compile_time,
+    importers,
+    result_file,
+    rpc,
+    tflite,
+    torch_compile,
+    vm,
+)
+from benchmarks.gpu import report as gpu_report
 from tools import performance
 from tools.performance_tables import TABLES
 
@@ -93,3 +105,37 @@ def test_rows_with_dynamic_shapes_have_the_names_and_inputs_of_the_file():
     assert times[0]["values"] == {"ours": 20.0, "onnxruntime": 30.0, "one size": 25.0}
     (found,) = compiled
     assert found["values"] == {"ours": 6.0, "one size": 3.0}
+
+
+def test_versions_are_those_of_installed_packages():
+    import pytest as package
+
+    found = result_file.installed({"Pytest": "pytest", "Nothing": "no-such-distribution"})
+    assert found == {"Pytest": package.__version__}
+
+
+def test_layers_of_the_analytic_choice_have_the_names_of_the_file():
+    for row in kept("analytic-choice", "xeon"):
+        found = analytic_choice.result_row(row["details"])
+        assert (found["name"], found["group"]) == (row["name"], row["group"])
+        assert found["values"] == pytest.approx(row["values"], abs=1e-5)
+
+
+def test_operators_by_search_have_the_names_and_classes_of_the_file():
+    for row in kept("auto-scheduler-ops", "xeon"):
+        found = auto_scheduler_ops.result_row(row["details"])
+        assert (found["name"], found["group"]) == (row["name"], row["group"])
+        assert found["values"] == pytest.approx(row["values"], rel=1e-3)
+    without = auto_scheduler_ops.result_row(
+        {**row["details"], "seconds": {"searched": 1.0, "default schedule": 2.0}})
+    assert without["values"] == {"ours": 1000.0, "default schedule": 2000.0}
+
+
+def test_models_and_matmuls_of_a_gpu_have_the_names_of_the_file():
+    matmuls = kept("gpu-matmul", "h200")
+    models = result_file.load(result_file.FOLDER / "gpu-models-h200-2026-11-15.json")["rows"]
+    details = [[r["details"] for r in rows] for rows in (models, matmuls)]
+    found = gpu_report.result_rows({"models": details[0], "matmul": details[1]})
+    for rows, wanted in zip(found, (models, matmuls)):
+        assert [(r["name"], r.get("group")) for r in rows] == [(r["name"], r.get("group")) for r in wanted]
+        assert all(r["values"] == pytest.approx(w["values"], rel=1e-3) for r, w in zip(rows, wanted))
