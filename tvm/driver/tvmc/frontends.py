@@ -192,7 +192,8 @@ class PyTorchFrontend(Frontend):
             if name in rows and name not in given and not in_order:
                 what = "the file gives no shape" if name in names else "state, which a run leaves as a result"
                 sizes = f"[{shown(rows[name])}]" if rows[name] else "one"
-                print(f"input '{name}': {what}; taken as {sizes} {kind.dtype}")
+                how = f' (--input-shapes "{name}:[...]" gives another)' if name in names and rows[name] else ""
+                print(f"input '{name}': {what}; taken as {sizes} {kind.dtype}{how}")
         return mod, params
 
 

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ....error import TVMError
-from ....ir.module import GlobalVar
-from ....ir.prim import Any_, IntImm
+from ....ir.prim import Any_
 from ....ir.tensor_type import TensorType
 from ....ir.type import IncompleteType, Type, TypeCall
 from ... import op as relay
-from ...adt import Clause, Match, Pattern, PatternConstructor, PatternVar, PatternWildcard
+from ...adt import Clause, Match, PatternConstructor, PatternVar, PatternWildcard
 from ...expr import Call, Function, RelayExpr, Var, const
-from ...infer import infer_module
-from ...parser import Parser
-from ...prelude import PRELUDE
 from ..common import run_time
 from ..common.importer import MissingShape
+from ..common.row_lists import RowLists
 from .load import onnx_dtype
 from .small_types import small_type
 from .values import Choice, Nothing, Sequence, in_words, is_list, is_option, is_type, joined_type, opened
@@ -63,35 +60,14 @@ def @get_element[A](%o: Option[A]) -> A { match? (%o) { Some(%x) => %x, } }
 """
 
 
-class Lists:
+class Lists(RowLists):
     """The data types and functions of a module that is being imported; they are defined when they are first used."""
 
-    def __init__(self, importer: Importer):
-        self.importer = importer
-        self.joins: dict[tuple, GlobalVar] = {}
-
-    @property
-    def module(self) -> Any:
-        module = self.importer.module
-        if not module.type_definitions:
-            module.update(infer_module(Parser(PRELUDE + LIBRARY, "sequences.rly").parse_module()))
-        return module
-
-    def list_of(self, element: Type) -> TypeCall:
-        """Tensors of a list may differ in all sizes that are no numbers."""
-        return TypeCall(self.module.get_type("List")[0], (opened(element),))
+    importer: Importer
+    library = LIBRARY
 
     def option_of(self, held: Type) -> TypeCall:
         return TypeCall(self.module.get_type("Option")[0], (opened(held),))
-
-    def constructor(self, name: str) -> Any:
-        made = {"Cons": ("List", 1), "Nil": ("List", 2), "Some": ("Option", 1), "None": ("Option", 2)}[name]
-        return self.module.get_type(made[0])[made[1]]
-
-    def call(self, name: str, args: list[RelayExpr], t: Type) -> RelayExpr:
-        """A call of a function or constructor with a result of type ``t``."""
-        callee = self.constructor(name) if name[0].isupper() else self.module.get_global_var(name)
-        return self.importer.given_type(Call(callee, tuple(args)), t)
 
     def declared(self, proto, dims: list | None, name: str) -> Type:
         """The type of an input that a model declares. Tensors of a sequence may differ in the sizes left open."""
@@ -165,58 +141,10 @@ class Lists:
         function = Function([x], change(x), made)
         return self.call("map", [function, xs], self.list_of(made))
 
-    # -- tensors joined ---------------------------------------------------------------------------------------------
-
-    def concatenated(self, xs: RelayExpr, element: TensorType, axis: int, empty: bool = False) -> RelayExpr:
-        """The tensors of a list joined along an axis; ``empty`` says that there may be none, and then gives a tensor
-        without elements. Neighbours are joined four by four until one is left, so that no element is copied often."""
+    def concatenated(self, xs: RelayExpr, element: Type, axis: int, empty: bool = False) -> RelayExpr:
         if not isinstance(element, TensorType):
             raise TVMError(f"tensors are wanted, the sequence is of {in_words(element)}")
-        shape = [Any_() if i == axis else d for i, d in enumerate(element.shape)]
-        part = opened(TensorType(shape, element.dtype))
-        key = (str(part), axis, empty)
-        if key not in self.joins:
-            self.joins[key] = self._join_function(part, axis, empty)
-        return self.importer.given_type(Call(self.joins[key], (xs,)), part)
-
-    def _join_function(self, part: TensorType, axis: int, empty: bool) -> GlobalVar:
-        """join(xs) = x for [x], else join(reversed fours of reversed xs)."""
-        many = self.list_of(part)
-        fours, join = self._fours_function(part, axis), self.importer.new_function("join")
-        xs, only, rest = Var("xs", many), Var("x", part), Var("rest", many)
-        nil = self.constructor("Nil")
-        one = PatternConstructor(self.constructor("Cons"), (PatternVar(only), PatternConstructor(nil)))
-        clauses = [Clause(one, only)]
-        if empty:
-            sizes = [d.value if isinstance(d, IntImm) and i != axis else 0 for i, d in enumerate(part.shape)]
-            clauses.append(Clause(PatternConstructor(nil), relay.zeros(sizes, part.dtype)))
-            pattern: Pattern = PatternVar(rest)
-        else:
-            pattern = PatternConstructor(self.constructor("Cons"), (PatternWildcard(), PatternWildcard()))
-            rest = xs
-        back = Call(self.module.get_global_var("rev"), (Call(fours, (rest, Call(nil, ()))),))
-        clauses.append(Clause(pattern, Call(join, (back,))))
-        self.importer.module[join] = Function([xs], Match(xs, clauses, empty), part)
-        return join
-
-    def _fours_function(self, part: TensorType, axis: int) -> GlobalVar:
-        """fours(xs, done): the tensors of ``xs`` joined four by four, the last ones by two, in reverse order."""
-        many = self.list_of(part)
-        fours = self.importer.new_function("join_four")
-        cons, nil = self.constructor("Cons"), self.constructor("Nil")
-        xs, done = Var("xs", many), Var("done", many)
-        clauses = []
-        for count in (4, 2, 1):
-            items = [Var(f"x{i}", part) for i in range(count)]
-            rest = Var("rest", many)
-            pattern: Pattern = PatternVar(rest)
-            for item in reversed(items):
-                pattern = PatternConstructor(cons, (PatternVar(item), pattern))
-            made = items[0] if count == 1 else relay.concatenate(items, axis)
-            clauses.append(Clause(pattern, Call(fours, (rest, Call(cons, (made, done))))))
-        clauses.append(Clause(PatternConstructor(nil), done))
-        self.importer.module[fours] = Function([xs, done], Match(xs, clauses), many)
-        return fours
+        return super().concatenated(xs, element, axis, empty)
 
     # -- positions ----------------------------------------------------------------------------------------------------
 

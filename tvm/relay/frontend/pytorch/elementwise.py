@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from typing import Any
 
 import numpy as np
 
@@ -245,11 +246,31 @@ _COMPARE = {"eq": ("equal", operator.eq), "ne": ("not_equal", operator.ne), "lt"
             "ge": ("greater_equal", operator.ge)}  # fmt: skip
 
 
+def _compared_lists(ctx, name: str, a, b):
+    """Whether two lists of numbers, some of which are known when the model runs, are equal or not."""
+    if not all(isinstance(v, (list, tuple)) for v in (a, b)):
+        return name == "not_equal"
+    if any(isinstance(v, (RelayExpr, list, tuple)) for v in (*a, *b)):
+        raise TVMError("a comparison of lists of tensors or of lists is not supported")
+    same: Any = len(a) == len(b)
+    for x, y in zip(a, b) if same is True else ():
+        pair = ctx.convert("eq", x, y)
+        pair = ctx.number(ctx.infer(pair.expr)) if isinstance(pair, Number) else pair
+        if not isinstance(pair, Number) and not pair:
+            same = False
+            break
+        if isinstance(pair, Number):
+            same = pair if same is True else Number(ctx.infer(relay.logical_and(same.expr, pair.expr)))
+    if isinstance(same, Number):
+        return same if name == "equal" else Number(ctx.infer(relay.logical_not(same.expr)))
+    return same is (name == "equal")
+
+
 def _compared(name: str, function):
     def convert(ctx, self, other):
         if isinstance(self, (str, list, tuple)) or self is None or other is None:
             if any(isinstance(v, (RelayExpr, Number)) for v in (*_items(self), *_items(other))):
-                raise TVMError("a comparison of lists with values that are known when the model runs is not supported")
+                return _compared_lists(ctx, name, self, other)
             return function(self, other)
         if _is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
             return function(self, other)

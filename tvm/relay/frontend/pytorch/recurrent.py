@@ -1,9 +1,17 @@
-"""Converters of recurrent networks: steps written out, the products with the inputs of all steps done at once."""
+"""Converters of recurrent networks: the matmuls with the inputs of all steps are one. Steps are unrolled where their
+number is known; otherwise they are a loop."""
 
 from __future__ import annotations
 
 from ....error import TVMError
+from ....ir.prim import Any_
+from ....ir.tensor_type import TensorType
+from ....ir.type import FuncType, TupleType
 from ... import op as relay
+from ...expr import Call, Function, If, Let, Tuple, TupleGetItem, Var, const
+from ..common.control import joined
+from ..common.incremental import opened, tensor_type
+from ..common.row_lists import RowLists
 from .table import check_steps, op
 
 _KINDS = ("lstm", "gru", "rnn_tanh", "rnn_relu")
@@ -42,22 +50,62 @@ _STEPS = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _rnn(relay.tanh), "rnn_relu": 
 
 def _direction(ctx, kind: str, x, states, params, backwards: bool):
     """One direction of a layer: the results of all steps, and the last states."""
-    steps, batch, width = ctx.known_shape(x)
-    check_steps("a sequence", steps)
+    steps, batch, width = *ctx.shape(x)[:2], ctx.known_size(params[0], 1)
     weight, own, *more = params
     bias, own_bias = more[:2] if len(more) > 1 else (None, None)
     projection = more[-1] if len(more) % 2 else None
-    flat = relay.reshape(x, (steps * batch, width))
-    gates = ctx.known_size(weight, 0)
-    ahead = relay.reshape(_added(relay.nn.dense(flat, weight), bias), (steps, batch, gates))
+    ahead = _added(relay.nn.dense(relay.reshape(x, (-1, width)), weight), bias)
+    if isinstance(steps, int) and isinstance(batch, int):
+        ahead = relay.reshape(ahead, (steps, batch, ctx.known_size(weight, 0)))
+    else:
+        ahead = relay.reshape_like(ahead, x, 0, 1, 0, 2)
+
+    def step(row, before: list) -> list:
+        after = _STEPS[kind](ctx, row, before, own, own_bias)
+        if projection is not None:
+            after[0] = relay.nn.dense(after[0], projection)
+        return [ctx.infer(s) for s in after]
+
+    if not isinstance(steps, int):
+        return _looped(ctx, relay.reverse(ahead, 0) if backwards else ahead, states, step, backwards)
+    check_steps("a sequence", steps)
     rows = list(relay.split(ahead, steps, 0)) if steps > 1 else [ahead]
     outs = []
     for row in reversed(rows) if backwards else rows:
-        states = [ctx.infer(s) for s in _STEPS[kind](ctx, relay.squeeze(row, [0]), states, own, own_bias)]
-        if projection is not None:
-            states[0] = ctx.infer(relay.nn.dense(states[0], projection))
+        states = step(relay.squeeze(row, [0]), states)
         outs.append(states[0])
     return relay.stack(outs[::-1] if backwards else outs, 0), states
+
+
+def _looped(ctx, ahead, states, step, backwards: bool):
+    """The steps as a function that calls itself with the states and a list of the hidden states so far."""
+    importer, lists = ctx.importer, RowLists(ctx.importer)
+    ahead = ctx.infer(ahead)
+    count = ctx.infer(relay.take(relay.shape_of(ahead, "int64"), const(0, "int64"), 0))
+    number = importer.local("step", TensorType((), "int64"))
+    row = ctx.infer(relay.take(ahead, number, 0))
+    types = [opened(tensor_type(s)) for s in states]
+    while True:
+        variables = [importer.local(f"state{i}", t) for i, t in enumerate(types)]
+        after = step(row, variables)
+        found = [joined(t, opened(tensor_type(s))) for t, s in zip(types, after)]
+        if all(a is b for a, b in zip(found, types)):
+            break
+        types = found
+    part = TensorType([Any_(), *types[0].shape], types[0].dtype)
+    rows = importer.local("rows", lists.list_of(part))
+    result = TupleType((*types, rows.type_annotation))
+    function = Var("recurrent", FuncType((number.type_annotation, *result.fields), result))
+    more = lists.call("Cons", [ctx.infer(relay.expand_dims(after[0], 0)), rows], rows.type_annotation)
+    again = Call(function, [ctx.infer(relay.add(number, const(1, "int64"))), *after, more])
+    goes = ctx.infer(relay.less(number, count))
+    body = If(goes, importer.given_type(again, result), Tuple([*variables, rows]))
+    first = Call(function, [const(0, "int64"), *states, lists.call("Nil", [], rows.type_annotation)])
+    whole = importer.given_type(Let(function, Function([number, *variables, rows], body, result), first), result)
+    fields = [importer.given_type(TupleGetItem(whole, i), t) for i, t in enumerate(result.fields)]
+    out = lists.concatenated(lists.call("rev", [fields[-1]], rows.type_annotation), part, 0, empty=True)
+    out = relay.reshape_like(out, ahead, 0, 2, 0, 2)
+    return relay.reverse(out, 0) if backwards else out, fields[:-1]
 
 
 def _network(ctx, kind: str, x, states, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
