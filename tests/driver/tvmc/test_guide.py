@@ -15,7 +15,7 @@ from tests.driver.tvmc import guide_model
 pytestmark = pytest.mark.slow("compiles and runs a whole network with the command line")
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 # The whole model takes a minute more; its operators are the same.
-WIDTH, DEPTH = (1, 6) if os.environ.get("TVM_TEST_FULL") else (8, 2)
+WIDTH, DEPTH = (1, 6) if os.environ.get("TVM_TEST_FULL") else (8, 1)
 
 
 @pytest.fixture(scope="module")
