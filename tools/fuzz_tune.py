@@ -1,6 +1,6 @@
 """Kill a tuner or one of its workers at random moments, start it again, and check that nothing is lost.
 
-    python tools/fuzz_tune.py [--kills 50] [--seed N] [--search auto_scheduler]
+    python tools/fuzz_tune.py [--kills 50] [--seed N] [--search auto_scheduler] [--last-trials 40]
 
 The tuner is ``tvmc tune`` with templates, or AutoScheduler's ``TaskScheduler``. After every kill, the program checks:
 each line of the record file is complete and readable; earlier lines are still there; no configuration has two records
@@ -68,6 +68,7 @@ class Templates:
     """``tvmc tune`` with templates, whose budget includes existing records."""
 
     title = "autotvm"
+    last_trials = 40
 
     def __init__(self, folder: Path):
         self.model = folder / "model.onnx"
@@ -79,7 +80,7 @@ class Templates:
                 "--tuner", tuner, str(self.model)]  # fmt: skip
 
     def budget(self, measured: int) -> int:
-        return measured + 40
+        return measured + self.last_trials
 
     def check_added(self, added: int, trials: int, number: int) -> None:
         check(number == 0 or added == 0, f"a budget that was spent is spent again: {added} trials")
@@ -100,6 +101,7 @@ class Sketches:
     """A ``TaskScheduler`` that continues from its records; its budget counts only new records."""
 
     title = "auto_scheduler"
+    last_trials = 12
 
     def __init__(self, folder: Path):
         pass
@@ -109,7 +111,7 @@ class Sketches:
                 chance.choice(["sketch.random", *["sketch.xgb"] * HAS_XGBOOST])]  # fmt: skip
 
     def budget(self, measured: int) -> int:
-        return 12
+        return self.last_trials
 
     def check_added(self, added: int, trials: int, number: int) -> None:
         check(added == trials, f"{added} of {trials} trials were measured")
@@ -300,9 +302,10 @@ class Fuzz:
         return "\n".join(f"| {' | '.join(map(str, row))} |" for row in table)
 
 
-def fuzz(kills: int, seed: int, folder: Path, search: str) -> Fuzz:
+def fuzz(kills: int, seed: int, folder: Path, search: str, last_trials: int | None = None) -> Fuzz:
     """Kill this number of times; raise Failed if a guarantee does not hold."""
     run = Fuzz(folder, seed, search)
+    run.search.last_trials = last_trials or run.search.last_trials
     try:
         for number in range(kills):
             what = run.disturb()
@@ -319,6 +322,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--search", choices=sorted(SEARCHES), default=Templates.title)
+    parser.add_argument("--last-trials", type=int, help="trials of the undisturbed run at the end (40; of sketches 12)")
     parser.add_argument("--records", help="do not kill; tune with sketches into this file")
     parser.add_argument("--trials", type=int, default=12)
     parser.add_argument("--policy", default="sketch.random")
@@ -330,7 +334,7 @@ def main() -> int:
     print(f"seed {arguments.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         try:
-            run = fuzz(arguments.kills, arguments.seed, Path(folder), arguments.search)
+            run = fuzz(arguments.kills, arguments.seed, Path(folder), arguments.search, arguments.last_trials)
         except Failed as problem:
             print(f"seed {arguments.seed}: {problem}")
             return 1

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 import tvm
+from tests.quick_code import quick_code
 from tvm import auto_scheduler, te
 
 
@@ -39,7 +40,8 @@ def run(dag: Any, state: Any, arrays: list[np.ndarray]) -> list[np.ndarray]:
 
 
 def run_schedule(schedule: Any, args: list[Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
-    function = tvm.build(schedule, args, "llvm")
+    with quick_code():
+        function = tvm.build(schedule, args, "llvm")
     given = [tvm.nd.array(array) for array in arrays]
     function(*given)
     return [array.numpy() for array in given]

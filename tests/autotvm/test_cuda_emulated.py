@@ -23,9 +23,9 @@ from tvm import autotvm
 from tvm.autotvm.measure.measure import create_measure_batch
 from tvm.autotvm.task import relay_integration
 
-name, args, indexes = json.loads(sys.argv[1])
 tuples = lambda x: tuple(map(tuples, x)) if isinstance(x, list) else x
-with cuda_emulator.building():
+
+def measured(name, args, indexes):
     task = autotvm.task.create(name, tuples(args), "cuda -arch=sm_80")
     runner = autotvm.LocalRunner(timeout=300, number=1, repeat=1, cooldown_interval=0, slow_factor=1e9,
                                  verify=name != "test/device_fault")
@@ -33,9 +33,12 @@ with cuda_emulator.building():
     space = task.config_space
     indexes = indexes or [*space.start, *space.sample_ints(2)]
     inputs = [autotvm.MeasureInput(task.target, task, space.get(i)) for i in indexes]
-    results = measure(inputs)
-print("RESULTS", json.dumps([[str(i.config), (i.made_on or {}).get("device"), int(r.error_no), str(r.costs)]
-                             for i, r in zip(inputs, results)]))
+    return [[str(i.config), (i.made_on or {}).get("device"), int(r.error_no), str(r.costs)]
+            for i, r in zip(inputs, measure(inputs))]
+
+with cuda_emulator.building():
+    results = [measured(*task) for task in json.loads(sys.argv[1])]
+print("RESULTS", json.dumps(results))
 """
 
 
@@ -61,32 +64,38 @@ def run(program: str, argument: list) -> str:
     return done.stdout
 
 
-def measured(name: str, args: list, indexes: list[int] | None = None) -> list:
-    """What a tuner measures."""
-    said = run(PROGRAM, [name, args, indexes]).splitlines()
-    return json.loads(next(line for line in said if line.startswith("RESULTS"))[8:])
+TEMPLATES = {
+    "conv2d_nchw.cuda": [["TENSOR", [1, 5, 6, 7], "float32"], ["TENSOR", [6, 5, 3, 3], "float32"], [1, 1],
+                         [1, 1, 1, 1], [1, 1], "float32"],
+    "dense_small_batch.gpu": [["TENSOR", [3, 40], "float32"], ["TENSOR", [9, 40], "float32"], None, "float32"],
+    "dense_large_batch.gpu": [["TENSOR", [33, 48], "float16"], ["TENSOR", [20, 48], "float16"], None, "float32"],
+    "conv2d_nhwc.gpu": [["TENSOR", [1, 5, 6, 8], "float16"], ["TENSOR", [3, 3, 8, 16], "float16"], [1, 1],
+                        [1, 1, 1, 1], [1, 1], "float32"],
+}  # fmt: skip
+FAULTS = [0, 1, 0, 1, 0]
+
+
+@pytest.fixture(scope="module")
+def measured() -> dict[str, list]:
+    """What a tuner measures of each template, all in one program, and of one with a fault after them."""
+    tasks = [*((name, args, None) for name, args in TEMPLATES.items()), ("test/device_fault", [64], FAULTS)]
+    said = run(PROGRAM, tasks).splitlines()
+    rows = json.loads(next(line for line in said if line.startswith("RESULTS"))[8:])
+    return {name: rows for (name, _, _), rows in zip(tasks, rows)}
 
 
 @pytest.mark.slow("builds and measures candidates in worker processes")
-def test_after_a_fault_cuda_refuses_everything_and_the_next_worker_goes_on():
-    order = [0, 1, 0, 1, 0]
-    rows = measured("test/device_fault", [64], order)
+def test_after_a_fault_cuda_refuses_everything_and_the_next_worker_goes_on(measured):
+    order, rows = FAULTS, measured["test/device_fault"]
     assert [row[2] == 0 for row in rows] == [i == 0 for i in order], rows
     assert all("CUDA" in row[3] for row in rows if row[2]), rows
     assert all(row[1] == "Emulated GPU" for row in rows if not row[2])
 
 
 @pytest.mark.slow("builds and measures candidates in worker processes")
-@pytest.mark.parametrize("name, args", [
-    ("conv2d_nchw.cuda", [["TENSOR", [1, 5, 6, 7], "float32"], ["TENSOR", [6, 5, 3, 3], "float32"], [1, 1],
-                          [1, 1, 1, 1], [1, 1], "float32"]),
-    ("dense_small_batch.gpu", [["TENSOR", [3, 40], "float32"], ["TENSOR", [9, 40], "float32"], None, "float32"]),
-    ("dense_large_batch.gpu", [["TENSOR", [33, 48], "float16"], ["TENSOR", [20, 48], "float16"], None, "float32"]),
-    ("conv2d_nhwc.gpu", [["TENSOR", [1, 5, 6, 8], "float16"], ["TENSOR", [3, 3, 8, 16], "float16"], [1, 1],
-                         [1, 1, 1, 1], [1, 1], "float32"]),
-])
-def test_any_configuration_gives_what_the_cpu_gives(name, args):
-    rows = measured(name, args)
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_any_configuration_gives_what_the_cpu_gives(name, measured):
+    rows = measured[name]
     assert len(rows) == 3 and all(row[2] == 0 for row in rows), rows
 
 

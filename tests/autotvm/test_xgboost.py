@@ -96,6 +96,7 @@ def mean_of_later_trials(kind, **options) -> float:
     return float(np.mean([task.speed(index, noise) for index in runner.seen[64:]]))
 
 
+@pytest.mark.slow("trains cost models in three long searches")
 def test_model_beats_chance_at_equal_trials():
     random.seed(2)
     ratios = [

@@ -17,6 +17,8 @@ import tvm
 from tvm import relay
 from tvm.contrib import graph_executor
 
+pytestmark = pytest.mark.usefixtures("quick_code")
+
 # A repetition among many may cost so much more than one among few.
 SLACK = 1.25
 # Steps of the longest LSTM; a thousand (``python -m tools test compile-cost``) take more than a minute.

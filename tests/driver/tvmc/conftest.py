@@ -21,6 +21,18 @@ def peaks_measured_once():
 
 
 @pytest.fixture(scope="session")
+def tuning_environment(peaks_measured_once, sharing_compiled_models) -> dict[str, str]:
+    """The variables of programs that tune: the peaks of this machine are in their cache, as after several runs. Each of
+    them would measure the peaks otherwise, which takes all cores for a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TVM_CACHE_DIR", sharing_compiled_models["TVM_CACHE_DIR"])
+        patch.delenv("TVM_NO_CACHE", raising=False)
+        for _ in range(roofline._MEASUREMENTS):
+            roofline.machine(new=True)
+    return sharing_compiled_models
+
+
+@pytest.fixture(scope="session")
 def model_path(tmp_path_factory) -> str:
     """A small network with an open batch."""
     import onnx

@@ -38,6 +38,7 @@ def pack(path: Path, files: dict[str, bytes], mode: str = "w") -> str:
 # ---- outputs ----
 
 
+@pytest.mark.usefixtures("quick_code")
 def test_outputs_that_cannot_be_written(refused, model_path, package, tmp_path):
     refused(4, "cannot write /dev/full: No space left on device", "compile", "-o", "/dev/full", model_path)
     refused(4, "cannot write /dev/full: No space left on device", "run", "-o", "/dev/full", package)
@@ -329,6 +330,7 @@ def test_a_package_for_another_machine(refused, package, tmp_path):
 # ---- the cache ----
 
 
+@pytest.mark.usefixtures("quick_code")
 def test_a_cache_that_cannot_be_used_is_no_error(model_path, tmp_path, monkeypatch):
     monkeypatch.delenv("TVM_NO_CACHE", raising=False)
     (tmp_path / "file").write_text("")

@@ -25,6 +25,7 @@ def indexes(folder) -> list[int]:
     return [row.record["config"]["index"] for row in measure_files.read_candidates(str(folder))]
 
 
+@pytest.mark.slow("tunes with worker processes")
 @pytest.mark.parametrize("target", ["llvm", pytest.param("opencl", marks=requires_opencl.marks())])
 def test_candidates_built_measured_and_used(target, model_path, tmp_path, capsys):
     folder, second = tmp_path / "candidates", tmp_path / "second"

@@ -238,11 +238,11 @@ def test_unwritable_records_are_a_clear_error(model_file, capsys):
 
 
 @pytest.mark.slow("tunes with worker processes")
-def test_interrupt_keeps_the_records(model_path, tmp_path, sharing_compiled_models, capsys):
+def test_interrupt_keeps_the_records(model_path, tmp_path, tuning_environment, capsys):
     records = tmp_path / "records.json"
     command = [sys.executable, "-m", "tvm.driver.tvmc", "tune", "-o", str(records), "--trials", "100000", "--tuner",
                "random", "--number", "1", model_path]
-    process = subprocess.Popen(command, env=sharing_compiled_models, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    process = subprocess.Popen(command, env=tuning_environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
                                text=True)  # fmt: skip
     until = time.time() + 120
     while time.time() < until and (not records.exists() or len(records.read_text().splitlines()) < 4):

@@ -25,10 +25,10 @@ def tune(records: str, model: str, trials: int, environment: dict, limit: int):
 
 
 @pytest.mark.slow("tunes with worker processes")
-def test_full_disk_stops_the_tuner_and_keeps_whole_records(model_path, tmp_path, sharing_compiled_models, capsys):
+def test_full_disk_stops_the_tuner_and_keeps_whole_records(model_path, tmp_path, tuning_environment, capsys):
     records = tmp_path / "records.json"
     limit = 2500
-    done = tune(str(records), model_path, 16, sharing_compiled_models, limit)
+    done = tune(str(records), model_path, 16, tuning_environment, limit)
     assert done.returncode == 4, done.stderr
     assert done.stderr.count("\n") == 1 and "cannot be written" in done.stderr, done.stderr
     text = records.read_text()

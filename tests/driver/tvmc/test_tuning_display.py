@@ -235,9 +235,9 @@ def tune_command(tmp_path, model_path: str, trials: int) -> list[str]:
 
 
 @pytest.mark.slow("tunes with worker processes")
-def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path, sharing_compiled_models):
+def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path, tuning_environment):
     """The real program on a pseudo terminal."""
-    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 5), sharing_compiled_models)
+    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 5), tuning_environment)
     data = read_until(leader)
     os.close(leader)
     assert process.wait(60) == 0, data.decode()
@@ -250,9 +250,9 @@ def test_on_a_terminal_tune_shows_one_table(tmp_path, model_path, sharing_compil
 
 @pytest.mark.slow("tunes with worker processes")
 @pytest.mark.parametrize("moment", [b"without tuning", b"now task 0"])
-def test_ctrl_c_on_a_terminal_leaves_the_table_and_one_line(tmp_path, model_path, moment, sharing_compiled_models):
+def test_ctrl_c_on_a_terminal_leaves_the_table_and_one_line(tmp_path, model_path, moment, tuning_environment):
     """Also while worker processes are just starting."""
-    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 100000), sharing_compiled_models)
+    process, leader = start_on_terminal(tune_command(tmp_path, model_path, 100000), tuning_environment)
     data = read_until(leader, moment)
     os.write(leader, b"\x03")
     data += read_until(leader)

@@ -206,6 +206,7 @@ def test_products_with_one_known_side_agree_with_numpy(n, k):
         np.testing.assert_allclose(got, x @ y, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow("compiles kernels with dynamic shapes for many sizes")
 @pytest.mark.parametrize("rows", [1, None])
 @pytest.mark.parametrize("transpose_b", [False, True])
 @pytest.mark.parametrize("n, k", [(None, 16), (24, None)])

@@ -72,8 +72,10 @@ def test_random_convolutions_are_exact(form):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("shape", [(1, 2048, 1000), (128, 1024, 64), (197, 50, 33), (13, 3, 7), (5, 64, 20), (1, 1, 1)])
-@pytest.mark.parametrize("batch", [None, 3])
+@pytest.mark.parametrize("shape, batch", [
+    ((1, 2048, 1000), None), ((128, 1024, 64), None), ((197, 50, 33), None), ((13, 3, 7), None), ((5, 64, 20), None),
+    ((1, 1, 1), None), ((1, 256, 40), 3), ((197, 50, 33), 3), ((5, 64, 20), 3),
+])  # fmt: skip
 def test_dense_layers_are_exact(shape, batch, form):
     m, k, n = shape
     rng = np.random.default_rng(m * n + k)
