@@ -96,10 +96,10 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "target '{\"kind\":'", *compile_, "--target", '{"kind":')
     refused(4, "is given twice", *compile_, "--target", "llvm, llvm")
     refused(4, "the code generator of 'cmsis-nn' is not available yet", *compile_, "--target", "cmsis-nn, c")
-    refused(4, "'cmsis' is no target", *compile_, "--target", "cmsis, c")
+    refused(4, "'cmsis' is not a target", *compile_, "--target", "cmsis, c")
     refused(4, "linking code for x86_64-pc-windows-msvc needs a compiler for that machine", *compile_, "--target",
             "llvm -mtriple=x86_64-pc-windows-msvc")
-    refused(4, "'cpu' is no target: a CPU's is llvm; targets that code is generated for are c, cuda, llvm", *compile_,
+    refused(4, "'cpu' is not a target: a CPU's is llvm; targets with a code generator are c, cuda, llvm", *compile_,
             "--target", "cpu")
     refused(4, "--tuning-records: there is no file 'none.json'", *compile_, "--tuning-records", "none.json")
     refused(4, "there is no pass 'tir.transform.Nothing'", *compile_, "--pass-config",
@@ -112,11 +112,11 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "there is no operator 'nn.foo'", *compile_, "--mixed-precision", "--mixed-precision-ops", "nn.foo")
     refused(4, "there is no operator 'nn.bar'", *compile_, "--desired-layout", "NHWC", "--desired-layout-ops", "nn.bar")
     refused(4, "Expected 1 or 3 layouts but got 2", *compile_, "--desired-layout", "NHWC", "NCHW")
-    refused(4, "is no phase and pass", *compile_, "--pass-config", "tir.add_lower_pass=x,tvm.tir.transform.Simplify")
+    refused(4, "is not a phase and pass", *compile_, "--pass-config", "tir.add_lower_pass=x,tvm.tir.transform.Simplify")
     refused(4, "cannot be given on the command line", *compile_, "--pass-config", "tir.UnrollLoop=1")
     refused(4, "microcontrollers", "run", "--list-options", package)
     refused(4, "metal(0): this runtime has no driver", "run", "--device", "metal", package)
-    refused(2, "a whole number above zero", "run", "--print-top", "-1", package)
+    refused(2, "positive integer", "run", "--print-top", "-1", package)
     refused(2, "invalid choice", "micro")
     refused(4, "there is no configuration file", "--config", "nowhere", "compile", model_path)
 
@@ -126,8 +126,8 @@ def test_an_argument_error_is_short(refused, model_path):
 
 
 @pytest.mark.parametrize(("content", "words"), [
-    ("[]", "must hold an object"), ("{", "cannot be read"), ('{"targets": 3}', "must be a list of objects"),
-    ('{"targets": ["llvm"]}', "must be a list of objects"), ('{"target": "foo"}', "'foo' is no target"),
+    ("[]", "must be a JSON object"), ("{", "cannot be read"), ('{"targets": 3}', "must be a list of objects"),
+    ('{"targets": ["llvm"]}', "must be a list of objects"), ('{"target": "foo"}', "'foo' is not a target"),
     ('{"targets": [{"kind": 5}]}', "'targets' needs a text as its \"kind\", got 5"),
     ('{"executor": {"link-params": 1}}', "'executor' needs a text"),
     ('{"opt-level": 9}', "-O/--opt-level: invalid choice: 9"), ('{"opt-level": "x"}', "invalid int value: 'x'"),
@@ -144,7 +144,7 @@ def test_a_wrong_configuration_file(refused, model_path, tmp_path, content, word
 
 def test_a_wrong_target_is_said_before_the_model_is_read(refused, tmp_path):
     (tmp_path / "no_model.onnx").write_bytes(b"no model")
-    refused(4, "is no target", "compile", "--target", "cpu", str(tmp_path / "no_model.onnx"))
+    refused(4, "is not a target", "compile", "--target", "cpu", str(tmp_path / "no_model.onnx"))
 
 
 # ---- models and inputs ----
@@ -195,7 +195,7 @@ def test_inputs_that_are_no_arrays(refused, package, tmp_path):
     with zipfile.ZipFile(tmp_path / "bytes.npz", "w") as archive:
         archive.writestr("data", b"no array")
     given("'data' in it is no array", "bytes.npz")
-    given("it holds Python objects", "object.npz")
+    given("it contains Python objects", "object.npz")
     given("the model wants float32", "text.npz")
     given("the model wants float32", "complex.npz")
     given("an array without a name", "one.npy")

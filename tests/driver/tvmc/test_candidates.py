@@ -59,11 +59,11 @@ def test_candidates_for_a_gpu_are_built_without_one(model_path, tmp_path):
 
 
 def test_where_results_go_is_said_once(model_path, tmp_path, refused):
-    refused(4, "-o FILE takes the records, --build-only FOLDER the candidates", "tune", model_path)
+    refused(4, "use -o FILE for records or --build-only FOLDER for candidates", "tune", model_path)
     refused(2, "not allowed with", "tune", "-o", "x.json", "--build-only", "folder", model_path)
     (tmp_path / "file").write_text("")
     refused(4, "cannot be written", "tune", "--build-only", str(tmp_path / "file"), *SHAPES, model_path)
-    refused(4, "--build-only makes none", "tune", "--enable-autoscheduler", "--log-estimated-latency", "--build-only",
+    refused(4, "which --build-only", "tune", "--enable-autoscheduler", "--log-estimated-latency", "--build-only",
             str(tmp_path / "folder"), *SHAPES, model_path)  # fmt: skip
 
 

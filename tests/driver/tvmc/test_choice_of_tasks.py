@@ -23,7 +23,7 @@ def test_numbers_ranges_and_words_choose_tasks(text, wanted, listed):
 @pytest.mark.parametrize("text, words", [
     ("5", "index out of range: there is no task 5"), ("2-5", "Right-hand side .* out of range"),
     ("7-", "Left-hand side .* out of range"), ("-", "Missing lhs or rhs"), ("--", "Malformed range"),
-    ("1-2-3", "Malformed range"), ("3-1", "is empty"), ("x", "no number, range or part"),
+    ("1-2-3", "Malformed range"), ("3-1", "is empty"), ("x", "not a number, a range or part"),
 ])  # fmt: skip
 def test_what_names_no_task_is_refused(text, words):
     with pytest.raises(AssertionError, match=words):

@@ -18,12 +18,12 @@ from tvm.driver.tvmc.model_files import models_of
 @pytest.mark.parametrize(
     "arguments, why",
     [
-        (["compile", "{m}", "{m}"], "several models are compiled by the machines of a cluster"),
-        (["compile", "--farm-address", "here:1", "{m}"], "give them with --farm ray"),
-        (["tune", "-o", "{r}", "--farm-resource", "tvm", "{m}"], "give them with --farm ray"),
-        (["tune", "-o", "{r}", "--farm", "ray", "--rpc-tracker", "a:1", "--rpc-key", "k", "{m}"], "give one of them"),
-        (["tune", "--build-only", "{r}", "--farm", "ray", "{m}"], "give one of them"),
-        (["compile", "--farm", "ray", "-o", "{m}", "{m}"], "compiled into a folder, and this is a file"),
+        (["compile", "{m}", "{m}"], "several models need a cluster"),
+        (["compile", "--farm-address", "here:1", "{m}"], "need --farm ray"),
+        (["tune", "-o", "{r}", "--farm-resource", "tvm", "{m}"], "need --farm ray"),
+        (["tune", "-o", "{r}", "--farm", "ray", "--rpc-tracker", "a:1", "--rpc-key", "k", "{m}"], "exclude each other"),
+        (["tune", "--build-only", "{r}", "--farm", "ray", "{m}"], "exclude each other"),
+        (["compile", "--farm", "ray", "-o", "{m}", "{m}"], "several models need a folder, and this is a file"),
         (["compile", "--farm", "ray", "{m}"], "package ray"),
     ],
 )
@@ -36,7 +36,7 @@ def test_what_does_not_fit_is_refused(arguments, why, model_path, tmp_path, caps
 
 
 def test_two_models_of_one_name_are_refused(tmp_path):
-    with pytest.raises(farm.TVMCException, match="two models have one name"):
+    with pytest.raises(farm.TVMCException, match="two models have the same file name"):
         farm._packages(models_of(["a/m.onnx", "b/m.onnx"]), str(tmp_path))
 
 

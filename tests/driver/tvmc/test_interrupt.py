@@ -69,5 +69,5 @@ def test_the_second_ends_at_once():
         process.send_signal(signal.SIGINT)
     begin = time.monotonic()
     _, error = process.communicate(timeout=120)
-    assert process.returncode == 130 and "ended at once" in error and "Traceback" not in error
+    assert process.returncode == 130 and "exited immediately" in error and "Traceback" not in error
     assert time.monotonic() - begin < 60

@@ -305,7 +305,7 @@ def test_run_says_what_inputs_it_made_up_and_how_a_photo_was_prepared(package, t
     from PIL import Image
 
     assert not _main(["run", package])
-    assert capsys.readouterr().err == "input 'data': random values, 1x3x9x7 float32 (--inputs FILE gives others)\n"
+    assert capsys.readouterr().err == "input 'data': random values, 1x3x9x7 float32 (use --inputs FILE for real data)\n"
     assert not _main(["run", "--fill-mode", "ones", package])
     assert "input 'data': ones" in capsys.readouterr().err
     np.savez(tmp_path / "in.npz", data=np.zeros((1, 3, 9, 7), "float32"))

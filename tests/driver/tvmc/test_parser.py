@@ -69,7 +69,7 @@ def test_a_word_like_no_other_has_no_hint(shown):
 
 
 @pytest.mark.parametrize("argv, words", [
-    (["compile", "--target", "lvm"], "'lvm' is no target: did you mean 'llvm'?"),
+    (["compile", "--target", "lvm"], "'lvm' is not a target: did you mean 'llvm'?"),
     (["compile", "--target", "llvm -mcup=x"], "did you mean 'mcpu'"),
     (["compile", "--executor", "grph"], "did you mean 'graph'?"),
     (["tune", "-o", "records", "--target", "opncl"], "did you mean 'opencl'?"),

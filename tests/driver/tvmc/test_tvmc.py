@@ -93,7 +93,7 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
             "compile", "no.onnx")
     refused(4, f"File {tmp_path} must be an archive, not a directory.", "run", str(tmp_path))
     refused(4, "does not exist.", "run", str(tmp_path / "none.tar"))
-    refused(4, "'foo' is no target", "compile", "--target", "foo", model_path)
+    refused(4, "'foo' is not a target", "compile", "--target", "foo", model_path)
     refused(4, "did not specify c target", "compile", "--target", "llvm", "--target-c-mcpu", "x", model_path)
     refused(2, "no pass is named NoSuchPass", "compile", "--disabled-pass", "NoSuchPass", model_path)
     refused(4, "unknown pass option 'no.such'; the options are relay.FuseOps.link_params, ",
@@ -104,11 +104,11 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
         words = f"--desired-layout {layout}: '{layout.partition(':')[0]}' is not a layout of nn.conv2d; there are"
         refused(4, words, "compile", model_path, "--desired-layout", layout)
     for shapes in ("data=1", "data:[1,3,9,7] mask:[n,7]", "data:[1,3,9,7"):
-        refused(2, "is no list of shapes", "compile", "--input-shapes", shapes, model_path)
+        refused(2, "is not a list of shapes", "compile", "--input-shapes", shapes, model_path)
     refused(2, "has two shapes for 'data'", "compile", "--input-shapes", "data:[1,3,9,7] data:[2,3,9,7]", model_path)
     refused(4, "the model has no input 'x'", "compile", "--input-shapes", "x:[1,2]", model_path)
     refused(4, "cannot write", "compile", "--output", str(tmp_path / "no" / "dir" / "m.tar"), model_path)
-    refused(4, "the Model Library Format needs ahead-of-time output", "compile", "-f", "mlf", model_path)
+    refused(4, "the Model Library Format is not implemented", "compile", "-f", "mlf", model_path)
     refused(4, "Executor \"nope\" is not defined", "compile", "--executor", "nope", model_path)
     refused(1, "tvmc run", )
 

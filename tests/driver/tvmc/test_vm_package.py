@@ -59,8 +59,8 @@ def test_open_sizes_stay_open_and_one_line_says_so(model_path, tmp_path, capsys)
     assert _main(["compile", "--output", path, model_path]) == 0
     said = capsys.readouterr().out.splitlines()
     assert len(said) == 2
-    assert said[0] == ("net.onnx runs on the virtual machine: input 'data' has the shape (N, 3, 9, 7); its sizes stay "
-                       'open (--input-shapes "data:[N,3,9,7]" with numbers fixes them)')
+    assert said[0] == ("net.onnx runs on the virtual machine: input 'data' has the shape (N, 3, 9, 7); its dynamic "
+                       'dimensions stay dynamic (--input-shapes "data:[N,3,9,7]" with numbers fixes them)')
     package = tvmc.TVMCPackage(path)
     assert (package.type, package.executor_type, package.lib_name) == ("vm", "vm", "lib.so")
     assert package.graph is None and package.params is None
@@ -85,14 +85,14 @@ def test_inputs_that_are_made_up_have_the_sizes_asked_for(open_package, pair, tm
     assert np.load(out)["output_0"].shape == (6, 4)
     refused(4, "the model wants [N, 3, 9, 7]", "run", "--input-shapes", "data:[6,3,9,8]", open_package)
     refused(4, "did you mean 'data'?", "run", "--input-shapes", "dta:[6,3,9,7]", open_package)
-    refused(4, "sizes above zero", "run", "--input-shapes", "data:[0,3,9,7]", open_package)
+    refused(4, "has a size that is not positive", "run", "--input-shapes", "data:[0,3,9,7]", open_package)
     refused(4, "cannot be made", "run", "--input-shapes", "data:[99999999999999999,3,9,7]", open_package)
     _, package = pair
     refused(4, 'give data with --inputs FILE, or sizes with one number for equal names: --input-shapes '
             '"a:[rows,depth] b:[depth]"', "run", package)
     assert not _main(["run", "--input-shapes", "a:[4,5]", "--outputs", out, package])
     assert {name: array.shape for name, array in np.load(out).items()} == {"output_0": (4, 5), "output_1": (4, 5)}
-    refused(4, "the open size 'depth' is 5", "run", "--input-shapes", "a:[4,5] b:[6]", package)
+    refused(4, "the dynamic dimension 'depth' is 5", "run", "--input-shapes", "a:[4,5] b:[6]", package)
 
 
 def test_sizes_of_one_name_follow_from_the_inputs_that_are_given(pair, rng):
@@ -104,7 +104,7 @@ def test_sizes_of_one_name_follow_from_the_inputs_that_are_given(pair, rng):
         np.testing.assert_allclose(result.get_output(name), want, rtol=1e-5, atol=1e-6)
     half = tvmc.run(package, "cpu", inputs={"b": b}, input_shapes={"a": [3, 7]}, fill_mode="zeros")
     np.testing.assert_array_equal(half.get_output("output_0"), np.zeros((3, 7), "float32"))
-    with pytest.raises(tvmc.TVMCException, match="the open size 'depth' is 6"):
+    with pytest.raises(tvmc.TVMCException, match="the dynamic dimension 'depth' is 6"):
         tvmc.run(package, "cpu", inputs={"a": a[:, :6], "b": b})
 
 
@@ -129,7 +129,7 @@ def test_info_says_what_is_inside(open_package, tmp_path, capsys):
 
 
 def test_the_executor_can_be_chosen(model_path, open_package, tmp_path, refused, capsys):
-    refused(4, "the graph executor cannot run the model: input 'data' has the shape (N, 3, 9, 7); --executor vm can",
+    refused(4, "the graph executor cannot run the model: input 'data' has the shape (N, 3, 9, 7); use --executor vm",
             "compile", "--executor", "graph", "--output", str(tmp_path / "no.tar"), model_path)
     assert not (tmp_path / "no.tar").exists()
     refused(4, "did not specify graph executor", "compile", "--executor", "vm", "--executor-graph-link-params", "0",

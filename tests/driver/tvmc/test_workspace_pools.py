@@ -37,7 +37,7 @@ def test_no_option_is_no_pool_and_half_a_description_is_refused():
     assert pools_of()[0] is None
     with pytest.raises(TVMCException, match="does not say which targets reach the pool 'sram'"):
         pools_of("=sram")
-    with pytest.raises(TVMCException, match="--workspace-pools-size-hint-bytes: 'big' is no number"):
+    with pytest.raises(TVMCException, match="--workspace-pools-size-hint-bytes: 'big' is not a number"):
         pools_of("=sram", "-targets=sram:c", "-size-hint-bytes=sram:big")
     with pytest.raises(TVMCException, match="--workspace-pools-targets takes POOL:VALUE, got 'c'"):
         pools_of("=sram", "-targets=c")

@@ -34,7 +34,7 @@ def test_an_answer_for_one_input_holds_for_all_that_share_the_name():
 
 
 def test_two_answers_for_one_name_are_an_error():
-    with pytest.raises(TVMError, match="the open size 'n' is 4 in the shape of input 'y' and 5 in that of 'x'"):
+    with pytest.raises(TVMError, match="the dynamic dimension 'n' is 4 in the shape of input 'y' and 5 in that of 'x'"):
         from_onnx(product([2, "n"], ["n"]), shape={"y": [2, 4], "x": [5]})
 
 

@@ -221,7 +221,7 @@ def test_a_run_that_is_stopped_goes_on_where_it_was(how, tmp_path, runtime_only)
     process.send_signal(how)
     _, said = process.communicate(timeout=60)
     assert process.returncode == (130 if how == signal.SIGINT else -signal.SIGKILL)
-    assert ("the same command goes on" in said and "Traceback" not in said) or how == signal.SIGKILL
+    assert ("the same command continues" in said and "Traceback" not in said) or how == signal.SIGKILL
     assert len(_lines_of(tmp_path / "records.json")) == 1
     with open(tmp_path / "records.json", "a") as file:
         file.write('{"input": ["llvm", "cut')

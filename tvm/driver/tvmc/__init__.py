@@ -1,6 +1,6 @@
 """The command line of the compiler, and its functions for Python: ``load``, ``compile``, ``run``, ``tune``.
 
-Each part is loaded when it is first named: the runtime alone has those that run a package.
+Each module is loaded at its first use, because the runtime-only package has only the modules that run a package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Parsers of subcommands register here."""
+"""Registration of the parsers of subcommands, and defaults from configuration files."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def add_command(subparsers, name: str, **keywords: Any):
 
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
-    """-v of a subcommand; where it is not given, the -v before the subcommand counts."""
+    """Add -v to a subcommand. Without it the -v before the name of the subcommand applies."""
     parser.add_argument(
-        "-v", "--verbose", action="count", default=argparse.SUPPRESS, help="say more; up to three times"
+        "-v", "--verbose", action="count", default=argparse.SUPPRESS, help="print more; up to three times"
     )
 
 
 def apply_defaults(parser: argparse.ArgumentParser, json_params: list[dict[str, Any]]) -> None:
-    """Defaults from a configuration file, held to what the command line may give.
+    """Set defaults from a configuration file, with the same checks as values on the command line.
 
-    argparse converts defaults that are texts and checks none, so each value is given to it as a text.
+    argparse converts only string defaults and checks none of them, so each value is converted here from a string.
     """
     actions = {action.dest: action for action in parser._actions}
     for entry in json_params:
@@ -66,7 +66,7 @@ def _default(parser: argparse.ArgumentParser, action: argparse.Action, value: An
 
 
 def refuse_unknown(subcommands: argparse._SubParsersAction, json_params: list[dict[str, Any]]) -> None:
-    """Refuse an entry of a configuration file that no subcommand has an option for."""
+    """Raise an error for an entry of a configuration file that is not an option of any subcommand."""
     known = {action.dest for parser in subcommands.choices.values() for action in parser._actions}
     for entry in json_params:
         for name in entry:
@@ -77,7 +77,7 @@ def refuse_unknown(subcommands: argparse._SubParsersAction, json_params: list[di
 
 
 class TVMCSuppressedArgumentParser(argparse.ArgumentParser):
-    """A parser that leaves errors to a later one."""
+    """A parser that raises no errors; a later parser reports them."""
 
     def error(self, message):
         pass

@@ -1,4 +1,4 @@
-"""``tvmc tune``: find the fastest configurations for a model on this machine and keep them as records."""
+"""``tvmc tune``: search for the fastest kernels of a model on this machine and write them as tuning records."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C ended a tuning; a line has said so."""
+    """Ctrl-C stopped tuning; a message was already printed."""
 
 
 def parse_seconds(text: str) -> float:
     """``90``, ``90s``, ``10m``, ``1h``: a span of time in seconds."""
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhd]?)\s*", text)
     if found is None:
-        raise TVMCException(f"--time-budget '{text}': a number with s, m or h is wanted, such as 90s, 10m or 1h")
+        raise TVMCException(f"--time-budget '{text}': expected a number with s, m or h, such as 90s, 10m or 1h")
     seconds = float(found.group(1)) * _SECONDS[found.group(2) or "s"]
     if not 0 < seconds < float("inf"):
-        raise TVMCException(f"--time-budget '{text}': the time must be more than none")
+        raise TVMCException(f"--time-budget '{text}': must be greater than zero")
     return seconds
 
 
@@ -79,44 +79,44 @@ def add_tune_parser(subparsers, _, json_params) -> None:
     parser = add_command(subparsers, "tune", usage="tvmc tune [options] FILE...")
     parser.set_defaults(func=drive_tune)
     add = parser.add_argument
-    add("--early-stopping", type=int, help="stop a task after this many trials without gain")
-    add("--min-repeat-ms", type=int, default=None, help="least time of one repeat (default: 0 on a CPU, else 1000)")
+    add("--early-stopping", type=int, help="stop a task after this many trials without improvement")
+    add("--min-repeat-ms", type=int, default=None, help="minimum time of one repeat (default: 0 on a CPU, else 1000)")
     frontends.add_model_format(parser)
     add("--number", type=int, default=10, help="runs per repeat (default: 10)")
     where = parser.add_mutually_exclusive_group()
-    where.add_argument("-o", "--output", help="the file to append records to; a file with records is gone on with")
+    where.add_argument("-o", "--output", help="the file for tuning records; tuning continues from the records in it")
     where.add_argument(
         "--build-only", metavar="FOLDER",
-        help="measure nothing: build candidates into a folder, for python -m tvm.runtime.measure_files elsewhere")
+        help="measure nothing: build candidates into a folder for python -m tvm.runtime.measure_files")
     add_verbose(parser)
     add("--parallel", type=int, default=4, help="devices to measure on at once, with RPC (default: 4)")
     add("--repeat", type=int, default=1, help="repeats per measurement (default: 1)")
-    add("--rpc-key", help="the kind of device to ask the tracker for")
+    add("--rpc-key", help="key of the device at the RPC tracker")
     add("--rpc-tracker", help="host:port of an RPC tracker")
     add_farm(parser).add_argument("--farm-resource", metavar="NAME", default=None,
-                                  help="what the nodes own that measure (default: GPU for GPUs, tvm for CPUs)")
+                                  help="Ray resource of the nodes that measure (default: GPU for GPUs, tvm for CPUs)")
     generate_target_args(parser)
-    add("--target-host", default=None, help="the target of the host")
-    add("--timeout", type=int, default=10, help="seconds a trial may take (default: 10)")
+    add("--target-host", default=None, help="target of the host code")
+    add("--timeout", type=int, default=10, help="time limit of a trial in seconds (default: 10)")
     add("--trials", type=int, default=None,
-        help="measurements in all (default: 1000, or as many as the time budget allows where one is given)")
+        help="total number of measurements (default: 1000, or unlimited with --time-budget)")
     add("--time-budget", type=str, default=None, metavar="TIME", help="stop after this time: 90s, 10m, 1h")
     add("--tuning-records", metavar="PATH", help="earlier records to learn from")
-    add("--report", metavar="FILE.html", help="write a page with the progress of every task")
-    add("--no-analytic-start", action="store_true", help="do not begin with what is chosen without tuning")
+    add("--report", metavar="FILE.html", help="write an HTML report with the progress of every task")
+    add("--no-analytic-start", action="store_true", help="do not start from the default configurations")
     generate_transform_args(parser)
     generate_quantization_args(parser)
     add("--tasks", default="all", help="all, list, or numbers, ranges and names with commas: 0,3-5,dense")
     add("--enable-autoscheduler", action="store_true",
-        help="search schedules from the computations alone, without templates")
+        help="use AutoScheduler, which needs no templates")
     sketches = detail_group(parser, "for --enable-autoscheduler")
-    sketches.add_argument("--include-simple-tasks", action="store_true", help="take tasks without a reduction, too")
+    sketches.add_argument("--include-simple-tasks", action="store_true", help="also tune tasks without a reduction")
     sketches.add_argument("--log-estimated-latency", action="store_true",
                           help="write the estimated time of the model after each round into total_latency.tsv")
     for name, what in _HARDWARE.items():
         sketches.add_argument(f"--{name}", type=int, default=None, help=f"{what} (default: the target's)")
     add("--tuner", default="xgb", choices=TUNERS, metavar="TUNER",
-        help="how to search: xgb (default) or a variant such as xgb_rank_knob, ga, random, gridsearch")
+        help="search algorithm: xgb (default) or a variant such as xgb_rank_knob, ga, random, gridsearch")
     add("FILE", nargs="+", help="the model, or its network and its weights")
     add("--input-shapes", type=parse_model_shapes, default=None, metavar="INPUT_SHAPES",
         help='shapes of inputs: "input_name:[dim1,dim2,...] other:[...]"')
@@ -145,7 +145,7 @@ def drive_report(args) -> int:
 
 
 def drive_tune(args) -> int | None:
-    """Tune as the arguments say; the exit code where Ctrl-C ended it."""
+    """Tune with these arguments; the result is the exit code if Ctrl-C stopped it."""
     try:
         _tune_as(args)
     except Interrupted:
@@ -159,7 +159,7 @@ def _tune_as(args) -> None:
         frontends.check_model(path)
     files = one_model(args.FILE, "tune")
     if not (args.output or args.build_only or args.tasks in ("list", "help")):
-        raise TVMCException("where to? -o FILE takes the records, --build-only FOLDER the candidates")
+        raise TVMCException("no output given: use -o FILE for records or --build-only FOLDER for candidates")
     if args.rpc_tracker and not args.rpc_key:
         raise TVMCException("need to provide an RPC tracker key (--rpc-key) for remote tuning")
     hostname, port = tracker_host_port_from_cli(args.rpc_tracker) if args.rpc_tracker else (None, 9090)
@@ -172,7 +172,7 @@ def _tune_as(args) -> None:
     check_records(args.tuning_records)
     for path in filter(None, (args.output, args.report)):
         check_writable(path)
-    # A wrong target is said before a model is read for it.
+    # Errors in the target are reported before the model is read.
     target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
     check_code(target)
     if args.tasks not in ("list", "help") and not args.build_only and not hostname and not farm:
@@ -209,7 +209,7 @@ def filter_tasks(tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
         elif item == "all":
             chosen.update(dict.fromkeys(range(len(tasks))))
         elif item.isdigit():
-            there = f"there is no task {item}; there are {len(tasks)}, from 0 on"
+            there = f"there is no task {item}; tasks are 0 to {len(tasks) - 1}"
             assert int(item) < len(tasks), f"--tasks: Task index out of range: {there}"
             chosen[int(item)] = None
         elif re.fullmatch(r"[\d-]+", item):
@@ -218,7 +218,7 @@ def filter_tasks(tasks: list[Any], expr: str) -> tuple[list[Any], bool]:
             named = [i for i, task in enumerate(tasks) if item and item in _name_of(task)]
             names = {_name_of(task) for task in tasks}
             hint = "" if named else did_you_mean(item, sorted(names), "; ", cutoff=0.4)
-            assert named, f"--tasks: '{item}' is no number, range or part of a task's name{hint}"
+            assert named, f"--tasks: '{item}' is not a number, a range or part of a task's name{hint}"
             chosen.update(dict.fromkeys(named))
     return [tasks[i] for i in chosen], listed
 
@@ -230,10 +230,10 @@ def _name_of(task: Any) -> str:
 def _range_of_tasks(item: str, count: int) -> range:
     """The numbers from A to B of ``A-B``, of which one may be left out."""
     ends = item.split("-")
-    assert len(ends) == 2, f"--tasks: Malformed range expression '{item}'; A-B is wanted"
+    assert len(ends) == 2, f"--tasks: Malformed range expression '{item}'; expected A-B"
     assert any(ends), f"--tasks: Missing lhs or rhs for range expression '{item}'"
     first, last = int(ends[0] or 0), int(ends[1]) if ends[1] else count - 1
-    there = f"in '{item}': there are {count} tasks, from 0 on"
+    there = f"in '{item}': tasks are 0 to {count - 1}"
     assert first < count, f"--tasks: Left-hand side expression out of range {there}"
     assert last < count, f"--tasks: Right-hand side expression out of range {there}"
     assert first <= last, f"--tasks: the range '{item}' is empty"
@@ -323,7 +323,7 @@ def tune_tasks(
 
 
 def _sized(model: TVMCModel) -> Any:
-    """The module of a model whose open batch is 1: tasks have fixed sizes."""
+    """The module of a model with a dynamic batch set to 1, because tasks have fixed shapes."""
     from .module_sizes import with_batch_of_one
 
     return with_batch_of_one(model, "tuning")
@@ -341,16 +341,16 @@ def tune_model(
     time_budget: float | None = None, report: str | None = None, analytic_start: bool = True,
     build_only: str | None = None, farm: Farm | None = None,
 ) -> str | None:
-    """Tune a model; the path of the records, or None where there was nothing to tune or a list was asked for.
+    """Tune a model. The result is the path of the records, or None if there is nothing to tune or tasks are listed.
 
-    With ``build_only`` nothing is measured: candidates are built into that folder, which is the result.
+    With ``build_only`` nothing is measured: candidates are built into that folder, and the result is the folder.
 
     Parameters
     ----------
     tvmc_model : TVMCModel
         The model.
     target : str
-        What it is compiled for, such as "llvm" or "cuda".
+        The compilation target, such as "llvm" or "cuda".
     tuning_records : str, optional
         The file of the records; without it, a temporary one.
     prior_records : str, optional
@@ -366,13 +366,13 @@ def tune_model(
     trials : int, optional
         How many candidates are measured altogether.
     target_host : str, optional
-        What the host code of a GPU is compiled for.
+        The target of the host code for a GPU.
     tuner : str, optional
         "xgb", "ga", "random", "gridsearch" ...
     min_repeat_ms : int, optional
         The least milliseconds of a measurement.
     early_stopping : int, optional
-        After how many trials without a better one a task ends.
+        The number of trials without improvement after which a task ends.
     timeout : int, optional
         The most seconds of a candidate.
     repeat : int, optional
@@ -382,11 +382,11 @@ def tune_model(
     parallel : int, optional
         How many candidates are built at once.
     hardware_params : optional
-        What the machine is, for a search without templates.
+        The parameters of the hardware, for AutoScheduler.
     include_simple_tasks : bool, optional
-        Whether tasks without sums of products are tuned, for a search without templates.
+        Whether tasks without a reduction are tuned, for AutoScheduler.
     log_estimated_latency : bool, optional
-        Whether the latency after each round is written, for a search without templates.
+        Whether the estimated latency after each round is written, for AutoScheduler.
     additional_target_options : dict, optional
         Options of targets by kind.
     tasks_filter : str, optional
@@ -394,23 +394,23 @@ def tune_model(
     desired_layout : str, optional
         The layout that operators are converted to, such as "NHWC".
     desired_layout_ops : list of str, optional
-        The operators that are.
+        The operators whose layout is converted.
     mixed_precision : bool, optional
-        Whether half precision is used.
+        Whether operators are computed in a smaller float type.
     mixed_precision_ops : list of str, optional
-        The operators that are.
+        The operators to compute in the smaller type.
     mixed_precision_calculation_type : str, optional
-        The type that is computed in.
+        The type of the computation.
     mixed_precision_acc_type : str, optional
-        The type of sums.
+        The type of accumulation.
     time_budget : float, optional
         The most seconds altogether.
     report : str, optional
-        The page that is written about it.
+        The HTML report to write.
     analytic_start : bool, optional
         Whether the configurations that an estimate prefers are measured first.
     build_only : str, optional
-        The folder that candidates are built into, for a machine with the runtime alone.
+        The folder for candidates that are measured on a machine with the runtime only.
     farm : Farm, optional
         The cluster that builds and measures.
 
@@ -523,43 +523,43 @@ def _sketches(mod: Any, params: Any, target: Target, hardware: Any, include_simp
 def _check_sketches(
     enabled: bool, build_only: str | None, hardware: Any, include_simple_tasks: bool, log_estimated_latency: bool
 ) -> None:
-    """Refuse options that only a search without templates has, and latencies of what nobody measures."""
+    """Raise an error for options that need AutoScheduler or measurements without them."""
     if build_only and log_estimated_latency:
-        raise TVMCException("--log-estimated-latency tells of measurements; --build-only makes none")
+        raise TVMCException("--log-estimated-latency needs measurements, which --build-only does not make")
     is_said = any(value is not None for value in hardware.values()) if isinstance(hardware, dict) else hardware
     if not enabled and (is_said or include_simple_tasks or log_estimated_latency):
-        raise TVMCException("sizes of the hardware, --include-simple-tasks and --log-estimated-latency are for "
-                            "--enable-autoscheduler, which is not given")
+        raise TVMCException("hardware parameters, --include-simple-tasks and --log-estimated-latency need "
+                            "--enable-autoscheduler")
 
 
 def _check_remote(rpc_key: str | None, hostname: str | None, build_only: str | None) -> None:
-    """Refuse halves of an address, and candidates that are built to be measured elsewhere and here."""
+    """Raise an error for an incomplete address, and for --build-only together with --rpc-tracker."""
     if bool(rpc_key) != bool(hostname):
-        raise TVMCException("a device on another machine has a tracker (--rpc-tracker) and a key there (--rpc-key)")
+        raise TVMCException("tuning over RPC needs a tracker (--rpc-tracker) and a key (--rpc-key)")
     if hostname and build_only:
-        raise TVMCException("--build-only writes candidates into a folder; --rpc-tracker measures them at once")
+        raise TVMCException("--build-only and --rpc-tracker exclude each other: --build-only measures nothing")
 
 
 def _check_farm(farm: Farm | None, hostname: str | None, build_only: str | None) -> None:
-    """Refuse candidates that are measured on a farm and elsewhere."""
+    """Raise an error if --farm is combined with another option for the place of measurements."""
     if farm and (hostname or build_only):
         other = "--rpc-tracker" if hostname else "--build-only"
-        raise TVMCException(f"--farm and {other} both say where candidates are measured; give one of them")
+        raise TVMCException(f"--farm and {other} exclude each other: both select where candidates are measured")
 
 
 def _check_numbers(
     trials: int | None, number: int, repeat: int, min_repeat_ms: int | None, early_stopping: int | None, timeout: float
 ) -> None:
-    """Refuse numbers that leave nothing to measure."""
+    """Raise an error for numbers of trials, repeats or runs that are too small."""
     least = {"--trials": (trials, 1), "--number": (number, 1), "--repeat": (repeat, 1), "--timeout": (timeout, 1),
              "--min-repeat-ms": (min_repeat_ms, 0), "--early-stopping": (early_stopping, 1)}
     for name, (value, low) in least.items():
         if value is not None and value < low:
-            raise TVMCException(f"{name} is at least {low}, got {value}")
+            raise TVMCException(f"{name} must be at least {low}, got {value}")
 
 
 def _check_machine(target: Target) -> None:
-    """Refuse code that cannot be measured here."""
+    """Raise an error for a target whose code cannot run on this machine."""
     if not target.features.is_cpu:
         found = Device(target.get_target_device_type(), 0)
         if not found.exist:
@@ -578,7 +578,7 @@ def _write_report(path: str, records: str | None, tasks: list[Any]) -> None:
 
 
 def _subject(search: Any) -> Any:
-    """What a report tells of: a task with a template, or a search that found its schedules without one."""
+    """The task of a report: a task with a template, or a search of AutoScheduler."""
     return search.task if hasattr(search.task, "config_space") else search
 
 
@@ -586,7 +586,7 @@ def _build(
     searches: list[Any], folder: str, is_searched: bool, limits: tuple[int | None, str | None, float | None],
     measure: dict[str, Any], timeout: float,
 ) -> str:
-    """Build candidates into a folder, which is the result; what stops it leaves those that are done. ``limits`` are of
+    """Build candidates into a folder, which is the result. An interrupt keeps finished candidates. ``limits`` are of
     ``build_candidates``."""
     from .candidates import build_candidates, sketch_writer, template_writer
 
@@ -597,7 +597,7 @@ def _build(
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     except KeyboardInterrupt:
-        sys.stderr.write(f"stopped; what was built is in {folder}, the same command adds to it\n")
+        sys.stderr.write(f"stopped; {folder} has the finished candidates, and the same command continues\n")
         raise Interrupted from None
 
 
@@ -605,7 +605,7 @@ def _tune(
     searches: list[Any], options: TuningOptions, begin: float, report: str | None, model: Model | None,
     log_estimated_latency: bool = False,
 ) -> None:
-    """Tune; whatever ends it, the report tells of what was measured."""
+    """Tune, and write the report of all measurements also after an error or an interrupt."""
     from ...tuning import tune
     from .tuning_display import display_for
 
@@ -619,7 +619,7 @@ def _tune(
             raise TVMCException(str(problem)) from problem
         except KeyboardInterrupt:
             sys.stdout.flush()
-            sys.stderr.write(f"stopped; the records are in {options.records}, the same command goes on from there\n")
+            sys.stderr.write(f"stopped; {options.records} has the records, and the same command continues\n")
             raise Interrupted from None
         finally:
             if report:

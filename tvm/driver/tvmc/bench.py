@@ -1,4 +1,4 @@
-"""``tvmc bench``: how fast a model is, beside other runtimes that run it."""
+"""``tvmc bench``: measure a model and compare it with other runtimes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from .terminal import print_table, size
 
 PERCENTS = (5, 20, 25, 75, 90, 95, 99)
 TARGETS = {"cpu": "llvm", "cl": "opencl"}
-# Outputs farther apart than this, relative to their size, are no results of one model.
+# A larger relative difference means that two outputs are not from the same model.
 ALLOWED_ERROR = {None: 1e-3, "float16": 5e-2, "bfloat16": 0.2}
 
 
 class Peer(NamedTuple):
-    """A runtime to compare with: what it is installed by, and the endings of the files it runs."""
+    """A runtime to compare with: the pip package, and the suffixes of the files it runs."""
 
     package: str
     suffixes: tuple[str, ...]
@@ -70,7 +70,7 @@ def peers(text: str) -> list[str]:
 def add_bench_parser(subparsers, _, json_params) -> None:
     """The subcommand ``bench``."""
     parser = add_command(subparsers, "bench", usage="tvmc bench [options] FILE...",
-                         epilog="A runtime that is not here is named and left out; what was measured counts.")
+                         epilog="A runtime that is not installed is reported and skipped.")
     parser.set_defaults(func=drive_bench)
     add = parser.add_argument
     add("--compare", type=peers, default=[], metavar="PEERS", help=f"other runtimes, with commas: {', '.join(PEERS)}")
@@ -78,22 +78,22 @@ def add_bench_parser(subparsers, _, json_params) -> None:
     add("--warm-up", metavar="N", type=positive, default=3, help="rounds before them (default: 3)")
     add("--number", metavar="N", type=positive, default=None, help="runs in a round (default: as many as fill 20 ms)")
     add("--threads", metavar="N", type=positive, default=None, help="threads of each program (default: all cores)")
-    add("--device", choices=DEVICES, default="cpu", help="what to run on (default: cpu)")
-    add("--batch", metavar="N", type=positive, default=None, help="batch of a model or package that leaves it open")
+    add("--device", choices=DEVICES, default="cpu", help="device to run on (default: cpu)")
+    add("--batch", metavar="N", type=positive, default=None, help="batch size, if the batch dimension is dynamic")
     add("--input-shapes", type=parse_shape_string, default=None, metavar="SHAPES",
-        help='shapes of inputs, of a package where its sizes are open: "name:[dim1,dim2,...] other:[...]"')
+        help='shapes of inputs; for a package, of its dynamic dimensions: "name:[dim1,dim2,...] other:[...]"')
     add("--precision", choices=["float16", "bfloat16"], default=None,
         help="a smaller float type where it is safe: for tvm and openvino; others run the model as it is")
     add("-i", "--inputs", metavar="FILE", help="an .npz file of inputs")
     add("--fill-mode", choices=FILL_MODES, default="random", help="data of inputs that are not given")
     add("--json", metavar="FILE", help="write all times and figures")
-    add("--report", metavar="FILE", help="write a page with plots")
+    add("--report", metavar="FILE", help="write an HTML page with plots")
     add("--model", metavar="FILE", help="the model a package was compiled from, for the others to run")
     add("--torch-model", metavar="FILE", help="the same model as TorchScript, for torch to run")
     add("--peer-python", metavar="PATH", default=sys.executable, help="a Python that has the other runtimes")
-    group = parser.add_argument_group("for a model, which is compiled first")
-    group.add_argument("--target", help="what to compile for (default: that of the device)")
-    group.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
+    group = parser.add_argument_group("compilation of a model")
+    group.add_argument("--target", help="compilation target (default: that of the device)")
+    group.add_argument("--tuning-records", metavar="PATH", default="", help="tuning records to compile with")
     frontends.add_model_format(group)
     add_verbose(parser)
     add("FILE", nargs="+", help="a model, its network and its weights, or a package made by tvmc compile")
@@ -169,8 +169,8 @@ class Bench:
             raise TVMCException(f"--precision and --target are for a model; {self.file} is compiled already")
         rows, dtypes = package_inputs(self.package)
         if self.is_package and (args.batch or args.input_shapes) and not any(is_open(dims) for dims in rows.values()):
-            raise TVMCException("--batch and --input-shapes are for a model and for a package that leaves sizes open; "
-                                f"{self.file} is compiled for fixed ones")
+            raise TVMCException("--batch and --input-shapes are for a model or a package with dynamic dimensions; "
+                                f"{self.file} is compiled for fixed shapes")
         given = read_npz(args.inputs) if args.inputs else None
         shapes = args.input_shapes if self.is_package else None
         if self.is_package and args.batch is not None:
@@ -182,7 +182,7 @@ class Bench:
     # -- programs --------------------------------------------------------------------------------------------------
 
     def reason(self, peer: str) -> str:
-        """Why a peer cannot take part; nothing where it can."""
+        """The reason why a runtime cannot run the model; empty if it can."""
         path = self.model_of(peer)
         if peer == "torch" and not path.lower().endswith(PEERS[peer].suffixes):
             return "runs TorchScript, not ONNX; --torch-model FILE gives it the same model"
@@ -268,7 +268,7 @@ class Bench:
             error = float(np.linalg.norm(got - ours)) / scale if same else float("inf")
             programs[name]["difference"] = error if same else None
             if not error <= allowed:
-                programs[name]["problem"] = f"its first output differs from ours by {error:.2g} of its size"
+                programs[name]["problem"] = f"its first output has a relative difference of {error:.2g} to that of tvm"
 
     def _time(self, workers: dict[str, Worker], programs: dict[str, dict]) -> int:
         """Put the times of every program beside it; how many runs a round had."""
@@ -293,7 +293,7 @@ def _now() -> str:
 
 
 def _fixed(model: TVMCModel, batch: int | None) -> Any:
-    """The module of a model with an open batch as a number, 1 where nobody asks for another."""
+    """The module of a model with a dynamic batch replaced by a number (default: 1)."""
     from .module_sizes import fixed, inputs_of
 
     mod, batches = fixed(model.mod, model.params, batch or 1)
@@ -304,7 +304,7 @@ def _fixed(model: TVMCModel, batch: int | None) -> Any:
 
 
 def _batched(rows: Mapping[str, Dims], batch: int) -> dict[str, list[int]]:
-    """The shapes of a package's inputs whose batch is open, with this one."""
+    """The shapes of a package's inputs with a dynamic batch, for this batch."""
     shapes, batches, _ = completed(rows, {}, batch)
     _refuse_fixed({name: dims for name, dims in rows.items() if name not in batches}, batch)
     return {name: shapes[name] for name in batches}
@@ -317,7 +317,7 @@ def _refuse_fixed(rows: Mapping[str, Dims], batch: int) -> None:
 
 
 def figures(seconds: list[float]) -> dict:
-    """The times and what is said of them, all in seconds."""
+    """The times and their statistics, all in seconds."""
     times = BenchmarkResult(seconds)
     names = ("min", "mean", "median", "max", "std")
     return {"seconds": seconds, **{name: getattr(times, name) for name in names},
@@ -325,7 +325,7 @@ def figures(seconds: list[float]) -> dict:
 
 
 def table_of(result: dict) -> tuple[list[str], list[list[str]]]:
-    """Head and rows for people: times in milliseconds, a row for each program that ran."""
+    """Head and rows of the printed table: times in milliseconds, a row for each program that ran."""
     head = ["program", "precision", "min", "median", "p90", "p95", "p99", "per second", "load s", "peak memory",
             "against tvm"]
     rows = []
@@ -340,7 +340,7 @@ def table_of(result: dict) -> tuple[list[str], list[list[str]]]:
 
 
 def summary(result: dict) -> str:
-    """What was measured, in a line."""
+    """A line about the measurement."""
     return (f"{result['name']}: milliseconds of {result['rounds']} rounds of {result['number']} runs on "
             f"{result['device']}, {result['threads']} threads, batch {result['batch']}; above 1x is slower than tvm")
 

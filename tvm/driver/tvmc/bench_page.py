@@ -1,4 +1,4 @@
-"""The page of a benchmark: its table, the spread of each program, and the rounds as they came."""
+"""The HTML page of a benchmark: its table, the distribution of each program's times, and all rounds in order."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def page(result: dict, head: Sequence[str], rows: Sequence[Sequence[str]], notes
             + f"<h2>Spread</h2>{spread(programs)}"
             '<p class="soft">The thin line is 90 % of the rounds, the thick one their middle half, the number their '
             f"median.</p><h2>Rounds</h2>{over_rounds(programs)}"
-            '<p class="soft">Each program has a process of its own, stopped while another runs; rounds take turns.</p>')
+            '<p class="soft">Each program runs in its own process, stopped while another runs; rounds alternate.</p>')
     return whole_page(title, body)
 
 

@@ -1,4 +1,4 @@
-"""Models compiled for the graph executor or the virtual machine, and what manifests say of them."""
+"""Models compiled for the graph executor or the virtual machine, and their manifests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from .vm_package import MAIN, kernel_calls, weights_of
 
 
 class Built(NamedTuple):
-    """A compiled model, what the manifest says of it, its kernels, their library, and the plan of its memory in
-    words."""
+    """A compiled model, its facts for the manifest, its kernels, their library, and its memory plan as text."""
 
     model: Any
     facts: dict[str, Any]
@@ -44,7 +43,7 @@ def build_graph(mod, target, params, mod_name: str, progress, _) -> Built:
 
 
 def build_for_machine(mod, target, params, mod_name: str, progress, reason: str | None) -> Built:
-    """The model for the virtual machine, with the reason that it is."""
+    """The model for the virtual machine; ``reason`` says why the graph executor cannot run it."""
     compiler = relay.vm.VMCompiler()
     compiler.set_params(params)
     compiler.lower(mod, target, mod_name=mod_name, progress=progress)
@@ -55,7 +54,7 @@ def build_for_machine(mod, target, params, mod_name: str, progress, reason: str 
 
 
 def _manifest_part(mod: Any, executable: Executable, reason: str | None) -> dict[str, Any]:
-    """What the manifest of a package says of an executable and the module it was made of."""
+    """The facts for the manifest about an executable and its module."""
     main = mod[MAIN]
     code = executable.code
     names = {p.name for f in code.functions if f.name == MAIN for p in f.params}
@@ -73,7 +72,7 @@ def _manifest_part(mod: Any, executable: Executable, reason: str | None) -> dict
 
 
 def _leaves(t: Any) -> list[Any]:
-    """The types that a tuple of tuples is made of, in order."""
+    """The tensor types of nested tuples, in order."""
     found, stack = [], [t]
     while stack:
         one = stack.pop()

@@ -1,4 +1,4 @@
-"""``tvmc cache``: what was compiled before and is kept."""
+"""``tvmc cache``: the cache of compiled code."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ACTIONS = ("show", "clear")
 def add_cache_parser(subparsers, _, json_params) -> None:
     """The subcommand ``cache``."""
     parser = add_command(subparsers, "cache", usage="tvmc cache [options] [show|clear]",
-                         epilog="TVM_CACHE_DIR says where it is; with TVM_NO_CACHE=1 nothing is kept or used.")
+                         epilog="TVM_CACHE_DIR sets its folder; TVM_NO_CACHE=1 disables it.")
     parser.set_defaults(func=drive_cache)
     add_verbose(parser)
     parser.add_argument("ACTION", nargs="?", default="show", choices=ACTIONS,
-                        help="show what is kept (default), or clear it")
+                        help="show the contents of the cache (default), or clear it")
 
 
 def drive_cache(args) -> int:
-    """Show what is kept, or remove it."""
+    """Show the contents of the cache, or remove them."""
     folder = library_cache.cache_folder()
     if folder is None:
         raise TVMCException("there is no cache: its folder cannot be made, or others may read or write it "
@@ -42,7 +42,7 @@ def drive_cache(args) -> int:
         ages = [max(time.time() - file.stat().st_mtime, 0) / 3600 for file in libraries]
         print(f"last used between {min(ages):.1f} and {max(ages):.1f} hours ago")
     if library_cache.is_switched_off():
-        print("TVM_NO_CACHE is set: nothing is kept or used")
+        print("TVM_NO_CACHE is set: the cache is disabled")
     return 0
 
 

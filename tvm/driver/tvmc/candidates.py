@@ -10,16 +10,16 @@ from typing import Any
 from ...tuning.search import Search, first_candidates
 from ...tuning.workers import close_pools
 
-# Candidates of each task where nobody says how many of all.
+# Candidates of each task if no number of trials is given.
 PER_TASK = 32
-# Kernels are compiled one after the other by a worker: a timeout for running is short for that.
+# A worker compiles kernels one after the other, which takes longer than the timeout of one measurement.
 _LEAST_SECONDS = 60.0
 # Writes candidates of a search into a folder, given by their keys: how many were built and how many not.
 Write = Callable[[Any, Sequence[Any]], tuple[int, int]]
 
 
 def template_writer(folder: str, measure: dict[str, Any], timeout: float) -> Write:
-    """What writes configurations of templates."""
+    """The function that writes configurations of templates."""
     from ...autotvm.measure import LocalBuilder
     from ...autotvm.measure.folder import FolderWriter
 
@@ -28,7 +28,7 @@ def template_writer(folder: str, measure: dict[str, Any], timeout: float) -> Wri
 
 
 def sketch_writer(folder: str, measure: dict[str, Any], timeout: float) -> Write:
-    """What writes schedules found by search."""
+    """The function that writes schedules found by AutoScheduler."""
     from ...auto_scheduler.folder import FolderWriter
     from ...auto_scheduler.measure import LocalBuilder
 
@@ -49,7 +49,7 @@ def build_candidates(
     try:
         for place, start in enumerate(searches):
             if time.monotonic() > end:
-                print(f"the time is up: {len(searches) - place} tasks have no candidates")
+                print(f"the time budget is used up: {len(searches) - place} tasks have no candidates")
                 break
             search = start()
             if rows is None:
@@ -57,7 +57,7 @@ def build_candidates(
             made, refused = write(search, first_candidates(search, each, rows))
             built, failed = built + made, failed + refused
             number = place if search.number is None else search.number
-            print(f"[Task {number:2d}/{len(searches):2d}] {search.title}: {made} candidates built, {refused} refused",
+            print(f"[Task {number:2d}/{len(searches):2d}] {search.title}: {made} candidates built, {refused} failed",
                   flush=True)
     finally:
         close_pools()
@@ -66,10 +66,10 @@ def build_candidates(
 
 
 def _prior(search: Search, path: str | None) -> list[Any]:
-    """The rows of a record file; what is no record of this kind of search is said."""
+    """The records of a file; prints a warning about lines that are not records of this kind of search."""
     rows, unreadable = search.format.load(path) if path else ([], 0)
     if unreadable:
-        print(f"{path}: {unreadable} lines are no records of this kind of search and are left out", file=sys.stderr)
+        print(f"{path}: ignored {unreadable} lines that are not records of this kind of search", file=sys.stderr)
     return rows
 
 

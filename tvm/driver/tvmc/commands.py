@@ -1,4 +1,4 @@
-"""The subcommands of ``tvmc``: which module has each, loaded when the command is asked for, and a line about it."""
+"""The subcommands of ``tvmc``: the module of each, which is loaded when the command runs, and a line of help."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Command(NamedTuple):
 COMMANDS = {
     "compile": Command("compiler", "compile a model into a package"),
     "run": Command("runner", "run a package"),
-    "bench": Command("bench", "measure a model or package, beside other runtimes"),
-    "tune": Command("autotuner", "search for the fastest code of a model on this machine"),
-    "report": Command("autotuner", "make a page about a file of tuning records"),
-    "info": Command("info", "say what is inside a package"),
-    "targets": Command("targets", "list what code is generated for"),
-    "devices": Command("devices", "list what a package can run on here"),
-    "server": Command("rpc_commands", "offer the devices of this machine to others (RPC)"),
-    "tracker": Command("rpc_commands", "lend the devices that servers offer"),
-    "cache": Command("cache", "show or clear the compiled code that is kept"),
+    "bench": Command("bench", "measure a model or package, and compare it with other runtimes"),
+    "tune": Command("autotuner", "search for the fastest kernels of a model on this machine"),
+    "report": Command("autotuner", "write an HTML report about a file of tuning records"),
+    "info": Command("info", "show the contents of a package"),
+    "targets": Command("targets", "list the targets that code can be generated for"),
+    "devices": Command("devices", "list the devices of this machine that can run a package"),
+    "server": Command("rpc_commands", "start an RPC server that offers the devices of this machine"),
+    "tracker": Command("rpc_commands", "start an RPC tracker that assigns the devices of servers to clients"),
+    "cache": Command("cache", "show or clear the cache of compiled code"),
     "completion": Command("completion", "print a script that completes commands in bash or zsh"),
 }

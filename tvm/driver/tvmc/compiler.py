@@ -54,17 +54,17 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     """The subcommand ``compile``."""
     parser = add_command(subparsers, "compile", usage="tvmc compile [options] FILE...")
     parser.set_defaults(func=drive_compile)
-    parser.add_argument("--cross-compiler", default="", help="C compiler that links the library for another machine")
-    parser.add_argument("--cross-compiler-options", default="", help="further options of that compiler, in one text")
+    parser.add_argument("--cross-compiler", default="", help="C compiler that links the library when cross-compiling")
+    parser.add_argument("--cross-compiler-options", default="", help="options of that compiler, in one string")
     generate_transform_args(parser)
     generate_quantization_args(parser)
     parser.add_argument(
         "--dump-code",
         metavar="FORMAT",
         default="",
-        help="also write what the model became, beside the package: asm, ll, tir, relay (several with commas)",
+        help="also write intermediate code next to the package: asm, ll, tir, relay (several with commas)",
     )
-    parser.add_argument("--dump-offloads", default="", help="a report of operators left to other code generators")
+    parser.add_argument("--dump-offloads", default="", help="write a report of the code generator of each operator")
     frontends.add_model_format(parser)
     parser.add_argument("-o", "--output", default="module.tar", help="the package to write (default: module.tar)")
     parser.add_argument("-f", "--output-format", choices=["so", "mlf"], default="so",
@@ -75,22 +75,23 @@ def add_compile_parser(subparsers, _, json_params) -> None:
     generate_registry_args(parser, "executor")
     generate_registry_args(parser, "runtime", "cpp")
     generate_workspace_pools_args(parser)
-    parser.add_argument("--tuning-records", metavar="PATH", default="", help="records of tuning to compile with")
+    parser.add_argument("--tuning-records", metavar="PATH", default="", help="tuning records to compile with")
     add_verbose(parser)
     add_farm(parser)
     parser.add_argument("FILE", nargs="+", help="the model, or its network and its weights; with --farm "
                                                 "several, and -o is a folder")
     parser.add_argument("-O", "--opt-level", default=3, type=int, choices=range(4), metavar="[0-3]",
-                        help="how much to improve the graph (default: 3)")
+                        help="optimization level (default: 3)")
     parser.add_argument("--input-shapes", type=parse_model_shapes, default=None, metavar="INPUT_SHAPES",
-                        help='shapes of inputs, whose open sizes stay open: "input_name:[dim1,dim2,...] other:[...]"')
+                        help='shapes of inputs (default: those of the model, with dynamic dimensions): "input_name:'
+                             '[dim1,dim2,...] other:[...]"')
     parser.add_argument("--states", choices=frontends.STATES, default="first",
                         help="state that a model keeps between runs: reset by each run (default), or inputs and "
                              "outputs")
     parser.add_argument(
-        "--disabled-pass", type=parse_pass_list_str, default="", help="passes to leave out, with commas"
+        "--disabled-pass", type=parse_pass_list_str, default="", help="passes to disable, with commas"
     )
-    parser.add_argument("--module-name", default="default", help="name inside the package, part of function names")
+    parser.add_argument("--module-name", default="default", help="name of the module, a prefix of its functions")
     parser.add_argument("--print-pass-times", action="store_true", help="print how long each pass took")
     group = detail_group(parser, "passes")
     for when in ("before", "after"):
@@ -108,19 +109,19 @@ def drive_compile(args) -> int:
         return compile_many(farm, args)
     models = models_of(args.FILE)
     if len(models) > 1:
-        raise TVMCException("several models are compiled by the machines of a cluster (--farm ray); without one, "
+        raise TVMCException("several models need a cluster (--farm ray); without one, "
                             "compile them one by one")
     print(compile_file(args, models[0]))
     return 0
 
 
 def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
-    """Compile one model as the arguments say; what was made, in a line."""
+    """Compile one model with these arguments; the result is a line about the package."""
     begin = time.monotonic()
     refuse_workspace_pools(args)
     check_writable(args.output)
     target = args.target if args.target is not None else "llvm"
-    # What is wrong with a target or an executor is said before a model is read for it.
+    # Errors in a target or an executor are reported before the model is read.
     found, others = target_from_cli(target, reconstruct_target_args(args))
     check_code(found)
     composite_target.refuse_not_built(others)
@@ -161,16 +162,16 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
 
 
 def _how_to_fix(package: TVMCPackage) -> str:
-    """How sizes that stay open are fixed, where there are some."""
+    """The part of the message that shows how to fix dynamic dimensions, empty if there are none."""
     rows = {v.name: v.sizes for v in vm_package.facts_of(package).inputs if v.sizes is not None and is_open(v.sizes)}
     if not rows:
         return ""
     shapes = " ".join(f"{name}:[{shown(dims)}]" for name, dims in rows.items())
-    return f"; its sizes stay open (--input-shapes \"{shapes}\" with numbers fixes them)"
+    return f"; its dynamic dimensions stay dynamic (--input-shapes \"{shapes}\" with numbers fixes them)"
 
 
 def outcome(package: TVMCPackage, seconds: float) -> str:
-    """What a compile has made, in a line."""
+    """A line about the package that was written."""
     path = package.package_path
     # A package written to a pipe or a device is gone.
     made = f", {size(os.path.getsize(path))}" if os.path.isfile(path) else ""
@@ -194,12 +195,12 @@ def compile_model(
     tvmc_model : TVMCModel
         The model.
     target : str
-        What it is compiled for, such as "llvm" or "cuda".
+        The compilation target, such as "llvm" or "cuda".
     opt_level : int, optional
         The level of optimization.
     executor : Executor or str, optional
-        How the model is run: "graph", or "vm" for the virtual machine. Without it the graph executor runs the model if
-        it can, and the virtual machine if it must.
+        How the model is run: "graph", or "vm" for the virtual machine. The default is the graph executor for models
+        that it supports, and the virtual machine for the others.
     runtime : Runtime, optional
         The runtime it is for.
     tuning_records : str, optional
@@ -213,13 +214,13 @@ def compile_model(
     output_format : str, optional
         "so", "tar" or "mlf".
     dump_code : str or list of str, optional
-        What is written beside the package: "relay", "ll", "asm" ...
+        Intermediate code that is written next to the package: "relay", "tir", "ll", "asm".
     dump_offloads : str, optional
-        The file that says which operators went to which compiler.
+        The file for a report of the code generator of each operator.
     target_host : str, optional
-        What the host code of a GPU is compiled for.
+        The target of the host code for a GPU.
     disabled_pass : str or list of str, optional
-        Passes that do not run.
+        Passes that are disabled.
     pass_context_configs : list of str, optional
         Options of passes, as NAME=VALUE.
     additional_target_options : dict, optional
@@ -233,19 +234,19 @@ def compile_model(
     print_pass_times : bool, optional
         Whether the time of each pass is printed.
     instruments : list, optional
-        What watches the passes.
+        Pass instruments.
     desired_layout : str, optional
         The layout that operators are converted to, such as "NHWC".
     desired_layout_ops : list of str, optional
-        The operators that are.
+        The operators whose layout is converted.
     mixed_precision : bool, optional
-        Whether half precision is used.
+        Whether operators are computed in a smaller float type.
     mixed_precision_ops : list of str, optional
-        The operators that are.
+        The operators to compute in the smaller type.
     mixed_precision_calculation_type : str, optional
-        The type that is computed in.
+        The type of the computation.
     mixed_precision_acc_type : str, optional
-        The type of sums.
+        The type of accumulation.
     print_ir_before : list of str, optional
         Passes before which the program is printed.
     print_ir_after : list of str, optional
@@ -254,7 +255,7 @@ def compile_model(
     Returns
     -------
     TVMCPackage
-        The package, which lies at ``package_path`` where one is given.
+        The package, at ``package_path`` if it is given.
 
     Raises
     ------
@@ -323,7 +324,7 @@ def compile_model(
 
 
 def _instruments(given: Any, timing: PassTimingInstrument | None, before: Any, after: Any) -> list[Any]:
-    """What watches the passes; nothing where nothing is asked for, so that libraries may come from the cache."""
+    """The pass instruments; empty without such options, because instruments disable the cache of compiled code."""
     printing = [PassPrintingInstrument(before or (), after or ())] if before or after else []
     return [*(given or ()), *printing, *([timing] if timing else ())]
 
@@ -338,14 +339,14 @@ def _say_precision(target: Target, transforms: dict[str, Any]) -> None:
 
 
 def _records(path: str | None) -> Applied:
-    """The records to compile with. What reads them is loaded where there are some."""
+    """The tuning records to compile with. Their reader is only imported if there are some."""
     from ...tuning.apply_records import records_of_file
 
     return records_of_file(path)
 
 
 def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, cross, mod_name) -> None:
-    """Options that ask for parts that do not exist yet."""
+    """Raise an error for options of features that are not implemented."""
     try:
         writers.choose(None if executor == VM else executor, runtime, workspace_pools)
     except TVMError as problem:
@@ -353,29 +354,29 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
     if output_format == "mlf":
         TVMCModel.refuse_mlf(cross)
     if not re.fullmatch(r"\w+", mod_name, re.ASCII):
-        raise TVMCException(f"--module-name '{mod_name}': letters, digits and underscores are possible")
+        raise TVMCException(f"--module-name '{mod_name}': only letters, digits and underscores are allowed")
 
 
 def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | None) -> tuple[Any, Any, str | None]:
-    """The module of a model, what builds it, and why it needs the virtual machine where nobody asked for that."""
+    """The module of a model, the function that builds it, and the reason if the virtual machine was chosen for it."""
     from ...relay.transform.flat_params import with_flat_params
     from ...relay.vm import needs_vm
     from .built import build_for_machine, build_graph
     from .module_sizes import with_batch_of_one
 
-    # Records are for kernels of fixed sizes.
+    # Tuning records are for kernels with fixed shapes.
     mod = with_flat_params(with_batch_of_one(model, "compiling") if tuning_records else model.mod)
     if executor == VM:
         return mod, build_for_machine, None
     reason = needs_vm(mod, model.params)
     if executor is not None and reason is not None:
-        raise TVMCException(f"the graph executor cannot run the model: {reason}; --executor vm can, and so can leaving "
-                            "--executor out. --input-shapes fixes sizes that are open")
+        raise TVMCException(f"the graph executor cannot run the model: {reason}; use --executor vm or leave "
+                            "--executor out. --input-shapes fixes dynamic dimensions")
     return mod, build_graph if reason is None else build_for_machine, reason
 
 
 def _say_target(target, default_arch: str) -> None:
-    """Print what the user's text leaves open: the CPU, or the architecture of a GPU."""
+    """Print the defaults that complete the target: the CPU, or the architecture of a GPU."""
     cpu = compiled_cpu(target)
     if cpu is not None:
         note(f"target {str(target).strip()}: compiling for {cpu.triple}, cpu {cpu.cpu}, {cpu.vector_bits}-bit vectors, "
@@ -388,7 +389,7 @@ def _say_target(target, default_arch: str) -> None:
 
 
 def partition(mod, params, extra_targets, mod_name: str):
-    """The module with the parts that other code generators take marked as theirs."""
+    """The module, with the subgraphs for other code generators marked."""
     for entry in extra_targets:
         codegen = composite_target.get_codegen_by_target(entry["name"])
         mod = codegen["pass_pipeline"](mod, params, mod_name=mod_name, **entry["opts"])
@@ -396,7 +397,7 @@ def partition(mod, params, extra_targets, mod_name: str):
 
 
 def make_manifest(target, mod_name: str) -> dict[str, Any]:
-    """What a package says of itself beside what is in it: version, name, target."""
+    """The metadata of a package: version, name, target."""
     return {
         "format": 1,
         "tvm_version": __version__,
@@ -407,7 +408,7 @@ def make_manifest(target, mod_name: str) -> dict[str, Any]:
 
 
 def dumps(built, mod, formats: list[str]) -> dict[str, str]:
-    """The texts that --dump-code asks for."""
+    """The intermediate code for --dump-code."""
     out = {}
     for kind in formats:
         if kind == "relay":
@@ -418,19 +419,19 @@ def dumps(built, mod, formats: list[str]) -> dict[str, str]:
             try:
                 out[kind] = built.library.get_source(kind)
             except (TVMError, ValueError) as problem:
-                raise TVMCException(f"--dump-code {kind}: {problem}; relay and tir are there, too") from problem
+                raise TVMCException(f"--dump-code {kind}: {problem}; relay and tir are also available") from problem
     return out
 
 
 def save_dumps(module_name: str, dumps: dict[str, str], dump_root: str = ".") -> None:
-    """Write each text beside the package."""
+    """Write the intermediate code next to the package."""
     for kind, text in dumps.items():
         path = os.path.join(dump_root, f"{module_name}.{kind}")
         write_whole(path, lambda out, text=text: out.write(text.encode()))
 
 
 def write_offloads(mod, where: str) -> None:
-    """Which code generator takes which line of the graph: printed for ``-``, else written to a file."""
+    """Report the code generator of each line of the graph: printed for ``-``, else written to a file."""
     text = offloads(mod)
     if where == "-":
         print(text)

@@ -1,6 +1,7 @@
-"""Code generators that take parts of a model before the target gets the rest: ``--target "name, llvm"``.
+"""External code generators for subgraphs of a model; the target compiles the rest: ``--target "name, llvm"``.
 
-The names that scripts know stand in the table, and refuse a model; a package that has one puts its own entry there.
+The table has the names of Apache TVM's code generators, which reject every model. A package that provides a code
+generator replaces its entry.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from .errors import TVMCException
 
 
 def _not_built(name: str) -> Callable[..., Any]:
-    """What an entry without a code generator does with a model."""
+    """The function of an entry without a code generator, which raises an error."""
 
     def pass_pipeline(mod: Any, params: Any = None, **options: Any) -> Any:
-        raise TVMCException(f"the code generator of '{name}' is not available yet; give the other targets alone")
+        raise TVMCException(f"the code generator of '{name}' is not available; remove it from --target")
 
     return pass_pipeline
 
@@ -30,7 +31,7 @@ REGISTERED_CODEGEN: dict[str, dict[str, Any]] = {
 
 
 def get_codegen_names() -> list[str]:
-    """Names that may stand before the target."""
+    """The names that are allowed before the target."""
     return list(REGISTERED_CODEGEN)
 
 
@@ -42,7 +43,7 @@ def get_codegen_by_target(name: str) -> dict[str, Any]:
 
 
 def refuse_not_built(targets: Iterable[dict[str, Any]]) -> None:
-    """Refuse names that have no code generator, before a model is read for them."""
+    """Raise an error, before the model is read, for names without a code generator."""
     for target in targets:
         entry = get_codegen_by_target(target["name"])
         if not entry.get("is_built", True):
@@ -50,7 +51,7 @@ def refuse_not_built(targets: Iterable[dict[str, Any]]) -> None:
 
 
 def settings(targets: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """The pass options that hold what the targets say of their code generators."""
+    """The pass options with the options of the code generators."""
     refuse_not_built(targets)
     entries = [(get_codegen_by_target(target["name"])["config_key"], target["opts"]) for target in targets]
     return {key: dict(opts) for key, opts in entries if key is not None}

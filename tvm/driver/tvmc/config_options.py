@@ -9,7 +9,7 @@ from typing import Any
 from ...error import did_you_mean
 from .errors import TVMCException
 
-# The folder once it was looked up; scripts set it to None to have it looked up again.
+# The cached folder; scripts set it to None to search again.
 CONFIGS_JSON_DIR: str | None = None
 
 
@@ -37,14 +37,14 @@ def read_and_convert_json_into_dict(config_args) -> dict[str, Any]:
     if path is None:
         there = [file for _, _, files in os.walk(get_configs_json_dir()) for file in files]
         hint = did_you_mean(os.path.basename(name), there, "; ")
-        raise TVMCException(f"there is no configuration file '{name}', here or in {get_configs_json_dir()}{hint}")
+        raise TVMCException(f"there is no configuration file '{name}' here or in {get_configs_json_dir()}{hint}")
     try:
         with open(path, encoding="utf-8") as f:
             content = json.load(f)
     except (OSError, ValueError, RecursionError) as problem:
         raise TVMCException(f"configuration file {path} cannot be read: {problem}") from problem
     if not isinstance(content, dict):
-        raise TVMCException(f"configuration file {path} must hold an object of options")
+        raise TVMCException(f"configuration file {path} must be a JSON object of options")
     return content
 
 

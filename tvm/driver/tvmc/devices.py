@@ -1,4 +1,4 @@
-"""``tvmc devices``: what a package can run on here."""
+"""``tvmc devices``: the devices of this machine that can run a package."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def add_devices_parser(subparsers, _, json_params) -> None:
     """The subcommand ``devices``."""
     parser = add_command(subparsers, "devices", usage="tvmc devices [options]")
     parser.set_defaults(func=drive_devices)
-    parser.add_argument("--rpc-tracker", metavar="HOST[:PORT]", help="list what this tracker lends instead")
-    parser.add_argument("--watch", action="store_true", help="with --rpc-tracker: print the table anew until Ctrl-C")
+    parser.add_argument("--rpc-tracker", metavar="HOST[:PORT]", help="list the devices of this RPC tracker instead")
+    parser.add_argument("--watch", action="store_true", help="with --rpc-tracker: refresh the table until Ctrl-C")
     add_verbose(parser)
 
 
@@ -48,11 +48,11 @@ def _pool(address: str, watch: bool) -> int:
 
 
 def drive_devices(args) -> int:
-    """Print the devices that are here and, with -v, why others are not; or those of a tracker."""
+    """Print the devices of this machine and, with -v, why others are not available; or the devices of a tracker."""
     if args.rpc_tracker:
         return _pool(args.rpc_tracker, args.watch)
     if args.watch:
-        raise TVMCException("--watch shows what a tracker lends; give it with --rpc-tracker")
+        raise TVMCException("--watch shows the devices of a tracker; it needs --rpc-tracker")
     rows: list[tuple[str, str, str]] = []
     absent: list[tuple[str, str]] = []
     for name in NAMES:
@@ -62,12 +62,12 @@ def drive_devices(args) -> int:
         rows += [(name, str(one.device_id), describe(one)) for one in found]
         if not found:
             absent.append((name, _reason(make_device(name, 0))))
-    print_table(rows, ("device", "number", "what it is"), sys.stdout)
+    print_table(rows, ("device", "number", "description"), sys.stdout)
     if args.verbose:
         print()
         print_table(absent, ("not here", "why"), sys.stdout)
     else:
-        print(f"not here: {', '.join(name for name, _ in absent)} (-v says why)")
+        print(f"not available: {', '.join(name for name, _ in absent)} (-v prints the reasons)")
     return 0
 
 

@@ -8,7 +8,7 @@ from ...error import TVMError
 
 
 class ExitCode(IntEnum):
-    """What ``tvmc`` ends with; docs/tvmc.md explains each."""
+    """Exit codes of ``tvmc``; docs/tvmc.md explains each."""
 
     DONE = 0
     # A defect of tvmc, or no command was given.
@@ -22,16 +22,16 @@ class ExitCode(IntEnum):
 
 
 class TVMCException(TVMError):
-    """Something the user can mend; exit code 4."""
+    """An error in the input or in an option; exit code 4."""
 
 
 class TVMCFileNotFoundError(TVMCException, FileNotFoundError):
-    """A model that is not there; exit code 4."""
+    """A model file does not exist; exit code 4."""
 
 
 class TVMCModuleNotFoundError(TVMCException, ModuleNotFoundError):
-    """A module of Python that an option names and that is not there; exit code 4."""
+    """A Python module that an option names does not exist; exit code 4."""
 
 
 class TVMCImportError(TVMCException):
-    """A package that is not installed; exit code 5."""
+    """A Python package is not installed; exit code 5."""

@@ -32,13 +32,13 @@ _RECORDS = "records of tuning"
 
 @dataclass(frozen=True)
 class Farm:
-    """A cluster, and what those of its nodes own that measure (None: what is usual for the target)."""
+    """A cluster, and the Ray resource of the nodes that measure (None: the default of the target)."""
 
     address: str = "auto"
     resource: str | None = None
 
     def check(self, target: Target) -> None:
-        """Refuse a cluster that is not there, or cannot measure for a target."""
+        """Raise an error if the cluster cannot be reached or cannot measure for a target."""
         try:
             MeasuringNodes(self.address, self.resource).of(target)
         except TVMError as problem:
@@ -46,11 +46,11 @@ class Farm:
 
 
 def add_farm(parser: argparse.ArgumentParser) -> argparse._ArgumentGroup:
-    """The options of commands that a cluster can do; gives the group for more of them."""
-    parser.add_argument("--farm", choices=["ray"], default=None, help="let the machines of a Ray cluster work")
+    """Add the options of a cluster to a command; returns their group."""
+    parser.add_argument("--farm", choices=["ray"], default=None, help="run the work on the machines of a Ray cluster")
     details = detail_group(parser, "for --farm")
     details.add_argument("--farm-address", metavar="ADDRESS", default=None,
-                         help="the cluster's head (default: the one that runs here, or RAY_ADDRESS)")
+                         help="address of the cluster's head node (default: a head on this machine, or RAY_ADDRESS)")
     return details
 
 
@@ -59,19 +59,19 @@ def farm_of(args: argparse.Namespace) -> Farm | None:
     resource = getattr(args, "farm_resource", None)
     if args.farm is None:
         if args.farm_address or resource:
-            raise TVMCException("--farm-address and --farm-resource are of a cluster; give them with --farm ray")
+            raise TVMCException("--farm-address and --farm-resource need --farm ray")
         return None
     return Farm(args.farm_address or "auto", resource)
 
 
 def compile_many(farm: Farm, args: argparse.Namespace) -> int:
-    """Compile every model of the arguments on some node; the packages lie in the folder of ``--output``."""
+    """Compile every model of the arguments on a node and write the packages to the folder of ``--output``."""
     paths, folder = _packages(models_of(args.FILE), args.output)
     check_records(args.tuning_records)
     target = target_from_cli(args.target or "llvm", reconstruct_target_args(args))[0]
     check_code(target)
     if args.dump_code or args.dump_offloads:
-        raise TVMCException("--dump-code and --dump-offloads write beside a package; they are not for --farm")
+        raise TVMCException("--dump-code and --dump-offloads cannot be used with --farm")
     try:
         ray = connect(farm.address)
     except TVMError as problem:
@@ -97,7 +97,7 @@ def compile_many(farm: Farm, args: argparse.Namespace) -> int:
             for one in waiting:
                 ray.cancel(one)
     if failed:
-        raise TVMCException(f"{len(failed)} of {len(paths)} models were not compiled: {', '.join(failed)}")
+        raise TVMCException(f"{len(failed)} of {len(paths)} models failed to compile: {', '.join(failed)}")
     return 0
 
 
@@ -106,10 +106,11 @@ def _packages(models: Sequence[ModelFiles], folder: str) -> tuple[dict[ModelFile
     if folder == "module.tar":
         folder = "."
     if os.path.exists(folder) and not os.path.isdir(folder):
-        raise TVMCException(f"--output {folder}: several models are compiled into a folder, and this is a file")
+        raise TVMCException(f"--output {folder}: several models need a folder, and this is a file")
     made = {model: os.path.join(folder, f"{Path(model.path).stem}.tar") for model in models}
     if len(set(made.values())) < len(models):
-        raise TVMCException("two models have one name, and so would their packages; compile them into two folders")
+        raise TVMCException("two models have the same file name, and their packages would have the same path; "
+                            "compile them into different folders")
     return made, folder
 
 
@@ -129,7 +130,7 @@ def _files(model: ModelFiles, args: argparse.Namespace) -> dict[str, bytes]:
 
 
 def _machine(target: Target) -> tuple | None:
-    """The CPU that a target without a name of one stands for; None where the target says it."""
+    """The CPU of this machine if the target names none; None if the target names one."""
     cpu = compiled_cpu(target)
     if cpu is None or (target.host or target).attrs.get("mcpu"):
         return None

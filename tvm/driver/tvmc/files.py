@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writing of files, and checks of paths before long work."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .errors import TVMCException
 
 
 def is_special(path: str) -> bool:
-    """Whether the path is there and is no plain file: a pipe, a device, a folder."""
+    """Whether the path exists and is not a regular file: a pipe, a device, a directory."""
     return os.path.exists(path) and not os.path.isfile(path)
 
 
 def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
-    """Let ``write`` fill the file ``path``: it appears when all is written, and an older one stays until then.
+    """Write the file ``path`` with the function ``write`` and replace an existing file only when all is written.
 
-    What is no plain file (a pipe, a device) is written to, never replaced.
+    A pipe or a device is written to directly and never replaced.
     """
     real = os.path.realpath(path)
     try:
@@ -42,7 +42,7 @@ def write_whole(path: str, write: Callable[[BinaryIO], object]) -> None:
 
 
 def check_writable(path: str) -> None:
-    """Refuse a path that cannot become a file, before the work for it is done."""
+    """Raise an error for a path that cannot be written, before the work for it is done."""
     try:
         real = os.path.realpath(path)
         folder = os.path.dirname(real)
@@ -57,6 +57,6 @@ def check_writable(path: str) -> None:
 
 
 def check_records(path: str | os.PathLike | None) -> None:
-    """Refuse tuning records to read that are not there."""
+    """Raise an error if the file of tuning records to read does not exist."""
     if path and not os.path.isfile(path):
         raise TVMCException(f"--tuning-records: there is no file '{os.fspath(path)}'")

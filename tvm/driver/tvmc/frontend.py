@@ -1,4 +1,4 @@
-"""What every importer of model files has."""
+"""The interface of importers of model files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .errors import TVMCImportError
 
 
 def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bool = False):
-    """Import a framework when it is needed; a missing one is an error that names it."""
+    """Import a framework on demand; an error names a missing one."""
     try:
         return importlib.import_module(f"{from_pkg_name}.{pkg_name}" if from_pkg_name else pkg_name)
     except ImportError as problem:
@@ -17,7 +17,7 @@ def lazy_import(pkg_name: str, from_pkg_name: str | None = None, hide_stderr: bo
 
 
 def with_open_sizes(shapes: dict[str, Any] | None) -> dict[str, list[int | None]]:
-    """Shapes of inputs with None for the sizes that are known when the model runs."""
+    """Shapes of inputs, with None for dynamic dimensions."""
     return {name: [d if isinstance(d, int) else None for d in dims] for name, dims in (shapes or {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""Model files: which importer reads them, and reading them."""
+"""Select the importer of a model file and import the model."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .module_sizes import inputs_of as sizes_of_inputs
 from .open_sizes import is_open, settled, shown
 
 logger = logging.getLogger("TVMC")
-# What happens to state that a model keeps between runs: every run begins with its first values, or takes it as inputs.
+# Handling of state that a model keeps between runs: every run resets it to its first values, or it becomes inputs.
 STATES = ("first", "inputs")
 # The file that makes a folder a SavedModel of TensorFlow.
 SAVED_MODEL = "saved_model.pb"
@@ -55,7 +55,7 @@ class OnnxFrontend(Frontend):
         return made
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """The files that weights lie in."""
+        """The files that contain the weights."""
         lazy_import("onnx")
         from ...relay.frontend.onnx.external import external_files
         from ...relay.frontend.onnx.reader import load_file
@@ -64,8 +64,8 @@ class OnnxFrontend(Frontend):
 
 
 def complete_shapes(model, shape_dict, problem: Exception | None = None) -> tuple[dict, list[str]]:
-    """Shapes of all inputs of an ONNX model whose open sizes cannot stay open because of ``problem``: an unknown batch
-    (the first dimension) becomes 1; other unknown sizes are asked for."""
+    """Shapes of all inputs of an ONNX model whose dynamic dimensions must be fixed because of ``problem``. A dynamic
+    batch (the first dimension) becomes 1; an error names the other dynamic dimensions."""
     from ...relay.frontend.onnx.open_sizes import sizes_of
 
     weights = {t.name for t in model.graph.initializer}
@@ -133,7 +133,7 @@ class RelayFrontend(Frontend):
         if "meta[" in text and "#[metadata]" not in text:
             raise TVMCException(f"{path} uses constants (meta[...]) but has no part #[metadata]")
         mod = parse(text)
-        # Without shapes nobody said which parameters are inputs: all are.
+        # Without shapes all parameters are inputs.
         weights = [p for p in mod["main"].params if shape_dict and p.name_hint not in shape_dict]
         rng = np.random.default_rng(0)
         params = {}
@@ -170,8 +170,8 @@ class PyTorchFrontend(Frontend):
         return self.script(model, shape_dict or {}, **kwargs)
 
     def script(self, model, given: dict, **kwargs):
-        """A model of TorchScript, which says no shapes of its inputs. Shapes of which none has the name of an input are
-        in the order of the inputs."""
+        """A model of TorchScript, whose files contain no shapes of inputs. Shapes of which none has the name of an
+        input are in the order of the inputs."""
         from ...relay.frontend.pytorch import from_pytorch
         from ...relay.frontend.pytorch.open_inputs import UnknownShapes, field_names, inputs_of
         from ...relay.transform.flat_params import with_flat_params
@@ -224,9 +224,9 @@ class TensorflowFrontend(Frontend):
         return os.path.isfile(os.path.join(path, SAVED_MODEL))
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """A folder would be needed whole."""
+        """A SavedModel is a folder, which cannot be sent to another machine."""
         if os.path.isdir(path) or os.path.basename(path) == SAVED_MODEL:
-            raise TVMCException("a SavedModel is a folder, which is not sent to other machines: freeze the graph")
+            raise TVMCException("a SavedModel is a folder and cannot be sent to other machines; freeze the graph")
         return {}
 
 
@@ -239,7 +239,7 @@ def get_frontend_names() -> list[str]:
 
 
 def add_model_format(parser: Any) -> None:
-    """--model-format of a subcommand or of a group of options: the formats stand in its help, which is wrapped."""
+    """Add --model-format to a subcommand or a group of options, with the formats in its help."""
     names = get_frontend_names()
     parser.add_argument("--model-format", choices=names, metavar="FORMAT",
                         help=f"the format of the model file: {', '.join(names)}")
@@ -250,11 +250,11 @@ def get_frontend_by_name(name: str) -> Frontend:
         if frontend.name() == name:
             return frontend()
     hint = did_you_mean(name, get_frontend_names(), "; ")
-    raise TVMCException(f"unrecognized frontend '{name}'; there are {', '.join(get_frontend_names())}{hint}")
+    raise TVMCException(f"unrecognized frontend '{name}'; available: {', '.join(get_frontend_names())}{hint}")
 
 
 def _head(path: str) -> bytes:
-    """The first bytes of a file; none of one that cannot be read, of which whoever opens it will tell."""
+    """The first bytes of a file; empty if it cannot be read, which the importer reports when it opens the file."""
     try:
         with open(path, "rb") as file:
             return file.read(64)
@@ -263,7 +263,7 @@ def _head(path: str) -> bytes:
 
 
 def check_model(path: str) -> None:
-    """Refuse a path that is neither a file nor a folder that an importer reads."""
+    """Raise an error for a path that is neither a file nor a folder that an importer reads."""
     if not os.path.isfile(path) and not any(frontend.reads_folder(path) for frontend in ALL_FRONTENDS):
         raise TVMCFileNotFoundError(f"Input file '{path}' doesn't exist, is a broken symbolic link, or a directory.")
 
@@ -283,8 +283,8 @@ def guess_frontend(path: str) -> Frontend:
             return frontend()
         if suffix in frontend.WEIGHTS:
             name = os.path.basename(path)
-            raise TVMCException(f"{name} has the weights of a {frontend.name()} model alone; name its network (a "
-                                f".{frontend.ENDINGS[0]} file), and the weights behind it if their names differ")
+            raise TVMCException(f"{name} has only the weights of a {frontend.name()} model; give its network (a "
+                                f".{frontend.ENDINGS[0]} file), followed by the weights if their names differ")
     raise TVMCException("failed to infer the model format. Please specify --model-format")
 
 
@@ -322,7 +322,7 @@ def with_states(path: str, frontend: Frontend, mod: Any, params: dict, states: s
     return {}
 
 
-# A file that lies about itself can break an importer anywhere.
+# A damaged file can raise any of these exceptions in an importer.
 _DAMAGE = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
@@ -336,7 +336,7 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     model_format : str, optional
         The format, where the file's ending does not say it.
     shape_dict : dict, optional
-        Shapes of inputs by name, where the model leaves them open.
+        Shapes of inputs by name, for inputs with dynamic dimensions.
     **kwargs
         Options of the importer; ``weights`` is the file of weights of a Caffe, DarkNet or MXNet model, where it is not
         beside the network with its name. ``states="inputs"`` makes the state that a TFLite or DarkNet model keeps
@@ -378,5 +378,5 @@ def load_model(path: str, model_format: str | None = None, shape_dict: dict | No
     except (UnicodeDecodeError, OSError) as problem:
         raise TVMCException(f"{path} cannot be read: {problem}") from problem
     except _DAMAGE as problem:
-        raise TVMCException(f"{path} is damaged or no {frontend.name()} model: {problem}") from problem
+        raise TVMCException(f"{path} is damaged or is not a {frontend.name()} model: {problem}") from problem
     return TVMCModel(mod, params)

@@ -25,7 +25,7 @@ def image_size(path: str) -> tuple[int, int]:
 def place_of_channels(shape: list[int], layout: str = "") -> str:
     """NCHW or NHWC, whichever gives one or three channels."""
     if len(shape) != 4 or shape[0] != 1:
-        raise TVMCException(f"a photo fits an input of four dimensions and batch 1, this one is {shape}")
+        raise TVMCException(f"a photo needs an input with four dimensions and batch 1, this input is {shape}")
     for name, channels in (("NCHW", shape[1]), ("NHWC", shape[3])):
         if channels in (1, 3) and layout in ("", name):
             return name
@@ -40,7 +40,7 @@ def fitted(photo: tuple[int, int], height: int, width: int) -> tuple[int, int]:
 
 def preparation(photo: tuple[int, int], shape: list[int], dtype: str, mean, std, layout: str, bgr: bool,
                 scale: float) -> str:
-    """What ``load_image`` does with a photo of this width and height, in words."""
+    """A description of how ``load_image`` converts a photo of this width and height."""
     layout = place_of_channels(shape, layout)
     channels, height, width = [shape[layout.index(letter)] for letter in "CHW"]
     size = fitted(photo, height, width)
@@ -66,7 +66,7 @@ def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=
     layout = place_of_channels(shape, layout)
     channels, height, width = [shape[layout.index(letter)] for letter in "CHW"]
     if 0 in std:
-        raise TVMCException(f"--std {std}: pixels are divided by it, so it cannot be zero")
+        raise TVMCException(f"--std {std}: cannot be zero, because pixels are divided by it")
     try:
         photo = Image.open(path).convert("L" if channels == 1 else "RGB")
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as problem:
@@ -84,7 +84,7 @@ def load_image(path: str, shape: list[int], dtype: str, mean=IMAGENET_MEAN, std=
 
 
 def add_image_arguments(group) -> None:
-    """The options that say how photos become inputs."""
+    """The options for converting photos to inputs."""
     group.add_argument("--preprocess", choices=["imagenet", "none"], default=None,
                        help="imagenet: (x/255 - mean)/std (default of float inputs); none: pixels as they are")
     group.add_argument("--mean", type=float, nargs=3, metavar=("R", "G", "B"), default=None,
@@ -98,7 +98,7 @@ def photo_of(args, shapes: Mapping, dtypes: Mapping) -> tuple[str, tuple]:
     """The input that a photo is for, and means, deviations, layout, order and scale of its pixels."""
     fitting = [n for n, s in shapes.items() if len(s) == 4]
     if len(fitting) != 1:
-        raise TVMCException("a photo can only be given to a model with one input of four dimensions")
+        raise TVMCException("a photo needs a model with exactly one input of four dimensions")
     name = fitting[0]
     plain = args.preprocess == "none" or (args.preprocess is None and "float" not in dtypes[name])
     mean = args.mean or ((0, 0, 0) if plain else IMAGENET_MEAN)

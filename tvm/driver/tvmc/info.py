@@ -1,4 +1,4 @@
-"""``tvmc info``: what is inside a package."""
+"""``tvmc info``: the contents of a package."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NO_CALL = "__nop"
 
 
 class Tensor(NamedTuple):
-    """A tensor of a package; sizes that are no numbers are open."""
+    """A tensor of a package; a size that is not a number is a dynamic dimension."""
 
     name: str
     shape: tuple
@@ -39,7 +39,7 @@ class Tensor(NamedTuple):
 
 
 class PackageFacts(NamedTuple):
-    """What the graph of a package says; ``kernels`` counts the calls of each, ``workspace`` is in bytes."""
+    """The facts from the graph of a package: ``kernels`` counts the calls of each, ``workspace`` is in bytes."""
 
     inputs: list[Tensor]
     outputs: list[Tensor]
@@ -83,7 +83,7 @@ def kernels_of(package: TVMCPackage) -> Counter[str]:
 
 
 def compiled_for(manifest: dict) -> str:
-    """The machine of a package in a few words."""
+    """A short description of the machine of a package."""
     machine = manifest.get("machine")
     if isinstance(machine, dict) and machine.get("cpu"):
         return f"{machine['cpu']} ({machine.get('triple', 'unknown machine')})"
@@ -106,7 +106,7 @@ def _rows_of_graph(package: TVMCPackage) -> list[tuple[str, Any]]:
         *(("input", tensor) for tensor in facts.inputs),
         *(("output", tensor) for tensor in facts.outputs),
         ("weights", f"{len(facts.params)} arrays, {size(sum(t.nbytes for t in facts.params))}"),
-        ("memory", f"{size(facts.workspace)} for intermediate results, beside the weights"),
+        ("memory", f"{size(facts.workspace)} for intermediate results, without the weights"),
     ]
 
 
@@ -119,12 +119,12 @@ def _rows_of_machine(package: TVMCPackage) -> list[tuple[str, Any]]:
         *((what, f"{v.name}: {v.dtype}" if v.sizes is None else Tensor(v.name, tuple(v.sizes), v.dtype))
           for what, v in values),
         ("weights", f"{facts.weights} arrays, {size(facts.weight_bytes)}"),
-        ("memory", "for intermediate results as much as the sizes of a run need"),
+        ("memory", "for intermediate results: allocated at run time, depends on the shapes"),
     ]
 
 
 def drive_info(args) -> int:
-    """Print what is inside."""
+    """Print the contents."""
     package = TVMCPackage(args.PACKAGE)
     inside = _rows_of_machine(package) if package.is_vm else _rows_of_graph(package)
     manifest, kernels = package.manifest, kernels_of(package)

@@ -1,4 +1,4 @@
-"""Ctrl-C during long work: the first ends it in good order, the second at once."""
+"""Ctrl-C during long work: the first one stops it cleanly, the second one exits immediately."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Interrupts:
         self._before: Any = None
 
     def __enter__(self) -> Interrupts:
-        # Only the main thread may say what a signal does; where it is ignored (nohup), it stays so.
+        # Only the main thread may set a signal handler. A signal that is ignored (nohup) stays ignored.
         is_main = threading.current_thread() is threading.main_thread()
         if is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             self._before = signal.signal(signal.SIGINT, self._interrupted)
@@ -40,7 +40,7 @@ class Interrupts:
         if self.count > 1:
             # Nothing that could wait: worker processes end by themselves when this one is gone.
             with contextlib.suppress(OSError, ValueError):
-                sys.stderr.write("\nended at once\n")
+                sys.stderr.write("\nexited immediately\n")
                 sys.stderr.flush()
             os._exit(EXIT_CODE)
         if not self._held:
@@ -48,7 +48,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """A part that is done whole: a Ctrl-C that comes meanwhile counts after it."""
+        """Delay Ctrl-C until the end of this block, so that the block runs completely."""
         before, self._held = self.count, True
         try:
             yield

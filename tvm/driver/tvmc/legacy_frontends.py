@@ -1,4 +1,4 @@
-"""Importers of the model files of older frameworks, each read from the file alone."""
+"""Importers of model files of older frameworks, which do not need the frameworks."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class CoremlFrontend(Frontend):
         return from_coreml(path, shape_dict, **kwargs)
 
     def companions(self, path: str) -> dict[str, bytes]:
-        """A folder would be needed whole."""
+        """A Core ML package is a folder, which cannot be sent to another machine."""
         if os.path.isdir(path):
-            raise TVMCException("a package of Core ML is a folder, which is not sent to other machines")
+            raise TVMCException("a Core ML package is a folder and cannot be sent to other machines")
         return {}
 
 
@@ -150,7 +150,7 @@ class PaddleFrontend(Frontend):
 
 
 class Caffe2Frontend(Frontend):
-    """Caffe2 models: two nets, of which the user names one; the other lies beside it."""
+    """Caffe2 models: two nets in one folder, of which the user names one."""
 
     FORMAT, ENDINGS = "caffe2", ()
 
@@ -178,7 +178,7 @@ class Caffe2Frontend(Frontend):
                                 f"predict_net.pb; got {os.path.basename(path)}")
         for each in found:
             if not os.path.isfile(each) or os.path.islink(each):
-                raise TVMCException(f"the other net of the Caffe2 model should be beside it, as the plain file "
+                raise TVMCException(f"the other net of the Caffe2 model is missing: expected the regular file "
                                     f"{os.path.basename(each)}")
         return found
 

@@ -1,4 +1,4 @@
-"""Which machine a package was compiled for, and whether this one can run it."""
+"""The machine that a package was compiled for, and the check that this machine can run it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def machine(target) -> dict[str, Any]:
 
 
 def check_linker(target, cross: str | None, output_format: str) -> None:
-    """Refuse code for another machine that nothing here can link, before it is compiled."""
+    """Raise an error, before compiling, if no linker for the target machine is installed."""
     from ...target.backend import compiled_cpu
 
     cpu = compiled_cpu(target)
@@ -27,16 +27,16 @@ def check_linker(target, cross: str | None, output_format: str) -> None:
 
 
 def check_machine(wanted: Any) -> None:
-    """Refuse a package whose code this machine cannot run: it would end the process."""
+    """Raise an error for a package whose code this machine cannot run, which would crash the process."""
     if not isinstance(wanted, dict) or not wanted.get("triple"):
         return
     features = wanted.get("features", [])
     if not isinstance(features, list):
-        raise TVMCException("the package is damaged: its manifest gives no list of features")
+        raise TVMCException("the package is damaged: its manifest has no list of features")
     if not host_cpu.runs(str(wanted["triple"])):
         raise TVMCException(f"the package was compiled for {wanted['triple']}, this machine is {host_cpu.triple()}; "
                             "compile the model for this machine, or run the package on the other one")
     lacking = host_cpu.lacking(map(str, features))
     if lacking:
         raise TVMCException(f"the package was compiled for cpu {wanted.get('cpu')}; this machine lacks "
-                            f"{', '.join(lacking)}. Compile it here, or elsewhere with an -mcpu that has none of them")
+                            f"{', '.join(lacking)}. Compile it here, or with an -mcpu that does not have them")

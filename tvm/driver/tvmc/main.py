@@ -27,13 +27,13 @@ examples:
   tvmc run --inputs photo.png --labels names.txt model.tar
 
 tvmc COMMAND --help shows the options of a command.
-Ends with 0 when all was done, 2 for a wrong command line, 4 for input that
-cannot be used, 5 for a missing package, 1 for a defect of tvmc, 130 by Ctrl-C.
+Exit codes: 0 success, 1 internal error, 2 wrong command line, 4 error in the
+input, 5 missing Python package, 130 interrupted by Ctrl-C.
 """
 
 
 def _absent(name: str) -> str:
-    """Load the command; who has it where it is not here, as with the runtime alone."""
+    """Load a command. The result is the error where the runtime-only package does not have it, else empty."""
     path = f"{__package__}.{COMMANDS[name].module}"
     try:
         importlib.import_module(path)
@@ -45,10 +45,10 @@ def _absent(name: str) -> str:
 
 
 def _load(asked: str, defaults: list[dict]) -> bool:
-    """Load the commands that are needed, and whether all were.
+    """Load the commands that are needed; the result says whether all commands were loaded.
 
-    That is the one asked for; all of them for completion, which lists all, and where a file gives defaults of more than
-    the target, of which each must be an option of some command.
+    Normally only the requested command is loaded. All commands are loaded for ``completion``, which lists them, and
+    for a configuration file with other defaults than the target, each of which must be an option of some command.
     """
     if asked in COMMANDS and asked != "completion" and _absent(asked):
         raise TVMCException(f"tvmc {asked}: {_absent(asked)}")
@@ -63,7 +63,7 @@ def _main(argv: list[str]) -> int | None:
     parser = Parser(prog="tvmc", add_help=False, usage="tvmc [options] COMMAND ...", epilog=_EPILOG,
                     description="TVM compiler driver: compile a model, run it, measure it, tune it.")
     parser.add_argument("--config", default="default", help="JSON file with defaults of options (default: default)")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; up to three times")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print more; up to three times")
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     known, rest = parser.parse_known_args(argv)
     asked = next((word for word in rest if not word.startswith("-")), "")
@@ -75,7 +75,7 @@ def _main(argv: list[str]) -> int | None:
         has_all = _load(asked, defaults)
         for make in REGISTERED_PARSER:
             make(commands, parser, defaults)
-        # An option of a command that is not here is no mistake.
+        # Options of commands that are not installed cannot be checked.
         if has_all:
             refuse_unknown(commands, defaults)
         _add_others(commands)
@@ -94,7 +94,7 @@ def _main(argv: list[str]) -> int | None:
 
 
 def _add_others(commands) -> None:
-    """Name the commands that were not loaded, and put all into the order of the table."""
+    """Add the names of the commands that were not loaded, and sort all commands as in the table."""
     for name, command in COMMANDS.items():
         if name not in commands.choices:
             commands.add_parser(name, help=command.help)
@@ -108,7 +108,7 @@ def _version() -> int:
 
 
 def _run(args) -> int | None:
-    """Run the subcommand; what goes wrong is said in one line, and in full with -vvv."""
+    """Run the subcommand. An error is printed in one line, and with its traceback with -vvv."""
     try:
         return args.func(args)
     except TVMCImportError as problem:
@@ -117,13 +117,13 @@ def _run(args) -> int | None:
     except TVMCException as problem:
         return _say(args, str(problem), ExitCode.REFUSED)
     except BrokenPipeError:
-        # Whoever read our output has gone; so must the buffer, or the interpreter complains when it ends.
+        # The reader of the output has closed the pipe. Without a new stdout the interpreter reports an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.REFUSED
     except KeyboardInterrupt:
         return _say(args, "interrupted", ExitCode.INTERRUPTED)
     except MemoryError:
-        return _say(args, "there is not enough memory for this", ExitCode.REFUSED)
+        return _say(args, "out of memory", ExitCode.REFUSED)
     except OSError as problem:
         about = f"{problem.filename}: " if problem.filename else ""
         return _say(args, f"{about}{problem.strerror or problem}", ExitCode.REFUSED)
@@ -131,9 +131,9 @@ def _run(args) -> int | None:
         return _say(args, str(problem), ExitCode.REFUSED)
     except Exception as problem:
         if isinstance(problem, ImportError) and problem.name is None:
-            # Raised in words by who needs the package; the interpreter's own names the module.
+            # Raised by our code with a message; an ImportError of the interpreter has the name of the module.
             return _say(args, str(problem), ExitCode.NOT_INSTALLED)
-        text = f"this is a defect of tvmc: {type(problem).__name__}: {problem} (-vvv shows where)"
+        text = f"internal error of tvmc: {type(problem).__name__}: {problem} (-vvv prints the traceback)"
         return _say(args, text, ExitCode.DEFECT)
 
 
@@ -151,7 +151,7 @@ def _logging(args) -> None:
 
 
 def _terminated(number, frame) -> NoReturn:
-    """Leave by the normal way, so that temporary folders are removed."""
+    """Exit through SystemExit, so that temporary folders are removed."""
     raise SystemExit(128 + number)
 
 

@@ -20,7 +20,7 @@ from .errors import TVMCException
 from .files import is_special, write_whole
 
 MANIFEST = "manifest.json"
-# By the library in a package: its type, its executor, and the files beside the library.
+# By the library in a package: its type, its executor, and its other files.
 _CLASSIC, _VM = ("classic", "graph", ("mod.json", "mod.params")), ("vm", "vm", ())
 _KINDS = {"mod.so": _CLASSIC, "mod.tar": _CLASSIC, "lib.so": _VM, "lib.tar": _VM}
 
@@ -50,12 +50,12 @@ class TVMCModel:
 
     @functools.cached_property
     def _tmp_dir(self) -> utils.TempDirectory:
-        # Made at first use: a tuner that is killed has nothing to leave behind.
+        # Created at first use, so that a tuner that is killed leaves no folder.
         return utils.tempdir()
 
     def save(self, model_path: str) -> None:
-        """Write the graph and its parameters into an archive, with tuning records and a package at their default places
-        where there are some.
+        """Write the graph and its parameters into an archive, with tuning records and a package if they exist at their
+        default paths.
 
         Parameters
         ----------
@@ -83,24 +83,24 @@ class TVMCModel:
         Raises
         ------
         TVMCException
-            The file is not there, cannot be read, or holds no saved model.
+            The file does not exist, cannot be read, or is not a saved model.
         """
         from ...ir.serialize import load_json
         from ...relay.transform import InferType
 
-        # Tuning records and a package lie at their default places then.
+        # This restores tuning records and a package at their default paths.
         folder = self._tmp_dir.temp_dir
         _extract(model_path, folder)
         try:
             with open(os.path.join(folder, "model.json"), encoding="utf-8") as f:
-                # The file holds no types; models that are loaded from their own formats have them.
+                # The file contains no types. Models that are imported from other formats have types.
                 self.mod = InferType()(load_json(f.read()))
             self.params = load_param_dict_from_file(os.path.join(folder, "model.params"))
         except (OSError, ValueError, TVMError) as problem:
             raise TVMCException(f"{model_path} is not a saved model: {problem}") from problem
 
     def default_tuning_records_path(self) -> str:
-        """The path that tuning records are written to where none is given: a file in a temporary folder of this model.
+        """The default path for tuning records: a file in a temporary folder of this model.
 
         Returns
         -------
@@ -109,7 +109,7 @@ class TVMCModel:
         return self._tmp_dir.relpath("tuning_records")
 
     def default_package_path(self) -> str:
-        """The path that a package is written to where none is given: a file in a temporary folder of this model.
+        """The default path for a package: a file in a temporary folder of this model.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class TVMCModel:
 
     def export_vm_format(self, vm_exec, package_path=None, lib_format="so", cross=None, cross_options=None,
                          manifest: dict | None = None) -> str:
-        """Write ``lib.so`` into an archive: the library with the code and the constants of an executable inside.
+        """Write ``lib.so`` into an archive: the library with the code and the constants of an executable.
 
         Parameters
         ----------
@@ -184,7 +184,7 @@ class TVMCModel:
         cross_options : str, optional
             Its options.
         manifest : dict, optional
-            What the package says of itself.
+            The metadata for ``manifest.json``.
 
         Returns
         -------
@@ -232,7 +232,7 @@ class TVMCModel:
         Raises
         ------
         TVMCException
-            The format is not known, or is "mlf", which is not there yet.
+            The format is unknown, or is "mlf", which is not implemented.
         """
         if output_format not in ("so", "tar", "mlf"):
             raise TVMCException("Only 'so', 'tar', and 'mlf' output formats are supported.")
@@ -244,12 +244,12 @@ class TVMCModel:
 
     @staticmethod
     def refuse_mlf(cross) -> None:
-        """Refuse the Model Library Format, which is not there yet.
+        """Raise an error, because the Model Library Format is not implemented.
 
         Parameters
         ----------
         cross : str, optional
-            The compiler for another machine, with which the format will not be there either.
+            The compiler for another machine, which the format does not support.
 
         Raises
         ------
@@ -258,7 +258,7 @@ class TVMCModel:
         """
         if cross:
             raise TVMCException("Specifying the MLF output and a cross compiler is not supported.")
-        raise TVMCException("the Model Library Format needs ahead-of-time output, which does not exist yet; use -f so")
+        raise TVMCException("the Model Library Format is not implemented; use -f so")
 
     def summary(self, file=None) -> None:
         """Print the graph in Relay's syntax.
@@ -286,13 +286,13 @@ def _write_manifest(manifest: dict, folder: str) -> str:
 
 
 def _write_tar(path: str, files: list[str]) -> None:
-    """An archive that appears whole or not at all."""
+    """Write an archive atomically."""
 
     def write(out) -> None:
         with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
             for name in files:
                 info = archive.gettarinfo(name, arcname=os.path.basename(name))
-                # Times and owners would make two compiles of one model differ.
+                # Without times and owners two compiles of one model write equal archives.
                 info.mtime, info.uid, info.gid, info.uname, info.gname, info.mode = 0, 0, 0, "", "", 0o644
                 with open(name, "rb") as f:
                     archive.addfile(info, f)
@@ -350,7 +350,7 @@ class TVMCPackage:
         Raises
         ------
         TVMCException
-            The file is not there or cannot be read, lacks a part, is damaged, or is of a kind that does not run here.
+            The file does not exist or cannot be read, lacks a part, is damaged, or is of an unsupported format.
         """
         folder = self._tmp_dir.relpath("package")
         os.makedirs(folder, exist_ok=True)
@@ -384,7 +384,7 @@ class TVMCPackage:
 
     @functools.cached_property
     def executable(self) -> Executable:
-        """The executable of a package for the virtual machine, whose constants lie in the file."""
+        """The executable of a package for the virtual machine; its constants are mapped from the file."""
         try:
             return Executable(runtime_module.load_module(self.lib_path))
         except TypeError as problem:
@@ -405,19 +405,19 @@ def _read_manifest(path: Path) -> dict[str, Any]:
         return {}
     content = json.loads(path.read_text(encoding="utf-8"))
     if not isinstance(content, dict):
-        raise ValueError(f"{MANIFEST} holds no object")
+        raise ValueError(f"{MANIFEST} is not a JSON object")
     return content
 
 
 class TVMCResult:
-    """What a run gave: outputs by name and, if asked for, times.
+    """The result of a run: outputs by name and, if requested, times.
 
     Parameters
     ----------
     outputs : Mapping[str, Any]
         The outputs by name.
     times : BenchmarkResult
-        The times, where they were asked for.
+        The times, if they were measured.
     """
 
     def __init__(self, outputs: Mapping[str, Any] | None, times):
@@ -430,7 +430,7 @@ class TVMCResult:
         Returns
         -------
         str
-            "None" where they were not asked for.
+            "None" if they were not measured.
         """
         return str(self.times)
 

@@ -1,4 +1,4 @@
-"""Which files of a command line are one model: a network may have its weights in a second file."""
+"""Group the files of a command line into models: a network may have its weights in a second file."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def one_model(paths: Sequence[str], doing: str) -> ModelFiles:
     found = models_of(paths)
     if len(found) > 1:
         raise TVMCException(f"{len(paths)} files are given, and {Path(found[0].path).name} and "
-                            f"{Path(found[1].path).name} are no network with its weights: {doing} one model at a time")
+                            f"{Path(found[1].path).name} are not a network with its weights: {doing} one model")
     return found[0]
 
 

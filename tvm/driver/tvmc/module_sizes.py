@@ -1,4 +1,4 @@
-"""Open sizes of a module's inputs, and modules with some of them fixed."""
+"""Dynamic dimensions of a module's inputs, and modules with fixed ones."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ def sizes_of(t: TensorType) -> Dims:
 
 
 def inputs_of(mod: Any, params: Iterable[str]) -> dict[str, Dims]:
-    """The sizes of a module's inputs that are no weights."""
+    """The dimensions of a module's inputs other than weights."""
     known = set(params)
     types = {p.name_hint: p.type_annotation for p in mod["main"].params if p.name_hint not in known}
     return {name: sizes_of(t) for name, t in types.items() if isinstance(t, TensorType)}
 
 
 def fixed(mod: Any, params: Iterable[str], batch: int = 1) -> tuple[Any, dict[str, list[int]]]:
-    """A module with an open batch of its inputs as a number, and the inputs whose batch it is. Other open sizes are
-    asked for."""
+    """A module whose dynamic batch is replaced by a number, and the inputs with that batch. An error names other
+    dynamic dimensions."""
     rows = inputs_of(mod, params)
     if not any(is_open(dims) for dims in rows.values()):
         return mod, {}
@@ -37,7 +37,7 @@ def fixed(mod: Any, params: Iterable[str], batch: int = 1) -> tuple[Any, dict[st
 
 
 def with_shapes(mod: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
-    """A module whose inputs have these shapes; what follows from them is computed."""
+    """A module whose inputs have these shapes; other shapes are inferred from them."""
     from ...relay.expr import Function, Var, bind
     from ...relay.transform import DynamicToStatic, InferType
 
@@ -52,7 +52,7 @@ def with_shapes(mod: Any, shapes: Mapping[str, Sequence[int]]) -> Any:
 
 
 def with_batch_of_one(model: TVMCModel, doing: str) -> Any:
-    """The module of a model for tuning and its records, where an open batch is 1; says so."""
+    """The module of a model for tuning and its records, with a dynamic batch set to 1, which is printed."""
     mod, batches = fixed(model.mod, model.params)
     for name, shape in batches.items():
         print(f"input '{name}' has no fixed batch; {doing} for batch 1 "

@@ -1,7 +1,7 @@
-"""Sizes of inputs that a model leaves open: a number, the name of an open one, or None for an open one without a name.
+"""Dimensions of inputs: a number, the name of a dynamic dimension, or None for a dynamic dimension without a name.
 
-Open sizes of one name are one size, wherever they stand. What is compiled or run at fixed sizes takes those that are
-given, what follows from them, and a batch of 1; the others are asked for in words.
+Dynamic dimensions of the same name have the same size. Compiling or running with fixed shapes uses the given sizes, the
+sizes that follow from them, and a batch of 1; an error names the remaining dynamic dimensions.
 """
 
 from __future__ import annotations
@@ -14,42 +14,42 @@ Dims = list[int | str | None]
 
 
 def is_open(dims: Sequence) -> bool:
-    """Whether a size is not a number."""
+    """Whether a dimension is dynamic."""
     return not all(isinstance(d, int) for d in dims)
 
 
 def shown(dims: Sequence) -> str:
-    """Sizes as --input-shapes has them; a question mark for what has no name."""
+    """A shape in the syntax of --input-shapes, with a question mark for a dimension without a name."""
     return ",".join("?" if d is None else str(d) for d in dims)
 
 
 def check_fits(name: str, shape: Sequence[int], dims: Sequence) -> None:
-    """Refuse a shape that contradicts the sizes of an input."""
+    """Raise an error for a shape that contradicts the dimensions of an input."""
     if len(shape) != len(dims) or any(isinstance(d, int) and d != s for s, d in zip(shape, dims)):
         raise TVMCException(f"input '{name}' has shape {list(shape)}, the model wants "
                             f"[{', '.join('?' if d is None else str(d) for d in dims)}]")
 
 
 def _by_name(rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """The open sizes that given shapes answer."""
+    """The values of dynamic dimensions that the given shapes fix."""
     found: dict[str, tuple[int, str]] = {}
     for name, shape in given.items():
         for size, answer in zip(rows.get(name, []), shape):
             if isinstance(size, str):
                 first, where = found.setdefault(size, (answer, name))
                 if first != answer:
-                    raise TVMCException(f"the open size '{size}' is {first} in the shape of input '{where}' and "
-                                        f"{answer} in that of '{name}'; it is one size")
+                    raise TVMCException(f"the dynamic dimension '{size}' is {first} in the shape of input '{where}' "
+                                        f"and {answer} in that of '{name}'; both must be equal")
     return {name: size for name, (size, _) in found.items()}
 
 
 def completed(
     rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]], batch: int = 1
 ) -> tuple[dict[str, list[int]], list[str], dict[str, Dims]]:
-    """Shapes of all inputs: those given, what follows from them, and a batch.
+    """Complete the shapes of all inputs with the given shapes, the dimensions that follow from them, and a batch.
 
-    Also the inputs whose batch was chosen, and the inputs with sizes that nothing answers. A batch is the first
-    dimension, where it is the only open one and its name stands at no other place.
+    The result also has the inputs whose batch was chosen, and the inputs that still have dynamic dimensions. A batch
+    is a first dimension that is the only dynamic one and whose name no other dimension has.
     """
     for name, shape in given.items():
         if name in rows:
@@ -81,8 +81,8 @@ def settled(
     if unanswered:
         text = " ".join(f"{n}:[{shown(dims)}]" for n, dims in unanswered.items())
         names = [d for dims in unanswered.values() for d in dims if isinstance(d, str)]
-        once = " with one number for equal names" if len(names) > len(set(names)) else ""
-        raise TVMCException(f'the model leaves sizes of its inputs open; {how}{once}: --input-shapes "{text}"{why}')
+        once = " with equal numbers for equal names" if len(names) > len(set(names)) else ""
+        raise TVMCException(f'the model has inputs with dynamic dimensions; {how}{once}: --input-shapes "{text}"{why}')
     return shapes, batches
 
 

@@ -1,4 +1,4 @@
-"""Parsers whose help fits on a screen, and which name the closest word where one is not known."""
+"""Command-line parsers with compact help, which suggest the closest name for an unknown one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser of ``tvmc``. The groups in ``details`` are shown by --help-all only."""
+    """A parser of ``tvmc``. Only --help-all shows the groups in ``details``."""
 
     def __init__(self, *args: Any, **keywords: Any):
         keywords.setdefault("formatter_class", _Formatter)
@@ -55,7 +55,7 @@ class Parser(argparse.ArgumentParser):
         return super().format_usage() if self.usage else f"usage: {self.prog} [options]\n"
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Refuse a value that is no choice, with the closest one."""
+        """Raise an error with the closest choice for a value that is not one of the choices."""
         if action.choices is None or value in action.choices:
             return
         names = [str(choice) for choice in action.choices]
@@ -63,7 +63,7 @@ class Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(action, f"invalid choice: {value!r}{hint} (choose from {', '.join(names)})")
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """The arguments; an option that the command has not is refused by the command itself."""
+        """Parse arguments. The parser of the chosen command reports unknown options."""
         found, rest = self.parse_known_args(args, namespace)
         if rest:
             owner = self._chosen(args or ())
@@ -71,7 +71,7 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def _chosen(self, args: Sequence[str]) -> argparse.ArgumentParser:
-        """The parser of the command that is asked for; this one where none is."""
+        """The parser of the command in the arguments; this parser if there is none."""
         commands = subcommands(self)
         return next((commands[word] for word in args if word in commands), self)
 
@@ -90,11 +90,11 @@ class _HelpAll(argparse.Action):
 
 
 def detail_group(parser: argparse.ArgumentParser, title: str) -> argparse._ArgumentGroup:
-    """A group of options that few people need: a parser of ours shows it with --help-all only."""
+    """A group of rarely used options, which a ``Parser`` shows with --help-all only."""
     group = parser.add_argument_group(title)
     if isinstance(parser, Parser):
         if not parser.details:
-            parser.add_argument("--help-all", action=_HelpAll, nargs=0, help="also show the options that few need")
+            parser.add_argument("--help-all", action=_HelpAll, nargs=0, help="also show rarely used options")
         parser.details.append(group)
     return group
 
@@ -108,7 +108,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def unrecognized(words: Sequence[str], parser: argparse.ArgumentParser) -> str:
-    """What is said of words that the parser has no place for."""
+    """The error message for arguments that the parser does not have."""
     known = [name for action in parser._actions for name in action.option_strings if name.startswith("--")]
     option = next((word.partition("=")[0] for word in words if word.startswith("-")), "")
     return f"unrecognized arguments: {' '.join(words)}" + did_you_mean(option, known, "; ")

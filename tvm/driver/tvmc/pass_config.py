@@ -36,12 +36,12 @@ def _lower_passes(value: str) -> list:
         try:
             out.append((int(phase), _find(path.strip())()))
         except (TypeError, ValueError) as problem:
-            raise TVMCException(f"tir.add_lower_pass: '{phase},{path}' is no phase and pass: {problem}") from problem
+            raise TVMCException(f"tir.add_lower_pass: '{phase},{path}' is not a phase and pass: {problem}") from problem
     return out
 
 
 def _find(path: str) -> Callable[[], Any]:
-    """A function that makes a pass, by the path to import it from, which may leave ``tvm.`` out, or registered."""
+    """The factory function of a pass: its import path, with or without ``tvm.``, or a registered name."""
     registered = get_global_func(path, allow_missing=True)
     if registered is not None:
         return registered
@@ -54,7 +54,7 @@ def _find(path: str) -> Callable[[], Any]:
             error = TVMCException
         except (ImportError, ValueError):
             continue
-    raise error(f"tir.add_lower_pass: there is no pass '{path}', also not as 'tvm.{path}'")
+    raise error(f"tir.add_lower_pass: there is no pass '{path}' or 'tvm.{path}'")
 
 
 def parse_configs(input_configs: list[str] | None) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def parse_configs(input_configs: list[str] | None) -> dict[str, Any]:
     for text in input_configs or []:
         name, equals, value = text.partition("=")
         if not equals:
-            raise TVMCException(f"a pass option is written name=value, got '{text}'")
+            raise TVMCException(f"expected a pass option name=value, got '{text}'")
         if name not in known:
             hint = did_you_mean(name, known, cutoff=0.5) or f"the options are {', '.join(sorted(known))}"
             raise TVMCException(f"unknown pass option '{name}'; {hint}")

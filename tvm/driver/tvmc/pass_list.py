@@ -1,4 +1,4 @@
-"""Names of passes to leave out."""
+"""Names of passes on the command line."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def known_passes() -> list[str]:
 
 
 def _passes_over_loops() -> set[str]:
-    """Names of passes over loops, as instruments are told them."""
+    """Names of TIR passes, as instruments receive them."""
     from ...tir import transform
 
     return {f"tir.{name}" for name in vars(transform) if name[:1].isupper()}
 
 
 def parse_printed_passes(text: str) -> list[str]:
-    """``"[FuseOps,tir.Simplify]"``, with or without brackets, as a list; a name that no pass has is refused."""
+    """``"[FuseOps,tir.Simplify]"``, with or without brackets, as a list. An unknown name raises an error."""
     names = [n.strip() for n in text.strip().removeprefix("[").removesuffix("]").split(",")]
     known = sorted({*known_passes(), *PASSES, *_passes_over_loops()})
     missing = [n for n in names if n not in known]

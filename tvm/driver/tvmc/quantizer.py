@@ -1,4 +1,4 @@
-"""``tvmc compile --quantize``: a float model in, one of integers out, or one with weights of few bits."""
+"""``tvmc compile --quantize``: convert a float model to an integer model, or only its weights to few bits."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ REPORTED = 8
 def generate_quantization_args(parser: argparse.ArgumentParser) -> None:
     """The options of quantization."""
     parser.add_argument("--quantize", choices=["int8", *WEIGHTS], default=None,
-                        help="int8: a float model to integers, by the samples of --calibration; weights-...: only "
-                             "weights of dense layers")
+                        help="int8: convert a float model to integers, with the samples of --calibration; weights-...: "
+                             "only the weights of dense layers")
     parser.add_argument("--calibration", metavar="FOLDER", default=None,
                         help="samples for --quantize: photos, or .npz files of inputs by name")
     group = detail_group(parser, "quantization")
     group.add_argument("--quantize-group", type=int, metavar="N", default=None,
-                       help="weights of a unit that have one scale, 0: all of them (default: 0 of weights-int8, 32 of "
-                            "weights-int4)")
+                       help="number of weights of an output unit that share one scale, 0: all of them (default: 0 of "
+                            "weights-int8, 32 of weights-int4)")
     group.add_argument("--calibration-mode", choices=MODES, default=None,
-                       help="where ranges of tensors come from (default: percentile)")
+                       help="how the ranges of tensors are computed (default: percentile)")
     group.add_argument("--calibration-labels", metavar="FILE",
-                       help="lines of a file's name in FOLDER and its class: also tell the accuracy")
+                       help="file with a sample's name and its class on each line: also print the accuracy")
     group.add_argument("--quantize-skip", nargs="+", default=[], metavar="NAME",
                        help="layers that stay in float: names of nodes, or of operators such as nn.dense")
-    group.add_argument("--quantize-report", metavar="FILE", help="write what every layer lost")
+    group.add_argument("--quantize-report", metavar="FILE", help="write the quantization error of every layer")
     add_image_arguments(group)
 
 
@@ -106,7 +106,7 @@ def inputs_of(model: TVMCModel) -> tuple[dict[str, list[int]], dict[str, str]]:
     Raises
     ------
     TVMCException
-        A size is not known.
+        An input has a dynamic dimension.
     """
     from ...relay.transform import InferType
 
@@ -117,8 +117,8 @@ def inputs_of(model: TVMCModel) -> tuple[dict[str, list[int]], dict[str, str]]:
         try:
             shapes[p.name_hint] = list(p.checked_type_.concrete_shape)
         except (TypeError, ValueError, TVMError):
-            raise TVMCException(f"--quantize needs known sizes; those of input '{p.name_hint}' are open: give them "
-                                "with --input-shapes") from None  # fmt: skip
+            raise TVMCException(f"--quantize needs fixed shapes; input '{p.name_hint}' has dynamic dimensions: fix "
+                                "them with --input-shapes") from None  # fmt: skip
         dtypes[p.name_hint] = p.checked_type_.dtype
     return shapes, dtypes
 

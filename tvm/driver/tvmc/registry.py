@@ -20,7 +20,7 @@ def generate_registry_args(parser, registry, default=None) -> None:
     _, table, _ = _REGISTRIES[name]
     what = f"{name} to compile the model with: {', '.join(table)}"
     if name == "executor":
-        what += f", {VM} (default: graph, and {VM} where the model needs it)"
+        what += f", {VM} (default: graph, or {VM} if the model needs it)"
     parser.add_argument(f"--{name}", default=default, help=what)
     for kind, options in table.items():
         group = detail_group(parser, f"{name} {kind}")

@@ -1,4 +1,4 @@
-"""Results for people."""
+"""Output of results."""
 
 from __future__ import annotations
 

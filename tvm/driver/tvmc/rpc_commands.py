@@ -1,4 +1,4 @@
-"""``tvmc server`` and ``tvmc tracker``: the programs of ``tvm.exec`` under this roof."""
+"""``tvmc server`` and ``tvmc tracker``: the programs of ``tvm.exec`` as subcommands."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ FILL_MODES = ("zeros", "ones", "random")
 def positive(text: str) -> int:
     """A whole number above zero."""
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number above zero is wanted, got '{text}'")
+        raise argparse.ArgumentTypeError(f"expected a positive integer, got '{text}'")
     return int(text)
 
 
@@ -47,10 +47,10 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
     parser.set_defaults(func=drive_run)
     parser.add_argument("--device", choices=["cpu", "cuda", "cl", "metal", "vulkan", "rocm", "micro"], default="cpu",
                         help="the device to run on")
-    parser.add_argument("--fill-mode", choices=FILL_MODES, default="random", help="data of inputs that are not given")
+    parser.add_argument("--fill-mode", choices=FILL_MODES, default="random", help="values of inputs that are not given")
     parser.add_argument("-i", "--inputs", help="inputs: an .npz file, or a photo (.png, .jpg) for an image model")
     parser.add_argument("--input-shapes", type=parse_shape_string, default=None, metavar="INPUT_SHAPES",
-                        help='shapes of inputs that are not given, where sizes are open: "name:[dim1,dim2,...]"')
+                        help='shapes of generated inputs with dynamic dimensions: "name:[dim1,dim2,...]"')
     parser.add_argument("-o", "--outputs", help="the .npz file to write outputs to")
     parser.add_argument("--print-time", action="store_true", help="measure and print the time of a run")
     parser.add_argument("--print-top", metavar="N", type=positive, help="print the N largest values of output_0")
@@ -61,10 +61,10 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
     )
     parser.add_argument("--profile", action="store_true", help="print the time of every operator; draw it in ./prof")
     add_verbose(parser)
-    parser.add_argument("--end-to-end", action="store_true", help="count copies of inputs and outputs in the time")
+    parser.add_argument("--end-to-end", action="store_true", help="include copies of inputs and outputs in the time")
     parser.add_argument("--repeat", metavar="N", type=positive, default=1, help="how often to measure (default: 1)")
     parser.add_argument("--number", metavar="N", type=positive, default=1, help="runs in one measurement (default: 1)")
-    parser.add_argument("--rpc-key", help="the RPC tracker's key of a device")
+    parser.add_argument("--rpc-key", help="key of the device at the RPC tracker")
     parser.add_argument("--rpc-tracker", help="host:port of an RPC tracker")
     parser.add_argument("--list-options", action="store_true", help="only for microcontrollers")
     parser.add_argument("--project-option", nargs="+", metavar="NAME=VALUE", help="only for microcontrollers")
@@ -73,15 +73,15 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
 
 
 def drive_run(args) -> None:
-    """Run as the arguments say."""
+    """Run a package with these arguments."""
     if args.rpc_key and not args.rpc_tracker:
-        raise TVMCException("--rpc-key names a device of a tracker; give its address with --rpc-tracker")
+        raise TVMCException("--rpc-key needs the address of a tracker (--rpc-tracker)")
     if args.device == "micro" or args.list_options or args.project_option:
         raise TVMCException("--device micro, --list-options and --project-option: microcontrollers are not supported")
     timing = {"--repeat": args.repeat > 1, "--number": args.number > 1, "--end-to-end": args.end_to_end}
     if any(timing.values()) and not args.print_time:
         given = ", ".join(name for name, is_given in timing.items() if is_given)
-        print(f"nothing is timed without --print-time; it runs once, whatever is said by {given}", file=sys.stderr)
+        print(f"{given} has no effect without --print-time", file=sys.stderr)
     if args.outputs:
         check_writable(args.outputs)
     package = TVMCPackage(package_path=args.PATH)
@@ -107,12 +107,12 @@ def drive_run(args) -> None:
             print(results)
     if args.outputs:
         result.save(args.outputs)
-    # Results alone go to the standard output.
+    # Only results are written to the standard output.
     sys.stderr.write("".join(f"{note}\n" for note in input_notes(args, package, inputs)))
 
 
 def input_notes(args, package: TVMCPackage, given: Mapping | None) -> list[str]:
-    """How a photo was prepared, and what the inputs that were not given hold: results of made-up inputs say nothing."""
+    """Print how a photo was converted and which inputs were generated, because their outputs have no meaning."""
     rows, dtypes = package_inputs(package)
     shapes = all_shapes(rows, given, args.input_shapes)
     if args.inputs and is_image(args.inputs):
@@ -123,7 +123,8 @@ def input_notes(args, package: TVMCPackage, given: Mapping | None) -> list[str]:
         notes = []
     values = {"random": "random values", "ones": "ones", "zeros": "zeros"}[args.fill_mode]
     return notes + [
-        f"input '{name}': {values}, {'x'.join(map(str, shape)) or 'scalar'} {dtypes[name]} (--inputs FILE gives others)"
+        f"input '{name}': {values}, {'x'.join(map(str, shape)) or 'scalar'} {dtypes[name]} "
+        "(use --inputs FILE for real data)"
         for name, shape in shapes.items() if name not in (given or ())
     ]
 
@@ -147,7 +148,7 @@ def read_inputs(args, package: TVMCPackage):
 
 
 def read_npz(path: str) -> dict[str, Any]:
-    """The arrays of an .npz file. Python objects are not arrays: reading them would run code of the file."""
+    """The arrays of an .npz file. Python objects are rejected: reading them could run code from the file."""
     import numpy as np
 
     try:
@@ -159,7 +160,7 @@ def read_npz(path: str) -> dict[str, Any]:
     except OSError as problem:
         raise TVMCException(f"{path} cannot be read: {problem.strerror or problem}") from problem
     except (ValueError, EOFError, LookupError, NotImplementedError, zipfile.BadZipFile, zlib.error) as problem:
-        reason = "it holds Python objects, or is no such file" if "pickle" in str(problem) else str(problem)
+        reason = "it contains Python objects, or is not an .npz file" if "pickle" in str(problem) else str(problem)
         raise TVMCException(f"{path} cannot be read as an .npz file: {reason}") from problem
     others = [name for name, array in arrays.items() if not isinstance(array, np.ndarray)]
     if others:
@@ -257,21 +258,21 @@ def generate_tensor_data(shape, dtype: str, fill_mode: str):
 
 
 def all_shapes(rows: Mapping[str, Dims], inputs: Mapping | None, shapes: Mapping | None) -> dict[str, list[int]]:
-    """The shapes of all inputs: of those that are given, of ``shapes``, and what follows from both."""
+    """The shapes of all inputs: those of given inputs, ``shapes``, and the dimensions that follow from both."""
     for name, shape in (shapes or {}).items():
         if name not in rows:
             raise TVMCException(f"--input-shapes: the input tensor '{name}' is not in the graph. Expected inputs: "
                                 f"{list(rows)}" + did_you_mean(name, rows, "; "))
         if is_open(shape):
-            raise TVMCException(f"--input-shapes: a run has sizes above zero, and the shape of '{name}' has another")
+            raise TVMCException(f"--input-shapes: the shape of '{name}' has a size that is not positive")
     given = {name: list(array.shape) for name, array in (inputs or {}).items() if name in rows}
-    return settled(rows, {**(shapes or {}), **given}, how="give data with --inputs FILE, or sizes")[0]
+    return settled(rows, {**(shapes or {}), **given}, how="use --inputs FILE, or give sizes")[0]
 
 
 def make_inputs_dict(
     shape_dict: Mapping, dtype_dict: Mapping, inputs=None, fill_mode: str = "random", shapes: Mapping | None = None
 ) -> dict[str, Any]:
-    """Given inputs, and generated ones for the others. Sizes that the model leaves open are those of the given inputs
+    """Given inputs, and generated ones for the others. Dynamic dimensions have the sizes of the given inputs
     and of ``shapes``."""
     given = {k: inputs[k] for k in inputs.keys()} if inputs is not None else {}
     for name in given:
@@ -281,7 +282,7 @@ def make_inputs_dict(
     for name, array in given.items():
         check_fits(name, array.shape, shape_dict[name])
         if array.dtype.kind not in "fiub":
-            raise TVMCException(f"input '{name}' holds {array.dtype}, the model wants {dtype_dict[name]}")
+            raise TVMCException(f"input '{name}' has element type {array.dtype}, the model expects {dtype_dict[name]}")
     sizes = all_shapes(shape_dict, given, shapes)
     return {
         n: given[n] if n in given else generate_tensor_data(sizes[n], dtype_dict[n], fill_mode) for n in shape_dict
@@ -305,7 +306,7 @@ def run_module(
     *,
     input_shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> TVMCResult:
-    """Run a package and give its outputs.
+    """Run a package and return its outputs.
 
     Parameters
     ----------
@@ -320,9 +321,9 @@ def run_module(
     rpc_key : str, optional
         The key of the device at the tracker.
     inputs : dict of str to array, optional
-        The inputs by name; others are made up.
+        The inputs by name; missing inputs are generated.
     fill_mode : str, optional
-        How inputs are made up: "random", "zeros", "ones".
+        The values of generated inputs: "random", "zeros", "ones".
     benchmark : bool, optional
         Whether it is timed.
     repeat : int, optional
@@ -336,7 +337,7 @@ def run_module(
     options : dict, optional
         Options of the project; refused.
     input_shapes : dict of str to list of int, optional
-        The shapes of inputs that are not given, where the model leaves sizes open.
+        The shapes of generated inputs with dynamic dimensions.
 
     Returns
     -------
@@ -354,7 +355,7 @@ def run_module(
             "running it."
         )
     if rpc_key and not hostname:
-        raise TVMCException("run: rpc_key names a device of a tracker; give its address as hostname")
+        raise TVMCException("run: rpc_key needs the address of a tracker (hostname)")
     if not hostname:
         check_machine(tvmc_package.manifest.get("machine"))
 

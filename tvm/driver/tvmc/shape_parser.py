@@ -6,7 +6,7 @@ import argparse
 import re
 import sys
 
-# A name may hold anything but what parts entries and begins the sizes.
+# A name may contain any characters but spaces and brackets, which separate entries and begin shapes.
 _ENTRY = re.compile(r"[^\s\[\],;]+:\s*\[\s*-?\d+(?:\s*,\s*-?\d+)*\s*\]")
 
 
@@ -15,10 +15,10 @@ def parse_shape_string(inputs_string: str) -> dict[str, list]:
     from ...relay.expr import Any
 
     found = _ENTRY.findall(inputs_string)
-    # What is no shape is no shape of an input that may be left out either.
+    # Any other text between the entries is an error.
     if not found or _ENTRY.sub("", inputs_string).strip(" \t\n,;"):
         raise argparse.ArgumentTypeError(
-            f"'{inputs_string}' is no list of shapes; write for example --input-shapes \"data:[1,3,224,224]\""
+            f"'{inputs_string}' is not a list of shapes; example: --input-shapes \"data:[1,3,224,224]\""
         )
     out: dict[str, list] = {}
     for entry in found:

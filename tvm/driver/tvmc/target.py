@@ -43,7 +43,7 @@ def parse_target(target: str) -> list[dict[str, Any]]:
         name, opts = group[0], {}
         for word in group[1:]:
             if not word.startswith("-"):
-                raise TVMCException(f"target '{name}': '{word}' is no option; options are written -name=value")
+                raise TVMCException(f"target '{name}': '{word}' is not an option; options have the form -name=value")
             key, equals, value = word.lstrip("-").partition("=")
             opts[key] = value.strip("'\"") if equals else True
         known = name in Target.list_kinds() or "/" in name
@@ -64,7 +64,7 @@ def kinds_with_code() -> list[str]:
 
 
 def validate_targets(parse_targets: list[dict[str, Any]], additional_target_options=None) -> None:
-    """No name twice, a kind of ours last, at most a target and its host; the others are code generators."""
+    """Check a list of targets: unique names, code generators first, then a target and optionally its host."""
     names = [t["name"] for t in parse_targets]
     if len(names) != len(set(names)):
         raise TVMCException(f"the same target is given twice in '{', '.join(names)}'")
@@ -72,12 +72,12 @@ def validate_targets(parse_targets: list[dict[str, Any]], additional_target_opti
     others = [t["name"] for t in parse_targets if not t["is_tvm_target"] and t["name"] not in get_codegen_names()]
     if others:
         hint = _HINTS.get(others[0].lower()) or did_you_mean(others[0], [*kinds_with_code(), *get_codegen_names()])
-        raise TVMCException(f"'{others[0]}' is no target{hint and ': ' + hint}; "
-                            f"targets that code is generated for are {kinds}")
+        raise TVMCException(f"'{others[0]}' is not a target{hint and ': ' + hint}; "
+                            f"targets with a code generator are {kinds}")
     if not parse_targets[-1]["is_tvm_target"]:
         raise TVMCException(f"'{names[-1]}' only takes parts of a model; the last target must be one of {kinds}")
     if sum(t["is_tvm_target"] for t in parse_targets) > 2:
-        raise TVMCException("at most two targets are possible: the device's and the host's")
+        raise TVMCException("at most two targets are allowed: that of the device and that of the host")
     for kind in additional_target_options or {}:
         if kind not in names:
             option = next(iter(additional_target_options[kind]))
@@ -135,7 +135,7 @@ def _default_architecture(parsed: dict[str, Any]) -> str:
 
 
 def _config(parsed: dict[str, Any]) -> str | dict[str, Any]:
-    """What a Target is made from."""
+    """The argument of the constructor of ``Target``."""
     if parsed.get("is_json"):
         return parsed["opts"]
     words = [parsed["name"]]
@@ -147,7 +147,7 @@ def _config(parsed: dict[str, Any]) -> str | dict[str, Any]:
 
 
 def check_code(target: Target) -> None:
-    """Refuse a target, or a host, that no code is made for, before a model is read for it."""
+    """Raise an error, before the model is read, for a target or a host without a code generator."""
     from ...target.backend import backend_of
 
     try:
@@ -162,12 +162,12 @@ _TYPES = {"str": str, "int": int, "bool": int, "list": str}
 
 def generate_target_args(parser) -> None:
     """--target and one option for each option of each kind."""
-    parser.add_argument("--target", help="compilation target: text such as 'llvm -mcpu=skylake', JSON, or a JSON file")
+    parser.add_argument("--target", help="compilation target: such as 'llvm -mcpu=skylake', or JSON, or a JSON file")
     with_code = kinds_with_code()
     for kind, options in target_options().items():
         group = detail_group(parser, f"target {kind}")
         for name, type_name in options.items():
-            # Options of a kind that no code is made for are answered in words, and not advertised.
+            # Options of a kind without a code generator are parsed to report an error, and hidden from the help.
             shown = f"target {kind} {name}" if kind in with_code else argparse.SUPPRESS
             group.add_argument(f"--target-{kind}-{name}", type=_TYPES.get(type_name, str), metavar=type_name.upper(),
                                help=shown)

@@ -1,4 +1,4 @@
-"""``tvmc targets``: what code is generated for, and the options of each kind of target."""
+"""``tvmc targets``: the targets with a code generator, and the options of each."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def add_targets_parser(subparsers, _, json_params) -> None:
     parser = add_command(subparsers, "targets", usage="tvmc targets [options] [NAME]")
     parser.set_defaults(func=drive_targets)
     parser.add_argument("--tags", action="store_true",
-                        help="list the machines known by name; with NAME, those whose name has it")
+                        help="list the tags of machines; with NAME, the tags that contain it")
     add_verbose(parser)
-    parser.add_argument("NAME", nargs="?", default="", help="a kind, to see its options, or a tag, to see its target")
+    parser.add_argument("NAME", nargs="?", default="", help="a target (shows its options) or a tag (shows its target)")
 
 
 def drive_targets(args) -> int:
@@ -33,12 +33,12 @@ def drive_targets(args) -> int:
     if args.tags:
         found = {name: target for name, target in tags.items() if args.NAME in name}
         if not found:
-            raise TVMCException(f"no tag has '{args.NAME}' in its name" + did_you_mean(args.NAME, tags, "; "))
+            raise TVMCException(f"no tag contains '{args.NAME}'" + did_you_mean(args.NAME, tags, "; "))
         print_table([(name, str(found[name]).strip()) for name in sorted(found)], ("tag", "target"), sys.stdout)
     elif not args.NAME:
         print_table([_row(kind) for kind in kinds_with_code()], ("target", "code for", "on this machine"), sys.stdout)
         print("\ntvmc targets NAME shows the options of a target; "
-              f"tvmc targets --tags lists {len(tags)} machines known by name")
+              f"tvmc targets --tags lists {len(tags)} tags (names of machines)")
     elif args.NAME in tags:
         print(f"{args.NAME}: {str(tags[args.NAME]).strip()}")
     else:
@@ -47,14 +47,14 @@ def drive_targets(args) -> int:
 
 
 def _row(kind: str) -> tuple[str, str, str]:
-    """A kind, whose code it is, and what of that is here."""
+    """The rows of the table: a target, the kind of its code, and the device or compiler of this machine."""
     try:
         target = Target(kind)
         cpu = compiled_cpu(target)
         if cpu is not None:
             return kind, "CPUs", f"{cpu.cpu}, {cpu.vector_bits}-bit vectors, {cpu.cores} cores ({cpu.triple})"
         if target.features.is_cpu:
-            return kind, "CPUs, as C text", "compiled by the C compiler of this machine"
+            return kind, "CPUs, as C source", "compiled by the C compiler of this machine"
         device = Device(target.get_target_device_type(), 0)
         return kind, "GPUs", describe(device) if device.exist else "no device: compiled code runs elsewhere"
     except TVMError as problem:
@@ -63,7 +63,7 @@ def _row(kind: str) -> tuple[str, str, str]:
 
 def _options(kind: str, tags) -> None:
     if kind not in kinds_with_code():
-        raise TVMCException(f"'{kind}' is no target that code is generated for, and no tag"
+        raise TVMCException(f"'{kind}' is not a target with a code generator or a tag"
                             + did_you_mean(kind, [*kinds_with_code(), *tags], "; "))
     rows = [(f"-{name}={row.type.__name__.upper()}", "" if row.default is None else row.default)
             for name, row in KINDS[kind].schema.items() if isinstance(row.type, type)]

@@ -1,4 +1,4 @@
-"""Text for people: tables, sizes, and colours where a terminal shows them. A colour never says what no word says."""
+"""Terminal output: tables, sizes, and colours if the terminal supports them. No information is in a colour alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BOLD, GREEN, FAINT, RED, PLAIN = "\x1b[1m", "\x1b[32m", "\x1b[2m", "\x1b[31m", "
 
 
 def has_colour(stream: Any) -> bool:
-    """Whether the stream is a terminal that colours are wanted on (https://no-color.org)."""
+    """Whether the stream is a terminal with colours enabled (https://no-color.org)."""
     is_terminal = bool(getattr(stream, "isatty", lambda: False)())
     return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
@@ -51,8 +51,8 @@ def print_table(
 
 
 def note(text: str) -> None:
-    """A line for those who asked with -v. A logger nobody has set a level for stays silent: Python's own default
-    would show it to every script that calls ``tvmc.compile``."""
+    """Log a line that -v shows. A logger without a level logs nothing: the default level of Python would print the line
+    in every script that calls ``tvmc.compile``."""
     if _LOGGER.level != logging.NOTSET:
         _LOGGER.warning(text)
 

@@ -13,4 +13,4 @@ def tracker_host_port_from_cli(rpc_tracker_str: str | None) -> tuple[str | None,
     try:
         return host, int(port) if port else 9090
     except ValueError:
-        raise TVMCException(f"the port of an RPC tracker is a number, got '{port}'") from None
+        raise TVMCException(f"the port of an RPC tracker must be a number, got '{port}'") from None

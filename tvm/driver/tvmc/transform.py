@@ -28,7 +28,7 @@ def convert_graph_layout(mod, desired_layouts, ops=None):
     table = {o: [*layout.split(":"), "default"][:2] for o, layout in zip(ops, layouts)}
     passes = (relay.transform.RemoveUnusedFunctions(), relay.transform.ConvertLayout(table))
     given = PassContext.current()
-    # The layouts were asked for, so the passes run at any level of optimization.
+    # The user requested the layouts, so the passes run at any optimization level.
     with PassContext(3, given.required_pass, given.disabled_pass, instruments=given.instruments,
                      config=given.config):
         return Sequential([*passes, relay.transform.FoldConstant()])(mod)
@@ -105,7 +105,7 @@ def convert_to_mixed_precision(mod, ops=None, calculation_type="float16", acc_ty
             return relay.transform.ToMixedPrecision(calculation_type)(mod)
 
 
-# Options that say more about another one, and what they are without being given.
+# Options that modify another option, and their defaults.
 DETAILS = {
     "desired_layout_ops": ("desired_layout", DEFAULT_OPS),
     "mixed_precision_ops": ("mixed_precision", DEFAULT_MIXED_OPS),
@@ -115,7 +115,7 @@ DETAILS = {
 
 
 def check_transform_args(args) -> None:
-    """Refuse options that would have no effect."""
+    """Raise an error for options that would have no effect."""
     for option, (needed, usual) in DETAILS.items():
         if getattr(args, option) != usual and not getattr(args, needed):
             raise TVMCException(f"--{option.replace('_', '-')} needs --{needed.replace('_', '-')}")
@@ -160,4 +160,4 @@ def generate_transform_args(parser) -> None:
     group.add_argument("--mixed-precision-calculation-type", choices=["float16", "bfloat16", "float32"],
                        default="float16", help="element type of the computation")
     group.add_argument("--mixed-precision-acc-type", choices=["float16", "bfloat16", "float32"], default=None,
-                       help="element type of accumulation; float16, and float32 where bfloat16 is multiplied")
+                       help="element type of accumulation (default: float16, or float32 for bfloat16)")

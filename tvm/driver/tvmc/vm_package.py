@@ -1,4 +1,4 @@
-"""Packages for the virtual machine: what their manifest says, and running them."""
+"""Packages for the virtual machine: their manifest, and running them."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .errors import TVMCException
 from .model import TVMCPackage
 from .open_sizes import Dims
 
-# The function that a model is.
+# The name of a model's function.
 MAIN = "main"
 
 
 class Value(NamedTuple):
-    """An input or an output: its sizes, some of which may be open."""
+    """An input or an output; its dimensions may be dynamic."""
 
     name: str
     sizes: Dims
@@ -33,8 +33,8 @@ class Value(NamedTuple):
 
 
 class VMFacts(NamedTuple):
-    """What is in a package; ``kernels`` counts the calls of each in the code, ``outputs`` is empty where nobody knows
-    their types before they are there."""
+    """The contents of a package: ``kernels`` counts the calls of each in the code, ``outputs`` is empty if their
+    types are only known at run time."""
 
     inputs: list[Value]
     outputs: list[Value]
@@ -75,7 +75,7 @@ def facts_of(package: TVMCPackage) -> VMFacts:
                        Counter({str(k): int(n) for k, n in said["kernels"].items()}), int(weights["count"]),
                        int(weights["bytes"]))
     except (KeyError, TypeError, ValueError, AttributeError) as problem:
-        raise TVMCException(f"the package {package.package_path} is damaged: its manifest says no {problem}"
+        raise TVMCException(f"the package {package.package_path} is damaged: its manifest has no {problem}"
                             if isinstance(problem, KeyError) else
                             f"the package {package.package_path} is damaged: {problem}") from problem
 
@@ -103,7 +103,7 @@ def inputs_of(package: TVMCPackage) -> tuple[dict[str, Dims], dict[str, str]]:
     values = facts_of(package).inputs
     for value in values:
         if value.sizes is None:
-            raise TVMCException(f"input '{value.name}' is {value.dtype}; tvmc gives tensors alone, use "
+            raise TVMCException(f"input '{value.name}' is {value.dtype}; tvmc only supports tensors, use "
                                 "tvm.runtime.vm.VirtualMachine")
     return {v.name: v.sizes for v in values}, {v.name: v.dtype for v in values}
 
@@ -139,7 +139,7 @@ class Runner:
             elif isinstance(one, NDArray):
                 found.append(one.numpy())
             else:
-                raise TVMCException(f"the model gives {type(one).__name__}, and tvmc shows tensors alone; use "
+                raise TVMCException(f"the model gives {type(one).__name__}, and tvmc only supports tensors; use "
                                     "tvm.runtime.vm.VirtualMachine")
         return {f"output_{i}": array for i, array in enumerate(found)}
 

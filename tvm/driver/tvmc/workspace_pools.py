@@ -1,4 +1,4 @@
-"""Memory pools of microcontrollers. The options are known, so that asking for them is answered in words."""
+"""Memory pools of microcontrollers. The options are parsed and report that microcontrollers are not supported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPTIONS = (
 
 
 def generate_workspace_pools_args(parser) -> None:
-    """--workspace-pools and what is said about each pool."""
+    """--workspace-pools and the options of each pool."""
     group = detail_group(parser, "memory pools (microcontrollers only)")
     for ending in _OPTIONS:
         group.add_argument(f"--workspace-pools{ending}", action="append" if ending else "store", metavar="POOL",
@@ -52,7 +52,7 @@ def _number(option: str, text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise TVMCException(f"--workspace-pools-{option.replace('_', '-')}: '{text}' is no number") from None
+        raise TVMCException(f"--workspace-pools-{option.replace('_', '-')}: '{text}' is not a number") from None
 
 
 def _bursts(args: Any, pool: str, targets: list[Target]) -> dict[Target, int]:

@@ -375,7 +375,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"measure_files: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(f"stopped; the records are in {folder.records}, the same command goes on from there", file=sys.stderr)
+        print(f"stopped; {folder.records} has the records, and the same command continues", file=sys.stderr)
         return _INTERRUPTED
     count = folder.count
     print(f"{count.measured} candidates measured, {count.failed} of them failed; records: {folder.records}")

@@ -59,5 +59,5 @@ def test_a_damaged_package_is_told_in_words(tmp_path):
 
 
 def test_a_package_is_not_sent_to_other_machines(tmp_path):
-    with pytest.raises(TVMCException, match="a package of Core ML is a folder"):
+    with pytest.raises(TVMCException, match="a Core ML package is a folder"):
         CoremlFrontend().companions(str(_program(tmp_path / "model.mlpackage")))

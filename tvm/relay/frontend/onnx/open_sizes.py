@@ -35,7 +35,7 @@ def named_sizes(values: Sequence, shapes: Mapping) -> dict[str, int]:
             first, where = found.setdefault(name, (size, value.name))
             if first != size:
                 raise TVMError(
-                    f"the open size '{name}' is {first} in the shape of input '{where}' and {size} in that of "
+                    f"the dynamic dimension '{name}' is {first} in the shape of input '{where}' and {size} in that of "
                     f"'{value.name}'; it is one size"
                 )
     return {name: size for name, (size, _) in found.items()}
