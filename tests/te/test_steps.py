@@ -17,7 +17,7 @@ from tvm.te.dataflow import CacheReadStep, CacheWriteStep, RfactorStep
 from tvm.te.loop_steps import FuseStep, ReorderStep, SplitStep
 from tvm.te.steps import AxisRef, StageRef, TensorRef, apply
 
-# The log lines of ``everything`` as version 0.2.0 wrote them: kind, stage, arguments.
+# The log lines of ``everything`` as earlier builds wrote them: kind, stage, arguments.
 LOG = [
     ["cache_write", -1, [{"tensor": [3, 0]}, "local"]],
     ["cache_read", -1, [{"tensor": [0, 0]}, "shared", [{"tensor": [4, 0]}]]],
