@@ -184,6 +184,7 @@ def tests_keras(given: Given) -> list[Step]:
 
 def tests_ray(given: Given) -> list[Step]:
     return [
+        Step(("make", "--silent", "--no-print-directory", "lib")),
         Step(("python3", "tools/environment.py", "build/ray", "test", "ray")),
         Step(("build/ray/bin/python", "-m", "pytest", "tests/farm", "-q", "-n", "0"), {"RAY_USAGE_STATS_ENABLED": "0"}),
     ]
@@ -344,7 +345,7 @@ REFERENCE = {
                      Option("--full", "original sizes; writes rows of docs/legacy_models.md"), interpreter="other"),
 }  # fmt: skip
 COMMANDS: dict[str, Command | Group] = {
-    "conformance": Group("run the operators of an importer beside a reference; writes docs/coverage.md", CONFORMANCE),
+    "conformance": Group("run the operators of an importer beside a reference and write docs/coverage.md", CONFORMANCE),
     "reference": Group("write the expected outputs of importer tests with the framework", REFERENCE),
     "models": Group("run whole models beside their framework", MODELS),
     "test": Group("run tests that need another device, interpreter or machine", TESTS),

@@ -19,7 +19,7 @@ from tvm.te.steps import AxisRef, StageRef, TensorRef, apply
 
 pytestmark = pytest.mark.usefixtures("quick_code")
 
-# The log lines of ``everything`` as version 0.2.0 wrote them: kind, stage, arguments.
+# The log lines of ``everything`` as earlier builds wrote them: kind, stage, arguments.
 LOG = [
     ["cache_write", -1, [{"tensor": [3, 0]}, "local"]],
     ["cache_read", -1, [{"tensor": [0, 0]}, "shared", [{"tensor": [4, 0]}]]],
