@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -52,6 +51,13 @@ def lowest(requirement: str) -> str:
     return re.sub(r">=([\d.]+)", r"==\1.*", package) + mark + condition
 
 
+def packages_of(python: str) -> str:
+    """The folder of an environment's packages. Debian's Python has another one outside of environments, so that the
+    environment's own interpreter is asked."""
+    code = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
 def create(folder: str, extras: list[str], has_lowest: bool = False) -> None:
     python = os.path.join(folder, "bin", "python")
     if not os.path.exists(python):
@@ -59,8 +65,7 @@ def create(folder: str, extras: list[str], has_lowest: bool = False) -> None:
     wanted = [lowest(line) if has_lowest else line for line in requirements(extras)]
     print(f"installing {' '.join(wanted)} into {os.path.basename(folder)}", flush=True)
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *wanted], check=True)
-    packages = sysconfig.get_path("purelib", vars={"base": folder, "platbase": folder})
-    with open(os.path.join(packages, "tvm_classic_tree.pth"), "w", encoding="utf-8") as file:
+    with open(os.path.join(packages_of(python), "tvm_classic_tree.pth"), "w", encoding="utf-8") as file:
         file.write(ROOT + "\n")
 
 

@@ -100,7 +100,7 @@ def with_version(version: str, *options: str) -> Callable[[list[str]], list[str]
 
 
 def as_user(tests: list[str]) -> list[str]:
-    """Run tests as a user who cannot write into the tree, with a Python that the user can run."""
+    """Run tests as a user who may write into a temporary folder, but not into the tree or a home folder."""
     if os.geteuid():
         raise Missing("root, who can run tests as another user")
     folder = BUILD / "user"
@@ -108,10 +108,10 @@ def as_user(tests: list[str]) -> list[str]:
     if not os.path.exists(python):
         raise Missing(python)
     own_python = made_environment(python, folder)
-    home = tempfile.mkdtemp(prefix="tvm-user-")
-    os.chmod(home, 0o777)
+    folder_of_user = tempfile.mkdtemp(prefix="tvm-user-")
+    os.chmod(folder_of_user, 0o777)
     drop = [needed("setpriv", "util-linux"), "--reuid", "65534", "--regid", "65534", "--clear-groups"]
-    own = ["env", f"HOME={home}", f"TMPDIR={home}", "PYTHONDONTWRITEBYTECODE=1"]
+    own = ["env", "HOME=/nonexistent", f"TMPDIR={folder_of_user}", "PYTHONDONTWRITEBYTECODE=1"]
     return [*drop, *own, *pytest_with(own_python, "-n", "2")(tests)]
 
 
@@ -150,7 +150,7 @@ def rows() -> dict[str, Row]:
         "Zen 3 with 64 cores (TVM_HOST_CPU)": Row(as_machine("zen3")),
         "one core with AVX2 (TVM_HOST_CPU)": Row(as_machine("one-core")),
         "large mappings in the process": Row(pytest_with(sys.executable, "-p", "tests.far_mappings", "-n", "2")),
-        "an ordinary user": Row(as_user),
+        "an ordinary user without a home folder": Row(as_user),
         "no network": Row(without_network),
         **{f"Python {version}": Row(with_version(version)) for version in VERSIONS},
         f"Python {VERSIONS[0]}, lowest versions of packages": Row(with_version(VERSIONS[0], "--lowest")),

@@ -10,6 +10,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from tests.packages import needs_xgboost
 from tests.programs import Programs
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
@@ -48,8 +49,8 @@ TUNE = ["--trials", "2", "--tasks", "0,1", "--time-budget", "2m"]
     [
         pytest.param("relay_quick_start.py", ["32"], "the loaded package and the older interface return", marks=SLOW),
         pytest.param("tvmcpythonintro.py", ["MODEL"], "the loaded package returns the same output", marks=SLOW),
-        pytest.param("autotvmintro.py", ["MODEL", "2"], "the predictions are the same", marks=SLOW),
-        pytest.param("tune_model.py", ["MODEL", *TUNE], "the predictions are the same: ", marks=SLOW),
+        pytest.param("autotvmintro.py", ["MODEL", "2"], "the predictions are the same", marks=[SLOW, needs_xgboost]),
+        pytest.param("tune_model.py", ["MODEL", *TUNE], "the predictions are the same: ", marks=[SLOW, needs_xgboost]),
         ("preprocess.py", [], "imagenet_cat.npz contains data of shape (1, 3, 224, 224)"),
     ],
 )

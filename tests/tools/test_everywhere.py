@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tools import environment, everywhere
+from tools import everywhere
 
 
 class Done:
@@ -58,16 +58,6 @@ def test_the_rows_are_listed_and_an_unknown_one_is_rejected(table, capsys):
         everywhere.main(["--only", "abacus"])
     assert "no row contains 'abacus'" in capsys.readouterr().err
     assert not table.exists()
-
-
-@pytest.mark.parametrize(("requirement", "wanted"), [
-    ("numpy>=1.25", "numpy==1.25.*"),
-    ("xgboost-cpu>=2.1; sys_platform == 'linux'", "xgboost-cpu==2.1.*; sys_platform == 'linux'"),
-    ("a>=1.0; python_version >= '3.12'", "a==1.0.*; python_version >= '3.12'"),
-    ("package", "package"),
-])  # fmt: skip
-def test_the_lowest_version_of_a_requirement_keeps_its_condition(requirement, wanted):
-    assert environment.lowest(requirement) == wanted
 
 
 def test_a_version_of_python_with_the_lowest_packages_is_an_environment_of_its_own(tmp_path, monkeypatch):
