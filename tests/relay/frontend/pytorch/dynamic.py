@@ -129,7 +129,13 @@ def _model(name: str, dtype: str):
     import torch
 
     torch.manual_seed(7)
-    return tiny(name, "eager" if name == "mamba" else "sdpa")[0].eval().to(getattr(torch, dtype))
+    model = tiny(name, "eager" if name == "mamba" else "sdpa")[0].eval()
+    # Random routers give experts nearly equal scores, so that rounding to bfloat16 would select other experts. Larger
+    # weights separate the scores, as training does.
+    for part, module in model.named_modules():
+        if part.endswith(".gate"):
+            module.weight.data *= 30
+    return model.to(getattr(torch, dtype))
 
 
 def _inputs(name: str, batch: int, length: int, dtype: str) -> list:
