@@ -4,6 +4,7 @@
 from . import (
     activations,
     attention,
+    comparisons,
     complex_ops,
     container_ops,
     elementwise,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any
 
 import numpy as np
 
@@ -29,7 +28,8 @@ _NUMBERS = {
 }  # fmt: skip
 
 
-def _is_number(*values) -> bool:
+def is_number(*values) -> bool:
+    """Whether no value is a tensor."""
     return not any(isinstance(v, RelayExpr) for v in values)
 
 
@@ -40,7 +40,7 @@ def _late(ctx, function, *values) -> Number:
 
 def _real(name: str):
     def convert(ctx, self):
-        if _is_number(self) and not isinstance(self, Number):
+        if is_number(self) and not isinstance(self, Number):
             return _NUMBERS[name](self) if name in _NUMBERS else float(getattr(np, name)(self))
         if isinstance(self, Number):
             return _late(ctx, lambda x: getattr(relay, name)(relay.cast(x, "float64")), self)
@@ -60,7 +60,7 @@ for _alias in ("asin", "acos", "atan", "asinh", "acosh", "atanh"):
 
 def _same(torch_name: str, name: str):
     def convert(ctx, self):
-        if _is_number(self) and not isinstance(self, Number):
+        if is_number(self) and not isinstance(self, Number):
             return _NUMBERS[torch_name](self)
         if isinstance(self, Number):
             return _late(ctx, lambda x: getattr(relay, name)(x), self)
@@ -81,7 +81,7 @@ for _torch_name, _name in _SAME.items():
 
 @op("round")
 def round_(ctx, self, decimals=0):
-    if _is_number(self):
+    if is_number(self):
         return round(self)
     if not ctx.is_float(self):
         return self
@@ -121,9 +121,9 @@ def _arithmetic(ctx, name: str, a, b):
     """Sums, differences and products; of bools they are logical, as PyTorch has it."""
     if isinstance(a, (list, tuple)) or isinstance(a, str):
         return a + b if name == "add" else a * b
-    if _is_number(a, b) and not isinstance(a, Number) and not isinstance(b, Number):
+    if is_number(a, b) and not isinstance(a, Number) and not isinstance(b, Number):
         return _python(name, a, b)
-    late = _is_number(a, b)
+    late = is_number(a, b)
     x, y = ctx.together(a, b)
     if ctx.dtype(x) == "bool":
         out = {"add": relay.logical_or, "multiply": relay.logical_and, "subtract": relay.logical_xor}[name](x, y)
@@ -161,9 +161,9 @@ def mul(ctx, self, other):
 def div(ctx, self, other, rounding_mode=None):
     if rounding_mode == "floor":
         return floor_divide(ctx, self, other)
-    if _is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
+    if is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
         return self / other if rounding_mode is None else int(self / other)
-    late = _is_number(self, other)
+    late = is_number(self, other)
     if rounding_mode is None:
         out = relay.divide(*ctx.together(self, other, at_least=2))
     else:
@@ -174,11 +174,11 @@ def div(ctx, self, other, rounding_mode=None):
 
 @op("floor_divide", "floordiv", "__floordiv__")
 def floor_divide(ctx, self, other):
-    if _is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
+    if is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
         return self // other
     x, y = ctx.together(self, other, at_least=1)
     out = _floor_of_quotient(ctx, x, y) if ctx.is_float(x) else relay.floor_divide(x, y)
-    return Number(out) if _is_number(self, other) else out
+    return Number(out) if is_number(self, other) else out
 
 
 def _floor_of_quotient(ctx, x, y):
@@ -189,11 +189,11 @@ def _floor_of_quotient(ctx, x, y):
 
 @op("remainder", "__mod__", "mod")
 def remainder(ctx, self, other):
-    if _is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
+    if is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
         return self % other
     x, y = ctx.together(self, other, at_least=1)
     out = _remainder(ctx, x, y) if ctx.is_float(x) else relay.floor_mod(x, y)
-    return Number(out) if _is_number(self, other) else out
+    return Number(out) if is_number(self, other) else out
 
 
 def _remainder(ctx, x, y):
@@ -206,7 +206,7 @@ def _remainder(ctx, x, y):
 
 @op("fmod")
 def fmod(ctx, self, other):
-    if _is_number(self, other) and not isinstance(self, Number):
+    if is_number(self, other) and not isinstance(self, Number):
         return math.fmod(self, other)
     x, y = ctx.together(self, other, at_least=1)
     return relay.trunc_mod(x, y)
@@ -214,7 +214,7 @@ def fmod(ctx, self, other):
 
 @op("pow")
 def power(ctx, self, other):
-    if _is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
+    if is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
         return self**other
     if isinstance(self, RelayExpr) and isinstance(other, (int, float)):
         known = _known_power(ctx, self, other)
@@ -241,63 +241,13 @@ def _known_power(ctx, x, exponent):
     return None
 
 
-_COMPARE = {"eq": ("equal", operator.eq), "ne": ("not_equal", operator.ne), "lt": ("less", operator.lt),
-            "le": ("less_equal", operator.le), "gt": ("greater", operator.gt),
-            "ge": ("greater_equal", operator.ge)}  # fmt: skip
-
-
-def _compared_lists(ctx, name: str, a, b):
-    """Whether two lists of numbers, some of which are known when the model runs, are equal or not."""
-    if not all(isinstance(v, (list, tuple)) for v in (a, b)):
-        return name == "not_equal"
-    if any(isinstance(v, (RelayExpr, list, tuple)) for v in (*a, *b)):
-        raise TVMError("a comparison of lists of tensors or of lists is not supported")
-    same: Any = len(a) == len(b)
-    for x, y in zip(a, b) if same is True else ():
-        pair = ctx.convert("eq", x, y)
-        pair = ctx.number(ctx.infer(pair.expr)) if isinstance(pair, Number) else pair
-        if not isinstance(pair, Number) and not pair:
-            same = False
-            break
-        if isinstance(pair, Number):
-            same = pair if same is True else Number(ctx.infer(relay.logical_and(same.expr, pair.expr)))
-    if isinstance(same, Number):
-        return same if name == "equal" else Number(ctx.infer(relay.logical_not(same.expr)))
-    return same is (name == "equal")
-
-
-def _compared(name: str, function):
-    def convert(ctx, self, other):
-        if isinstance(self, (str, list, tuple)) or self is None or other is None:
-            if any(isinstance(v, (RelayExpr, Number)) for v in (*_items(self), *_items(other))):
-                return _compared_lists(ctx, name, self, other)
-            return function(self, other)
-        if _is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
-            return function(self, other)
-        x, y = ctx.together(self, other)
-        if ctx.dtype(x) == "bool":
-            x, y = relay.cast(x, "int32"), relay.cast(y, "int32")
-        out = getattr(relay, name)(x, y)
-        return Number(out) if _is_number(self, other) else out
-
-    return convert
-
-
-def _items(value) -> list:
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-for _torch_name, (_name, _function) in _COMPARE.items():
-    op(*([_torch_name] if _torch_name == "eq" else [_torch_name, _name]))(_compared(_name, _function))
-
-
 def _logical(name: str, function):
     def convert(ctx, self, other):
-        if _is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
+        if is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
             return function(bool(self), bool(other))
         x, y = (truth(ctx, v) for v in (self, other))
         out = getattr(relay, name)(x, y)
-        return Number(out) if _is_number(self, other) else out
+        return Number(out) if is_number(self, other) else out
 
     return convert
 
@@ -316,18 +266,18 @@ for _name, _function in (("and", lambda a, b: a and b), ("or", lambda a, b: a or
 def logical_not(ctx, self):
     if isinstance(self, Number):
         return Number(relay.logical_not(truth(ctx, self)))
-    if _is_number(self):
+    if is_number(self):
         return not self
     return relay.logical_not(truth(ctx, self))
 
 
 def _bits(name: str, function):
     def bits(ctx, self, other):
-        if _is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
+        if is_number(self, other) and not isinstance(self, Number) and not isinstance(other, Number):
             return function(self, other)
         x, y = ctx.together(self, other)
         out = getattr(relay, ("logical_" if ctx.dtype(x) == "bool" else "bitwise_") + name)(x, y)
-        return Number(out) if _is_number(self, other) else out
+        return Number(out) if is_number(self, other) else out
 
     return bits
 
@@ -349,7 +299,7 @@ def right_shift(ctx, self, other):
 
 def nan_kept(ctx, name: str, a, b):
     """The larger or smaller; NaN where one of the two is."""
-    if _is_number(a, b) and not isinstance(a, Number) and not isinstance(b, Number):
+    if is_number(a, b) and not isinstance(a, Number) and not isinstance(b, Number):
         return max(a, b) if name == "maximum" else min(a, b)
     x, y = ctx.together(a, b)
     if ctx.dtype(x) == "bool":
@@ -358,7 +308,7 @@ def nan_kept(ctx, name: str, a, b):
         out = getattr(relay, name)(x, y)
         if ctx.is_float(x):
             out = relay.where(relay.isnan(x), relay.add(x, y), relay.where(relay.isnan(y), relay.add(x, y), out))
-    return Number(out) if _is_number(a, b) else out
+    return Number(out) if is_number(a, b) else out
 
 
 @op("maximum")
@@ -403,7 +353,7 @@ def masked_fill(ctx, self, mask, value):
 
 @op("clamp", "clip")
 def clamp(ctx, self, min=None, max=None):
-    if _is_number(self):
+    if is_number(self):
         return _bounded(self, min, max)
     values = [v for v in (self, min, max) if v is not None]
     dtype = ctx.result_type(*values)
@@ -616,4 +566,4 @@ def can_cast(ctx, from_, to):
     return category(dtype_name(from_)) <= category(dtype_name(to))
 
 
-__all__ = ["cast", "clamp", "nan_kept", "truth"]
+__all__ = ["cast", "clamp", "is_number", "nan_kept", "truth"]
