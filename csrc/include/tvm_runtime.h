@@ -396,7 +396,7 @@ TVM_DLL int TVMParamsFree(TVMParamsHandle params);
  * modules are handles like any others, and keep it open. */
 /* Takes the socket over, on which the handshake has been done. Seconds of 0 are no limit. */
 TVM_DLL int TVMRPCSessionOpen(int fd, uint64_t max_message, double seconds, int *out_session);
-/* Ends the session at once; what is left of it refuses to be used. */
+/* Ends the session immediately; using its handles afterwards is an error. */
 TVM_DLL int TVMRPCSessionClose(int session);
 /* Drops the caller's hold; the session ends with the last array, function or module of it. */
 TVM_DLL int TVMRPCSessionFree(int session);

@@ -119,7 +119,7 @@ static int read_secret(TVMRPCServerOptions *options) {
   struct stat info;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0 || fstat(fd, &info)) return fail("the file of the secret cannot be read: %s", path);
-  if (info.st_mode & 077) return fail("the file of the secret may be readable for its owner alone (chmod 600): %s", path);
+  if (info.st_mode & 077) return fail("the file of the secret must be readable by its owner only (chmod 600): %s", path);
   ssize_t size = read(fd, secret, ROOM);
   close(fd);
   while (size > 0 && strchr("\r\n", secret[size - 1])) --size;

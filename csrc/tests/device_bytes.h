@@ -1,4 +1,4 @@
-/* A device module with the kernel "scale", written by hand, and calls of it. */
+/* A device module with the kernel "scale", written manually, and calls of it. */
 #ifndef TVM_TESTS_DEVICE_BYTES_H_
 #define TVM_TESTS_DEVICE_BYTES_H_
 

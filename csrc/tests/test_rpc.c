@@ -224,7 +224,7 @@ static void greet_hostile(void) {
   for (uint32_t i = draw(3); i; --i) peer.bytes.data[draw((uint32_t)peer.bytes.size)] = (unsigned char)draw(256);
   Handshake shaken;
   int fd = meet(&peer, &thread), refusal = handshake_read(fd, &options, "k", &shaken);
-  CHECK(!options.secret_size || refusal); /* nobody guesses the proof */
+  CHECK(!options.secret_size || refusal); /* a wrong proof is rejected */
   close(fd);
   OK(pthread_join(thread, NULL));
   free(peer.bytes.data);
@@ -245,7 +245,7 @@ static void call_hostile(void) {
   put(&peer.bytes, "proxy and more", draw(15));
   for (uint32_t i = draw(3); i; --i) peer.bytes.data[draw((uint32_t)peer.bytes.size)] = (unsigned char)draw(256);
   int fd = meet(&peer, &thread), status = handshake_call(fd, &options, "server:k");
-  CHECK(!options.secret_size || status); /* nobody guesses the proof */
+  CHECK(!options.secret_size || status); /* a wrong proof is rejected */
   close(fd);
   OK(pthread_join(thread, NULL));
   free(peer.bytes.data);

@@ -67,7 +67,7 @@ static void test_threads_have_their_own_blocks(void) {
   for (int i = 0; i < 3; ++i) {
     void *left;
     pthread_join(threads[i], &left);
-    /* Given back after its thread has ended. */
+    /* Freed after its thread has ended. */
     OK(TVMBackendFreeWorkspace(kDLCPU, 0, left));
   }
 }

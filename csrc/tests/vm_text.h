@@ -37,7 +37,7 @@ static inline int begin_function(Text *text, const char *name, int params, int d
   for (int i = 0; i < params; ++i) {
     PUT(text, 1, 'a' + i, device);
     if (i) put(text, 0);
-    else PUT(text, 3, FLOAT32, 2, -2); /* its second size is unknown */
+    else PUT(text, 3, FLOAT32, 2, -2); /* its second dimension is dynamic */
   }
   PUT(text, registers, 0);
   return text->count;

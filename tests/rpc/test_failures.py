@@ -58,7 +58,7 @@ def test_a_device_that_cannot_make_a_folder_refuses_the_session_in_words(c_serve
     # The server removes the folder of the session after it; its lock stays.
     until(lambda: not any(entry.is_dir() for entry in folder.iterdir()), "the folder of the session is gone")
     shutil.rmtree(folder)
-    with pytest.raises(RPCError, match="refuses the session: the device has no folder for a session: No such file"):
+    with pytest.raises(RPCError, match="rejects the session: the device has no folder for a session: No such file"):
         rpc.connect(server.host, server.port)
 
 
@@ -100,7 +100,7 @@ def other_server():
 
 def test_a_server_of_another_protocol_is_named_with_its_version(other_server):
     port = other_server(b"TVMRPC7\n" + bytes(36))
-    with pytest.raises(RPCError, match="speaks version 7 of the protocol and this side version 1: install the same"):
+    with pytest.raises(RPCError, match="uses version 7 of the protocol and this side version 1: install the same"):
         rpc.connect("127.0.0.1", port)
 
 

@@ -163,7 +163,7 @@ def test_what_breaks_the_rules_ends_the_connection(tracker, sent):
 
 
 def test_a_tracker_with_a_secret_asks_for_it(c_server, monkeypatch):
-    with pytest.raises(TVMError, match="a secret is needed"):
+    with pytest.raises(TVMError, match="outside loopback needs a secret"):
         Tracker("0.0.0.0", port=0)
     monkeypatch.setenv("TVM_RPC_SECRET", "correct horse")
     tracker = Tracker("0.0.0.0", port=0, silent=True)

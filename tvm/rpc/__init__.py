@@ -1,4 +1,4 @@
-"""Devices of other machines: servers, sessions, and trackers that lend them (``docs/rpc.md``)."""
+"""Devices of other machines: servers, sessions, and trackers that assign them (``docs/rpc.md``)."""
 
 from .client import LocalSession, PopenSession, RPCSession, TrackerSession, connect, connect_tracker
 from .server import Server
@@ -9,6 +9,6 @@ __all__ = ["LocalSession", "PopenSession", "RPCSession", "Server", "TrackerSessi
 def __getattr__(name: str):
     try:
         from ..not_built import name_of
-    except ImportError:  # the runtime-only package does not say what is to come
+    except ImportError:  # The runtime-only package does not list features that are not implemented.
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None
     return name_of(__name__, name)

@@ -1,4 +1,4 @@
-"""What both ends of a connection share: addresses, the secret, and the proofs of the handshakes (``docs/rpc.md``)."""
+"""Shared code of both ends of a connection: addresses, the secret, proofs of the handshakes (``docs/rpc.md``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_KEY = 1024
 # How long a peer may take for its part; and how long a client waits for one that may just be starting.
 HANDSHAKE_SECONDS = 20.0
 ANSWER_SECONDS = 60.0
-# After so many seconds of waiting for a device the user is told what is waited for.
+# Seconds of waiting for a device after which a message is printed.
 PATIENCE_SECONDS = 5.0
 
 logger = logging.getLogger("RPCClient")
@@ -40,7 +40,7 @@ def secret() -> bytes:
     if not path:
         return os.environ.get("TVM_RPC_SECRET", "").encode()
     if stat.S_IMODE(os.stat(path).st_mode) & 0o077:
-        raise TVMError(f"the file of the secret may be readable for its owner alone (chmod 600): {path}")
+        raise TVMError(f"the file of the secret must be readable by its owner only (chmod 600): {path}")
     with open(path, "rb") as file:
         found = file.read().rstrip(b"\r\n")
     if not found:
@@ -70,11 +70,11 @@ def is_loopback(host: str) -> bool:
 
 
 def check_reach(host: str, what: str) -> None:
-    """Refuse an address outside loopback where there is no secret."""
+    """Raise an error for an address outside loopback without a secret."""
     held = secret()  # one that cannot be used is an error on any address
     if not held and not is_loopback(host):
         raise TVMError(
-            f"{what} on {host}: on an address that others can reach a secret is needed: set TVM_RPC_SECRET_FILE to a "
+            f"{what} on {host}: an address outside loopback needs a secret: set TVM_RPC_SECRET_FILE to a "
             "file that holds it (or TVM_RPC_SECRET to the secret), here and on the clients; or listen on 127.0.0.1"
         )
 
@@ -131,7 +131,7 @@ def keep_alive(sock: socket.socket) -> None:
 
 
 def guarded(what: str, act: Callable[[], Any]) -> Any:
-    """Errors of sockets in the words of the connection ``what``."""
+    """Convert socket errors to RPC errors that name the connection ``what``."""
     try:
         return act()
     except TimeoutError:
@@ -165,7 +165,7 @@ def greet_tracker(sock: socket.socket, what: str) -> None:
     if answer == TRACKER_MAGIC:
         raise RPCError(f"{what} does not ask for the secret that is set here")
     if answer != TRACKER_SECRET_MAGIC:
-        raise RPCError(f"{what} is no RPC tracker")
+        raise RPCError(f"{what} is not an RPC tracker")
     if not key:
         raise RPCError(f"{what} asks for a secret: set TVM_RPC_SECRET_FILE or TVM_RPC_SECRET")
     theirs, ours = recv_exact(sock, NONCE), os.urandom(NONCE)
@@ -181,7 +181,7 @@ def greet_tracker(sock: socket.socket, what: str) -> None:
 
 # ---- sessions ----
 
-# What a server says in a session's handshake: its answer to the greeting, and its last word, which a text follows.
+# Codes of a server in the handshake of a session: its answer to the greeting, and its last code, before a text.
 ANSWER_BYTES, LAST_WORD = len(HELLO) + 4 + NONCE, struct.Struct("<I32sdQI")
 REFUSED_SECRET, REFUSED_KEY, TURNED_AWAY = 1, 2, 2
 _MOST_TEXT = 4096
@@ -192,12 +192,12 @@ def read_answer(answer: bytes, key: bytes, what: str) -> bytes:
     flags, theirs = int.from_bytes(answer[8:12], "little"), answer[12:]
     if answer[:6] == HELLO[:6] and answer[:8] != HELLO:
         said, ours = answer[6:7].decode("ascii", "replace"), HELLO[6:7].decode()
-        raise RPCError(f"{what} speaks version {said} of the protocol and this side version {ours}: "
+        raise RPCError(f"{what} uses version {said} of the protocol and this side version {ours}: "
                        "install the same release on both machines")
     if answer[:8] != HELLO or flags > 2:
-        raise RPCError(f"{what} is no RPC server of this version")
+        raise RPCError(f"{what} is not an RPC server of this version")
     if flags == TURNED_AWAY:
-        raise RPCError(f"{what} turns this address away after too many failed handshakes or connections; wait a minute")
+        raise RPCError(f"{what} rejects this address after too many failed handshakes or connections; wait a minute")
     if flags == 1 and not key:
         raise RPCError(f"{what} asks for a secret: set TVM_RPC_SECRET_FILE or TVM_RPC_SECRET")
     if flags == 0 and key:
@@ -206,7 +206,7 @@ def read_answer(answer: bytes, key: bytes, what: str) -> bytes:
 
 
 def introduce(key: bytes, ours: bytes, theirs: bytes, name: bytes) -> bytes:
-    """The client's proof, and who it is."""
+    """The client's proof and its identity."""
     shown = proof(key, "tvm rpc client", ours, theirs, name) if key else bytes(32)
     return shown + struct.pack("<I", len(name)) + name
 
@@ -215,7 +215,7 @@ def read_last_word(head: bytes, what: str) -> tuple[int, bytes, float, int, int]
     """Status, proof, seconds, bytes of the longest message, and the length of the text that follows."""
     word = LAST_WORD.unpack(head)
     if word[4] > _MOST_TEXT:
-        raise RPCError(f"{what} is no RPC server of this version")
+        raise RPCError(f"{what} is not an RPC server of this version")
     return word
 
 
@@ -231,7 +231,7 @@ def greet_server(sock: socket.socket, what: str, name: str) -> tuple[float, int,
     status, proved, seconds, most, length = read_last_word(recv_exact(sock, LAST_WORD.size), what)
     said = recv_exact(sock, length).decode("utf-8", "replace")
     if status:
-        raise RPCError(f"{what} refuses the session: {said}")
+        raise RPCError(f"{what} rejects the session: {said}")
     if key and not hmac.compare_digest(proved, proof(key, "tvm rpc server", ours, theirs, text)):
         raise RPCError(f"{what} does not have the secret")
     return seconds, most, said

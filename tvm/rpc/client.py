@@ -83,7 +83,7 @@ def _behind(session: RPCSession, what: str, args: list, enable_logging: bool) ->
 
 
 def _check_runtime(what: str, said: str) -> None:
-    """Refuse a device whose runtime lacks what libraries compiled here may call."""
+    """Raise an error if the runtime of the device lacks functions that libraries compiled here may call."""
     theirs = re.search(r" -runtime=(\d+)\.(\d+)$", said)
     ours = _lib.runtime_interface()
     if theirs and not (int(theirs[1]) == ours[0] and int(theirs[2]) >= ours[1]):
@@ -93,7 +93,7 @@ def _check_runtime(what: str, said: str) -> None:
         )
 
 
-# A server that keeps the time tells its client when it is up; only one that is gone leaves that to the client.
+# The server ends a session that takes too long; the client checks the time only for a server that is gone.
 _GRACE_SECONDS = 2.0
 
 
@@ -140,7 +140,7 @@ class PopenSession(RPCSession):
 
 
 class NoDeviceFree(RPCError):
-    """A tracker had no device to give in the time there was."""
+    """A tracker did not assign a device within the time limit."""
 
 
 class TrackerSession:
@@ -196,7 +196,7 @@ class TrackerSession:
             raise
 
     def summary(self) -> dict:
-        """What the tracker has: ``server_info`` and, by key, ``queue_info``.
+        """The state of the tracker: ``server_info`` and, by key, ``queue_info``.
 
         Returns
         -------
@@ -224,7 +224,7 @@ class TrackerSession:
         return format_summary(self.summary())
 
     def _wait(self, key: str, seconds: float) -> Callable[[socket.socket], None]:
-        """Waits for the tracker to give a device, and says so where that takes long."""
+        """Wait until the tracker assigns a device; prints a message if that takes long."""
 
         def wait(sock: socket.socket) -> None:
             end = time.monotonic() + (seconds or float("inf"))
@@ -303,18 +303,18 @@ class TrackerSession:
         key : str
             The kind of device.
         func : Callable
-            What is done with the session.
+            The function to call with the session.
         priority : int
-            How urgent it is.
+            The priority of the request.
         session_timeout : float
             The seconds the session may last; 0 for no limit.
         max_retry : int
-            On how many devices it is tried.
+            The number of devices to try.
 
         Returns
         -------
         Any
-            What the function gave.
+            The return value of the function.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""A session whose other side is this process: scripts written for a board run here unchanged."""
+"""A session with this process, in which scripts written for a board run unchanged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LocalSession(RPCSession):
     def _path(self, name: str) -> str:
         path = os.path.realpath(os.path.join(self._folder.name, name))
         if not path.startswith(os.path.realpath(self._folder.name) + os.sep):
-            raise ValueError(f"LocalSession: '{name}' lies outside the folder of the session")
+            raise ValueError(f"LocalSession: '{name}' is outside the folder of the session")
         return path
 
     def upload(self, data: Any, target: str | None = None) -> None:

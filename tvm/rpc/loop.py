@@ -34,7 +34,7 @@ def most_connections() -> int:
 
 
 class Peer:
-    """One connection: what has come and is not yet read, what is to go, and whether it has proved the secret."""
+    """One connection: received bytes, bytes to send, and whether the peer has proved the secret."""
 
     def __init__(self, sock: socket.socket, address: str):
         self.sock, self.address, self.since = sock, address, time.monotonic()
@@ -44,7 +44,7 @@ class Peer:
 
 
 class Loop:
-    """Accepts connections and moves their bytes; a subclass says what they mean."""
+    """Accepts connections and transfers their bytes; a subclass implements the protocol."""
 
     logger: logging.Logger
     peer_type: Any = Peer
@@ -62,7 +62,7 @@ class Loop:
         self._failures_since = time.monotonic()
         self._most, self._next_tick = most_connections(), 0.0
 
-    # ---- what a subclass says ----
+    # ---- methods of subclasses ----
 
     def take(self, peer: Any) -> bool:
         """Use the next whole message of ``peer.received``; False while it has not come. An error ends the peer."""
@@ -72,7 +72,7 @@ class Loop:
         """A connection has ended."""
 
     def turn_away(self, sock: socket.socket) -> None:
-        """Told to a connection that is not accepted."""
+        """The message to a connection that is not accepted."""
 
     def wants(self, peer: Any) -> bool:
         """Whether more may be read from a peer: not while it leaves its answers unread."""
@@ -127,7 +127,7 @@ class Loop:
             return
         few = len(self.peers) < self._most and self._strangers[address] < _MOST_STRANGERS
         if not few or self._failures[address] >= _MOST_FAILURES:
-            if self._context is None:  # what is said before TLS nobody would understand
+            if self._context is None:  # The peer could not read a message before the TLS handshake.
                 self.turn_away(sock)
             sock.close()
             return
@@ -135,7 +135,7 @@ class Loop:
         self._strangers[address] += 1
 
     def _begin_tls(self, peer: Any) -> None:
-        """The handshake of TLS is part of reading; who begins another way need not wait for what will not come."""
+        """The TLS handshake is part of reading. A peer that does not start with TLS is disconnected without waiting."""
         if peer.sock.recv(1, socket.MSG_PEEK) != _TLS_HANDSHAKE:
             raise RPCError("no TLS")
         peer.awaits_tls = False
@@ -151,7 +151,7 @@ class Loop:
         return peer
 
     def greeted(self, peer: Any) -> None:
-        """The peer has proved what it had to."""
+        """The peer has proved the secret."""
         peer.greeted = True
         self._forget_stranger(peer)
 
@@ -164,7 +164,7 @@ class Loop:
         """The peer has shown a wrong proof."""
         self._failures[peer.address] += 1
         if not self._silent:
-            self.logger.warning("a client at %s is refused: the secret is wrong", peer.address)
+            self.logger.warning("a client at %s is rejected: wrong secret", peer.address)
 
     def close(self, peer: Any) -> None:
         """End a connection now."""
@@ -197,11 +197,11 @@ class Loop:
                 piece = peer.sock.recv(_PIECE)
                 if not piece:
                     raise RPCError("closed")
-                if not peer.ends:  # what comes after the last word is of no interest
+                if not peer.ends:  # Bytes after the last message are ignored.
                     peer.received += piece
                 while peer.is_open and not peer.ends and self.take(peer):
                     pass
-                # What TLS has read ahead makes no socket readable.
+                # Bytes that TLS has buffered do not make the socket readable.
                 if not (peer.is_open and isinstance(peer.sock, ssl.SSLSocket) and peer.sock.pending()):
                     return
         except _AGAIN:

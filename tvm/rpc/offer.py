@@ -1,4 +1,4 @@
-"""The servers of a proxy, offered to a tracker: one connection for each, so that what it offered goes when it does."""
+"""The servers of a proxy, offered to a tracker: one connection each, whose loss withdraws the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from ..error import RPCError
 from . import base
 
-# How long a device that was given to somebody who never came stays his; and how soon a tracker is tried again.
+# Seconds for which a device stays reserved for a client that does not connect, and between attempts to connect.
 _UNCLAIMED_SECONDS, _RETRY_SECONDS = 3.0, 1.0
 
 
@@ -43,7 +43,7 @@ class Offers:
 
     def __init__(self, loop: Any, tracker: tuple[str, int], address: tuple[str, int]):
         self._loop = loop
-        # Resolved once: a name that is asked for later could hold up every connection.
+        # Resolved once: resolving a name later could block every connection.
         self._tracker = socket.gethostbyname(tracker[0]), int(tracker[1])
         host, self._port = address
         outside = not (base.is_loopback(host) or host == "0.0.0.0")
@@ -71,7 +71,7 @@ class Offers:
             link.peer, link.match_key, link.next_try = None, "", time.monotonic() + _RETRY_SECONDS
 
     def tick(self, now: float) -> None:
-        """Look for the tracker where it is missing, and offer again what nobody came for."""
+        """Reconnect to the tracker, and offer servers again whose client did not connect."""
         for link in list(self._links.values()):
             if link.peer is None and now >= link.next_try:
                 self._open(link)
@@ -135,7 +135,7 @@ class Offers:
         (length,) = struct.unpack_from("<i", peer.received)
         link = peer.link
         if not 0 <= length <= base.MOST_JSON or link is None or link.asked is None:
-            raise RPCError("the tracker answers what nobody asked")
+            raise RPCError("the tracker sent an answer without a request")
         if len(peer.received) < 4 + length:
             return False
         answer = json.loads(bytes(peer.received[4 : 4 + length]))
@@ -155,7 +155,7 @@ class Offers:
 
     def _offered(self, link: _Link, answer: Any) -> None:
         if answer != base.SUCCESS:
-            raise RPCError("the tracker refuses the server")
+            raise RPCError("the tracker rejects the server")
 
     def _pending(self, link: _Link, answer: Any) -> None:
         now = time.monotonic()

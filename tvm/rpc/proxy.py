@@ -71,7 +71,7 @@ class _Proxy(Loop):
         peer.theirs, peer.ours = bytes(peer.received[len(base.HELLO) : _GREETING]), os.urandom(base.NONCE)
         del peer.received[:_GREETING]
         self.send(peer, base.HELLO + struct.pack("<I", bool(self.secret)) + peer.ours)
-        if hello != base.HELLO:  # it is told the version here, and that is all
+        if hello != base.HELLO:  # The peer only gets the version here.
             self.end(peer)
         peer.stage = self._introduced
         return True
@@ -104,7 +104,7 @@ class _Proxy(Loop):
             if self._offers:
                 self._offers.offer(peer)
         else:
-            self._refuse(peer, base.REFUSED_KEY, "a client or a server is wanted")
+            self._refuse(peer, base.REFUSED_KEY, "expected a client or a server")
         self._pair()
         return True
 
@@ -243,7 +243,7 @@ def serve(
 
 
 def check_web(web_port: int, index_page: Any = None, resource_files: Any = None) -> None:
-    """Refuse the options of classic TVM's page for browsers."""
+    """Raise an error for the options of Apache TVM's page for browsers."""
     if web_port or index_page or resource_files:
         raise ValueError("rpc proxy: sessions in a browser (web_port, index_page, resource_files) are not supported")
 
@@ -301,7 +301,7 @@ class Proxy(OwnProcess):
         tls: Sequence[str | None] | None = None,
     ):
         check_web(web_port, index_page, resource_files)
-        server_context(*(tls or (None,)))  # what cannot be used is told here
+        server_context(*(tls or (None,)))  # Errors in arguments are raised here.
         options = {
             "silent": silent, "timeout_client": timeout_client, "timeout_server": timeout_server,
             "tracker_addr": tracker_addr, "tls": tls and list(tls),
@@ -317,6 +317,6 @@ __all__ = ["Proxy"]
 def __getattr__(name: str):
     try:
         from ..not_built import name_of
-    except ImportError:  # the runtime-only package does not say what is to come
+    except ImportError:  # The runtime-only package does not list features that are not implemented.
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'") from None
     return name_of(__name__, name)

@@ -67,7 +67,7 @@ def logged(sock: socket.socket, what: str) -> socket.socket:
                 logger.info("%s %s: %s, %d bytes", way, what, _KINDS[kind], len(message) - _HEADER.size)
                 target.sendall(message)
         except (OSError, RPCError):
-            pass  # an end is gone, which the other one is told
+            pass  # One end is closed; the other one gets an error.
         finally:
             _ended(inner)
             _ended(outer)

@@ -25,7 +25,7 @@ logger = logging.getLogger("RPCServer")
 
 
 def _server_env(load_library: str | None = None) -> None:
-    """What clients of a Python server find beside the functions of the C server."""
+    """The functions that a Python server offers in addition to those of the C server."""
     for module in (".testing", ".relay"):
         importlib.import_module(module, __package__)
 
@@ -134,14 +134,14 @@ def named_function(name: str) -> Callable[..., Any]:
 
 
 def run_named(call: str) -> None:
-    """What ``start_process`` starts."""
+    """The process that ``start_process`` starts."""
     name, options = json.loads(call)
     named_function(name)(**options)
 
 
 def start_process(target: Callable[..., Any], options: dict, fds: tuple[int, ...]) -> tuple[subprocess.Popen, int]:
     """A new interpreter that calls ``target(**options)``, a function of a module, with these files open. It gets
-    ``watch_fd``, which ends when this process does or closes the number given back."""
+    ``watch_fd``, which ends when this process does or closes the returned number."""
     watched, held = os.pipe()
     call = json.dumps([name_of_function(target), {**options, "watch_fd": watched}])
     program = f"import sys; from {__name__} import run_named; run_named(sys.argv[1])"
@@ -258,7 +258,7 @@ class Server(OwnProcess):
         **limits: Any,
     ):
         if is_proxy and custom_addr:
-            raise ValueError("rpc.Server: a server behind a proxy has no address that clients could be told")
+            raise ValueError("rpc.Server: a server behind a proxy has no address for clients")
         if tracker_addr is not None and not key:
             raise RuntimeError("rpc.Server: a server that is offered to a tracker needs a key")
         if no_fork and server_init_callback is not None:
@@ -272,7 +272,7 @@ class Server(OwnProcess):
             "load_library": load_library, "max_seconds": timeout, "silent": silent, **limits,
             "init": server_init_callback and name_of_function(server_init_callback),
         }
-        server_context(*(limits.get("tls") or (None,)))  # what cannot be used is told here
+        server_context(*(limits.get("tls") or (None,)))  # Errors in arguments are raised here.
         if is_proxy:
             base.check_reach(host, "rpc.Server behind a proxy")
             self.host, self.port = host, port

@@ -52,7 +52,7 @@ class RPCSession:
         self._remote_funcs: dict[str, Any] = {}
 
     def close(self) -> None:
-        """End the session; what is left of it refuses to be used."""
+        """End the session; using its modules and arrays afterwards raises an error."""
         self._sess.close()
 
     def __enter__(self) -> RPCSession:

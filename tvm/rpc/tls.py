@@ -30,7 +30,7 @@ def _load(context: ssl.SSLContext, cert: str | None, key: str | None, ca: str | 
 
 
 def server_context(cert: str | None, key: str | None = None, ca: str | None = None) -> ssl.SSLContext | None:
-    """What a side that listens uses; None without a certificate. With ``ca`` clients must show one that it signed."""
+    """The TLS context of a server; None without a certificate. With ``ca`` clients must show one that it signed."""
     if not cert:
         if key or ca:
             raise TVMError("TLS: a key or a CA is given, and no certificate (--tls-cert)")
@@ -61,7 +61,7 @@ class _End:
         return not self.is_over and len(other.to_send) < _PIECE
 
     def read(self, other: _End) -> bool:
-        """Take what has come, unless the other end has enough to send; whether anything did."""
+        """Read received bytes unless the buffer of the other end is full; returns whether anything was read."""
         if not self.may_read(other):
             return False
         try:
@@ -83,7 +83,7 @@ class _End:
 
 
 def pump(one: socket.socket, two: socket.socket) -> None:
-    """Pass bytes both ways until either end is over and what it said has gone; then close both."""
+    """Transfer bytes in both directions until one end is closed and its bytes are sent; then close both."""
     first, second = _End(one), _End(two)
     try:
         while not (first.is_over and not second.to_send) and not (second.is_over and not first.to_send):
@@ -105,7 +105,7 @@ def through(sock: socket.socket, context: ssl.SSLContext, host: str) -> socket.s
     except (OSError, ValueError) as problem:
         sock.close()
         reason = getattr(problem, "verify_message", None) or getattr(problem, "reason", None) or str(problem)
-        raise RPCError(f"{host}: there is no TLS with it: {reason}") from None
+        raise RPCError(f"{host}: the TLS handshake failed: {reason}") from None
     ours, theirs = socket.socketpair()
     threading.Thread(target=pump, args=(wrapped, theirs), daemon=True, name="rpc tls").start()
     return ours
@@ -148,13 +148,13 @@ def serve(
 
 def add_arguments(parser: Any) -> None:
     """The options of programs that listen."""
-    parser.add_argument("--tls-cert", metavar="FILE", help="speak TLS, with this certificate (PEM)")
+    parser.add_argument("--tls-cert", metavar="FILE", help="use TLS with this certificate (PEM)")
     parser.add_argument("--tls-key", metavar="FILE", help="the key of the certificate, where it is not in its file")
     parser.add_argument("--tls-ca", metavar="FILE", help="clients must show a certificate that this CA has signed")
 
 
 def files_of(args: Any) -> list[str | None] | None:
-    """What the options say, checked; None without TLS."""
+    """The checked TLS options; None without TLS."""
     found = [args.tls_cert, args.tls_key, args.tls_ca]
     return found if server_context(*found) else None
 

@@ -135,7 +135,7 @@ class _Tracker(Loop):
         return True
 
     def _serve(self, peer: _Connection, message: Any) -> Any:
-        """The answer; None where it comes later, FAIL for what is no message."""
+        """The answer; None if it is sent later, FAIL for an invalid message."""
         if not isinstance(message, list) or not message:
             return base.FAIL
         code, *args = message
@@ -237,7 +237,7 @@ class Tracker(OwnProcess):
     ):
         if timeout is not None:
             raise ValueError("Tracker: a tracker has no limit of time; terminate() ends it")
-        server_context(*(tls or (None,)))  # what cannot be used is told here
+        server_context(*(tls or (None,)))  # Errors in arguments are raised here.
         options = {"silent": silent, "tls": tls and list(tls)}
         self._start(serve, options, base.listen(host, port, port_end, "rpc.tracker.Tracker", reuse_addr))
         if not silent:

@@ -1,7 +1,7 @@
 """Calls of ``libtvm_runtime`` by ctypes; ``_abi.py`` declares its functions.
 
 Handles are plain integers (addresses). A call that fails raises TVMError
-with the text C left, or the original exception when a Python callback raised it.
+with the message from C, or the original exception if a Python callback raised it.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def include_path() -> str:
     Raises
     ------
     TVMError
-        The header is not beside the package.
+        The header is not installed.
     """
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     for path in (os.path.join(package, "include"), os.path.join(os.path.dirname(package), "csrc", "include")):
@@ -111,7 +111,7 @@ class _Library:
             found = {name: getattr(library, name) for name in C_SIGNATURES}
         except (OSError, AttributeError) as error:
             raise TVMError(
-                f"the runtime library {path} cannot be used: {error}; build it anew with 'make -C csrc'"
+                f"the runtime library {path} cannot be loaded: {error}; rebuild it with 'make -C csrc'"
             ) from None
         for name, (result, arguments) in C_SIGNATURES.items():
             found[name].restype = result
@@ -137,7 +137,7 @@ lib = _Library()
 # ---- errors ----
 
 _tokens = itertools.count(1)
-# Exceptions on their way through C. Bounded: C may replace an error with one of its own, and then nobody asks for it.
+# Exceptions that pass through C. Bounded, because C may replace an error with its own and never fetch this one.
 _pending: dict[int, BaseException] = {}
 _PENDING_LIMIT = 256
 
@@ -153,7 +153,7 @@ def store_exception(error: BaseException) -> None:
 
 
 def raise_last_error() -> None:
-    """Raise what the last failed call on this thread left behind."""
+    """Raise the error of the last failed call on this thread."""
     token = lib.TVMTakeForeignError()
     if token == _INTERRUPTED:
         # Runs the handler of Ctrl-C, which usually raises; C took note of the signal without running it.
@@ -221,7 +221,7 @@ def release_frame(frame: Frame) -> None:
 
 
 def call(function: int, values: Sequence[int], codes: Sequence[int]) -> tuple[int, int]:
-    """Call a function handle; gives (value, code) of the result, which the caller owns."""
+    """Call a function handle and return (value, code) of the result, which the caller owns."""
     count = len(values)
     if count > _FRAME_ARGUMENTS:
         frame = fill_frame(function, values, codes)
@@ -255,7 +255,7 @@ def time_call(function: int, values: Sequence[int], codes: Sequence[int], option
 
 # ---- callbacks ----
 
-# Python values known to C by number: functions, objects and what modules keep alive.
+# Python values that C refers to by number: functions, objects and values that modules keep alive.
 _kept: dict[int, object] = {}
 
 
@@ -306,7 +306,7 @@ def create_function(function: object) -> int:
 
 
 def python_function(handle: int) -> object | None:
-    """The Python function behind a handle, or None when it is code of another kind."""
+    """The Python function of a handle, or None if the function is not a Python function."""
     return _kept.get(lib.TVMFuncForeignToken(handle))
 
 
@@ -364,13 +364,13 @@ def data_fields(handle: int) -> list[tuple[int, int]]:
 
 
 def text_argument(text: bytes) -> tuple[int, object]:
-    """Address of zero-terminated ``text`` and what keeps it alive."""
+    """Address of zero-terminated ``text`` and the object that owns the memory."""
     holder = ctypes.c_char_p(text)
     return ctypes.cast(holder, C_ADDRESS).value, holder
 
 
 def bytes_argument(data: bytes | bytearray) -> tuple[int, object]:
-    """Address of a record of ``data`` and what keeps both alive; nothing is copied."""
+    """Address of a record of ``data`` and the object that owns both; nothing is copied."""
     if data and isinstance(data, bytearray):
         holder = ctypes.c_char.from_buffer(data)
         address = ctypes.addressof(holder)
@@ -382,7 +382,7 @@ def bytes_argument(data: bytes | bytearray) -> tuple[int, object]:
 
 
 def checksum(parts: Sequence[bytes | memoryview]) -> int:
-    """The checksum of bytes that lie in several parts, without a copy of them."""
+    """The checksum of bytes in several parts, without copying them."""
     import numpy
 
     arrays = [numpy.frombuffer(part, "uint8") for part in parts if len(part)]
@@ -473,7 +473,7 @@ def device_type_name(device_type: int) -> str | None:
 
 
 def device_attribute(device: tuple[int, int], which: int) -> int | str | None:
-    """An attribute of a device; None for what the device does not have."""
+    """An attribute of a device; None if the device does not have it."""
     value, code = ctypes.c_int64(), ctypes.c_int()
     check(lib.TVMDeviceGetAttribute(DLDevice(*device), which, ctypes.addressof(value), ctypes.addressof(code)))
     if code.value == NULL:
@@ -489,7 +489,7 @@ def stream_create(device: tuple[int, int]) -> int:
 
 # ---- DLPack capsules ----
 
-# Prototypes of our own: attributes set on ctypes.pythonapi's functions would be seen by every user of ctypes.
+# Separate prototypes: attributes set on the functions of ctypes.pythonapi would affect every user of ctypes.
 _OBJECT = ctypes.py_object
 
 
@@ -519,7 +519,7 @@ _CAPSULE_DESTRUCTOR = ctypes.PYFUNCTYPE(None, C_ADDRESS)
 
 @_CAPSULE_DESTRUCTOR
 def _capsule_destructor(capsule: int) -> None:
-    # A capsule nobody took still owns its tensor. It arrives as a raw address: its reference count is 0 already.
+    # A capsule that was not consumed owns its tensor. It is passed as an address: its reference count is already 0.
     for name, _, _, _, deleter_offset in _KINDS.values():
         if _raw_is_valid(capsule, name):
             managed = _raw_pointer(capsule, name)
@@ -542,7 +542,7 @@ def import_capsule(capsule: object) -> int:
             check(getattr(lib, import_name)(_capsule_pointer(capsule, name), ctypes.addressof(out)))
             _capsule_set_name(capsule, used)
             return out.value
-    raise ValueError("from_dlpack: expected a DLPack capsule that nobody has taken yet")
+    raise ValueError("from_dlpack: expected a DLPack capsule that has not been consumed")
 
 
 # ---- modules ----

@@ -1,4 +1,4 @@
-"""What time_evaluator gives back."""
+"""The result of time_evaluator."""
 
 from __future__ import annotations
 

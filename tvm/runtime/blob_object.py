@@ -1,4 +1,4 @@
-"""Object files that hold bytes, written without a compiler: parameters of many megabytes are no source text."""
+"""Object files with data, written without a compiler, which would be slow for many megabytes of parameters."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NAMES = {62: "x86-64", 3: "32-bit x86", 183: "aarch64", 40: "32-bit Arm", 243: 
 
 
 class Machine(NamedTuple):
-    """What an object is for: the number of the machine, flags (the calling convention, on some), and the class."""
+    """The machine of an object file: its number, flags (the calling convention on some machines), and the class."""
 
     number: int
     flags: int
@@ -53,7 +53,7 @@ class Machine(NamedTuple):
 
 
 def machine_of(path: str) -> Machine | None:
-    """What a little-endian ELF object is for; None for any other file."""
+    """The machine of a little-endian ELF object; None for any other file."""
     with open(path, "rb") as file:
         head = file.read(_CLASSES[2].header.size)
     kind = _CLASSES.get(head[4]) if head.startswith(_ELF) and len(head) > 5 and head[5] == _LITTLE else None

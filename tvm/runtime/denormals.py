@@ -1,4 +1,4 @@
-"""Numbers below the normal range of their type: kept, as IEEE 754 says, or taken for zero, which is much faster."""
+"""Denormal numbers: kept as in IEEE 754, or flushed to zero, which is much faster."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def flush_denormals(enabled: bool | None = None) -> Iterator[None]:
     Parameters
     ----------
     enabled : bool, optional
-        Whether they are taken for zero.
+        Whether denormal numbers are flushed to zero.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Devices: a type and an index. Making one never touches a driver; using one that is not there says so."""
+"""Devices: a type and an index. Creating one does not access a driver; using a missing device raises an error."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Device:
 
     @property
     def exist(self) -> bool:
-        """True when a driver for the device is loaded and the device is there."""
+        """Whether a driver for the device is loaded and the device exists."""
         return _lib.device_exists((self.device_type, self.device_id))
 
     def _attribute(self, which: int):
@@ -173,7 +173,7 @@ class Device:
         return _lib.stream_create((self.device_type, self.device_id))
 
     def free_raw_stream(self, stream: int) -> None:
-        """Give back a stream that ``create_raw_stream`` made.
+        """Free a stream that ``create_raw_stream`` created.
 
         Parameters
         ----------
@@ -250,7 +250,7 @@ def device(dev_type: int | str, dev_id: int = 0) -> Device:
 
 
 def load_device_library(path: str | os.PathLike[str]) -> None:
-    """Open a shared library that brings devices of its own (``TVMDeviceLibraryInit`` in ``tvm_runtime.h``). They are
+    """Load a shared library that implements devices (``TVMDeviceLibraryInit`` in ``tvm_runtime.h``). They are
     then found by their names: ``tvm.device("abacus")``.
 
     Parameters

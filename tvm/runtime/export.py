@@ -25,7 +25,7 @@ _SEALED_SUFFIXES = (".so", ".tar")
 _SEAL_MAGIC = b"TVMSEAL2"
 # The comment of an archive that ends with its checksum, so that one that lost its end is seen, too.
 _SEALED = "ends with TVMSEAL2 and a checksum"
-# What the CPU must have to run the code: JSON before the checksum, followed by its length and this.
+# The CPU features that the code needs: JSON before the checksum, followed by its length and this mark.
 _NEEDS_MAGIC = b"TVMNEED1"
 # Suffixes of files a compiler takes as input.
 _OBJECT_SUFFIXES = (".o", ".c", ".cc", ".cpp", ".s", ".S", ".a")
@@ -211,12 +211,12 @@ def _needs(module: Module) -> bytes:
 
 
 def check_needs(path: str) -> None:
-    """Refuse an exported file whose code uses instructions that this machine's CPU lacks: they would end the process.
+    """Check that the CPU has the instructions that an exported file uses; they would crash the process otherwise.
 
     Raises
     ------
     TVMError
-        The CPU lacks a feature, or what the file states is damaged.
+        The CPU lacks a feature, or the list of features in the file is damaged.
     """
     tail = len(_SEAL_MAGIC) + 8
     with open(path, "rb") as file:
@@ -256,7 +256,7 @@ def seal(path: str, needs: bytes = b"") -> None:
 
 
 def check_seal(path: str, data: mmap.mmap, sealed: bool) -> None:
-    """Refuse an archive whose checksum does not match, or is gone where there was one."""
+    """Raise an error for an archive whose checksum does not match or was removed."""
     tail = len(_SEAL_MAGIC) + 8
     has_seal = data[-tail:].startswith(_SEAL_MAGIC)
     if has_seal and struct.unpack("=Q", data[-8:])[0] == checksum([memoryview(data)[:-tail]]):
@@ -280,7 +280,7 @@ def _in_place(target: str, write: Callable[[str], object], needs: bytes):
 
 
 def extract_objects(archive_path: str, folder: str) -> list[str]:
-    """Unpack the plain files of an archive into ``folder``; anything that could write elsewhere is refused."""
+    """Unpack the regular files of an archive into ``folder``; an entry that would write elsewhere is an error."""
     files = []
     try:
         with tarfile.open(archive_path) as archive:
@@ -291,7 +291,7 @@ def extract_objects(archive_path: str, folder: str) -> list[str]:
                     continue
                 name = os.path.basename(entry.name)
                 if not entry.isfile() or entry.name.startswith(("/", "..")) or "/../" in entry.name or not name:
-                    raise TVMError(f"{archive_path}: the entry '{entry.name}' is no plain file inside the archive")
+                    raise TVMError(f"{archive_path}: the entry '{entry.name}' is not a regular file inside the archive")
                 path = os.path.join(folder, f"{len(files)}-{name}")
                 with archive.extractfile(entry) as source, open(path, "wb") as out:
                     shutil.copyfileobj(source, out)
@@ -302,7 +302,7 @@ def extract_objects(archive_path: str, folder: str) -> list[str]:
 
 
 def _refuse_foreign(path: str, files: Sequence[str]) -> None:
-    """Say what objects are for, before a linker finds them of no use."""
+    """Raise an error for objects of another machine, before the linker fails on them."""
     own = blob_object.NUMBERS.get(host_cpu.machine_of(host_cpu.triple())[0])
     for file in files:
         found = blob_object.machine_of(file)
@@ -328,6 +328,6 @@ def link_shared(path: str, kind: str, library: str) -> None:
     with tempfile.TemporaryDirectory(prefix="tvm-link-") as folder:
         files = extract_objects(path, folder) if kind == "tar" else [os.path.abspath(path)]
         if not files:
-            raise TVMError(f"load_module: '{path}' holds no object files")
+            raise TVMError(f"load_module: '{path}' contains no object files")
         _refuse_foreign(path, files)
         link.create_shared(library, files)

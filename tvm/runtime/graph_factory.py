@@ -23,7 +23,7 @@ class PackedFactory(NamedTuple):
 
     @staticmethod
     def of_module(module: Module) -> PackedFactory:
-        """What a factory module of the runtime contains."""
+        """The contents of a graph executor factory module."""
         return PackedFactory(module["get_name"](), module["get_graph_json"](), module["get_graph_params"]())
 
     def head(self, params_size: int = 0) -> bytes:

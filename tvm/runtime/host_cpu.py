@@ -1,4 +1,4 @@
-"""What this machine is, asked of its kernel: the runtime checks without LLVM whether code can run here."""
+"""The CPU of this machine, as the operating system reports it, so that the runtime can check code without LLVM."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def triple() -> str:
 
 
 class Described(NamedTuple):
-    """The CPU that ``TVM_HOST_CPU`` describes; zeros where it leaves something open."""
+    """The CPU that ``TVM_HOST_CPU`` describes; a number that it does not give is 0."""
 
     name: str
     features: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ def usable_cores() -> int:
 
 
 def runs(code: str) -> bool:
-    """Whether code for this triple can run here as far as architecture and operating system go."""
+    """Whether the architecture and the operating system of this triple are those of this machine."""
     return machine_of(code) == machine_of(triple())
 
 
@@ -111,7 +111,7 @@ def arch_of(triple: str) -> str:
 
 
 def machine_of(triple: str) -> tuple[str, str]:
-    """(architecture, operating system): two triples that agree here can run each other's code."""
+    """(architecture, operating system): machines with equal values can run each other's code."""
     first = triple.split("-")[0].lower()
     canonical = {"amd64": "x86_64", "arm64": "aarch64", "x86": "i686"}.get(first, first)
     if canonical not in ("x86_64", "aarch64"):
@@ -122,7 +122,7 @@ def machine_of(triple: str) -> tuple[str, str]:
 
 
 def lacking(features: Iterable[str]) -> list[str]:
-    """Those features, by LLVM's names, that this CPU surely has not."""
+    """Those of the features, by LLVM's names, that this CPU certainly lacks."""
     known = _KNOWN.get(machine_of(triple())[0], {})
     shown = _flags()
     return [name for name in features if shown and name in known and (known[name] or name) not in shown]

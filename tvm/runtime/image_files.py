@@ -1,7 +1,7 @@
 """Image files decoded while a program runs: the functions that code of ``image.decode`` calls.
 
-The virtual machine asks for the shape of a result before it calls the kernel, so a file is decoded when its shape is
-asked for, and the pixels wait for the kernel of the same thread.
+The virtual machine computes the shape of an output before it calls the kernel. The shape function therefore decodes
+the file and stores the pixels for the kernel, which runs in the same thread.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from ..error import TVMError
 
-# Pillow's names of the formats that ONNX lists; it reads others, whose decoders nobody asked for.
+# Pillow's names of the formats that ONNX lists. Other decoders of Pillow are not used.
 FORMATS = ("BMP", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 # Modes of Pillow by the order of channels that was asked for.
 _MODES = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}

@@ -91,7 +91,7 @@ def find_compiler(asked: str | None = None) -> list[str]:
 
 
 def run_compiler(command: Sequence[str], what: str) -> None:
-    """Run it; a failure is an error with the command and what it said."""
+    """Run the command; the error of a failure contains the command and its output."""
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
     if done.returncode:
         said = done.stdout.decode("utf-8", "replace").strip()

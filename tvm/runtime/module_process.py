@@ -8,9 +8,9 @@ from pathlib import Path
 # Where the package lies.
 ROOT = Path(__file__).resolve().parents[2]
 
-# The packages are found in the folder given and nowhere else; nothing is imported from the current folder, where a
-# checkout or a file with the name of a library may lie. What lies beside the packages is not in the path, so that
-# another Python has its own libraries.
+# The packages are only imported from the given folder, never from the current folder, which may contain a checkout or
+# a file with the name of a library. Other packages of that folder are not importable, so that another Python uses its
+# own libraries.
 _PROGRAM = """
 import runpy, sys
 from importlib.machinery import PathFinder

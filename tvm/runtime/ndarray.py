@@ -367,14 +367,14 @@ class NDArray(NDArrayBase):
         Parameters
         ----------
         target : NDArray or Device
-            Where to.
+            The destination.
         mem_scope : str, optional
             The kind of memory of a new array.
 
         Returns
         -------
         NDArray
-            The array that has the copy.
+            The array with the copy.
 
         Raises
         ------
@@ -434,7 +434,7 @@ class NDArray(NDArrayBase):
         if self.is_view:
             raise BufferError("an array lent to a callback cannot be shared; copy it first")
         if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
-            raise BufferError(f"the array is on {self.device}; copy it to the wanted device first")
+            raise BufferError(f"the array is on {self.device}; copy it to the other device first")
         source = self.copyto(self.device) if copy else self
         if self.device.device_type != Device.kDLCPU and stream != -1:
             self.device.sync()  # a consumer's streams do not wait for ours
@@ -459,7 +459,7 @@ def from_dlpack(dltensor: object) -> NDArray:
         except TypeError:
             dltensor = dltensor.__dlpack__()
     if type(dltensor).__name__ != "PyCapsule":
-        raise TypeError(f"from_dlpack: {type(dltensor).__name__} is no DLPack capsule and has no __dlpack__")
+        raise TypeError(f"from_dlpack: {type(dltensor).__name__} is not a DLPack capsule and has no __dlpack__")
     return NDArray(_lib.import_capsule(dltensor))
 
 

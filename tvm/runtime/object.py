@@ -27,12 +27,12 @@ class Object(metaclass=ABCMeta):  # noqa: B024 - the metaclass is there for `reg
 
 
 class ObjectGeneric:
-    """Base of classes that know how to become an object: ``asobject()``."""
+    """Base of classes that can be converted to an object: ``asobject()``."""
 
     __slots__ = ()
 
     def asobject(self):
-        """The object that stands for this one.
+        """Convert to an object.
 
         Returns
         -------
@@ -43,7 +43,7 @@ class ObjectGeneric:
         NotImplementedError
             The class does not define it.
         """
-        raise NotImplementedError(f"{type(self).__name__} does not say what object it becomes")
+        raise NotImplementedError(f"{type(self).__name__} does not implement asobject")
 
 
 ObjectTypes = (Object, ObjectGeneric)

@@ -9,7 +9,7 @@ from .container import Array, Map, String
 from .object import Object, ObjectGeneric
 from .packed_func import PackedFunc, convert_to_function
 
-# The compiler turns numbers into constants; the runtime alone leaves them as they are.
+# The compiler converts numbers to constants; the runtime-only package does not.
 CONVERT_NUMBER: Hook[..., object] = Hook(
     "runtime.object_generic.CONVERT_NUMBER",
     "converts a number to an object, `(number, dtype=None)`",

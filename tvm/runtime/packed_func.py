@@ -112,7 +112,7 @@ _PLAIN = (str, int, float, bytes, bool, type(None), NDArray, Device, PackedFunc)
 
 
 def normalize(value: object) -> object:
-    """What a packed function written in Python gets for an argument."""
+    """The Python value of an argument of a packed function."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, (list, tuple, dict)):
@@ -153,7 +153,7 @@ def _encode_float(value: Number) -> tuple:
 def _encode_text(value: str) -> tuple:
     raw = value.encode()
     if b"\0" in raw:
-        raise ValueError("a string argument holds a zero character; pass bytes instead")
+        raise ValueError("a string argument contains a zero character; pass bytes instead")
     address, keep = _lib.text_argument(raw)
     return address, _lib.STR, keep
 
@@ -211,7 +211,7 @@ def _encode_other(value: object) -> tuple:
         if isinstance(value, cls):
             return encoder(value)
     if hasattr(value, "_tvm_handle"):
-        # Classes of other packages that wrap a handle of ours say so with these two attributes.
+        # Classes of other packages that wrap a handle of ours have these two attributes.
         return int(value._tvm_handle), getattr(value, "_tvm_tcode", _lib.OBJECT), value
     if isinstance(value, Integral):
         return _encode_int(value)

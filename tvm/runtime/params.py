@@ -119,7 +119,7 @@ def load_param_dict_from_file(path: str | os.PathLike) -> dict[str, NDArray]:
     Raises
     ------
     TVMError
-        The file holds no parameters.
+        The file is not a parameter file.
     """
     with open(path, "rb"):
         pass  # a file that is missing is an OSError

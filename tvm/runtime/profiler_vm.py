@@ -11,7 +11,7 @@ from .vm import VirtualMachine
 
 
 def enabled() -> bool:
-    """Whether machines can be profiled here: they always can.
+    """Whether profiling of the virtual machine is available: always true.
 
     Returns
     -------
@@ -21,7 +21,7 @@ def enabled() -> bool:
 
 
 class VirtualMachineProfiler(VirtualMachine):
-    """A machine that can say where its time goes.
+    """A virtual machine that can measure the time of each kernel.
 
     Parameters
     ----------

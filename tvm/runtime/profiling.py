@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Metric(Object):
-    """A measured value. Subclasses say how it is shown, added up and stored.
+    """A measured value. Subclasses define how it is printed, added and serialized.
 
     Parameters
     ----------
@@ -401,7 +401,7 @@ class MetricCollector(Object):
         Returns
         -------
         object
-            What tells this run from others, of any kind.
+            An identifier of this run, of any type.
         """
         return None
 
@@ -411,7 +411,7 @@ class MetricCollector(Object):
         Parameters
         ----------
         token : object
-            What ``start`` gave.
+            The value that ``start`` returned.
 
         Returns
         -------

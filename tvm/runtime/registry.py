@@ -138,7 +138,7 @@ def extract_ext_funcs(finit: Callable) -> dict[str, PackedFunc]:
 
 
 def register_object(type_key: object = None):
-    """Classes need no registration here; the decorator is kept for scripts that use it.
+    """Do nothing: classes need no registration. The decorator exists for scripts of Apache TVM.
 
     Parameters
     ----------

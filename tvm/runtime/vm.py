@@ -39,7 +39,7 @@ class Executable:
 
     def __init__(self, mod: Module):
         if not isinstance(mod, Module) or mod.type_key != _TYPE_KEY:
-            raise TypeError(f"an executable of the virtual machine is wanted, got {mod!r}")
+            raise TypeError(f"expected an executable of the virtual machine, got {mod!r}")
         self.mod = mod
         self._code: vm_code.Code | None = None
 
@@ -68,7 +68,7 @@ class Executable:
         Returns
         -------
         tuple of bytearray and Module
-            What ``load_exec`` takes.
+            The arguments of ``load_exec``.
         """
         return bytearray().join(self._packed_at(None)), self.lib
 
@@ -82,7 +82,7 @@ class Executable:
 
     @staticmethod
     def load_exec(bytecode: bytes | bytearray, lib: Module | None) -> Executable:
-        """An executable from what ``save`` gave.
+        """Create an executable from the output of ``save``.
 
         Parameters
         ----------
@@ -343,9 +343,9 @@ class VirtualMachine:
 
     def __init__(self, exe: Executable | Module, device: Device | Sequence[Device], memory_cfg: Any = None):
         if not isinstance(exe, Executable) and not isinstance(exe, Module):
-            raise TypeError(f"VirtualMachine: an Executable or a Module is wanted, got {type(exe).__name__}")
+            raise TypeError(f"VirtualMachine: expected an Executable or a Module, got {type(exe).__name__}")
         self._exec = exe
-        # The module of the executable, which may lie at the other end of a connection.
+        # The module of the executable, which may be on the other end of a connection.
         self._executable = exe.mod if isinstance(exe, Executable) else exe
         self.module = self._executable["vm_load_executable"]()
         self._set_input = self.module["set_input"]
@@ -355,7 +355,7 @@ class VirtualMachine:
         devices = list(device) if isinstance(device, (list, tuple)) else [device]
         for one in devices:
             if not isinstance(one, Device):
-                raise TypeError(f"VirtualMachine: a Device is wanted, got {type(one).__name__}")
+                raise TypeError(f"VirtualMachine: expected a Device, got {type(one).__name__}")
         numbers = []
         for one in devices:
             numbers += [one.device_type % RPC_SESS_MASK, one.device_id, _memory_kind(memory_cfg, one)]
@@ -389,7 +389,7 @@ class VirtualMachine:
         left = names[len(args) :]
         for name in kwargs:
             if name not in left:
-                what = "is given by position and by name" if name in names else "is no parameter"
+                what = "is given by position and by name" if name in names else "is not a parameter"
                 raise TypeError(f"argument '{name}' of function '{func_name}' {what}; its parameters are "
                                 f"{', '.join(names)}")
         missing = [n for n in left if n not in kwargs]
@@ -419,7 +419,7 @@ class VirtualMachine:
             Another number of arguments is given.
         """
         if len(args) + 2 * len(kwargs) != 2:
-            raise TypeError("set_one_input: one argument is wanted, as (name, value) or as name=value")
+            raise TypeError("set_one_input: expected one argument, as (name, value) or as name=value")
         tag, value = next(iter(kwargs.items())) if kwargs else args
         self.module["set_one_input"](func_name, tag, give(value))
 
@@ -499,7 +499,7 @@ class VirtualMachine:
         self.module["invoke_stateful"](func_name)
 
     def set_outputs(self, func_name: str, *args) -> None:
-        """The next ``invoke`` of a function writes its results into these arrays.
+        """Set the arrays that receive the outputs of the next ``invoke`` of a function.
 
         Parameters
         ----------
@@ -515,7 +515,7 @@ class VirtualMachine:
         """
         for one in args:
             if not isinstance(one, NDArray):
-                raise TypeError(f"set_outputs: an NDArray is wanted, got {type(one).__name__}")
+                raise TypeError(f"set_outputs: expected an NDArray, got {type(one).__name__}")
         self._outputs[func_name] = args
 
     def invoke_with_outputs(
@@ -619,7 +619,7 @@ def _memory_kind(config: Any, device: Device) -> int:
     wanted = config.get(device, "pooled") if isinstance(config, Mapping) else config or "pooled"
     kinds = {"naive": VirtualMachine.NAIVE_ALLOCATOR, "pooled": VirtualMachine.POOLED_ALLOCATOR}
     if wanted not in kinds:
-        raise ValueError(f"memory_cfg: there is no kind of memory {wanted!r}; there are naive and pooled")
+        raise ValueError(f"memory_cfg: unknown allocator {wanted!r}; expected naive or pooled")
     return kinds[wanted]
 
 

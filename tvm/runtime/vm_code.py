@@ -110,8 +110,8 @@ def dtype_of_word(word: int) -> str:
 
 @dataclass
 class Param:
-    """A parameter of a function: its name, the number of the device its tensor lies on, and its type, nothing where it
-    is no tensor: the data type and the sizes. A negative size is unknown; the same one below -1 is the same size."""
+    """A parameter of a function: its name, the device number of its tensor, and its type (None if it is not a
+    tensor): data type and shape. A negative size is a dynamic dimension; equal ones below -1 are the same dimension."""
 
     name: str
     device: int = 0

@@ -14,7 +14,7 @@ from .object import Object
 
 
 class Closure(Object):
-    """A function of an executable with the values around it: it can be given back to machines of that executable.
+    """A function of an executable with its captured values. It can be passed to machines of that executable.
 
     Parameters
     ----------

@@ -245,7 +245,7 @@ __attribute__((destructor)) static void stop_at_unload(void) {
 /* ---- launching ---- */
 
 static int run_serial(FTVMParallelLambda body, void *cdata, int num_task) {
-  /* No sync_handle: a barrier among several tasks run one after the other cannot work and says so. */
+  /* No sync_handle: a barrier between tasks that run serially would deadlock, so it reports an error. */
   TVMParallelGroupEnv env = {num_task, NULL};
   int status = 0;
   for (int task = 0; task < num_task && !status; ++task) status = body(task, &env, cdata);

@@ -27,7 +27,7 @@ void tvm_release_value(TVMValue value, int code);
 int tvm_array_borrow(const DLTensor *tensor, TVMArrayHandle *out);
 /* An array over memory that its driver frees with it. */
 int tvm_array_adopt(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, void *data, TVMArrayHandle *out);
-/* An array in memory that is given back through `keeper`, whose deleter is called with the array's end. */
+/* An array in memory that `keeper` owns; its deleter is called when the array is freed. */
 int tvm_array_within(const int64_t *shape, int ndim, DLDataType dtype, DLDevice device, DLManagedTensor *keeper,
                      size_t offset, TVMArrayHandle *out);
 /* Bytes of a compact tensor. */

@@ -113,7 +113,7 @@ enum { HOST_MACHINE = EM_NONE };
 #endif
 enum { HOST_CLASS = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32 };
 
-/* What a file was built for, in words; the class stands where the name alone does not say it. */
+/* The name of the machine that a file was built for, with the class (32 or 64 bits) if the name is ambiguous. */
 static const char *machine_name(int machine, int class) {
   switch (machine) {
     case EM_X86_64: return "x86-64";
@@ -226,8 +226,8 @@ static int write_all(int fd, const unsigned char *bytes, size_t size) {
   return 0;
 }
 
-/* A process that is killed while it opens a library leaves its copy behind. The copy is locked as long as its maker
- * lives, so one that can be locked, and is not so young that the lock may be about to be taken, belongs to nobody. */
+/* Removes copies of libraries that killed processes left. A process holds the lock of its copy as long as it lives, so a
+ * copy that can be locked is unused, unless it is so new that its process may not have locked it yet. */
 static void remove_leftovers(const char *folder) {
   enum { YOUNG_SECONDS = 60 };
   DIR *entries = opendir(folder);

@@ -280,7 +280,7 @@ static int relocate_section(Linker *linker, const Elf64_Shdr *table) {
   return 0;
 }
 
-/* What the runtime writes must lie where it may be written. */
+/* Symbols that the runtime writes must be in writable sections. */
 static int check_written(Linker *linker) {
   static const char *const written[] = {"__tvm_runtime_table", "__tvm_module_ctx"};
   const Object *object = linker->object;

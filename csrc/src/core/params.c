@@ -1,4 +1,4 @@
-/* Reader of parameter blobs. Every length is checked against what is left before anything is allocated.
+/* Reader of parameter blobs. Every length is checked against the remaining bytes before memory is allocated.
  *
  * The second word of an array's head counts bytes of padding before its data: 0 in files, and what aligns the data in a
  * library, where it is used in place.

@@ -66,8 +66,8 @@ void TVMSetForeignCaller(TVMBackendPackedCFunc caller) { atomic_store(&foreign_c
 
 static int call_foreign(TVMValue *args, int *codes, int n, TVMValue *ret, int *ret_code, void *token) {
   TVMBackendPackedCFunc caller = atomic_load(&foreign_caller);
-  if (!caller) return tvm_error("a function of the embedding language is called, but its caller is gone");
-  /* A signal that waits now would be raised by the very first step of the callee, where nobody can catch it. */
+  if (!caller) return tvm_error("cannot call a function of the embedding language after its interpreter has ended");
+  /* A pending signal would raise its exception at the first step of the callee, where it cannot be caught. */
   if (tvm_interrupt_pending()) return -1;
   TVMAPISetLastError("");
   *ret_code = -1;

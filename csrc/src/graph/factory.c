@@ -149,7 +149,7 @@ static int factory_module(const Factory *from, TVMModuleHandle *out) {
   return status;
 }
 
-/* Packed arrays are used where they lie if they lie in the library, which outlives every executor. */
+/* Packed arrays in the library are used in place, because the library outlives every executor. */
 static int unpack(TVMByteArray packed, Block *block, TVMModuleHandle library, TVMModuleHandle *out) {
   Factory f = {NULL, {NULL, 0}, {NULL, 0}, false, block, library};
   TVMByteArray name;

@@ -124,7 +124,7 @@ static int check_answer(const unsigned char *answer, const ServerOptions *option
   uint32_t flags;
   memcpy(&flags, answer + sizeof HELLO, 4);
   if (memcmp(answer, HELLO, sizeof HELLO)) return tvm_error("it is no RPC proxy of this version");
-  if (flags == 2) return tvm_error("it turns this address away after too many failed handshakes or connections");
+  if (flags == 2) return tvm_error("it rejects this address after too many failed handshakes or connections");
   if (flags == 1 && !options->secret_size) return tvm_error("it asks for a secret, and none is set here");
   return flags == (options->secret_size ? 1u : 0u) ? 0 : tvm_error("it does not ask for the secret that is set here");
 }

@@ -15,7 +15,7 @@ typedef struct { unsigned char *data; size_t size, room; bool failed; } Bytes;
 void bytes_put(Bytes *bytes, const void *data, size_t size);
 void bytes_u32(Bytes *bytes, uint32_t value);
 void bytes_u64(Bytes *bytes, uint64_t value);
-/* A length, the text, and a zero, so that the receiver may use it where it lies. */
+/* A length, the text, and a zero, so that the receiver may use it in place. */
 void bytes_text(Bytes *bytes, const char *text, size_t size);
 
 typedef struct { const unsigned char *at, *end; } Cursor;
@@ -23,7 +23,7 @@ int cursor_take(Cursor *cursor, const void **out, size_t size);
 int cursor_u32(Cursor *cursor, uint32_t *out);
 int cursor_u64(Cursor *cursor, uint64_t *out);
 int cursor_text(Cursor *cursor, const char **out, size_t *out_size);
-/* Refuses what is left over. */
+/* An error if bytes remain. */
 int cursor_end(const Cursor *cursor);
 
 /* ---- one end of a session ---- */
@@ -53,7 +53,7 @@ typedef struct Endpoint {
 Endpoint *endpoint_new(int fd, bool serves, uint64_t max_message, double seconds);
 void endpoint_retain(Endpoint *ep);
 void endpoint_release(Endpoint *ep);
-/* The session ends here; the last error says why, and every later use of it says so too. Always -1. */
+/* Ends the session with an error, which every later use of the session also reports. Always -1. */
 int endpoint_fail(Endpoint *ep, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* ---- frames ---- */
@@ -142,7 +142,7 @@ void handshake_turn_away(int fd);
 typedef struct { int fd; double next_try; char said[256]; /* why it could not be reached */ } Tracker;
 /* Offers the server under a match key; -1 while the tracker cannot be reached, and then it is tried again later. */
 int tracker_offer(Tracker *tracker, const ServerOptions *options, int port, const char *match_key);
-/* 1 while nobody has taken the match key, 0 when somebody has, -1 when the tracker is gone. */
+/* 1 while no client has the match key, 0 when a client has it, -1 when the tracker is gone. */
 int tracker_waits(Tracker *tracker, const ServerOptions *options, const char *match_key);
 void tracker_close(Tracker *tracker);
 /* A connection that was made within some seconds, or -1. */

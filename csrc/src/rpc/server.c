@@ -398,7 +398,7 @@ static void take_connection(Server *server) {
   if (fd >= 0) serve_connection(server, fd, from.sin_addr);
 }
 
-/* Keeps the tracker told: a new match key after every session, and for one that nobody has come with. */
+/* Offers the server to the tracker with a new match key: after every session, and if no client came with the last key. */
 static void keep_offered(Server *server) {
   const ServerOptions *options = server->options;
   unsigned sessions = atomic_load(server->sessions);
@@ -461,7 +461,7 @@ static int check_address(const Server *server) {
   if (getsockname(server->listen_fd, (struct sockaddr *)&bound, &size) || bound.sin_family != AF_INET)
     return tvm_error("rpc server: an IPv4 socket that listens is wanted");
   if (!server->options->secret_size && (ntohl(bound.sin_addr.s_addr) >> 24) != 127)
-    return tvm_error("rpc server: on an address that others can reach a secret is needed: set TVM_RPC_SECRET_FILE to a file "
+    return tvm_error("rpc server: an address outside loopback needs a secret: set TVM_RPC_SECRET_FILE to a file "
                      "that holds it (or TVM_RPC_SECRET to the secret), here and on the clients");
   return ntohs(bound.sin_port);
 }
@@ -474,7 +474,7 @@ static const char *sessions_parent(void) {
   return folder && *folder && strlen(folder) < FOLDER_ROOM ? folder : "/tmp";
 }
 
-/* The folders of this user's servers whose lock nobody holds: they were killed. */
+/* Removes the folders of this user's servers whose lock is free: the servers were killed. */
 static void remove_left_over(void) {
   const char *parent = sessions_parent();
   char path[FOLDER_ROOM + 300], lock[FOLDER_ROOM + 310];

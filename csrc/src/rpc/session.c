@@ -139,10 +139,10 @@ static struct { char folder[PATH_MAX]; uint64_t limit, used; } files;
 static int path_of(const char *name, bool make, char out[PATH_MAX]) {
   if (!files.folder[0]) return tvm_error("RPCError: this process serves no session");
   int length = snprintf(out, PATH_MAX, "%s/%s", files.folder, name);
-  if (!*name || *name == '/' || length >= PATH_MAX) return tvm_error("ValueError: '%.200s' lies outside the folder of the session", name);
+  if (!*name || *name == '/' || length >= PATH_MAX) return tvm_error("ValueError: '%.200s' is outside the folder of the session", name);
   for (const char *part = name; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL)
     if (!strncmp(part, "..", 2) && (!part[2] || part[2] == '/'))
-      return tvm_error("ValueError: '%.200s' lies outside the folder of the session", name);
+      return tvm_error("ValueError: '%.200s' is outside the folder of the session", name);
   char real[PATH_MAX];
   size_t root = strlen(files.folder);
   for (char *cut = out + root + 1; (cut = strchr(cut, '/')); ++cut) {
@@ -150,7 +150,7 @@ static int path_of(const char *name, bool make, char out[PATH_MAX]) {
     if (make && mkdir(out, 0700) && errno != EEXIST) return tvm_error("RPCError: the folder of '%.200s' cannot be made: %s", name, strerror(errno));
     bool inside = realpath(out, real) && !strncmp(real, files.folder, root) && (real[root] == '/' || !real[root]);
     *cut = '/';
-    if (!inside) return tvm_error("ValueError: '%.200s' lies outside the folder of the session, or its folder is missing", name);
+    if (!inside) return tvm_error("ValueError: '%.200s' is outside the folder of the session, or its folder is missing", name);
   }
   struct stat info;
   if (!lstat(out, &info) && S_ISLNK(info.st_mode)) return tvm_error("ValueError: '%.200s' is a link, which may lead outside the folder of the session", name);

@@ -85,7 +85,7 @@ int endpoint_fail(Endpoint *ep, const char *format, ...) {
     vsnprintf(ep->why, sizeof ep->why, format, args);
     va_end(args);
     ep->dead = true;
-    /* Whoever reads or waits on the other side learns of it; the number is given back with the endpoint. */
+    /* Wakes readers on the other side; the file descriptor is closed with the endpoint. */
     if (ep->fd >= 0) shutdown(ep->fd, SHUT_RDWR);
   }
   return tvm_error("%s", ep->why);

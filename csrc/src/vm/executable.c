@@ -164,7 +164,7 @@ PACKED(packed_set_one_input) {
   return take_input(vm, f, number, args[2], codes[2], slot);
 }
 
-/* The first of the inputs before one that has the same unknown size, and its value there; -1 where there is none. */
+/* The first input before `before` that has the same dynamic dimension, and its value there; -1 if there is none. */
 static int first_with_size(const VMFunction *f, const VMValue *values, int before, int64_t size, int64_t *value) {
   for (int i = 0; i <= before; ++i) {
     const int64_t *type = f->param_types[i];
@@ -227,7 +227,7 @@ static int own_result(const VM *vm, VMValue *value) {
     *value = (VMValue){VM_TENSOR, {.tensor = copy}};
   }
   VMObject *tuple = value->kind == VM_OBJECT ? (VMObject *)value->as.object : NULL;
-  /* Only an object nobody else has may be changed. */
+  /* Only an object with a single reference may be changed. */
   if (!tuple || tuple->head.kind != kTVMObjectADT || atomic_load(&tuple->head.refs) != 1) return 0;
   for (int64_t i = 0; i < tuple->count; ++i)
     if (tuple->fields[i].kind == VM_TENSOR && own_result(vm, &tuple->fields[i])) return -1;
@@ -397,7 +397,7 @@ static int open_devices(VM *vm, const Place *places, int count) {
     if (!found) return tvm_error("virtual machine: the executable runs on %s, and no such device is given", TVMDeviceTypeName(exe->devices[d]));
     vm->devices[d] = place.device;
     if (!tvm_device(place.device) || !(vm->pools[d] = vm_pool_open(place.device, place.naive))) return -1;
-    /* Memory that is given back at once cannot wait for a launch. */
+    /* Memory of the naive allocator is freed immediately, so its kernels cannot be launched later. */
     if (!vm->launches && !place.naive) vm->launches = vm_launches_open(place.device);
   }
   return 0;

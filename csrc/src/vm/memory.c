@@ -1,11 +1,11 @@
-/* Memory of the virtual machine: blocks by size class, kept for the next asker.
+/* Memory pool of the virtual machine: free blocks are kept by size class for later allocations.
  *
- * A pool never has more memory from its device than was in use at once: before it takes more, it gives free blocks back,
- * so that runs of ever other sizes need no more than the largest of them. On the host a large block is parted where a smaller
- * one is wanted, and is one again when all its parts are free: the layers of a network have other sizes each, and pages that
- * go back to the system and come anew cost more than many a kernel. Where blocks had to be given back, the next run begins
- * with a single block of all that was in use at once. A part is taken from the end of a free block that is farther from what
- * is in use: so the layers of a network lie at one end and the other in turn, and the room between them stays in one piece.
+ * A pool never holds more device memory than the peak in use: before it allocates more, it frees unused blocks, so that
+ * runs with varying shapes need no more memory than the largest of them. On the host a free block is split for a smaller
+ * allocation and merged when all its parts are free, because the layers of a network have different sizes, and returning
+ * pages to the system and getting new ones can cost more than a kernel. If blocks had to be freed, the next run starts with
+ * one block of the peak size. A part is taken from the end of a free block that is farther from the memory in use. The
+ * layers of a network therefore alternate between both ends, and the free memory between them stays contiguous.
  */
 #include <stdlib.h>
 
@@ -223,8 +223,8 @@ static VMBlock *block_new(VMPool *pool, size_t size) {
   return block;
 }
 
-/* A new block, in place of free ones that are given back. Without memory for it, all of them are before the second attempt.
- * Kernels that have been gathered may use what is given back, so they are launched before. */
+/* A new block, after surplus free blocks are freed. If the allocation fails, all free blocks are freed before a second
+ * attempt. Collected kernels may use the freed blocks, so they are launched first. */
 static VMBlock *block_in_place_of(VMPool *pool, size_t size, VMBlock *surplus, VM *vm) {
   int status = surplus ? vm_launch(vm) : 0;
   VMBlock *block = NULL;

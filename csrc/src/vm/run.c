@@ -343,7 +343,7 @@ static int do_shape_of(Run *run, const int64_t *in) {
   return 0;
 }
 
-/* One size of a new shape may be -1: what is left. */
+/* One size of a new shape may be -1: it is computed from the number of elements. */
 static int fill_size(const DLTensor *tensor, int64_t *shape, int ndim) {
   int64_t total = 1, known = 1, *open = NULL;
   for (int i = 0; i < tensor->ndim; ++i) total *= tensor->shape[i];

@@ -19,7 +19,7 @@ typedef struct VMBlock {
 /* A pool lives until it is closed and its last block has come back. A naive one keeps no free blocks. */
 VMPool *vm_pool_open(DLDevice device, bool naive);
 void vm_pool_close(VMPool *pool);
-/* A run begins: free blocks become one where memory had to be given back, as parts of it may serve what none of them could. */
+/* Begins a run: if blocks had to be freed, one block of the peak size replaces the free blocks. */
 void vm_pool_begin(VMPool *pool);
 /* A block of at least this size, owned by the caller; NULL with the last error set. Before memory goes back to the device,
  * what the machine has gathered is launched. */

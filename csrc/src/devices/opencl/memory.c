@@ -18,7 +18,7 @@ typedef struct {
   cl_mem memory; /* NULL: free, and `next_free` says which slot comes after it */
   size_t size;
   int device, next_free;
-  bool idle; /* a workspace nobody uses */
+  bool idle; /* an unused workspace */
   SubBuffer *parts;
 } Buffer;
 

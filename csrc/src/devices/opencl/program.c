@@ -92,7 +92,7 @@ int tvm_cl_launch(DeviceKernel *k, int device, const KernelArg *args, const Laun
     global[i] = (size_t)sizes->field[i] * local[i];
   }
   cl_kernel kernel;
-  /* Arguments are state of the kernel object: nobody else may set them until it is enqueued. */
+  /* Arguments are state of the kernel object: the lock keeps other threads from setting them until it is enqueued. */
   pthread_mutex_lock(tvm_module_lock(k->module));
   int status = find_kernel(k, device, &kernel);
   if (!status) status = set_arguments(k, device, kernel, args, sizes);
