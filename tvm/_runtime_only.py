@@ -10,7 +10,7 @@ _PARTLY_HERE = frozenset(["tvm", "tvm.contrib", "tvm.driver", "tvm.driver.tvmc",
 
 
 class _CompilerParts(MetaPathFinder):
-    """Last of the finders: a module of these packages that nobody else found belongs to the compiler."""
+    """Last of the finders: a module of these packages that no other finder found belongs to the compiler."""
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:
         if fullname.rpartition(".")[0] in _PARTLY_HERE:

@@ -1,4 +1,4 @@
-"""Docstrings put together: operators of one family share their parameters, which are described once.
+"""Shared parts of docstrings: the parameters of a family of operators are described once.
 
     PARAMETERS = {"data": ("Expr", "The input."), "axis": ("int", "The dimension.")}
 

@@ -1,4 +1,4 @@
-"""Matrix products by an outside library; here a stand-in that calls NumPy's, under the classic names."""
+"""Matmuls of an external BLAS library: the functions of Apache TVM, implemented with NumPy."""
 
 from __future__ import annotations
 

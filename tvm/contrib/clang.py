@@ -88,7 +88,7 @@ _ASSEMBLY_FLAGS = (
 
 
 def _compile(folder: str, compiler: list[str], source: str, flags: list[str]) -> str:
-    """What the compiler writes for a source: C++ if it says so, but plain C functions need no C++ compiler."""
+    """The output of the compiler for a source, compiled as C++ if it contains C++ syntax and as C otherwise."""
     plain = re.sub(r'extern\s+"C"\s+(?!\{)', "", source)
     kind = "c++" if 'extern "C"' in plain or re.search(r"\b(template|namespace|class|std::)", plain) else "c"
     path = os.path.join(folder, "input.cc" if kind == "c++" else "input.c")

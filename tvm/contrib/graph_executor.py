@@ -90,7 +90,7 @@ class GraphModule:
             setattr(self, "_" + name, module[name])
         count = self._get_num_inputs()
         self._input_names = [self._get_input_name(i) for i in range(count)]
-        # Arrays the executor reads or writes where they lie stay alive with it, by number of the input or output.
+        # Arrays that the executor reads or writes without a copy, kept alive with it, by number of the input or output.
         self._lent_inputs: dict[int, Any] = {}
         self._lent_outputs: dict[int, Any] = {}
 
@@ -179,7 +179,7 @@ class GraphModule:
         self._lent_inputs.pop(index, None)
 
     def set_input_zero_copy(self, key=None, value=None, **params) -> None:
-        """Read inputs where they lie, until they are set again; they must be aligned to 64 bytes.
+        """Read inputs without a copy until they are set again. They must be aligned to 64 bytes.
 
         Parameters
         ----------

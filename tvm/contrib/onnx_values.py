@@ -96,7 +96,7 @@ def open_shapes(model, inputs: dict[str, Any]) -> dict[str, list]:
     Returns
     -------
     dict of str to list
-        By input the shape of its tensors, all sizes unknown.
+        By input the shape of its tensors, with dynamic dimensions only.
     """
     from ..relay import Any as Unknown
 

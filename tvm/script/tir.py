@@ -1,7 +1,7 @@
 """The names of TVMScript: ``from tvm.script import tir as T``.
 
 Names of expressions, and element types applied to a value, are those of ``tvm.tir``. Reading a Python function as
-TVMScript is not available yet: what ``prim_func`` decorates says so when it is used.
+TVMScript is not available yet: a function that ``prim_func`` decorates raises an error when it is used.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Features:
-    """Numbers are 0 where they do not apply. A capability nobody declared (``has_x``, ``is_x``) reads as False.
+    """Numbers are 0 where they do not apply. An undeclared capability (``has_x``, ``is_x``) is False.
 
     Parameters
     ----------

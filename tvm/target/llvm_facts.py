@@ -172,9 +172,8 @@ def is_intrinsic(name: str) -> bool:
         return False
     if binding() is None:
         return True
-    # A declaration in LLVM's own name space that it does not know is printed with a comment that says so. Names it
-    # does know may end the process, for the declaration has not the right type: hence a child, and any end but a good
-    # one means yes.
+    # LLVM prints a comment after the declaration of an unknown intrinsic. The declaration of a known one has a wrong
+    # type here and can crash the process. The check therefore runs in a child process, and a crash means yes.
     status, text, _ = _child(
         "import sys, llvmlite.binding as llvm; print(llvm.parse_assembly(f'declare void @{sys.argv[1]}()'))", name
     )

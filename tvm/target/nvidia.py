@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 KIB = 1024
 # Bytes of shared memory that a kernel may declare; more are asked for at the launch.
 STATIC_SHARED = 48 * KIB
-# The architecture code is made for where nobody names one.
+# The default architecture.
 DEFAULT = "sm_50"
 _NAME = re.compile(r"(?:sm|compute)_(\d+)[af]?")
 
@@ -58,8 +58,8 @@ def _rows() -> dict[int, Architecture]:
     turing = {"float16": 8}
     ampere = {"float16": 16, "bfloat16": 16, "float32": 8}
     # Columns: number, product, multiprocessors, KiB of shared memory of a multiprocessor and of a block, threads of a
-    # multiprocessor, mma, dp4a, bfloat16, cp.async. Code for sm_50 runs on every later GPU and is made where nobody
-    # says what the GPU is, so its row has the size of a data-centre GPU (products of its own have 5 multiprocessors).
+    # multiprocessor, mma, dp4a, bfloat16, cp.async. Code for sm_50 runs on every later GPU and is the default,
+    # so its row has the size of a data-centre GPU (products with sm_50 have 5 multiprocessors).
     # The first tensor cores (sm_70, sm_72) have another shape of instruction, which is not generated.
     rows = (
         (50, "", 80, 64, 48, 2048, none, False, False, False),

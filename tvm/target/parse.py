@@ -46,7 +46,7 @@ def _installed_kind(name: str) -> TargetKind | None:
 
 
 def split_outside_quotes(text: str, separator: str) -> list[str]:
-    """Split at ``separator`` where it stands outside quotes; quotes and escapes stay in the parts."""
+    """Split at each ``separator`` outside quotes; quotes and escapes stay in the parts."""
     parts, current, quote, index = [], [], "", 0
     while index < len(text):
         char = text[index]

@@ -1,4 +1,4 @@
-"""Targets by the names of machines; ``Target`` itself, which stands in ``record.py``, has its public path here too."""
+"""Targets by the names of machines; ``Target`` itself is defined in ``record.py`` and re-exported here."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def arm_cpu(model: str = "unknown", options: str | list[str] | None = None) -> T
 
 
 def _board(constructor: str, known: Mapping[str, str], model: str, options: str | list[str] | None) -> str:
-    """The options of a board. Without a triple, code for a board that nobody knows would be code for this machine."""
+    """The options of a board. An unknown board needs a triple, because the default is the triple of this machine."""
     if model in known:
         return known[model]
     if model != "unknown" and "-mtriple" not in str(options):

@@ -167,7 +167,7 @@ def conv2d_winograd_nhwc_auto_scheduler_test(
 
 
 def get_tiled_matmul() -> tuple[Any, Any]:
-    """A product of matrices and a state of it in tiles."""
+    """A matmul and a tiled state of it."""
     A, B, C = matmul_auto_scheduler_test(512, 512, 512)
     dag = auto_scheduler.ComputeDAG([A, B, C])
     state = dag.get_init_state()

@@ -312,7 +312,7 @@ def tune(
     try:
         return run.run()
     except BaseException:
-        # Workers may be in the middle of a candidate nobody waits for any more.
+        # Workers may still build or measure candidates whose results are no longer needed.
         close_pools()
         raise
 

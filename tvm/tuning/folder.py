@@ -33,9 +33,9 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Kept:
-    """A candidate that has been built: its kernels, one or several whose times are added, for a type of device; the
-    record that it will be; what gives the arguments as a plain schedule leaves them, None where nobody compares; and in
-    which order the kernels take the elements of arguments, where it is another than the task's."""
+    """A candidate that has been built: its kernels for a type of device, whose times are added; the record that it will
+    become; the function that computes the expected arguments with a plain schedule, None without a comparison; and the
+    order in which the kernels read the elements of arguments, if it differs from that of the task."""
 
     kernels: Sequence[Kernel]
     device: int

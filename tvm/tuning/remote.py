@@ -32,7 +32,7 @@ _LINKED_THERE = (62, 183)
 _TRIES = 3
 _GONE = ("the session has ended", "the session was closed", "cannot be reached")
 _SECONDS_TO_SEND = 30.0
-# How long a thread keeps a device for its next candidates, and how many threads there are where nobody says.
+# How long a thread keeps a device for its next candidates, and the default number of threads.
 _SECONDS_KEPT = 2.0
 _MOST_AT_ONCE = 8
 # How often a candidate that waits for a device looks whether there still is one.

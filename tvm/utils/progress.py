@@ -61,7 +61,7 @@ class Progress:
         self.ticker: threading.Thread | None = None
 
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
-        """``done`` of ``total`` parts of ``stage`` are finished; a total of 0 is one that nobody knows."""
+        """``done`` of ``total`` parts of ``stage`` are finished; a total of 0 means unknown."""
         now = self.clock()
         with self.screen:
             is_new = stage != self.stage

@@ -44,7 +44,7 @@ class Worker:
     def __init__(self, spec: dict, python: str = sys.executable, environment: Mapping[str, str] | None = None,
                  module: str = "tvm.utils.peers", root: str | Path = ROOT):
         self.name = spec["peer"]
-        # This Python's libraries may lie beside the package; another one has its own.
+        # The libraries of this interpreter may be in the folder of the package; another interpreter has its own.
         path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         known = {"PYTHONPATH": path} if python == sys.executable else {}
         # Nothing is kept open before the process is there: what it cannot start it leaves nothing of.
@@ -87,7 +87,7 @@ class Worker:
         assert self.process.stdin is not None
         self.process.send_signal(signal.SIGCONT)
         with contextlib.suppress(BrokenPipeError):
-            # A process that is gone says so by giving no answer.
+            # A process that has ended is detected by its missing answer.
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
         got = self._answer()

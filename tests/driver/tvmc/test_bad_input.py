@@ -95,7 +95,7 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "the target is empty", *compile_, "--target", "")
     refused(4, "target '{\"kind\":'", *compile_, "--target", '{"kind":')
     refused(4, "is given twice", *compile_, "--target", "llvm, llvm")
-    refused(4, "the code generator of 'cmsis-nn' is not available yet", *compile_, "--target", "cmsis-nn, c")
+    refused(4, "the code generator of 'cmsis-nn' is not available", *compile_, "--target", "cmsis-nn, c")
     refused(4, "'cmsis' is not a target", *compile_, "--target", "cmsis, c")
     refused(4, "linking code for x86_64-pc-windows-msvc needs a compiler for that machine", *compile_, "--target",
             "llvm -mtriple=x86_64-pc-windows-msvc")
@@ -196,8 +196,8 @@ def test_inputs_that_are_no_arrays(refused, package, tmp_path):
         archive.writestr("data", b"no array")
     given("'data' in it is no array", "bytes.npz")
     given("it contains Python objects", "object.npz")
-    given("the model wants float32", "text.npz")
-    given("the model wants float32", "complex.npz")
+    given("the model expects float32", "text.npz")
+    given("the model expects float32", "complex.npz")
     given("an array without a name", "one.npy")
     for name in ("cut.npz", "empty.npz", "words.npz"):
         given("cannot be read as an .npz file", name)

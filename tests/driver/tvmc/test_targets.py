@@ -25,7 +25,7 @@ def test_a_kind_has_its_options_and_a_tag_its_target(capsys):
 def test_an_unknown_kind_or_tag_names_the_closest(refused):
     refused(4, "did you mean 'llvm'?", "targets", "lvm")
     refused(4, "'nvidia/tesla-t4'", "targets", "nvidia/tesla-t44")
-    refused(4, "no tag has 'zzz' in its name", "targets", "--tags", "zzz")
+    refused(4, "no tag contains 'zzz'", "targets", "--tags", "zzz")
 
 
 def test_the_cpu_is_a_device_and_what_is_not_here_has_a_reason(capsys):

@@ -247,7 +247,7 @@ class GraphModuleDebug(graph_executor.GraphModule):
         self.module["execute_node"](self._node(node))
 
     def get_node_output(self, node: int | str, out_ind: int = 0):
-        """What lies where the node writes; valid until a node that shares the memory runs.
+        """The contents of a node's output buffer, valid until a node that shares the memory runs.
 
         Parameters
         ----------

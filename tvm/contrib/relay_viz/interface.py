@@ -1,7 +1,7 @@
 """What drawing a graph is made of: nodes and edges, a parser that makes them of expressions, and a plotter.
 
-A parser says for each expression which node it is and which edges lead into it. A plotter makes a graph for each
-function, takes nodes and edges in, and writes a file. Each may be replaced by a class of one's own.
+A parser returns the node of each expression and the edges into it. A plotter creates a graph for each function, adds
+nodes and edges to it, and writes a file. Both can be replaced by custom classes.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """``torch.compile(model, backend="tvm_classic")``: graphs of TorchDynamo compiled here.
 
-PyTorch makes a graph of ATen operators of what it captures; the importer turns it into a module. Weights become
-constants, so that they can be folded and packed; that a weight was changed is seen before each run, and the graph is
-compiled anew. A graph with open sizes is compiled once, and runs on the virtual machine. A graph that cannot be
-compiled runs as PyTorch runs it, with one warning. Compiled kernels of the CPU are kept in the cache of compiled
-models, so that the next process finds them.
+PyTorch captures a graph of ATen operators, and the importer converts it to a module. Weights become constants, so that
+they can be folded and packed. Before each run the weights are checked, and after a change the graph is compiled again.
+A graph with dynamic shapes is compiled once and runs on the virtual machine. A graph that cannot be compiled runs in
+PyTorch, with one warning. CPU kernels are stored in the cache of compiled models for the next process.
 """
 
 from __future__ import annotations
@@ -114,7 +113,7 @@ class CompiledGraph:
 
 
 class Marks:
-    """How often tensors were changed, and where they lie; those made in inference mode do not count changes."""
+    """The version counters and addresses of tensors; tensors created in inference mode have no version counter."""
 
     def __init__(self, tensors: list):
         self.tensors = tensors

@@ -75,8 +75,8 @@ _BITS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
 
 
 class _Casts(ExprMutator):
-    """A cast of a cast as one or none, also with operators between that only move elements: what lies between matmuls
-    keeps the precision it is computed in, and a matmul reads its operands where they lie."""
+    """Merge or remove casts of casts, also with layout-changing ops between them, so that values between matmuls keep
+    their precision and matmuls read their operands without a copy."""
 
     def __init__(self):
         super().__init__()

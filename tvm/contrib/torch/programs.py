@@ -67,8 +67,8 @@ class Library(NamedTuple):
 
 
 def library_of(mod: IRModule, options: Options, device) -> Library:
-    """A module compiled for a device of PyTorch: a graph of known sizes, or a program with open sizes or control
-    flow."""
+    """A module compiled for a device of PyTorch: a graph with fixed shapes, or a program with dynamic shapes or
+    control flow."""
     from ... import relay
 
     with options.in_force():
@@ -119,7 +119,7 @@ def _tensor(array: ndarray.NDArray):
 
 
 def _in_place(executor, used: dict[int, str], device) -> Run:
-    """Results are written into new tensors of PyTorch, inputs are read where they lie."""
+    """Write outputs into new tensors of PyTorch and read inputs without a copy."""
     import torch  # pyright: ignore[reportMissingImports]
 
     found = [executor.get_output(i) for i in range(executor.get_num_outputs())]
