@@ -88,7 +88,7 @@ def test_inputs_that_are_made_up_have_the_sizes_asked_for(open_package, pair, tm
     refused(4, "has a size that is not positive", "run", "--input-shapes", "data:[0,3,9,7]", open_package)
     refused(4, "cannot be made", "run", "--input-shapes", "data:[99999999999999999,3,9,7]", open_package)
     _, package = pair
-    refused(4, 'give data with --inputs FILE, or sizes with one number for equal names: --input-shapes '
+    refused(4, 'use --inputs FILE, or give sizes with equal numbers for equal names: --input-shapes '
             '"a:[rows,depth] b:[depth]"', "run", package)
     assert not _main(["run", "--input-shapes", "a:[4,5]", "--outputs", out, package])
     assert {name: array.shape for name, array in np.load(out).items()} == {"output_0": (4, 5), "output_1": (4, 5)}

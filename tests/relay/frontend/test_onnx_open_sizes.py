@@ -47,7 +47,7 @@ def test_words_that_exporters_write_for_any_open_size_are_no_names(word):
 def test_the_hint_names_every_input_that_shares_the_size():
     with pytest.raises(TVMCException) as caught:
         complete_shapes(product([2, "n"], ["n"]), {})
-    assert 'with one number for equal names: --input-shapes "y:[2,n] x:[n]"' in str(caught.value)
+    assert 'with equal numbers for equal names: --input-shapes "y:[2,n] x:[n]"' in str(caught.value)
 
 
 def test_a_leading_size_is_a_batch_only_if_its_name_stands_nowhere_else():

@@ -73,7 +73,7 @@ def completed(
 
 
 def settled(
-    rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]], batch: int = 1, how: str = "give them", why: str = ""
+    rows: Mapping[str, Dims], given: Mapping[str, Sequence[int]], batch: int = 1, how: str = "fix them", why: str = ""
 ) -> tuple[dict[str, list[int]], list[str]]:
     """Shapes of all inputs, and the inputs whose batch was chosen. Sizes that nothing answers are asked for, with the
     reason ``why``."""
