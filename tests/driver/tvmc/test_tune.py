@@ -142,7 +142,8 @@ def test_python_interface(model_file, tmp_path):
     kept = tvmc.tune(model, "llvm", trials=2, number=1, tuner="ga", tasks_filter="dense")
     assert kept == model.default_tuning_records_path() and os.path.exists(kept)
     named = str(tmp_path / "named.json")
-    assert tvmc.tune(model, "llvm", tuning_records=named, prior_records=kept, trials=2, tasks_filter="0") == named
+    options = {"tuner": "random", "trials": 2, "tasks_filter": "0"}
+    assert tvmc.tune(model, "llvm", tuning_records=named, prior_records=kept, **options) == named
     assert tvmc.tune(model, "llvm", tasks_filter="list") is None
     package = tvmc.compile(model, "llvm", tuning_records=named, package_path=str(tmp_path / "m.tar"))
     assert tvmc.run(package, device="cpu").outputs["output_0"].shape == (1, 10)
@@ -179,6 +180,7 @@ def test_what_cannot_be_done_is_said_in_one_line(options, words, model_file, tmp
     assert not (tmp_path / "r.json").exists()
 
 
+@needs_xgboost
 def test_options_reach_the_measuring(model_file, tmp_path, monkeypatch):
     from tvm.driver.tvmc import roofline
     from tvm.tuning import TuningRun
@@ -233,7 +235,7 @@ def test_an_open_batch_is_tuned_as_it_is_compiled(model_path, tmp_path, capsys):
 
 
 def test_unwritable_records_are_a_clear_error(model_file, capsys):
-    assert _main(["tune", "-o", "/dev/full", "--trials", "2", "--tasks", "dense", model_file]) == 4
+    assert _main(["tune", "-o", "/dev/full", "--trials", "2", "--tuner", "random", "--tasks", "dense", model_file]) == 4
     assert "cannot be written" in capsys.readouterr().err
 
 
