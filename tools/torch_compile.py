@@ -142,7 +142,7 @@ def _text(rows: dict[str, list[str]], names) -> str:
 
 def kept_version() -> str:
     """Return the version of PyTorch in the first table."""
-    found = re.search(r"found with PyTorch (\S+):", DOCUMENT.read_text() if DOCUMENT.exists() else "")
+    found = re.search(r"the tables with PyTorch (\S+):", DOCUMENT.read_text() if DOCUMENT.exists() else "")
     return found[1] if found else "?"
 
 
