@@ -107,15 +107,15 @@ def test_two_files_of_one_model_are_tuned_and_measured(tmp_path, capsys):
 def test_several_models_are_rejected_where_one_is_taken(command, tmp_path, capsys):
     path, _ = files(tmp_path)
     assert _main([command, path, str(shutil.copy(path, tmp_path / "other.prototxt"))]) == 4
-    assert "net.prototxt and other.prototxt are no network with its weights" in capsys.readouterr().err
+    assert "net.prototxt and other.prototxt are not a network with its weights" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("a.caffemodel", "the weights of a caffe model alone; name its network .a .prototxt file"),
-        ("a.weights", "the weights of a darknet model alone; name its network .a .cfg file"),
-        ("a.params", "the weights of a mxnet model alone; name its network .a .json file"),
+        ("a.caffemodel", "only the weights of a caffe model; give its network .a .prototxt file"),
+        ("a.weights", "only the weights of a darknet model; give its network .a .cfg file"),
+        ("a.params", "only the weights of a mxnet model; give its network .a .json file"),
     ],
 )
 def test_weights_alone_name_the_file_that_they_need(name, words, tmp_path):
