@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 
 import numpy as np
 import pytest
@@ -138,6 +139,10 @@ def test_every_message_is_logged(servers, caplog):
     with caplog.at_level(logging.INFO, "RPCMessages"):
         with rpc.connect("127.0.0.1", first.port, key="a", enable_logging=True) as session:
             assert session.get_function("rpc.test.addone")(41) == 42
+        # The session ends with messages that its log may not have written yet.
+        for thread in threading.enumerate():
+            if thread.name == "rpc log":
+                thread.join(10)
     kinds = [(line.split()[0], line.partition(": ")[2].partition(",")[0]) for line in caplog.messages]
     assert kinds[:4] == [("to", "FUNCTION"), ("from", "RETURN"), ("to", "CALL"), ("from", "RETURN")]
     assert f"the RPC server 127.0.0.1:{first.port}" in caplog.messages[0]
