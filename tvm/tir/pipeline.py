@@ -59,6 +59,14 @@ HOST: tuple[Pass, ...] = (
     transform.LowerTVMBuiltin(),
 )
 
+# The same for functions whose callers know their signatures: they take data pointers, without a packed entry.
+RAW_HOST: tuple[Pass, ...] = (
+    transform.SplitOddVectors(),
+    transform.LowerIntrin(),
+    transform.MakeUnpackedAPI(),
+    transform.LowerTVMBuiltin(),
+)
+
 
 # Passes over threads of a device, before kernels are split off their functions, ...
 DEVICE: tuple[Pass, ...] = (
@@ -117,13 +125,22 @@ def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = Fal
     return mod
 
 
+def raw_host(mod: IRModule, target: Any, ctx: PassContext | None = None) -> IRModule:
+    """Lowered functions for a host as functions of data pointers."""
+    return run_pipeline(_bound(mod, target, ctx), RAW_HOST, ctx)
+
+
+def _bound(mod: IRModule, target: Any, ctx: PassContext | None) -> IRModule:
+    """The functions for a target. All memory that code is generated for is flat."""
+    mod = run_pipeline(mod, (transform.BindTarget(target), transform.JoinPhysicalAxes()), ctx)
+    return run_pipeline(mod, (transform.LowerCustomDatatypes(),), ctx)
+
+
 def split_host_device(
     mod: IRModule, target: Any, host: Any, ctx: PassContext | None = None
 ) -> tuple[IRModule, IRModule]:
     """Lowered functions as what code generators take: the module for ``host`` and the kernels for ``target``."""
-    # All memory that code is generated for is flat.
-    mod = run_pipeline(mod, (transform.BindTarget(target), transform.JoinPhysicalAxes()), ctx)
-    mod = run_pipeline(mod, (transform.LowerCustomDatatypes(),), ctx)
+    mod = _bound(mod, target, ctx)
     if is_host(target):
         return run_pipeline(mod, HOST, ctx), IRModule()
     mod = run_pipeline(mod, DEVICE, ctx)

@@ -16,7 +16,7 @@ from .program import Kind, Program, byte_size
 class Entry:
     """One output of one node. ``pinned`` storage belongs to it and what lies in it alone (inputs, parameters, results).
     ``offset`` is its first byte within the storage. It lives from step ``first_use`` to step ``last_use``; what lies in
-    another entry lives as long as that."""
+    another entry lives as long as that. ``root`` is the entry whose memory it is in."""
 
     nbytes: int
     pinned: bool = False
@@ -25,6 +25,7 @@ class Entry:
     offset: int = 0
     first_use: int = -1
     last_use: int = -1
+    root: int = -1
 
 
 @dataclass
@@ -76,6 +77,7 @@ def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, i
         for e in step.reads + step.writes:
             own = entries[base(e)]
             own.first_use, own.last_use = own.first_use if own.first_use >= 0 else at, at
+    over: dict[int, int] = {}
     free: dict[int, list[int]] = {e.device: [] for e in entries}
     for i, e in enumerate(entries):
         if e.pinned and i not in within:
@@ -87,7 +89,8 @@ def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, i
             if own.storage < 0:
                 taken = _written_over(step, at, entries, base, w)
                 own.storage = entries[taken].storage if taken >= 0 else _take(free[own.device], result, own)
-                result.in_place += taken >= 0
+                if taken >= 0:
+                    over[w] = taken
         for e in dict.fromkeys(base(x) for x in step.reads + step.writes):
             own = entries[e]
             if own.last_use == at and not own.pinned and e != taken:
@@ -100,6 +103,11 @@ def plan(steps: list[Step], entries: list[Entry], within: dict[int, tuple[int, i
         entries[e].storage, entries[e].offset = entries[own].storage, offset
         entries[e].first_use, entries[e].last_use = entries[own].first_use, entries[own].last_use
         result.inside += entries[e].nbytes != entries[own].nbytes
+    result.in_place = len(over)
+    for i, e in enumerate(entries):
+        e.root = base(i)
+        while e.root in over:
+            e.root = over[e.root]
     # A reshape needs no memory of its own even without a plan; the parts of a join would.
     kept = [e for i, e in enumerate(entries) if i not in within or e.nbytes != entries[base(i)].nbytes]
     result.unshared_bytes = sum(e.nbytes for e in kept if not e.pinned)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ...error import TVMError
@@ -22,36 +23,50 @@ from .program import Program
 
 @dataclass(frozen=True)
 class CompiledModel:
-    """What a writer gets: the program with its storage, the library of its kernels, and what they were made of."""
+    """What a writer gets: the program with its storage, and what it was made of. ``library`` has the packed functions
+    of its kernels, which ``compile_kernels`` compiles when a writer first asks for them."""
 
     program: Program
-    library: Any
+    compile_kernels: Callable[[], Any]
     ir_mod: IRModule
     target: Target | tuple[Target, ...]
+    host: Target
     name: str
     executor: Executor
     runtime: Runtime
+    progress: Callable[[str, int, int], None]
+    workspace_pools: Any = None
+    constant_pools: Any = None
+
+    @cached_property
+    def library(self) -> Any:
+        return self.compile_kernels()
 
 
 @dataclass(frozen=True)
 class Writer:
     """``write`` makes what ``relay.build`` returns. ``refused`` says of options of the executor or runtime why they
-    cannot be switched on."""
+    cannot be switched on. ``check`` raises an error for options that do not fit each other. ``has_pools`` says that
+    memory pools are supported, ``links_constants`` that the writer puts constants into the code itself."""
 
     write: Callable[[CompiledModel], Any]
     refused: Mapping[str, str] = field(default_factory=dict)
+    check: Callable[[Executor, Runtime], None] | None = None
+    has_pools: bool = False
+    links_constants: bool = False
 
 
 _WRITERS: dict[tuple[str, str], Writer] = {}
 
 
 def register_writer(
-    executor: str, runtime: str, write: Callable[[CompiledModel], Any], refused: Mapping[str, str] | None = None
+    executor: str, runtime: str, write: Callable[[CompiledModel], Any], refused: Mapping[str, str] | None = None,
+    **traits: Any,
 ) -> None:
-    """Programs for this executor and runtime are written by ``write``."""
+    """Programs for this executor and runtime are written by ``write``; ``traits`` are further fields of ``Writer``."""
     if (executor, runtime) in _WRITERS:
         raise ValueError(f"programs for executor {executor} and runtime {runtime} have a writer already")
-    _WRITERS[executor, runtime] = Writer(write, dict(refused or {}))
+    _WRITERS[executor, runtime] = Writer(write, dict(refused or {}), **traits)
 
 
 def choose(
@@ -75,8 +90,10 @@ def choose(
         for option, value in choice.options.items():
             if value and option in writer.refused:
                 raise TVMError(f"option {option} of {choice.name} is not supported yet: {writer.refused[option]}")
-    if workspace_pools or constant_pools:
-        raise TVMError("memory pools are for microcontrollers, which are not supported")
+    if (workspace_pools or constant_pools) and not writer.has_pools:
+        raise TVMError(f"memory pools need executor aot and runtime crt, not {executor.name} and {runtime.name}")
+    if writer.check is not None:
+        writer.check(executor, runtime)
     return writer, executor, runtime
 
 

@@ -1,0 +1,82 @@
+"""Kernels with raw signatures: data pointers of inputs and outputs, then one pointer for each workspace.
+
+A kernel of the graph executor asks the runtime for its workspace. Here the caller passes the workspace, so that one
+memory plan covers the intermediate results of the model and the workspaces of its kernels, and so that the code of a
+kernel does not depend on the plan.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ....dtype import info
+from ....ir.prim import IntImm, Var
+from ....tir.buffer import decl_buffer
+from ....tir.function import PrimFunc
+from ....tir.stmt import Allocate, For, ForKind, Stmt
+from ....tir.transform.statement import StmtRewriter
+
+
+class Workspace(NamedTuple):
+    """Memory that a kernel needs while it runs."""
+
+    name: str
+    dtype: str
+    elements: int
+
+
+class RawKernel(NamedTuple):
+    """A lowered kernel whose last parameters are its workspaces."""
+
+    symbol: str
+    function: PrimFunc
+    workspaces: list[Workspace]
+
+
+def raw_kernel(function: PrimFunc, symbol: str, stack_bytes: int) -> RawKernel:
+    """The kernel under another symbol, with its allocations of more than ``stack_bytes`` as parameters.
+
+    Memory inside a parallel loop belongs to one task, and there are as many tasks as threads, so that memory is not
+    hoisted.
+    """
+    hoisting = _Hoisting(stack_bytes)
+    body = hoisting.stmt(function.body)
+    params, buffers = list(function.params), dict(function.buffer_map)
+    for var, workspace in hoisting.found:
+        handle = Var(workspace.name, "handle")
+        params.append(handle)
+        buffers[handle] = decl_buffer((workspace.elements,), workspace.dtype, workspace.name, data=var)
+    attrs = {**dict(function.attrs or {}), "global_symbol": symbol}
+    made = PrimFunc(params, body, function.ret_type, buffers, attrs)
+    return RawKernel(symbol, made, [workspace for _, workspace in hoisting.found])
+
+
+class _Hoisting(StmtRewriter):
+    def __init__(self, stack_bytes: int):
+        self.stack_bytes = stack_bytes
+        self.found: list[tuple[Var, Workspace]] = []
+
+    def on_For(self, node: For) -> Stmt:
+        return node if node.kind is ForKind.PARALLEL else self.keep(node)
+
+    def on_Allocate(self, node: Allocate) -> Stmt:
+        elements = constant_elements(node)
+        scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
+        if elements is None or scope != "global" or node.annotations.get("on_stack"):
+            return self.keep(node)
+        if elements * info(node.dtype).bytes <= self.stack_bytes:
+            return self.keep(node)
+        dtype = info(node.dtype)
+        self.found.append((node.buffer_var, Workspace(node.buffer_var.name, node.dtype, elements // dtype.lanes)))
+        return self.stmt(node.body)
+
+
+def constant_elements(node: Allocate) -> int | None:
+    """The number of scalars that an allocation holds, None where its size is known only at run time."""
+    if not all(isinstance(extent, IntImm) for extent in node.extents):
+        return None
+    return math.prod(int(extent) for extent in node.extents) * info(node.dtype).lanes
+
+
+__all__ = ["RawKernel", "Workspace", "constant_elements", "raw_kernel"]

@@ -1,0 +1,34 @@
+"""Options of the ahead-of-time executor: combinations that are rejected, and the targets it supports."""
+
+from __future__ import annotations
+
+from ....error import TVMError
+from ....target import Target
+from ..options import Executor, Runtime
+from ..writers import CompiledModel
+
+
+def check_cpp(executor: Executor, runtime: Runtime) -> None:
+    """Check the interface of a model for the C++ runtime, which calls the main function with packed arguments."""
+    interface, unpacked = _interface(executor)
+    if interface != "packed" or unpacked:
+        raise TVMError(
+            f'Need unpacked-api == false (got: {int(unpacked)}) and interface-api == "packed" (got: {interface}) when '
+            "targeting c++ runtime"
+        )
+
+
+def _interface(executor: Executor) -> tuple[str, bool]:
+    interface, unpacked = executor.options.get("interface-api", "packed"), executor.options.get("unpacked-api", False)
+    if interface not in ("packed", "c"):
+        raise TVMError(f'option interface-api of aot: there are "packed" and "c", got "{interface}"')
+    return interface, bool(unpacked)
+
+
+def one_target(model: CompiledModel) -> Target:
+    """The target of a model whose code runs on one CPU."""
+    target = model.target
+    if isinstance(target, tuple) or not target.features.is_cpu:
+        names = ", ".join(str(t).strip() for t in (target if isinstance(target, tuple) else (target,)))
+        raise TVMError(f"executor aot runs on one CPU (targets llvm and c), not on {names}; use executor graph")
+    return target
