@@ -202,12 +202,16 @@ def build(
     """
     writer, executor, runtime = writers.choose(executor, runtime, workspace_memory_pools, constant_memory_pools)
     targets, host = all_targets(target, target_host)
+    if writer.target is not None:
+        targets = [writer.target(one) for one in targets]
     for one in targets:
         if one.libs:
             warnings.warn(f"target '{str(one).strip()}': {', '.join(one.libs)} is not available yet; every operator is "
                           "compiled", stacklevel=2)
     with contextlib.ExitStack() as scope:
         scope.enter_context(rare_collections)
+        if writer.context is not None:
+            scope.enter_context(writer.context(PassContext.current()))
         for one in targets:
             scope.enter_context(records_at_hand(one))
         links = bool(executor.options.get("link-params")) and not writer.links_constants

@@ -68,6 +68,14 @@ RAW_HOST: tuple[Pass, ...] = (
 )
 
 
+# The same for functions of plain C, which calls nothing of the runtime.
+PLAIN_HOST: tuple[Pass, ...] = (
+    transform.SplitOddVectors(),
+    transform.LowerIntrin(),
+    transform.LowerTVMBuiltin(),
+)
+
+
 # Passes over threads of a device, before kernels are split off their functions, ...
 DEVICE: tuple[Pass, ...] = (
     transform.VerifyMemory(),
@@ -128,6 +136,11 @@ def lower(mod: IRModule, ctx: PassContext | None = None, simple_mode: bool = Fal
 def raw_host(mod: IRModule, target: Any, ctx: PassContext | None = None) -> IRModule:
     """Lowered functions for a host as functions of data pointers."""
     return run_pipeline(_bound(mod, target, ctx), RAW_HOST, ctx)
+
+
+def plain_host(mod: IRModule, target: Any, ctx: PassContext | None = None) -> IRModule:
+    """Lowered functions for programs without the runtime."""
+    return run_pipeline(_bound(mod, target, ctx), PLAIN_HOST, ctx)
 
 
 def _bound(mod: IRModule, target: Any, ctx: PassContext | None) -> IRModule:

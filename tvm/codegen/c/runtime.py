@@ -18,8 +18,8 @@ from .names import bare, clean, quoted
 TABLE = "__tvm_runtime_table"
 CONTEXT = "__tvm_module_ctx"
 
-# The records of the runtime's interface, as far as generated code uses them.
-RECORDS = """\
+# Arrays and values of packed calls.
+ARRAY_RECORDS = """\
 typedef struct { int32_t device_type; int32_t device_id; } DLDevice;
 typedef struct { uint8_t code; uint8_t bits; uint16_t lanes; } DLDataType;
 typedef struct {
@@ -32,6 +32,9 @@ typedef struct {
   uint64_t byte_offset;
 } DLTensor;
 typedef union { int64_t v_int64; double v_float64; void* v_handle; const char* v_str; } TVMValue;
+"""
+# The records of the runtime's interface, as far as generated code uses them.
+RECORDS = ARRAY_RECORDS + """\
 typedef struct { int32_t num_task; void* sync_handle; } TVMParallelGroupEnv;
 typedef struct {
   const char* function;

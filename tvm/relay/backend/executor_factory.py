@@ -191,12 +191,14 @@ class AOTExecutorFactoryModule(ExecutorFactoryModule):
         The devices whose contexts a caller passes to the model.
     graph_json_str : str, optional
         The graph by which the runtime calls the main function; empty for code that runs without the runtime.
+    plain_model : PlainModel, optional
+        The C text, the header and the interface of a model for programs without the runtime.
     """
 
     def __init__(
         self, ir_mod, lowered_ir_mods: Mapping[Any, Any], target, executor, runtime, libmod, libmod_name: str,
         params: Mapping[str, Any], function_metadata: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
-        executor_codegen_metadata: Any, devices: list[str], graph_json_str: str = "",
+        executor_codegen_metadata: Any, devices: list[str], graph_json_str: str = "", plain_model: Any = None,
     ):  # fmt: skip
         super().__init__(libmod, libmod_name, params, function_metadata)
         self.ir_mod = ir_mod
@@ -207,6 +209,7 @@ class AOTExecutorFactoryModule(ExecutorFactoryModule):
         self.executor_codegen_metadata = executor_codegen_metadata
         self.devices = list(devices)
         self.graph_json = graph_json_str
+        self.plain_model = plain_model
 
     def get_graph_json(self) -> str:
         if not self.graph_json:
@@ -223,3 +226,9 @@ class AOTExecutorFactoryModule(ExecutorFactoryModule):
     def get_executor_config(self) -> Any:
         """The interface of the main function."""
         return self.executor_codegen_metadata
+
+    def export_library(self, file_name, fcompile=None, addons=None, workspace_dir=None, fpack_imports=None, **kwargs):
+        """Write the library; for the runtime, with the parameters inside, so that loading it gives a factory."""
+        if self.graph_json:
+            return super().export_library(file_name, fcompile, addons, workspace_dir, fpack_imports, **kwargs)
+        return export_library(self.lib, file_name, fcompile, fpack_imports, addons, workspace_dir, **kwargs)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ...error import TVMError
 from ...ir.module import IRModule
+from ...ir.transform import PassContext
 from ...target import Target
 from .executor_factory import GraphExecutorFactoryModule
 from .function_info import function_metadata
@@ -54,6 +55,8 @@ class Writer:
     check: Callable[[Executor, Runtime], None] | None = None
     has_pools: bool = False
     links_constants: bool = False
+    context: Callable[[PassContext], PassContext] | None = None
+    target: Callable[[Target], Target] | None = None
 
 
 _WRITERS: dict[tuple[str, str], Writer] = {}

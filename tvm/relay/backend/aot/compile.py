@@ -5,26 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from ....codegen.c.build import emit_source
+from ....codegen.c.plain import COMMENT, INFALLIBLE, LOCAL, PlainC
 from ....driver.build_module import build_for_host
 from ....ir.module import IRModule
+from ....ir.prim import Call
 from ....ir.transform import PassContext
+from ....ir.visit import pre_order
 from ....target import Target
 from ....tir import pipeline
 from ....tir.function import PrimFunc
-from ....tir.transform.lower_tvm_builtin import STACK_BYTES
+from ....tir.stmt import AssertStmt
+from ....tir.transform.convert_for_loops_to_serial import convert_for_loops_to_serial
+from ....tir.transform.lower_tvm_builtin import LOCAL_STACK_BYTES, STACK_BYTES
 from ....tir.transform.make_packed_api import COMPUTE_SUFFIX
 from ..program import Program
-from .kernels import RawKernel, raw_kernel
-from .main_function import MainFunction, main_function, main_symbol
+from ..te_compiler import Kernel
+from .kernels import RawKernel, StackLimits, raw_kernel
+from .main_function import MainFunction, local_main_symbol, main_function, main_symbol
 from .plan import Planned, plan_main
 
 Progress = Callable[[str, int, int], None]
+# What stays on the stack of a thread of the runtime, and on that of a microcontroller.
+_OF_THREADS = StackLimits(STACK_BYTES, LOCAL_STACK_BYTES)
+_OF_MICROCONTROLLERS = StackLimits(256, 1024)
 
 
-class CompiledProgram(NamedTuple):
-    """The code of a model, its main function before and after memory planning, and its lowered functions."""
+class Compiled(NamedTuple):
+    """The code of a model (a module, or C text), its main function before and after memory planning, and its lowered
+    functions."""
 
-    library: Any
+    code: Any
     main: MainFunction
     planned: Planned
     lowered: IRModule
@@ -32,32 +43,76 @@ class CompiledProgram(NamedTuple):
 
 def compile_for_runtime(
     program: Program, mod_name: str, target: Target, host: Target, progress: Progress
-) -> CompiledProgram:
+) -> Compiled:
     """Compile a program for the runtime: kernels use its threads, and the main function has a packed entry, whose
     arguments are inputs, constants, outputs and the workspace."""
     ctx = PassContext.current()
     kernels: dict[str, RawKernel] = {}
-    lowered = IRModule()
     made: list[tuple[MainFunction, Planned]] = []
 
     def functions() -> Iterator[IRModule]:
-        for done, kernel in enumerate(program.kernels):
-            progress("scheduling kernels", done, len(program.kernels))
-            function = kernel.module[kernel.name]
-            assert isinstance(function, PrimFunc)
-            raw = kernels[kernel.name] = raw_kernel(function, kernel.name + COMPUTE_SUFFIX, STACK_BYTES)
-            lowered.update(IRModule({raw.symbol: raw.function}))
+        for kernel in _with_progress(program, progress):
+            raw = kernels[kernel.name] = raw_kernel(_loops(kernel), kernel.name + COMPUTE_SUFFIX, _OF_THREADS)
             yield pipeline.raw_host(IRModule({raw.symbol: raw.function}), target, ctx)
-        progress("generating code", 0, 0)
         main = main_function(program, mod_name, kernels, link_constants=False)
         planned = plan_main(main.function)
         made.append((main, planned))
-        module = IRModule({main_symbol(mod_name): planned.function})
-        lowered.update(module)
-        yield pipeline.split_host_device(module, host, host, ctx)[0]
+        yield pipeline.split_host_device(IRModule({main_symbol(mod_name): planned.function}), host, host, ctx)[0]
 
     library = build_for_host(functions(), host)
-    return CompiledProgram(library, *made[0], lowered)
+    return Compiled(library, *made[0], _lowered(mod_name, kernels, made[0][1]))
 
 
-__all__ = ["CompiledProgram", "compile_for_runtime"]
+def compile_plain(
+    program: Program, mod_name: str, target: Target, progress: Progress, is_public: bool
+) -> Compiled:
+    """Compile a program to plain C: one file of static kernels, constants, and the main function, which other files can
+    call where it ``is_public``."""
+    ctx = PassContext.current()
+    kernels = {kernel.name: _plain_kernel(kernel) for kernel in _with_progress(program, progress)}
+    main = main_function(program, mod_name, kernels, link_constants=True)
+    planned = plan_main(main.function)
+    about = f'Model "{mod_name}": calls the kernels in order.'
+    symbol = main_symbol(mod_name) if is_public else local_main_symbol(mod_name)
+    functions = {raw.symbol: raw.function for raw in kernels.values()}
+    # Callees come first.
+    functions[symbol] = planned.function.with_attr({"global_symbol": symbol, COMMENT: about, LOCAL: not is_public})
+    module = pipeline.plain_host(IRModule(functions), target, ctx)
+    source = emit_source([(name, module[name]) for name in functions], PlainC)
+    return Compiled(source, main, planned, _lowered(mod_name, kernels, planned))
+
+
+def _with_progress(program: Program, progress: Progress) -> Iterator[Kernel]:
+    for done, kernel in enumerate(program.kernels):
+        progress("scheduling kernels", done, len(program.kernels))
+        yield kernel
+    progress("generating code", 0, 0)
+
+
+def _loops(kernel: Kernel) -> PrimFunc:
+    function = kernel.module[kernel.name]
+    assert isinstance(function, PrimFunc)
+    return function
+
+
+def _plain_kernel(kernel: Kernel) -> RawKernel:
+    """A kernel of serial loops that only its file calls; it returns a status only where it can fail."""
+    raw = raw_kernel(convert_for_loops_to_serial(_loops(kernel)), kernel.name, _OF_MICROCONTROLLERS)
+    can_fail = any(
+        isinstance(node, AssertStmt) or (isinstance(node, Call) and getattr(node.op, "name", "") in _FAILING)
+        for node in pre_order(raw.function.body)
+    )
+    operators = ", ".join(kernel.operators) or "copy"
+    function = raw.function.with_attr({COMMENT: operators, LOCAL: True, INFALLIBLE: not can_fail})
+    return raw._replace(function=function, can_fail=can_fail)
+
+
+_FAILING = frozenset(("tir.tvm_throw_last_error", "tir.ret"))
+
+
+def _lowered(mod_name: str, kernels: dict[str, RawKernel], planned: Planned) -> IRModule:
+    """The functions of a model as loops."""
+    return IRModule({**{raw.symbol: raw.function for raw in kernels.values()}, main_symbol(mod_name): planned.function})
+
+
+__all__ = ["Compiled", "compile_for_runtime", "compile_plain"]

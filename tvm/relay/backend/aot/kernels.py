@@ -32,15 +32,24 @@ class RawKernel(NamedTuple):
     symbol: str
     function: PrimFunc
     workspaces: list[Workspace]
+    # Whether it returns a status.
+    can_fail: bool = True
 
 
-def raw_kernel(function: PrimFunc, symbol: str, stack_bytes: int) -> RawKernel:
-    """The kernel under another symbol, with its allocations of more than ``stack_bytes`` as parameters.
+class StackLimits(NamedTuple):
+    """The most bytes of an allocation that stays on the stack, by its scope."""
+
+    of_global: int
+    of_local: int
+
+
+def raw_kernel(function: PrimFunc, symbol: str, limits: StackLimits) -> RawKernel:
+    """The kernel under another symbol, with its larger allocations as parameters.
 
     Memory inside a parallel loop belongs to one task, and there are as many tasks as threads, so that memory is not
     hoisted.
     """
-    hoisting = _Hoisting(stack_bytes)
+    hoisting = _Hoisting(limits)
     body = hoisting.stmt(function.body)
     params, buffers = list(function.params), dict(function.buffer_map)
     for var, workspace in hoisting.found:
@@ -53,8 +62,8 @@ def raw_kernel(function: PrimFunc, symbol: str, stack_bytes: int) -> RawKernel:
 
 
 class _Hoisting(StmtRewriter):
-    def __init__(self, stack_bytes: int):
-        self.stack_bytes = stack_bytes
+    def __init__(self, limits: StackLimits):
+        self.limits = {"global": limits.of_global, "local": limits.of_local}
         self.found: list[tuple[Var, Workspace]] = []
 
     def on_For(self, node: For) -> Stmt:
@@ -63,9 +72,9 @@ class _Hoisting(StmtRewriter):
     def on_Allocate(self, node: Allocate) -> Stmt:
         elements = constant_elements(node)
         scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
-        if elements is None or scope != "global" or node.annotations.get("on_stack"):
+        if elements is None or scope not in self.limits or node.annotations.get("on_stack"):
             return self.keep(node)
-        if elements * info(node.dtype).bytes <= self.stack_bytes:
+        if elements * info(node.dtype).bytes <= self.limits[scope]:
             return self.keep(node)
         dtype = info(node.dtype)
         self.found.append((node.buffer_var, Workspace(node.buffer_var.name, node.dtype, elements // dtype.lanes)))
@@ -79,4 +88,4 @@ def constant_elements(node: Allocate) -> int | None:
     return math.prod(int(extent) for extent in node.extents) * info(node.dtype).lanes
 
 
-__all__ = ["RawKernel", "Workspace", "constant_elements", "raw_kernel"]
+__all__ = ["RawKernel", "StackLimits", "Workspace", "constant_elements", "raw_kernel"]

@@ -22,7 +22,6 @@ from ....runtime.name_transforms import sanitize_name
 from ....tir.buffer import Buffer, decl_buffer
 from ....tir.function import PrimFunc
 from ....tir.stmt import Allocate, AllocateConst, Evaluate, IfThenElse, Stmt, seq
-from ....tir.transform.make_packed_api import ret
 from ..program import Kind, Program, Ref
 from .kernels import RawKernel
 
@@ -59,6 +58,11 @@ def main_symbol(mod_name: str) -> str:
     return f"tvmgen_{sanitize_name(mod_name)}___tvm_main__"
 
 
+def local_main_symbol(mod_name: str) -> str:
+    """The symbol of a main function of data pointers that only its file calls."""
+    return f"tvmgen_{sanitize_name(mod_name)}_main"
+
+
 def main_function(
     program: Program, mod_name: str, kernels: Mapping[str, RawKernel], link_constants: bool
 ) -> MainFunction:
@@ -86,7 +90,7 @@ class _Builder:
         constants = [] if link_constants else [self._given(number) for number in linked]
         outputs, copies = self._outputs()
         allocated = self._allocate()
-        body = seq(*self._calls(), *(self._copy(*copy) for copy in copies), ret(const(0, "int32")))
+        body = seq(*self._calls(), *(self._copy(*copy) for copy in copies))
         for var, t in reversed(allocated):
             body = _allocate(var, t.dtype, _elements(t), body)
         for number in reversed(linked if link_constants else ()):
@@ -150,7 +154,7 @@ class _Builder:
         for e, (node, t) in enumerate(self.program.entries()):
             if self.entries[e].root != e or e in self.memory:
                 continue
-            name = self._new_name(node.name if node.kind is Kind.CONSTANT else f"sid_{e}")
+            name = self._new_name(f"constant_{e}" if node.is_given else f"sid_{e}")
             var = self.memory[e] = _pointer(name, t.dtype)
             if not node.is_given:
                 made.append((var, t))
@@ -178,8 +182,11 @@ class _Builder:
     def _call(self, kernel: RawKernel, args: list[PrimExpr]) -> Stmt:
         """The call of a kernel inside its workspaces; an error ends the main function."""
         spaces = [(_pointer(self._new_name(w.name), w.dtype), w) for w in kernel.workspaces]
-        call = Call("int32", GlobalVar(kernel.symbol), (*args, *(var for var, _ in spaces)))
-        stmt: Stmt = IfThenElse(primop.not_equal(call, 0), ret(const(-1, "int32")))
+        call = Call("int32" if kernel.can_fail else "void", GlobalVar(kernel.symbol), (*args, *(v for v, _ in spaces)))
+        stmt: Stmt = Evaluate(call)
+        if kernel.can_fail:
+            fail = Evaluate(Call("int32", Op.get("tir.tvm_throw_last_error"), ()))
+            stmt = IfThenElse(primop.not_equal(call, 0), fail)
         for var, workspace in reversed(spaces):
             stmt = _allocate(var, workspace.dtype, workspace.elements, stmt)
         return stmt
@@ -201,4 +208,4 @@ def _elements(t: TensorType) -> int:
     return math.prod(int(d) for d in t.shape)
 
 
-__all__ = ["MainFunction", "Tensor", "main_function", "main_symbol"]
+__all__ = ["MainFunction", "Tensor", "local_main_symbol", "main_function", "main_symbol"]

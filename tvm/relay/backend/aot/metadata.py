@@ -99,7 +99,9 @@ def main_graph(program: Program, main: MainFunction, mod_name: str, workspace_by
     for kind, tensors in ((Kind.INPUT, main.inputs), (Kind.CONSTANT, main.constants)):
         graph.nodes += [Node(kind, t.name, [t.type], device) for t in tensors]
     given = [(number, 0) for number in range(len(graph.nodes))]
-    types = [t.type for t in main.outputs] + [TensorType((max(workspace_bytes, 1),), "uint8")]
+    types = [t.type for t in main.outputs]
+    if workspace_bytes:
+        types.append(TensorType((workspace_bytes,), "uint8"))
     symbol = main_symbol(mod_name)
     entry: Any = SimpleNamespace(name=symbol)
     graph.nodes.append(Node(Kind.KERNEL, symbol, types, device, given, entry))

@@ -8,9 +8,17 @@ from ..options import Executor, Runtime
 from ..writers import CompiledModel
 
 
+def interface_of(executor: Executor) -> tuple[str, bool]:
+    """The interface of the entry, and whether the main function takes data pointers."""
+    interface, unpacked = executor.options.get("interface-api", "packed"), executor.options.get("unpacked-api", False)
+    if interface not in ("packed", "c"):
+        raise TVMError(f'option interface-api of aot: there are "packed" and "c", got "{interface}"')
+    return interface, bool(unpacked)
+
+
 def check_cpp(executor: Executor, runtime: Runtime) -> None:
     """Check the interface of a model for the C++ runtime, which calls the main function with packed arguments."""
-    interface, unpacked = _interface(executor)
+    interface, unpacked = interface_of(executor)
     if interface != "packed" or unpacked:
         raise TVMError(
             f'Need unpacked-api == false (got: {int(unpacked)}) and interface-api == "packed" (got: {interface}) when '
@@ -18,11 +26,18 @@ def check_cpp(executor: Executor, runtime: Runtime) -> None:
         )
 
 
-def _interface(executor: Executor) -> tuple[str, bool]:
-    interface, unpacked = executor.options.get("interface-api", "packed"), executor.options.get("unpacked-api", False)
-    if interface not in ("packed", "c"):
-        raise TVMError(f'option interface-api of aot: there are "packed" and "c", got "{interface}"')
-    return interface, bool(unpacked)
+def check_crt(executor: Executor, runtime: Runtime) -> None:
+    """Check the interface of a model for programs without the runtime. Structs of pointers need a main function of
+    pointers."""
+    interface, unpacked = interface_of(executor)
+    if interface == "c" and not unpacked:
+        raise TVMError(
+            f'Either need interface_api == "packed" (got: {interface}) or unpacked-api == true (got: {int(unpacked)}) '
+            "when targeting c runtime"
+        )
+    if not executor.options.get("link-params", True):
+        raise TVMError("option link-params of aot cannot be switched off with runtime crt: the code contains the "
+                       "weights; use runtime cpp for weights beside the code")
 
 
 def one_target(model: CompiledModel) -> Target:

@@ -18,13 +18,14 @@ _ALIGNMENT = 64
 
 
 class Planned(NamedTuple):
-    """A main function whose last parameter is its workspace, and the bytes of the workspace."""
+    """A main function whose last parameter is its workspace, and the bytes of the workspace. Without workspace there is
+    no such parameter."""
 
     function: PrimFunc
     nbytes: int
 
 
-def plan_main(function: PrimFunc) -> Planned:
+def plan_main(function: PrimFunc, alignment: int = 64) -> Planned:
     """Give every allocation a place: the largest first, each at the first offset that no live memory uses."""
     uses = _Uses()
     uses.stmt(function.body)
@@ -41,7 +42,9 @@ def plan_main(function: PrimFunc) -> Planned:
             offset = max(offset, end)
         places[var] = (offset, offset + size)
     nbytes = max((end for _, end in places.values()), default=0)
-    handle, workspace = Var("workspace", "handle"), decl_buffer((max(nbytes, 1),), "uint8", "workspace")
+    if not nbytes:
+        return Planned(function, 0)
+    handle, workspace = Var("workspace", "handle"), decl_buffer((nbytes,), "uint8", "workspace")
     body = _Placing(workspace.data, {var: at[0] for var, at in places.items()}).stmt(function.body)
     buffers = {**function.buffer_map, handle: workspace}
     planned = PrimFunc((*function.params, handle), body, function.ret_type, buffers, function.attrs)
