@@ -22,7 +22,7 @@ from ....tir.transform.make_packed_api import COMPUTE_SUFFIX
 from ..program import Program
 from ..te_compiler import Kernel
 from .kernels import RawKernel, StackLimits, raw_kernel
-from .main_function import MainFunction, local_main_symbol, main_function, main_symbol
+from .main_function import MainFunction, kernels_in_place, local_main_symbol, main_function, main_symbol
 from .plan import Planned, plan_main
 
 Progress = Callable[[str, int, int], None]
@@ -69,7 +69,8 @@ def compile_plain(
     """Compile a program to plain C: one file of static kernels, constants, and the main function, which other files can
     call where it ``is_public``."""
     ctx = PassContext.current()
-    kernels = {kernel.name: _plain_kernel(kernel) for kernel in _with_progress(program, progress)}
+    in_place = kernels_in_place(program)
+    kernels = {k.name: _plain_kernel(k, k.name in in_place) for k in _with_progress(program, progress)}
     main = main_function(program, mod_name, kernels, link_constants=True)
     planned = plan_main(main.function)
     about = f'Model "{mod_name}": calls the kernels in order.'
@@ -95,15 +96,17 @@ def _loops(kernel: Kernel) -> PrimFunc:
     return function
 
 
-def _plain_kernel(kernel: Kernel) -> RawKernel:
-    """A kernel of serial loops that only its file calls; it returns a status only where it can fail."""
+def _plain_kernel(kernel: Kernel, is_in_place: bool) -> RawKernel:
+    """A kernel of serial loops that only its file calls; it returns a status only where it can fail. Pointers of a
+    kernel that is called ``in_place`` may be equal."""
     raw = raw_kernel(convert_for_loops_to_serial(_loops(kernel)), kernel.name, _OF_MICROCONTROLLERS)
     can_fail = any(
         isinstance(node, AssertStmt) or (isinstance(node, Call) and getattr(node.op, "name", "") in _FAILING)
         for node in pre_order(raw.function.body)
     )
     operators = ", ".join(kernel.operators) or "copy"
-    function = raw.function.with_attr({COMMENT: operators, LOCAL: True, INFALLIBLE: not can_fail})
+    attrs = {COMMENT: operators, LOCAL: True, INFALLIBLE: not can_fail}
+    function = raw.function.with_attr({**attrs, "tir.noalias": False} if is_in_place else attrs)
     return raw._replace(function=function, can_fail=can_fail)
 
 

@@ -73,6 +73,19 @@ def main_function(
     return _Builder(program, kernels).build(main_symbol(mod_name), link_constants)
 
 
+def kernels_in_place(program: Program) -> set[str]:
+    """The names of kernels that write to the memory of an input in at least one call."""
+    assert program.plan is not None
+    entries, first = program.plan.entries, program.first_entries()
+    found: set[str] = set()
+    for number, node in enumerate(program.nodes):
+        if node.kernel is not None:
+            written = {entries[e].root for e in range(first[number], first[number + 1])}
+            if any(entries[first[n] + i].root in written for n, i in node.inputs):
+                found.add(node.kernel.name)
+    return found
+
+
 class _Builder:
     def __init__(self, program: Program, kernels: Mapping[str, RawKernel]):
         assert program.plan is not None
@@ -208,4 +221,4 @@ def _elements(t: TensorType) -> int:
     return math.prod(int(d) for d in t.shape)
 
 
-__all__ = ["MainFunction", "Tensor", "local_main_symbol", "main_function", "main_symbol"]
+__all__ = ["MainFunction", "Tensor", "kernels_in_place", "local_main_symbol", "main_function", "main_symbol"]
