@@ -238,6 +238,7 @@ CONFORMANCE = {
         Option("--again", "only the tests that the table lists"),
         Option("--journal", "file of results; an interrupted run continues from it", "FILE"),
         Option("--failures", "print every test that does not pass"),
+        Option("--aot", "compile to plain C ahead of time; the table is not written"),
     ),
     "tflite": Command("every TFLite operator and model beside LiteRT's outputs", conformance_tflite, (JOBS,)),
     "keras": script("tools/keras_conformance.py", "every Keras layer beside Keras' outputs", PARTS),

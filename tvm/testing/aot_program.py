@@ -17,7 +17,7 @@ from ..dtype import dlpack_parts
 from ..error import TVMError
 from ..ir.tensor_type import TensorType
 from ..relay.backend.aot.plain_module import PlainModel
-from ..runtime import link
+from ..runtime import link, ndarray
 
 MODEL_FLAGS = ("-std=c99", "-Wall", "-Wextra", "-Werror", "-ffreestanding", "-O2")
 _MAIN_FLAGS = ("-std=c99", "-O0")
@@ -99,7 +99,8 @@ class Program:
 
 
 def _numpy_dtype(dtype: str) -> np.dtype:
-    return np.dtype("bool" if dtype == "bool" else "uint16" if dtype == "bfloat16" else dtype)
+    """The type that arrays of NumPy have for a data type."""
+    return ndarray.empty((0,), dtype).numpy().dtype
 
 
 def _bytes_of(value: Any, t: TensorType) -> bytes:
@@ -107,9 +108,10 @@ def _bytes_of(value: Any, t: TensorType) -> bytes:
     shape = tuple(int(d) for d in t.shape)
     if array.shape != shape:
         raise TVMError(f"an input of shape {shape} is expected, got {array.shape}")
-    if t.dtype == "bfloat16" and array.dtype.itemsize == 2:
-        return np.ascontiguousarray(array).tobytes()
-    return np.ascontiguousarray(array, _numpy_dtype(t.dtype)).tobytes()
+    dtype = _numpy_dtype(t.dtype)
+    # bfloat16 may be given as its bits.
+    is_bits = t.dtype == "bfloat16" and array.dtype == np.uint16
+    return np.ascontiguousarray(array, array.dtype if is_bits else dtype).tobytes()
 
 
 def _arrays_of(data: bytes, types: Sequence[TensorType]) -> list[np.ndarray]:
