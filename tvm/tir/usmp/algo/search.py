@@ -16,7 +16,7 @@ from .packing import Packing, Search
 from .problem import Layout, Problem, best_fit, first_fit, measure, place, to_allocations
 
 # Steps of one branch and bound, each about a microsecond: visits of a buffer in a branch.
-BRANCH_WORK = 2_000_000
+BRANCH_WORK = 1_000_000
 # Larger sets of connected buffers are too large for branch and bound.
 LARGEST_SET = 400
 
@@ -47,9 +47,9 @@ def _sets(problem: Problem, layout: Layout, pool: int) -> list[list[int]]:
     return [sorted(part, key=lambda n: (-problem.sizes[n], n)) for part in found]
 
 
-def pack(problem: Problem, layout: Layout, work: int) -> Layout:
+def pack(problem: Problem, layout: Layout) -> Layout:
     """The layout with the buffers of each pool packed by branch and bound."""
-    offsets = list(layout.offsets)
+    offsets, work = list(layout.offsets), BRANCH_WORK
     for pool in range(len(problem.pools)):
         found = [(part, _packing(problem, part)) for part in _sets(problem, layout, pool)]
         target = max((packing.bound for _, packing in found), default=0)
@@ -75,23 +75,20 @@ def _packing(problem: Problem, part: list[int]) -> Packing:
 
 def bounds(problem: Problem, layout: Layout) -> int:
     """The bytes that the buffers of the layout need in their pools at least."""
-    parts = [[_packing(problem, part).bound for part in _sets(problem, layout, pool)]
-             for pool in range(len(problem.pools))]  # fmt: skip
-    return sum(max(pool, default=0) for pool in parts)
+    pools = [_sets(problem, layout, pool) for pool in range(len(problem.pools))]
+    return sum(max((_packing(problem, part).bound for part in parts), default=0) for parts in pools)
 
 
 def search_layout(problem: Problem) -> Layout:
     """The best layout that the search finds, which may not fit."""
     best = first_layout(problem)
-    single = len(problem.pools) == 1
-    bound = bounds(problem, best) if single else 0
-    if single and sum(best.used) == bound:
-        return best
-    packed = pack(problem, best, BRANCH_WORK)
-    if single and sum(packed.used) == bound:
-        return packed
-    climbed = pack(problem, climb(problem, bound), BRANCH_WORK)
-    return min(best, packed, climbed, key=lambda layout: layout.cost)
+    bound = bounds(problem, best) if len(problem.pools) == 1 else 0
+    found = [best]
+    for step in (lambda: climb(problem, bound), lambda: pack(problem, best), lambda: pack(problem, found[1])):
+        if len(problem.pools) == 1 and sum(found[-1].used) == bound:
+            break
+        found.append(step())
+    return min(found, key=lambda layout: layout.cost)
 
 
 def search(buffers: Sequence[BufferInfo], memory_pressure: int = 0) -> dict[BufferInfo, PoolAllocation]:
