@@ -12,8 +12,8 @@ from ...ir.prim import BufferLoad, Call, IntImm, PrimExpr, StringImm, Var
 from ...ir.visit import post_order
 from ..buffer import Buffer
 from ..function import PrimFunc
-from ..stmt import Allocate, AllocateConst, AttrStmt, DeclBuffer
-from ..transform.statement import op_name
+from ..stmt import Allocate, AllocateConst, AttrStmt
+from ..transform.statement import op_name, statements_in
 
 # The calls whose first argument is the name of the function.
 _BY_NAME = ("tir.call_extern", "tir.call_pure_extern", "tir.tvm_call_packed", "tir.tvm_call_cpacked")
@@ -131,22 +131,30 @@ def is_pooled_scope(var: Var) -> bool:
     return storage_scope(var) in ("global", "global.workspace")
 
 
-def alignment_of(mod: IRModule, stmt: Allocate | AllocateConst) -> int:
-    """What the address of an allocation is a multiple of: the option of the module's executor, the size of its
-    elements, or what an attribute below the allocation promises to code generation."""
-    option = "constant-byte-alignment" if isinstance(stmt, AllocateConst) else "workspace-byte-alignment"
-    executor = mod.attrs.get("executor")
-    chosen = executor[option] if executor is not None and option in executor else DEFAULT_ALIGNMENT
-    kind = info(stmt.dtype)
-    element = kind.bytes * kind.lanes
-    # Vectors of three elements are aligned as those of four.
-    return max(chosen, 1 << (element - 1).bit_length(), _promised_alignment(stmt))
+class Alignments:
+    """What the addresses of the allocations of a module are multiples of.
 
+    Parameters
+    ----------
+    mod : IRModule
+        The module. The options of its executor choose the alignments, attributes of its functions may raise them.
+    """
 
-def _promised_alignment(stmt: Allocate | AllocateConst) -> int:
-    body: Any = stmt.body
-    while isinstance(body, (AttrStmt, Allocate, AllocateConst, DeclBuffer)):
-        if isinstance(body, AttrStmt) and body.attr_key == "storage_alignment" and body.node is stmt.buffer_var:
-            return body.value.value
-        body = body.body
-    return 1
+    def __init__(self, mod: IRModule):
+        self.executor = mod.attrs.get("executor")
+        # The alignments that attributes promise to code generation.
+        self.promised: dict[Var, int] = {}
+        for function in mod.functions.values():
+            for node in statements_in(function.body) if isinstance(function, PrimFunc) else ():
+                if isinstance(node, AttrStmt) and node.attr_key == "storage_alignment":
+                    self.promised[node.node] = max(node.value.value, self.promised.get(node.node, 1))
+
+    def of(self, stmt: Allocate | AllocateConst) -> int:
+        """The alignment of an allocation, at least that of its elements."""
+        option = "constant-byte-alignment" if isinstance(stmt, AllocateConst) else "workspace-byte-alignment"
+        given = self.executor is not None and option in self.executor
+        chosen = self.executor[option] if given else DEFAULT_ALIGNMENT
+        kind = info(stmt.dtype)
+        element = kind.bytes * kind.lanes
+        # Vectors of three elements are aligned as those of four.
+        return max(chosen, 1 << (element - 1).bit_length(), self.promised.get(stmt.buffer_var, 1))

@@ -147,7 +147,9 @@ def test_a_name_is_unique_in_the_program():
 
 def test_a_value_carried_through_a_loop_is_live_in_all_of_it():
     state, temporary, before, after = (buffer(n, 64) for n in ("state", "temporary", "before", "after"))
-    body = seq(copy(before), copy(state, before), loop(seq(copy(temporary, state), copy(state, temporary))), copy(after))
+    body = seq(
+        copy(before), copy(state, before), loop(seq(copy(temporary, state), copy(state, temporary))), copy(after)
+    )
     found, _ = found_in({"main": in_main(body, state, temporary, before, after)})
     assert conflicts(found) == {
         "state": {"before", "temporary"}, "temporary": {"state"}, "before": {"state"}, "after": set(),
@@ -199,7 +201,9 @@ def test_every_form_of_a_call_enters_the_function():
     for body in (
         call("k", s, t),
         direct(var, s, t),
-        Evaluate(call_cpacked("k", s.data, t.data, Call("handle", tvm.ir.Op.get("tir.reinterpret"), (const(0, "uint64"),)))),
+        Evaluate(
+            call_cpacked("k", s.data, t.data, Call("handle", tvm.ir.Op.get("tir.reinterpret"), (const(0, "uint64"),)))
+        ),
         Evaluate(call_cpacked("k", array, t.data)),
         IfThenElse(Call("int32", var, (s.data, t.data)) != 0, Evaluate(tir.ret(const(-1, "int32")))),
         LetStmt(Var("status", "int32"), Call("int32", var, (s.data, t.data)), Evaluate(const(0, "int32"))),

@@ -7,8 +7,9 @@ A branch ends where a clique of conflicting buffers cannot get below the best la
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from math import gcd
 
 from .problem import align
@@ -42,26 +43,37 @@ class Packing:
 def cliques(neighbours: Sequence[set[int]]) -> list[list[int]]:
     """Sets of buffers that all conflict with each other: by maximum cardinality search, which finds every maximal
     clique if the conflicts are those of intervals."""
-    count = len(neighbours)
     visited: dict[int, None] = {}
-    weight = [0] * count
+    weight = [0] * len(neighbours)
+    queue = [(0, n) for n in range(len(neighbours))]
     found: dict[frozenset[int], None] = {}
-    for _ in range(count):
-        n = max((m for m in range(count) if m not in visited), key=lambda m: (weight[m], -m))
+    while queue:
+        negative, n = heappop(queue)
+        if n in visited or -negative < weight[n]:
+            continue
         clique = [n]
-        for m in visited:
-            if m in neighbours[n] and all(m in neighbours[k] for k in clique):
+        for m in sorted(neighbours[n] & visited.keys()):
+            if all(m in neighbours[k] for k in clique):
                 clique.append(m)
         found[frozenset(clique)] = None
         visited[n] = None
-        for m in neighbours[n]:
+        for m in neighbours[n] - visited.keys():
             weight[m] += 1
-    largest = sorted(found, key=lambda c: (-len(c), sorted(c)))
-    kept: list[frozenset[int]] = []
-    for clique in largest:
-        if not any(clique < other for other in kept):
-            kept.append(clique)
-    return [sorted(c) for c in kept]
+            heappush(queue, (-weight[m], m))
+    return _maximal(found)
+
+
+def _maximal(found: Iterable[frozenset[int]]) -> list[list[int]]:
+    """The sets that are no part of another one."""
+    containing: dict[int, list[frozenset[int]]] = {}
+    kept: list[list[int]] = []
+    for clique in sorted(found, key=lambda c: (-len(c), sorted(c))):
+        members = sorted(clique)
+        if not any(clique < other for other in containing.get(members[0], ())):
+            kept.append(members)
+            for n in members:
+                containing.setdefault(n, []).append(clique)
+    return kept
 
 
 @dataclass

@@ -34,8 +34,8 @@ from ...stmt import (
 )
 from ...transform.statement import op_name
 from ..calls import (
+    Alignments,
     Callees,
-    alignment_of,
     allocated_bytes,
     bind_arguments,
     is_pointer,
@@ -79,8 +79,8 @@ class _Loop:
 
 class _Walk:
     def __init__(self, mod: IRModule):
-        self.mod = mod
         self.callees = Callees(mod)
+        self.alignments = Alignments(mod)
         self.buffers: dict[int, _Buffer] = {}
         self.names: set[str] = set()
         self.loops: list[_Loop] = []
@@ -245,7 +245,7 @@ class _Walk:
             return None
         if isinstance(stmt, AllocateConst) and not isinstance(stmt.data_or_idx, NDArray):
             raise TVMError(f"the constant '{stmt.buffer_var.name}' has no data: {stmt.data_or_idx}")
-        return BufferInfo(self.unique(stmt.buffer_var.name), size, pools, alignment_of(self.mod, stmt))
+        return BufferInfo(self.unique(stmt.buffer_var.name), size, pools, self.alignments.of(stmt))
 
     def unique(self, name: str) -> str:
         candidate, count = name, 1

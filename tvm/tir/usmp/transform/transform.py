@@ -26,7 +26,7 @@ from ...function import PrimFunc
 from ...stmt import Allocate, AllocateConst, LetStmt, Stmt
 from ...transform.function_pass import allow_deep_statements
 from ...transform.statement import StmtRewriter
-from ..calls import Callees, alignment_of, allocated_bytes, has_resource_handle
+from ..calls import Alignments, Callees, allocated_bytes, has_resource_handle
 from ..utils import (
     CANDIDATE_MEMORY_POOL_ATTR,
     INPUT_TENSOR_ATTR,
@@ -56,11 +56,12 @@ def pools_in_use(mod: IRModule, places: Places) -> list[PoolUse]:
         for pool in stmt.annotations[CANDIDATE_MEMORY_POOL_ATTR]:
             found.setdefault(pool, PoolUse(pool, 0, 1))
     used: set[PoolInfo] = set()
+    alignments = Alignments(mod)
     for stmt, place in places.items():
         use = found[place.pool_info]
         used.add(place.pool_info)
         use.size = max(use.size, place.byte_offset + (allocated_bytes(stmt) or 0))
-        use.alignment = max(use.alignment, alignment_of(mod, stmt))
+        use.alignment = max(use.alignment, alignments.of(stmt))
     return [use for pool, use in found.items() if pool in used]
 
 
