@@ -128,9 +128,6 @@ PARTS: dict[str, Part] = {
         f"tvm.tir.tensor_intrin.{name}": Part(_SCHEDULE)
         for name in ("arm_cpu", "cuda", "dot_product_common", "hexagon", "rocm", "x86")
     },
-    "tvm.tir.usmp": Part("planning of memory pools"),
-    "tvm.tir.usmp.transform": Part("planning of memory pools", "convert_pool_allocations_to_offsets"),
-    "tvm.tir.usmp.utils": Part("planning of memory pools", "BufferInfo PoolAllocation"),
     "tvm.utils": Part(
         "roofline analysis",
         "estimate_peak_bandwidth estimate_peak_fma_flops roofline_analysis roofline_from_existing",

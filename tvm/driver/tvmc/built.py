@@ -22,9 +22,11 @@ class Built(NamedTuple):
     plan: str | None = None
 
 
-def build_graph(mod, target, params, mod_name: str, progress, _) -> Built:
+def build_graph(mod, target, params, mod_name: str, progress, _, workspace_pools=None) -> Built:
     """The model for the graph executor."""
-    factory = relay.build(mod, target=target, params=params, mod_name=mod_name, progress=progress)
+    factory = relay.build(
+        mod, target=target, params=params, mod_name=mod_name, workspace_memory_pools=workspace_pools, progress=progress
+    )
     main = factory.ir_mod["main"]
     result = main.checked_type_.ret_type
     results = result.fields if hasattr(result, "fields") else [result]

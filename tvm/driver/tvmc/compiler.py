@@ -7,6 +7,7 @@ import logging
 import os
 import re
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ... import __version__
@@ -40,7 +41,7 @@ from .transform import (
     generate_transform_args,
     parse_graph_transform_args,
 )
-from .workspace_pools import generate_workspace_pools_args, refuse_workspace_pools
+from .workspace_pools import generate_workspace_pools_args, workspace_pools_recombobulate
 
 if TYPE_CHECKING:
     from ...target import Target
@@ -118,13 +119,13 @@ def drive_compile(args) -> int:
 def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
     """Compile one model with these arguments; the result is a line about the package."""
     begin = time.monotonic()
-    refuse_workspace_pools(args)
     check_writable(args.output)
     target = args.target if args.target is not None else "llvm"
     # Errors in a target or an executor are reported before the model is read.
     found, others = target_from_cli(target, reconstruct_target_args(args))
     check_code(found)
     composite_target.refuse_not_built(others)
+    pools = workspace_pools_recombobulate(args, [t for t in (found, found.host) if t is not None], others)
     executor, runtime = (reconstruct_registry_entity(args, name) for name in ("executor", "runtime"))
     check_quantization_args(args)
     check_transform_args(args)
@@ -149,6 +150,7 @@ def compile_file(args: argparse.Namespace, files: ModelFiles) -> str:
         disabled_pass=args.disabled_pass,
         pass_context_configs=args.pass_config,
         mod_name=args.module_name,
+        workspace_pools=pools,
         additional_target_options=reconstruct_target_args(args),
         print_pass_times=args.print_pass_times,
         print_ir_before=args.print_ir_before,
@@ -300,6 +302,7 @@ def compile_model(
             Progress(said=note) as progress,
         ):
             mod, build, reason = _sized_and_placed(tvmc_model, executor, tuning_records)
+            build = build if workspace_pools is None else partial(build, workspace_pools=workspace_pools)
             mod = apply_graph_transforms(mod, transforms)
             mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
             with records.context:
