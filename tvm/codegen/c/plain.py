@@ -139,6 +139,7 @@ class PlainC(CLike):
         "tir.atomic_add": _atomic_add,
         "tir.prefetch": _no_prefetch,
         "tir.handle_add_byte_offset": _add_byte_offset,
+        "tir.address_of": c_call.address_of,
         **dict.fromkeys(_RUNTIME_CALLS, _refuse_runtime),
     }
     statements: ClassVar[dict[type, Callable]] = {**CLike.statements, AllocateConst: _allocate_const}

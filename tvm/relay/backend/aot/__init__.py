@@ -17,15 +17,15 @@ from .plain_module import PlainModel, plain_model, plain_module
 
 def write_for_runtime(model: CompiledModel) -> AOTExecutorFactoryModule:
     """The model for the runtime: a library whose main function the graph executor calls as its only node."""
-    made = compile_for_runtime(model.program, model.name, one_target(model), model.host, model.progress)
-    graph = main_graph(model.program, made.main, model.name, made.planned.nbytes)
+    made = compile_for_runtime(model, one_target(model))
+    graph = main_graph(model.program, made.main, model.name, made.planned.workspace_bytes)
     return _factory(model, made, made.code, model.program.constants, graph)
 
 
 def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
     """The model for programs without the runtime: C text with the constants inside."""
     is_unpacked = interface_of(model.executor)[1]
-    made = compile_plain(model.program, model.name, one_target(model), model.progress, is_unpacked)
+    made = compile_plain(model, one_target(model), is_unpacked)
     plain = plain_model(made, model)
     return _factory(model, made, plain_module(plain), {}, "", plain)
 
@@ -35,7 +35,7 @@ def _factory(
     plain: PlainModel | None = None,
 ) -> AOTExecutorFactoryModule:  # fmt: skip
     target = one_target(model)
-    metadata = executor_metadata(made.main, model.name, model.executor)
+    metadata = executor_metadata(made.main, made.planned, model.name, model.executor)
     return AOTExecutorFactoryModule(
         model.ir_mod, {target: made.lowered}, target, model.executor, model.runtime, library, model.name, params,
         lambda: function_metadata(model.program, model.ir_mod, [target]), metadata, metadata.devices, graph, plain,
@@ -58,5 +58,5 @@ def plain_target(target: Target) -> Target:
 register_writer("aot", "cpp", write_for_runtime, {
     "system-lib": "a library is loaded from a file or from memory",
 }, check=check_cpp)  # fmt: skip
-register_writer("aot", "crt", write_plain, check=check_crt, links_constants=True, context=plain_context,
+register_writer("aot", "crt", write_plain, check=check_crt, has_pools=True, links_constants=True, context=plain_context,
                 target=plain_target)

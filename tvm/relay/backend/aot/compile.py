@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ....codegen.c.build import emit_source
@@ -19,13 +19,13 @@ from ....tir.stmt import AssertStmt
 from ....tir.transform.convert_for_loops_to_serial import convert_for_loops_to_serial
 from ....tir.transform.lower_tvm_builtin import LOCAL_STACK_BYTES, STACK_BYTES
 from ....tir.transform.make_packed_api import COMPUTE_SUFFIX
-from ..program import Program
+from ..options import Executor
 from ..te_compiler import Kernel
+from ..writers import CompiledModel
 from .kernels import RawKernel, StackLimits, raw_kernel
 from .main_function import MainFunction, kernels_in_place, local_main_symbol, main_function, main_symbol
 from .plan import Planned, plan_main
 
-Progress = Callable[[str, int, int], None]
 # What stays on the stack of a thread of the runtime, and on that of a microcontroller.
 _OF_THREADS = StackLimits(STACK_BYTES, LOCAL_STACK_BYTES)
 _OF_MICROCONTROLLERS = StackLimits(256, 1024)
@@ -41,21 +41,21 @@ class Compiled(NamedTuple):
     lowered: IRModule
 
 
-def compile_for_runtime(
-    program: Program, mod_name: str, target: Target, host: Target, progress: Progress
-) -> Compiled:
+def compile_for_runtime(model: CompiledModel, target: Target) -> Compiled:
     """Compile a program for the runtime: kernels use its threads, and the main function has a packed entry, whose
     arguments are inputs, constants, outputs and the workspace."""
-    ctx = PassContext.current()
+    ctx, program, mod_name, host = PassContext.current(), model.program, model.name, model.host
+    # The runtime aligns arrays to 64 bytes.
+    executor = Executor("aot", {"workspace-byte-alignment": 64, **model.executor.options})
     kernels: dict[str, RawKernel] = {}
     made: list[tuple[MainFunction, Planned]] = []
 
     def functions() -> Iterator[IRModule]:
-        for kernel in _with_progress(program, progress):
+        for kernel in _with_progress(model):
             raw = kernels[kernel.name] = raw_kernel(_loops(kernel), kernel.name + COMPUTE_SUFFIX, _OF_THREADS)
             yield pipeline.raw_host(IRModule({raw.symbol: raw.function}), target, ctx)
         main = main_function(program, mod_name, kernels, link_constants=False)
-        planned = plan_main(main.function)
+        planned = plan_main(main.function, executor)
         made.append((main, planned))
         yield pipeline.split_host_device(IRModule({main_symbol(mod_name): planned.function}), host, host, ctx)[0]
 
@@ -63,16 +63,14 @@ def compile_for_runtime(
     return Compiled(library, *made[0], _lowered(mod_name, kernels, made[0][1]))
 
 
-def compile_plain(
-    program: Program, mod_name: str, target: Target, progress: Progress, is_public: bool
-) -> Compiled:
+def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Compiled:
     """Compile a program to plain C: one file of static kernels, constants, and the main function, which other files can
     call where it ``is_public``."""
-    ctx = PassContext.current()
-    in_place = kernels_in_place(program)
-    kernels = {k.name: _plain_kernel(k, k.name in in_place) for k in _with_progress(program, progress)}
-    main = main_function(program, mod_name, kernels, link_constants=True)
-    planned = plan_main(main.function)
+    ctx, mod_name = PassContext.current(), model.name
+    in_place = kernels_in_place(model.program)
+    kernels = {k.name: _plain_kernel(k, k.name in in_place) for k in _with_progress(model)}
+    main = main_function(model.program, mod_name, kernels, link_constants=True)
+    planned = plan_main(main.function, model.executor, pools_of(model))
     about = f'Model "{mod_name}": calls the kernels in order.'
     symbol = main_symbol(mod_name) if is_public else local_main_symbol(mod_name)
     functions = {raw.symbol: raw.function for raw in kernels.values()}
@@ -83,11 +81,18 @@ def compile_plain(
     return Compiled(source, main, planned, _lowered(mod_name, kernels, planned))
 
 
-def _with_progress(program: Program, progress: Progress) -> Iterator[Kernel]:
-    for done, kernel in enumerate(program.kernels):
-        progress("scheduling kernels", done, len(program.kernels))
+def pools_of(model: CompiledModel) -> list[Any] | None:
+    """The memory pools that were given, of both kinds; None where there are none."""
+    given = [pool for pools in (model.workspace_pools, model.constant_pools) if pools for pool in pools.pools]
+    return given or None
+
+
+def _with_progress(model: CompiledModel) -> Iterator[Kernel]:
+    kernels = model.program.kernels
+    for done, kernel in enumerate(kernels):
+        model.progress("scheduling kernels", done, len(kernels))
         yield kernel
-    progress("generating code", 0, 0)
+    model.progress("generating code", 0, 0)
 
 
 def _loops(kernel: Kernel) -> PrimFunc:

@@ -70,7 +70,7 @@ class _Hoisting(StmtRewriter):
         return node if node.kind is ForKind.PARALLEL else self.keep(node)
 
     def on_Allocate(self, node: Allocate) -> Stmt:
-        elements = constant_elements(node)
+        elements = _constant_elements(node)
         scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
         if elements is None or scope not in self.limits or node.annotations.get("on_stack"):
             return self.keep(node)
@@ -81,11 +81,11 @@ class _Hoisting(StmtRewriter):
         return self.stmt(node.body)
 
 
-def constant_elements(node: Allocate) -> int | None:
+def _constant_elements(node: Allocate) -> int | None:
     """The number of scalars that an allocation holds, None where its size is known only at run time."""
     if not all(isinstance(extent, IntImm) for extent in node.extents):
         return None
     return math.prod(int(extent) for extent in node.extents) * info(node.dtype).lanes
 
 
-__all__ = ["RawKernel", "StackLimits", "Workspace", "constant_elements", "raw_kernel"]
+__all__ = ["RawKernel", "StackLimits", "Workspace", "raw_kernel"]

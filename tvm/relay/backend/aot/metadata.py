@@ -14,6 +14,7 @@ from ..memory_plan import plan_program
 from ..options import Executor
 from ..program import Kind, Node, Program
 from .main_function import MainFunction, main_symbol
+from .plan import Planned
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,17 @@ class ExecutorCodegenMetadata:
     input_names: Sequence[str] = ()
 
 
-def executor_metadata(main: MainFunction, mod_name: str, executor: Executor) -> ExecutorCodegenMetadata:
+def executor_metadata(
+    main: MainFunction, planned: Planned, mod_name: str, executor: Executor
+) -> ExecutorCodegenMetadata:
     """The interface of a main function with these options."""
-    options = executor.options
+    options, pools = executor.options, planned.parameters()
     return ExecutorCodegenMetadata(
         inputs=[Var(t.c_name, "handle") for t in main.inputs],
         input_tensor_types=[t.type for t in main.inputs],
         outputs=[t.c_name for t in main.outputs],
         output_tensor_types=[t.type for t in main.outputs],
-        pools=[],
+        pools=list(pools),
         devices=[],
         executor=executor.name,
         mod_name=mod_name,
@@ -87,6 +90,7 @@ def executor_metadata(main: MainFunction, mod_name: str, executor: Executor) -> 
         unpacked_api=bool(options.get("unpacked-api", False)),
         workspace_alignment=options.get("workspace-byte-alignment", 16),
         constant_alignment=options.get("constant-byte-alignment", 16),
+        pool_inputs=pools,
         input_names=[t.name for t in main.inputs],
     )
 

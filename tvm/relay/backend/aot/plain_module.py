@@ -28,7 +28,11 @@ class PlainModel(NamedTuple):
 
 def plain_model(made: Compiled, model: CompiledModel) -> PlainModel:
     """The text of a compiled model."""
-    interface = Interface(model.name, made.main.inputs, made.main.outputs, made.planned.nbytes)
+    given = [(info.pool.pool_name, info.allocated_size) for info in made.planned.workspaces]
+    workspace = made.planned.workspace_bytes
+    interface = Interface(
+        model.name, made.main.inputs, made.main.outputs, workspace, given if model.workspace_pools else ()
+    )
     text = model_text(made.code, interface, model.executor)
     return PlainModel(interface, text, header(interface) if interface_of(model.executor)[0] == "c" else "")
 
