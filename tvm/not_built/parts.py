@@ -60,9 +60,6 @@ PARTS: dict[str, Part] = {
     "tvm.rpc.minrpc": Part(_RPC, "find_minrpc_server_libpath with_minrpc"),
     "tvm.rpc.proxy": Part(_RPC, "websocket_proxy_server"),
     "tvm.rpc.server_ios_launcher": Part(_RPC, "RPCServerMode ServerIOSLauncher ServerIOSContextManager"),
-    "tvm.relay.backend.aot": Part(
-        "the ahead-of-time executor", "AOTLowerMain CreateExecutorMetadata CreateFunctionMetadata"
-    ),
     "tvm.relay.quantize": Part(
         _QUANTIZE_STEPS, "get_calibration_info realize quantize_context partition annotate calibrate",
     ),
@@ -256,13 +253,6 @@ PARTS: dict[str, Part] = {
         " LowerVtcmAlloc ManifestSharedMemoryLocalStage ReduceBranchingThroughOvercompute"
         " RemoveStoreUndef RemoveWeightLayoutRewriteBlock RenormalizeSplitPattern TextureFlatten"
         " TransformMmaBufferLayout UnifyThreadBinding UseAssumeToReduceBranches",
-    ),
-    "tvm.runtime.executor": Part("the ahead-of-time executor", "AotModule aot_executor"),
-    "tvm.runtime.executor.aot_executor": Part("the ahead-of-time executor", "AotModule"),
-    "tvm.testing.aot": Part(
-        "the ahead-of-time executor",
-        "AOTCompiledTestModel AOTTestModel AOTTestRunner compile_and_run compile_models generate_ref_data"
-        " run_and_check",
     ),
     "tvm.testing.runner": Part(_RPC, "local_run rpc_run"),
     **{

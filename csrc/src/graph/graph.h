@@ -53,6 +53,7 @@ typedef struct TVMGraph {
   int *inputs; /* nodes */
   int input_count;
   StringMap input_numbers; /* name -> number + 1; of equal names the first */
+  StringMap constants;     /* name -> node + 1 of the parameters that are not listed as inputs */
   int *outputs; /* entries */
   OutputTarget *targets;
   int output_count;

@@ -11,8 +11,8 @@ from .program import Kind, Node, Program
 _BUILTIN = {Kind.VIEW: "__nop", Kind.COPY: "__copy"}
 
 
-def graph_json(program: Program) -> str:
-    """The text of a planned program."""
+def graph_json(program: Program, list_constants: bool = True) -> str:
+    """The text of a planned program. Constants that are not listed are no inputs of the executor."""
     assert program.plan is not None
     names = _unique([n.name for n in program.nodes])
     attrs = {
@@ -24,7 +24,7 @@ def graph_json(program: Program) -> str:
     }
     graph = {
         "nodes": [_node(node, name) for node, name in zip(program.nodes, names)],
-        "arg_nodes": [i for i, n in enumerate(program.nodes) if n.is_given],
+        "arg_nodes": [i for i, n in enumerate(program.nodes) if n.is_given and (list_constants or n.kind is Kind.INPUT)],
         "heads": [[n, i, 0] for n, i in program.outputs],
         "attrs": attrs,
         "node_row_ptr": program.first_entries(),

@@ -12,6 +12,7 @@ from tvm.contrib import graph_executor
 from tvm.relay import testing
 from tvm.relay.backend import Executor
 from tvm.relay.backend.executor_factory import AOTExecutorFactoryModule
+from tvm.runtime.executor import AotModule
 
 AOT = Executor("aot")
 
@@ -134,3 +135,12 @@ def test_the_library_has_one_function(perceptron):
     entry = "tvmgen_my_model___tvm_main__"
     assert entry in names and lib.get_lib().implements_function(entry)
     assert not any(lib.get_lib().implements_function(name) for name in names if name != entry)
+
+
+def test_the_weights_are_no_inputs(perceptron):
+    lib, values = perceptron
+    runner = AotModule(lib["my.model"](tvm.cpu()))
+    assert [runner.get_input_name(i) for i in range(runner.get_num_inputs())] == ["data"]
+    runner.run(**values)
+    wanted = run({"default": lib["my.model"]}, values)[0]
+    np.testing.assert_array_equal(runner.get_output(0).numpy(), wanted)

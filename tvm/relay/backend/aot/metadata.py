@@ -111,7 +111,7 @@ def main_graph(program: Program, main: MainFunction, mod_name: str, workspace_by
     graph.nodes.append(Node(Kind.KERNEL, symbol, types, device, given, entry))
     graph.outputs = [(len(given), i) for i in range(len(main.outputs))]
     graph.plan = plan_program(graph)
-    return graph_json(graph)
+    return graph_json(graph, list_constants=False)
 
 
 __all__ = ["ExecutorCodegenMetadata", "executor_metadata", "main_graph"]
