@@ -330,9 +330,11 @@ def _check_workspaces(program: Program) -> None:
         ).stdout
         entries = [line.split() for line in symbols.splitlines()]
         sizes = {entry[-1]: int(entry[1], 16) for entry in entries if len(entry) == 4}
-        found, planned = sizes.get(f"{prefix}_workspace", 0), model.interface.workspace_bytes
-        if not model.interface.pools and found != planned:
-            raise TVMError(f"model '{model.interface.mod_name}': {found} bytes of workspace, planned are {planned}")
+        for pool in [] if model.interface.pools else model.interface.workspaces:
+            found = sizes.get(model.interface.symbol_of(pool), 0)
+            if found != pool.nbytes:
+                raise TVMError(f"model '{model.interface.mod_name}': the memory pool {pool.name} has {found} bytes in "
+                               f"the object file, {pool.nbytes} are planned")
 
 
 def _compare(model: AOTTestModel, found: Sequence[np.ndarray]) -> None:

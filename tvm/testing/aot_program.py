@@ -156,8 +156,8 @@ def _model_lines(model: PlainModel, attribute: str) -> list[str]:
         for number, tensor in enumerate(found):
             place = attribute or "__attribute__((aligned(16)))"
             lines.append(f"static char {prefix}_{kind}{number}[{max(tensor.nbytes, 1)}] {place};")
-    for name, nbytes in interface.pools:
-        lines.append(f"static char {prefix}_pool_{name}[{max(nbytes, 1)}] __attribute__((aligned(16)));")
+    for number, pool in enumerate(interface.pools):
+        lines.append(f"static char {prefix}_pool{number}[{max(pool.nbytes, 1)}] __attribute__((aligned(64)));")
     call = _structs_call if model.header else _packed_call
     lines += [*_declarations(model), f"static int run_{prefix}(FILE* in, FILE* out) {{", "  (void)in;", "  (void)out;"]
     for number, tensor in enumerate(interface.inputs):
@@ -184,7 +184,7 @@ def _structs_call(model: PlainModel) -> list[str]:
     places = {
         "inputs": [f"{prefix}_in{i}" for i in range(len(interface.inputs))],
         "outputs": [f"{prefix}_out{i}" for i in range(len(interface.outputs))],
-        "workspace_pools": [f"{prefix}_pool_{name}" for name, _ in interface.pools],
+        "workspace_pools": [f"{prefix}_pool{i}" for i in range(len(interface.pools))],
     }
     for kind, members in interface.members().items():
         values = ", ".join(f".{member} = {place}" for member, place in zip(members, places[kind])) or "0"
@@ -205,7 +205,7 @@ def _packed_call(model: PlainModel) -> list[str]:
         fields = f"{prefix}_{name}, {{1, 0}}, {len(tensor.shape)}, {{{dtype}}}, {name}_shape, 0, 0"
         lines.append(f"  DLTensor {name} = {{{fields}}};")
         values.append(f"{{.v_handle = &{name}}}")
-    values += [f"{{.v_handle = {prefix}_pool_{name}}}" for name, _ in interface.pools]
+    values += [f"{{.v_handle = {prefix}_pool{i}}}" for i in range(len(interface.pools))]
     codes = ["7"] * len(kinds) + ["3"] * len(interface.pools)
     lines.append(f"  TVMValue values[] = {{{', '.join(values) or '{0}'}}};")
     lines.append(f"  int32_t codes[] = {{{', '.join(codes) or '0'}}};")

@@ -5,7 +5,8 @@ Loops run in order on the calling thread. Memory comes from the caller. A functi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from ...dtype import element, info
@@ -98,14 +99,20 @@ def _add_byte_offset(p: CLike, node: Call) -> str:
 def _allocate_const(p: CLike, stmt: AllocateConst) -> Stmt:
     var, dtype = stmt.buffer_var, element(stmt.dtype)
     assert isinstance(p, PlainC)
-    numbers = constant_texts(p, dtype, stmt.data_or_idx)
-    rows = [", ".join(numbers[i : i + 12]) for i in range(0, len(numbers), 12)] or ["0"]
-    after = f"[{max(len(numbers), 1)}] TVM_ALIGNED({p.constant_alignment}) = {{\n  " + ",\n  ".join(rows) + "\n}"
+    rows = constant_rows(p, dtype, stmt.data_or_idx)
+    size = max(math.prod(int(extent) for extent in stmt.extents), 1)
+    after = f"[{size}] TVM_ALIGNED({p.constant_alignment}) = {{\n  " + ",\n  ".join(rows) + "\n}"
     name = p.source.constant(var.name, f"static const {p.memory_type(dtype)}", after, p.taken)
     c_stmt.own_memory(p, var, stmt.dtype)
     p.read_only.add(var)
     p.bind(var, name)
     return stmt.body
+
+
+def constant_rows(p: CLike, dtype: str, data: Any) -> list[str]:
+    """The elements of an array as lines of literals without the last comma; one zero for an empty array."""
+    numbers = constant_texts(p, dtype, data)
+    return [", ".join(numbers[i : i + 12]) for i in range(0, len(numbers), 12)] or ["0"]
 
 
 def constant_texts(p: CLike, dtype: str, data: Any) -> list[str]:
@@ -170,24 +177,26 @@ class PlainC(CLike):
     def look_at(self, params: Iterable[Var], body: Stmt) -> None:
         params = list(params)
         super().look_at(params, body)
-        self.read_only = {v for v in params if v.dtype == "handle"} - self._written(body)
+        aliases = {n.var: n.value for n in pre_order(body) if isinstance(n, LetStmt) and n.var.dtype == "handle"}
+        pointers = {v for v in params if v.dtype == "handle"} | set(aliases)
+        self.read_only = pointers - self._written(body, aliases)
         self.unused = set(params) - _used(body)
 
-    def _written(self, body: Stmt) -> set[Var]:
-        """Pointers that are stored to, or passed on to be written."""
+    def _written(self, body: Stmt, aliases: Mapping[Var, PrimExpr]) -> set[Var]:
+        """Pointers that are stored to, or passed on to be written. Memory that an alias writes is written."""
         found: set[Var] = set()
+        definitions = {id(value) for value in aliases.values()}
         for node in pre_order(body):
             if isinstance(node, BufferStore):
                 found.add(node.buffer.data)
-            elif isinstance(node, Call):
+            elif isinstance(node, Call) and id(node) not in definitions:
                 constant = self._constant_arguments(node)
-                found.update(a for i, a in enumerate(node.args) if isinstance(a, Var) and i not in constant)
-                found.update(
-                    a.buffer.data for a in node.args
-                    if isinstance(a, BufferLoad) and getattr(node.op, "name", "") == "tir.address_of"
-                )  # fmt: skip
-            elif isinstance(node, LetStmt) and isinstance(node.value, Var):
-                found.add(node.value)
+                found.update(v for i, a in enumerate(node.args) if i not in constant for v in _pointers(a))
+        pending = [var for var in found if var in aliases]
+        while pending:
+            for var in _pointers(aliases[pending.pop()]) - found:
+                found.add(var)
+                pending += [var] if var in aliases else []
         return found
 
     def _constant_arguments(self, call: Call) -> set[int]:
@@ -223,6 +232,16 @@ class PlainC(CLike):
         return text
 
 
+def _pointers(node: PrimExpr) -> set[Var]:
+    """The variables whose memory an address is in."""
+    if isinstance(node, Var):
+        return {node}
+    name = getattr(node.op, "name", "") if isinstance(node, Call) else ""
+    if name == "tir.address_of":
+        return {node.args[0].buffer.data}
+    return _pointers(node.args[0]) if name == "tir.handle_add_byte_offset" else set()
+
+
 def _used(body: Stmt) -> set[Var]:
     """Variables that a statement uses, also as the memory of a buffer."""
     found: set[Var] = set()
@@ -234,4 +253,4 @@ def _used(body: Stmt) -> set[Var]:
     return found
 
 
-__all__ = ["COMMENT", "HEAD", "INFALLIBLE", "LOCAL", "PlainC", "constant_texts"]
+__all__ = ["COMMENT", "HEAD", "INFALLIBLE", "LOCAL", "PlainC", "constant_rows"]

@@ -5,27 +5,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from ....codegen.c.names import clean
 from ....dtype import dlpack_parts
+from ....ir.memory_pools import ConstantInfo
 from ....runtime.name_transforms import sanitize_name
 from .main_function import Tensor
 
 
-class Interface(NamedTuple):
-    """The interface of a model: its name, the tensors that a caller passes, and the memory it needs.
+class Pool(NamedTuple):
+    """A memory pool that the main function takes: its name, its size, and its constants (None for a workspace)."""
 
-    ``pools`` are the members of the struct of workspace pools, with their bytes. Without pools the code contains a
-    workspace of ``workspace_bytes``.
-    """
+    name: str
+    nbytes: int
+    constants: Sequence[ConstantInfo] | None = None
+
+
+class Interface(NamedTuple):
+    """The interface of a model: its name, the tensors that a caller passes, and the pools of its main function in the
+    order of its parameters. Workspaces are static arrays unless the caller ``passes_workspaces``."""
 
     mod_name: str
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
-    workspace_bytes: int
-    pools: Sequence[tuple[str, int]] = ()
+    memory: Sequence[Pool] = ()
+    passes_workspaces: bool = False
+
+    @property
+    def workspaces(self) -> list[Pool]:
+        """The pools of intermediate results."""
+        return [pool for pool in self.memory if pool.constants is None]
+
+    @property
+    def pools(self) -> list[Pool]:
+        """The pools that a caller passes."""
+        return self.workspaces if self.passes_workspaces else []
+
+    @property
+    def workspace_bytes(self) -> int:
+        return sum(pool.nbytes for pool in self.workspaces)
+
+    def symbol_of(self, pool: Pool) -> str:
+        """The name of the static array of a pool."""
+        is_only = len(self.workspaces) == 1 and pool.constants is None
+        return f"{self.prefix}_{'workspace' if is_only else sanitize_name(pool.name)}"
 
     @property
     def prefix(self) -> str:
@@ -35,7 +60,7 @@ class Interface(NamedTuple):
     def members(self) -> dict[str, list[str]]:
         """The structs of the C interface, each with its members."""
         found = {"inputs": _members(self.inputs), "outputs": _members(self.outputs)}
-        return {**found, "workspace_pools": [name for name, _ in self.pools]} if self.pools else found
+        return {**found, "workspace_pools": [clean(pool.name) for pool in self.pools]} if self.pools else found
 
 
 def _members(tensors: Sequence[Tensor]) -> list[str]:
@@ -59,9 +84,10 @@ def header(interface: Interface) -> str:
         for tensor in tensors:
             lines.append(f"/* {kind} {tensor.name}: {tensor.type.dtype}, shape {tensor.shape}; its size in bytes. */")
             lines.append(f"#define {_macro(interface, tensor.c_name)}_SIZE {tensor.nbytes}")
-    for name, nbytes in interface.pools:
-        lines.append(f"/* The size of memory pool {name} in bytes. */")
-        lines.append(f"#define {_macro(interface, name)}_WORKSPACE_POOL_SIZE {nbytes}")
+    for pool in interface.memory:
+        kind = "WORKSPACE" if pool.constants is None else "CONSTANT"
+        lines.append(f"/* The size of memory pool {pool.name} in bytes. */")
+        lines.append(f"#define {_macro(interface, sanitize_name(pool.name))}_{kind}_POOL_SIZE {pool.nbytes}")
     lines.append("/* The size of the memory of intermediate results in bytes. */")
     lines.append(f"#define {_macro(interface, 'workspace')}_SIZE {interface.workspace_bytes}")
     lines += ["", *_structs(interface), *_run_comment(interface), f"{_run_signature(interface)};", ""]
@@ -89,7 +115,7 @@ def _run_comment(interface: Interface) -> list[str]:
 
 
 def _has_static_workspace(interface: Interface) -> bool:
-    return bool(interface.workspace_bytes) and not interface.pools
+    return bool(interface.workspaces) and not interface.passes_workspaces
 
 
 def _run_signature(interface: Interface) -> str:
@@ -98,17 +124,27 @@ def _run_signature(interface: Interface) -> str:
 
 
 def workspace_lines(interface: Interface, alignment: int) -> list[str]:
-    """The static workspace, where callers do not pass memory pools."""
+    """The static workspaces, where callers do not pass them."""
     if not _has_static_workspace(interface):
         return []
-    return [f"static uint8_t {interface.prefix}_workspace[{interface.workspace_bytes}] TVM_ALIGNED({alignment});", ""]
+    arrays = [f"static uint8_t {interface.symbol_of(p)}[{p.nbytes}]" for p in interface.workspaces]
+    return [*(f"{array} TVM_ALIGNED({alignment});" for array in arrays), ""]
+
+
+def _memory_arguments(interface: Interface, given: Mapping[str, str]) -> list[str]:
+    """What an entry passes to the main function for its pools: static arrays, or what a caller has given."""
+    texts = []
+    for pool in interface.memory:
+        own = interface.symbol_of(pool)
+        texts.append(f"(const uint8_t*)&{own}" if pool.constants is not None else given.get(pool.name, own))
+    return texts
 
 
 def c_entry(interface: Interface, main: str) -> list[str]:
     """``tvmgen_MODEL_run`` with structs of pointers."""
-    arguments = [f"{kind}->{name}" for kind, members in interface.members().items() for name in members]
-    if _has_static_workspace(interface):
-        arguments.append(f"{interface.prefix}_workspace")
+    tensors = {"inputs": interface.inputs, "outputs": interface.outputs}
+    arguments = [f"{kind}->{name}" for kind, found in tensors.items() for name in _members(found)]
+    arguments += _memory_arguments(interface, {p.name: f"workspace_pools->{clean(p.name)}" for p in interface.pools})
     unused = [f"  (void){kind};" for kind, members in interface.members().items() if not members]
     lines = [*_structs(interface), *_run_comment(interface), f"{_run_signature(interface)};", ""]
     return [*lines, f"{_run_signature(interface)} {{", *unused, f"  return {main}({', '.join(arguments)});", "}", ""]
@@ -158,9 +194,9 @@ def packed_entry(interface: Interface, name: str, main: str) -> list[str]:
         lines.append(f"  if (!tvm_array_data({given})) return -1; /* {tensor.name} */")
     for number in range(len(tensors), count):
         lines.append(f"  data[{number}] = args[{number}].v_handle;")
-    arguments = [f"data[{number}]" for number in range(count)]
-    if _has_static_workspace(interface):
-        arguments.append(f"{interface.prefix}_workspace")
+    arguments = [f"data[{number}]" for number in range(len(tensors))]
+    given = {pool.name: f"data[{len(tensors) + number}]" for number, pool in enumerate(interface.pools)}
+    arguments += _memory_arguments(interface, given)
     return [*lines, f"  return {main}({', '.join(arguments)});", "}", ""]
 
 
@@ -170,4 +206,4 @@ def forwarding_entry(name: str, to: str) -> list[str]:
     return [f"int32_t {name}({_PACKED});", "", f"int32_t {name}({_PACKED}) {{", f"  return {to}({passed});", "}", ""]
 
 
-__all__ = ["CHECK_ARRAY", "Interface", "c_entry", "forwarding_entry", "header", "packed_entry", "workspace_lines"]
+__all__ = ["CHECK_ARRAY", "Interface", "Pool", "c_entry", "forwarding_entry", "header", "packed_entry", "workspace_lines"]

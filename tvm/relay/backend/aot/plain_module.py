@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ....codegen.c import plain
+from ....codegen.c.names import clean
 from ....codegen.c.runtime import ARRAY_RECORDS
 from ....codegen.c.source import Source
+from ....dtype import element
 from ....error import TVMError
+from ....ir.memory_pools import AllocatedPoolInfo
 from ....runtime.module import Module, from_code
 from ..options import Executor
 from ..writers import CompiledModel
-from .c_interface import CHECK_ARRAY, Interface, c_entry, forwarding_entry, header, packed_entry, workspace_lines
+from .c_interface import CHECK_ARRAY, Interface, Pool, c_entry, forwarding_entry, header, packed_entry, workspace_lines
 from .compile import Compiled
 from .main_function import local_main_symbol, main_symbol
 from .options import interface_of
@@ -28,11 +31,8 @@ class PlainModel(NamedTuple):
 
 def plain_model(made: Compiled, model: CompiledModel) -> PlainModel:
     """The text of a compiled model."""
-    given = [(info.pool.pool_name, info.allocated_size) for info in made.planned.workspaces]
-    workspace = made.planned.workspace_bytes
-    interface = Interface(
-        model.name, made.main.inputs, made.main.outputs, workspace, given if model.workspace_pools else ()
-    )
+    memory = [_pool(info) for info in made.planned.pools]
+    interface = Interface(model.name, made.main.inputs, made.main.outputs, memory, bool(model.workspace_pools))
     text = model_text(made.code, interface, model.executor)
     return PlainModel(interface, text, header(interface) if interface_of(model.executor)[0] == "c" else "")
 
@@ -56,6 +56,32 @@ def plain_module(model: PlainModel) -> Module:
     return from_code(None, names, type_key="c", format="c", source=source, save=save)
 
 
+def _pool(info: AllocatedPoolInfo) -> Pool:
+    constants = getattr(info.pool, "constant_info_array", None)
+    return Pool(info.pool.pool_name, info.allocated_size, constants)
+
+
+def constant_pool_lines(interface: Interface, pool: Pool, alignment: int) -> list[str]:
+    """A pool of constants as a struct whose members are at the planned offsets. A macro can place it in a section."""
+    printer = plain.PlainC(Source(plain.PlainC), "constants")
+    members, values, end = [], [], 0
+    for number, constant in enumerate(pool.constants or ()):
+        array = constant.data.numpy()
+        offset, dtype = int(constant.byte_offset), element(str(constant.data.dtype))
+        if offset > end:
+            members.append(f"  uint8_t padding_{number}[{offset - end}];")
+            values.append("  {0},")
+        members.append(f"  {printer.memory_type(dtype)} {clean(constant.name_hint)}[{max(array.size, 1)}];")
+        values += ["  {", *(f"    {row}," for row in plain.constant_rows(printer, dtype, constant.data)), "  },"]
+        end = offset + array.nbytes
+    name = interface.symbol_of(pool)
+    place = f"{name.upper()}_ATTRIBUTES"
+    lines = [f"/* Define {place} to place the constants of memory pool {pool.name}. */"]
+    lines += [f"#ifndef {place}", f"#define {place}", "#endif"]
+    lines += ["static const struct {", *members, f"}} {name} TVM_ALIGNED({alignment}) {place} = {{", *values, "};", ""]
+    return lines
+
+
 def model_text(source: Source, interface: Interface, executor: Executor) -> str:
     """The whole C file: constants, workspace, kernels, the main function, and the entry."""
     api, is_unpacked = interface_of(executor)
@@ -70,6 +96,9 @@ def model_text(source: Source, interface: Interface, executor: Executor) -> str:
         parts += [""] if lines else []
     if source.constants:
         parts += ["/* Constants. */", *source.constants, ""]
+    for pool in interface.memory:
+        if pool.constants is not None:
+            parts += constant_pool_lines(interface, pool, alignment_of(executor, "constant-byte-alignment"))
     parts += workspace_lines(interface, alignment)
     parts += source.functions
     if api == "c":
