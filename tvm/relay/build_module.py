@@ -211,7 +211,7 @@ def build(
     with contextlib.ExitStack() as scope:
         scope.enter_context(rare_collections)
         if writer.context is not None:
-            scope.enter_context(writer.context(PassContext.current()))
+            scope.enter_context(writer.context(PassContext.current(), targets[0]))
         for one in targets:
             scope.enter_context(records_at_hand(one))
         links = bool(executor.options.get("link-params")) and not writer.links_constants

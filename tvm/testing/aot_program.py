@@ -60,11 +60,20 @@ class Program:
             if model.header:
                 stem.with_suffix(".h").write_text(model.header)
             objects.append(self._compile(stem.with_suffix(".c"), flags))
+            objects += self._machine_code(model)
         main = self.folder / "main.c"
         main.write_text(program_text(self.models, self.extras))
         macros = [f"-D{name}={value}" for name, value in self.extras.macros.items()]
         objects.append(self._compile(main, [*_MAIN_FLAGS, *macros, f"-I{self.folder}"]))
         self._gcc("linking the models", ["-o", str(self.binary), *map(str, objects), "-lm"])
+
+    def _machine_code(self, model: PlainModel) -> list[Path]:
+        """The object files of kernels that are not in the C file."""
+        found = [] if model.kernels is None else list(model.kernels._info.objects())
+        paths = [self.folder / f"{model.interface.prefix}_kernels{number}.o" for number in range(len(found))]
+        for path, data in zip(paths, found):
+            path.write_bytes(data)
+        return paths
 
     def _compile(self, source: Path, flags: Sequence[str]) -> Path:
         target = source.with_suffix(".o")

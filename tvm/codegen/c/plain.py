@@ -115,6 +115,11 @@ def constant_rows(p: CLike, dtype: str, data: Any) -> list[str]:
     return [", ".join(numbers[i : i + 12]) for i in range(0, len(numbers), 12)] or ["0"]
 
 
+def constant_bytes(dtype: str) -> int:
+    """The bytes of one element in memory."""
+    return info(dtype).bytes
+
+
 def constant_texts(p: CLike, dtype: str, data: Any) -> list[str]:
     """The elements of an array as literals, each no longer than it must be."""
     array = data.numpy() if hasattr(data, "numpy") else data
@@ -151,6 +156,11 @@ class PlainC(CLike):
     }
     statements: ClassVar[dict[type, Callable]] = {**CLike.statements, AllocateConst: _allocate_const}
     constant_alignment: ClassVar[int] = 16
+
+    @classmethod
+    def aligned(cls, alignment: int) -> type[PlainC]:
+        """The dialect with another alignment of constants."""
+        return type(cls.__name__, (cls,), {"constant_alignment": alignment})
 
     def __init__(self, source: Any, name: str, result: str = "int32_t"):
         super().__init__(source, name, result)
@@ -253,4 +263,4 @@ def _used(body: Stmt) -> set[Var]:
     return found
 
 
-__all__ = ["COMMENT", "HEAD", "INFALLIBLE", "LOCAL", "PlainC", "constant_rows"]
+__all__ = ["COMMENT", "HEAD", "INFALLIBLE", "LOCAL", "PlainC", "constant_bytes", "constant_rows"]

@@ -55,7 +55,7 @@ class Writer:
     check: Callable[[Executor, Runtime], None] | None = None
     has_pools: bool = False
     links_constants: bool = False
-    context: Callable[[PassContext], PassContext] | None = None
+    context: Callable[[PassContext, Target], PassContext] | None = None
     target: Callable[[Target], Target] | None = None
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from ....error import TVMError
 from ....ir.transform import PassContext
 from ....target import Target
+from ....target.backend import backend_of
 from ..executor_factory import AOTExecutorFactoryModule
 from ..function_info import function_metadata
 from ..writers import CompiledModel, register_writer
-from .compile import Compiled, compile_for_runtime, compile_plain
+from .compile import Compiled, compile_for_runtime, compile_objects, compile_plain
+from .main_function import local_main_symbol, main_symbol
 from .metadata import executor_metadata, main_graph
 from .options import check_cpp, check_crt, interface_of, one_target
 from .plain_module import PlainModel, plain_model, plain_module
@@ -23,11 +26,23 @@ def write_for_runtime(model: CompiledModel) -> AOTExecutorFactoryModule:
 
 
 def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
-    """The model for programs without the runtime: C text with the constants inside."""
-    is_unpacked = interface_of(model.executor)[1]
-    made = compile_plain(model, one_target(model), is_unpacked)
+    """The model for programs without the runtime: a C file with the constants, and the kernels in the same file or,
+    for back ends that generate machine code, in object files."""
+    target, is_unpacked = one_target(model), interface_of(model.executor)[1]
+    if not _makes_machine_code(target):
+        made = compile_plain(model, target, is_unpacked)
+        plain = plain_model(made, model)
+        return _factory(model, made, plain_module(plain), {}, "", plain)
+    if model.constant_pools:
+        raise TVMError("constant memory pools need kernels in C (target c): machine code takes the address of each "
+                       "constant")
+    made = compile_objects(model, target, (main_symbol if is_unpacked else local_main_symbol)(model.name))
     plain = plain_model(made, model)
     return _factory(model, made, plain_module(plain), {}, "", plain)
+
+
+def _makes_machine_code(target: Target) -> bool:
+    return backend_of(target).makes_cpu_code
 
 
 def _factory(
@@ -42,14 +57,16 @@ def _factory(
     )  # fmt: skip
 
 
-def plain_context(ctx: PassContext) -> PassContext:
+def plain_context(ctx: PassContext, target: Target) -> PassContext:
     """Plain C has no vectors: loops over lanes are loops like any others."""
+    if _makes_machine_code(target):
+        return ctx
     config = {**ctx.config, "tir.disable_vectorize": True}
     return PassContext(ctx.opt_level, ctx.required_pass, ctx.disabled_pass, ctx.instruments, config)
 
 
 def plain_target(target: Target) -> Target:
-    """Plain C runs on one thread."""
+    """Code without the runtime runs on one thread."""
     if "num-cores" in target.attrs:
         return target
     return Target({**target.export(), "num-cores": 1})

@@ -16,22 +16,26 @@ from .main_function import Tensor
 
 
 class Pool(NamedTuple):
-    """A memory pool that the main function takes: its name, its size, and its constants (None for a workspace)."""
+    """A memory pool that the main function takes: its name, size and alignment, and its constants (None for a
+    workspace)."""
 
     name: str
     nbytes: int
+    alignment: int
     constants: Sequence[ConstantInfo] | None = None
 
 
 class Interface(NamedTuple):
-    """The interface of a model: its name, the tensors that a caller passes, and the pools of its main function in the
-    order of its parameters. Workspaces are static arrays unless the caller ``passes_workspaces``."""
+    """The interface of a model: its name, and what its main function takes in this order: inputs, constants (where
+    the code of the function does not contain them), outputs, and memory pools. Workspaces are static arrays unless the
+    caller ``passes_workspaces``."""
 
     mod_name: str
     inputs: Sequence[Tensor]
     outputs: Sequence[Tensor]
     memory: Sequence[Pool] = ()
     passes_workspaces: bool = False
+    constants: Sequence[Tensor] = ()
 
     @property
     def workspaces(self) -> list[Pool]:
@@ -123,12 +127,12 @@ def _run_signature(interface: Interface) -> str:
     return f"int32_t {interface.prefix}_run({', '.join(given)})"
 
 
-def workspace_lines(interface: Interface, alignment: int) -> list[str]:
+def workspace_lines(interface: Interface) -> list[str]:
     """The static workspaces, where callers do not pass them."""
     if not _has_static_workspace(interface):
         return []
-    arrays = [f"static uint8_t {interface.symbol_of(p)}[{p.nbytes}]" for p in interface.workspaces]
-    return [*(f"{array} TVM_ALIGNED({alignment});" for array in arrays), ""]
+    found = interface.workspaces
+    return [*(f"static uint8_t {interface.symbol_of(p)}[{p.nbytes}] TVM_ALIGNED({p.alignment});" for p in found), ""]
 
 
 def _memory_arguments(interface: Interface, given: Mapping[str, str]) -> list[str]:
@@ -142,8 +146,9 @@ def _memory_arguments(interface: Interface, given: Mapping[str, str]) -> list[st
 
 def c_entry(interface: Interface, main: str) -> list[str]:
     """``tvmgen_MODEL_run`` with structs of pointers."""
-    tensors = {"inputs": interface.inputs, "outputs": interface.outputs}
-    arguments = [f"{kind}->{name}" for kind, found in tensors.items() for name in _members(found)]
+    arguments = [f"inputs->{name}" for name in _members(interface.inputs)]
+    arguments += [t.c_name for t in interface.constants]
+    arguments += [f"outputs->{name}" for name in _members(interface.outputs)]
     arguments += _memory_arguments(interface, {p.name: f"workspace_pools->{clean(p.name)}" for p in interface.pools})
     unused = [f"  (void){kind};" for kind, members in interface.members().items() if not members]
     lines = [*_structs(interface), *_run_comment(interface), f"{_run_signature(interface)};", ""]
@@ -194,7 +199,9 @@ def packed_entry(interface: Interface, name: str, main: str) -> list[str]:
         lines.append(f"  if (!tvm_array_data({given})) return -1; /* {tensor.name} */")
     for number in range(len(tensors), count):
         lines.append(f"  data[{number}] = args[{number}].v_handle;")
-    arguments = [f"data[{number}]" for number in range(len(tensors))]
+    arguments = [f"data[{number}]" for number in range(len(interface.inputs))]
+    arguments += [t.c_name for t in interface.constants]
+    arguments += [f"data[{number}]" for number in range(len(interface.inputs), len(tensors))]
     given = {pool.name: f"data[{len(tensors) + number}]" for number, pool in enumerate(interface.pools)}
     arguments += _memory_arguments(interface, given)
     return [*lines, f"  return {main}({', '.join(arguments)});", "}", ""]

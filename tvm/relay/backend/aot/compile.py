@@ -8,22 +8,27 @@ from typing import Any, NamedTuple
 from ....codegen.c.build import emit_source
 from ....codegen.c.plain import COMMENT, INFALLIBLE, LOCAL, PlainC
 from ....driver.build_module import build_for_host
+from ....error import TVMError
+from ....ir import primop
 from ....ir.module import IRModule
+from ....ir.op import Op
 from ....ir.prim import Call
 from ....ir.transform import PassContext
 from ....ir.visit import pre_order
 from ....target import Target
 from ....tir import pipeline
 from ....tir.function import PrimFunc
-from ....tir.stmt import AssertStmt
+from ....tir.stmt import AssertStmt, Evaluate, IfThenElse, Stmt, seq
 from ....tir.transform.convert_for_loops_to_serial import convert_for_loops_to_serial
 from ....tir.transform.lower_tvm_builtin import LOCAL_STACK_BYTES, STACK_BYTES
 from ....tir.transform.make_packed_api import COMPUTE_SUFFIX
+from ....tir.transform.statement import StmtRewriter
 from ..options import Executor
 from ..te_compiler import Kernel
 from ..writers import CompiledModel
 from .kernels import RawKernel, StackLimits, raw_kernel
 from .main_function import MainFunction, kernels_in_place, local_main_symbol, main_function, main_symbol
+from .options import alignment_of
 from .plan import Planned, plan_main
 
 # What stays on the stack of a thread of the runtime, and on that of a microcontroller.
@@ -77,8 +82,38 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
     # Callees come first.
     functions[symbol] = planned.function.with_attr({"global_symbol": symbol, COMMENT: about, LOCAL: not is_public})
     module = pipeline.plain_host(IRModule(functions), target, ctx)
-    source = emit_source([(name, module[name]) for name in functions], PlainC)
+    dialect = PlainC.aligned(alignment_of(model.executor, "constant-byte-alignment"))
+    source = emit_source([(name, module[name]) for name in functions], dialect)
     return Compiled(source, main, planned, _lowered(mod_name, kernels, planned))
+
+
+def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compiled:
+    """Compile a program to machine code that calls nothing of the runtime. The main function takes the constants."""
+    ctx = PassContext.current()
+    kernels: dict[str, RawKernel] = {}
+    made: list[tuple[MainFunction, Planned]] = []
+
+    def functions() -> Iterator[IRModule]:
+        for kernel in _with_progress(model):
+            loops = quiet_asserts(convert_for_loops_to_serial(_loops(kernel)))
+            raw = kernels[kernel.name] = raw_kernel(loops, kernel.name, _OF_MICROCONTROLLERS)
+            yield pipeline.raw_host(IRModule({raw.symbol: raw.function}), target, ctx)
+        main = main_function(model.program, model.name, kernels, link_constants=False)
+        planned = plan_main(main.function, model.executor, pools_of(model))
+        made.append((main, planned))
+        function = planned.function.with_attr("global_symbol", symbol)
+        yield pipeline.raw_host(IRModule({symbol: function}), target, ctx)
+
+    library = build_for_host(functions(), model.host)
+    _refuse_runtime_calls(library)
+    return Compiled(library, *made[0], _lowered(model.name, kernels, made[0][1]))
+
+
+def _refuse_runtime_calls(library: Any) -> None:
+    """Raise an error for code that reads the function table of the runtime."""
+    if "load ptr, ptr @__tvm_runtime_table" in library.get_source("ll"):
+        raise TVMError("a kernel calls the runtime, which programs with runtime crt do not have; use runtime cpp, or "
+                       "a target without matrix tiles (-mattr=-amx-tile)")
 
 
 def pools_of(model: CompiledModel) -> list[Any] | None:
@@ -115,6 +150,17 @@ def _plain_kernel(kernel: Kernel, is_in_place: bool) -> RawKernel:
     return raw._replace(function=function, can_fail=can_fail)
 
 
+class _QuietAsserts(StmtRewriter):
+    def on_AssertStmt(self, node: AssertStmt) -> Stmt:
+        fail = Evaluate(Call("int32", Op.get("tir.tvm_throw_last_error"), ()))
+        return seq(IfThenElse(primop.logical_not(node.condition), fail), self.stmt(node.body))
+
+
+def quiet_asserts(function: PrimFunc) -> PrimFunc:
+    """The function with assertions that return an error without a message: the message is stored by the runtime."""
+    return function.replace(body=_QuietAsserts().stmt(function.body))
+
+
 _FAILING = frozenset(("tir.tvm_throw_last_error", "tir.ret"))
 
 
@@ -123,4 +169,4 @@ def _lowered(mod_name: str, kernels: dict[str, RawKernel], planned: Planned) -> 
     return IRModule({**{raw.symbol: raw.function for raw in kernels.values()}, main_symbol(mod_name): planned.function})
 
 
-__all__ = ["Compiled", "compile_for_runtime", "compile_plain"]
+__all__ = ["Compiled", "compile_for_runtime", "compile_objects", "compile_plain"]

@@ -16,8 +16,21 @@ def interface_of(executor: Executor) -> tuple[str, bool]:
     return interface, bool(unpacked)
 
 
+def alignment_of(executor: Executor, option: str) -> int:
+    """The value of an option that is an alignment in bytes."""
+    return executor.options.get(option, 16)
+
+
+def _check_alignments(executor: Executor) -> None:
+    for option in ("workspace-byte-alignment", "constant-byte-alignment"):
+        value = alignment_of(executor, option)
+        if value < 1 or value & (value - 1):
+            raise TVMError(f"option {option} of aot must be a power of two, got {value}")
+
+
 def check_cpp(executor: Executor, runtime: Runtime) -> None:
     """Check the interface of a model for the C++ runtime, which calls the main function with packed arguments."""
+    _check_alignments(executor)
     interface, unpacked = interface_of(executor)
     if interface != "packed" or unpacked:
         raise TVMError(
@@ -29,6 +42,7 @@ def check_cpp(executor: Executor, runtime: Runtime) -> None:
 def check_crt(executor: Executor, runtime: Runtime) -> None:
     """Check the interface of a model for programs without the runtime. Structs of pointers need a main function of
     pointers."""
+    _check_alignments(executor)
     interface, unpacked = interface_of(executor)
     if interface == "c" and not unpacked:
         raise TVMError(

@@ -29,6 +29,10 @@ class Planned(NamedTuple):
         """The bytes of all workspace pools."""
         return sum(info.allocated_size for info in self.workspaces)
 
+    def alignment_of(self, info: AllocatedPoolInfo) -> int:
+        """The bytes that the address of a pool must be a multiple of."""
+        return dict(zip(self.pools, self.function.attrs["pool_alignments"]))[info]
+
     def parameters(self) -> dict[Var, AllocatedPoolInfo]:
         """The pools by their parameters."""
         return {self.function.params[info.pool_var_idx]: info for info in self.pools}
