@@ -453,6 +453,7 @@ class PlainBatch:
         self.folder, self.flags = folder, flags
         self.waiting: list[Any] = []
         self.programs: dict[str, Program] = {}
+        self.failures: dict[str, TVMError] = {}
         self.made = 0
 
     def add(self, module: IRModule, params: Mapping[str, Any]) -> PlainRunner:
@@ -465,17 +466,19 @@ class PlainBatch:
         return PlainRunner(self, name, len(built.plain_model.interface.outputs))
 
     def program(self, name: str) -> Program:
-        """The program of a model. A model that does not compile is alone in its program, so that others run."""
-        if name not in self.programs:
-            waiting, self.waiting = self.waiting, []
-            try:
+        """The program of a model. If one model does not compile, each model gets its own program."""
+        waiting, self.waiting = self.waiting, []
+        try:
+            if waiting:
                 self._build(waiting)
-            except TVMError:
-                for model in waiting:
-                    with contextlib.suppress(TVMError):
-                        self._build([model])
-                if name not in self.programs:
-                    self._build([m for m in waiting if m.interface.mod_name == name])
+        except TVMError:
+            for model in waiting:
+                try:
+                    self._build([model])
+                except TVMError as error:
+                    self.failures[model.interface.mod_name] = error
+        if name in self.failures:
+            raise self.failures[name]
         return self.programs[name]
 
     def _build(self, models: list[Any]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from ....arith import Analyzer
 from ....dtype import info
 from ....ir.prim import IntImm, Var
 from ....tir.buffer import decl_buffer
@@ -70,22 +71,29 @@ class _Hoisting(StmtRewriter):
         return node if node.kind is ForKind.PARALLEL else self.keep(node)
 
     def on_Allocate(self, node: Allocate) -> Stmt:
-        elements = _constant_elements(node)
+        elements = _most_elements(node)
         scope = getattr(node.buffer_var.type_annotation, "storage_scope", "") or "global"
         if elements is None or scope not in self.limits or node.annotations.get("on_stack"):
             return self.keep(node)
-        if elements * info(node.dtype).bytes <= self.limits[scope]:
+        # The stack holds arrays of constant size only.
+        fits = all(isinstance(extent, IntImm) for extent in node.extents)
+        if fits and elements * info(node.dtype).bytes <= self.limits[scope]:
             return self.keep(node)
         dtype = info(node.dtype)
         self.found.append((node.buffer_var, Workspace(node.buffer_var.name, node.dtype, elements // dtype.lanes)))
         return self.stmt(node.body)
 
 
-def _constant_elements(node: Allocate) -> int | None:
-    """The number of scalars that an allocation holds, None where its size is known only at run time."""
-    if not all(isinstance(extent, IntImm) for extent in node.extents):
-        return None
-    return math.prod(int(extent) for extent in node.extents) * info(node.dtype).lanes
+# Workspaces of varying size are as large as their bound; a larger bound says nothing about the size.
+_LARGEST_BOUND = 1 << 30
+
+
+def _most_elements(node: Allocate) -> int | None:
+    """The largest number of scalars that an allocation can hold; None where there is no bound at compile time."""
+    analyzer = Analyzer()
+    bounds = [analyzer.const_int_bound(extent).max_value for extent in node.extents]
+    most = math.prod(max(bound, 0) for bound in bounds) * info(node.dtype).lanes
+    return most if all(isinstance(e, IntImm) for e in node.extents) or most <= _LARGEST_BOUND else None
 
 
 __all__ = ["RawKernel", "StackLimits", "Workspace", "raw_kernel"]

@@ -21,7 +21,7 @@ from ....ir.type import PointerType, PrimType
 from ....runtime.name_transforms import sanitize_name
 from ....tir.buffer import Buffer, decl_buffer
 from ....tir.function import PrimFunc
-from ....tir.stmt import Allocate, AllocateConst, Evaluate, IfThenElse, Stmt, seq
+from ....tir.stmt import Allocate, AllocateConst, Evaluate, IfThenElse, Stmt, no_op, seq
 from ..program import Kind, Program, Ref
 from .kernels import RawKernel
 
@@ -95,6 +95,8 @@ class _Builder:
         self.parameters: dict[Var, Buffer] = {}
         # The pointer to the memory of each root entry.
         self.memory: dict[int, Var] = {}
+        # The root entries that a kernel or a copy uses.
+        self.used: set[int] = set()
 
     def build(self, symbol: str, link_constants: bool) -> MainFunction:
         nodes = self.program.nodes
@@ -103,10 +105,15 @@ class _Builder:
         constants = [] if link_constants else [self._given(number) for number in linked]
         outputs, copies = self._outputs()
         allocated = self._allocate()
-        body = seq(*self._calls(), *(self._copy(*copy) for copy in copies))
-        for var, t in reversed(allocated):
+        statements = [*self._calls(), *(self._copy(*copy) for copy in copies)]
+        body = seq(*statements) if statements else no_op()
+        for e, var, t in reversed(allocated):
+            if e not in self.used:
+                continue
             body = _allocate(var, t.dtype, _elements(t), body)
         for number in reversed(linked if link_constants else ()):
+            if self.first[number] not in self.used:
+                continue
             var, t = self.memory[self.first[number]], nodes[number].types[0]
             body = AllocateConst(var, t.dtype, t.shape, self.program.constants[nodes[number].name], body)
         attrs = {"global_symbol": symbol, "tir.is_entry_func": True, "runner_function": True}
@@ -161,7 +168,7 @@ class _Builder:
     def _is_given(self, e: int) -> bool:
         return any(self.first[number] == e for number, node in enumerate(self.program.nodes) if node.is_given)
 
-    def _allocate(self) -> list[tuple[Var, TensorType]]:
+    def _allocate(self) -> list[tuple[int, Var, TensorType]]:
         """Give every root entry that is no parameter a pointer; return the intermediate results among them."""
         made = []
         for e, (node, t) in enumerate(self.program.entries()):
@@ -170,11 +177,12 @@ class _Builder:
             name = self._new_name(f"constant_{e}" if node.is_given else f"sid_{e}")
             var = self.memory[e] = _pointer(name, t.dtype)
             if not node.is_given:
-                made.append((var, t))
+                made.append((e, var, t))
         return made
 
     def _address(self, e: int) -> PrimExpr:
         """A pointer to the data of an entry."""
+        self.used.add(self.entries[e].root)
         data, offset = self.memory[self.entries[e].root], self.entries[e].offset
         if offset == 0:
             return data
