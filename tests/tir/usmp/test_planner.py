@@ -18,6 +18,7 @@ from tvm.ir.visit import post_order
 from tvm.tir import usmp
 from tvm.tir.buffer import decl_buffer
 from tvm.tir.function import PrimFunc
+from tvm.tir.op import call_cpacked
 from tvm.tir.stmt import Allocate, AllocateConst, BufferStore, Evaluate, For, ForKind, LetStmt, seq
 
 # More than stays on the stack.
@@ -109,6 +110,21 @@ def test_random_programs_compute_the_same(target, number, seed):
     assert 0 < sizes[0] <= sizes[1]
     limited = [pool("fast", 3 * 4 * COUNT), pool("slow")]
     assert simulate(mod, expected, target, WorkspaceMemoryPools(limited))[0] <= 3 * 4 * COUNT
+
+
+@pytest.mark.parametrize("target", ["llvm", "c"])
+def test_packed_calls_pass_pools_as_tensors(target):
+    var = GlobalVar("k")
+    x, y, s = (decl_buffer((COUNT,), "int32", n) for n in ("x", "y", "s"))
+    null = Call("handle", tvm.ir.Op.get("tir.reinterpret"), (const(0, "uint64"),))
+    body = seq(Evaluate(call_cpacked("k", x, x, s, null)), Evaluate(call_cpacked("k", s, x, y, null)))
+    main = function("main", [x, y], Allocate(s.data, "int32", (COUNT,), True, body), target)
+    mod = tvm.IRModule({var: kernel(var, 3, True, target), "main": main})
+
+    def expected(values):
+        return ((values * 4)[::-1] * 3 + values)[::-1]
+
+    assert simulate(mod, expected, target) == [8 * COUNT]
 
 
 def test_a_parallel_kernel_keeps_its_workspace_and_shares_the_rest(seed):

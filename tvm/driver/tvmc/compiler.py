@@ -301,8 +301,7 @@ def compile_model(
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
             Progress(said=note) as progress,
         ):
-            mod, build, reason = _sized_and_placed(tvmc_model, executor, tuning_records)
-            build = build if workspace_pools is None else partial(build, workspace_pools=workspace_pools)
+            mod, build, reason = _sized_and_placed(tvmc_model, executor, tuning_records, workspace_pools)
             mod = apply_graph_transforms(mod, transforms)
             mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
             with records.context:
@@ -360,7 +359,9 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
         raise TVMCException(f"--module-name '{mod_name}': only letters, digits and underscores are allowed")
 
 
-def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | None) -> tuple[Any, Any, str | None]:
+def _sized_and_placed(
+    model: TVMCModel, executor: Any, tuning_records: str | None, workspace_pools: Any = None
+) -> tuple[Any, Any, str | None]:
     """The module of a model, the function that builds it, and the reason if the virtual machine was chosen for it."""
     from ...relay.transform.flat_params import with_flat_params
     from ...relay.vm import needs_vm
@@ -375,7 +376,8 @@ def _sized_and_placed(model: TVMCModel, executor: Any, tuning_records: str | Non
     if executor is not None and reason is not None:
         raise TVMCException(f"the graph executor cannot run the model: {reason}; use --executor vm or leave "
                             "--executor out. --input-shapes fixes dynamic dimensions")
-    return mod, build_graph if reason is None else build_for_machine, reason
+    of_graph = build_graph if workspace_pools is None else partial(build_graph, workspace_pools=workspace_pools)
+    return mod, of_graph if reason is None else build_for_machine, reason
 
 
 def _say_target(target, default_arch: str) -> None:

@@ -26,8 +26,11 @@ _OPTIONS = (
 def generate_workspace_pools_args(parser) -> None:
     """Add --workspace-pools and the options of each pool."""
     group = detail_group(parser, "memory pools (ahead-of-time executor)")
-    group.add_argument("--workspace-pools", metavar="NAMES",
-                       help="memory pools for intermediate results, with commas, the preferred pool first")
+    group.add_argument(
+        "--workspace-pools",
+        metavar="NAMES",
+        help="memory pools for intermediate results, with commas, the preferred pool first",
+    )
     for ending, form, text in _OPTIONS:
         group.add_argument(f"--workspace-pools{ending}", action="append", metavar=form, help=text)
 
@@ -93,8 +96,9 @@ def workspace_pools_recombobulate(
     made: list[WorkspacePoolInfo] = []
     for pool in pools:
         if pool not in reached:
-            raise TVMCException("--workspace-pools-targets does not name the targets that can access the pool "
-                                f"'{pool}'")
+            raise TVMCException(
+                f"--workspace-pools-targets does not name the targets that can access the pool '{pool}'"
+            )
         kinds = [kind.strip() for text in reached[pool] for kind in text.split(",")]
         own = list(dict.fromkeys(_target("-targets", kind, targets, extra_targets) for kind in kinds))
         # Of several values for a pool the last one counts.

@@ -124,10 +124,11 @@ def test_pools_come_before_a_resource_handle():
     assert planned["k"].params[-1] is inner_handle and len(planned["k"].params) == 3
     assert planned["plain"].params[-1].name.endswith("_var")
     workspace = planned["main"].buffer_map[planned["main"].params[0]].data
-    found = [n.args[1:] for n in post_order(planned["main"].body) if isinstance(n, Call) and len(n.args) > 1]
-    assert [args[1:] for args in found] == [
-        (workspace, handle), (workspace, handle), (workspace, handle), (workspace,),
-    ]  # fmt: skip
+    found = [n.args[2:] for n in post_order(planned["main"].body) if isinstance(n, Call) and len(n.args) in (3, 4)]
+    assert [args[1:] for args in found] == [(handle,), (handle,), (handle,), ()]
+    # Packed functions take a tensor, others a pointer.
+    assert [getattr(args[0], "args", args)[0] for args in found] == [workspace] * 4
+    assert [isinstance(args[0], Var) for args in found] == [False, True, False, True]
 
 
 def test_a_function_passes_the_pools_of_the_functions_that_it_calls():

@@ -23,9 +23,10 @@ from ....ir.type import PointerType, PrimType
 from ....ir.visit import rewrite
 from ...buffer import Buffer
 from ...function import PrimFunc
+from ...op.calls import packed
 from ...stmt import Allocate, AllocateConst, LetStmt, Stmt
 from ...transform.function_pass import allow_deep_statements
-from ...transform.statement import StmtRewriter
+from ...transform.statement import StmtRewriter, is_call
 from ..calls import Alignments, Callees, allocated_bytes, has_resource_handle
 from ..utils import (
     CANDIDATE_MEMORY_POOL_ATTR,
@@ -119,7 +120,10 @@ class _Rewriter(StmtRewriter):
         found = self.callees.called(node)
         if found is None or not self.needed[found[0].name_hint]:
             return None
-        given = tuple(self.pools.buffers[pool].data for pool in self.needed[found[0].name_hint])
+        buffers = [self.pools.buffers[pool] for pool in self.needed[found[0].name_hint]]
+        # Packed functions take tensors, others take pointers.
+        is_packed = is_call(node, "tir.tvm_call_packed", "tir.tvm_call_cpacked")
+        given = packed(buffers) if is_packed else [buffer.data for buffer in buffers]
         function = found[1]
         # The last argument is the handle of a driver if the last parameter is, or if packed calls have one more.
         named = 0 if isinstance(node.op, GlobalVar) else 1
