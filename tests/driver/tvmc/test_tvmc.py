@@ -98,8 +98,10 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
     refused(2, "no pass is named NoSuchPass", "compile", "--disabled-pass", "NoSuchPass", model_path)
     refused(4, "unknown pass option 'no.such'; the options are relay.FuseOps.link_params, ",
             "compile", "--pass-config", "no.such=1", model_path)
-    refused(4, "executor aot is not supported yet; use graph for static shapes, or vm (",
-            "compile", "--executor", "aot", model_path)
+    refused(4, "Need unpacked-api == false (got: 0) and interface-api == \"packed\" (got: c)",
+            "compile", "--executor", "aot", "--executor-aot-interface-api", "c", model_path)
+    refused(4, "packages for runtime crt are in Model Library Format (--output-format mlf)",
+            "compile", "--executor", "aot", "--runtime", "crt", model_path)
     for layout in ("NHCW", "NXYZ", "nhwc", "OIHW:NHWC"):
         words = f"--desired-layout {layout}: '{layout.partition(':')[0]}' is not a layout of nn.conv2d; there are"
         refused(4, words, "compile", model_path, "--desired-layout", layout)

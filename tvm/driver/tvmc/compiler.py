@@ -201,7 +201,8 @@ def compile_model(
     opt_level : int, optional
         The level of optimization.
     executor : Executor or str, optional
-        How the model is run: "graph", or "vm" for the virtual machine. The default is the graph executor for models
+        How the model is run: "graph", "aot" for one function with a fixed memory plan, or "vm" for the virtual
+        machine. The default is the graph executor for models
         that it supports, and the virtual machine for the others.
     runtime : Runtime, optional
         The runtime it is for.
@@ -301,7 +302,7 @@ def compile_model(
             PassContext(opt_level=opt_level, config=config, disabled_pass=disabled_pass or None, instruments=used),
             Progress(said=note) as progress,
         ):
-            mod, build, reason = _sized_and_placed(tvmc_model, executor, tuning_records, workspace_pools)
+            mod, build, reason = _sized_and_placed(tvmc_model, executor, runtime, tuning_records, workspace_pools)
             mod = apply_graph_transforms(mod, transforms)
             mod = partition(mod, tvmc_model.params, extra_targets, mod_name)
             with records.context:
@@ -355,12 +356,14 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
         raise TVMCException(str(problem)) from problem
     if output_format == "mlf":
         TVMCModel.refuse_mlf(cross)
+    if str(runtime) == "crt":
+        raise TVMCException("packages for runtime crt are in Model Library Format (--output-format mlf)")
     if not re.fullmatch(r"\w+", mod_name, re.ASCII):
         raise TVMCException(f"--module-name '{mod_name}': only letters, digits and underscores are allowed")
 
 
 def _sized_and_placed(
-    model: TVMCModel, executor: Any, tuning_records: str | None, workspace_pools: Any = None
+    model: TVMCModel, executor: Any, runtime: Any, tuning_records: str | None, workspace_pools: Any = None
 ) -> tuple[Any, Any, str | None]:
     """The module of a model, the function that builds it, and the reason if the virtual machine was chosen for it."""
     from ...relay.transform.flat_params import with_flat_params
@@ -374,9 +377,10 @@ def _sized_and_placed(
         return mod, build_for_machine, None
     reason = needs_vm(mod, model.params)
     if executor is not None and reason is not None:
-        raise TVMCException(f"the graph executor cannot run the model: {reason}; use --executor vm or leave "
+        name = "ahead-of-time" if str(executor) == "aot" else "graph"
+        raise TVMCException(f"the {name} executor cannot run the model: {reason}; use --executor vm or leave "
                             "--executor out. --input-shapes fixes dynamic dimensions")
-    of_graph = build_graph if workspace_pools is None else partial(build_graph, workspace_pools=workspace_pools)
+    of_graph = partial(build_graph, executor=executor, runtime=runtime, workspace_pools=workspace_pools)
     return mod, of_graph if reason is None else build_for_machine, reason
 
 

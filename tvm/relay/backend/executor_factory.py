@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...error import TVMError
@@ -193,12 +193,17 @@ class AOTExecutorFactoryModule(ExecutorFactoryModule):
         The graph by which the runtime calls the main function; empty for code that runs without the runtime.
     plain_model : PlainModel, optional
         The C text, the header and the interface of a model for programs without the runtime.
+    kernels : sequence of Kernel
+        The kernels that the main function calls.
     """
+
+    memory_plan: Any = None
 
     def __init__(
         self, ir_mod, lowered_ir_mods: Mapping[Any, Any], target, executor, runtime, libmod, libmod_name: str,
         params: Mapping[str, Any], function_metadata: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
         executor_codegen_metadata: Any, devices: list[str], graph_json_str: str = "", plain_model: Any = None,
+        kernels: Sequence[Any] = (),
     ):  # fmt: skip
         super().__init__(libmod, libmod_name, params, function_metadata)
         self.ir_mod = ir_mod
@@ -210,6 +215,7 @@ class AOTExecutorFactoryModule(ExecutorFactoryModule):
         self.devices = list(devices)
         self.graph_json = graph_json_str
         self.plain_model = plain_model
+        self.kernels = list(kernels)
 
     def get_graph_json(self) -> str:
         if not self.graph_json:

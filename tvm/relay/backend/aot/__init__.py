@@ -54,6 +54,7 @@ def _factory(
     return AOTExecutorFactoryModule(
         model.ir_mod, {target: made.lowered}, target, model.executor, model.runtime, library, model.name, params,
         lambda: function_metadata(model.program, model.ir_mod, [target]), metadata, metadata.devices, graph, plain,
+        model.program.kernels,
     )  # fmt: skip
 
 

@@ -108,7 +108,8 @@ def main_graph(program: Program, main: MainFunction, mod_name: str, workspace_by
         types.append(TensorType((workspace_bytes,), "uint8"))
     symbol = main_symbol(mod_name)
     entry: Any = SimpleNamespace(name=symbol)
-    graph.nodes.append(Node(Kind.KERNEL, symbol, types, device, given, entry))
+    calls = {"kernels": " ".join(node.kernel.name for node in program.nodes if node.kernel is not None)}
+    graph.nodes.append(Node(Kind.KERNEL, symbol, types, device, given, entry, calls))
     graph.outputs = [(len(given), i) for i in range(len(main.outputs))]
     graph.plan = plan_program(graph)
     return graph_json(graph, list_constants=False)
