@@ -49,6 +49,7 @@ LAYERS = {
     "tvm.driver.tvmc": 12,
     "tvm.contrib": 12,
     "tvm.testing": 12,
+    "tvm.micro": 12,
     "tvm.support": 12,
     "tvm.utils": 12,
     "tvm.exec": 12,

@@ -50,9 +50,7 @@ PARTS: dict[str, Part] = {
     "tvm.meta_schedule.utils": Part(_META_SCHEDULE, "", "derived_object"),
     "tvm.micro": Part(
         _MICRO,
-        "CompileError Session UnsupportedInModelLibraryFormatError create_local_debug_executor"
-        " create_local_graph_executor export_model_library_format generate_project get_microtvm_template_projects"
-        " get_standalone_crt_dir",
+        "CompileError Session create_local_debug_executor create_local_graph_executor",
     ),
     "tvm.micro.testing": Part(_MICRO, "get_conversion_details"),
     "tvm.micro.model_library_format": Part(_MICRO, "generate_c_interface_header"),

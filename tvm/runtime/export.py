@@ -86,7 +86,7 @@ def blob_source(data: bytes) -> str:
     return f"{export} const unsigned long long __tvm_dev_mblob[{len(data) // 8}] = {{\n{words}\n}};\n"
 
 
-def _write_code(module: Module, folder: str) -> Iterator[str]:
+def write_code(module: Module, folder: str) -> Iterator[str]:
     """Write the code that is linked: its files, one by one, as compilers finish them."""
     if not module.is_dso_exportable:
         raise TVMError(
@@ -181,7 +181,7 @@ def export_library(
     with tempfile.TemporaryDirectory(prefix="tvm-export-") as made:
         folder = workspace_dir or made
         os.makedirs(folder, exist_ok=True)
-        code = _write_code(module, folder)
+        code = write_code(module, folder)
         files = [next(code)]
         # Weights are written while code is compiled.
         packed = _pack(module, fpack_imports, folder, root, files[0])

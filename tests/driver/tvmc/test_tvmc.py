@@ -110,7 +110,8 @@ def test_bad_arguments_are_refused_in_one_line(model_path, package, tmp_path, re
     refused(2, "has two shapes for 'data'", "compile", "--input-shapes", "data:[1,3,9,7] data:[2,3,9,7]", model_path)
     refused(4, "the model has no input 'x'", "compile", "--input-shapes", "x:[1,2]", model_path)
     refused(4, "cannot write", "compile", "--output", str(tmp_path / "no" / "dir" / "m.tar"), model_path)
-    refused(4, "the Model Library Format is not implemented", "compile", "-f", "mlf", model_path)
+    refused(4, "Specifying the MLF output and a cross compiler is not supported.",
+            "compile", "-f", "mlf", "--cross-compiler", "gcc", model_path)
     refused(4, "Executor \"nope\" is not defined", "compile", "--executor", "nope", model_path)
     refused(1, "tvmc run", )
 

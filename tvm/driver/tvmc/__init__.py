@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 _MODULES = frozenset(
     """
     arguments autotuner bench cache commands compiler completion composite_target config_options devices frontends info
-    main model parser pass_config pass_list registry result_utils runner shape_parser target targets terminal tracker
-    transform workspace_pools
+    main micro model parser pass_config pass_list registry result_utils runner shape_parser target targets terminal
+    tracker transform workspace_pools
     """.split()
 )
 # Public name: module and the name there.

@@ -24,5 +24,6 @@ COMMANDS = {
     "server": Command("rpc_commands", "start an RPC server that offers the devices of this machine"),
     "tracker": Command("rpc_commands", "start an RPC tracker that assigns the devices of servers to clients"),
     "cache": Command("cache", "show or clear the cache of compiled code"),
+    "micro": Command("micro", "create, build and flash a project for a microcontroller"),
     "completion": Command("completion", "print a script that completes commands in bash or zsh"),
 }

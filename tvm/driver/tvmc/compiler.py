@@ -24,7 +24,7 @@ from .farm import add_farm, compile_many, farm_of
 from .files import check_records, check_writable, write_whole
 from .info import compiled_for, kernels_of
 from .machine import check_linker, machine
-from .model import TVMCModel, TVMCPackage
+from .model import TVMCModel, TVMCPackage, check_mlf
 from .model_files import ModelFiles, models_of
 from .open_sizes import is_open, shown
 from .parser import detail_group
@@ -355,8 +355,8 @@ def _refuse_what_is_missing(executor, runtime, workspace_pools, output_format, c
     except TVMError as problem:
         raise TVMCException(str(problem)) from problem
     if output_format == "mlf":
-        TVMCModel.refuse_mlf(cross)
-    if str(runtime) == "crt":
+        check_mlf(cross)
+    elif str(runtime) == "crt":
         raise TVMCException("packages for runtime crt are in Model Library Format (--output-format mlf)")
     if not re.fullmatch(r"\w+", mod_name, re.ASCII):
         raise TVMCException(f"--module-name '{mod_name}': only letters, digits and underscores are allowed")

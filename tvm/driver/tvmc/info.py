@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...dtype import info as dtype_info
 from ...error import TVMError
 from ...runtime.params import param_names
-from . import vm_package
+from . import mlf_package, vm_package
 from .arguments import add_command, add_verbose, register_parser
 from .errors import TVMCException
 from .model import TVMCPackage
@@ -83,6 +83,8 @@ def facts_of(package: TVMCPackage) -> PackageFacts:
 
 def kernels_of(package: TVMCPackage) -> Counter[str]:
     """The kernels of a package, with the number of their calls."""
+    if package.type == "mlf":
+        return mlf_package.kernels_of(package)
     return (vm_package.facts_of(package) if package.is_vm else facts_of(package)).kernels
 
 
@@ -127,10 +129,30 @@ def _rows_of_machine(package: TVMCPackage) -> list[tuple[str, Any]]:
     ]
 
 
+def _rows_of_mlf(package: TVMCPackage) -> list[tuple[str, Any]]:
+    facts = mlf_package.facts_of(package)
+    return [
+        *(("input", Tensor(*tensor)) for tensor in facts.inputs),
+        *(("output", Tensor(*tensor)) for tensor in facts.outputs),
+        ("weights", size(facts.constants)),
+        ("memory", f"{facts.workspace} bytes for intermediate results, {facts.io} for inputs and outputs"),
+    ]
+
+
+def _rows_of_code(package: TVMCPackage, kernels: Counter[str]) -> list[tuple[str, Any]]:
+    if package.lib_path is None:
+        return [("code", "C files and object files in Model Library Format"), ("kernels", len(kernels))]
+    return [
+        ("code", f"{package.lib_name}, {size(os.path.getsize(package.lib_path))}"),
+        ("kernels", f"{len(kernels)}, called {kernels.total()} times"),
+    ]
+
+
 def drive_info(args) -> int:
     """Print the contents."""
     package = TVMCPackage(args.PACKAGE)
-    inside = _rows_of_machine(package) if package.is_vm else _rows_of_graph(package)
+    rows_of = {"vm": _rows_of_machine, "mlf": _rows_of_mlf}.get(package.type, _rows_of_graph)
+    inside = rows_of(package)
     manifest, kernels = package.manifest, kernels_of(package)
     machine = manifest.get("machine") if isinstance(manifest.get("machine"), dict) else {}
     features = machine.get("features")
@@ -141,8 +163,7 @@ def drive_info(args) -> int:
         ("runs on", compiled_for(manifest)
          + (f" with {', '.join(map(str, features))}" if isinstance(features, list) and features else "")),
         *inside,
-        ("code", f"{package.lib_name}, {size(os.path.getsize(package.lib_path))}"),
-        ("kernels", f"{len(kernels)}, called {kernels.total()} times"),
+        *_rows_of_code(package, kernels),
     ]
     width = max(len(name) for name, _ in rows)
     for name, text in rows:

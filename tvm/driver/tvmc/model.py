@@ -220,7 +220,7 @@ class TVMCModel:
         cross_options : str, optional
             Its options, as on a command line.
         output_format : str, optional
-            "so" for a shared library, "tar" for an archive of objects.
+            "so" for a shared library, "tar" for an archive of objects, "mlf" for Model Library Format.
         manifest : dict, optional
             What ``manifest.json`` says of the model; without it, there is no such file.
 
@@ -232,33 +232,45 @@ class TVMCModel:
         Raises
         ------
         TVMCException
-            The format is unknown, or is "mlf", which is not implemented.
+            The format is unknown, or is "mlf" and the model cannot be written in it.
         """
         if output_format not in ("so", "tar", "mlf"):
             raise TVMCException("Only 'so', 'tar', and 'mlf' output formats are supported.")
         if output_format == "mlf":
-            self.refuse_mlf(cross)
+            return self.export_mlf(executor_factory, package_path, cross)
         if isinstance(executor_factory, Executable):
             return self.export_vm_format(executor_factory, package_path, output_format, cross, cross_options, manifest)
         return self.export_classic_format(executor_factory, package_path, cross, cross_options, output_format, manifest)
 
-    @staticmethod
-    def refuse_mlf(cross) -> None:
-        """Raise an error, because the Model Library Format is not implemented.
+    def export_mlf(self, executor_factory, package_path=None, cross=None) -> str:
+        """Write a compiled model as an archive in Model Library Format.
 
         Parameters
         ----------
+        executor_factory : ExecutorFactoryModule
+            The compiled model, as ``relay.build`` returns it.
+        package_path : str, optional
+            The archive; ``default_package_path`` without it.
         cross : str, optional
             The compiler for another machine, which the format does not support.
+
+        Returns
+        -------
+        str
+            The path of the archive.
 
         Raises
         ------
         TVMCException
-            Always.
+            A cross compiler was given, or the format cannot contain the model.
         """
-        if cross:
-            raise TVMCException("Specifying the MLF output and a cross compiler is not supported.")
-        raise TVMCException("the Model Library Format is not implemented; use -f so")
+        from ...micro.model_library_format import export_model_library_format
+
+        check_mlf(cross)
+        try:
+            return str(export_model_library_format(executor_factory, package_path or self.default_package_path()))
+        except TVMError as problem:
+            raise TVMCException(str(problem)) from problem
 
     def summary(self, file=None) -> None:
         """Print the graph in Relay's syntax.
@@ -269,6 +281,12 @@ class TVMCModel:
             Where it is printed; the standard output without it.
         """
         print(self.mod, file=file)
+
+
+def check_mlf(cross) -> None:
+    """Raise an error for a cross compiler, because Model Library Format contains code that is not linked."""
+    if cross:
+        raise TVMCException("Specifying the MLF output and a cross compiler is not supported.")
 
 
 def _cross(compiler: str):
@@ -328,16 +346,16 @@ class TVMCPackage:
     package_path : str | os.PathLike
         The file.
     project_dir : str, optional
-        A folder of a project for microcontrollers; refused.
+        The folder of a project for microcontrollers with this package, which is in Model Library Format.
     """
 
     def __init__(self, package_path: str | os.PathLike, project_dir=None):
         self._tmp_dir = utils.tempdir()
         self.package_path = os.fspath(package_path)
-        if project_dir is not None:
-            raise TVMCException("Setting 'project_dir' is only allowed when importing a MLF.!")
-        self.project_dir = None
+        self.project_dir = project_dir
         self.import_package(self.package_path)
+        if project_dir is not None and self.type != "mlf":
+            raise TVMCException("Setting 'project_dir' is only allowed when importing a MLF.!")
 
     def import_package(self, package_path: str) -> None:
         """Unpack and find the parts.
@@ -356,7 +374,8 @@ class TVMCPackage:
         os.makedirs(folder, exist_ok=True)
         _extract(package_path, folder)
         if os.path.exists(os.path.join(folder, "metadata.json")):
-            raise TVMCException(f"{package_path} is a package in Model Library Format, which is not supported yet")
+            self._import_mlf(folder)
+            return
         for name in _KINDS:
             if os.path.exists(os.path.join(folder, name)):
                 self.lib_name = name
@@ -379,6 +398,24 @@ class TVMCPackage:
         if self.type == "classic" and self.manifest.get("executor") == "aot":
             self.executor_type = "aot"
 
+    def _import_mlf(self, folder: str) -> None:
+        """Find the parts of an archive in Model Library Format. It has no library, because its code is not linked."""
+        from ...micro.mlf_reader import read_models
+
+        try:
+            models = read_models(folder, self.package_path)
+            if len(models) != 1:
+                raise TVMCException(f"{self.package_path} has the models {', '.join(m.name for m in models)}; tvmc "
+                                    "uses archives of one model")
+            (model,) = models
+            self.graph = None if model.graph is None else model.graph.read_text(encoding="utf-8")
+        except (TVMError, OSError, ValueError) as problem:
+            raise TVMCException(str(problem)) from problem
+        self.type, self.executor_type = "mlf", model.executor
+        self.manifest = {**model.description, "target": ", ".join(map(str, _targets_of(model.description)))}
+        self.lib_name = self.lib_path = None
+        self.params_path = None if model.params is None else str(model.params)
+
     @property
     def is_vm(self) -> bool:
         """Whether the virtual machine runs it."""
@@ -398,7 +435,13 @@ class TVMCPackage:
     def params(self) -> bytearray | None:
         """The parameters as bytes, read anew each time: what runs a package reads the file array by array. The virtual
         machine has them in its library."""
-        return None if self.is_vm else bytearray(Path(self.params_path).read_bytes())
+        return None if self.params_path is None or self.is_vm else bytearray(Path(self.params_path).read_bytes())
+
+
+def _targets_of(description: dict[str, Any]) -> list[Any]:
+    """The targets of a model; versions of the format before 5 have an object by device."""
+    targets = description.get("target", [])
+    return list(targets.values()) if isinstance(targets, dict) else list(targets)
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

@@ -66,18 +66,23 @@ def add_run_parser(subparsers, main_parser, json_params) -> None:
     parser.add_argument("--number", metavar="N", type=positive, default=1, help="runs in one measurement (default: 1)")
     parser.add_argument("--rpc-key", help="key of the device at the RPC tracker")
     parser.add_argument("--rpc-tracker", help="host:port of an RPC tracker")
-    parser.add_argument("--list-options", action="store_true", help="only for microcontrollers")
-    parser.add_argument("--project-option", nargs="+", metavar="NAME=VALUE", help="only for microcontrollers")
+    parser.add_argument("--list-options", action="store_true",
+                        help="with --device micro: list the options of the project")
+    parser.add_argument("--project-option", nargs="+", metavar="NAME=VALUE",
+                        help="with --device micro: options of the project")
     add_image_arguments(parser.add_argument_group("photos"))
-    parser.add_argument("PATH", help="the package made by tvmc compile")
+    parser.add_argument("PATH", help="the package made by tvmc compile; with --device micro the folder of a project")
 
 
 def drive_run(args) -> None:
     """Run a package with these arguments."""
     if args.rpc_key and not args.rpc_tracker:
         raise TVMCException("--rpc-key needs the address of a tracker (--rpc-tracker)")
-    if args.device == "micro" or args.list_options or args.project_option:
-        raise TVMCException("--device micro, --list-options and --project-option: microcontrollers are not supported")
+    if args.device == "micro":
+        run_on_board(args)
+        return
+    if args.list_options or args.project_option:
+        raise TVMCException("--list-options and --project-option need --device micro")
     timing = {"--repeat": args.repeat > 1, "--number": args.number > 1, "--end-to-end": args.end_to_end}
     if any(timing.values()) and not args.print_time:
         given = ", ".join(name for name, is_given in timing.items() if is_given)
@@ -92,6 +97,27 @@ def drive_run(args) -> None:
     result = run_module(package, args.device, host, port, args.rpc_key, inputs, args.fill_mode, args.print_time,
                         repeat=args.repeat, number=args.number, profile=args.profile, end_to_end=args.end_to_end,
                         input_shapes=args.input_shapes)
+    show_result(args, result, names)
+    # Only results are written to the standard output.
+    sys.stderr.write("".join(f"{note}\n" for note in input_notes(args, package, inputs)))
+
+
+def run_on_board(args) -> None:
+    """Run the model of a project for microcontrollers with these arguments."""
+    from .micro import list_options, run_project_with
+
+    if args.list_options:
+        list_options(args.PATH)
+        return
+    names = read_labels(args.labels) if args.labels else None
+    if args.outputs:
+        check_writable(args.outputs)
+    given = read_npz(args.inputs) if args.inputs else None
+    show_result(args, run_project_with(args, given), names)
+
+
+def show_result(args, result: TVMCResult, names: list[str] | None) -> None:
+    """Print times and the largest values, and write the outputs, where the arguments ask for it."""
     if args.print_time:
         print(result.format_times())
         if args.repeat > 1:
@@ -107,8 +133,6 @@ def drive_run(args) -> None:
             print(results)
     if args.outputs:
         result.save(args.outputs)
-    # Only results are written to the standard output.
-    sys.stderr.write("".join(f"{note}\n" for note in input_notes(args, package, inputs)))
 
 
 def input_notes(args, package: TVMCPackage, given: Mapping | None) -> list[str]:
@@ -353,6 +377,11 @@ def run_module(
         raise TVMCException(
             "This model doesn't seem to have been compiled yet. Try calling tvmc.compile on the model before "
             "running it."
+        )
+    if tvmc_package.type == "mlf":
+        raise TVMCException(
+            f"{tvmc_package.package_path} is in Model Library Format, which projects for microcontrollers use (tvmc "
+            "micro create, tvmc run --device micro PROJECT); compile with -f so to run the model on this machine"
         )
     if rpc_key and not hostname:
         raise TVMCException("run: rpc_key needs the address of a tracker (hostname)")

@@ -1,0 +1,103 @@
+"""The folders of the C runtime for microcontrollers and of the template projects."""
+
+from __future__ import annotations
+
+import enum
+import shutil
+from pathlib import Path
+
+from ..error import TVMError
+
+# The folder of the package first: an installed package has no source tree.
+_PACKAGE = Path(__file__).resolve().parents[1]
+_CRT_FOLDERS = (_PACKAGE / "standalone_crt", _PACKAGE.parent / "csrc" / "crt")
+_TEMPLATES = Path(__file__).resolve().parent / "templates"
+_CONFIG_HEADER = "tvm_crt_config.h"
+
+
+class MicroTVMTemplateProject(enum.Enum):
+    """The template projects."""
+
+    HOST = "host"
+    QEMU_CORTEX_M = "qemu_cortex_m"
+    QEMU_RISCV = "qemu_riscv"
+
+    @classmethod
+    def list(cls) -> list[str]:
+        """Return the names of all templates.
+
+        Returns
+        -------
+        list of str
+            The names.
+        """
+        return [template.value for template in cls]
+
+
+class CrtNotFoundError(TVMError):
+    """The C runtime for microcontrollers is not installed."""
+
+
+class MicroTVMTemplateProjectNotFoundError(TVMError):
+    """There is no template project of a name."""
+
+
+def get_standalone_crt_dir() -> str:
+    """Return the folder of the C runtime for microcontrollers.
+
+    Returns
+    -------
+    str
+        The folder, with ``include`` and ``src``.
+
+    Raises
+    ------
+    CrtNotFoundError
+        The folder does not exist.
+    """
+    for folder in _CRT_FOLDERS:
+        if (folder / "include" / "tvm_crt.h").is_file():
+            return str(folder)
+    raise CrtNotFoundError(
+        "the C runtime for microcontrollers is in none of the folders " + ", ".join(map(str, _CRT_FOLDERS))
+    )
+
+
+def get_microtvm_template_projects(platform: str) -> str:
+    """Return the folder of a template project.
+
+    Parameters
+    ----------
+    platform : str
+        The name of the template, such as "host".
+
+    Returns
+    -------
+    str
+        The folder.
+
+    Raises
+    ------
+    MicroTVMTemplateProjectNotFoundError
+        There is no template of this name.
+    """
+    known = MicroTVMTemplateProject.list()
+    if platform not in known:
+        raise MicroTVMTemplateProjectNotFoundError(
+            f"there is no template project '{platform}'; there are {', '.join(known)}"
+        )
+    return str(_TEMPLATES / platform)
+
+
+def copy_crt_config_header(platform: str, output_path: str | Path) -> None:
+    """Copy the configuration header of the C runtime into a folder.
+
+    Parameters
+    ----------
+    platform : str
+        The name of the template project that the header is for.
+    output_path : str or Path
+        The folder.
+    """
+    get_microtvm_template_projects(platform)
+    shutil.copyfile(Path(get_standalone_crt_dir(), "include", _CONFIG_HEADER), Path(output_path, _CONFIG_HEADER))

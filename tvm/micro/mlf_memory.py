@@ -1,0 +1,151 @@
+"""The memory of a model in the metadata of Model Library Format: the model, its kernels, and storage of the graph."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..error import TVMError
+from ..ir.tensor_type import TensorType
+from ..relay.backend.aot.c_interface import Interface
+from ..relay.backend.executor_factory import AOTExecutorFactoryModule
+from ..relay.backend.function_info import FunctionInfo
+from ..relay.backend.program import byte_size
+from ..relay.symbolic import flatten_type, has_unknown_sizes
+
+
+class NonStaticShapeError(TVMError):
+    """A model has dynamic shapes."""
+
+
+def memory_of(model: Any, main_name: str) -> dict[str, Any]:
+    """Return the section ``memory`` of a model.
+
+    Parameters
+    ----------
+    model : ExecutorFactoryModule
+        The model.
+    main_name : str
+        The name of the whole model in its function metadata.
+
+    Returns
+    -------
+    dict
+        Bytes of workspace, inputs and outputs, and constants, of the model and of each kernel; for the graph executor
+        also the storage of the values between kernels.
+    """
+    inputs, outputs = _interface(model)
+    functions = model.function_metadata
+    main = _main_entries(functions[main_name], _planned_workspace(model))
+    main[0].update(inputs=inputs, outputs=outputs)
+    kernels = [
+        {"function_name": name, **_kernel_entries(info)} for name, info in functions.items() if name != main_name
+    ]
+    memory: dict[str, Any] = {"functions": {"main": main, "operator_functions": kernels}}
+    if model.executor.name == "graph":
+        memory["sids"] = _storage(json.loads(model.get_graph_json()), set(model.get_params()))
+    return memory
+
+
+def workspace_pools_of(interface: Interface) -> list[dict[str, Any]]:
+    """Return the memory pools that a caller of the C interface passes.
+
+    Parameters
+    ----------
+    interface : Interface
+        The interface of the model.
+
+    Returns
+    -------
+    list of dict
+        Name, name in C, size and alignment of each pool.
+    """
+    return [
+        {"name": pool.name, "c_name": name, "size_bytes": pool.nbytes, "alignment": pool.alignment}
+        for pool, name in zip(interface.pools, interface.members().get("workspace_pools", []))
+    ]
+
+
+def _planned_workspace(model: Any) -> int | None:
+    """The bytes of the workspace of an ahead-of-time model, which its memory planner decided."""
+    if not isinstance(model, AOTExecutorFactoryModule):
+        return None
+    pools = model.executor_codegen_metadata.pool_inputs.values()
+    return sum(pool.allocated_size for pool in pools if not hasattr(pool.pool, "constant_info_array"))
+
+
+def _device(target: Any) -> int:
+    return int(target.get_target_device_type())
+
+
+def _main_entries(info: FunctionInfo, workspace: int | None) -> list[dict[str, Any]]:
+    return [
+        {
+            "device": _device(target),
+            "workspace_size_bytes": int(info.workspace_sizes[target] if workspace is None else workspace),
+            "constants_size_bytes": int(info.constant_sizes[target]),
+            "io_size_bytes": int(info.io_sizes[target]),
+        }
+        for target in info.workspace_sizes
+    ]
+
+
+def _kernel_entries(info: FunctionInfo) -> dict[str, Any]:
+    def entries(sizes: Mapping[Any, int], key: str) -> list[dict[str, int]]:
+        return [{"device": _device(target), key: int(size)} for target, size in sizes.items()]
+
+    return {
+        "workspace": entries(info.workspace_sizes, "workspace_size_bytes"),
+        "constants": entries(info.constant_sizes, "constants_size_bytes"),
+        "io": entries(info.io_sizes, "io_size_bytes"),
+    }
+
+
+def _interface(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The inputs and outputs of a model by name, in order."""
+    main = model.ir_mod["main"]
+    if any(has_unknown_sizes(t) for t in flatten_type(main.checked_type_.ret_type)):
+        raise NonStaticShapeError(f"model '{model.libmod_name}': an output has a dynamic shape")
+    if isinstance(model, AOTExecutorFactoryModule):
+        facts = model.executor_codegen_metadata
+        names = [var.name_hint if hasattr(var, "name_hint") else var.name for var in facts.inputs]
+        inputs = _tensors(model, facts.input_names, facts.input_tensor_types, names)
+        return inputs, _tensors(model, facts.outputs, facts.output_tensor_types, facts.outputs)
+    parameters = [p for p in main.params if p.name_hint not in model.get_params()]
+    inputs = _tensors(model, [p.name_hint for p in parameters], [p.checked_type_ for p in parameters])
+    results = flatten_type(main.checked_type_.ret_type)
+    names = ["output"] if len(results) == 1 else [f"output{i}" for i in range(len(results))]
+    return inputs, _tensors(model, names, results)
+
+
+def _tensors(
+    model: Any, names: Sequence[str], types: Sequence[TensorType], c_names: Sequence[str] = ()
+) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number, (name, of_type) in enumerate(zip(names, types)):
+        if has_unknown_sizes(of_type):
+            raise NonStaticShapeError(f"model '{model.libmod_name}': '{name}' has the dynamic shape {of_type.shape}")
+        found[name] = {
+            "size": byte_size(of_type), "dtype": of_type.dtype, "shape": [int(d) for d in of_type.shape],
+            "index": number,
+        }  # fmt: skip
+        if c_names:
+            found[name]["c_name"] = c_names[number]
+    return found
+
+
+def _storage(graph: Mapping[str, Any], params: set[str]) -> list[dict[str, Any]]:
+    """The storage of a graph: its bytes, and the inputs and outputs that it contains."""
+    attributes, rows = graph["attrs"], graph["node_row_ptr"]
+    identifiers = attributes["storage_id"][1]
+    sizes: dict[int, int] = {}
+    for identifier, shape, dtype in zip(identifiers, attributes["shape"][1], attributes["dltype"][1]):
+        sizes[identifier] = max(sizes.get(identifier, 0), byte_size(TensorType(tuple(shape), dtype)))
+    entries = {identifier: {"storage_id": identifier, "size_bytes": sizes[identifier]} for identifier in sorted(sizes)}
+    for number in graph["arg_nodes"]:
+        name = graph["nodes"][number]["name"]
+        entries[identifiers[rows[number]]]["input_binding" if name not in params else "parameter_binding"] = name
+    for number, (node, index, *_) in enumerate(graph["heads"]):
+        entries[identifiers[rows[node] + index]]["output_binding"] = f"output_{number}"
+    return list(entries.values())

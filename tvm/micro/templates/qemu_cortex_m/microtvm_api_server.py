@@ -1,0 +1,61 @@
+"""The project of a program on an emulated Cortex-M board."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tvm.micro.project_api import server
+from tvm.micro.project_api.c_project import CProject, emulated
+
+
+class Board(NamedTuple):
+    """A board of qemu: the compiler's name of its CPU, its flags, and origins and lengths of its memory."""
+
+    cpu: str
+    flags: tuple[str, ...]
+    boot: int
+    rom: tuple[int, int]
+    ram: tuple[int, int]
+
+
+_MB = 1 << 20
+_SOFT, _HARD = ("-mfloat-abi=soft",), ("-mfloat-abi=hard",)
+BOARDS = {
+    "mps2-an385": Board("cortex-m3", _SOFT, 0, (0x400, 4 * _MB - 0x400), (0x20000000, 4 * _MB)),
+    "mps2-an386": Board("cortex-m4", (*_HARD, "-mfpu=fpv4-sp-d16"), 0, (0x400, 4 * _MB - 0x400), (0x20000000, 4 * _MB)),
+    # The first CPU of this board has no DSP extension and no floating-point unit.
+    "mps2-an521": Board("cortex-m33+nodsp", _SOFT, 0x10000000, (0x10000400, 4 * _MB - 0x400), (0x38000000, 4 * _MB)),
+    "mps3-an547": Board("cortex-m55", _HARD, 0x10000000, (0x70000000, 8 * _MB), (0x71000000, 8 * _MB)),
+}
+
+
+class CortexMProject(CProject):
+    """A program for a board of qemu-system-arm, which reads and writes by semihosting."""
+
+    platform = "qemu_cortex_m"
+    boards = tuple(BOARDS)
+    runtime_sources = ("serve.c", "semihosting.c")
+    has_named_pipes = True
+
+    def toolchain(self, options: dict[str, Any]) -> list[str]:
+        return [self.tool("arm-none-eabi-gcc", "gcc-arm-none-eabi")]
+
+    def program_flags(self, options: dict[str, Any]) -> list[str]:
+        board = BOARDS[options["board"]]
+        return [f"-mcpu={board.cpu}", "-mthumb", *board.flags, "-Os", "-ffunction-sections", "-fdata-sections"]
+
+    def link_flags(self, options: dict[str, Any]) -> list[str]:
+        board = BOARDS[options["board"]]
+        places = {"BOOT_ORIGIN": board.boot, "ROM_ORIGIN": board.rom[0], "ROM_LENGTH": board.rom[1],
+                  "RAM_ORIGIN": board.ram[0], "RAM_LENGTH": board.ram[1]}  # fmt: skip
+        symbols = [f"-Wl,--defsym={name}={value:#x}" for name, value in places.items()]
+        return ["-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections", *symbols, "-T", "src/program.ld"]
+
+    def run_command(self, program: Path, options: dict[str, Any]) -> list[str]:
+        return [self.tool("qemu-system-arm", "qemu-system-arm"), "-machine", options["board"], *emulated(program)]
+
+
+if __name__ == "__main__":
+    sys.exit(server.main(CortexMProject(Path(__file__).resolve().parent)))
