@@ -57,11 +57,11 @@ def from_tflite(name: str) -> Callable[[Path], Any]:
     return load
 
 
-def from_onnx(name: str) -> Callable[[Path], Any]:
+def from_onnx(name: str, **shapes: tuple[int, ...]) -> Callable[[Path], Any]:
     def load(models: Path) -> Any:
         import onnx
 
-        return relay.frontend.from_onnx(onnx.load(models / "onnx" / name))
+        return relay.frontend.from_onnx(onnx.load(models / "onnx" / name), shape=shapes)
 
     return load
 
@@ -105,7 +105,8 @@ def visual_wake_words(models: Path) -> Any:
         return _scaled(out, kernel * kernel * (1 if groups > 1 else last))
 
     value, last = convolution(x, 3, 2, 8, 3), 8
-    for stride, channels in [(1, 16), (2, 32), (1, 32), (2, 64), (1, 64), (2, 128), *[(1, 128)] * 5, (2, 256), (1, 256)]:
+    blocks = [(1, 16), (2, 32), (1, 32), (2, 64), (1, 64), (2, 128), *[(1, 128)] * 5, (2, 256), (1, 256)]
+    for stride, channels in blocks:
         value = convolution(value, 3, stride, last, last, last)
         value, last = convolution(value, 1, 1, channels, last), channels
     value = relay.nn.avg_pool2d(relay.cast(value, "int32"), (3, 3), layout="NHWC")
@@ -119,7 +120,7 @@ MODELS: dict[str, Callable[[Path], Any]] = {
     "ResNet-8 (MLPerf Tiny)": from_tflite("pretrainedResnet_quant.tflite"),
     "anomaly detection (random weights)": anomaly_detection,
     "visual wake words (random weights)": visual_wake_words,
-    "MobileNetV2 int8 (ONNX)": from_onnx("mobilenet_v2_int8_qdq.onnx"),
+    "MobileNetV2 int8 (ONNX)": from_onnx("mobilenet_v2_int8_qdq.onnx", image=(1, 3, 244, 244)),
 }
 
 
@@ -210,7 +211,7 @@ def table(rows: list[Row]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Run int8 models on emulated boards.")
-    parser.add_argument("--only", default="", metavar="TEXT", help="models whose name contains this text; writes no page")
+    parser.add_argument("--only", default="", metavar="TEXT", help="models whose name contains this text")
     parser.add_argument("--models", default=str(ROOT.parent / "shared" / "models"), metavar="FOLDER",
                         help="folder of the models")  # fmt: skip
     args = parser.parse_args()

@@ -28,7 +28,7 @@ def test_the_runtime_may_be_missing(monkeypatch, tmp_path):
 def test_the_configuration_header(tmp_path):
     micro.copy_crt_config_header("host", tmp_path)
     assert "TVM_CRT_ALIGNMENT" in (tmp_path / "tvm_crt_config.h").read_text()
-    with pytest.raises(micro.MicroTVMTemplateProjectNotFoundError):
+    with pytest.raises(micro.MicroTVMTemplateProjectNotFoundError, match="no template project 'moon'"):
         micro.copy_crt_config_header("moon", tmp_path)
 
 

@@ -158,5 +158,5 @@ def test_dynamic_shapes(factory, tmp_path):
 
 
 def test_a_folder_that_does_not_exist(factory, tmp_path):
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match="No such file"):
         micro.export_model_library_format(factory, tmp_path / "no" / "m.tar")

@@ -102,7 +102,7 @@ def test_templates_and_projects_are_not_confused(project, archive, tmp_path):
     folder = Path(project.info().model_library_format_path).parent
     with pytest.raises(micro.NotATemplateProjectError, match="the folder is a generated project"):
         micro.TemplateProject.from_directory(folder)
-    with pytest.raises(ProjectAPIServerNotFoundError):
+    with pytest.raises(ProjectAPIServerNotFoundError, match="is not a project"):
         micro.TemplateProject.from_directory(tmp_path)
     with pytest.raises(RPCError, match="exists; a project is generated into a new folder"):
         micro.generate_project_from_mlf(HOST, tmp_path, archive, None)

@@ -43,7 +43,7 @@ def test_calls_are_logged_and_passed_on(caplog):
         assert child.is_open and logged.timeouts() == TransportTimeouts(1, 2, 3)
         logged.write(bytes(range(40)), 1)
         assert logged.read(2, 1) == b"\0\1"
-        with pytest.raises(IoTimeoutError):
+        with pytest.raises(IoTimeoutError, match="IoTimeoutError"):
             logged.read(99, 1)
     assert not child.is_open
     with caplog.at_level(logging.INFO), pytest.raises(TransportClosedError):

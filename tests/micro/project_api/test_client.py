@@ -147,7 +147,7 @@ def test_a_server_that_hangs(pipes, monkeypatch):
 
 def test_a_transport_reply_has_a_limit(pipes, monkeypatch):
     monkeypatch.setattr(client, "_GRACE_SECONDS", 0.05)
-    with pytest.raises(client.ReplyTimeoutError):
+    with pytest.raises(client.ReplyTimeoutError, match="the project did not reply"):
         pipes[0].read_transport(1, 0.05)
 
 
@@ -155,7 +155,7 @@ def test_a_server_process_that_hangs_is_ended(tmp_path):
     (tmp_path / client.SERVER_PYTHON_FILENAME).write_text("import time\ntime.sleep(600)\n")
     api = client.instantiate_from_dir(tmp_path)
     api.reply_timeout_sec = 0.1
-    with pytest.raises(client.ReplyTimeoutError):
+    with pytest.raises(client.ReplyTimeoutError, match="the project did not reply"):
         api.server_info_query("0.14")
     assert api.process.returncode is not None
 

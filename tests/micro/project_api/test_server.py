@@ -111,7 +111,7 @@ def test_reads_and_writes_have_limits():
     os.close(read)
     read, write = os.pipe()
     os.close(read)
-    with pytest.raises(server.TransportClosedError):
+    with pytest.raises(server.TransportClosedError, match="closed the transport"):
         server.write_with_timeout(write, b"x", 1)
     os.close(write)
 

@@ -267,10 +267,12 @@ class TVMCModel:
         from ...micro.model_library_format import export_model_library_format
 
         check_mlf(cross)
+        path = package_path or self.default_package_path()
         try:
-            return str(export_model_library_format(executor_factory, package_path or self.default_package_path()))
+            export_model_library_format(executor_factory, path)
         except TVMError as problem:
             raise TVMCException(str(problem)) from problem
+        return path
 
     def summary(self, file=None) -> None:
         """Print the graph in Relay's syntax.
