@@ -12,6 +12,7 @@ from ..executor_factory import AOTExecutorFactoryModule
 from ..function_info import function_metadata
 from ..writers import CompiledModel, register_writer
 from .compile import Compiled, compile_for_runtime, compile_objects, compile_plain
+from .lower_main import AOTLowerMain, CallType, CreateExecutorMetadata, CreateFunctionMetadata
 from .main_function import local_main_symbol, main_symbol
 from .metadata import executor_metadata, main_graph
 from .options import check_cpp, check_crt, interface_of, one_target
@@ -78,3 +79,5 @@ register_writer("aot", "cpp", write_for_runtime, {
 }, check=check_cpp)  # fmt: skip
 register_writer("aot", "crt", write_plain, check=check_crt, has_pools=True, links_constants=True, context=plain_context,
                 target=plain_target)
+
+__all__ = ["AOTLowerMain", "CallType", "CreateExecutorMetadata", "CreateFunctionMetadata"]

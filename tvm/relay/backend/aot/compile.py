@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ....codegen.c.build import emit_source
@@ -24,6 +24,7 @@ from ....tir.transform.lower_tvm_builtin import LOCAL_STACK_BYTES, STACK_BYTES
 from ....tir.transform.make_packed_api import COMPUTE_SUFFIX
 from ....tir.transform.statement import StmtRewriter
 from ..options import Executor
+from ..program import Program
 from ..te_compiler import Kernel
 from ..writers import CompiledModel
 from .kernels import RawKernel, StackLimits, raw_kernel
@@ -72,8 +73,7 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
     """Compile a program to plain C: one file of static kernels, constants, and the main function, which other files can
     call where it ``is_public``."""
     ctx, mod_name = PassContext.current(), model.name
-    in_place = kernels_in_place(model.program)
-    kernels = {k.name: _plain_kernel(k, k.name in in_place) for k in _with_progress(model)}
+    kernels = plain_kernels(model.program, _with_progress(model))
     main = main_function(model.program, mod_name, kernels, link_constants=True)
     planned = plan_main(main.function, model.executor, pools_of(model))
     about = f'Model "{mod_name}": calls the kernels in order.'
@@ -136,6 +136,12 @@ def _loops(kernel: Kernel) -> PrimFunc:
     return function
 
 
+def plain_kernels(program: Program, kernels: Iterable[Kernel]) -> dict[str, RawKernel]:
+    """The kernels of a program as functions of serial loops, by name."""
+    in_place = kernels_in_place(program)
+    return {kernel.name: _plain_kernel(kernel, kernel.name in in_place) for kernel in kernels}
+
+
 def _plain_kernel(kernel: Kernel, is_in_place: bool) -> RawKernel:
     """A kernel of serial loops that only its file calls; it returns a status only where it can fail. Pointers of a
     kernel that is called ``in_place`` may be equal."""
@@ -169,4 +175,4 @@ def _lowered(mod_name: str, kernels: dict[str, RawKernel], planned: Planned) -> 
     return IRModule({**{raw.symbol: raw.function for raw in kernels.values()}, main_symbol(mod_name): planned.function})
 
 
-__all__ = ["Compiled", "compile_for_runtime", "compile_objects", "compile_plain"]
+__all__ = ["Compiled", "compile_for_runtime", "compile_objects", "compile_plain", "plain_kernels"]
