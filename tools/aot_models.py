@@ -1,7 +1,7 @@
 """Compare models that are compiled ahead of time with the graph executor, bit for bit.
 
-Each model runs on random inputs: on the runtime (target llvm), and as a C program (target c) that the C compiler of this
-machine compiles as for a microcontroller.
+Each model runs on random inputs: on the runtime (target llvm), and as a C program (target c), which the C compiler of
+this machine compiles as for a microcontroller.
 """
 
 from __future__ import annotations

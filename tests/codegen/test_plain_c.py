@@ -82,7 +82,8 @@ def test_a_constant_is_an_array_of_short_literals(tmp_path):
         ib.emit(out.vstore(i, table.vload(i)))
     body = tir.AllocateConst(data, "float32", [8], tvm.nd.array(values), ib.get())
     text = text_of(tir.PrimFunc([out], body))
-    assert "static const float table[8] TVM_ALIGNED(16) = {\n  0.0f, -0.0f, 0.33333334f, INFINITY, (-INFINITY), NAN, 1e-45f, -3.4e+38f\n}" in text
+    literals = "0.0f, -0.0f, 0.33333334f, INFINITY, (-INFINITY), NAN, 1e-45f, -3.4e+38f"
+    assert f"static const float table[8] TVM_ALIGNED(16) = {{\n  {literals}\n}}" in text
     found = np.zeros(8, "float32")
     assert call(compiled(text, tmp_path), found) == 0
     np.testing.assert_array_equal(found.view("uint32"), values.view("uint32"))
@@ -92,7 +93,9 @@ def test_a_constant_is_an_array_of_short_literals(tmp_path):
 def test_every_type_of_constant_keeps_its_bits(dtype, seed):
     rng = np.random.default_rng(seed)
     kind = np.dtype(dtype)
-    data = rng.integers(0, 2, 100).astype(bool) if dtype == "bool" else np.frombuffer(rng.bytes(100 * kind.itemsize), kind)
+    data = (
+        rng.integers(0, 2, 100).astype(bool) if dtype == "bool" else np.frombuffer(rng.bytes(100 * kind.itemsize), kind)
+    )
     if kind.kind == "f":
         data = np.where(np.isnan(data), kind.type(1), data)
     if kind.kind == "i":

@@ -31,12 +31,21 @@ def test_compile_and_run(interface, unpacked):
 def test_several_models_and_the_parts_of_a_runner(tmp_path, capsys):
     (tmp_path / "extra.h").write_text("#define EXTRA 1\n")
     runner = AOTTestRunner(
-        prologue='  if (EXTRA != 1 || NUMBER != 7) return 9;\n  fprintf(stdout, "begin");', epilogue='  fprintf(stdout, "end");',
+        prologue='  if (EXTRA != 1 || NUMBER != 7) return 9;\n  fprintf(stdout, "begin");',
+        epilogue='  fprintf(stdout, "end");',
         includes=["extra.h"], parameters={"NUMBER": "7"}, pass_config={"tir.disable_storage_rewrite": True},
     )  # fmt: skip
     linkage = AOTDataLinkage(".data.tensors", 32)
-    assert aot.compile_and_run([model("one"), model("two")], runner, "c", True, data_linkage=linkage,
-                               test_dir=str(tmp_path), verbose=True, target_opts={"constants-byte-alignment": 8})
+    assert aot.compile_and_run(
+        [model("one"), model("two")],
+        runner,
+        "c",
+        True,
+        data_linkage=linkage,
+        test_dir=str(tmp_path),
+        verbose=True,
+        target_opts={"constants-byte-alignment": 8},
+    )
     text = (tmp_path / "main.c").read_text()
     assert 'section(".data.tensors"), aligned(32)' in text and text in capsys.readouterr().out
     assert (tmp_path / "tvmgen_two.h").exists()
@@ -73,7 +82,7 @@ def test_reference_data():
     assert list(found) == ["output0", "output1"]
     np.testing.assert_allclose(found["output0"], model().outputs["output0"], rtol=1e-5)
     x = relay.var("x", shape=(2,))
-    (name, value), = aot.generate_ref_data(relay.Function([x], x + x), {"x": np.ones(2, "float32")}).items()
+    ((name, value),) = aot.generate_ref_data(relay.Function([x], x + x), {"x": np.ones(2, "float32")}).items()
     assert name == "output" and value.tolist() == [2, 2]
 
 
@@ -87,8 +96,9 @@ def test_reference_data():
 )
 def test_options_that_are_not_supported(options, words):
     with pytest.raises(tvm.TVMError, match=words):
-        aot.compile_and_run(model(), **{"runner": AOTTestRunner(), "interface_api": "c", "use_unpacked_api": True,
-                                        **options})
+        aot.compile_and_run(
+            model(), **{"runner": AOTTestRunner(), "interface_api": "c", "use_unpacked_api": True, **options}
+        )
 
 
 def test_what_a_caller_states_must_agree_with_the_models():
@@ -126,7 +136,9 @@ def test_a_workspace_is_compared_with_its_plan(tmp_path):
     (pool,) = plain.interface.memory
     larger = plain._replace(interface=plain.interface._replace(memory=[pool._replace(nbytes=pool.nbytes + 16)]))
     compiled.executor_factory.plain_model = larger
-    with pytest.raises(tvm.TVMError, match=f"has {pool.nbytes} bytes in the object file, {pool.nbytes + 16} are planned"):
+    with pytest.raises(
+        tvm.TVMError, match=f"has {pool.nbytes} bytes in the object file, {pool.nbytes + 16} are planned"
+    ):
         aot.run_and_check([compiled], AOTTestRunner(), "c", debug_calculated_workspaces=True)
     allowed = compiled._replace(model=compiled.model._replace(extra_memory_in_bytes=16))
     assert aot.run_and_check([allowed], AOTTestRunner(), "c", debug_calculated_workspaces=True)

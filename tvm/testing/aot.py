@@ -198,8 +198,8 @@ def compile_models(
         An option is not supported.
     """
     if not use_runtime_executor:
-        raise TVMError("compile_models: use_runtime_executor=False selects the executor by options of the target, which "
-                       "this version does not have")  # fmt: skip
+        raise TVMError("compile_models: use_runtime_executor=False selects the executor by options of the target, "
+                       "which this version does not have")  # fmt: skip
     if schedule_name is not None:
         raise TVMError("compile_models: schedule_name needs MetaSchedule, which this version does not have")
     options = {

@@ -81,8 +81,10 @@ def _atomic_add(p: CLike, node: Call) -> str:
 
 
 def _refuse_runtime(p: CLike, node: Call) -> str:
-    raise TVMError(f"{p.name}: {node.op.name.removeprefix('tir.')} needs the runtime, which plain C does not have; "
-                   "compile for runtime cpp")
+    raise TVMError(
+        f"{p.name}: {node.op.name.removeprefix('tir.')} needs the runtime, which plain C does not have; "
+        "compile for runtime cpp"
+    )
 
 
 def _no_prefetch(p: CLike, node: Call) -> str:

@@ -9,8 +9,13 @@ import pytest
 
 import tvm
 from tvm import relay
-from tvm.ir.memory_pools import ConstantMemoryPools, ConstantPoolInfo, PoolInfoProperties
-from tvm.ir.memory_pools import WorkspaceMemoryPools, WorkspacePoolInfo
+from tvm.ir.memory_pools import (
+    ConstantMemoryPools,
+    ConstantPoolInfo,
+    PoolInfoProperties,
+    WorkspaceMemoryPools,
+    WorkspacePoolInfo,
+)
 from tvm.relay.backend import Executor, Runtime
 from tvm.target import Target
 
@@ -77,7 +82,9 @@ def test_machine_code_takes_no_constant_pools():
 
 def test_a_model_for_programs_without_the_runtime_does_not_run_here():
     lib = relay.build(module(), "c", executor=Executor("aot", C), runtime=Runtime("crt"))
-    with pytest.raises(tvm.TVMError, match="is for programs without the runtime .runtime crt.; compile it with runtime"):
+    with pytest.raises(
+        tvm.TVMError, match="is for programs without the runtime .runtime crt.; compile it with runtime"
+    ):
         lib["default"](tvm.cpu())
     with pytest.raises(tvm.TVMError, match="has no source in format 'll'; it has c"):
         lib.get_lib().get_source("ll")

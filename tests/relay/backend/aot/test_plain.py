@@ -12,8 +12,13 @@ import tvm
 from tests.relay import random_exact_graphs, random_graphs
 from tvm import relay
 from tvm.contrib import graph_executor
-from tvm.ir.memory_pools import ConstantMemoryPools, ConstantPoolInfo, PoolInfoProperties
-from tvm.ir.memory_pools import WorkspaceMemoryPools, WorkspacePoolInfo
+from tvm.ir.memory_pools import (
+    ConstantMemoryPools,
+    ConstantPoolInfo,
+    PoolInfoProperties,
+    WorkspaceMemoryPools,
+    WorkspacePoolInfo,
+)
 from tvm.relay import testing
 from tvm.relay.backend import Executor, Runtime
 from tvm.target import Target
@@ -133,7 +138,10 @@ def test_the_header_describes_the_interface(tmp_path):
     header = compiled(network(), "c", "my.net").plain_model.header
     assert "#define TVMGEN_MY_NET_X_SIZE 1200\n" in header and "#define TVMGEN_MY_NET_OUTPUT_SIZE 40\n" in header
     assert re.search(r"#define TVMGEN_MY_NET_WORKSPACE_SIZE [1-9]\d+\n", header)
-    assert "int32_t tvmgen_my_net_run(struct tvmgen_my_net_inputs* inputs, struct tvmgen_my_net_outputs* outputs);" in header
+    assert (
+        "int32_t tvmgen_my_net_run(struct tvmgen_my_net_inputs* inputs, struct tvmgen_my_net_outputs* outputs);"
+        in header
+    )
 
 
 def test_names_that_c_reserves_are_changed(tmp_path):
@@ -146,8 +154,11 @@ def test_names_that_c_reserves_are_changed(tmp_path):
 def test_a_workspace_of_varying_size_is_as_large_as_its_bound(tmp_path):
     x, n = relay.var("x", shape=(2, 300)), relay.var("n", shape=(1,), dtype="int64")
     picked = relay.take(relay.annotation.stop_fusion(relay.exp(x)), n, axis=0)
-    check(tvm.IRModule.from_expr(relay.Function([x, n], relay.nn.softmax(picked))),
-          {"x": np.random.default_rng(0).normal(size=(2, 300)).astype("float32"), "n": np.array([1])}, tmp_path)
+    check(
+        tvm.IRModule.from_expr(relay.Function([x, n], relay.nn.softmax(picked))),
+        {"x": np.random.default_rng(0).normal(size=(2, 300)).astype("float32"), "n": np.array([1])},
+        tmp_path,
+    )
 
 
 def test_a_packed_entry_checks_its_arguments(tmp_path):
@@ -157,7 +168,11 @@ def test_a_packed_entry_checks_its_arguments(tmp_path):
     output = tvm.nd.empty((1, 10))
     run(tvm.nd.array(VALUES["x"]), output)
     np.testing.assert_array_equal(output.numpy(), reference(network(), VALUES, "c")[0])
-    for wrong in (np.zeros((1, 3, 10, 9), "float32"), np.zeros((1, 3, 10, 10), "int32"), np.zeros((3, 10, 10), "float32")):
+    for wrong in (
+        np.zeros((1, 3, 10, 9), "float32"),
+        np.zeros((1, 3, 10, 10), "int32"),
+        np.zeros((3, 10, 10), "float32"),
+    ):
         with pytest.raises(tvm.TVMError, match="the call failed without a message"):
             run(tvm.nd.array(wrong), output)
     with pytest.raises(tvm.TVMError, match="the call failed without a message"):

@@ -35,8 +35,9 @@ def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
         plain = plain_model(made, model)
         return _factory(model, made, plain_module(plain), {}, "", plain)
     if model.constant_pools:
-        raise TVMError("constant memory pools need kernels in C (target c): machine code takes the address of each "
-                       "constant")
+        raise TVMError(
+            "constant memory pools need kernels in C (target c): machine code takes the address of each constant"
+        )
     made = compile_objects(model, target, (main_symbol if is_unpacked else local_main_symbol)(model.name))
     plain = plain_model(made, model)
     return _factory(model, made, plain_module(plain), {}, "", plain)
@@ -77,7 +78,15 @@ def plain_target(target: Target) -> Target:
 register_writer("aot", "cpp", write_for_runtime, {
     "system-lib": "a library is loaded from a file or from memory",
 }, check=check_cpp)  # fmt: skip
-register_writer("aot", "crt", write_plain, check=check_crt, has_pools=True, links_constants=True, context=plain_context,
-                target=plain_target)
+register_writer(
+    "aot",
+    "crt",
+    write_plain,
+    check=check_crt,
+    has_pools=True,
+    links_constants=True,
+    context=plain_context,
+    target=plain_target,
+)
 
 __all__ = ["AOTLowerMain", "CallType", "CreateExecutorMetadata", "CreateFunctionMetadata"]

@@ -213,4 +213,13 @@ def forwarding_entry(name: str, to: str) -> list[str]:
     return [f"int32_t {name}({_PACKED});", "", f"int32_t {name}({_PACKED}) {{", f"  return {to}({passed});", "}", ""]
 
 
-__all__ = ["CHECK_ARRAY", "Interface", "Pool", "c_entry", "forwarding_entry", "header", "packed_entry", "workspace_lines"]
+__all__ = [
+    "CHECK_ARRAY",
+    "Interface",
+    "Pool",
+    "c_entry",
+    "forwarding_entry",
+    "header",
+    "packed_entry",
+    "workspace_lines",
+]

@@ -112,8 +112,10 @@ def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compil
 def _refuse_runtime_calls(library: Any) -> None:
     """Raise an error for code that reads the function table of the runtime."""
     if "load ptr, ptr @__tvm_runtime_table" in library.get_source("ll"):
-        raise TVMError("a kernel calls the runtime, which programs with runtime crt do not have; use runtime cpp, or "
-                       "a target without matrix tiles (-mattr=-amx-tile)")
+        raise TVMError(
+            "a kernel calls the runtime, which programs with runtime crt do not have; use runtime cpp, or "
+            "a target without matrix tiles (-mattr=-amx-tile)"
+        )
 
 
 def pools_of(model: CompiledModel) -> list[Any] | None:

@@ -42,7 +42,7 @@ class CallType(IntEnum):
 
 
 def AOTLowerMain(mod_name: str, config: Any, call_type: int | CallType) -> Pass:
-    """Make the pass that lowers the Relay function ``main`` to TIR: its kernels, and ``__tvm_main__``, which calls them.
+    """Make the pass that lowers the Relay function ``main`` to TIR: kernels, and ``__tvm_main__``, which calls them.
 
     Parameters
     ----------

@@ -80,7 +80,8 @@ def executor_metadata(
     """The interface of a planned main function with these options."""
     alignments = (alignment_of(executor, f"{kind}-byte-alignment") for kind in ("workspace", "constant"))
     return replace(
-        metadata_of_function(planned.function, mod_name, executor, *alignments), input_names=[t.name for t in main.inputs]
+        metadata_of_function(planned.function, mod_name, executor, *alignments),
+        input_names=[t.name for t in main.inputs],
     )
 
 

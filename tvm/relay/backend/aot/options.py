@@ -50,8 +50,10 @@ def check_crt(executor: Executor, runtime: Runtime) -> None:
             "when targeting c runtime"
         )
     if not executor.options.get("link-params", True):
-        raise TVMError("option link-params of aot cannot be switched off with runtime crt: the code contains the "
-                       "weights; use runtime cpp for weights beside the code")
+        raise TVMError(
+            "option link-params of aot cannot be switched off with runtime crt: the code contains the "
+            "weights; use runtime cpp for weights beside the code"
+        )
 
 
 def one_target(model: CompiledModel) -> Target:
