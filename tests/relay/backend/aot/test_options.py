@@ -17,6 +17,7 @@ from tvm.ir.memory_pools import (
     WorkspacePoolInfo,
 )
 from tvm.relay.backend import Executor, Runtime
+from tvm.relay.backend.aot import compile
 from tvm.target import Target
 
 C = {"interface-api": "c", "unpacked-api": True}
@@ -42,6 +43,25 @@ def module(shape=(4, 8)) -> tvm.IRModule:
 def test_combinations_that_plain_c_rejects(options, words):
     with pytest.raises(tvm.TVMError, match=re.escape(words)):
         relay.build(module(), "c", executor=Executor("aot", options), runtime=Runtime("crt"))
+
+
+def test_other_options_that_are_rejected():
+    runtime = Runtime("crt", {"system-lib": True})
+    with pytest.raises(tvm.TVMError, match="option system-lib of crt is not supported yet: functions of a program"):
+        relay.build(module(), "c", executor=Executor("aot", C), runtime=runtime)
+    for name in ("cpp", "crt"):
+        with tvm.transform.PassContext(config={"tir.usmp.use_workspace_io": True}):
+            with pytest.raises(tvm.TVMError, match="use_workspace_io is not supported by executor aot yet"):
+                relay.build(module(), "c", executor="aot", runtime=name)
+
+
+def test_code_that_calls_the_runtime_is_rejected():
+    class Library:
+        def get_source(self, fmt: str) -> str:
+            return "  %v5 = load ptr, ptr @__tvm_runtime_table, align 8"
+
+    with pytest.raises(tvm.TVMError, match="a kernel calls the runtime, which programs with runtime crt do not have"):
+        compile._refuse_runtime_calls(Library())
 
 
 def test_only_one_cpu_is_supported():

@@ -9,13 +9,13 @@ from ....ir.transform import PassContext
 from ....target import Target
 from ....target.backend import backend_of
 from ..executor_factory import AOTExecutorFactoryModule
-from ..function_info import function_metadata
+from ..function_info import MAIN, FunctionInfo, function_metadata
 from ..writers import CompiledModel, register_writer
 from .compile import Compiled, compile_for_runtime, compile_objects, compile_plain
 from .lower_main import AOTLowerMain, CallType, CreateExecutorMetadata, CreateFunctionMetadata
 from .main_function import local_main_symbol, main_symbol
 from .metadata import executor_metadata, main_graph
-from .options import check_cpp, check_crt, interface_of, one_target
+from .options import check_cpp, check_crt, interface_of, one_target, runtime_options
 from .plain_module import PlainModel, plain_model, plain_module
 
 
@@ -24,6 +24,13 @@ def write_for_runtime(model: CompiledModel) -> AOTExecutorFactoryModule:
     made = compile_for_runtime(model, one_target(model))
     graph = main_graph(model.program, made.main, model.name, made.planned.workspace_bytes)
     return _factory(model, made, made.code, model.program.constants, graph)
+
+
+def _memory(model: CompiledModel, made: Compiled, target: Target) -> dict[str, FunctionInfo]:
+    """The memory of the functions of a model; that of the main function includes the workspaces of its kernels."""
+    found = function_metadata(model.program, model.ir_mod, [target])
+    found[MAIN].workspace_sizes[target] = made.planned.workspace_bytes
+    return found
 
 
 def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
@@ -52,11 +59,11 @@ def _factory(
     plain: PlainModel | None = None,
 ) -> AOTExecutorFactoryModule:  # fmt: skip
     target = one_target(model)
-    metadata = executor_metadata(made.main, made.planned, model.name, model.executor)
+    executor = runtime_options(model.executor) if graph else model.executor
+    metadata = executor_metadata(made.main, made.planned, model.name, executor)
     return AOTExecutorFactoryModule(
         model.ir_mod, {target: made.lowered}, target, model.executor, model.runtime, library, model.name, params,
-        lambda: function_metadata(model.program, model.ir_mod, [target]), metadata, metadata.devices, graph, plain,
-        model.program.kernels,
+        lambda: _memory(model, made, target), metadata, metadata.devices, graph, plain, model.program.kernels,
     )  # fmt: skip
 
 
@@ -82,6 +89,7 @@ register_writer(
     "aot",
     "crt",
     write_plain,
+    {"system-lib": "functions of a program without the runtime are called by their names"},
     check=check_crt,
     has_pools=True,
     links_constants=True,

@@ -23,13 +23,12 @@ from ....tir.transform.convert_for_loops_to_serial import convert_for_loops_to_s
 from ....tir.transform.lower_tvm_builtin import LOCAL_STACK_BYTES, STACK_BYTES
 from ....tir.transform.make_packed_api import COMPUTE_SUFFIX
 from ....tir.transform.statement import StmtRewriter
-from ..options import Executor
 from ..program import Program
 from ..te_compiler import Kernel
 from ..writers import CompiledModel
 from .kernels import RawKernel, StackLimits, raw_kernel
 from .main_function import MainFunction, kernels_in_place, local_main_symbol, main_function, main_symbol
-from .options import alignment_of
+from .options import alignment_of, runtime_options
 from .plan import Planned, plan_main
 
 # What stays on the stack of a thread of the runtime, and on that of a microcontroller.
@@ -51,8 +50,7 @@ def compile_for_runtime(model: CompiledModel, target: Target) -> Compiled:
     """Compile a program for the runtime: kernels use its threads, and the main function has a packed entry, whose
     arguments are inputs, constants, outputs and the workspace."""
     ctx, program, mod_name, host = PassContext.current(), model.program, model.name, model.host
-    # The runtime aligns arrays to 64 bytes.
-    executor = Executor("aot", {"workspace-byte-alignment": 64, **model.executor.options})
+    executor = runtime_options(model.executor)
     kernels: dict[str, RawKernel] = {}
     made: list[tuple[MainFunction, Planned]] = []
 
