@@ -426,7 +426,8 @@ class PlainRunner:
     def set_input(self, name: str, value: Any) -> None:
         self.values[name] = value
 
-    def run(self) -> None:
+    def run(self, **input_dict: Any) -> None:
+        self.values.update(input_dict)
         self.found = self.batch.program(self.name).run(self.name, self.values)
 
     def get_num_outputs(self) -> int:
