@@ -307,6 +307,10 @@ TESTS = {
     "symbolic": Command("every operator with dynamic dimensions beside its static form", tests_symbolic, (JOBS,)),
     "compile-cost": Command("an LSTM of 1000 steps compiles in time proportional to its steps",
                             tests_compile_cost, (JOBS,)),
+    "aot-models": script(
+        "tools/aot_models.py", "whole models compiled ahead of time beside the graph executor",
+        Option("--match", "models whose path contains this text", "TEXT"), Option("--seed", "selects the inputs", "N"),
+    ),
     "wheels": Command("the wheels on several Python versions", tests_wheels,
                       (Option("--pythons", "interpreters, separated by commas", "NAMES", "python3"), JOBS)),
     "c": Command("the C tests of the runtime", tests_c, (Option("--sanitize", "under ASan, UBSan and TSan"),), ""),

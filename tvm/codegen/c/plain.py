@@ -69,6 +69,8 @@ _RUNTIME_CALLS = (
     "tir.tvm_call_packed_lowered", "tir.tvm_call_cpacked_lowered", "tir.tvm_call_trace_packed_lowered",
     "tir.tvm_stack_alloca", "tir.TVMBackendAllocWorkspace", "tir.TVMBackendFreeWorkspace",
 )  # fmt: skip
+# Elements of an array that are converted to text at once.
+_CHUNK = 1 << 16
 _PRECEDENCE = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 
 
@@ -79,8 +81,10 @@ def _atomic_add(p: CLike, node: Call) -> str:
 
 
 def _refuse_runtime(p: CLike, node: Call) -> str:
-    raise TVMError(f"{p.name}: {node.op.name.removeprefix('tir.')} needs the runtime, which plain C does not have; "
-                   "compile for runtime cpp")
+    raise TVMError(
+        f"{p.name}: {node.op.name.removeprefix('tir.')} needs the runtime, which plain C does not have; "
+        "compile for runtime cpp"
+    )
 
 
 def _no_prefetch(p: CLike, node: Call) -> str:
@@ -129,13 +133,14 @@ def constant_texts(p: CLike, dtype: str, data: Any) -> list[str]:
         least = -(1 << (kind.bits - 1))
         suffix = p.suffixes.get(dtype, "")
         return [f"{x}{suffix}" if x != least or kind.bits < 32 else p.literal(dtype, x) for x in numbers.tolist()]
-    # Weights repeat: each bit pattern is converted once.
-    texts: dict[int, str] = {}
-    bits = numbers.view(f"uint{8 * numbers.itemsize}").tolist()
-    for pattern, number in zip(bits, numbers.tolist()):
-        if pattern not in texts:
-            texts[pattern] = p.literal(dtype, number)
-    return [texts[pattern] for pattern in bits]
+    if dtype not in ("float32", "float64"):
+        return [p.literal(dtype, number) for number in numbers.tolist()]
+    suffix, texts = p.suffixes.get(dtype, ""), []
+    # NumPy writes the shortest decimal numbers that round to the given ones.
+    for start in range(0, numbers.size, _CHUNK):
+        texts += numbers[start : start + _CHUNK].astype("U").tolist()
+    special = {"inf": p.infinity, "-inf": f"(-{p.infinity})", "nan": p.not_a_number, "-nan": p.not_a_number}
+    return [special.get(text) or text + suffix for text in texts]
 
 
 class PlainC(CLike):

@@ -49,7 +49,8 @@ class ProgramBuilder:
     def check(self, t: TensorType, what: str) -> None:
         if not self.any_size and has_unknown_sizes(t):
             shape = ", ".join(str(x) for x in t.shape)
-            raise TVMError(f"{what} has shape ({shape}); the graph executor needs every dimension to be known")
+            raise TVMError(f"{what} has shape ({shape}); the executors graph and aot need static shapes; use "
+                           "relay.vm.compile for dynamic shapes")
 
     def constant(self, data: Any, device: int) -> Ref:
         """A constant under a name that no input has."""
@@ -98,8 +99,8 @@ class _FunctionNodes:
         if isinstance(node, Call) and isinstance(node.op, Function):
             return self._call(node)
         raise TVMError(
-            f"{type(node).__name__} in the graph: the graph executor runs straight graphs of kernels; "
-            "control flow needs the virtual machine"
+            f"{type(node).__name__} in the graph: the executors graph and aot run graphs without control flow; "
+            "control flow needs the virtual machine (relay.vm.compile)"
         )
 
     def _flat(self, operands: Sequence[RelayExpr]) -> list[Ref]:

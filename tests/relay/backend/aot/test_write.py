@@ -129,12 +129,26 @@ def test_executors_of_one_library_are_independent(perceptron):
     assert not np.array_equal(second.get_output(0).numpy(), wanted)
 
 
-def test_the_library_has_one_function(perceptron):
+def test_the_library_has_one_function(perceptron, tmp_path):
     lib, _ = perceptron
     names = [v.name_hint for v in lib.lowered_ir_mods[lib.target].get_global_vars()]
     entry = "tvmgen_my_model___tvm_main__"
     assert entry in names and lib.get_lib().implements_function(entry)
     assert not any(lib.get_lib().implements_function(name) for name in names if name != entry)
+    lib.export_library(tmp_path / "model.so")
+    (loaded,) = tvm.runtime.load_module(tmp_path / "model.so").imported_modules
+    assert loaded.implements_function(entry)
+    assert not any(loaded.implements_function(name) for name in names if name != entry)
+
+
+def test_memory_and_interface(perceptron):
+    lib, _ = perceptron
+    metadata = lib.executor_codegen_metadata
+    (pool,) = metadata.pool_inputs.values()
+    assert lib.function_metadata["__tvm_main__"].workspace_sizes[lib.target] == pool.allocated_size > 0
+    assert (metadata.input_names, metadata.outputs, metadata.workspace_alignment) == (["data"], ["output"], 64)
+    assert lib.get_devices() == [] and lib.get_executor_config() is metadata
+    assert {kernel.name for kernel in lib.kernels} < set(lib.function_metadata)
 
 
 def test_the_weights_are_no_inputs(perceptron):

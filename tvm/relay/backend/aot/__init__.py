@@ -9,12 +9,13 @@ from ....ir.transform import PassContext
 from ....target import Target
 from ....target.backend import backend_of
 from ..executor_factory import AOTExecutorFactoryModule
-from ..function_info import function_metadata
+from ..function_info import MAIN, FunctionInfo, function_metadata
 from ..writers import CompiledModel, register_writer
 from .compile import Compiled, compile_for_runtime, compile_objects, compile_plain
+from .lower_main import AOTLowerMain, CallType, CreateExecutorMetadata, CreateFunctionMetadata
 from .main_function import local_main_symbol, main_symbol
 from .metadata import executor_metadata, main_graph
-from .options import check_cpp, check_crt, interface_of, one_target
+from .options import check_cpp, check_crt, interface_of, one_target, runtime_options
 from .plain_module import PlainModel, plain_model, plain_module
 
 
@@ -23,6 +24,13 @@ def write_for_runtime(model: CompiledModel) -> AOTExecutorFactoryModule:
     made = compile_for_runtime(model, one_target(model))
     graph = main_graph(model.program, made.main, model.name, made.planned.workspace_bytes)
     return _factory(model, made, made.code, model.program.constants, graph)
+
+
+def _memory(model: CompiledModel, made: Compiled, target: Target) -> dict[str, FunctionInfo]:
+    """The memory of the functions of a model; that of the main function includes the workspaces of its kernels."""
+    found = function_metadata(model.program, model.ir_mod, [target])
+    found[MAIN].workspace_sizes[target] = made.planned.workspace_bytes
+    return found
 
 
 def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
@@ -34,8 +42,9 @@ def write_plain(model: CompiledModel) -> AOTExecutorFactoryModule:
         plain = plain_model(made, model)
         return _factory(model, made, plain_module(plain), {}, "", plain)
     if model.constant_pools:
-        raise TVMError("constant memory pools need kernels in C (target c): machine code takes the address of each "
-                       "constant")
+        raise TVMError(
+            "constant memory pools need kernels in C (target c): machine code takes the address of each constant"
+        )
     made = compile_objects(model, target, (main_symbol if is_unpacked else local_main_symbol)(model.name))
     plain = plain_model(made, model)
     return _factory(model, made, plain_module(plain), {}, "", plain)
@@ -50,11 +59,11 @@ def _factory(
     plain: PlainModel | None = None,
 ) -> AOTExecutorFactoryModule:  # fmt: skip
     target = one_target(model)
-    metadata = executor_metadata(made.main, made.planned, model.name, model.executor)
+    executor = runtime_options(model.executor) if graph else model.executor
+    metadata = executor_metadata(made.main, made.planned, model.name, executor)
     return AOTExecutorFactoryModule(
         model.ir_mod, {target: made.lowered}, target, model.executor, model.runtime, library, model.name, params,
-        lambda: function_metadata(model.program, model.ir_mod, [target]), metadata, metadata.devices, graph, plain,
-        model.program.kernels,
+        lambda: _memory(model, made, target), metadata, metadata.devices, graph, plain, model.program.kernels,
     )  # fmt: skip
 
 
@@ -76,5 +85,16 @@ def plain_target(target: Target) -> Target:
 register_writer("aot", "cpp", write_for_runtime, {
     "system-lib": "a library is loaded from a file or from memory",
 }, check=check_cpp)  # fmt: skip
-register_writer("aot", "crt", write_plain, check=check_crt, has_pools=True, links_constants=True, context=plain_context,
-                target=plain_target)
+register_writer(
+    "aot",
+    "crt",
+    write_plain,
+    {"system-lib": "functions of a program without the runtime are called by their names"},
+    check=check_crt,
+    has_pools=True,
+    links_constants=True,
+    context=plain_context,
+    target=plain_target,
+)
+
+__all__ = ["AOTLowerMain", "CallType", "CreateExecutorMetadata", "CreateFunctionMetadata"]

@@ -88,7 +88,7 @@ def header(interface: Interface) -> str:
         for tensor in tensors:
             lines.append(f"/* {kind} {tensor.name}: {tensor.type.dtype}, shape {tensor.shape}; its size in bytes. */")
             lines.append(f"#define {_macro(interface, tensor.c_name)}_SIZE {tensor.nbytes}")
-    for pool in interface.memory:
+    for pool in (p for p in interface.memory if p.constants is not None or interface.passes_workspaces):
         kind = "WORKSPACE" if pool.constants is None else "CONSTANT"
         lines.append(f"/* The size of memory pool {pool.name} in bytes. */")
         lines.append(f"#define {_macro(interface, sanitize_name(pool.name))}_{kind}_POOL_SIZE {pool.nbytes}")
@@ -213,4 +213,13 @@ def forwarding_entry(name: str, to: str) -> list[str]:
     return [f"int32_t {name}({_PACKED});", "", f"int32_t {name}({_PACKED}) {{", f"  return {to}({passed});", "}", ""]
 
 
-__all__ = ["CHECK_ARRAY", "Interface", "Pool", "c_entry", "forwarding_entry", "header", "packed_entry", "workspace_lines"]
+__all__ = [
+    "CHECK_ARRAY",
+    "Interface",
+    "Pool",
+    "c_entry",
+    "forwarding_entry",
+    "header",
+    "packed_entry",
+    "workspace_lines",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ....codegen.c.build import emit_source
@@ -23,12 +23,12 @@ from ....tir.transform.convert_for_loops_to_serial import convert_for_loops_to_s
 from ....tir.transform.lower_tvm_builtin import LOCAL_STACK_BYTES, STACK_BYTES
 from ....tir.transform.make_packed_api import COMPUTE_SUFFIX
 from ....tir.transform.statement import StmtRewriter
-from ..options import Executor
+from ..program import Program
 from ..te_compiler import Kernel
 from ..writers import CompiledModel
 from .kernels import RawKernel, StackLimits, raw_kernel
 from .main_function import MainFunction, kernels_in_place, local_main_symbol, main_function, main_symbol
-from .options import alignment_of
+from .options import alignment_of, runtime_options
 from .plan import Planned, plan_main
 
 # What stays on the stack of a thread of the runtime, and on that of a microcontroller.
@@ -50,8 +50,7 @@ def compile_for_runtime(model: CompiledModel, target: Target) -> Compiled:
     """Compile a program for the runtime: kernels use its threads, and the main function has a packed entry, whose
     arguments are inputs, constants, outputs and the workspace."""
     ctx, program, mod_name, host = PassContext.current(), model.program, model.name, model.host
-    # The runtime aligns arrays to 64 bytes.
-    executor = Executor("aot", {"workspace-byte-alignment": 64, **model.executor.options})
+    executor = runtime_options(model.executor)
     kernels: dict[str, RawKernel] = {}
     made: list[tuple[MainFunction, Planned]] = []
 
@@ -72,8 +71,7 @@ def compile_plain(model: CompiledModel, target: Target, is_public: bool) -> Comp
     """Compile a program to plain C: one file of static kernels, constants, and the main function, which other files can
     call where it ``is_public``."""
     ctx, mod_name = PassContext.current(), model.name
-    in_place = kernels_in_place(model.program)
-    kernels = {k.name: _plain_kernel(k, k.name in in_place) for k in _with_progress(model)}
+    kernels = plain_kernels(model.program, _with_progress(model))
     main = main_function(model.program, mod_name, kernels, link_constants=True)
     planned = plan_main(main.function, model.executor, pools_of(model))
     about = f'Model "{mod_name}": calls the kernels in order.'
@@ -112,8 +110,10 @@ def compile_objects(model: CompiledModel, target: Target, symbol: str) -> Compil
 def _refuse_runtime_calls(library: Any) -> None:
     """Raise an error for code that reads the function table of the runtime."""
     if "load ptr, ptr @__tvm_runtime_table" in library.get_source("ll"):
-        raise TVMError("a kernel calls the runtime, which programs with runtime crt do not have; use runtime cpp, or "
-                       "a target without matrix tiles (-mattr=-amx-tile)")
+        raise TVMError(
+            "a kernel calls the runtime, which programs with runtime crt do not have; use runtime cpp, or "
+            "a target without matrix tiles (-mattr=-amx-tile)"
+        )
 
 
 def pools_of(model: CompiledModel) -> list[Any] | None:
@@ -134,6 +134,12 @@ def _loops(kernel: Kernel) -> PrimFunc:
     function = kernel.module[kernel.name]
     assert isinstance(function, PrimFunc)
     return function
+
+
+def plain_kernels(program: Program, kernels: Iterable[Kernel]) -> dict[str, RawKernel]:
+    """The kernels of a program as functions of serial loops, by name."""
+    in_place = kernels_in_place(program)
+    return {kernel.name: _plain_kernel(kernel, kernel.name in in_place) for kernel in kernels}
 
 
 def _plain_kernel(kernel: Kernel, is_in_place: bool) -> RawKernel:
@@ -169,4 +175,4 @@ def _lowered(mod_name: str, kernels: dict[str, RawKernel], planned: Planned) -> 
     return IRModule({**{raw.symbol: raw.function for raw in kernels.values()}, main_symbol(mod_name): planned.function})
 
 
-__all__ = ["Compiled", "compile_for_runtime", "compile_objects", "compile_plain"]
+__all__ = ["Compiled", "compile_for_runtime", "compile_objects", "compile_plain", "plain_kernels"]

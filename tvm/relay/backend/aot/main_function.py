@@ -116,8 +116,12 @@ class _Builder:
                 continue
             var, t = self.memory[self.first[number]], nodes[number].types[0]
             body = AllocateConst(var, t.dtype, t.shape, self.program.constants[nodes[number].name], body)
-        attrs = {"global_symbol": symbol, "tir.is_entry_func": True, "runner_function": True}
-        function = PrimFunc(tuple(self.parameters), body, PrimType("int32"), self.parameters, attrs)
+        params = list(self.parameters)
+        attrs = {
+            "global_symbol": symbol, "tir.is_entry_func": True, "runner_function": True, "devices": (),
+            "input_vars": tuple(params[: len(inputs)]), "output_vars": tuple(params[len(inputs) + len(constants) :]),
+        }  # fmt: skip
+        function = PrimFunc(params, body, PrimType("int32"), self.parameters, attrs)
         return MainFunction(function, inputs, outputs, constants)
 
     # Parameters -----------------------------------------------------------------------------------------------

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
 from ....ir.prim import Var
 from ....ir.tensor_type import TensorType
+from ....tir.function import PrimFunc
 from ..graph_json import graph_json
 from ..memory_plan import plan_program
 from ..options import Executor
 from ..program import Kind, Node, Program
 from .main_function import MainFunction, main_symbol
+from .options import alignment_of, interface_of
 from .plan import Planned
 
 
@@ -75,24 +77,49 @@ class ExecutorCodegenMetadata:
 def executor_metadata(
     main: MainFunction, planned: Planned, mod_name: str, executor: Executor
 ) -> ExecutorCodegenMetadata:
-    """The interface of a main function with these options."""
-    options, pools = executor.options, planned.parameters()
-    return ExecutorCodegenMetadata(
-        inputs=[Var(t.c_name, "handle") for t in main.inputs],
-        input_tensor_types=[t.type for t in main.inputs],
-        outputs=[t.c_name for t in main.outputs],
-        output_tensor_types=[t.type for t in main.outputs],
-        pools=list(pools),
-        devices=[],
-        executor=executor.name,
-        mod_name=mod_name,
-        interface_api=options.get("interface-api", "packed"),
-        unpacked_api=bool(options.get("unpacked-api", False)),
-        workspace_alignment=options.get("workspace-byte-alignment", 16),
-        constant_alignment=options.get("constant-byte-alignment", 16),
-        pool_inputs=pools,
+    """The interface of a planned main function with these options."""
+    alignments = (alignment_of(executor, f"{kind}-byte-alignment") for kind in ("workspace", "constant"))
+    return replace(
+        metadata_of_function(planned.function, mod_name, executor, *alignments),
         input_names=[t.name for t in main.inputs],
     )
+
+
+def metadata_of_function(
+    main: PrimFunc, mod_name: str, executor: Executor, workspace_alignment: int, constant_alignment: int
+) -> ExecutorCodegenMetadata:
+    """The interface of a main function, from its parameters and attributes."""
+    inputs, outputs = (_parameters(main, key) for key in ("input_vars", "output_vars"))
+    pools = {main.params[int(pool.pool_var_idx)]: pool for pool in main.attrs.get("pool_args") or ()}
+    interface, is_unpacked = interface_of(executor)
+    return ExecutorCodegenMetadata(
+        inputs=inputs,
+        input_tensor_types=[_type_of(main, var) for var in inputs],
+        outputs=[var.name for var in outputs],
+        output_tensor_types=[_type_of(main, var) for var in outputs],
+        pools=list(pools),
+        devices=[str(name) for name in main.attrs.get("devices") or ()],
+        executor=executor.name,
+        mod_name=mod_name,
+        interface_api=interface,
+        unpacked_api=is_unpacked,
+        workspace_alignment=workspace_alignment,
+        constant_alignment=constant_alignment,
+        pool_inputs=pools,
+        io_pool_allocations=dict(main.attrs.get("io_tensor_pool_allocations") or {}),
+        input_names=[var.name for var in inputs],
+    )
+
+
+def _parameters(main: PrimFunc, key: str) -> list[Var]:
+    """The parameters that an attribute lists, as variables or as their buffers."""
+    of_buffers = {buffer: param for param, buffer in main.buffer_map.items()}
+    return [of_buffers.get(found, found) for found in main.attrs.get(key) or ()]
+
+
+def _type_of(main: PrimFunc, param: Var) -> TensorType:
+    buffer = main.buffer_map[param]
+    return TensorType(buffer.shape, buffer.dtype)
 
 
 def main_graph(program: Program, main: MainFunction, mod_name: str, workspace_bytes: int) -> str:

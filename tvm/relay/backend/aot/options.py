@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ....error import TVMError
+from ....ir.transform import PassContext
 from ....target import Target
 from ..options import Executor, Runtime
 from ..writers import CompiledModel
@@ -28,9 +29,22 @@ def _check_alignments(executor: Executor) -> None:
             raise TVMError(f"option {option} of aot must be a power of two, got {value}")
 
 
+def runtime_options(executor: Executor) -> Executor:
+    """The options on the runtime, which aligns arrays to 64 bytes."""
+    return Executor(executor.name, {"workspace-byte-alignment": 64, **executor.options})
+
+
+def _refuse_workspace_io() -> None:
+    """Raise an error where inputs and outputs are to be placed in pools: callers pass their addresses."""
+    if PassContext.current().get_config("tir.usmp.use_workspace_io"):
+        raise TVMError("option tir.usmp.use_workspace_io is not supported by executor aot yet: inputs and outputs are "
+                       "memory of the caller")  # fmt: skip
+
+
 def check_cpp(executor: Executor, runtime: Runtime) -> None:
     """Check the interface of a model for the C++ runtime, which calls the main function with packed arguments."""
     _check_alignments(executor)
+    _refuse_workspace_io()
     interface, unpacked = interface_of(executor)
     if interface != "packed" or unpacked:
         raise TVMError(
@@ -43,6 +57,7 @@ def check_crt(executor: Executor, runtime: Runtime) -> None:
     """Check the interface of a model for programs without the runtime. Structs of pointers need a main function of
     pointers."""
     _check_alignments(executor)
+    _refuse_workspace_io()
     interface, unpacked = interface_of(executor)
     if interface == "c" and not unpacked:
         raise TVMError(
@@ -50,8 +65,10 @@ def check_crt(executor: Executor, runtime: Runtime) -> None:
             "when targeting c runtime"
         )
     if not executor.options.get("link-params", True):
-        raise TVMError("option link-params of aot cannot be switched off with runtime crt: the code contains the "
-                       "weights; use runtime cpp for weights beside the code")
+        raise TVMError(
+            "option link-params of aot cannot be switched off with runtime crt: the code contains the "
+            "weights; use runtime cpp for weights beside the code"
+        )
 
 
 def one_target(model: CompiledModel) -> Target:
