@@ -57,15 +57,6 @@ def from_tflite(name: str) -> Callable[[Path], Any]:
     return load
 
 
-def from_onnx(name: str, **shapes: tuple[int, ...]) -> Callable[[Path], Any]:
-    def load(models: Path) -> Any:
-        import onnx
-
-        return relay.frontend.from_onnx(onnx.load(models / "onnx" / name), shape=shapes)
-
-    return load
-
-
 def _weights(rng: np.random.Generator, shape: tuple[int, ...]) -> Any:
     return relay.const(rng.integers(-127, 128, shape).astype("int8"))
 
@@ -120,7 +111,6 @@ MODELS: dict[str, Callable[[Path], Any]] = {
     "ResNet-8 (MLPerf Tiny)": from_tflite("pretrainedResnet_quant.tflite"),
     "anomaly detection (random weights)": anomaly_detection,
     "visual wake words (random weights)": visual_wake_words,
-    "MobileNetV2 int8 (ONNX)": from_onnx("mobilenet_v2_int8_qdq.onnx", image=(1, 3, 244, 244)),
 }
 
 
