@@ -97,9 +97,10 @@ def _emit_function(source: Source, row, printer: CLike, function: PrimFunc) -> N
         printer.line("return 0;")
     if not parameters:
         parameters = ["void"]
+    lines = printer.finished()
     head = source.dialect.heading(row.symbol, row.name, function)
     head.append(f"{row.qualifier}{row.result} {row.name}({', '.join(parameters)}) {{")
-    source.functions.append("\n".join([*head, *printer.lines, "}", ""]))
+    source.functions.append("\n".join([*head, *lines, "}", ""]))
 
 
 def source_text(source: Source, entry_name: str | None = None) -> str:

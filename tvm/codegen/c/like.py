@@ -449,6 +449,10 @@ class CLike:
         leave = "return;" if self.result == "void" else "return -1;"
         return f"{{ {' '.join(reversed(self.held.values()))} {leave} }}" if self.held else leave
 
+    def finished(self) -> list[str]:
+        """The lines of the function, once all are written."""
+        return self.lines
+
     def operation(self, x: str, operator: str, y: str) -> str:
         """An arithmetic operation as an operand of others."""
         return f"({x} {operator} {y})"

@@ -6,6 +6,7 @@ Loops run in order on the calling thread. Memory comes from the caller. A functi
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
@@ -235,6 +236,19 @@ class PlainC(CLike):
         text = super().view(var, name, dtype)
         return text.replace("((", "((const ", 1) if var in self.read_only else text
 
+    def finished(self) -> list[str]:
+        """The lines without constants that no later line of their block uses, which compilers warn about. A value that
+        both branches of a choice need is computed first, and simplification may remove its uses."""
+        lines: list[str] = []
+        for line in reversed(self.lines):
+            found = _TEMPORARY.match(line)
+            if found is None or _is_used(found["name"], len(found["indent"]), reversed(lines)):
+                lines.append(line)
+            elif "(" in found["value"]:
+                # A call may have an effect.
+                lines.append(f"{found['indent']}(void)({found['value']});")
+        return lines[::-1]
+
     # Expressions ----------------------------------------------------------------------------------------------
 
     def operation(self, x: str, operator: str, y: str) -> str:
@@ -245,6 +259,21 @@ class PlainC(CLike):
         text = f"({left} {operator} {right})"
         self.operators[text] = operator
         return text
+
+
+# A constant that the printer made, not a variable of the program.
+_TEMPORARY = re.compile(r"(?P<indent> +)const \w+ (?P<name>t\d*) = (?P<value>.*);$")
+
+
+def _is_used(name: str, indent: int, lines: Iterable[str]) -> bool:
+    """Whether lines that follow a declaration use the name before its block ends."""
+    word = re.compile(rf"\b{name}\b")
+    for line in lines:
+        if len(line) - len(line.lstrip()) < indent:
+            return False
+        if word.search(line):
+            return True
+    return False
 
 
 def _pointers(node: PrimExpr) -> set[Var]:

@@ -185,3 +185,10 @@ def test_a_library_of_the_c_interface_is_called_without_tvm(tmp_path):
     inputs, outputs = (ctypes.c_void_p * 1)(given.ctypes.data), (ctypes.c_void_p * 1)(output.ctypes.data)
     assert library.tvmgen_net_run(inputs, outputs) == 0
     np.testing.assert_array_equal(output, reference(network(), VALUES, "llvm")[0])
+
+
+def test_values_that_no_statement_uses_are_left_out(tmp_path):
+    x, v = relay.var("x", shape=(4, 5)), relay.var("v", shape=(2, 5))
+    bounds = [relay.const(np.array(b, "int64")) for b in ([1, 0], [3, 5], [1, 1])]
+    mod = tvm.IRModule.from_expr(relay.Function([x, v], relay.strided_set(x, v, *bounds)))
+    check(mod, {"x": np.ones((4, 5), "float32"), "v": np.zeros((2, 5), "float32")}, tmp_path)
