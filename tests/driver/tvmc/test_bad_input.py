@@ -118,7 +118,7 @@ def test_options_that_ask_for_what_is_not_there(refused, model_path, package):
     refused(4, "need --device micro", "run", "--list-options", package)
     refused(4, "metal(0): this runtime has no driver", "run", "--device", "metal", package)
     refused(2, "positive integer", "run", "--print-top", "-1", package)
-    refused(2, "invalid choice", "micro")
+    refused(2, "required: ACTION", "micro")
     refused(4, "there is no configuration file", "--config", "nowhere", "compile", model_path)
 
 
