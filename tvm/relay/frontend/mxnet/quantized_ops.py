@@ -1,5 +1,7 @@
-"""Converters of quantized operators: each tensor of integers goes with the least and the greatest number that it stands
-for. Integers of 8 bits with a sign stand for the same range on both sides of zero."""
+"""Converters of quantized operators. Each integer tensor has a minimum and a maximum as additional tensors.
+
+The range of int8 is symmetric around zero.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +15,8 @@ from .shape_ops import joined
 from .table import Context, op
 
 _CALIBRATED = "min_calib_range:float?=None max_calib_range:float?=None"
-# How many steps of the integers a range is divided into. Where tensors are made of real numbers, or real numbers of
-# tensors, integers of 8 bits have half a step more.
+# The number of quantization steps of a range. Quantization and dequantization of 8-bit integers use an additional half
+# step.
 _LEVELS = {"int8": 127.0, "uint8": 255.0, "int32": 2147483647.0}
 _SIGNED, _UNSIGNED = 127.5, 255.5
 
@@ -28,25 +30,25 @@ def _number(value: float) -> Constant:
 
 
 def _steps(ctx: Context, kind: str, low: RelayExpr, high: RelayExpr, signed: float = 127.0) -> RelayExpr:
-    """What one step of the integers stands for."""
+    """Return the scale of the integers: the value of one step."""
     if kind == "uint8":
         return relay.divide(relay.subtract(high, low), _number(_LEVELS[kind] if signed == 127.0 else _UNSIGNED))
     return relay.divide(_greatest(low, high), _number(signed if kind == "int8" else _LEVELS[kind]))
 
 
 def _shaped(ctx: Context, e: RelayExpr) -> RelayExpr:
-    """A range as a scalar, which broadcasts."""
+    """Reshape a range bound to a scalar, which broadcasts."""
     e = ctx.made(e)
     return relay.reshape(e, ()) if ctx.rank(e) else e
 
 
 def _rounded(x: RelayExpr) -> RelayExpr:
-    """Halves go away from zero."""
+    """Round half away from zero."""
     return relay.multiply(relay.sign(x), relay.floor(relay.add(relay.abs(x), const(0.5, "float32"))))
 
 
 def _packed(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr, kind: str, signed: float) -> list:
-    """Real numbers as integers, with their range."""
+    """Quantize float data. Return the integers and their range."""
     step = ctx.made(_steps(ctx, kind, low, high, signed))
     if kind == "uint8":
         moved = relay.divide(relay.subtract(x, _shaped(ctx, low)), _shaped(ctx, step))
@@ -58,9 +60,9 @@ def _packed(ctx: Context, x: RelayExpr, low: RelayExpr, high: RelayExpr, kind: s
 
 
 def _range(ctx: Context, x: RelayExpr, attrs) -> tuple[RelayExpr, RelayExpr]:
-    """The calibrated range, or that of the data."""
+    """Return the calibrated range, or the range of the data."""
     if (attrs.min_calib_range is None) != (attrs.max_calib_range is None):
-        raise TVMError("min_calib_range and max_calib_range are given both or not at all")
+        raise TVMError("min_calib_range and max_calib_range must be given together")
     if attrs.min_calib_range is not None:
         return _number(attrs.min_calib_range), _number(attrs.max_calib_range)
     return ctx.made(relay.reshape(relay.min(x), (1,))), ctx.made(relay.reshape(relay.max(x), (1,)))
@@ -94,7 +96,7 @@ def dequantize(ctx, inputs, attrs):
 def _kind(ctx: Context, x: RelayExpr) -> str:
     kind = ctx.dtype(x)
     if kind not in _LEVELS:
-        raise TVMError(f"integers of {' or '.join(_LEVELS)} are wanted, got {kind}")
+        raise TVMError(f"expected integers of type {' or '.join(_LEVELS)}, got {kind}")
     return kind
 
 
@@ -102,7 +104,8 @@ def _kind(ctx: Context, x: RelayExpr) -> str:
 def requantize(ctx, inputs, attrs):
     x, low, high = inputs
     if _kind(ctx, x) != "int32" or attrs.out_type == "uint8":
-        raise TVMError(f"from {ctx.dtype(x)} to out_type={attrs.out_type} is not supported; from int32 to int8 is")
+        raise TVMError(f"requantization from {ctx.dtype(x)} to out_type={attrs.out_type} is not supported; only int32 "
+                       "to int8 is")
     real = ctx.made(relay.multiply(relay.cast(x, "float32"), _shaped(ctx, _steps(ctx, "int32", low, high))))
     return _packed(ctx, real, *_range(ctx, real, attrs), "int8", 127.0)
 
@@ -111,14 +114,14 @@ def requantize(ctx, inputs, attrs):
 
 
 def _product_range(ctx: Context, ranges: list) -> list:
-    """The range of products of integers of 8 bits in 32 bits."""
+    """Return the range of the int32 accumulators of int8 products."""
     steps = [relay.divide(_greatest(*ranges[k : k + 2]), _number(127.0)) for k in (0, 2)]
     high = ctx.made(relay.multiply(relay.multiply(*steps), _number(_LEVELS["int32"])))
     return [relay.negative(high), high]
 
 
 def _with_bias(ctx: Context, out: RelayExpr, bias: RelayExpr, ranges: list, axis: int) -> RelayExpr:
-    """The bias has a range of its own: it is brought to that of the products."""
+    """Add the bias, rescaled from its own range to the scale of the accumulators."""
     steps = [relay.divide(_greatest(*ranges[k : k + 2]), _number(_SIGNED)) for k in (0, 2, 4)]
     scale = relay.divide(steps[2], relay.multiply(steps[0], steps[1]))
     wide = relay.cast(_rounded(relay.multiply(relay.cast(bias, "float32"), _shaped(ctx, scale))), "int32")
@@ -126,10 +129,10 @@ def _with_bias(ctx: Context, out: RelayExpr, bias: RelayExpr, ranges: list, axis
 
 
 def _parts(inputs: list, no_bias: bool) -> tuple[list, list]:
-    """The tensors, and the ranges, a pair for each."""
+    """Split the inputs into tensors and their ranges, two for each tensor."""
     count = 2 if no_bias else 3
     if len(inputs) != 3 * count:
-        raise TVMError(f"{3 * count} inputs are wanted, there are {len(inputs)}")
+        raise TVMError(f"expected {3 * count} inputs, got {len(inputs)}")
     return inputs[:count], inputs[count:]
 
 
@@ -137,7 +140,7 @@ def _parts(inputs: list, no_bias: bool) -> tuple[list, list]:
 def quantized_conv(ctx, inputs, attrs):
     window = Window(attrs)
     if window.rank != 2 or window.last:
-        raise TVMError("only images with their channels first are supported")
+        raise TVMError("only 2-D images with channels first are supported")
     tensors, ranges = _parts(inputs, attrs.no_bias)
     out = relay.nn.conv2d(relay.cast(tensors[0], "int32"), relay.cast(tensors[1], "int32"), strides=window.stride,
                           padding=window.padding(), dilation=window.dilate, groups=attrs.num_group,
@@ -160,7 +163,7 @@ def quantized_dense(ctx, inputs, attrs):
 
 @op("_contrib_quantized_pooling", POOLING)
 def quantized_pooling(ctx, inputs, attrs):
-    """The mean of integers is cut towards zero."""
+    """Pool quantized data. Averages are rounded back to integers."""
     x, low, high = inputs
     if attrs.pool_type == "max":
         return [pooled(ctx, x, attrs), low, high]
@@ -173,7 +176,7 @@ def quantized_pooling(ctx, inputs, attrs):
 @op("_contrib_quantized_act", "act_type:relu|sigmoid|softrelu|softsign|tanh")
 def quantized_act(ctx, inputs, attrs):
     if attrs.act_type != "relu":
-        raise TVMError(f"the attribute act_type={attrs.act_type} is not supported; relu is")
+        raise TVMError(f"the attribute act_type={attrs.act_type} is not supported; it must be relu")
     return [relay.nn.relu(inputs[0]), *inputs[1:]]
 
 
@@ -189,10 +192,10 @@ def quantized_embedding(ctx, inputs, attrs):
 
 @op("_contrib_quantized_concat", "dim:int=1", each=3)
 def quantized_concat(ctx, inputs, attrs):
-    """All tensors are brought to the widest range; each has its pair of ranges behind all tensors."""
+    """Rescale all tensors to the widest range and concatenate them. The ranges follow the tensors as pairs."""
     count = len(inputs) // 3
     if len(inputs) != 3 * count or any(ctx.dtype(x) != "int8" for x in inputs[:count]):
-        raise TVMError("tensors of int8, each with its range, are wanted")
+        raise TVMError("expected int8 tensors, each with its range")
     tensors, ranges = inputs[:count], inputs[count:]
     low, high = ranges[0], ranges[1]
     for k in range(1, count):
