@@ -1,4 +1,4 @@
-"""Converters of products of matrices."""
+"""Converters of matmul operators."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .table import Context, op
 
 
 def _turned(ctx: Context, e: RelayExpr, asked: bool) -> RelayExpr:
-    """A stack of matrices, each transposed if asked; a vector stays."""
+    """Transpose the last two axes if ``asked`` is set; a vector is unchanged."""
     rank = ctx.rank(e)
     if not asked or rank < 2:
         return e
@@ -62,9 +62,10 @@ def addmm(ctx):
 
 
 def _flat_product(ctx: Context, x: RelayExpr, y: RelayExpr, cut: int, y_cut: int) -> RelayExpr:
-    """The product of two tensors that are cut into rows and columns; the axes of the rows stay apart."""
+    """Multiply two tensors flattened to matrices at ``cut`` and ``y_cut``. The row axes are restored in the output."""
     if not 0 < cut < max(ctx.rank(x), 2) or not 0 < y_cut < max(ctx.rank(y), 2):
-        raise TVMError(f"tensors of {ctx.rank(x)} and {ctx.rank(y)} dimensions are cut at {cut} and {y_cut}")
+        raise TVMError(f"cannot flatten tensors of {ctx.rank(x)} and {ctx.rank(y)} dimensions at axes {cut} and "
+                       f"{y_cut}")
     columns = ctx.known_shape(y)[y_cut:]
     rows, right = ctx.made(matrix(ctx, x, cut)), ctx.made(matrix(ctx, y, y_cut))
     out = ctx.made(product(ctx, rows, right))
