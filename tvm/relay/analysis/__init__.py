@@ -1,4 +1,4 @@
-"""What can be asked of graphs."""
+"""Analyses of Relay expressions, types and modules."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from . import sparse_dense
 
 
 def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> None:
-    """Call ``fvisit`` on every expression, operands before users, each once.
+    """Call ``fvisit`` once on each expression, operands before users.
 
     Parameters
     ----------
     expr : RelayExpr
         The expression.
     fvisit : callable
-        What is called.
+        The function to call.
     """
     for node in post_order(expr):
         if isinstance(node, (RelayExpr, Op)):
@@ -39,7 +39,7 @@ def post_order_visit(expr: RelayExpr, fvisit: Callable[[RelayExpr], Any]) -> Non
 
 
 def _variables(root: RelayExpr) -> Iterator[tuple[Var, bool]]:
-    """The variables of an expression as they are read, and whether each is defined there."""
+    """Yield the variables of an expression in order of appearance, and whether each appearance is a definition."""
     seen: set[int] = set()
     stack: list[Any] = [root]
     while stack:
@@ -58,7 +58,7 @@ def _variables(root: RelayExpr) -> Iterator[tuple[Var, bool]]:
 
 
 def bound_vars(expr: RelayExpr) -> list[Var]:
-    """Variables that the expression defines, in order.
+    """Return the variables that the expression defines, in order.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def bound_vars(expr: RelayExpr) -> list[Var]:
 
 
 def all_vars(expr: RelayExpr) -> list[Var]:
-    """Variables used or defined, in the order they are read.
+    """Return the variables that the expression uses or defines, in order of appearance.
 
     Parameters
     ----------
@@ -108,14 +108,14 @@ def _types_of(obj: Any) -> list[Type]:
 
 
 def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables in an expression or type.
+    """Return the type variables in an expression or type.
 
     Parameters
     ----------
     expr : RelayExpr or Type
-        Where they are looked for.
+        The expression or type to search.
     mod : IRModule, optional
-        Taken for programs that pass it.
+        Ignored; accepted for compatibility.
 
     Returns
     -------
@@ -138,14 +138,14 @@ def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
 
 
 def bound_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables that functions or function types define.
+    """Return the type variables that functions or function types define.
 
     Parameters
     ----------
     expr : RelayExpr or Type
-        Where they are looked for.
+        The expression or type to search.
     mod : IRModule, optional
-        Taken for programs that pass it.
+        Ignored; accepted for compatibility.
 
     Returns
     -------
@@ -166,14 +166,14 @@ def bound_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
 
 
 def free_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
-    """Type variables used but not defined.
+    """Return the type variables that are used but not defined.
 
     Parameters
     ----------
     expr : RelayExpr or Type
-        Where they are looked for.
+        The expression or type to search.
     mod : IRModule, optional
-        Taken for programs that pass it.
+        Ignored; accepted for compatibility.
 
     Returns
     -------
@@ -184,7 +184,7 @@ def free_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
 
 
 def all_dtypes(expr: RelayExpr) -> set[str]:
-    """Element types of all tensors in the expression.
+    """Return the element types of all tensors in the expression.
 
     Parameters
     ----------
@@ -208,7 +208,7 @@ def all_dtypes(expr: RelayExpr) -> set[str]:
 
 
 def well_formed(expr: RelayExpr | IRModule) -> bool:
-    """Whether every variable is defined once and only used where it is defined.
+    """Return whether each variable is defined once and only used in the scope of its definition.
 
     Parameters
     ----------
@@ -239,12 +239,12 @@ def well_formed(expr: RelayExpr | IRModule) -> bool:
 
 
 def _scoped(root: RelayExpr, defined: set[Var]) -> bool:
-    """Whether no variable defined inside is free outside of its definition."""
+    """Return whether no variable that is defined inside ``root`` is used outside the scope of its definition."""
     return not any(v in defined for v in _free_by_scope(root))
 
 
 def _free_by_scope(root: RelayExpr) -> set[Var]:
-    """Free variables, with scopes respected: a use of a let variable beside its let is free."""
+    """Return the free variables with scopes respected: a use of a let variable outside the body of its let is free."""
     free: dict[int, frozenset] = {}
     for node in post_order(root):
         own: set[Var] = {node} if type(node) is Var else set()
@@ -264,7 +264,7 @@ def _free_by_scope(root: RelayExpr) -> set[Var]:
 
 
 def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
-    """The kind of a type; a type put together wrongly is refused.
+    """Return the kind of a type, and check that its parts have the required kinds.
 
     Parameters
     ----------
@@ -280,21 +280,21 @@ def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
     Raises
     ------
     DiagnosticError
-        A part of the type has another kind than its place wants.
+        A part of the type has the wrong kind.
     """
     if isinstance(t, (TypeVar, GlobalTypeVar)):
         return t.kind
     if isinstance(t, TypeCall):
         if not isinstance(t.func, (GlobalTypeVar, TypeVar)):
-            raise DiagnosticError(f"{t.func} takes no type arguments")
+            raise DiagnosticError(f"{t.func} does not accept type arguments")
     for part in _type_parts(t)[1:] if isinstance(t, TypeCall) else _type_parts(t):
         if check_kind(part, mod) != TypeKind.Type:
-            raise DiagnosticError(f"{part} stands where a type is wanted, but it is a {check_kind(part, mod).name}")
+            raise DiagnosticError(f"expected a type, but {part} is a {check_kind(part, mod).name}")
     return TypeKind.Type
 
 
 def check_constant(expr: RelayExpr) -> bool:
-    """Whether an expression consists of constants.
+    """Return whether an expression consists only of constants.
 
     Parameters
     ----------
@@ -309,7 +309,7 @@ def check_constant(expr: RelayExpr) -> bool:
 
 
 def check_basic_block_normal_form(expr: RelayExpr) -> bool:
-    """Whether no expression inside a branch or function is used outside of it without a let.
+    """Return whether an expression is in basic block normal form.
 
     Parameters
     ----------
@@ -329,7 +329,7 @@ def check_basic_block_normal_form(expr: RelayExpr) -> bool:
 
 
 def get_total_mac_number(expr: RelayExpr) -> int:
-    """Multiplications followed by additions in convolutions and matrix products.
+    """Return the number of multiply-accumulate operations in convolutions and matmuls.
 
     Parameters
     ----------
@@ -346,14 +346,14 @@ def get_total_mac_number(expr: RelayExpr) -> int:
 
 
 def count_layers(expr: RelayExpr | IRModule, valid_ops: list[str]) -> int:
-    """How many of these operators are on the longest path through the graph.
+    """Return the largest number of the given operators on any path through the graph.
 
     Parameters
     ----------
     expr : RelayExpr or IRModule
-        The expression, or a module, whose function ``main`` is counted.
+        The expression, or a module, of which the function ``main`` is counted.
     valid_ops : list[str]
-        The operators.
+        The names of the operators to count.
 
     Returns
     -------
@@ -370,7 +370,7 @@ def count_layers(expr: RelayExpr | IRModule, valid_ops: list[str]) -> int:
 
 
 def list_op_freqs(mod: IRModule) -> dict[str, int]:
-    """How often each operator is called in the module.
+    """Return the number of calls of each operator in the module.
 
     Parameters
     ----------
@@ -391,7 +391,7 @@ def list_op_freqs(mod: IRModule) -> dict[str, int]:
 
 
 def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
-    """How often operators other than quantize and dequantize stand between a dequantize and a quantize.
+    """Return the number of calls of each operator between a dequantize and a quantize.
 
     Parameters
     ----------
@@ -419,7 +419,7 @@ def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
 
 
 def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
-    """The functions that fusion makes of @main, by their hash.
+    """Return the fused functions of @main by structural hash.
 
     Parameters
     ----------
@@ -442,15 +442,16 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
 
 
 def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
-    """A module whose @main computes one expression of this module's @main. Calls, tuples and fields of tuples are
-    numbered from 0 in the order of execution.
+    """Return a module whose @main computes one expression of this module's @main.
+
+    Calls, tuples and tuple fields are numbered from 0 in execution order.
 
     Parameters
     ----------
     mod : IRModule
         The module.
     expr_id : int
-        The number of the expression.
+        The number of the expression to compute.
 
     Returns
     -------
@@ -463,7 +464,8 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
     """
     numbered = [n for n in post_order(mod["main"]) if isinstance(n, (Call, Tuple, TupleGetItem))]
     if not 0 <= expr_id < len(numbered):
-        raise ValueError(f"extract_intermdeiate_expr: there is no expression {expr_id}; @main has {len(numbered)}")
+        raise ValueError(f"extract_intermdeiate_expr: expression {expr_id} is out of range; @main has {len(numbered)} "
+                         "expressions")
     chosen = numbered[expr_id]
     return IRModule.from_expr(Function(free_vars(chosen), chosen))
 
@@ -472,7 +474,7 @@ extract_intermediate_expr = extract_intermdeiate_expr
 
 
 def search_fc_transpose(expr: RelayExpr) -> list[str]:
-    """Names of weights that are transposed right before a dense layer.
+    """Return the names of the weights that are transposed directly before a dense layer.
 
     Parameters
     ----------
@@ -494,7 +496,7 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
 
 
 def get_calibration_data(mod: IRModule, data: dict) -> dict[GlobalVar, dict[str, list]]:
-    """Inputs and outputs of the functions that @main calls, when run on ``data``.
+    """Run a module and return the inputs and outputs of the functions that @main calls.
 
     Parameters
     ----------
@@ -532,7 +534,7 @@ def get_calibration_data(mod: IRModule, data: dict) -> dict[GlobalVar, dict[str,
 
 
 def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
-    """Patterns of values that no clause of a match takes.
+    """Return patterns of the values that no clause of a match covers.
 
     Parameters
     ----------
@@ -558,7 +560,7 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
         for clause in match.clauses:
             takes = _takes(clause.lhs, case)
             if takes is None:
-                # Some values of the case are taken and some are not.
+                # Split the case if the clause covers only some of its values.
                 cases.extend(reversed(_split(clause.lhs, case, mod)))
             if takes is not False:
                 break
@@ -572,7 +574,7 @@ def _parts(p: Pattern) -> tuple[Pattern, ...] | None:
 
 
 def _takes(pattern: Pattern, case: Pattern) -> bool | None:
-    """Whether a pattern takes the values of a case: all, none, or some (None)."""
+    """Return whether a pattern covers all values of a case (True), none (False) or some (None)."""
     parts, inner = _parts(pattern), _parts(case)
     if parts is None:
         return True
@@ -585,15 +587,15 @@ def _takes(pattern: Pattern, case: Pattern) -> bool | None:
 
 
 def _split(pattern: Pattern, case: Pattern, mod: IRModule | None) -> list[Pattern]:
-    """A case as several, each of which has a constructor where the pattern has one and the case leaves it open."""
+    """Split a case into cases with a constructor where the pattern has one and the case has a wildcard."""
     parts, inner = _parts(pattern), _parts(case)
     if inner is None and isinstance(pattern, PatternTuple):
         return [PatternTuple((PatternWildcard(),) * len(pattern.patterns))]
     if inner is None:
         known = mod.type_definitions.get(pattern.constructor.belong_to) if mod is not None else None
         if known is None:
-            raise DiagnosticError(f"unmatched_cases: the data type of {pattern.constructor.name_hint} is in no module; "
-                                  "give the module")  # fmt: skip
+            raise DiagnosticError(f"unmatched_cases: the data type of {pattern.constructor.name_hint} is unknown; pass "
+                                  "the module that defines it")  # fmt: skip
         return [PatternConstructor(c, (PatternWildcard(),) * len(c.inputs)) for c in known.constructors]
     at = next(i for i, (p, c) in enumerate(zip(parts, inner)) if _takes(p, c) is None)
     return [case.replace(patterns=(*inner[:at], c, *inner[at + 1:])) for c in _split(parts[at], inner[at], mod)]
