@@ -1,4 +1,4 @@
-"""Quantized functions of one number as lookup tables over the stored integers."""
+"""Lookup tables of quantized unary functions, indexed by the stored integer."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ def create_integer_lookup_table(
     in_dtype: str = "uint8",
     out_dtype: str = "uint8",
 ) -> np.ndarray:
-    """Tabulate a function of real numbers for every stored integer of the input type.
+    """Tabulate a float function for every stored integer of the input type.
 
     Parameters
     ----------
     floating_point_func : callable
-        The function of real numbers, over NumPy arrays.
+        The float function, over NumPy arrays.
     input_scale, input_zero_point : Expr
         The quantization parameters of the input, constant scalars.
     output_scale, output_zero_point : Expr
@@ -92,16 +92,16 @@ def create_integer_lookup_op(
     in_dtype: str = "uint8",
     out_dtype: str = "uint8",
 ) -> Call:
-    """Compute a function of quantized numbers by a lookup table.
+    """Compute a unary function of a quantized tensor by a lookup table.
 
     Parameters
     ----------
     input_arg : Expr
         The quantized input.
     floating_point_func : callable
-        The function of real numbers, over NumPy arrays.
+        The float function, over NumPy arrays.
     in_scale, in_zero_point, out_scale, out_zero_point : Expr
-        The quantization parameters of input and output: constants of one number each.
+        The quantization parameters of input and output, constants with one element each.
     in_axis, out_axis : int, optional
         The channel axes of the parameters.
     in_dtype, out_dtype : str, optional
@@ -115,7 +115,7 @@ def create_integer_lookup_op(
     Raises
     ------
     ValueError
-        A quantization parameter is not a constant of one number, or a data type is not a small integer type.
+        A quantization parameter is not a constant with one element, or a data type is not a small integer type.
     """
     scales = [const(_number(e, name), "float32") for e, name in ((in_scale, "in_scale"), (out_scale, "out_scale"))]
     zeros = [const(_number(e, name), "int32")
@@ -129,7 +129,7 @@ def create_integer_lookup_op(
 
 def _number(value: RelayExpr, name: str) -> float:
     if not isinstance(value, Constant) or value.data.numpy().size != 1:
-        raise ValueError(f"create_integer_lookup_op: {name} must be a constant of one number, got {value}")
+        raise ValueError(f"create_integer_lookup_op: {name} must be a constant with one element, got {value}")
     return value.data.numpy().item()
 
 
