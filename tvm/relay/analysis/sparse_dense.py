@@ -80,8 +80,9 @@ def process_params(
             continue
         rows, columns = array.shape
         if rows % height or columns % width:
-            raise TVMError(f"weights {name} of shape {rows} x {columns} are not divisible into blocks of {height} x "
-                           f"{width}")
+            raise TVMError(
+                f"weights {name} of shape {rows} x {columns} are not divisible into blocks of {height} x {width}"
+            )
         blocks = array.reshape(rows // height, height, columns // width, width).transpose(0, 2, 1, 3)
         mask = blocks.any((2, 3))
         starts = np.concatenate([[0], np.cumsum(mask.sum(1))])

@@ -61,7 +61,5 @@ def conv_kernel_layout(data_layout: str, is_depthwise: bool = False) -> str:
         "NDHWC": "DHWIO",
     }
     if data_layout not in known:
-        raise ValueError(
-            f"no weight layout for data layout '{data_layout}'; expected one of {', '.join(known)}"
-        )
+        raise ValueError(f"no weight layout for data layout '{data_layout}'; expected one of {', '.join(known)}")
     return known[data_layout]

@@ -104,8 +104,9 @@ def get_net(
         filters = [16, 64, 128, 256] if bottle_neck else [16, 16, 32, 64]
     else:
         if num_layers not in UNITS:
-            raise ValueError(f"resnet: no network with {num_layers} layers; expected one of "
-                             f"{', '.join(map(str, UNITS))}")
+            raise ValueError(
+                f"resnet: no network with {num_layers} layers; expected one of {', '.join(map(str, UNITS))}"
+            )
         bottle_neck, units = num_layers >= 50, UNITS[num_layers]
         filters = [64, 256, 512, 1024, 2048] if bottle_neck else [64, 64, 128, 256, 512]
     return resnet(

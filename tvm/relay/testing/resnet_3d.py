@@ -50,8 +50,9 @@ def get_net(
     batch_size, num_classes, num_layers=18, image_shape=(3, 16, 112, 112), layout="NCDHW", dtype="float32", **kwargs
 ) -> Function:
     if num_layers not in UNITS:
-        raise ValueError(f"resnet_3d: no network with {num_layers} layers; expected one of "
-                         f"{', '.join(map(str, UNITS))}")
+        raise ValueError(
+            f"resnet_3d: no network with {num_layers} layers; expected one of {', '.join(map(str, UNITS))}"
+        )
     bottle_neck = num_layers >= 50
     filters = (64, 256, 512, 1024, 2048) if bottle_neck else (64, 64, 128, 256, 512)
     value = var("data", shape=(batch_size, *image_shape), dtype=dtype)

@@ -21,8 +21,10 @@ class Layer:
 
     def __init__(self, message: Message, old: bool):
         if old and "layer" in message:
-            raise TVMError("the network uses Caffe's V0 layer format, which is not supported; convert it with Caffe's "
-                           "upgrade_net_proto_text")
+            raise TVMError(
+                "the network uses Caffe's V0 layer format, which is not supported; convert it with Caffe's "
+                "upgrade_net_proto_text"
+            )
         self.message = message
         self.name = message.word("name")
         kind = message.word("type")

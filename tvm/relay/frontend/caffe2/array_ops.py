@@ -40,8 +40,9 @@ def batch_one_hot(ctx, inputs, args):
     counts = ctx.ints(lengths, "the lengths") or []
     columns = [i for i, n in enumerate(counts) for _ in range(max(n, 0))]
     if len(columns) != ctx.known_size(values, 0) or len(counts) != ctx.known_size(data, 1):
-        raise TVMError(f"BatchOneHot: the lengths {counts} do not match the columns of the data or the number of "
-                       "values")
+        raise TVMError(
+            f"BatchOneHot: the lengths {counts} do not match the columns of the data or the number of values"
+        )
     parts = [relay.strided_slice(data, [c], [c + 1], [1], [1]) for c in columns]
     wide = relay.concatenate(parts, 1) if len(parts) > 1 else parts[0]
     return relay.cast(relay.equal(wide, relay.expand_dims(values, 0)), ctx.dtype(data))

@@ -40,8 +40,9 @@ def _regions(ctx: Context, rois: RelayExpr) -> int:
     """Return the number of regions of interest (ROIs)."""
     shape = ctx.known_shape(rois)
     if len(shape) != 2 or shape[1] != 5 or not shape[0]:
-        raise TVMError(f"regions of shape {shape} are not supported; the shape must be (n, 5): image index and four "
-                       "corners")
+        raise TVMError(
+            f"regions of shape {shape} are not supported; the shape must be (n, 5): image index and four corners"
+        )
     return shape[0]
 
 

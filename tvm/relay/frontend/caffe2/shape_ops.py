@@ -24,8 +24,9 @@ def reshape(ctx, inputs, args):
     for i, v in enumerate(wanted):
         if v == 0:
             if i >= len(own):
-                raise TVMError(f"Reshape: the shape {wanted} copies a dimension that the input shape {list(own)} does "
-                               "not have")
+                raise TVMError(
+                    f"Reshape: the shape {wanted} copies a dimension that the input shape {list(own)} does not have"
+                )
             wanted[i] = own[i] if isinstance(own[i], int) else 0
     out = relay.reshape(x, wanted)
     return [out, Constant(np.array(ctx.known_shape(x), "int64"))] if ctx.wants(1) else out

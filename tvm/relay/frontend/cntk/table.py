@@ -58,8 +58,9 @@ class Context(NodeContext):
         """Return the dynamic dimensions, which a reshape preserves."""
         found = self.shape(t.expr)[: t.lead]
         if sum(not isinstance(d, int) for d in found) > 1:
-            raise TVMError("the batch size and the sequence length cannot both be dynamic; pass input shapes for the "
-                           "model")
+            raise TVMError(
+                "the batch size and the sequence length cannot both be dynamic; pass input shapes for the model"
+            )
         return tuple(d if isinstance(d, int) else -1 for d in found)
 
     def reshaped(self, t: Tensor, sizes) -> Tensor:

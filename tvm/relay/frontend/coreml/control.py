@@ -45,8 +45,10 @@ def cond(ctx: Context, scope: ChainMap, given: dict[str, Any]) -> list:
         return ctx.walker.outputs(then if known else other, scope)
     yes, no = (ctx.walker.outputs(block, scope) for block in (then, other))
     if len(yes) != len(no) or not all(isinstance(v, RelayExpr) for v in (*yes, *no)):
-        raise TVMError(f"the branches have {len(yes)} and {len(no)} outputs; the numbers must be equal, and all "
-                       "outputs must be tensors")
+        raise TVMError(
+            f"the branches have {len(yes)} and {len(no)} outputs; the numbers must be equal, and all "
+            "outputs must be tensors"
+        )
     return branched(ctx.importer, truth(ctx, test), yes, no)
 
 

@@ -297,8 +297,9 @@ def reshape_static(ctx, inputs, p):
 @layer("rankPreservingReshape")
 def rank_preserving_reshape(ctx, inputs, p):
     if len(p.targetShape) != ctx.rank(inputs[0]):
-        raise TVMError(f"{len(p.targetShape)} target dimensions do not match an input of {ctx.rank(inputs[0])} "
-                       "dimensions")
+        raise TVMError(
+            f"{len(p.targetShape)} target dimensions do not match an input of {ctx.rank(inputs[0])} dimensions"
+        )
     return reshape(ctx, inputs[0], run_time.number(list(p.targetShape)))
 
 

@@ -102,8 +102,9 @@ class Network:
         sizes = (*[1] * (wanted - len(sizes)), *sizes)
         if len(sizes) > wanted:
             if sizes[0] != 1:
-                raise TVMError(f"the input has a sequence of length {sizes[0]}, but the network does not support "
-                               "sequences")
+                raise TVMError(
+                    f"the input has a sequence of length {sizes[0]}, but the network does not support sequences"
+                )
             sizes = sizes[1:]
         return value if sizes == ctx.known_shape(value) else ctx.made(relay.reshape(value, sizes, True))
 

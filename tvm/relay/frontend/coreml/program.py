@@ -26,8 +26,9 @@ class Program:
         wanted = model.description.defaultFunctionName or "main"
         functions = {pair.key: pair.value for pair in model.mlProgram.functions}
         if wanted not in functions:
-            raise TVMError(f"the program has no function '{wanted}'; its functions are "
-                           f"{', '.join(sorted(functions)) or 'none'}")
+            raise TVMError(
+                f"the program has no function '{wanted}'; its functions are {', '.join(sorted(functions)) or 'none'}"
+            )
         self.function = functions[wanted]
         blocks = {pair.key: pair.value for pair in self.function.block_specializations}
         if self.function.opset not in blocks:

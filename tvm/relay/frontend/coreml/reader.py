@@ -86,8 +86,9 @@ class Importer(GraphImporter):
             given = {}
             for feature in member.description.input:
                 if feature.name not in features:
-                    raise TVMError(f"'{feature.name}', an input of a model in the pipeline, is not produced by any "
-                                   "previous model")
+                    raise TVMError(
+                        f"'{feature.name}', an input of a model in the pipeline, is not produced by any previous model"
+                    )
                 given[feature.name] = features[feature.name]
             features.update(body.run(given))
         module, _ = self.finish(self.outputs(features))

@@ -140,8 +140,10 @@ def _late_slice(ctx: Context, x, begin, end, stride, masks):
     begin = relay.where(constant(masks[0]), run_time.number(0), begin)
     end = relay.where(constant(masks[1]), run_time.number(run_time.FAR), end)
     if any(a and b for a, b in zip(masks[1], masks[2])):
-        raise TVMError("squeeze_mask and end_mask are set for the same axis, which is not supported with bounds "
-                       "computed at run time")
+        raise TVMError(
+            "squeeze_mask and end_mask are set for the same axis, which is not supported with bounds "
+            "computed at run time"
+        )
     out = run_time.sliced(ctx, x, ctx.made(begin), ctx.made(end), None, run_time.number(stride))
     sizes = [1 if masks[2][a] else None for a in range(rank)]
     return run_time.sharpened(ctx, out, sizes)

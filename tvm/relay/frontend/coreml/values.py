@@ -136,8 +136,9 @@ def blob(file: Any, offset: int, name: str, shape: tuple[int, ...]) -> np.ndarra
     if sentinel != _SENTINEL or BLOB_TYPES.get(code) != name and (BLOB_TYPES.get(code), name) != ("uint8", "bool"):
         raise TVMError(f"byte {offset} of the weights file is not the metadata of a {name} weight")
     if start + size > len(file):
-        raise TVMError(f"the data of a weight, bytes {start} to {start + size}, exceeds the weights file of "
-                       f"{len(file)} bytes")
+        raise TVMError(
+            f"the data of a weight, bytes {start} to {start + size}, exceeds the weights file of {len(file)} bytes"
+        )
     return array_of_bytes(memoryview(file)[start : start + size], name, shape)
 
 

@@ -91,8 +91,10 @@ class _Filters:
         inner = {node.op: node for node in graph.nodes}
         self.conv, self.norm = inner.get("Convolution"), inner.get("BatchNorm")
         if self.conv is None or len(self.conv.inputs) < 2 or self.norm is not None and len(self.norm.inputs) != 5:
-            raise TVMError("expected a convolution with weights inside the node, and a batch normalization with 4 "
-                           "parameters, if any")
+            raise TVMError(
+                "expected a convolution with weights inside the node, and a batch normalization with 4 "
+                "parameters, if any"
+            )
 
     def place(self, node, i: int) -> int:
         """Return the index of the value that is input ``i`` of an inner node."""
@@ -146,8 +148,9 @@ def _check_groups(graph: Graph) -> None:
     for node in graph.nodes:
         groups = node.attrs.get("num_group", "1")
         if node.op == "Convolution" and groups not in ("1", node.attrs.get("num_filter")):
-            raise TVMError("a quantized convolution with several filters per group is not supported (nor does MXNet "
-                           "support it)")
+            raise TVMError(
+                "a quantized convolution with several filters per group is not supported (nor does MXNet support it)"
+            )
 
 
 @op("_sg_mkldnn_conv", _FUSED + _CONV)

@@ -92,7 +92,7 @@ class Importer(GraphImporter):
     # -- variables ------------------------------------------------------------------------------------------------
 
     def variable(self, node: Node) -> RelayExpr | None:
-        """Return the parameter or input of a variable, or None if its shape is unknown."""
+        """Return the parameter or input of a variable, or None without a known shape."""
         if node.name in self.scopes[0]:
             return self.scopes[0][node.name]
         if node.name in self.arrays:

@@ -125,8 +125,10 @@ def rnn(ctx, inputs, attrs):
     x, vector, state = inputs[:3]
     net = Network(ctx, x, attrs)
     if ctx.known_shape(vector) != (net.count(),):
-        raise TVMError(f"the weight vector has shape {ctx.shape(vector)}, but the attributes and the data need "
-                       f"{net.count()} elements")
+        raise TVMError(
+            f"the weight vector has shape {ctx.shape(vector)}, but the attributes and the data need "
+            f"{net.count()} elements"
+        )
     given = [state, inputs[3]] if attrs.mode == "lstm" else [state]
     lengths = ctx.made(ctx.cast(inputs[-1], "int32")) if attrs.use_sequence_length else None
     if len(inputs) != 2 + len(given) + (lengths is not None):

@@ -117,8 +117,9 @@ def region_rows(ctx: Context, x: RelayExpr, rois: RelayExpr) -> RelayExpr:
     counts = ctx.maybe("RoisNum")
     if counts is None:
         if ctx.shape(x)[0] != 1:
-            raise TVMError("the input 'RoisNum' (the number of regions of each image) is required for a batch size "
-                           "other than 1")
+            raise TVMError(
+                "the input 'RoisNum' (the number of regions of each image) is required for a batch size other than 1"
+            )
         image = relay.zeros_like(relay.strided_slice(rois, [0], [1], [1], [1]))
         return relay.concatenate([image, rois], 1)
     ends = relay.expand_dims(relay.cumsum(relay.cast(counts, "int64"), 0), 0)

@@ -37,8 +37,9 @@ def pool(ctx):
         raise TVMError(f"pooling of type {kind!r} over data of {ctx.rank(x)} dimensions is not supported")
     if kind == "max" and ctx.attr("adaptive", False):
         # PaddlePaddle's kernel deviates from its documentation here; programs use max_pool2d_with_index instead.
-        raise TVMError("adaptive pooling of type 'max' is not supported by pool2d and pool3d; use "
-                       "max_pool2d_with_index")
+        raise TVMError(
+            "adaptive pooling of type 'max' is not supported by pool2d and pool3d; use max_pool2d_with_index"
+        )
     if ctx.attr("global_pooling", False) or ctx.attr("adaptive", False) and _kernel(ctx, n) == [1] * n:
         whole = relay.max if kind == "max" else relay.mean
         return last_of(ctx, whole(x, axis=list(range(2, n + 2)), keepdims=True), last)

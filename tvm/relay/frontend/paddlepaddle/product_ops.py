@@ -64,8 +64,9 @@ def addmm(ctx):
 def _flat_product(ctx: Context, x: RelayExpr, y: RelayExpr, cut: int, y_cut: int) -> RelayExpr:
     """Multiply two tensors flattened to matrices at ``cut`` and ``y_cut``. The row axes are restored in the output."""
     if not 0 < cut < max(ctx.rank(x), 2) or not 0 < y_cut < max(ctx.rank(y), 2):
-        raise TVMError(f"cannot flatten tensors of {ctx.rank(x)} and {ctx.rank(y)} dimensions at axes {cut} and "
-                       f"{y_cut}")
+        raise TVMError(
+            f"cannot flatten tensors of {ctx.rank(x)} and {ctx.rank(y)} dimensions at axes {cut} and {y_cut}"
+        )
     columns = ctx.known_shape(y)[y_cut:]
     rows, right = ctx.made(matrix(ctx, x, cut)), ctx.made(matrix(ctx, y, y_cut))
     out = ctx.made(product(ctx, rows, right))

@@ -200,8 +200,9 @@ class Importer(GraphImporter):
             names = node.outputs.get(parameter, [])
             many = values if isinstance(values, list) else [values]
             if len(names) > len(many):
-                raise TVMError(f"the output '{parameter}' has {len(names)} variables, but the operator returns "
-                               f"{len(many)}")
+                raise TVMError(
+                    f"the output '{parameter}' has {len(names)} variables, but the operator returns {len(many)}"
+                )
             found.update(zip(names, many))
         return found
 

@@ -391,8 +391,9 @@ def unfold(ctx):
     pads = ctx.attr("paddings", [0, 0, 0, 0])
     pads = pads * 2 if len(pads) == 2 else pads
     if any(len(v) != 2 or min(v) < 1 for v in (kernel, strides, dilations)) or len(pads) != 4 or min(pads) < 0:
-        raise TVMError(f"windows of {kernel} with strides {strides}, dilations {dilations} and paddings {pads} are not "
-                       "supported")
+        raise TVMError(
+            f"windows of {kernel} with strides {strides}, dilations {dilations} and paddings {pads} are not supported"
+        )
     check_steps("a window", math.prod(kernel))
     n, c, h, w = ctx.known_shape(x)
     x = relay.nn.pad(x, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])], ctx.like(0, x))

@@ -43,8 +43,9 @@ def _cut(ctx: Context, x: RelayExpr, axes: list[int], rows: list[list[int]]) -> 
             e = e if e >= 0 else -1 - size
             b, e, s = (b, e, s) if len(at) else (0, 0, 1)
         elif s < 0:
-            raise TVMError("a negative stride along a dynamic dimension is not supported; pass static input shapes for "
-                           "the model")
+            raise TVMError(
+                "a negative stride along a dynamic dimension is not supported; pass static input shapes for the model"
+            )
         begin.append(b)
         end.append(e)
         step.append(s)
