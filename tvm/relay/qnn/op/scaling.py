@@ -196,7 +196,7 @@ def _simulated_type(attrs, types):
         if len(shape) == 1 and isinstance(shape[0], PrimExpr):
             count = shape[0]
             fits = primop.logical_or(primop.equal(count, 1), primop.equal(count, size))
-            assume(fits, f"{what} must be a scalar or a vector with one element for each channel")
+            assume(fits, f"{what}, which must be a scalar or a vector with one element for each channel")
         else:
             check_parameter(t, size, t.dtype, what)
     return data
