@@ -68,6 +68,7 @@ def bound_vars(expr: RelayExpr) -> list[Var]:
     Returns
     -------
     list[Var]
+        The defined variables.
     """
     return list(dict.fromkeys(var for var, defined in _variables(expr) if defined))
 
@@ -83,6 +84,7 @@ def all_vars(expr: RelayExpr) -> list[Var]:
     Returns
     -------
     list[Var]
+        The variables.
     """
     return list(dict.fromkeys(var for var, _ in _variables(expr)))
 
@@ -120,6 +122,7 @@ def all_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
     Returns
     -------
     list[TypeVar]
+        The type variables.
     """
     found: dict[TypeVar, None] = {}
     if not isinstance(expr, Type):
@@ -150,6 +153,7 @@ def bound_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
     Returns
     -------
     list[TypeVar]
+        The defined type variables.
     """
     found: dict[TypeVar, None] = {}
     stack = _types_of(expr)[::-1]
@@ -178,6 +182,7 @@ def free_type_vars(expr, mod: IRModule | None = None) -> list[TypeVar]:
     Returns
     -------
     list[TypeVar]
+        The free type variables.
     """
     bound = set(bound_type_vars(expr, mod))
     return [v for v in all_type_vars(expr, mod) if v not in bound]
@@ -194,6 +199,7 @@ def all_dtypes(expr: RelayExpr) -> set[str]:
     Returns
     -------
     set[str]
+        The element types.
     """
     found: set[str] = set()
     for node in post_order(expr):
@@ -218,6 +224,7 @@ def well_formed(expr: RelayExpr | IRModule) -> bool:
     Returns
     -------
     bool
+        True if the expression is well formed.
     """
     for root in expr.functions.values() if isinstance(expr, IRModule) else [expr]:
         defined: set[Var] = set()
@@ -276,6 +283,7 @@ def check_kind(t: Type, mod: IRModule | None = None) -> TypeKind:
     Returns
     -------
     TypeKind
+        The kind.
 
     Raises
     ------
@@ -304,6 +312,7 @@ def check_constant(expr: RelayExpr) -> bool:
     Returns
     -------
     bool
+        True if the expression consists only of constants.
     """
     return all(isinstance(n, (Constant, Tuple, Op)) for n in post_order(expr))
 
@@ -319,6 +328,7 @@ def check_basic_block_normal_form(expr: RelayExpr) -> bool:
     Returns
     -------
     bool
+        True if no expression inside a branch or function is used outside of it without a let.
     """
     from ..transform.normal_form import to_basic_block_normal_form
 
@@ -339,6 +349,7 @@ def get_total_mac_number(expr: RelayExpr) -> int:
     Returns
     -------
     int
+        The number of multiply-accumulate operations.
     """
     if getattr(expr, "checked_type_", None) is None:
         expr = infer_type(expr)
@@ -358,6 +369,7 @@ def count_layers(expr: RelayExpr | IRModule, valid_ops: list[str]) -> int:
     Returns
     -------
     int
+        The number of operators on that path.
     """
     if isinstance(expr, IRModule):
         expr = expr["main"]
@@ -380,6 +392,7 @@ def list_op_freqs(mod: IRModule) -> dict[str, int]:
     Returns
     -------
     dict[str, int]
+        The number of calls by operator name.
     """
     counts: dict[str, int] = {}
     for function in mod.functions.values():
@@ -401,6 +414,7 @@ def list_fake_quantized_op_freqs(mod: IRModule) -> dict[str, int]:
     Returns
     -------
     dict[str, int]
+        The number of calls by operator name.
     """
     counts: dict[str, int] = {}
     for function in mod.functions.values():
@@ -429,6 +443,7 @@ def extract_fused_functions(mod: IRModule) -> dict[str, Function]:
     Returns
     -------
     dict[str, Function]
+        The fused functions by structural hash.
     """
     from ...ir.transform import Sequential
     from ..transform import FuseOps, InferType, SimplifyInference
@@ -456,6 +471,7 @@ def extract_intermdeiate_expr(mod: IRModule, expr_id: int) -> IRModule:
     Returns
     -------
     IRModule
+        The module that computes the expression.
 
     Raises
     ------
@@ -484,6 +500,7 @@ def search_fc_transpose(expr: RelayExpr) -> list[str]:
     Returns
     -------
     list[str]
+        The names of the weights.
     """
     out = []
     for node in post_order(expr):
@@ -546,6 +563,7 @@ def unmatched_cases(match: Match, mod: IRModule | None = None) -> list[Pattern]:
     Returns
     -------
     list[Pattern]
+        The patterns, which are empty if the match is complete.
 
     Examples
     --------

@@ -280,5 +280,6 @@ def match(pattern: DFPattern, expr: RelayExpr) -> bool:
     Returns
     -------
     bool
+        True if the expression matches.
     """
     return Matcher(expr).match(pattern, expr)

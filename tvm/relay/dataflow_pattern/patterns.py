@@ -210,6 +210,7 @@ class DFPattern:
         Returns
         -------
         str
+            The text of the pattern.
 
         Examples
         --------
@@ -571,6 +572,7 @@ def wildcard() -> WildcardPattern:
     Returns
     -------
     WildcardPattern
+        The pattern.
     """
     return WildcardPattern()
 
@@ -586,6 +588,7 @@ def is_op(op_name: str) -> ExprPattern:
     Returns
     -------
     ExprPattern
+        The pattern.
 
     Examples
     --------
@@ -606,6 +609,7 @@ def is_expr(expr: RelayExpr) -> ExprPattern:
     Returns
     -------
     ExprPattern
+        The pattern.
     """
     return ExprPattern(expr)
 
@@ -621,6 +625,7 @@ def is_var(name: str = "") -> VarPattern:
     Returns
     -------
     VarPattern
+        The pattern.
     """
     return VarPattern(name)
 
@@ -631,6 +636,7 @@ def is_constant() -> ConstantPattern:
     Returns
     -------
     ConstantPattern
+        The pattern.
     """
     return ConstantPattern()
 
@@ -646,6 +652,7 @@ def is_tuple(fields=None) -> TuplePattern:
     Returns
     -------
     TuplePattern
+        The pattern.
     """
     return TuplePattern(fields)
 
@@ -663,6 +670,7 @@ def is_tuple_get_item(tuple_value: DFPattern, index: int | None = None) -> Tuple
     Returns
     -------
     TupleGetItemPattern
+        The pattern.
     """
     return TupleGetItemPattern(tuple_value, index)
 
@@ -682,6 +690,7 @@ def is_if(cond, true_branch, false_branch) -> IfPattern:
     Returns
     -------
     IfPattern
+        The pattern.
     """
     return IfPattern(cond, true_branch, false_branch)
 
@@ -701,6 +710,7 @@ def is_let(var, value, body) -> LetPattern:
     Returns
     -------
     LetPattern
+        The pattern.
     """
     return LetPattern(var, value, body)
 
@@ -718,6 +728,7 @@ def has_type(ttype, pattern: DFPattern | None = None) -> TypePattern:
     Returns
     -------
     TypePattern
+        The pattern.
     """
     return TypePattern(pattern or wildcard(), ttype)
 
@@ -735,6 +746,7 @@ def has_dtype(dtype: str, pattern: DFPattern | None = None) -> DataTypePattern:
     Returns
     -------
     DataTypePattern
+        The pattern.
     """
     return DataTypePattern(pattern or wildcard(), dtype)
 
@@ -752,6 +764,7 @@ def has_shape(shape, pattern: DFPattern | None = None) -> ShapePattern:
     Returns
     -------
     ShapePattern
+        The pattern.
     """
     return ShapePattern(pattern or wildcard(), shape)
 
@@ -769,6 +782,7 @@ def has_attr(attrs: dict, pattern: DFPattern | None = None) -> AttrPattern:
     Returns
     -------
     AttrPattern
+        The pattern.
     """
     return AttrPattern(pattern or wildcard(), attrs)
 
@@ -788,5 +802,6 @@ def dominates(parent: DFPattern, path: DFPattern, child: DFPattern) -> Dominator
     Returns
     -------
     DominatorPattern
+        The pattern.
     """
     return DominatorPattern(parent, path, child)

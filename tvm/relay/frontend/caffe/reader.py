@@ -147,6 +147,7 @@ def from_caffe(init_net, predict_net, shape_dict=None, dtype_dict=None) -> tuple
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------

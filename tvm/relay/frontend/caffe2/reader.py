@@ -180,6 +180,7 @@ def from_caffe2(init_net, predict_net, shape=None, dtype="float32") -> tuple[IRM
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------

@@ -304,6 +304,7 @@ def from_cntk(model, shape=None, dtype=None, outputs=None) -> tuple[IRModule, di
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------

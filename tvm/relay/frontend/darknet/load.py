@@ -137,8 +137,20 @@ def _header(data: bytes) -> tuple[bool, int]:
 
 
 class Network:
-    """A network loaded from its configuration and weights files, as ``load_network`` of the DarkNet library returns
-    it."""
+    """A network loaded from its configuration and weights files, as the DarkNet library's ``load_network`` returns it.
+
+    Parameters
+    ----------
+    cfg : str or path
+        The configuration file (.cfg).
+    weights : str or path, optional
+        The weights file; the default is the file of the same name next to the configuration.
+
+    Raises
+    ------
+    TVMError
+        A file cannot be read, or it is not a DarkNet file.
+    """
 
     def __init__(self, cfg, weights=None):
         path = os.fsdecode(cfg)

@@ -151,6 +151,7 @@ def from_darknet(net, weights=None, dtype="float32", shape=None, boxes=False) ->
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------

@@ -39,7 +39,13 @@ def _read(path: str, what: str) -> bytes:
 
 
 def params_beside(path: str) -> dict[str, bytes]:
-    """Return the parameter file next to a symbol file; among checkpoints, that of the last epoch."""
+    """Return the parameter file next to a symbol file; among checkpoints, that of the last epoch.
+
+    Raises
+    ------
+    TVMError
+        There is no parameter file.
+    """
     folder, name = os.path.split(path)
     base = name[: -len(_SYMBOL)] if name.endswith(_SYMBOL) else os.path.splitext(name)[0]
     found = []

@@ -247,6 +247,7 @@ def from_mxnet(
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------

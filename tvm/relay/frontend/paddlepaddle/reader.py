@@ -236,6 +236,7 @@ def from_paddle(program_or_layer, shape_dict=None, scope=None) -> tuple[IRModule
     Returns
     -------
     tuple[IRModule, dict[str, Any]]
+        The module and its parameters.
 
     Raises
     ------

@@ -117,13 +117,13 @@ def _two(name: str, expand, doc: str):
     return build
 
 
-add = _two("add", _sum(tensor_ops.add, tensor_ops.subtract), "Add two quantized tensors.")
+add = _two("add", _sum(tensor_ops.add, tensor_ops.subtract), "The sum of two quantized tensors.")
 
 
-subtract = _two("subtract", _sum(tensor_ops.subtract, tensor_ops.add), "Subtract two quantized tensors.")
+subtract = _two("subtract", _sum(tensor_ops.subtract, tensor_ops.add), "The difference of two quantized tensors.")
 
 
-mul = _two("mul", _times, "Multiply two quantized tensors.")
+mul = _two("mul", _times, "The element-wise product of two quantized tensors.")
 
 
 def _one_type(attrs, types):
@@ -156,7 +156,7 @@ def _one(name: str, function):
         )
 
     build.__name__ = build.__qualname__ = name
-    build.__doc__ = build.op.description = f"Apply {name} to a quantized tensor."
+    build.__doc__ = build.op.description = f"The {name} of a quantized tensor."
     return build
 
 
@@ -180,7 +180,7 @@ hardswish = _one("hardswish", _hardswish)
     expand=_through_float(lambda x, attrs: nn.leaky_relu(x, attrs.alpha)),
 )
 def leaky_relu(x, alpha, input_scale, input_zero_point, output_scale, output_zero_point):
-    """Apply leaky_relu to a quantized tensor."""
+    """The leaky_relu of a quantized tensor."""
     return call(
         "qnn.leaky_relu",
         x,
@@ -200,7 +200,7 @@ def leaky_relu(x, alpha, input_scale, input_zero_point, output_scale, output_zer
     expand=_through_float(lambda x, attrs: nn.softmax(x, attrs.axis)),
 )
 def softmax(x, scale, zero_point, output_scale, output_zero_point, axis=-1):
-    """Apply softmax to a quantized tensor."""
+    """The softmax of a quantized tensor."""
     return call(
         "qnn.softmax",
         x,
@@ -251,7 +251,7 @@ def avg_pool2d(
     layout="NHWC",
     out_layout="",
 ):
-    """Apply average pooling to a quantized tensor."""
+    """The average pooling of a quantized tensor."""
     plain = nn.avg_pool2d(data, pool_size, strides, dilation, padding, layout, out_layout, ceil_mode, count_include_pad)
     return call(
         "qnn.avg_pool2d",
@@ -298,7 +298,7 @@ def _concatenate(attrs, args, types):
 
 @op("qnn.concatenate", 5, pattern=OPAQUE, type_rule=_concatenate_type, expand=_concatenate)
 def concatenate(data, input_scales, input_zero_points, output_scale, output_zero_point, axis):
-    """Concatenate quantized tensors after requantizing them to a common scale and zero point."""
+    """The concatenation of quantized tensors, requantized to a common scale and zero point."""
     data = as_expr(list(data) if isinstance(data, (list, tuple)) else data)
     scales = as_expr([scale_of(s) for s in input_scales]) if not isinstance(input_scales, RelayExpr) else input_scales
     zeros = (

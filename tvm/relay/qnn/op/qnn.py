@@ -43,7 +43,7 @@ from .scaling import dequantize, integers, quantize, requantize, simulated_dequa
 
 
 def requantize_config(**kwargs: Any) -> RequantizeConfig:
-    """Return a context manager that sets the rounding (``rounding``) and the type (``compute_dtype``) of
+    """A context manager that sets the rounding (``rounding``) and the type (``compute_dtype``) of
     requantization."""
     return RequantizeConfig(**kwargs)
 
@@ -126,7 +126,7 @@ def conv2d(
     out_layout="",
     out_dtype="int32",
 ):
-    """Convolve integers after subtracting the zero points. The output scale is the product of the input scales."""
+    """The convolution of integers minus their zero points. The output scale is the product of the input scales."""
     plain = nn.conv2d(
         data,
         kernel,
@@ -186,7 +186,7 @@ def conv2d_transpose(
     output_padding=(0, 0),
     out_dtype="int32",
 ):
-    """Apply a transposed convolution to integers after subtracting the zero points."""
+    """The transposed convolution of integers minus their zero points."""
     plain = nn.conv2d_transpose(
         data,
         weight,
@@ -221,7 +221,7 @@ def _dense(attrs, args, types):
     expand=_dense,
 )
 def dense(data, weight, input_zero_point, kernel_zero_point, input_scale, kernel_scale, units, out_dtype="int32"):
-    """Compute ``data . weight^T`` of integers after subtracting the zero points."""
+    """The matmul ``data . weight^T`` of integers minus their zero points."""
     plain = nn.dense(data, weight, None if units is None else int(units), out_dtype)
     return _with_parameters("qnn.dense", plain, input_zero_point, kernel_zero_point, input_scale, kernel_scale)
 
@@ -240,7 +240,7 @@ def _batch_matmul(attrs, args, types):
     expand=_batch_matmul,
 )
 def batch_matmul(x, y, x_zero_point, y_zero_point, x_scale, y_scale, out_dtype="int32"):
-    """Multiply batches of integer matrices after subtracting the zero points. The second operand is transposed."""
+    """The batched matmul of integers minus their zero points. The second operand is transposed."""
     plain = nn.batch_matmul(x, y, out_dtype, False, True)
     return _with_parameters("qnn.batch_matmul", plain, x_zero_point, y_zero_point, x_scale, y_scale)
 

@@ -61,7 +61,7 @@ def _quantize(attrs, args, types):
 
 @op("qnn.quantize", 3, pattern=OPAQUE, type_rule=_quantize_type, expand=_quantize)
 def quantize(data, output_scale, output_zero_point, axis=-1, out_dtype="int8"):
-    """Return round(x / scale) + zero point, saturated to the range of the type."""
+    """The quantized tensor: round(x / scale) + zero point, saturated to the range of the type."""
     return call(
         "qnn.quantize", data, scale_of(output_scale), zero_of(output_zero_point), axis=int(axis), out_dtype=out_dtype
     )
@@ -87,7 +87,7 @@ def _dequantize(attrs, args, types):
 
 @op("qnn.dequantize", 3, pattern=OPAQUE, type_rule=_dequantize_type, expand=_dequantize)
 def dequantize(data, input_scale, input_zero_point, axis=-1, out_dtype="float32"):
-    """Return (x - zero point) * scale."""
+    """The dequantized tensor: (x - zero point) * scale."""
     return call(
         "qnn.dequantize", data, scale_of(input_scale), zero_of(input_zero_point), axis=int(axis), out_dtype=out_dtype
     )
@@ -167,7 +167,13 @@ def requantize(
     compute_dtype="None",
     out_dtype="int8",
 ):
-    """Convert integers from one scale and zero point to another."""
+    """The integers of one scale and zero point, converted to another scale and zero point.
+
+    Raises
+    ------
+    ValueError
+        ``rounding`` is neither UPWARD nor TONEAREST.
+    """
     if rounding not in ("None", "UPWARD", "TONEAREST"):
         raise ValueError(f"requantize: rounding must be UPWARD or TONEAREST, got '{rounding}'")
     return call(
@@ -226,11 +232,23 @@ def _simulated_op(name: str, compute: Callable[..., Any]) -> Callable[[Any], Any
 
 @_simulated_op("simulated_quantize", topi.nn.simulated_quantize)
 def simulated_quantize(data, output_scale, output_zero_point, axis=-1, out_dtype="int8"):
-    """Simulate quantize in float. ``out_dtype`` is a type, or an expression of its type code."""
+    """The output of quantize, simulated in float. ``out_dtype`` is a type, or an expression of its type code.
+
+    Raises
+    ------
+    ValueError
+        ``out_dtype`` has no type code in ``tvm.topi.nn.SQNN_DTYPE_TO_CODE``.
+    """
     return _simulated("simulated_quantize", data, out_dtype, output_scale, output_zero_point, axis)
 
 
 @_simulated_op("simulated_dequantize", topi.nn.simulated_dequantize)
 def simulated_dequantize(data, input_scale, input_zero_point, axis=-1, in_dtype="int8"):
-    """Simulate dequantize on integers stored as floats. ``in_dtype`` is a type, or an expression of its type code."""
+    """The output of dequantize on integers stored as floats. ``in_dtype`` is a type, or an expression of its type code.
+
+    Raises
+    ------
+    ValueError
+        ``in_dtype`` has no type code in ``tvm.topi.nn.SQNN_DTYPE_TO_CODE``.
+    """
     return _simulated("simulated_dequantize", data, in_dtype, input_scale, input_zero_point, axis)
