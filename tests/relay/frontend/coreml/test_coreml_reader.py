@@ -80,7 +80,7 @@ def test_shapes_that_do_not_fit_are_refused(shape, words):
     ("convolution", {"outputChannels": 2, "kernelChannels": 3, "valid": {}, "weights": np.ones(7)}, "has 7 elements"),
     ("convolution", {"outputChannels": 1 << 40, "kernelChannels": 3, "valid": {}}, "at most"),
     ("pooling", {"type": 7, "kernelSize": [2, 2], "valid": {}}, "the pooling type 7 is not supported"),
-    ("pooling", {"kernelSize": [0, 2], "valid": {}}, "sizes of the window"),
+    ("pooling", {"kernelSize": [0, 2], "valid": {}}, "kernel sizes"),
     ("innerProduct", {"inputChannels": 7, "outputChannels": 2}, "inputChannels is 7"),
     ("reshape", {"targetShape": [7, 7, 7]}, "has a different number of elements"),
     ("permute", {"axis": [0, 0, 1, 2]}, "the permutation"), ("crop", {"cropAmounts": {"borderAmounts": [

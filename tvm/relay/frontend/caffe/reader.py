@@ -154,7 +154,7 @@ def from_caffe(init_net, predict_net, shape_dict=None, dtype_dict=None) -> tuple
     TypeError
         An argument has another type.
     TVMError
-        A file is damaged, a layer cannot be converted, or an argument is wrong.
+        A file is corrupt, a layer cannot be converted, or an argument is wrong.
     OpNotImplemented
         The network has layers without a converter; the message lists all of them.
     """

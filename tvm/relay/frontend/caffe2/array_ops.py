@@ -24,7 +24,7 @@ def batch_gather(ctx, inputs, args):
 
 @op("OneHot")
 def one_hot(ctx, inputs, args):
-    """A row for each place, of 1 and 0."""
+    """Return the one-hot encoding of indices."""
     places, count = inputs[0], (ctx.ints(inputs[1], "the number of classes") or [0])[0]
     check_count("the one-hot tensor", [max(count, 0), *(d for d in ctx.shape(places) if isinstance(d, int))])
     if count < 1:

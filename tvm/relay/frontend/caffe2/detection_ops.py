@@ -190,7 +190,7 @@ def box_with_nms_limit(ctx, inputs, args):
     parts = [(real, const(0))]
     if len(inputs) > 2:
         images = ctx.known_shape(inputs[2])[0]
-        check_steps("images", images)
+        check_steps("a batch of images", images)
         ends = ctx.made(relay.cumsum(relay.cast(inputs[2], "int32"), 0))
         place, parts = _places(limit.count), []
         for i in range(images):

@@ -100,7 +100,7 @@ def _begin(ctx: Context, inputs: list[RelayExpr], args: dict[str, Any], sequence
         elif len(shape) != 3:
             raise TVMError(f"an initial state of shape {shape} is not supported")
         count = shape[0] if len(shape) == 3 else 1
-        check_steps("the initial states", count)
+        check_steps("a sequence of initial states", count)
         sequences.rows[name] = list(relay.split(first, count, 0)) if count > 1 else [first]
 
 

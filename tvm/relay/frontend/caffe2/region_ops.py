@@ -42,7 +42,7 @@ def generate_proposals(ctx, inputs, args):
     if ctx.known_shape(inputs[2]) != (images, 3) or float(args.get("spatial_scale", 1.0 / 16)) <= 0:
         raise TVMError(f"image info of shape {ctx.known_shape(inputs[2])} does not match {images} images, or "
                        "spatial_scale is not positive")
-    check_steps("images", images)
+    check_steps("a batch of images", images)
     one = upright(args)
     rule = Rule(args.get("pre_nms_topN", 6000), args.get("post_nms_topN", 300), float(args.get("nms_thresh", 0.7)),
                 float(args.get("min_size", 16.0)), one, one, _GROWTH, False)

@@ -64,7 +64,7 @@ def gather_nd(ctx, x, indices, batch_dims: int = 0, validate_indices: bool = Fal
     return relay.gather_nd(x, _points(ctx, x, indices, batch_dims), batch_dims, depth)
 
 
-# -- writing ----------------------------------------------------------------------------------------------------------
+# -- scatter ----------------------------------------------------------------------------------------------------------
 
 _MODES = {"update": "update", "add": "add", "sub": "add", "mul": "mul", "div": "mul", "max": "max", "min": "min"}
 

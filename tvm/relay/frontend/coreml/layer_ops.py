@@ -214,7 +214,7 @@ _UNARY = ("SQRT", "RSQRT", "INVERSE", "POWER", "EXP", "LOG", "ABS", "THRESHOLD")
 
 @layer("unary")
 def unary(ctx, inputs, p):
-    x, kind = inputs[0], numbered(_UNARY, p.type, "the function")
+    x, kind = inputs[0], numbered(_UNARY, p.type, "the unary function")
     scale, epsilon = p.scale or 1.0, const(p.epsilon or 1e-6, "float32")
     x = relay.multiply(x, const(scale, "float32")) if scale != 1 else x
     x = ctx.made(relay.add(x, const(p.shift, "float32")) if p.shift else x)
@@ -335,7 +335,7 @@ def flatten(ctx, inputs, p):
     sizes = ctx.known_shape(x)
     if len(sizes) < 3:
         raise TVMError(f"an input of {len(sizes)} dimensions is not supported; expected at least 3")
-    numbered(("first", "last"), p.mode, "the order")
+    numbered(("first", "last"), p.mode, "the channel order")
     x = _channels_last(ctx, x) if p.mode == 1 else x
     return relay.reshape(x, (*sizes[:-3], int(np.prod(sizes[-3:])), 1, 1), True)
 
@@ -351,7 +351,7 @@ def reshape_(ctx, inputs, p):
     target = wanted[-3:]
     if int(np.prod([*front, *target])) != int(np.prod(sizes)):
         raise TVMError(f"a tensor of shape {sizes} has a different number of elements than {[*front, *target]}")
-    if numbered(("first", "last"), p.mode, "the order") == "first":
+    if numbered(("first", "last"), p.mode, "the channel order") == "first":
         return relay.reshape(x, (*front, *target), True)
     out = relay.reshape(_channels_last(ctx, x), (*front, target[1], target[2], target[0]), True)
     rank = len(front) + 3
@@ -441,16 +441,16 @@ def upsample(ctx, inputs, p):
     if len(factors) != 2:
         raise TVMError(f"expected 2 scaling factors, got {factors}")
     sizes = grown_sizes(ctx, x, factors)
-    if numbered(("NN", "BILINEAR"), p.mode, "the interpolation") == "NN":
+    if numbered(("NN", "BILINEAR"), p.mode, "the interpolation mode") == "NN":
         return resized_nearest(ctx, x, sizes)
     modes = ("DEFAULT", "STRICT_ALIGN_CORNERS", "UNALIGN_CORNERS")
-    return resized_linear(ctx, x, sizes, numbered(modes, p.linearUpsampleMode, "the sampling"))
+    return resized_linear(ctx, x, sizes, numbered(modes, p.linearUpsampleMode, "the sampling mode"))
 
 
 @layer("resizeBilinear")
 def resize_bilinear(ctx, inputs, p):
     sizes = [int(v) for v in p.targetSize] or [1, 1]
-    mode = numbered(_SAMPLING, p.mode.samplingMethod, "the sampling")
+    mode = numbered(_SAMPLING, p.mode.samplingMethod, "the sampling mode")
     return resized_linear(ctx, inputs[0], sizes, mode)
 
 
@@ -458,8 +458,8 @@ def resize_bilinear(ctx, inputs, p):
 def crop_resize(ctx, inputs, p):
     x, regions = inputs
     sizes = [int(v) for v in p.targetSize] or [1, 1]
-    mode = numbered(_SAMPLING, p.mode.samplingMethod, "the sampling")
-    boxes = numbered(BOXES, p.boxIndicesMode.boxMode, "the kind of boxes")
+    mode = numbered(_SAMPLING, p.mode.samplingMethod, "the sampling mode")
+    boxes = numbered(BOXES, p.boxIndicesMode.boxMode, "the box mode")
     shape = ctx.known_shape(x)
     if len(shape) != 5 or shape[0] != 1 or len(sizes) != 2:
         raise TVMError(f"cropping to {sizes} from a tensor of shape {shape} is not supported")

@@ -475,7 +475,7 @@ def range_dynamic(ctx, inputs, p):
 
 @layer("oneHot")
 def one_hot_(ctx, inputs, p):
-    count = single(ctx, inputs[1], "the number of places") if len(inputs) > 1 else int(p.oneHotVectorSize)
+    count = single(ctx, inputs[1], "the size of the one-hot vector") if len(inputs) > 1 else int(p.oneHotVectorSize)
     values = [constant(v, "float32") for v in (p.onValue, p.offValue)]
     return one_hot(ctx, inputs[0], count, p.axis, *values)
 
@@ -541,7 +541,7 @@ def suppression(ctx, inputs, p):
     """Non-maximum suppression. The thresholds and the maximum number of boxes may be constant inputs."""
     settings = [p.iouThreshold, p.scoreThreshold, float(p.maxBoxes)]
     for i, e in enumerate(inputs[2:5]):
-        settings[i] = float(ctx.array(e, "the settings of the suppression").reshape(-1)[0])
+        settings[i] = float(ctx.array(e, "a parameter of non-maximum suppression").reshape(-1)[0])
     found = non_maximum_suppression(ctx, inputs[0], inputs[1], settings[0], int(settings[2]), settings[1],
                                     bool(p.perClassSuppression))  # fmt: skip
     return [relay.cast(e, "float32") for e in found]

@@ -27,7 +27,7 @@ class Window:
         self.count = ctx.rank(x) - 2
         if self.count not in _MAX:
             raise TVMError(f"pooling over {self.count} dimensions is not supported")
-        self.kernel = window_numbers(kernel, self.count, "sizes of the window")
+        self.kernel = window_numbers(kernel, self.count, "kernel sizes")
         self.strides = window_numbers(strides, self.count, "strides")
         ones = [1] * self.count
         self.before, self.after = padding_of(ctx, x, pad_type, pad, self.kernel, self.strides, ones)

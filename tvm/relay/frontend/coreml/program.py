@@ -57,7 +57,7 @@ class Program:
                 raise TVMError(f"the function has the parameter '{argument.name}', which is not an input of the model")
             scope[argument.name] = inputs[argument.name]
         self.walk(self.block, scope)
-        return {name: self.value(scope, name, "the results") for name in self.block.outputs}
+        return {name: self.value(scope, name, "the outputs") for name in self.block.outputs}
 
     def walk(self, block: Any, scope: ChainMap) -> None:
         for operation in block.operations:

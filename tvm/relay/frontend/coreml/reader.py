@@ -235,7 +235,7 @@ def from_coreml(model, shape=None) -> tuple[IRModule, dict[str, Any]]:
     Parameters
     ----------
     model : MLModel, Model, bytes or str
-        A live model or its specification, the bytes of a model file, or the path of a file or of a package.
+        An MLModel object or its specification, the bytes of a model file, or the path of a file or of a package.
     shape : dict of str to tuple, optional
         Input shapes by name, which override the shapes in the model.
 

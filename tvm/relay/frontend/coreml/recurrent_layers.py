@@ -64,7 +64,7 @@ def _single(ctx: Context, inputs: list, cell: Cell, reverse: bool, all_steps: bo
 def simple_recurrent(ctx, inputs, p):
     depth, size = int(p.inputVectorSize), int(p.outputVectorSize)
     cell = PlainCell(ctx, weight_of(p.weightMatrix, (size, depth), "the weights"),
-                     weight_of(p.recursionMatrix, (size, size), "the recursion"),
+                     weight_of(p.recursionMatrix, (size, size), "the recurrent weights"),
                      weight_of(p.biasVector, (size,), "the bias") if p.hasBiasVector else None,
                      activation_of(ctx, p.activation), LIMIT)  # fmt: skip
     return _single(ctx, inputs, cell, bool(p.reverseInput), bool(p.sequenceOutput))

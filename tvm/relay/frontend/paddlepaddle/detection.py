@@ -224,7 +224,7 @@ def multiclass_nms(ctx):
     if ctx.attr("nms_eta", 1.0) != 1.0:
         raise TVMError("nms_eta other than 1 (an adaptive overlap threshold) is not supported")
     images, count, _ = ctx.known_shape(boxes)
-    check_steps("images", images)
+    check_steps("a batch of images", images)
     # Corners in pixels are inclusive, so the box size is one larger.
     reach = [0, 0, 0, 0] if ctx.attr("normalized", True) else [0, 0, 1, 1]
     found, total = relay.vision.all_class_non_max_suppression(

@@ -100,7 +100,7 @@ def range_(ctx):
 
 @op("linspace")
 def linspace(ctx):
-    start, stop = (float(ctx.array(ctx.get(n), "an end").reshape(-1)[0]) for n in ("Start", "Stop"))
+    start, stop = (float(ctx.array(ctx.get(n), "a range bound").reshape(-1)[0]) for n in ("Start", "Stop"))
     count = ctx.number("", "Num", 1)
     check_count("a range", [count])
     return Constant(np.linspace(start, stop, count).astype(numpy_dtype(ctx.dtype_attr("dtype"))))

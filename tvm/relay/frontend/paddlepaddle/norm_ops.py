@@ -98,7 +98,7 @@ def lrn(ctx):
     """Local response normalization. The sum of squares over neighbouring channels is a sum of shifted copies."""
     last, size = channels_last(ctx), ctx.attr("n", 5)
     x = first_of(ctx, ctx.get("X"), last)
-    check_steps("a neighbourhood", size)
+    check_steps("a window of channels", size)
     if size < 1:
         raise TVMError(f"the attribute 'n' must be positive, got {size}")
     low, channels = (size - 1) // 2, ctx.known_size(x, 1)
@@ -145,7 +145,7 @@ def spectral_norm(ctx):
         length = relay.sqrt(relay.sum(relay.multiply(vector, vector), axis=0))
         return ctx.made(relay.divide(vector, relay.add(length, ctx.like(eps, weight))))
 
-    check_steps("power iterations", times)
+    check_steps("a sequence of power iterations", times)
     for _ in range(times):
         v = unit(times_vector(turned, u))
         u = unit(times_vector(matrix, v))

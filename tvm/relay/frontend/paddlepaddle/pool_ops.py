@@ -78,7 +78,7 @@ def _axis_places(size: int, k: int, s: int, p: int, adaptive: bool, ceil: bool) 
         good = at < end[:, None]
     else:
         count = (size - k + 2 * p + (s - 1 if ceil else 0)) // s + 1
-        check_count("windows", [max(count, 0), k])
+        check_count("the window indices", [max(count, 0), k])
         at = np.arange(count)[:, None] * s - p + np.arange(k)[None, :]
         good = (at >= 0) & (at < size)
     return np.clip(at, 0, size - 1), good
@@ -102,7 +102,7 @@ def max_pool_with_index(ctx):
         counts.append(at.shape[0])
         widths.append(at.shape[1])
     rows, width = math.prod(counts), math.prod(widths)
-    check_count("windows", [rows, width])
+    check_count("the window indices", [rows, width])
     places, inside = (np.broadcast_to(v, (*counts, *widths)).reshape(rows, width) for v in (places, inside))
     flat = relay.reshape(x, (0, 0, -1))
     windows = relay.take(flat, const(np.ascontiguousarray(places)), 2)

@@ -120,7 +120,7 @@ def rnn(ctx):
     if not ctx.attr("is_test", True) and ctx.attr("dropout_prob", 0.0):
         raise TVMError("the program is in training mode; save it for inference")
     weights, states = ctx.tensors("WeightList"), ctx.tensors("PreState")
-    check_steps("layers", layers)
+    check_steps("a stack of layers", layers)
     count = layers * directions
     if len(weights) != 4 * count or len(states) != (2 if kind == "LSTM" else 1) or ctx.rank(x) != 3:
         raise TVMError(f"{len(weights)} weights and {len(states)} states do not match {layers} layers with "

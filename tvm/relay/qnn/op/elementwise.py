@@ -23,7 +23,7 @@ from .scaling import dequantize, integers, quantize, requantize
 
 
 def _two_type(attrs, types):
-    a, b = integers(types[0], "the left side"), integers(types[1], "the right side")
+    a, b = integers(types[0], "the left operand"), integers(types[1], "the right operand")
     if a.dtype != b.dtype:
         raise TypeError(f"both operands must have one element type, got {a.dtype} and {b.dtype}")
     for t, size, what in (
@@ -273,7 +273,7 @@ def _concatenate_type(attrs, types):
             f"qnn.concatenate: {len(parts)} tensors do not match {len(scales)} scales and {len(zeros)} zero points"
         )
     for t, s, z in zip(parts, scales, zeros):
-        integers(t, "a part")
+        integers(t, "an input")
         check_parameter(s, 1, "float32", "an input scale")
         check_parameter(z, 1, "int32", "an input zero point")
     check_parameter(types[3], 1, "float32", "output_scale")
